@@ -4,7 +4,6 @@ import mmap
 import os
 import platform
 import re
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,9 @@ import in_child
 import offers
 import pytest
 from faults import minor
-from held import RUN
 
 from memlab import probe
 from memlab.observe import proc
-from memlab.run.journal import Journal
-from memlab.run.settings import Settings, Unavailable
 
 PAGE = mmap.PAGESIZE
 PRIME = 23
@@ -40,8 +36,6 @@ MAPPED_PAGES = 64
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 HUGE = 2 << 20
 TMPFS = "/dev/shm"
-POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
-RESERVED = 4
 BLOCK = 256 << 10
 MOST_THREADS = 64
 X86_METHODS = ("movsb", "nontemporal")
@@ -139,20 +133,6 @@ def test_two_mappings_of_a_size_are_not_side_by_side() -> None:
     assert max(starts) - min(ends) >= PAGE
 
 
-@pytest.fixture
-def reserved() -> Iterator[None]:
-    """Huge pages enough for every test here, beside those that the host has."""
-    journal = Journal(RUN)
-    try:
-        try:
-            Settings(journal).apply({str(POOL / "nr_hugepages"): f"+{RESERVED}"})
-        except Unavailable as lacking:
-            pytest.skip(str(lacking))
-        yield
-    finally:
-        journal.close()
-
-
 KINDS = [*product(PARAMS["src"], PARAMS["dst"])]
 
 
@@ -161,13 +141,6 @@ def test_every_kind_is_copied_to_every_kind(src: str, dst: str) -> None:
     result = offered(src=src, dst=dst)
     assert result["copied_count"] == SIZE
     assert result["steady_count"] == result["floor_count"] == 3
-
-
-@pytest.mark.changes_host
-@pytest.mark.usefixtures("reserved")
-@pytest.mark.parametrize(("src", "dst"), [pair for pair in KINDS if "hugetlb" in pair])
-def test_reserved_huge_pages_are_copied_to_and_from_every_kind(src: str, dst: str) -> None:
-    test_every_kind_is_copied_to_every_kind(src, dst)
 
 
 @pytest.mark.parametrize("state", PARAMS["src_state"])
@@ -205,21 +178,6 @@ def test_huge_pages_are_those_of_the_destination() -> None:
     small_faults = (3 * HUGE - huge) // PAGE  # where no huge page was to be had
     assert result["window"]["minor_fault_count"] == huge // HUGE + small_faults
     assert copy(dst="mmap", src="mmap", size_bytes=3 * HUGE)["huge_bytes"]["count"] == 0
-
-
-@pytest.mark.changes_host
-@pytest.mark.usefixtures("reserved")
-@pytest.mark.parametrize("state", PARAMS["dst_state"])
-def test_reserved_huge_pages_are_brought_in_and_not_locked(state: str) -> None:
-    """VM_LOCKED is not set on them, nor VM_LOCKONFAULT (mm/mlock.c, mlock_fixup): either lock
-    brings them in, and VmLck does not grow."""
-    result = offered(dst="hugetlb", dst_state=state, size_bytes=3 * HUGE)
-    assert minor(result["window"]) == (3 if state == "cold" else 0)
-    assert minor(result["steady"]) == 0
-    assert result["window"]["counters"]["vm_locked_bytes"]["count"] == 0
-    assert result["huge_bytes"]["count"] == 3 * HUGE
-    assert result["src_huge_bytes"]["count"] == 0
-    assert result["copied_count"] == 3 * HUGE
 
 
 @pytest.mark.parametrize("passes", [1, PRIME])
@@ -336,14 +294,3 @@ def test_a_folder_must_lie_on_tmpfs(tmp_path: Path) -> None:
     with pytest.raises(probe.ProbeError) as elsewhere:
         copy(dst="tmpfs", folder=str(tmp_path))
     assert elsewhere.value.status == "unavailable"
-
-
-@pytest.mark.changes_host
-def test_huge_pages_that_the_host_has_not_reserved_are_unavailable() -> None:
-    free = POOL / "free_hugepages"
-    if not free.exists():
-        pytest.skip(f"no huge pages of 2 MiB here: {POOL}")
-    with pytest.raises(probe.ProbeError) as refused:
-        copy(dst="hugetlb", size_bytes=(int(free.read_text()) + 1) * HUGE)
-    assert refused.value.status == "unavailable"
-    assert refused.value.call == "mmap(size_bytes, MAP_HUGETLB)"
