@@ -153,33 +153,54 @@ class _Signalled(SystemExit):
     """SIGTERM or SIGHUP came: what is open is closed, and temporary files are removed."""
 
 
+_AGAIN_S = 0.1
+
+
 @contextmanager
-def _ending_by_signals() -> Iterator[list[int]]:
+def _ending_by_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end every command as they end a sweep, with the exit code that a shell
-    makes of them. One that is ignored, as SIGHUP is under nohup(1), stays ignored. Yields the
-    numbers of those heard: what is raised in a callback of SQLite's is an error of SQLite's."""
+    makes of them. One that is ignored, as SIGHUP is under nohup(1), stays ignored.
+
+    What a handler raises can get lost: in a callback of SQLite's it is an error of SQLite's, in a
+    finalizer it is nobody's. It is raised again every _AGAIN_S until it is on its way.
+    """
     heard: list[int] = []
 
-    def end(number: int, _: object) -> NoReturn:
-        heard.append(number)
-        raise _Signalled(128 + number)
+    def end(number: int, _: object) -> None:
+        if number != signal.SIGALRM:
+            heard.append(number)
+        elif _on_its_way():
+            return
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
+        raise _Signalled(128 + heard[0])
 
-    ours = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
-    if threading.current_thread() is not threading.main_thread():
+    asked = (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+    ours = [n for n in asked if signal.getsignal(n) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread() or signal.SIGALRM not in ours:
         ours = []
     for number in ours:
         signal.signal(number, end)
     try:
-        yield heard
+        yield
     except BaseException as error:
         if heard:
             raise _Signalled(128 + heard[0]) from error
         raise
     finally:
+        if ours:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
     if heard:
         raise _Signalled(128 + heard[0])
+
+
+def _on_its_way() -> bool:
+    """Whether what runs is cleaning up for a signal."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, _Signalled):
+        error = error.__context__
+    return error is not None
 
 
 def main() -> NoReturn:

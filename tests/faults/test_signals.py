@@ -162,18 +162,41 @@ def test_every_command_ends_by_a_signal_as_a_sweep_does(
     assert list(place.iterdir()) == []
 
 
-def test_a_signal_that_sqlite_swallows_ends_the_command_all_the_same() -> None:
-    """What is raised in a callback of SQLite's is an error of SQLite's."""
-    code = """
-import os, signal, sqlite3, sys
+SWALLOWED = {
+    "at its end": "db.execute('SELECT end(), end()').fetchall()",
+    "where it goes on and waits": """
+    with suppress(sqlite3.Error):
+        db.execute('SELECT end()').fetchall()
+    os.read(os.pipe()[0], 1)""",
+    "while it cleans up": """
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        with suppress(OSError):
+            open('/')
+        os.kill(os.getpid(), signal.SIGALRM)
+        print('all of it')""",
+}
+
+
+@pytest.mark.parametrize("where", SWALLOWED)
+def test_a_signal_that_sqlite_swallows_ends_the_command_all_the_same(where: str) -> None:
+    """What is raised in a callback of SQLite's is an error of SQLite's. A report waited for the
+    reader of a FIFO, since SIGTERM had come while its store was checked."""
+    code = f"""
+import os, signal, sqlite3
+from contextlib import suppress
 from memlab import cli
 db = sqlite3.connect(":memory:")
 db.create_function("end", 0, lambda: os.kill(os.getpid(), signal.SIGTERM))
-cli.cli.main = lambda **_: db.execute("SELECT end(), end()").fetchall()
+def command(**_):
+    {SWALLOWED[where].lstrip()}
+cli.cli.main = command
 cli.main()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (143, "memlab: ended by SIGTERM\n")
+    assert done.stdout == ("all of it\n" if "cleans up" in where else "")
 
 
 def test_clean_removes_what_killed_commands_left_and_nothing_that_is_used(tmp_path: Path) -> None:
