@@ -167,19 +167,17 @@ def _ending_by_signals() -> Iterator[None]:
     heard: list[int] = []
 
     def end(number: int, _: object) -> None:
-        if number != signal.SIGALRM:
+        if number != signal.SIGALRM or not heard:
             heard.append(number)
         elif _on_its_way():
             return
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
         raise _Signalled(128 + heard[0])
 
-    asked = (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
-    ours = [n for n in asked if signal.getsignal(n) is signal.SIG_DFL]
-    if threading.current_thread() is not threading.main_thread() or signal.SIGALRM not in ours:
+    ours = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
         ours = []
-    for number in ours:
-        signal.signal(number, end)
+    before = {n: signal.signal(n, end) for n in (*ours, signal.SIGALRM)} if ours else {}
     try:
         yield
     except BaseException as error:
@@ -187,10 +185,10 @@ def _ending_by_signals() -> Iterator[None]:
             raise _Signalled(128 + heard[0]) from error
         raise
     finally:
-        if ours:
+        if before:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if heard:
         raise _Signalled(128 + heard[0])
 

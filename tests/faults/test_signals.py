@@ -199,6 +199,13 @@ cli.main()
     assert done.stdout == ("all of it\n" if "cleans up" in where else "")
 
 
+def test_an_alarm_of_somebody_elses_ends_the_command_by_its_name() -> None:
+    code = "import os, signal; from memlab import cli; cli.cli.main = lambda **_: "
+    code += "os.kill(os.getpid(), signal.SIGALRM); cli.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (142, "memlab: ended by SIGALRM\n")
+
+
 def test_clean_removes_what_killed_commands_left_and_nothing_that_is_used(tmp_path: Path) -> None:
     place, old = tmp_path / "temporary", (0, 0)
     place.mkdir()
