@@ -40,7 +40,7 @@ class Judged:
 
     @property
     def samples(self) -> IntArray:
-        """All samples of the points."""
+        """The ids of all samples of the points."""
         return ids_of(self.of_points)
 
     @property
