@@ -19,6 +19,7 @@
 
 #define PAGE_COUNT 512 /* of each kind of memory */
 #define READINGS_MOST 9
+#define BETWEEN_READINGS_US 5000
 
 static const char *const names[] = {
 	[MEMCG_GROUP_FIRST] = "/0",
@@ -313,7 +314,11 @@ static int read_once(struct memcg_script *script, struct memcg_reading *reading)
 	return script->directly_errno == EOPNOTSUPP ? 0 : result;
 }
 
-/* Reads until two readings agree, because the kernel may add up during a reading. */
+/*
+ * Reads until two readings agree, because the kernel may add up during a reading. The second is
+ * milliseconds later, because a page that the kernel moves to another place is not counted for a
+ * moment (mm/rmap.c, try_to_migrate).
+ */
 int memcg_script_read(struct memcg_script *script, struct memcg_reading *reading)
 {
 	struct memcg_reading again;
@@ -321,6 +326,7 @@ int memcg_script_read(struct memcg_script *script, struct memcg_reading *reading
 	if (read_once(script, reading) == -1)
 		return -1;
 	for (int i = 1; i < READINGS_MOST; i++) {
+		usleep(BETWEEN_READINGS_US);
 		if (read_once(script, &again) == -1)
 			return -1;
 		if (memcmp(&again, reading, sizeof(again)) == 0)
