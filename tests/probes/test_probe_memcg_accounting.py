@@ -115,9 +115,10 @@ def shared_pages(folder: Path, expected: list[int]) -> list[int]:
 
 
 @pytest.mark.slow
-def test_steps_are_charged_as_plain_processes_are(folder: Path) -> None:
+def test_steps_are_charged_as_plain_processes_are(new_folder: Callable[[], Path]) -> None:
     """A probe that played other steps, or miscounted, would show here: 31 pages, 13 of them
     touched by A first, 7 of which B frees and touches anew when A has unmapped all."""
+    folder = new_folder()
     fork, pipes, processes = multiprocessing.get_context("fork"), [], []
     with mmap.mmap(-1, 31 * mmap.PAGESIZE) as memory:
         for name in ("0", "1"):
@@ -150,7 +151,7 @@ def test_steps_are_charged_as_plain_processes_are(folder: Path) -> None:
         (store, touched),
         ([*store, *free, declared.store_shared(B, 0, 7)], freed),
     ):
-        after = call(folder, steps)["after"]
+        after = call(new_folder(), steps)["after"]
         assert [after[name]["shared_pages"] for name in ("first", "second")] == expected
     assert (touched, freed) == ([13, 18], [6, 25])
 
