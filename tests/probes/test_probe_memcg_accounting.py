@@ -22,9 +22,9 @@ from memlab.experiments import memcg_accounting as declared
 from memlab.experiments.memcg_accounting import FIRST, SECOND, A, B
 from memlab.observe import cgroup
 from memlab.run.admission import Directories
-from memlab.run.containment import Group, Shape
 from memlab.run.executor import LocalExecutor
 from memlab.run.journal import Journal
+from memlab.run.trial_setup import TrialSetup
 
 ROWS = {check.name: check for check in declared.CHECKS}
 EXACT = [
@@ -36,24 +36,18 @@ FLUSHED_S = 60.0  # the kernel adds a group's counts up every 2 s, and later whe
 
 
 @pytest.fixture
-def new_folder() -> Iterator[Callable[[], Path]]:
-    """Makes a new group with the groups 0 and 1 inside, as a sweep does for each trial."""
+def new_folder(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    """Makes a new group with the groups 0 and 1 inside, by what a sweep makes each trial's with."""
     if not GROUPS:
         pytest.skip("no memory cgroup can be made here")
     journal = Journal(RUN)
-    group = Group(journal, f"{RUN}-accounting")
-    shape = Shape(
-        declared.LIMIT,
-        swap=False,
-        members=2,
-        member_limit_bytes=declared.MEMBER_LIMIT,
-        fresh=True,
-    )
+    setup = TrialSetup(declared.EXPERIMENT, journal, RUN, tmp_path)
 
     def new() -> Path:
-        folder = Path(group.hold(shape)["folder"])
-        group.peak_bytes()  # closes its descriptor
-        return folder
+        trial = setup.prepare({"check": "first_touch"})
+        setup.contained(trial)  # closes the descriptor of the group's peak
+        assert trial.group
+        return Path(trial.group["folder"])
 
     yield new
     journal.close()
