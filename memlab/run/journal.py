@@ -19,7 +19,7 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -63,9 +63,13 @@ class Journal:
         try:
             folder().mkdir(mode=0o700, parents=True, exist_ok=True)
             self.fd = os.open(self.path, flags, 0o600)
-            self._write(
-                {"run": run} | _here() | {"driver": os.getpid(), "start": proc.start_ticks()}
-            )
+            with ExitStack() as unfinished:  # no guardian yet: nobody else would remove it
+                unfinished.callback(os.close, self.fd)
+                unfinished.callback(_remove, self.fd, self.path)
+                self._write(
+                    {"run": run} | _here() | {"driver": os.getpid(), "start": proc.start_ticks()}
+                )
+                unfinished.pop_all()
         except OSError as error:
             raise CannotRun(
                 f"cannot write the journal {self.path}: {error.strerror}; set XDG_STATE_HOME to "

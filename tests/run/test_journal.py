@@ -50,6 +50,22 @@ def test_closing_removes_folders_and_the_journal(tmp_path: Path) -> None:
     assert list(journal.folder().iterdir()) == []
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EIO, "Input/output error")])
+def test_one_that_is_interrupted_as_it_begins_is_removed(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    descriptors = sorted(Path("/proc/self/fd").iterdir())
+
+    def fsync(_: int) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises((KeyboardInterrupt, CannotRun)):
+        Journal("0123abcd")
+    assert list(journal.folder().iterdir()) == []
+    assert sorted(Path("/proc/self/fd").iterdir()) == descriptors
+
+
 @pytest.mark.parametrize(("text", "old"), [(THP, "madvise"), ("60\n", "60"), ("0", "0")])
 def test_a_setting_gets_its_old_value_back(tmp_path: Path, text: str, old: str) -> None:
     setting = tmp_path / "setting"
