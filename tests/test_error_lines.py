@@ -274,6 +274,18 @@ def test_an_internal_error_is_one_line_and_debug_shows_where(place: Place) -> No
     assert f"{said}\n" == line
 
 
+def test_an_interrupt_in_python_s_own_hooks_is_no_internal_error(place: Place) -> None:
+    def names(*_: object) -> None:
+        class Hooked:
+            def __set_name__(self, *_: object) -> None:
+                raise KeyboardInterrupt
+
+        type("Made", (), {"hooked": Hooked()})
+
+    place.patch.setattr(experiments, "names", names)
+    assert place.refused(["list"]) == (130, "memlab: interrupted\n")
+
+
 @pytest.mark.parametrize(
     ("error", "remedy"),
     [

@@ -243,7 +243,10 @@ def _line_of(error: BaseException) -> tuple[str, int]:
         return short, HostError.exit_code
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # Path.exists() raises it
         return f"{str(error.filename)[:60]}...: the name is too long", UsageError.exit_code
-    if isinstance(error, click.Abort | KeyboardInterrupt):
+    # Python 3.11 says of one that comes as a class is made: Error calling __set_name__.
+    if isinstance(error, click.Abort | KeyboardInterrupt) or (
+        isinstance(error, RuntimeError) and isinstance(error.__cause__, KeyboardInterrupt)
+    ):
         return "interrupted", Interrupted.exit_code
     if not isinstance(error, Exception):
         raise error
