@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +95,9 @@ class Blow:
     wrong: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
+    def __str__(self) -> str:
+        return f"{self.experiment}, {self.what}: {'; '.join(self.wrong)}"
+
 
 class Storm:
     """A home, and in it a store for each experiment, so that a run is resumed after each blow."""
@@ -110,7 +113,10 @@ class Storm:
             "XDG_DATA_HOME": str(self.folder / "data"),
             TEST_LOCK: os.environ.get(TEST_LOCK, f"{os.getpid()}/storm"),
         }
-        self.pids: set[int] = set()  # of all drivers: names of groups and folders hold them
+        self.pids: set[int] = (
+            set()
+        )  # of this strike's drivers, which groups and folders are named by
+        self.before: set[str] = set()  # what was there as this strike began
         self.blows: list[Blow] = []
 
     def close(self) -> None:
@@ -184,8 +190,14 @@ class Storm:
     # What is left
 
     def left(self, place: Path) -> list[str]:
-        """Everything of ours that is still on the host."""
+        """Everything that this strike has left on the host: what it found there is another's, even
+        where the name has a pid that a driver has now, or was counted before."""
         ours = tuple(f"-{pid}-" for pid in self.pids)
+        return [one for one in self.seen(place, ours) if one not in self.before]
+
+    def seen(self, place: Path, names: Sequence[str] = ("-",)) -> list[str]:
+        """What is on the host: groups and folders of any memlab whose name has one of `names`, and
+        everything else of ours."""
         found = [f"process {pid}: {line[:60]}" for pid, line in self.processes().items()]
         mount = cgroup.locate().memory_mount
         groups = [Path(path) for path, _, _ in os.walk(mount)] if mount else []
@@ -194,7 +206,7 @@ class Storm:
         found += [
             str(path)
             for path in folders
-            if path.name.startswith(cleanup.PREFIX) and any(our in path.name for our in ours)
+            if path.name.startswith(cleanup.PREFIX) and any(one in path.name for one in names)
         ]
         for area in proc.parse_swaps(proc.read(Path("/proc/swaps"))):
             if str(self.folder) in str(area["path"]):
@@ -214,9 +226,8 @@ class Storm:
         deadline = time.monotonic() + LIMIT_S
         while left := self.left(place):
             if time.monotonic() > deadline:
-                blow.wrong += [f"left: {one}" for one in left]
-                for path in (self.state / "memlab/journal").glob("*"):
-                    path.unlink()  # so that it counts once
+                blow.wrong += [f"left: {one}{_looked_at(one)}" for one in left]
+                self.before |= set(left)  # so that it counts once
                 return
             time.sleep(0.02)
 
@@ -230,6 +241,8 @@ class Storm:
         place.mkdir(exist_ok=True)
         # The lock waits for whatever other sessions' tests run, however long: no time of this blow.
         with host_lock(changes=experiment in CHANGES_HOST), unchanged(blow):
+            self.pids.clear()
+            self.before = set(self.seen(place))
             began, glances = time.monotonic(), len(self.blows)
             if what.startswith(STARVED):
                 self.starve(experiment, place, blow)
@@ -249,7 +262,7 @@ class Storm:
         if self.some_moment(process, store) and experiment != "guest":
             for glancing in self.random.choices(GLANCING, k=self.random.randrange(4)):
                 self.glance(process, store, Blow(experiment, glancing))
-        seen = rows(store)
+        seen, guarded = rows(store), bool(self.of(process.pid, "guardian"))
         if process.poll() is not None:
             err = self.said(process, blow)
             if process.returncode == LOST and "the fork server ended" in err:
@@ -269,7 +282,7 @@ class Storm:
             time.sleep(self.random.uniform(0, 1.0))
             process.send_signal(signal.SIGINT)
         self.end(process, blow)
-        if {"guardian", "all"} & set(_words(blow.what)):
+        if not guarded or {"guardian", "all"} & set(_words(blow.what)):
             cleaned = self.memlab("clean")
             if cleaned.returncode:
                 blow.wrong.append(f"clean: {cleaned.returncode} {cleaned.stderr.strip()}")
@@ -366,8 +379,11 @@ class Storm:
         if ("Traceback" in err and ours in err) or "internal error" in err:
             blow.wrong.append(f"it said: {err.strip()[-300:]}")
         # Interrupted by a signal in order, by the signal before it listens, or killed; a worker
-        # that cannot be replaced and a starved store are exit 3.
+        # that cannot be replaced and a starved store are exit 3. Python's own, of an interrupt as
+        # it starts, is 1 too.
         good = {130, 143, 129, -2, -15, -1, -9, 3}
+        if err.endswith("KeyboardInterrupt\n"):
+            good.add(1)
         if process.returncode not in good | ({0} if blow.what.startswith(STARVED) else set()):
             blow.wrong.append(f"exit {process.returncode}: {err.strip()[-200:]}")
 
@@ -413,7 +429,8 @@ class Storm:
     # All of it
 
     def rage(self, kills: int, until: float) -> None:
-        """So many blows, or as many as the time allows."""
+        """So many blows, or as many as the time allows. What was wrong is said at once; the table
+        says it again, at the end of a long log."""
         names = itertools.cycle(
             name for name in SMALL if name != "guest-memory" or shutil.which("qemu-system-x86_64")
         )
@@ -427,8 +444,7 @@ class Storm:
             self.strike(experiment, what)
             for blow in self.blows[tried:]:
                 if blow.wrong:
-                    said = f"{number}: {experiment}, {blow.what}: {'; '.join(blow.wrong)}\n"
-                    sys.stderr.write(said)
+                    sys.stderr.write(f"{number}: {blow}\n")
             number += 1
 
     def draw(self, experiment: str) -> tuple[str, str]:
@@ -464,6 +480,21 @@ class Storm:
                 yield f"not tried: {what}: {why}"
         if not self.kernel:
             yield "not tried: guests: --kernel VMLINUZ"
+        yield from (f"wrong: {blow}" for blow in self.blows if blow.wrong)
+
+
+def _looked_at(left: str) -> str:
+    """The entries of a journal, the processes in a group, or what a process is at."""
+    pid = left.partition(":")[0].removeprefix("process ")
+    with suppress(OSError):
+        if pid.isdecimal():
+            waits = proc.read(Path(f"/proc/{pid}/wchan"))
+            return f" ({proc.life(pid).state}, in {waits})"
+        if left.endswith(".jsonl"):
+            return f" ({' '.join(proc.read(Path(left)).split())})"
+        if (procs := Path(left, "cgroup.procs")).exists():
+            return f" (of processes {proc.read(procs).split()})"
+    return ""
 
 
 def _words(what: str) -> list[str]:

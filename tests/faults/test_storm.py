@@ -57,6 +57,24 @@ def test_what_is_left_is_seen(small: storm.Storm, tmp_path: Path) -> None:
         left.stdout.readline()
         assert len(small.left(tmp_path)) == 3
         left.kill()
+    small.before |= set(small.seen(tmp_path))
+    assert small.left(tmp_path) == []  # another's, whose pid a driver of ours has too
+
+
+def test_what_is_left_counts_once_and_is_looked_at(
+    small: storm.Storm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storm, "LIMIT_S", 0.0)
+    (journals := small.state / "memlab/journal").mkdir(parents=True)
+    journal = journals / "abcdef01-7-0000.jsonl"
+    journal.write_text('{"run": "abcdef01"}\n')
+    first, second = storm.Blow("mmap-write", "driver"), storm.Blow("mmap-write", "driver")
+    small.settled(tmp_path, first)
+    small.settled(tmp_path, second)
+    assert first.wrong == [f'left: {journal} ({{"run": "abcdef01"}})']
+    assert second.wrong == []
+    small.blows += [first, second]
+    assert list(small.table())[-1] == f"wrong: {first}"
 
 
 def test_a_lost_changed_or_doubled_sample_is_seen(tmp_path: Path) -> None:
