@@ -71,7 +71,8 @@ class Guardian:
 def main() -> None:
     """Entry of the guardian process: ROOT, the driver's pidfd, the journal's, the journal's path.
 
-    It waits for the word `done` or the driver's end.
+    It waits for the word `done` or the driver's end. After that it goes on for longer: nobody waits
+    for it.
     """
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
@@ -82,6 +83,6 @@ def main() -> None:
     while driver not in (ready := dict(poll.poll())):
         if 0 in ready:
             if os.read(0, 64) == b"done":
-                break
+                sys.exit(0 if journal.undo_whole(fd, path) else 1)
             poll.unregister(0)  # the driver is ending
-    sys.exit(0 if journal.undo_whole(fd, path) else 1)
+    sys.exit(0 if journal.undo_whole(fd, path, journal.ALONE_S) else 1)

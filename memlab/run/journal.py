@@ -37,6 +37,7 @@ _DIGITS_MAX = 20  # of 64 bits
 _SAID = ".damaged"  # is put behind the name of a damaged journal once a sweep has said so
 _BEGUN_S = 10.0  # a journal without a head is of a run that begins, or of one killed as it began
 _RETRY_S = 2.0  # a killed worker may still be in a long write
+ALONE_S = 60.0  # that a dead driver's guardian goes on for: a process of 1 TB takes so long to end
 _ALL_S = 20.0  # for the journals of all runs that are over
 
 
@@ -314,13 +315,13 @@ def undo_open(
     return _undo(_lines(fd), fd, path, changed, until)
 
 
-def undo_whole(fd: int, path: Path) -> bool:
+def undo_whole(fd: int, path: Path, retry_s: float = _RETRY_S) -> bool:
     """Undo an open journal patiently; whether there was one, and all of it is undone."""
     try:
         lines = _lines(fd)
     except Unusable:
         return False
-    return bool(lines) and not patiently(lambda: _undo(lines, fd, path))
+    return bool(lines) and not patiently(lambda: _undo(lines, fd, path), retry_s=retry_s)
 
 
 def _undo(
@@ -404,15 +405,18 @@ def undo(path: Path, changed: list[str] | None = None, until: float | None = Non
         os.close(fd)
 
 
-def patiently(attempt: Callable[[], list[str]], until: float = math.inf) -> list[str]:
-    """The failures of the last attempt to undo a journal, within two seconds and `until`: a killed
+def patiently(
+    attempt: Callable[[], list[str]], until: float = math.inf, retry_s: float = _RETRY_S
+) -> list[str]:
+    """The failures of the last attempt to undo a journal, within `retry_s` and `until`: a killed
     worker may still be in a long write, and a guardian may be undoing the same journal. What lasts
     is not waited for."""
-    deadline = min(until, time.monotonic() + _RETRY_S)
+    deadline, pause_s = min(until, time.monotonic() + retry_s), 0.01
     while failures := attempt():
         if all(isinstance(one, Lasting) for one in failures) or time.monotonic() >= deadline:
             break
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.5)
     return failures
 
 
