@@ -27,6 +27,7 @@ PREFIX = "memlab-"  # names of all folders, groups and swap labels of a run begi
 LABEL_AT = 1024 + 12 + 16  # of volume_name in union swap_header, include/linux/swap.h
 ZRAM_MARK_KIB = 16 << 10  # of readahead, at least: ours; the kernel's own is 128
 ZRAM_CONTROL = Path("/sys/class/zram-control")
+_ADDED_WITHIN_NS = 1_000_000_000  # of its note, a device that the driver added
 PATIENCE_S = 10.0  # until killed processes, which may be large, have left a group and the swap
 # The settings that an experiment may change are these files and those below these folders.
 SETTINGS = ("/proc/sys/vm/", "/sys/kernel/mm/", "/sys/module/zswap/parameters/enabled")
@@ -272,10 +273,12 @@ def swap_off(path: Path, deadline: float | None = None) -> bool:
     return True
 
 
-def remove_zram(path: Path, node: Path, deadline: float | None = None, mark: str = "") -> bool:
+def remove_zram(
+    path: Path, node: Path, deadline: float | None = None, mark: str = "", noted_ns: int = 0
+) -> bool:
     """Turn off, reset and remove /sys/block/zramN, whose device file is `node`. The number may have
     been reused since: `mark` is the readahead that ours has, whose swap label may not be written
-    yet."""
+    yet. Where the driver died before it could mark the device, this was noted at `noted_ns`."""
     if not re.fullmatch(r"/sys/block/zram[0-9]+", str(path)):
         raise NotOurs("not a zram device")
     if not path.exists():
@@ -283,7 +286,7 @@ def remove_zram(path: Path, node: Path, deadline: float | None = None, mark: str
     ours = bool(mark) and value_of(path / "queue/read_ahead_kb") == mark
     ours = ours and int(mark) >= ZRAM_MARK_KIB
     if int((path / "disksize").read_text()) == 0:
-        if not ours:
+        if not (ours or _added_then(node, noted_ns)):
             raise NotOurs("another program's zram device")
     else:
         if node.stat().st_rdev != os.makedev(*map(int, (path / "dev").read_text().split(":"))):
@@ -294,6 +297,14 @@ def remove_zram(path: Path, node: Path, deadline: float | None = None, mark: str
         (path / "reset").write_text("1")
     (ZRAM_CONTROL / "hot_remove").write_text(path.name.removeprefix("zram"))
     return True
+
+
+def _added_then(node: Path, noted_ns: int) -> bool:
+    """Whether a device's file appeared as it was noted that one would be added. Of two files' times
+    one may be of the last tick, 10 ms at most (current_time, fs/inode.c)."""
+    with suppress(FileNotFoundError):
+        return -10_000_000 <= node.stat().st_ctime_ns - noted_ns <= _ADDED_WITHIN_NS
+    return False
 
 
 def _is_labelled(node: Path) -> bool:

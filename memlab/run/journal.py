@@ -187,12 +187,13 @@ _KINDS: dict[str, tuple[frozenset[str], _Undo]] = {
     "zram": (
         frozenset({"node"}),
         lambda e, until: cleanup.remove_zram(
-            Path(e["path"]), Path(e["node"]), until, e.get("mark", "")
+            Path(e["path"]), Path(e["node"]), until, e.get("mark", ""), int(e.get(_NOTED_NS, 0))
         ),
     ),
     "uprobes": (frozenset(), lambda e, until: cleanup.remove_uprobes(e["path"], until)),
     "nothing": (frozenset(), lambda *_: False),
 }
+_NOTED_NS = "noted_ns"  # when the last line was written, which the driver may have died after
 _PATHS = ("path", "node")
 _FIRST = {"session": 0, "cgroup": 1}  # what runs may still use the rest
 _PASSING = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ENOMEM})
@@ -337,6 +338,8 @@ def _undo(
     this_boot = head.get("boot") == proc.boot_id()
     deadline = until or time.monotonic() + cleanup.PATIENCE_S
     changes.reverse()
+    if changes:
+        changes[0] = {**changes[0], _NOTED_NS: str(os.fstat(fd).st_mtime_ns)}
     for entry in sorted(changes, key=lambda e: _FIRST.get(e["undo"], 2)):
         what = f"{entry['undo']} {entry['path']}"
         if not (this_boot or entry["undo"] in _OUTLIVES_A_BOOT):

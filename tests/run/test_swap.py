@@ -183,6 +183,32 @@ def test_an_unconfigured_zram_is_ours_where_it_bears_the_journals_mark(
     assert [path.read_text() for path in control.iterdir()] == ["7"] * removed
 
 
+@pytest.mark.parametrize(
+    ("after_s", "last", "removed"), [(0, 1, 1), (-60, 1, 0), (60, 1, 0), (0, 0, 0)]
+)
+def test_an_unmarked_zram_is_ours_where_it_came_right_after_the_journals_last_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after_s: int, last: int, removed: int
+) -> None:
+    """The driver was killed between hot_add and the mark: `clean` took it for another program's."""
+    device, control = tmp_path / "zram7", tmp_path / "control"
+    (device / "queue").mkdir(parents=True)
+    (device / "disksize").write_text("0\n")
+    (device / "queue/read_ahead_kb").write_text("128\n")
+    control.mkdir()
+    monkeypatch.setattr(cleanup, "ZRAM_CONTROL", control)
+    monkeypatch.setattr(cleanup.re, "fullmatch", lambda *_: True)
+    opened = Journal("0123abcd")
+    opened.note_zram(device, tmp_path / "node", "70784")
+    if not last:
+        opened.make_folder(tmp_path, "0123abcd-dir")
+    (tmp_path / "node").touch()
+    now_ns = (tmp_path / "node").stat().st_ctime_ns
+    os.utime(opened.path, ns=(now_ns, now_ns - 10**9 * after_s))
+    assert journal.undo_whole(opened.fd, opened.path) == bool(removed)
+    assert [path.read_text() for path in control.iterdir()] == ["7"] * removed
+    os.close(opened.fd)
+
+
 def test_where_sys_is_read_only_no_device_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
