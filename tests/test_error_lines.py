@@ -20,6 +20,7 @@ from command import process
 from synthetic import run_row
 
 from memlab import cli, experiments
+from memlab.run import journal
 from memlab.store import Store
 
 USAGE, CANNOT_RUN = 2, 3
@@ -272,6 +273,16 @@ def test_an_internal_error_is_one_line_and_debug_shows_where(place: Place) -> No
     assert ended.value.code == 4
     assert traceback.startswith("Traceback ")
     assert f"{said}\n" == line
+
+
+def test_clean_says_of_what_it_cannot_undo_no_word_that_nothing_was_left(place: Place) -> None:
+    entry = '{"undo": "later", "path": "/x"}'
+    opened = journal.Journal("0123abcd")
+    opened.path.write_text(f"{opened.path.read_text()}{entry}\n".replace('"start": ', '"start": 1'))
+    os.close(opened.fd)
+    status, line = place.refused(["clean"])
+    assert status == CANNOT_RUN
+    assert line.startswith("memlab: could not undo later /x: this memlab cannot undo it")
 
 
 def test_an_interrupt_in_python_s_own_hooks_is_no_internal_error(place: Place) -> None:

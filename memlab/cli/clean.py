@@ -34,7 +34,7 @@ def command(as_json: bool) -> None:
         runs = converted(undone, list[UndoneRun])
         echo_json(Clean(runs, [*map(str, failures)], foreign))
     for run in undone if not as_json else ():
-        for change in run.changes or ["nothing was left"]:
+        for change in run.changes or (() if run.failures else ("nothing was left",)):
             echo(f"run {run.run}: {change}" if run.run != "?" else f"a killed command: {change}")
     for line in foreign if not as_json else ():
         echo(f"left alone: {line}")
