@@ -113,9 +113,8 @@ class Storm:
             "XDG_DATA_HOME": str(self.folder / "data"),
             TEST_LOCK: os.environ.get(TEST_LOCK, f"{os.getpid()}/storm"),
         }
-        self.pids: set[int] = (
-            set()
-        )  # of this strike's drivers, which groups and folders are named by
+        # Of this strike's drivers, which groups and folders are named by.
+        self.pids: set[int] = set()
         self.before: set[str] = set()  # what was there as this strike began
         self.blows: list[Blow] = []
 

@@ -71,8 +71,8 @@ class Guardian:
 def main() -> None:
     """Entry of the guardian process: ROOT, the driver's pidfd, the journal's, the journal's path.
 
-    It waits for the word `done` or the driver's end. After that it goes on for longer: nobody waits
-    for it.
+    It waits for the word `done` or the driver's end. After that end nobody waits for it, and it
+    tries for longer.
     """
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
@@ -80,9 +80,11 @@ def main() -> None:
     poll = select.poll()
     poll.register(driver, select.POLLIN)
     poll.register(0, select.POLLIN)
+    retry_s = journal.ALONE_S
     while driver not in (ready := dict(poll.poll())):
         if 0 in ready:
             if os.read(0, 64) == b"done":
-                sys.exit(0 if journal.undo_whole(fd, path) else 1)
+                retry_s = journal.RETRY_S
+                break
             poll.unregister(0)  # the driver is ending
-    sys.exit(0 if journal.undo_whole(fd, path, journal.ALONE_S) else 1)
+    sys.exit(0 if journal.undo_whole(fd, path, retry_s) else 1)

@@ -36,7 +36,7 @@ _TEXT_MAX = 4096  # characters of a value: a path has no more (PATH_MAX), nor ha
 _DIGITS_MAX = 20  # of 64 bits
 _SAID = ".damaged"  # is put behind the name of a damaged journal once a sweep has said so
 _BEGUN_S = 10.0  # a journal without a head is of a run that begins, or of one killed as it began
-_RETRY_S = 2.0  # a killed worker may still be in a long write
+RETRY_S = 2.0  # a killed worker may still be in a long write
 ALONE_S = 60.0  # that a dead driver's guardian goes on for: a process of 1 TB takes so long to end
 _ALL_S = 20.0  # for the journals of all runs that are over
 
@@ -316,13 +316,16 @@ def undo_open(
     return _undo(_lines(fd), fd, path, changed, until)
 
 
-def undo_whole(fd: int, path: Path, retry_s: float = _RETRY_S) -> bool:
-    """Undo an open journal patiently; whether there was one, and all of it is undone."""
+def undo_whole(fd: int, path: Path, retry_s: float) -> bool:
+    """Undo an open journal patiently; whether there was one, and all of it is undone. No change is
+    undone twice: another run may have begun meanwhile."""
     try:
         lines = _lines(fd)
     except Unusable:
         return False
-    return bool(lines) and not patiently(lambda: _undo(lines, fd, path), retry_s=retry_s)
+    done: set[int] = set()
+    undo_rest = partial(_undo, lines, fd, path, done=done)
+    return bool(lines) and not patiently(undo_rest, retry_s=retry_s)
 
 
 def _undo(
@@ -331,16 +334,21 @@ def _undo(
     path: Path,
     changed: list[str] | None = None,
     until: float | None = None,
+    done: set[int] | None = None,
 ) -> list[str]:
+    """`done`: the places of the changes that earlier attempts undid, to which this adds its own."""
+    done = set() if done is None else done
     failures: list[str] = []
     head, *changes = lines or [{}]
     ended = {entry["path"] for entry in changes if entry["undo"] == "nothing"}
     this_boot = head.get("boot") == proc.boot_id()
     deadline = until or time.monotonic() + cleanup.PATIENCE_S
-    changes.reverse()
     if changes:
-        changes[0] = {**changes[0], _NOTED_NS: str(os.fstat(fd).st_mtime_ns)}
-    for entry in sorted(changes, key=lambda e: _FIRST.get(e["undo"], 2)):
+        changes[-1] = {**changes[-1], _NOTED_NS: str(os.fstat(fd).st_mtime_ns)}
+    newest_first = reversed(list(enumerate(changes)))
+    for place, entry in sorted(newest_first, key=lambda one: _FIRST.get(one[1]["undo"], 2)):
+        if place in done:
+            continue
         what = f"{entry['undo']} {entry['path']}"
         if not (this_boot or entry["undo"] in _OUTLIVES_A_BOOT):
             continue
@@ -357,6 +365,8 @@ def _undo(
                 changed.append(what)
         except Exception as error:  # what one entry meets stops no other
             failures.append(_failure(entry, path, error))
+        else:
+            done.add(place)
     if not failures:
         _remove(fd, path)
         os.ftruncate(fd, 0)  # whoever else has it open finds nothing to undo
@@ -409,7 +419,7 @@ def undo(path: Path, changed: list[str] | None = None, until: float | None = Non
 
 
 def patiently(
-    attempt: Callable[[], list[str]], until: float = math.inf, retry_s: float = _RETRY_S
+    attempt: Callable[[], list[str]], until: float = math.inf, retry_s: float = RETRY_S
 ) -> list[str]:
     """The failures of the last attempt to undo a journal, within `retry_s` and `until`: a killed
     worker may still be in a long write, and a guardian may be undoing the same journal. What lasts

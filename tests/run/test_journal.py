@@ -415,11 +415,37 @@ def test_the_guardian_undoes_what_came_after_a_journal_was_emptied(tmp_path: Pat
     opened.set_value(setting, "new")
     os.ftruncate(opened.fd, 0)
     opened.make_folder(tmp_path, "0123abcd-dir")
-    assert journal.undo_whole(opened.fd, opened.path)  # as the guardian, once the driver is dead
+    assert journal.undo_whole(
+        opened.fd, opened.path, journal.RETRY_S
+    )  # as the guardian, once the driver is dead
     assert setting.read_text() == "old"
-    assert not journal.undo_whole(opened.fd, opened.path)
+    assert not journal.undo_whole(opened.fd, opened.path, journal.RETRY_S)
     opened.forget()
     opened.close()
+
+
+def test_what_is_undone_is_not_undone_again_where_the_rest_has_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run may begin, and change the setting, while a dead run's guardian still tries."""
+    setting, remove, tried = tmp_path / "setting", cleanup.remove_folder, []
+    setting.write_text("old")
+    opened = Journal("0123abcd")
+    made = opened.make_folder(tmp_path, "0123abcd-dir")
+    opened.set_value(setting, "new")
+
+    def busy_once(path: Path) -> bool:
+        tried.append(setting.read_text())
+        if len(tried) > 1:
+            return remove(path)
+        setting.write_text("another run's")
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(cleanup, "remove_folder", busy_once)
+    assert journal.undo_whole(opened.fd, opened.path, journal.ALONE_S)
+    assert tried == ["old", "another run's"]
+    assert (setting.read_text(), made.exists()) == ("another run's", False)
+    os.close(opened.fd)
 
 
 def test_a_write_cut_short_damages_no_journal(

@@ -204,7 +204,7 @@ def test_an_unmarked_zram_is_ours_where_it_came_right_after_the_journals_last_li
     (tmp_path / "node").touch()
     now_ns = (tmp_path / "node").stat().st_ctime_ns
     os.utime(opened.path, ns=(now_ns, now_ns - 10**9 * after_s))
-    assert journal.undo_whole(opened.fd, opened.path) == bool(removed)
+    assert journal.undo_whole(opened.fd, opened.path, 0.0) == bool(removed)
     assert [path.read_text() for path in control.iterdir()] == ["7"] * removed
     os.close(opened.fd)
 
