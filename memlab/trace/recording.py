@@ -1,6 +1,6 @@
 """Recording: a command from its start, or a process that runs, into a trace's file.
 
-What follows it is trace/record.c, by perf events: they are that process's own and the kernel
+What follows it is record.c, by perf events: they are that process's own and the kernel
 closes them with it, so nothing is left behind however it ends, and no other tracer is disturbed.
 The file has no name until it is whole.
 """
@@ -24,7 +24,7 @@ from memlab.files import output
 from memlab.observe import tracefs
 from memlab.trace import file, uprobes
 
-# The tracepoints in the order that trace/record.c wants them, and where it reads their fields.
+# The tracepoints in the order that record.c wants them, and where it reads their fields.
 _EVENTS = {
     "exceptions:page_fault_user": {"address": (8, 8), "error_code": (24, 8)},
     "exceptions:page_fault_kernel": {"address": (8, 8), "error_code": (24, 8)},

@@ -1,5 +1,5 @@
 """Probes on the malloc, free and the like of a process that runs: events of the kernel (uprobes),
-which trace/record.c follows for that process alone.
+which record.c follows for that process alone.
 
 They lie on the code of whatever files the process has mapped that define both malloc and free: the
 C library, another allocator, the program itself. The kernel's list of events is common to all, so
@@ -20,7 +20,7 @@ from memlab.observe import elf, process, tracefs
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
 
-# In the order of `enum function` of trace/record.c; each function with those that are called alike.
+# In the order of `enum function` of record.c; each function with those that are called alike.
 _KINDS: tuple[tuple[str, ...], ...] = (
     ("malloc",),
     ("calloc",),
