@@ -22,7 +22,7 @@ import msgspec
 from memlab.errors import BadSubject, CannotLook, CannotRun
 from memlab.files import output
 from memlab.observe import tracefs
-from memlab.trace import file, uprobes
+from memlab.trace import file
 
 # The tracepoints in the order that record.c wants them, and where it reads their fields.
 _EVENTS = {
@@ -69,8 +69,6 @@ def record(
         if pid:
             _check_subject(pid)
             words += [f"pid={pid}"]
-            for one in stack.enter_context(uprobes.placed(pid)) if allocations else ():
-                words += [f"probe={one.kind},{one.calls},{one.returns}"]
         else:
             preload = [os.environ.get("LD_PRELOAD", ""), file.tool("start.so")]
             preload += [file.tool("allocations.so")] if allocations else []
