@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,9 @@ from memlab.request import Request
 from memlab.run.target import Place
 from memlab.run.watch import Silent, Watch
 from memlab.store import Store, default_path, lines
+
+if TYPE_CHECKING:
+    from memlab.fit.answer import FitAnswer
 
 
 def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Level]]:
@@ -193,3 +196,25 @@ def _compares(run: Run, factor: Factor, metric: str) -> bool:
         if (found := summary.medians.get(metric)) and found.estimate > 0
     }
     return len(there) == 2
+
+
+def report_fit(run: Run, found: FitAnswer, folder: Path, *, as_json: bool) -> None:
+    """What a fit leaves: the answer, the limits and the next command, or JSON; the figure."""
+    from memlab.fit import figure, shown
+    from memlab.present import table
+
+    drawn = bool(found.limits)
+    path = figure.draw(run, found, folder / f"fit-{run.id}.png") if drawn else None
+    if as_json:
+        echo_json(found)
+    else:
+        console = table.console()
+        for sentence in shown.sentences(found):
+            for line in table.wrapped(sentence, console.width, "", ""):
+                echo(line)
+        if drawn:
+            table.write(console, shown.table(found))
+            echo(f"figure: {path}")
+        echo(f"next: {shown.next_step(found, run)}")
+    if found.state == "fails without a limit":
+        raise CannotRun(next(shown.sentences(found)))

@@ -32,6 +32,7 @@ from memlab.experiment.latency import longest, percentile
 from memlab.experiment.metric import Metric
 from memlab.experiment.points import LONG, point_key
 from memlab.experiment.vocabulary import Cost, Experiment
+from memlab.fit.subject import Fit
 from memlab.text import units
 
 NAME = "try"
@@ -78,6 +79,7 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     duet: bool = False  # the two points of a block at the same time, on one CPU
     cap_bytes: int = 0  # the limit of the memory cgroup where memory_max says none
     trace: str = ""  # what argv is, in words, where that is a trace to replay and no command
+    fit: Fit | None = None  # what the search for the smallest memory_max is to keep
 
 
 def _or(word: str, noun: str, parse: Callable[[str], Level], form: Callable[[Level], str]) -> Kind:
@@ -344,6 +346,12 @@ METRICS = (
         "time in which a task waited for memory; PSI of the cgroup (v2), else of the host",
         F.stalled_ns,
     ),
+    Metric(
+        "refaults",
+        "pages",
+        "pages that the kernel took and had to bring back; workingset_refault of the cgroup",
+        F.refault_count.optional,
+    ),
     Metric("processes", "processes", "processes at a time", F.process_count),
 )
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
@@ -418,7 +426,8 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
             "p99", over=names[0], by=names[1:2], histogram="latency", where=first
         )
     experiment = CommandExperiment(
-        name=NAME,
+        name="fit" if subject.fit else NAME,
+        search="memlab.fit.trials" if subject.fit else "",
         question=_question(subject),
         probe="command",
         factors=factors,
@@ -457,6 +466,8 @@ def _question(subject: Tried) -> str:
     if subject.trace:
         return f"What would other memory policies do to {subject.trace}?"
     load = f" under `{_line(subject.argv)}`" if subject.serve else ""
+    if subject.fit:
+        return f"How little memory does `{_line(subject.serve or subject.argv)}` need{load}?"
     load = f", kept for a block,{load}" if subject.keep else load
     tried = _line(subject.serve or subject.argv)
     beside = ", two at the same time on one CPU," if subject.duet else ""

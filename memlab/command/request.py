@@ -13,6 +13,7 @@ import msgspec
 
 from memlab.command import declare as tried
 from memlab.errors import BadRequest
+from memlab.fit.subject import Fit
 from memlab.observe import available, files
 from memlab.request import PRECISION, Request
 from memlab.text import units
@@ -62,6 +63,7 @@ def command(
     policies: Mapping[str, Sequence[object]],
     trying: Trying = Trying(),
     cwd: Path | None = None,
+    fit: Fit | None = None,
     **how: Any,
 ) -> Request:
     """The request to try a command under levels of policies, as text or values, each policy's
@@ -102,10 +104,13 @@ def command(
         duet=trying.duet,
         cap_bytes=max(1, int(free * _CAP_SHARE)),
         trace=what,
+        fit=fit,
     )
-    if how.get("blocks") is None and how.get("precision") is None:
+    if not fit and how.get("blocks") is None and how.get("precision") is None:
         how["precision"] = PRECISION  # what levels change is the question, more than expectations
-    request = Request(experiment=tried.NAME, subject=msgspec.to_builtins(subject), **how)
+    request = Request(
+        experiment="fit" if fit else tried.NAME, subject=msgspec.to_builtins(subject), **how
+    )
     tried.declare(request.subject or {})
     return request
 

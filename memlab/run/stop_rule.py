@@ -62,6 +62,7 @@ class StopRule:
         self._request = request
         self._precision = request.precision if request.blocks is None else None
         self._asks = request.blocks is None and request.precision is None
+        self._searches = bool(experiment.search)  # asks before every block, and ends when told
         self._budget_s = budget_s(experiment, request)
 
     def add(self, point: int, outcome: str, readings: Mapping[str, Any] | None) -> None:
@@ -100,6 +101,9 @@ class StopRule:
         elif left_s := self.left_s(now_s):
             block_s = now_s / (block - self._first_block)
             self._short |= (self._least_blocks - block) * block_s > left_s
+        if self._searches:
+            self.open_points(self.left_s(now_s))
+            return
         first = 1 if self._short else self._least_blocks
         if not self._asks or block < max(first, self._ask_at):
             return
@@ -112,7 +116,8 @@ class StopRule:
     def open_points(self, left_s: float | None) -> frozenset[int]:
         """The points that are not done, once the questions have been asked again."""
         if self._asks and self._ask:
-            self._needed = self._ask(left_s) or self._lacking()
+            lacking = frozenset[int]() if self._searches else self._lacking()
+            self._needed = self._ask(left_s) or lacking
         return frozenset(index for index in self._points if not self.done(index))
 
     def _lacking(self) -> frozenset[int]:
