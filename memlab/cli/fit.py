@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -156,7 +157,7 @@ def _request(given: FitOptions) -> Request:
     metric, within = read_bound(given.keep_within)
     free = available.memory().left
     limits = [given.gate_bytes] if given.gate_bytes else search.grid(int(free * _SHARE))
-    policies = {
+    policies: dict[str, Sequence[object]] = {
         "memory_max": ["none", *limits],
         "swap": [given.swap],
         "page_cache": ["dropped"],
@@ -169,5 +170,5 @@ def _request(given: FitOptions) -> Request:
         ready=given.ready,
     )
     fit = Fit(metric, within, given.gate_bytes or 0)
-    how = {"budget_s": given.budget_s, "name": given.name}
+    how: dict[str, Any] = {"budget_s": given.budget_s, "name": given.name}
     return of_command.command(given.words, policies, trying, fit=fit, **how)

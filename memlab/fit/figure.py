@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
@@ -32,11 +33,11 @@ def draw(run: Run, found: FitAnswer, path: Path) -> Path:
         made.title, made.description = title, run.experiment.question
         lines = style.wrap(title, style.FINDING, _WIDE * style.POINTS - 40, "bold")
         top = 0.97 - 0.035 * len(lines)
-        grid = {"height_ratios": [_HIGH, _LOW], "hspace": 0.1, "top": top - 0.02}
+        grid: dict[str, Any] = {"height_ratios": [_HIGH, _LOW], "hspace": 0.1, "top": top - 0.02}
         grid |= {"left": 0.1, "right": 0.97, "bottom": 0.13}
         above, below = made.subplots(2, 1, sharex=True, gridspec_kw=grid)
-        look = {"fontsize": style.FINDING, "weight": "bold", "va": "top", "parse_math": False}
-        made.text(0.02, 0.985, "\n".join(lines), **look)
+        look: dict[str, Any] = {"fontsize": style.FINDING, "weight": "bold", "va": "top"}
+        made.text(0.02, 0.985, "\n".join(lines), parse_math=False, **look)
         _limits(above, below, found)
         _costs(above, found)
         _refaults(below, found)
@@ -106,7 +107,7 @@ def _costs(axes: Axes, found: FitAnswer) -> None:
     scales.y_label(axes, f"{words} over that without a limit", _HIGH)
     seen = []
     for row in found.limits:
-        label, hue, marker = _LOOKS[row.word]
+        _, hue, marker = _LOOKS[row.word]
         seen.append(row.word)
         if row.cost is not None:
             interval = None if row.low is None or row.high is None else (row.low, row.high)

@@ -2,9 +2,10 @@
 
 The cost of a program falls as its limit rises, so the limits are searched: down from the peak in
 growing steps, then by bisection, then with more blocks at the two limits that enclose the answer.
-Two words end the search: a limit is `fits` if the cost is shown to stay within the bound, and `slow`
-if it is shown not to. A limit at which one trial was killed or failed is `broken`. Each word rests
-on signs of the block ratios at every look, with an error of ALPHA shared among LOOKED_MAX limits.
+Two words end the search: a limit is `fits` if the cost is shown to stay within the bound, and
+`slow` if it is shown not to. A limit at which one trial was killed or failed is `broken`. Each word
+rests on signs of the block ratios at every look, with an error of ALPHA shared among LOOKED_MAX
+limits.
 """
 
 from __future__ import annotations
