@@ -4,16 +4,13 @@ import os
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
-import click
 import pytest
 from synthetic import run_row
 
 import memlab
 from memlab import experiments
-from memlab.cli import cli, folders
 from memlab.store import PointRow, Store
 
 HEAVY = {"pandas", "numpy", "scipy", "matplotlib", "rich", "pyarrow", "IPython"}
@@ -116,22 +113,12 @@ def test_what_measures_nothing_starts_like_click(
             "cli",
             "errors",
             "experiments",
-            "features",
             "machines",
             "request",
             "text",
         )
     }
     assert not [name for name in own if name.startswith("memlab.experiments.")]
-
-
-def test_the_lines_of_help_are_the_first_of_each_commands_file() -> None:
-    context = click.Context(cli)
-    shown = cli.get_help(context)
-    for name in cli.list_commands(context):
-        first = (import_module(f"{folders()[name]}.{name}").__doc__ or "").splitlines()[0]
-        assert first.endswith(".")
-        assert re.search(rf"^  {name} +{first[:30]}", shown, re.MULTILINE)
 
 
 def test_a_question_and_its_studies_are_read_as_they_are_declared() -> None:
@@ -162,7 +149,8 @@ def test_the_worker_imports_the_probes_and_the_standard_library() -> None:
     assert own - {"_probes", "_probes.lib"} == {
         "_built",
         "_version",
-        "features",
+        "files",
+        "files.python_probes",
         "probe",
         "run",
         "run.files",

@@ -25,7 +25,7 @@ COMMANDS = {
         "a change of 3 % shows with probability "
     ),
     "runs": "mmap-write",
-    "compare last --to method=mmap": "",
+    "compare last --baseline method=mmap": "",
 }
 
 

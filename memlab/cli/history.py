@@ -1,4 +1,4 @@
-"""Say when an experiment's runs changed."""
+"""`memlab history`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from memlab.cli._options import (
     json_option,
     output_folder,
     store_option,
+    verbose_option,
 )
 
 
@@ -25,19 +26,20 @@ class HistoryOptions:
 
     experiment: str = argument(shell_complete=_completing.experiment)
     metric: str | None = option(
-        "--metric", help="Whose history; else the experiment's first metric."
+        "--metric", help="Metric to follow (default: the experiment's first)."
     )
     levels: tuple[str, ...] = shared(
-        factor_option("Of those points the ones at these levels; else all of them together.")
+        factor_option("Follow only the points at these levels (default: all points together).")
     )
     run: str | None = option(
         "--run",
         metavar="RUN",
         shell_complete=_completing.run,
-        help="At the points of this run; else of the newest whose points another run has too.",
+        help="Follow the points of this run (default: the newest run that shares its points with "
+        "another run).",
     )
     host: str | None = option(
-        "--host", help="Of the runs that came from this host; else of this one's own."
+        "--host", help="Follow the runs that came from this host (default: runs of this machine)."
     )
     limit: int = option(
         "-n",
@@ -45,19 +47,19 @@ class HistoryOptions:
         type=click.IntRange(min=2),
         default=400,
         show_default=True,
-        help="The newest so many runs.",
+        help="Read only the newest N runs.",
     )
     rate: str = option(
         "--rate",
         type=click.Choice(["1%", "5%", "10%", "50%"]),
         default="50%",
         show_default=True,
-        help="Of machines on which nothing changes, how many may show a change in 365 runs.",
+        help="Share of unchanged machines that may raise a false alarm within 365 runs.",
     )
-    gate: bool = option("--gate", is_flag=True, help="Exit 1 if the newest run raises an alarm.")
-    verbose: bool = option(
-        "-v", "--verbose", is_flag=True, help="Every run, not the newest 20 alone."
+    gate: bool = option(
+        "--gate", is_flag=True, help="Exit with 1 if the newest run raises an alarm."
     )
+    verbose: bool = shared(verbose_option("Print every run, not only the newest 20."))
     store: Path | None = shared(store_option)
     output: Path | None = shared(figure_option)
     as_json: bool = shared(json_option)
@@ -66,9 +68,9 @@ class HistoryOptions:
 @click.command()
 @takes(HistoryOptions)
 def command(given: HistoryOptions) -> None:
-    """The runs of EXPERIMENT on one host over time: when the level changed, with an interval for
-    when and for how much, and what of the machine changed there; a figure. A run counts once: what
-    varies from run to run is the noise, not the blocks within a run.
+    """Follow the runs of EXPERIMENT on one host over time: print when the results changed and by
+    how much, with intervals, and what changed on the machine then; draw a figure. The noise is the
+    variation between runs, not between the blocks of a run.
 
     \b
     memlab history page-fault

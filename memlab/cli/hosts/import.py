@@ -1,4 +1,4 @@
-"""Take in what other hosts measured."""
+"""`memlab hosts import`."""
 
 from pathlib import Path
 
@@ -10,27 +10,28 @@ from memlab.cli._options import echo, json_option, store_option
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
 @click.option(
-    "--host", help="The host that measured it; runs that it fetched from others keep their names."
+    "--host",
+    help="Name of the host that measured the runs; runs that it imported keep their hosts' names.",
 )
 @click.option(
-    "--partial", is_flag=True, help="Take the rows before the place where the file breaks off."
+    "--partial", is_flag=True, help="Import the rows that precede the end of a truncated file."
 )
 @store_option
 @json_option
 def command(file: Path, host: str | None, partial: bool, store: Path | None, as_json: bool) -> None:
-    """Take the runs of other hosts in from FILE: rows that `sweep --jsonl` or `export --format
-    rows` printed (- is standard input), or a store. What is there already is left as it is, so that
-    the same file may come twice; of a file with anything wrong nothing is taken.
+    """Import the runs of other hosts from FILE: rows that `sweep --jsonl` or `export --format rows`
+    printed (- is standard input), or another results file. Rows that this store has are skipped, so
+    that a file can be imported twice. A damaged file changes nothing.
 
     \b
-    memlab import rows.jsonl
-    memlab import results-of-b.db --host b
-    ssh b memlab export --all --format rows | memlab import - --host b
+    memlab hosts import rows.jsonl
+    memlab hosts import results-of-b.db --host b
+    ssh b memlab export --all --format rows | memlab hosts import - --host b
     """
     import sys
 
+    from memlab.cli import _hosts
     from memlab.errors import BadExport
-    from memlab.machines.fleet import output
     from memlab.store import Store, default_path, rows, travel
 
     if host is not None and not rows.host_name(host):
@@ -48,8 +49,8 @@ def command(file: Path, host: str | None, partial: bool, store: Path | None, as_
                     taken = travel.take_in(opened, source, str(file), host, partial=partial)
         except OSError as error:
             raise BadExport(f"cannot read {file}: {error.strerror}") from None
-        found = output.by_host(opened, taken)
+        found = _hosts.by_host(opened, taken)
     if taken.own_names:
         kept = ", ".join(taken.own_names)
         echo(f"memlab: --host {host} names none of its runs of {kept}: they keep theirs", err=True)
-    output.print_results(found, path, as_json=as_json)
+    _hosts.print_results(found, path, as_json=as_json)

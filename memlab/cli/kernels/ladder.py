@@ -1,4 +1,4 @@
-"""Judge claims on counts and outcomes under one kernel after another."""
+"""`memlab kernels ladder`."""
 
 from __future__ import annotations
 
@@ -9,25 +9,28 @@ from pathlib import Path
 import click
 
 from memlab.cli import _completing
-from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._fields import argument, option, several, shared, takes
+from memlab.cli._guests import KernelsOptions
 from memlab.cli._options import (
     Waiting,
     echo,
     echo_json,
     factor_option,
     figure_option,
+    fresh_option,
     json_option,
     listed,
     output_folder,
+    progress_option,
     store_option,
+    verbose_option,
     wait_option,
 )
-from memlab.machines.options import APPEND, ARCH, MACHINES, SMALL_BLOCKS, SMALL_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
 class LadderOptions:
-    """What `memlab ladder` is given."""
+    """What `memlab kernels ladder` is given."""
 
     names: tuple[str, ...] = argument(
         metavar="EXPERIMENT...", nargs=-1, shell_complete=_completing.experiment
@@ -36,53 +39,50 @@ class LadderOptions:
         "--kernels",
         callback=listed,
         metavar="LIST|DIR",
-        help="6.1,6.12 or a folder; else all that `memlab kernels` lists.",
+        help="Kernels, such as 6.1,6.12, or a folder of them (default: all that `memlab kernels "
+        "list` prints).",
     )
     claims: tuple[str, ...] = option(
         "--claims",
         callback=listed,
         metavar="IDS",
-        help="Of their claims these, by id; also what changelogs claim since a version.",
+        help="Judge only these claims, by id; a change that a changelog claims is one too.",
     )
     metrics: tuple[str, ...] = option(
-        "--metric", multiple=True, help="A row for each point of this metric too."
+        "--metric", multiple=True, help="Print a row for each point of this metric too."
     )
     levels: tuple[str, ...] = shared(
-        factor_option("Levels of a factor; else the least that the claims need.")
+        factor_option("Levels of a factor (default: only those that the claims need).")
     )
-    blocks: int = shared(SMALL_BLOCKS)
-    guest_memory: int = shared(SMALL_MEMORY)
-    arch: str = shared(ARCH)
-    append: str = shared(APPEND)
+    guest: KernelsOptions = several(KernelsOptions)
     guests: int | None = option(
         "--guests",
         type=click.IntRange(1, 64),
-        help="So many at once; default one per CPU, by memory, and one where times are measured.",
+        help="Guests in parallel (default: one per CPU, as memory allows; one if times are "
+        "measured).",
     )
-    fresh: bool = option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
-    verbose: bool = option(
-        "-v", "--verbose", is_flag=True, help="Rows that are alike everywhere too."
-    )
+    fresh: bool = shared(fresh_option)
+    verbose: bool = shared(verbose_option("Print the rows that are the same everywhere too."))
     wait_s: float = shared(wait_option)
     store: Path | None = shared(store_option)
     output: Path | None = shared(figure_option)
-    quiet: bool = option("-q", "--quiet", is_flag=True, help="No progress.")
+    quiet: bool = shared(progress_option)
     as_json: bool = shared(json_option)
 
 
 @click.command(cls=Waiting)
 @takes(LadderOptions)
 def command(given: LadderOptions) -> None:
-    """Judge the claims of experiments on counts and outcomes under each kernel, in a guest that
-    boots once for all of them: a matrix, the steps named, a figure. Claims on times are left out
-    where guests are emulated. The same command goes on after an interruption. A kernel that fails
-    is a line on standard error, and the others' rows are kept; exit 3 if all fail.
+    """Judge the experiments' claims on counts and outcomes under each kernel, in a guest that boots
+    once per kernel; print a matrix and the kernels where a verdict changes, and draw a figure.
+    Claims on times are skipped if the guests are emulated. After an interruption, the same command
+    continues. A kernel that fails is reported on standard error; if all fail, the exit code is 3.
 
     \b
-    memlab ladder vma-lock page-fault
-    memlab ladder mmap-write -p file_state=cached_1m -p file_size=1m --kernels 6.1,6.12,7.3
-    memlab ladder mmap-write --claims file-folio-write-faults --kernels 6.17,6.18
-    memlab ladder vma-lock --arch arm64 --kernels 6.12.117,6.12.117-16k
+    memlab kernels ladder vma-lock page-fault
+    memlab kernels ladder mmap-write -p file_size=1m --kernels 6.1,6.12,7.3
+    memlab kernels ladder mmap-write --claims file-folio-write-faults
+    memlab kernels ladder vma-lock --arch arm64 --kernels 6.12.117,6.12.117-16k
     """
     from memlab.errors import BadRequest, CannotRun
     from memlab.machines.guest import kernels
@@ -97,21 +97,21 @@ def command(given: LadderOptions) -> None:
     names = given.names
     if not names:
         raise BadRequest("name an experiment; `memlab list` lists them")
-    machine = MACHINES[given.arch]
+    machine = given.guest.machine
     asked = ladder.LadderRequest(
         names,
         given.claims,
         given.metrics,
         given.levels,
-        given.blocks,
-        given.guest_memory,
-        given.append,
+        given.guest.blocks,
+        given.guest.guest_memory,
+        given.guest.append,
         ladder.judges_times(machine),
     )
     ladder.requests(asked)
     found = kernels.choose(given.kernels, machine)
     if not found:
-        raise CannotRun("no kernel is at hand: memlab kernels suggest 6.1 7.3")
+        raise CannotRun("no kernel is at hand: memlab kernels fetch 6.1 7.3")
 
     def done(result: ladder.KernelResult) -> None:
         for line in result.failed:
@@ -146,7 +146,7 @@ def command(given: LadderOptions) -> None:
     if not asked.timed:
         echo("the guests are emulated: claims on times are left out")
     if boots := sum(len(result.boots) for result in results):
-        size = units.format_size(given.guest_memory)
+        size = units.format_size(given.guest.guest_memory)
         least = f"{words.count(boots, 'boot')} in {taken_s:.0f} s"
         echo(f"{least}, {60 * boots / taken_s:.1f} per minute; at once {guests} of {size}")
     echo(f"figure: {place}")

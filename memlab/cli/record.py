@@ -1,4 +1,4 @@
-"""Record what a program does with its memory, to try policies on it later and elsewhere."""
+"""`memlab record`."""
 
 from pathlib import Path
 
@@ -14,21 +14,21 @@ from memlab.text.units import parse_size
     "output",
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
-    help="The trace; its name ends in .trace.",
+    help="Trace file; the name ends in .trace.",
 )
 @click.option(
     "--seconds",
     "seconds",
     type=DURATION,
     default=0.0,
-    help="How long; else until the process ends, or Ctrl-C.",
+    help="Recording time (default: until the process ends, or Ctrl-C).",
 )
-@click.option("--redact", is_flag=True, help="Leave out the names of files and threads.")
+@click.option("--redact", is_flag=True, help="Omit the names of files and threads.")
 @click.option(
     "--keep-huge-pages",
     "keep_huge",
     is_flag=True,
-    help="Do not keep the command from huge pages; then touches inside of one are not seen.",
+    help="Let the command use huge pages; touches inside one are then not recorded.",
 )
 @click.option(
     "--allocations",
@@ -42,7 +42,7 @@ from memlab.text.units import parse_size
     type=Parsed("size", parse_size),
     default="32M",
     show_default=True,
-    help="For events, a CPU; a power of two.",
+    help="Buffer for events per CPU; a power of two.",
 )
 @json_option
 @click.argument("words", metavar="PID | [--] COMMAND [ARGUMENT]...", nargs=-1, required=True,
@@ -57,8 +57,9 @@ def command(
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Write down each call of COMMAND, or of the process PID, that changes its address space, and
-    the first touch of each page. Nothing of what is in the memory is written. Needs root.
+    """Record each call of COMMAND, or of the process PID, that changes its address space, and the
+    first touch of each page. `memlab try` replays the trace under other policies. The contents of
+    memory are not recorded. Needs root.
 
     \b
     memlab record -o app.trace -- ./app

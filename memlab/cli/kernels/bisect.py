@@ -1,4 +1,4 @@
-"""Find the kernel since which a claim or a count is another."""
+"""`memlab kernels bisect`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from memlab.cli import _completing
-from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._fields import argument, option, several, shared, takes
+from memlab.cli._guests import KernelsOptions
 from memlab.cli._options import (
     Waiting,
     echo,
@@ -16,33 +17,29 @@ from memlab.cli._options import (
     store_option,
     wait_option,
 )
-from memlab.machines.options import APPEND, ARCH, MACHINES, SMALL_BLOCKS, SMALL_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
 class BisectOptions:
-    """What `memlab bisect` is given."""
+    """What `memlab kernels bisect` is given."""
 
     experiment: str = argument(shell_complete=_completing.experiment)
     wanted: str = argument(metavar="CLAIM|METRIC")
     good: str | None = option(
-        "--good", metavar="KERNEL", help="An older kernel: 6.1, a release or an image."
+        "--good", metavar="KERNEL", help="Older kernel: a version such as 6.1, or an image."
     )
     bad: str | None = option(
-        "--bad", metavar="KERNEL", help="A newer one that shows something else."
+        "--bad", metavar="KERNEL", help="Newer kernel with another verdict or value."
     )
     step: str | None = option(
         "--step",
         metavar="IMAGE",
-        help="Judge the claim under this image alone, for `git bisect run`: exit 0, 1 or 125.",
+        help="Judge the claim under this image only, for `git bisect run`: exit 0, 1 or 125.",
     )
     levels: tuple[str, ...] = shared(
-        factor_option("Levels of a factor; else the least that the claim needs.")
+        factor_option("Levels of a factor (default: only those that the claim needs).")
     )
-    blocks: int = shared(SMALL_BLOCKS)
-    guest_memory: int = shared(SMALL_MEMORY)
-    arch: str = shared(ARCH)
-    append: str = shared(APPEND)
+    guest: KernelsOptions = several(KernelsOptions)
     wait_s: float = shared(wait_option)
     store: Path | None = shared(store_option)
 
@@ -50,17 +47,19 @@ class BisectOptions:
 @click.command(cls=Waiting)
 @takes(BisectOptions)
 def command(given: BisectOptions) -> None:
-    """Halve the kernels at hand between two that differ on a claim (by its id) or on a metric, each
-    in a guest, down to the step. A kernel that is undecided is measured again with four times as
-    many blocks, and then skipped.
+    """Search the kernels at hand between two that differ in a claim, by its id, or in a metric, and
+    name the kernel that changed it. Each kernel is measured in a guest; if the result is undecided,
+    again with four times as many blocks; if it is still undecided, the kernel is skipped.
 
     \b
-    memlab bisect vma-lock mlock-onfault-lockonfault-vma-count-1 --good 6.1 --bad 7.3
-    memlab bisect mmap-write faults_per_mib -p file_state=cached_1m --good 6.1 --bad 7.3
-    git bisect run memlab bisect vma-lock mlock-resident-pages-7 --step arch/x86/boot/bzImage
+    memlab kernels bisect vma-lock mlock-resident-pages-7 --good 6.1 --bad 7.3
+    memlab kernels bisect mmap-write faults_per_mib -p file_state=cached_1m \\
+        --good 6.1 --bad 7.3
+    git bisect run memlab kernels bisect vma-lock mlock-resident-pages-7 \\
+        --step arch/x86/boot/bzImage
 
-    With --step, exit 0: the claim holds, 1: it is contradicted, 125: this kernel does not say.
-    An undecided claim is looked at twice, so that a step is wrong in at most 10 %.
+    Exit codes with --step: 0 the claim holds, 1 it is contradicted, 125 undecided. An undecided
+    claim is measured twice, so that at most 10 % of the steps are wrong.
     """
     from memlab import experiments
     from memlab.errors import BadRequest
@@ -78,15 +77,15 @@ def command(given: BisectOptions) -> None:
             f"{experiment} has no claim and no metric {wanted!r};"
             f" `memlab describe -v {experiment}` lists them"
         )
-    machine = MACHINES[given.arch]
+    machine = given.guest.machine
     asked = ladder.LadderRequest(
         [experiment],
         [wanted],
         [] if is_claim else [wanted],
         given.levels,
-        given.blocks,
-        given.guest_memory,
-        given.append,
+        given.guest.blocks,
+        given.guest.guest_memory,
+        given.guest.append,
         ladder.judges_times(machine),
     )
     ladder.requests(asked)

@@ -1,4 +1,4 @@
-"""Look at a live process: what it does with its memory, and what to try."""
+"""`memlab diagnose`."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -7,7 +7,15 @@ from pathlib import Path
 import click
 
 from memlab.cli._fields import argument, option, shared, takes
-from memlab.cli._options import Parsed, duration, echo, echo_json, in_full, json_option
+from memlab.cli._options import (
+    Parsed,
+    duration,
+    echo,
+    echo_json,
+    in_full,
+    json_option,
+    verbose_option,
+)
 
 _SECONDS_MAX = 3600
 
@@ -31,55 +39,52 @@ class DiagnoseOptions:
     group: str | None = option(
         "--group",
         metavar="PATH|self|of:PID",
-        help="Look at a memory cgroup: its path, this program's own, or that of a process.",
+        help="Examine a memory cgroup: by path, the one of this program, or that of a process.",
     )
     seconds: float = option(
         "--seconds",
         type=Parsed("seconds", _seconds),
         default="10",
         show_default=True,
-        help="How long to look: growth slower than a swing needs a look longer than it.",
+        help="Length of the window; if usage oscillates, use a window longer than one cycle.",
     )
-    thorough: bool = option(
-        "--thorough",
+    full: bool = option(
+        "--full",
         is_flag=True,
-        help="Read all of a large heap (2 us of memlab's time per object), and before Linux 6.7 "
-        "all page tables, for huge pages (15 ms per GiB, in which mmap waits).",
+        help="Read all of a large heap (2 us of memlab's time per object) and, before Linux 6.7, "
+        "all page tables (15 ms per GiB, during which mmap blocks).",
     )
-    verbose: bool = option(
-        "-v", "--verbose", is_flag=True, help="Also the evidence and all four accounts."
-    )
+    verbose: bool = shared(verbose_option("Print the evidence and all four accounts too."))
     policies: tuple[str, ...] = option("--if", multiple=True, hidden=True)
     watch: bool = option(
         "--watch",
         is_flag=True,
-        help="Cheap looks until a trigger is met or the subject ends; then a whole one.",
+        help="Sample cheaply until a trigger fires or the subject ends; then print a diagnosis.",
     )
     triggers: tuple[str, ...] = option(
         "--when",
         metavar="NAME>VALUE",
         multiple=True,
-        help="With --watch: 'group > 90%', 'rss > 500M', 'pressure > 10%', 'kills > 0'.",
+        help="Trigger of --watch: 'group > 90%', 'rss > 500M', 'pressure > 10%', 'kills > 0'.",
     )
     every_s: float = option(
         "--every",
         type=Parsed("every", _seconds),
         default="1",
         show_default=True,
-        help="With --watch: between two cheap looks.",
+        help="Interval between the samples of --watch.",
     )
     keep: Path | None = option(
         "--keep",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="With --watch: a file for the last 300 looks, there when the subject is not any more.",
+        help="File for the last 300 samples of --watch, which survives the process.",
     )
     last_kill: str | None = option(
         "--last-kill",
         is_flag=False,
         flag_value="",
         metavar="[=FILE]",
-        help="What the kernel says of the last kill for want of memory, in its log or in a "
-        "file of it.",
+        help="Explain the last out-of-memory kill, by the kernel's log or a file of it.",
     )
     as_json: bool = shared(json_option)
 
@@ -87,9 +92,9 @@ class DiagnoseOptions:
 @click.command()
 @takes(DiagnoseOptions)
 def command(given: DiagnoseOptions) -> None:
-    """Look at a process while it runs, or at a memory cgroup: who holds its memory, where its page
-    faults come from, which limits are near or refuse already, and what its threads wait for. The
-    findings come first, the worst at the top. The process is not stopped.
+    """Examine a running process or a memory cgroup: what holds the memory, where page faults come
+    from, which limits are near or already reached, and what the threads wait for. The worst finding
+    comes first. The process is not stopped.
 
     \b
     memlab diagnose 4711
@@ -113,8 +118,8 @@ def command(given: DiagnoseOptions) -> None:
         return
     if (subject is None) == (group is None):
         raise BadRequest("name one subject: a PID, a name, or --group PATH|self|of:PID")
-    if group is not None and given.thorough:
-        raise BadRequest("--thorough looks at a process: name its PID")
+    if group is not None and given.full:
+        raise BadRequest("--full reads a process: name its PID")
     if (given.triggers or given.keep) and not given.watch:
         raise BadRequest("--when and --keep belong to --watch")
     from memlab.diagnose.subject import named
@@ -132,7 +137,7 @@ def _look(given: DiagnoseOptions, pid: int | None) -> None:
     if pid is None:
         found = diagnosis.of_group(given.group or "", given.seconds)
     else:
-        found = diagnosis.of(pid, given.seconds, thorough=given.thorough)
+        found = diagnosis.of(pid, given.seconds, thorough=given.full)
     if given.as_json:
         from memlab.diagnose.documents import Diagnose
 

@@ -1,4 +1,4 @@
-"""What came from other hosts, in print."""
+"""What other hosts measured: a command passed on to them, and what came back, in print."""
 
 from __future__ import annotations
 
@@ -107,13 +107,15 @@ def arguments(local: Collection[str] = _LOCAL) -> list[str]:
 def sweep(
     on: str,
     command: str,
-    words: Sequence[str],
     store: Path | None,
     *,
     quiet: bool,
+    words: Sequence[str] | None = None,
 ) -> tuple[list[Result], list[Run]]:
-    """Run `sweep` or `try` on every host; each host's result, and the runs that have samples."""
+    """Run `sweep` or `try` on every host, with the words of this command unless others are given;
+    each host's result, and the runs that have samples."""
     path = store or default_path()
+    words = arguments() if words is None else words
 
     def say(line: str) -> None:
         if not quiet:
@@ -173,7 +175,7 @@ def reproduce(
     contradicted, failed = False, []
     for declared in study.experiments:
         words = [*how, f"--blocks={measure.BLOCKS}", declared.name]
-        results, runs = sweep(on, "sweep", words, store, quiet=quiet)
+        results, runs = sweep(on, "sweep", store, quiet=quiet, words=words)
         if runs:
             contradicted |= claims(runs)
         try:
