@@ -33,8 +33,8 @@ class GuestOptions:
         type=click.Choice(["host", "guest"]),
         default="host",
         show_default=True,
-        help="Where trials run; guest: a virtual machine with this host's files and another "
-        "kernel.",
+        help="Run trials on this host, or in a guest: a virtual machine with this host's files and "
+        "another kernel.",
     )
     kernel: str = option(
         "--kernel",

@@ -69,7 +69,7 @@ class DiagnoseOptions:
     )
     every_s: float = option(
         "--every",
-        type=Parsed("every", _seconds),
+        type=Parsed("seconds", _seconds),
         default="1",
         show_default=True,
         help="Interval between the samples of --watch.",
@@ -92,9 +92,9 @@ class DiagnoseOptions:
 @click.command()
 @takes(DiagnoseOptions)
 def command(given: DiagnoseOptions) -> None:
-    """Examine a running process or a memory cgroup: what holds the memory, where page faults come
-    from, which limits are near or already reached, and what the threads wait for. The worst finding
-    comes first. The process is not stopped.
+    """Examine a running process or a memory cgroup: what holds the memory, what causes page faults,
+    which limits are near or already reached, and what the threads wait for. The worst finding comes
+    first. The process is not stopped.
 
     \b
     memlab diagnose 4711

@@ -96,7 +96,8 @@ def command(given: PlotOptions) -> None:
     verdicts.
 
     \b
-    memlab plot last --metric bandwidth --x size --series method --where filesystem=tmpfs
+    memlab plot last --metric bandwidth --x size --series method \\
+        --where filesystem=tmpfs
     memlab plot after --against before
     memlab plot page-fault --hosts
     """

@@ -33,8 +33,7 @@ from memlab.text.units import parse_size
 @click.option(
     "--allocations",
     is_flag=True,
-    help="Its malloc, free and the like too, so that `try` has malloc=LEVELS. Of a process that "
-    "runs each call costs microseconds.",
+    help="Record malloc, free and related calls too, so that `memlab try` can vary malloc=LEVELS.",
 )
 @click.option(
     "--buffer",

@@ -155,8 +155,10 @@ def command(given: TryOptions) -> None:
     memlab try -p lock=off,future -- ./server --selftest
     memlab try app.toml
     memlab try -p malloc=system,jemalloc,mimalloc -p n=1,4 -- ./app --threads {n}
-    memlab try -p lock=off,future --serve './server {port}' --ready tcp:{port} -- ./load {port}
-    memlab try -p app=./old,./new --gate --expect 'elapsed: app=./new / app=./old < 1.02' -- {app}
+    memlab try -p lock=off,future --serve './server {port}' --ready tcp:{port} \\
+        -- ./load {port}
+    memlab try -p app=./old,./new --gate \\
+        --expect 'elapsed: app=./new / app=./old < 1.02' -- {app}
     memlab try -p lock=off,future --on ssh:a,b,c -- /opt/app/server --selftest
     """
     if given.on:

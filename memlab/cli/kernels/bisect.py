@@ -52,7 +52,8 @@ def command(given: BisectOptions) -> None:
     again with four times as many blocks; if it is still undecided, the kernel is skipped.
 
     \b
-    memlab kernels bisect vma-lock mlock-resident-pages-7 --good 6.1 --bad 7.3
+    memlab kernels bisect vma-lock mlock-onfault-lockonfault-vma-count-1 \\
+        --good 6.1 --bad 7.3
     memlab kernels bisect mmap-write faults_per_mib -p file_state=cached_1m \\
         --good 6.1 --bad 7.3
     git bisect run memlab kernels bisect vma-lock mlock-resident-pages-7 \\

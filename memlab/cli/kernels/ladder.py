@@ -74,14 +74,16 @@ class LadderOptions:
 @takes(LadderOptions)
 def command(given: LadderOptions) -> None:
     """Judge the experiments' claims on counts and outcomes under each kernel, in a guest that boots
-    once per kernel; print a matrix and the kernels where a verdict changes, and draw a figure.
+    once per kernel; print a matrix and each kernel that changes a verdict, and draw a figure.
     Claims on times are skipped if the guests are emulated. After an interruption, the same command
     continues. A kernel that fails is reported on standard error; if all fail, the exit code is 3.
 
     \b
     memlab kernels ladder vma-lock page-fault
-    memlab kernels ladder mmap-write -p file_size=1m --kernels 6.1,6.12,7.3
-    memlab kernels ladder mmap-write --claims file-folio-write-faults
+    memlab kernels ladder mmap-write -p file_state=cached_1m -p file_size=1m \\
+        --kernels 6.1,6.12,7.3
+    memlab kernels ladder mmap-write --claims file-folio-write-faults \\
+        --kernels 6.17,6.18
     memlab kernels ladder vma-lock --arch arm64 --kernels 6.12.117,6.12.117-16k
     """
     from memlab.errors import BadRequest, CannotRun
