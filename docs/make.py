@@ -219,6 +219,9 @@ def man(folder: Path) -> None:
     version = f"memlab {__version__}"  # where a date would change every day
     whole = _as_man(cli)
     write_man_pages("memlab", whole, version=version, target_dir=str(folder), date=version)
+    for path in folder.glob("memlab-*.1"):  # click-man refers to `memlab kernels-list(1)`
+        text = re.sub(r"memlab (\w+-\w+\(1\))", r"memlab-\1", path.read_text(encoding="utf-8"))
+        path.write_text(text, encoding="utf-8")
 
 
 def crossings() -> str:

@@ -40,6 +40,7 @@ _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any leng
     "memlab",
     cls=Group,
     sections=SECTIONS,
+    short_help="Measure how Linux memory behaves.",
     invoke_without_command=True,
     context_settings={"help_option_names": HELP, "auto_envvar_prefix": "MEMLAB"},
 )

@@ -123,6 +123,7 @@ def _load(row: Row, above: tuple[str, ...]) -> click.Command:
             sections={"Commands": row.rows},
             path=path,
             help=row.summary,
+            short_help=row.summary,
             callback=click.pass_context(show_help),
             invoke_without_command=True,
         )
