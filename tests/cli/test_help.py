@@ -23,8 +23,9 @@ LEANS = re.compile(
 )
 # Words for which there are plainer ones.
 ODD = re.compile(
-    r"\b((is|are) (none|no)|nothing (that|of)|(have|has) not|where|alone|since|so (many|often|long)|"
-    r"(hear|tell|know|ask|rest)s?|heard|told|known|asked|come home|gives? up|anew)\b",
+    r"\b((is|are) (none|no)|nothing (that|of)|(have|has) not|where|alone|since|"
+    r"so (many|often|long)|(hear|tell|know|ask|rest)s?|"
+    r"heard|told|known|asked|come home|gives? up|anew)\b",
     re.IGNORECASE,
 )
 
