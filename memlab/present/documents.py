@@ -238,10 +238,6 @@ else:
         [
             _ASKED.get(field.name) or (field.name, *_OTHERS[field.name])
             for field in dataclasses.fields(request.Request)
-        ]
-        + [
-            (name, _described(float | None, said) | UnsetType, UNSET)
-            for name, said in request.GONE.items()
         ],
         bases=(Document,),
         namespace={"__doc__": "What was asked for, as it is stored."},
@@ -993,16 +989,6 @@ class Describe(Document):
         )
 
 
-# Of a document that lost or renamed a key; else 1 (docs/json.md).
-_VERSIONS = {
-    "claims-hosts": 2,
-    "compare": 2,
-    "describe": 2,
-    "diagnose": 2,
-    "show": 2,
-    "sweep": 2,
-    "try": 2,
-}
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
     "clean": Clean,
@@ -1045,7 +1031,7 @@ def schema(command: str) -> dict[str, Any]:
         _describe(part, classes.get(name))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"memlab:{command}:{_VERSIONS.get(command, 1)}",
+        "$id": f"memlab:{command}:1",
         "title": f"memlab {command.replace('-', ' --', 1)} --json",
         "description": " ".join((inspect.getdoc(item) or "").split()),
         **top,

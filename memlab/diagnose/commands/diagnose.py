@@ -49,7 +49,6 @@ class DiagnoseOptions:
     verbose: bool = option(
         "-v", "--verbose", is_flag=True, help="Also the evidence and all four accounts."
     )
-    policies: tuple[str, ...] = option("--if", multiple=True, hidden=True)
     watch: bool = option(
         "--watch",
         is_flag=True,
@@ -101,11 +100,6 @@ def command(given: DiagnoseOptions) -> None:
     from memlab.errors import BadRequest
 
     subject, group = given.subject, given.group
-    if given.policies:
-        raise BadRequest(
-            "--if is gone: it guessed what a replay measures: memlab record --seconds 60 -o "
-            f"app.trace {subject or 'PID'}; memlab try -p lock=off,future app.trace"
-        )
     if given.last_kill is not None:
         if subject or group or given.watch:
             raise BadRequest("--last-kill reads the kernel's log: it has no other subject")
