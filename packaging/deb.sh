@@ -7,7 +7,7 @@ version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' memlab/_version.py)
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 mkdir -p "$build/memlab" dist
-cp -a CMakeLists.txt LICENSE README.md pyproject.toml docs guest memlab probes "$build/memlab"
+cp -a CMakeLists.txt LICENSE README.md pyproject.toml docs memlab probes "$build/memlab"
 cp -a packaging/debian "$build/memlab/debian"
 cat >"$build/memlab/debian/changelog" <<END
 memlab ($version) unstable; urgency=medium
