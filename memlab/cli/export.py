@@ -14,10 +14,10 @@ from memlab.cli._options import echo, example_option, run_argument, store_option
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "jsonl", "parquet", "rows", "bibtex"]),
+    type=click.Choice(["csv", "jsonl", "parquet", "rows"]),
     default="csv",
     show_default=True,
-    help="rows: what was measured, as it is stored, for `memlab import`; bibtex: how to cite it.",
+    help="rows: what was measured, as it is stored, for `memlab import`.",
 )
 @click.option("--all", "every", is_flag=True, help="Every run of the store, with --format rows.")
 @click.option(
@@ -45,7 +45,6 @@ def command(
     memlab export last -o last.csv
     memlab export last --format rows -o baseline.jsonl
     memlab export --all --format rows -o rows.jsonl
-    memlab export last --format bibtex
     """
     from memlab import api, recorded
     from memlab.present import exports
