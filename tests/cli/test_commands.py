@@ -414,14 +414,3 @@ def test_a_closed_gate_is_an_exit_code_of_the_command_itself(
         assert (done.returncode, done.stderr) == (cli.GATE, "")
         assert done.stdout
     assert command("compare", "00000002", "00000001", *gates).returncode == cli.DONE
-
-
-def test_publish_writes_a_site_that_is_made_again_from_its_files(
-    command: Command, run: str, tmp_path: Path
-) -> None:
-    site = tmp_path / "site"
-    assert said(command("publish", str(site), run)) == f"{site / 'index.html'}\n"
-    assert len(list(site.glob("data/*/*/*.parquet"))) == 1
-    page = (site / "index.html").read_text()
-    said(command("publish", str(site), "--index"))
-    assert (site / "index.html").read_text() == page
