@@ -87,7 +87,7 @@ class TryOptions:
         default="",
         callback=_split,
         help="A service that has the policies: 'redis-server --port {port}'. COMMAND is then the "
-        "load on it, and {port} in both a free port. It is started for each trial; see --keep.",
+        "load on it, and {port} in both a free port. It is started for each trial.",
     )
     ready: str = option(
         "--ready",
@@ -95,11 +95,6 @@ class TryOptions:
         default="",
         help="When the load begins: tcp:{port}, unix:PATH, line:REGEX that the service prints, or "
         "http://127.0.0.1:{port}/PATH once its status is 2xx or 3xx.",
-    )
-    keep: bool = option(
-        "--keep",
-        is_flag=True,
-        help="Keep the service for the trials of a block that have the same policies.",
     )
     duet: bool = option(
         "--duet",
@@ -190,7 +185,7 @@ def _request(given: TryOptions) -> Request:
     words, metrics, expect = given.words, given.metrics, given.expect
     if len(words) == 1 and words[0].endswith(".toml"):
         own = (given.policies, metrics, given.metric_json, given.latencies, expect)
-        if any((*own, given.serve, given.keep, given.duet)):
+        if any((*own, given.serve, given.duet)):
             raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
         return of_command.command_file(Path(words[0]), **given.asked)
     trying = of_command.Trying(
@@ -201,7 +196,6 @@ def _request(given: TryOptions) -> Request:
         timeout=given.timeout_s,
         serve=given.serve,
         ready=given.ready,
-        keep=given.keep,
         duet=given.duet,
     )
     policies = of_command.read_policies(words, given.serve, given.policies)
