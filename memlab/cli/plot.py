@@ -69,11 +69,6 @@ class PlotOptions:
         is_flag=True,
         help="Draw every sample beside its point's median, a row per point.",
     )
-    layers: bool = option(
-        "--layers",
-        is_flag=True,
-        help="Draw how far each session, layout of the probe's code and block moves a sample.",
-    )
     against: tuple[str, ...] = option(
         "--against",
         metavar="RUN",
@@ -89,8 +84,8 @@ class PlotOptions:
 @takes(PlotOptions)
 def command(given: PlotOptions) -> None:
     """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark. With
-    --metric, --x, --series, --panels, --where, --samples, --layers or --against draw one figure of
-    your own choice; with --hosts every host's verdicts.
+    --metric, --x, --series, --panels, --where, --samples or --against draw one figure of your own
+    choice; with --hosts every host's verdicts.
 
     \b
     memlab plot last --metric bandwidth --x size --series method --where filesystem=tmpfs
@@ -109,7 +104,6 @@ def command(given: PlotOptions) -> None:
         panels=given.panels,
         where=dict.fromkeys(given.where),
         samples=given.samples,
-        layers=given.layers,
         against=given.against,
     )
     run = given.loaded or api.load(given.run, store=given.store, example=given.example)

@@ -214,7 +214,7 @@ _HOSTS_PLOT = click.option(
 def _hosts_plot(given: dict[str, Any]) -> bool:
     if not given.pop("hosts"):
         return False
-    own = ("metric", "x", "where", "samples", "layers", "against", "example")
+    own = ("metric", "x", "where", "samples", "against", "example")
     if any(given[name] for name in own) or {given["series"], given["panels"]} != {None}:
         raise click.UsageError("--hosts draws verdicts: without --example and a choice of points")
     from memlab.machines.fleet import figure, judge, output
