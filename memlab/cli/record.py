@@ -33,7 +33,7 @@ from memlab.text.units import parse_size
 @click.option(
     "--allocations",
     is_flag=True,
-    help="Record a command's malloc, free and related calls too, so that `try` can vary malloc=LEVELS.",
+    help="Record malloc and free of a command too, so that `memlab try` can vary malloc=LEVELS.",
 )
 @click.option(
     "--buffer",

@@ -35,7 +35,6 @@ class Trying:
     timeout: float | str = "10min"
     serve: Sequence[str] = ()
     ready: str = ""
-    keep: bool = False
     duet: bool = False
 
     @property
@@ -98,7 +97,6 @@ def command(
         timeout_s=trying.timeout_s,
         serve=serve,
         ready=trying.ready,
-        keep=trying.keep,
         duet=trying.duet,
         cap_bytes=max(1, int(free * _CAP_SHARE)),
         trace=what,
@@ -122,7 +120,6 @@ class _CommandFile(msgspec.Struct, forbid_unknown_fields=True):
     timeout: str = "10min"
     serve: list[str] = []
     ready: str = ""
-    keep: bool = False
     duet: bool = False
     blocks: int | None = None
     budget: str | None = None

@@ -291,8 +291,6 @@ def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
     yield from words.unfelt_limit(run)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)
-    if kept := words.kept_service(run):
-        yield kept
     yield from _not_measured(run, verbose=verbose)
 
 

@@ -23,7 +23,6 @@ from memlab.observe.environment import EMULATED
 from memlab.present.machine import machine_of
 from memlab.results import Run
 from memlab.results.crossing import Crossing
-from memlab.store import SampleRow
 from memlab.text import units
 
 
@@ -179,23 +178,6 @@ def empty_program(run: Run) -> str:
     least, most = (quantity(end, "s") for end in (min(found), max(found)))
     span = least if least == most else f"{least} to {most}"
     return f"a program that does nothing takes {span} under these policies"
-
-
-def kept_service(run: Run) -> str:
-    """How often a service was started that `--keep` keeps; empty where none was kept."""
-    loads = [
-        number
-        for found in run.samples.read(_loads_before, "how often a service was started")
-        for number in found
-    ]
-    started = count(loads.count(0), "time")
-    if not loads:
-        return ""
-    return f"the service was kept for a block: started {started} for {count(len(loads), 'trial')}"
-
-
-def _loads_before(sample: SampleRow) -> list[int]:
-    return [int(sample.raw["loads_before"])] if sample.raw and "loads_before" in sample.raw else []
 
 
 def count(number: int, noun: str) -> str:
