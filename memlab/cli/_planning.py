@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from memlab.present.table import Table
 
 _POWER = 0.9
-TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmapping a file
 
 
 def dry_run(
@@ -70,7 +69,6 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
     experiment, directories = prepared.experiment, prepared.directories
     need = (relay if prepared.turns else admission).need(experiment, points, directories)
     blocks = request.blocks or least_blocks(prepared.experiment) * request.sessions
-    points_s = need.block_s + (0.0 if prepared.turns else TRIAL_OVERHEAD_S * len(points))
     return {
         "experiment": prepared.experiment.name,
         "points": [{"levels": dict(point.at), "control": point.control} for point in points],
@@ -78,7 +76,7 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
         "trials": blocks * len(points),
         "memory_bytes": need.memory_bytes,
         "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
-        "about_seconds": blocks * points_s + request.pauses_s,
+        "about_seconds": blocks * need.block_s + request.pauses_s,
         "budget_seconds": budget_s(prepared.experiment, request),
         "turns": prepared.turns,
         "excluded": dict(prepared.plan.excluded),

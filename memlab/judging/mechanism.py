@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memlab.experiment import At, Claim, Control, Explanation
+from memlab.experiment.needs import settings
 from memlab.judging.finding import VerdictFinding
 from memlab.judging.kinds import find
-from memlab.judging.sight import settings
 from memlab.results import Run
 
 
@@ -21,7 +21,7 @@ def says(run: Run, claim: Claim, setting: At) -> str:
 def answers(run: Run, explanations: Sequence[Explanation]) -> Iterator[str]:
     """What is found of each explanation at its first setting; nothing where it has no fact."""
     for explanation in explanations:
-        for setting in settings(run, explanation.predicts)[:1]:
+        for setting in settings(run.points, explanation.predicts)[:1]:
             found = find(run, explanation.predicts, setting)
             if found.facts:
                 yield _sentence(explanation, found)
@@ -30,7 +30,7 @@ def answers(run: Run, explanations: Sequence[Explanation]) -> Iterator[str]:
 def _sentences(run: Run, control: Control, at: At) -> Iterator[str]:
     """One sentence for each explanation of a control that has points to go with `at`."""
     for explanation in control.explanations:
-        setting = _nearest(settings(run, explanation.predicts), control, at)
+        setting = _nearest(settings(run.points, explanation.predicts), control, at)
         if setting is not None:
             found = find(run, explanation.predicts, setting)
             yield f"Control {control.name}: {_sentence(explanation, found)}."
