@@ -81,12 +81,17 @@ def _judge(run: Run, claims: Sequence[Claim]) -> Sequence[Judged]:
     found = [
         _judged(run, claim, setting) for claim in claims for setting in settings(run.points, claim)
     ]
-    # An undecided claim was a chance to be wrong too: it counts, with a p of 1.
-    tested = [one for one in found if one.verdict.n and one.word != "not testable here"]
+    # An undecided claim was a chance to be wrong too: it counts, with a p of 1. A count that cannot
+    # vary was none.
+    tested = [
+        one
+        for one in found
+        if one.verdict.n and one.word != "not testable here" and one.verdict.p != 0
+    ]
     adjusted = iter(benjamini_hochberg([_or_one(one.verdict.p) for one in tested]))
     corrected = {id(one): next(adjusted) for one in tested}
     return tuple(
-        one if one.verdict.p is None else replace(one, adjusted_p=corrected[id(one)])
+        one if one.verdict.p is None else replace(one, adjusted_p=corrected.get(id(one), 0.0))
         for one in found
     )
 
