@@ -16,7 +16,7 @@ from memlab.observe import cpu
 from memlab.request import Request
 from memlab.run import admission, beforehand, relay
 from memlab.run.prepare import Prepared
-from memlab.run.stop_rule import budget_s, least_blocks
+from memlab.run.stop_rule import StopRule, budget_s, least_blocks
 from memlab.run.target import Place
 from memlab.text import units
 
@@ -116,8 +116,8 @@ def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
     echo(f"time     about {units.format_duration(seconds)} for {blocks} blocks")
     echo(f"ends     {_ends(prepared.request)}")
     if budget_s is not None:
-        short = "; the budget ends it sooner" if seconds > budget_s else ""
-        echo(f"budget   {units.format_duration(budget_s)}{short}")
+        short = "" if guest else _shortfall(prepared)
+        echo(f"budget   {short or units.format_duration(budget_s)}")
     if (shown := data["budget_shows"]) is not None:
         echo(f"shows    a change over {units.format_percent(shown)}, with probability {_POWER:g}")
     if guest:
@@ -128,6 +128,12 @@ def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
         return
     for line in _varied(prepared):
         echo(line)
+
+
+def _shortfall(prepared: Prepared) -> str:
+    """What the budget leaves out, in a line; empty if it reaches every point."""
+    experiment, points = prepared.experiment, prepared.plan.points
+    return StopRule(experiment, points, prepared.request, turns=prepared.turns).shortfall()
 
 
 def _ends(request: Request) -> str:

@@ -82,7 +82,7 @@ class Reach:
 
     def shortfall(self, budget_s: float) -> str:
         """What a budget leaves out, with the one that leaves nothing out; empty if it reaches every
-        point. `22 of 83 points and 3 of 5 claims; all of them: --budget 130s`."""
+        point. `22 of 83 points and 3 of 5 claims; all: --budget 130s`."""
         every = {p for p in self._blocks if p not in self._unavailable}
         found = self.points(budget_s) | self.reached
         if every <= found:
@@ -98,7 +98,7 @@ class Reach:
         left = {n.claim for n in self._needs if n.claim and not n.points <= found}
         of_claims = f" and {len(claims) - len(left)} of {len(claims)} claims" if claims else ""
         return (
-            f"about {len(found)} of {len(every)} points{of_claims}; all of them: "
+            f"about {len(found)} of {len(every)} points{of_claims}; all: "
             f"--budget {_rounded(whole_s)}s"
         )
 

@@ -175,7 +175,7 @@ def test_it_is_said_before_the_first_trial(monkeypatch: pytest.MonkeyPatch, tmp_
     of = replace(of, cost=replace(of.cost, time=lambda _: 0.99))
     _, heard = swept(monkeypatch, tmp_path, of, 1.0, seed=1, budget_s=20.0)
     assert heard.warnings == [
-        "20 s measure about 3 of 8 points and 1 of 2 claims; all of them: --budget 54s"
+        "20 s measure about 3 of 8 points and 1 of 2 claims; all: --budget 54s"
     ]
     _, heard = swept(monkeypatch, tmp_path, of, 1.0, seed=2, budget_s=54.0)
     assert heard.warnings == []
