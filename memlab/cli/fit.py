@@ -150,8 +150,8 @@ def command(given: FitOptions) -> None:
 
 def _request(given: FitOptions) -> Request:
     from memlab.command import request as of_command
+    from memlab.experiment.fit import Fit, read_bound
     from memlab.fit import search
-    from memlab.fit.subject import Fit, read_bound
     from memlab.observe import available
 
     metric, within = read_bound(given.keep_within)

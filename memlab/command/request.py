@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from memlab.command import declare as tried
 from memlab.errors import BadRequest
-from memlab.fit.subject import Fit
+from memlab.experiment import tried
+from memlab.experiment.fit import Fit
 from memlab.observe import available, files
 from memlab.request import PRECISION, Request
 from memlab.text import units
@@ -36,7 +36,6 @@ class Trying:
     timeout: float | str = "10min"
     serve: Sequence[str] = ()
     ready: str = ""
-    keep: bool = False
     duet: bool = False
 
     @property
@@ -100,7 +99,6 @@ def command(
         timeout_s=trying.timeout_s,
         serve=serve,
         ready=trying.ready,
-        keep=trying.keep,
         duet=trying.duet,
         cap_bytes=max(1, int(free * _CAP_SHARE)),
         trace=what,
@@ -127,7 +125,6 @@ class _CommandFile(msgspec.Struct, forbid_unknown_fields=True):
     timeout: str = "10min"
     serve: list[str] = []
     ready: str = ""
-    keep: bool = False
     duet: bool = False
     blocks: int | None = None
     budget: str | None = None
@@ -142,7 +139,7 @@ def command_file(path: Path, **how: Any) -> Request:
         budget_s = None if file.budget is None else units.parse_duration(file.budget)
     except Exception as error:  # whatever a parser makes of it
         raise BadRequest(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    said = {"blocks": file.blocks, "budget_s": budget_s}
+    said: dict[str, Any] = {"blocks": file.blocks, "budget_s": budget_s}
     said |= {name: value for name, value in how.items() if value is not None}
     words = {True: "on", False: "off"}
     levels = {

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from memlab.experiment.fit import Fit
 from memlab.experiment.points import Point
 from memlab.fit.search import LimitTrials, Search
-from memlab.fit.subject import Fit
 from memlab.results import Run
 
 _BASELINE_BLOCKS = 2  # before the first limit: the peak says where the search begins
