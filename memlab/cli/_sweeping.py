@@ -20,6 +20,7 @@ from memlab.cli._options import echo, echo_json
 from memlab.cli._streams import ReaderGone
 from memlab.errors import CannotRun, Interrupted
 from memlab.experiment import Factor, Level
+from memlab.experiment.fit import FIT
 from memlab.experiment.levels import read_levels
 from memlab.measure.progress import Live
 from memlab.request import Request
@@ -150,6 +151,9 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     """What a finished sweep leaves: the table (or JSON) on stdout, the figure on disk."""
     from memlab.present import figures, terminal, words
 
+    if run.experiment.name == FIT and not quiet:
+        report_fit(run, folder, as_json=as_json)
+        return
     files = figures.save(run, folder) if any(s.medians for s in run.summaries) else []
     unavailable = run.samples and not run.measured  # without a sample the budget was too short
     if unavailable and not as_json:
@@ -201,23 +205,24 @@ def _compares(run: Run, factor: Factor, metric: str) -> bool:
     return len(there) == 2
 
 
-def report_fit(run: Run, found: FitAnswer, folder: Path, *, as_json: bool) -> None:
+def report_fit(run: Run, folder: Path, *, as_json: bool) -> FitAnswer:
     """What a fit leaves: the answer, the limits and the next command, or JSON; the figure."""
-    from memlab.fit import figure, shown
+    from memlab.fit import answer, figure, shown
     from memlab.present import table
 
-    drawn = bool(found.limits)
-    path = figure.draw(run, found, folder / f"fit-{run.id}.png") if drawn else None
+    found = answer.answer(run)
+    if found.state == "fails without a limit":
+        raise CannotRun(next(shown.sentences(found)).rstrip("."))
+    path = figure.draw(run, found, folder / f"fit-{run.id}.png") if found.limits else None
     if as_json:
         echo_json(found)
-    else:
-        console = table.console()
-        for sentence in shown.sentences(found):
-            for line in table.wrapped(sentence, console.width, "", ""):
-                echo(line)
-        if drawn:
-            table.write(console, shown.table(found))
-            echo(f"figure: {path}")
-        echo(f"next: {shown.next_step(found, run)}")
-    if found.state == "fails without a limit":
-        raise CannotRun(next(shown.sentences(found)))
+        return found
+    console = table.console()
+    for sentence in shown.sentences(found):
+        for line in table.wrapped(sentence, console.width, "", ""):
+            echo(line)
+    if path:
+        table.write(console, shown.table(found))
+        echo(f"figure: {path}")
+    echo(f"next: {shown.next_step(found, run)}")
+    return found

@@ -130,7 +130,7 @@ def command(given: FitOptions) -> None:
         --keep-within 'rps: 10%' --metric 'rps[1/s]=([0-9.]+) requests per second' -- ./load {port}
     """
     from memlab.cli import GATE, _sweeping
-    from memlab.fit import answer
+    from memlab.experiment.fit import FIT
 
     quiet = given.quiet or given.as_json
     folder = output_folder(given.output, given.store)
@@ -138,12 +138,11 @@ def command(given: FitOptions) -> None:
         if given.words:
             raise click.UsageError("--resume goes on with a run: without a command")
         run = _sweeping.resume(given.resume, given.store, given.budget_s, quiet, given.wait_s)
-        if run.experiment.name != "fit":
+        if run.experiment.name != FIT:
             raise click.UsageError(f"run {run.id} is of {run.experiment.name}, not of fit")
     else:
         run = _sweeping.sweep(_request(given), None, given.store, quiet, given.wait_s)
-    found = answer.answer(run)
-    _sweeping.report_fit(run, found, folder, as_json=given.as_json)
+    found = _sweeping.report_fit(run, folder, as_json=given.as_json)
     if found.gate_bytes and found.state != "answered":
         click.get_current_context().exit(GATE)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from memlab.errors import BadRequest
 from memlab.experiment import tried
-from memlab.experiment.fit import Fit
+from memlab.experiment.fit import FIT, Fit
 from memlab.observe import available, files
 from memlab.request import PRECISION, Request
 from memlab.text import units
@@ -107,7 +107,7 @@ def command(
     if not fit and how.get("blocks") is None and how.get("precision") is None:
         how["precision"] = PRECISION  # what levels change is the question, more than expectations
     request = Request(
-        experiment="fit" if fit else tried.NAME, subject=msgspec.to_builtins(subject), **how
+        experiment=FIT if fit else tried.NAME, subject=msgspec.to_builtins(subject), **how
     )
     tried.declare(request.subject or {})
     return request

@@ -7,6 +7,8 @@ import msgspec
 from memlab.errors import BadRequest
 from memlab.text import units
 
+FIT = "fit"  # the name of its experiment
+
 
 class Fit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The question of a fit.

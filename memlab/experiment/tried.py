@@ -25,7 +25,7 @@ from memlab.experiment.claims import Claim, Count, Ratio, Within
 from memlab.experiment.expressions import Expression, F, each
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Bars, Figure, Percentiles, Timeline
-from memlab.experiment.fit import Fit
+from memlab.experiment.fit import FIT, Fit
 from memlab.experiment.host import Containment, Host, Malloc
 from memlab.experiment.huge_pages import thp_kind, thp_settings
 from memlab.experiment.kinds import At, Kind, Level, choice
@@ -425,7 +425,7 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
             "p99", over=names[0], by=names[1:2], histogram="latency", where=first
         )
     experiment = CommandExperiment(
-        name="fit" if subject.fit else NAME,
+        name=FIT if subject.fit else NAME,
         search="memlab.fit.trials" if subject.fit else "",
         question=_question(subject),
         probe="command",
@@ -447,6 +447,10 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         host=_host(subject, set(names)),
         subject=subject,
     )
+    names = [metric.name for metric in experiment.metrics]
+    if subject.fit and subject.fit.metric not in names:
+        hint = nearest(subject.fit.metric, names)
+        raise BadRequest(f"--keep-within: no metric {subject.fit.metric!r}; {hint}")
     claims = [_claim(experiment, number, text) for number, text in enumerate(subject.expect, 1)]
     object.__setattr__(experiment, "claims", claims)
     return experiment
