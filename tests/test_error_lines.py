@@ -153,7 +153,6 @@ WRONG_USAGE = {
     "diagnose PID --seconds 0": ["--seconds", "0"],
     "diagnose PID --seconds soon": ["--seconds", "'soon'"],
     "diagnose PID --seconds nan": ["--seconds", "nan"],
-    "diagnose PID --if lock=future": ["memlab record"],
 }
 CANNOT = {
     "sweep mmap-write --cpus 65535": ["--cpus: CPU 65535 is not among those allowed here ("],

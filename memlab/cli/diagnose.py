@@ -55,7 +55,6 @@ class DiagnoseOptions:
         "all page tables (15 ms per GiB, during which mmap blocks).",
     )
     verbose: bool = shared(verbose_option("Print the evidence and all four accounts too."))
-    policies: tuple[str, ...] = option("--if", multiple=True, hidden=True)
     watch: bool = option(
         "--watch",
         is_flag=True,
@@ -106,11 +105,6 @@ def command(given: DiagnoseOptions) -> None:
     from memlab.errors import BadRequest
 
     subject, group = given.subject, given.group
-    if given.policies:
-        raise BadRequest(
-            "--if is gone: it guessed what a replay measures: memlab record --seconds 60 -o "
-            f"app.trace {subject or 'PID'}; memlab try -p lock=off,future app.trace"
-        )
     if given.last_kill is not None:
         if subject or group or given.watch:
             raise BadRequest("--last-kill reads the kernel's log: it has no other subject")

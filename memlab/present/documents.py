@@ -238,10 +238,6 @@ else:
         [
             _ASKED.get(field.name) or (field.name, *_OTHERS[field.name])
             for field in dataclasses.fields(request.Request)
-        ]
-        + [
-            (name, _described(float | None, said) | UnsetType, UNSET)
-            for name, said in request.GONE.items()
         ],
         bases=(Document,),
         namespace={"__doc__": "What was asked for, as it is stored."},
@@ -993,18 +989,6 @@ class Describe(Document):
         )
 
 
-# Of a document that lost or renamed a key; else 1 (docs/json.md).
-_VERSIONS = {
-    "claims-hosts": 2,
-    "compare": 2,
-    "describe": 2,
-    "diagnose": 2,
-    "show": 2,
-    "sweep": 2,
-    "try": 2,
-}
-
-
 def schema(document: Any, name: str, title: str) -> dict[str, Any]:
     """The JSON Schema (2020-12) of a type of document."""
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
@@ -1015,7 +999,7 @@ def schema(document: Any, name: str, title: str) -> dict[str, Any]:
         _describe(part, classes.get(part_name))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"memlab:{name}:{_VERSIONS.get(name, 1)}",
+        "$id": f"memlab:{name}:1",
         "title": title,
         "description": " ".join((inspect.getdoc(item) or "").split()),
         **top,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from memlab.errors import BadRequest
 from memlab.request.table import (
@@ -27,13 +27,9 @@ from memlab.text.printable import printable
 if TYPE_CHECKING:
     from memlab.experiment.kinds import Level
 
-__all__ = ["GONE", "OPTIONS", "PRECISION", "Option", "Request"]
+__all__ = ["OPTIONS", "PRECISION", "Option", "Request"]
 
 PRECISION = 0.02
-# What a request could ask for once, and what the JSON Schema says of it.
-GONE: Mapping[str, str] = {
-    "gentle": "Of older runs: the share of one CPU that trials kept within; null: no bound.",
-}
 
 _PRECISE = (
     "Measure a {} until half of its median's 95 % interval is below this share of the median, such "
@@ -244,13 +240,6 @@ class Request:
                 raise BadRequest("a pause lies between sessions: ask for several")
         elif self.blocks is not None and self.blocks < self.sessions:
             raise BadRequest(f"{self.sessions} sessions take {self.sessions} blocks at least")
-
-    @classmethod
-    def stored(cls, kept: Mapping[str, Any]) -> Self:
-        """A stored run's. BadRequest where it asks for what there is no more."""
-        if asked_for := [name for name in GONE if kept.get(name) is not None]:
-            raise BadRequest(f"the run was asked for with {asked_for[0]}, which is no option now")
-        return cls(**{name: value for name, value in kept.items() if name not in GONE})
 
     @property
     def pauses_s(self) -> float:

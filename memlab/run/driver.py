@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -18,7 +18,7 @@ from typing import Any
 
 from memlab import experiments
 from memlab._version import __version__
-from memlab.errors import CannotRun, Interrupted, Refused
+from memlab.errors import BadRequest, CannotRun, Interrupted, Refused
 from memlab.experiment.points import Point
 from memlab.observe import environment
 from memlab.request import Request
@@ -29,6 +29,7 @@ from memlab.run.stop_rule import StopRule, budget_s
 from memlab.run.target import LOCAL, Executor, PointsNeeded, Target
 from memlab.run.watch import Progress, Watch
 from memlab.store import PointRow, RunRow, SampleRow, SessionRow, Store
+from memlab.text.printable import printable
 
 
 def new_id() -> str:
@@ -98,15 +99,18 @@ def resume(
 
 def stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
     """A run's request with the plan that it began with, checked; with another budget, if any."""
-    request = Request.stored(run.request)
-    request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
-    experiment = experiments.load(run.experiment, run.request.get("subject"))
-    experiment = replace(experiment, layouts=request.layouts)
     points = [Point(row.point, row.levels, row.control) for row in store.points(run.id)]
-    check_stored(experiment, points, request)
+    with run.naming_writer():
+        if unknown := sorted(run.request.keys() - {field.name for field in fields(Request)}):
+            name = printable(unknown[0])[:60]
+            raise BadRequest(f"run {run.id} was asked for with {name!r}, which is no option here")
+        request = Request(**run.request)
+        request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
+        experiment = experiments.load(run.experiment, request.subject)
+        experiment = replace(experiment, layouts=request.layouts)
+        check_stored(experiment, points, request)
     directories = Directories(Path(str(request.directory)))
-    turns = bool(run.request.get("turns", False))  # older runs have no such word
-    return Prepared(experiment, plan.Plan(points, {}), directories, request, turns)
+    return Prepared(experiment, plan.Plan(points, {}), directories, request, request.turns)
 
 
 def _tidy(watch: Watch) -> None:

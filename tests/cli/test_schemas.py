@@ -35,7 +35,6 @@ from memlab.machines.guest.machine import GuestSpec
 from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder.documents import Ladder
 from memlab.machines.ladder.measure import KernelResult
-from memlab.observe import proc
 from memlab.present import documents
 from memlab.request import Request
 from memlab.run import journal, plan
@@ -453,7 +452,7 @@ def test_what_killed_runs_left(
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # where no killed command has left a folder
     left = tmp_path / f"{PREFIX}left"
     left.mkdir()
-    dead = {"run": RUN, "driver": 1, "start": 1 << 62, "boot": proc.boot_id()}
+    dead = {"run": RUN, "driver": 1, "start": 1 << 62} | journal._here()
     leave(dead, {"undo": "folder", "path": str(left)})
     assert printed("clean")["undone"] == [{"run": RUN, "changes": [f"folder {left}"]}]
     leave(dead, {"undo": "nosuch", "path": str(left)})

@@ -15,10 +15,10 @@ from held import with_any_setting
 from synthetic import experiment, failed, ok
 
 from memlab import experiments
-from memlab.errors import Interrupted
+from memlab.errors import BadRequest, Interrupted
 from memlab.experiment.points import Point
 from memlab.experiment.turns import FEWEST, TURNS
-from memlab.observe import environment, proc
+from memlab.observe import environment
 from memlab.request import Request
 from memlab.run import driver, plan, target
 from memlab.run.relay import TurnCount
@@ -397,7 +397,7 @@ def test_what_a_dead_run_left_and_cannot_be_undone_is_told(
     busy.mkdir()
     path = driver.journal.folder() / "0123abcd-1.jsonl"
     path.parent.mkdir(parents=True)
-    head = {"run": "0123abcd", "driver": os.getpid(), "start": 1, "boot": proc.boot_id()}
+    head = {"run": "0123abcd", "driver": os.getpid(), "start": 1} | driver.journal._here()
     entry = {"undo": "value", "path": str(busy), "value": "old"}
     path.write_text(f"{json.dumps(head)}\n{json.dumps(entry)}\n")
     run = lab.sweep(steady, blocks=1)
@@ -503,9 +503,10 @@ def test_a_block_that_was_interrupted_in_its_turns_is_taken_again_whole(lab: Lab
     assert len(lab.executor.relays) == 2
 
 
-def test_an_older_run_goes_on_in_windows(lab: Lab) -> None:
+def test_a_run_that_asks_for_what_is_unknown_is_not_resumed(lab: Lab) -> None:
     run = lab.sweep(steady, blocks=1)
-    older = {name: value for name, value in run.request.items() if name != "turns"}
-    driver.resume(replace(run, request={**older, "blocks": 2}), lab.store, lab.heard)
-    assert lab.executor.relays == []
-    assert lab.taken(run) == in_order(2)
+    newer = replace(run, request={**run.request, "colour": "blue"}, memlab="9.1")
+    said = "asked for with 'colour', which is no option here; memlab 9.1 wrote it, and this is "
+    with pytest.raises(BadRequest, match=said):
+        driver.resume(newer, lab.store, lab.heard)
+    assert lab.taken(run) == in_order(1)
