@@ -319,18 +319,11 @@ def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def bibtex() -> str:
-    """The first entry of a run as BibTeX."""
-    entry = _printed("export", "mmap-write", "--example", "--format", "bibtex").split("\n\n")[0]
-    return f"```\n{entry.strip()}\n...\n```"
-
-
 # What is written from recorded runs into pages that are written by hand: between
 # `<!-- made NAME -->` and `<!-- end -->`.
 BLOCKS = {
     "README.md": {"states": crossings, "row": row_of_logs, "claims": claims_shown},
     "docs/tutorial.md": {"show": shown},
-    "docs/cite.md": {"bibtex": bibtex},
     "docs/logs.md": {"states": crossings, "numbers": logs},
 }
 

@@ -133,7 +133,6 @@ WRONG_USAGE = {
     "try --serve true --ready http://a:x true": ["--ready http://a:x: write http:"],
     "try --serve true --ready 'line:(' true": ["--ready 'line:(': missing )"],
     "try --ready tcp:1 true": ["--ready is of a service: name it with --serve"],
-    "try --keep true": ["--keep needs a service"],
     """try --serve "un'balanced" true""": ['--serve "un\'balanced": No closing quotation'],
     "try --expect '' true": ["--expect"],
     "try --expect elapsed true": ["--expect"],

@@ -80,8 +80,6 @@ def command(given: CompareOptions) -> None:
     if given.level and (new or given.force):
         other = f"{' '.join(new)} out" if new else "--force out"
         raise click.UsageError(f"--baseline compares within one run: leave {other}")
-    if form == "kcidb":
-        raise click.UsageError("--format kcidb is of claims: memlab claims RUN --format kcidb")
     if len(new) > 1 and form not in ("text", "markdown"):
         raise click.UsageError(f"--format {form} is of two runs; text and markdown take more")
     if given.level:

@@ -14,7 +14,7 @@ from memlab.cli._options import echo, example_option, run_argument, store_option
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "jsonl", "parquet", "rows", "bibtex"]),
+    type=click.Choice(["csv", "jsonl", "parquet", "rows"]),
     default="csv",
     show_default=True,
     help="Output format; rows: the stored rows, for `memlab hosts import`.",
@@ -51,7 +51,6 @@ def command(
     memlab export last -o last.csv
     memlab export last --format rows -o baseline.jsonl
     memlab export --all --format rows -o rows.jsonl
-    memlab export last --format bibtex
     """
     from memlab import api, recorded
     from memlab.present import exports

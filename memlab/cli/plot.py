@@ -68,11 +68,6 @@ class PlotOptions:
         is_flag=True,
         help="Draw every sample and each point's median, a row per point.",
     )
-    layers: bool = option(
-        "--layers",
-        is_flag=True,
-        help="Draw how far each session, layout of the probe's code and block moves a sample.",
-    )
     against: tuple[str, ...] = option(
         "--against",
         metavar="RUN",
@@ -113,7 +108,6 @@ def command(given: PlotOptions) -> None:
         panels=given.panels,
         where=dict.fromkeys(given.where),
         samples=given.samples,
-        layers=given.layers,
         against=given.against,
     )
     if given.hosts:

@@ -33,7 +33,7 @@ from memlab.text.units import parse_size
 @click.option(
     "--allocations",
     is_flag=True,
-    help="Record malloc, free and related calls too, so that `memlab try` can vary malloc=LEVELS.",
+    help="Record malloc and free of a command too, so that `memlab try` can vary malloc=LEVELS.",
 )
 @click.option(
     "--buffer",
@@ -77,6 +77,11 @@ def command(
     if ring_bytes & (ring_bytes - 1) or ring_bytes < 1 << 16:
         raise click.UsageError("--buffer: a power of two, 64K at least")
     pid = int(words[0]) if len(words) == 1 and re.fullmatch("[0-9]{1,9}", words[0]) else 0
+    if pid and allocations:
+        raise click.UsageError(
+            f"--allocations records a command from its start, and {pid} runs already: "
+            "memlab record --allocations ... -- COMMAND"
+        )
     if not pid and shutil.which(words[0]) is None:
         raise click.UsageError(f"{printable(shlex.quote(words[0]))}: no such command or process")
     ended = recording.record(

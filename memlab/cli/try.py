@@ -99,11 +99,6 @@ class TryOptions:
         help="Start the load when the service is ready: tcp:{port}, unix:PATH, line:REGEX (a line "
         "that the service prints), or http://127.0.0.1:{port}/PATH (status 2xx or 3xx).",
     )
-    keep: bool = option(
-        "--keep",
-        is_flag=True,
-        help="Keep the service for the trials of a block that have the same policies.",
-    )
     duet: bool = option(
         "--duet",
         is_flag=True,
@@ -220,7 +215,7 @@ def _request(given: TryOptions) -> Request:
     words, metrics, expect = given.words, given.metrics, given.expect
     if len(words) == 1 and words[0].endswith(".toml"):
         own = (given.policies, metrics, given.metric_json, given.latencies, expect)
-        if any((*own, given.serve, given.keep, given.duet)):
+        if any((*own, given.serve, given.duet)):
             raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
         return of_command.command_file(Path(words[0]), **given.asked)
     trying = of_command.Trying(
@@ -231,7 +226,6 @@ def _request(given: TryOptions) -> Request:
         timeout=given.timeout_s,
         serve=given.serve,
         ready=given.ready,
-        keep=given.keep,
         duet=given.duet,
     )
     policies = of_command.read_policies(words, given.serve, given.policies)

@@ -41,7 +41,6 @@ from memlab.experiment.figures import (
     StripPlot,
     Timeline,
     Tradeoff,
-    VarianceComponents,
 )
 from memlab.experiment.host import Containment, Host, Malloc, ReservedMemory, VirtualMachine
 from memlab.experiment.kinds import (
@@ -138,7 +137,6 @@ __all__ = [
     "StripPlot",
     "Timeline",
     "Tradeoff",
-    "VarianceComponents",
     "VirtualMachine",
     "Within",
     "check",

@@ -25,6 +25,7 @@ from memlab.experiment.claims import Claim, Count, Ratio, Within
 from memlab.experiment.expressions import Expression, F, each
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Bars, Figure, Percentiles, Timeline
+from memlab.experiment.fit import FIT, Fit
 from memlab.experiment.host import Containment, Host, Malloc
 from memlab.experiment.huge_pages import thp_kind, thp_settings
 from memlab.experiment.kinds import At, Kind, Level, choice
@@ -74,10 +75,10 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     good_statuses: list[int] = msgspec.field(default_factory=lambda: [0])
     serve: list[str] = []
     ready: str = ""
-    keep: bool = False  # the service, for the trials of a block that have the same policies
     duet: bool = False  # the two points of a block at the same time, on one CPU
     cap_bytes: int = 0  # the limit of the memory cgroup where memory_max says none
     trace: str = ""  # what argv is, in words, where that is a trace to replay and no command
+    fit: Fit | None = None  # what the search for the smallest memory_max is to keep
 
 
 def _or(word: str, noun: str, parse: Callable[[str], Level], form: Callable[[Level], str]) -> Kind:
@@ -344,6 +345,12 @@ METRICS = (
         "time in which a task waited for memory; PSI of the cgroup (v2), else of the host",
         F.stalled_ns,
     ),
+    Metric(
+        "refaults",
+        "pages",
+        "pages that the kernel took and had to bring back; workingset_refault of the cgroup",
+        F.refault_count.optional,
+    ),
     Metric("processes", "processes", "processes at a time", F.process_count),
 )
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
@@ -418,7 +425,8 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
             "p99", over=names[0], by=names[1:2], histogram="latency", where=first
         )
     experiment = CommandExperiment(
-        name=NAME,
+        name=FIT if subject.fit else NAME,
+        search="memlab.fit.trials" if subject.fit else "",
         question=_question(subject),
         probe="command",
         factors=factors,
@@ -439,6 +447,10 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         host=_host(subject, set(names)),
         subject=subject,
     )
+    names = [metric.name for metric in experiment.metrics]
+    if subject.fit and subject.fit.metric not in names:
+        hint = nearest(subject.fit.metric, names)
+        raise BadRequest(f"--keep-within: no metric {subject.fit.metric!r}; {hint}")
     claims = [_claim(experiment, number, text) for number, text in enumerate(subject.expect, 1)]
     object.__setattr__(experiment, "claims", claims)
     return experiment
@@ -457,7 +469,8 @@ def _question(subject: Tried) -> str:
     if subject.trace:
         return f"What would other memory policies do to {subject.trace}?"
     load = f" under `{_line(subject.argv)}`" if subject.serve else ""
-    load = f", kept for a block,{load}" if subject.keep else load
+    if subject.fit:
+        return f"How little memory does `{_line(subject.serve or subject.argv)}` need{load}?"
     tried = _line(subject.serve or subject.argv)
     beside = ", two at the same time on one CPU," if subject.duet else ""
     return f"How does `{tried}` behave{load}{beside} under other memory policies?"
@@ -515,8 +528,6 @@ def check_ready(subject: Tried) -> None:
     if not subject.serve:
         if subject.ready:
             raise BadRequest("--ready is of a service: name it with --serve")
-        if subject.keep:
-            raise BadRequest("--keep needs a service: name it with --serve")
         return
     if kind not in ("tcp", "unix", "http", "line") or not address:
         raise BadRequest(
@@ -568,9 +579,6 @@ def _labels(made: Factor, levels: Sequence[Level]) -> dict[Level, str]:
 
 
 def _host(subject: Tried, names: set[str]) -> Host:
-    served = _PLACEHOLDER.findall(" ".join([*subject.serve, subject.ready]))
-    of_service = {n for n in names if n in POLICIES or n.startswith("env.") or n in served}
-
     def asked(at: At) -> int | None:
         found = at.get("memory_max", "none")
         return None if found == "none" else int(found)
@@ -584,12 +592,6 @@ def _host(subject: Tried, names: set[str]) -> Host:
 
     def needs_group(at: At) -> bool:
         return any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high"))
-
-    def kept(at: At) -> str:
-        if subject.duet:  # by one worker, which keeps what the second took
-            return "duet"
-        own = [name for name in at if name in of_service]
-        return json.dumps({name: at[name] for name in own}) if subject.keep else ""
 
     def settings(at: At) -> dict[str, str]:
         overcommit = at.get("overcommit", "inherit")
@@ -624,7 +626,8 @@ def _host(subject: Tried, names: set[str]) -> Host:
         cpus=(lambda _: 1) if subject.duet else cpus if "cpus" in names else "all",
         malloc=malloc if "malloc" in names else None,
         settings=settings,
-        kept=kept,
+        # By one worker, which keeps what the second took.
+        kept=lambda _: "duet" if subject.duet else "",
     )
 
 
@@ -661,7 +664,6 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
         ],
         "serve": [fill(word, at) for word in subject.serve],
         "ready": fill(subject.ready, at),
-        "keep": subject.keep,
         "point": point_key(at),
         "beside": None,
         "not_for_load": _ALLOCATOR_OPTIONS if "malloc" in at else [],

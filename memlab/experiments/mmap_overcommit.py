@@ -121,6 +121,7 @@ def claims_of(case: int, scenario: str, mapping: str, outcome: str) -> Iterator[
         metric="mmap_refused",
         where=at | {"scope": "host", "overcommit": "0"},
         equals=refused,
+        exact=True,
         published=printed,
         controls=("whole_host", "always") if refused else (),
     )

@@ -488,8 +488,8 @@ class JudgedClaim(Document):
     n: Number
     """Samples per point; where points differ, the fewest."""
     p: float | None
-    """How often chance alone gives this verdict at the claim's edge, at most; null where it is
-    undecided."""
+    """How often chance alone gives this verdict at the claim's edge, at most; 0 of a count that
+    cannot vary; null where it is undecided."""
     adjusted_p: float | None
     """The same after Benjamini and Hochberg over all verdicts of the run: of those with 0.05 or
     less, at most 5 % are expected to be false."""

@@ -185,14 +185,6 @@ def _call_python(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return measured
 
 
-def shut_down() -> None:
-    """End what a Python probe of this process keeps running from one trial to the next."""
-    for name in _PYTHON:
-        module = sys.modules.get(_module(name))
-        if ends := getattr(module, "shut_down", None):
-            ends()
-
-
 class Relay:
     """Processes of this one that take turns: see probes/support/relay.h."""
 

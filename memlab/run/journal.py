@@ -136,10 +136,6 @@ class Journal:
         that it will be known by."""
         self._write({"undo": "zram", "path": str(path), "node": str(node), "mark": mark})
 
-    def note_uprobes(self, group: str) -> None:
-        """Record the group of the events of user space that are about to be added."""
-        self._write({"undo": "uprobes", "path": group})
-
     def note_session(self, leader: int, mark: str) -> None:
         """Record a session of processes that has begun. `mark` is on the command line of each."""
         start = str(proc.start_ticks(leader))
@@ -190,7 +186,6 @@ _KINDS: dict[str, tuple[frozenset[str], _Undo]] = {
             Path(e["path"]), Path(e["node"]), until, e.get("mark", ""), int(e.get(_NOTED_NS, 0))
         ),
     ),
-    "uprobes": (frozenset(), lambda e, until: cleanup.remove_uprobes(e["path"], until)),
     "nothing": (frozenset(), lambda *_: False),
 }
 _NOTED_NS = "noted_ns"  # when the last line was written, which the driver may have died after

@@ -458,11 +458,10 @@ class Store:
         """The (block, point) pairs that have a sample."""
         return {(sample.block, sample.point) for sample in self.samples(run)}
 
-    def sample_count(self, run: str, most: int = -1) -> int:
-        """How many samples a run has; no more than `most` are counted."""
+    def sample_count(self, run: str) -> int:
+        """How many samples a run has."""
         with self._naming(run):
-            some = "SELECT 1 FROM samples WHERE run = ? LIMIT ?"
-            return int(self._one(f"SELECT count(*) FROM ({some})", run, most))
+            return int(self._one("SELECT count(*) FROM samples WHERE run = ?", run))
 
     def sessions(self, run: str) -> list[SessionRow]:
         with self._naming(run):

@@ -267,7 +267,6 @@ def test_journals_of_wrong_values(rule: Rule, tmp_path: Path) -> None:
         {"undo": "swap", "path": f"{nothing}/swap"},
         {"undo": "zram", "path": "/sys/block/zram99999999", "node": "/dev/zram99999999"},
         {"undo": "session", "path": "/proc/99999999", "start": "1", "mark": "none"},
-        {"undo": "uprobes", "path": "memlab_00000000"},
     ]
     for _ in range(2 * TRIES):
         lines = [damage.value_in(draw, line) if draw.random() < 0.4 else line

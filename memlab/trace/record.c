@@ -2,7 +2,6 @@
  *
  *   record out=FD report=FD events=ID,ID,ID,ID,ID [pid=PID] [ring=BYTES] [seconds=N] [redact=1]
  *          [thp=keep] [preload=LIBRARIES] [allocations=1] [processes=MOST]
- *          [probe=FUNCTION,CALLS,RETURNS ...]
  *          [-- COMMAND [ARGUMENT...]]
  *
  * `events` are the numbers of the tracepoints exceptions:page_fault_user, exceptions:
@@ -23,10 +22,6 @@
  *
  * Allocations come by another ring (shim.h), from a library that is preloaded (allocations.c), and
  * are merged with the events by time. A block has a number as long as it lives, its process's own.
- *
- * Those of a live process come as events too (`probe`: an `enum function`, and the numbers of the
- * events of its calls and returns, which memlab/trace/uprobes.py has made). A call's return is known
- * by the stack pointer, and so is what an allocator calls of its own, which is not written down.
  *
  * The command is killed if this process ends. SIGINT and SIGTERM end a recording by PID.
  */
@@ -72,11 +67,7 @@ enum {
 	ATTACHED_MOST = 1024,  /* System V segments at a time */
 	UNWRITTEN_MS = 2000,   /* a place of the ring whose writer was killed meanwhile */
 	BATCH = 1 << 13,
-	PROBES_MOST = 64,
-	STACK_SEEN = 1024, /* bytes, where posix_memalign(3) returns */
 };
-/* In the order of memlab/trace/uprobes.py. */
-enum function { MALLOC, CALLOC, REALLOC, FREE, MEMALIGN, POSIX_MEMALIGN, VALLOC, FUNCTIONS };
 #define PAGE_MASK 4095ULL
 
 #if defined(__x86_64__)
@@ -119,14 +110,6 @@ struct space {
 	uint32_t users;
 };
 
-/* Of an allocator's function that has been called and has not returned. */
-struct inside {
-	enum function function;
-	uint64_t args[3];
-	uint64_t pointer;    /* the stack's; 0 for none */
-	uint64_t lost_count; /* then: a return may be among those since */
-};
-
 struct task {
 	int tid;
 	uint32_t number;
@@ -135,9 +118,8 @@ struct task {
 	long call; /* that has begun; -1 for none */
 	uint64_t args[6];
 	struct block moving; /* by realloc(3) */
-	struct inside inside;
-	uint32_t file;   /* of the mapping being made: its number + 1 */
-	uint64_t length; /* as the kernel maps it */
+	uint32_t file;       /* of the mapping being made: its number + 1 */
+	uint64_t length;     /* as the kernel maps it */
 	struct task *next;
 };
 
@@ -151,11 +133,6 @@ static struct {
 	FILE *report;
 	int out;
 	uint64_t ids[TRACEPOINTS];
-	struct probe {
-		enum function function;
-		uint64_t calls, returns; /* numbers of events; no returns of free(3) */
-	} probes[PROBES_MOST];
-	unsigned probe_count;
 	uint64_t ring_bytes;
 	struct ring rings[CPU_SETSIZE];
 	int ring_count;
@@ -712,12 +689,6 @@ static void moved(uint64_t at_ns, struct task *task, uint64_t address, uint64_t 
 	}
 }
 
-/* As the replay can be given it. */
-static uint64_t alignment_of(uint64_t asked)
-{
-	return asked && !(asked & (asked - 1)) && asked < TRACE_ADDRESS_END ? asked : 0;
-}
-
 static void take_allocation(const struct shim_record *record, uint64_t at_ns)
 {
 	struct task *task = *slot((int)record->tid);
@@ -735,54 +706,6 @@ static void take_allocation(const struct shim_record *record, uint64_t at_ns)
 		task->moving = take_block(&task->space->blocks, record->address);
 	else if (kind == SHIM_MOVED)
 		moved(at_ns, task, record->address, bytes);
-}
-
-static void called(uint64_t at_ns, struct task *task, struct inside call)
-{
-	struct blocks *blocks = &task->space->blocks;
-	struct inside *in = &task->inside;
-	if (in->pointer && call.pointer < in->pointer && in->lost_count == rec.header.lost_count)
-		return; /* by the allocator itself */
-	in->pointer = 0;
-	if (call.function == FREE) {
-		if (call.args[0])
-			freed(at_ns, task, take_block(blocks, call.args[0]));
-		return;
-	}
-	*in = call;
-	in->lost_count = rec.header.lost_count;
-	if (call.function == REALLOC)
-		task->moving =
-			call.args[0] ? take_block(blocks, call.args[0]) : (struct block) { 0 };
-}
-
-static void returned(uint64_t at_ns, struct task *task, enum function function, uint64_t result,
-		     uint64_t pointer, const uint64_t *placed)
-{
-	struct inside call = task->inside;
-	if (!call.pointer || pointer < call.pointer)
-		return; /* to the allocator itself, or from before the recording */
-	task->inside.pointer = 0;
-	if (call.function != function || call.lost_count != rec.header.lost_count)
-		return;
-	const uint64_t *a = call.args;
-	if (function == REALLOC)
-		moved(at_ns, task, result, a[1]);
-	else if (function == POSIX_MEMALIGN) {
-		if (result) /* an error's number */
-			return;
-		if (placed)
-			allocated(at_ns, task, *placed, a[2], alignment_of(a[1]), false);
-		else
-			rec.header.flags |= TRACE_LACKS_ALLOCATIONS;
-	} else if (result && function == MALLOC)
-		allocated(at_ns, task, result, a[0], 0, false);
-	else if (result && function == CALLOC)
-		allocated(at_ns, task, result, a[0] * a[1], 0, true);
-	else if (result && function == MEMALIGN)
-		allocated(at_ns, task, result, a[1], alignment_of(a[0]), false);
-	else if (result && function == VALLOC)
-		allocated(at_ns, task, result, a[0], PAGE_MASK + 1, false);
 }
 
 /* The next of the ring, or NULL. One whose writer was killed meanwhile is passed over, and lost. */
@@ -890,47 +813,6 @@ static uint64_t field(const struct sample *sample, unsigned at, unsigned bytes)
 	return value;
 }
 
-/* What posix_memalign(3) has put where its first argument says, which is its caller's stack mostly:
- * in `dump`, the stack from `pointer` on. NULL where it is elsewhere. */
-static const uint64_t *placed_at(const struct task *task, uint64_t pointer,
-				 const unsigned char *dump, const unsigned char *end)
-{
-	static uint64_t placed;
-	uint64_t bytes = 0, seen = 0, at = task->inside.args[0] - pointer;
-	if (end - dump < 8)
-		return NULL;
-	memcpy(&bytes, dump, sizeof(bytes));
-	if (!bytes || bytes > (uint64_t)(end - dump) - 8 ||
-	    (uint64_t)(end - dump) - 8 - bytes < sizeof(seen))
-		return NULL;
-	memcpy(&seen, dump + 8 + bytes, sizeof(seen)); /* of them, what could be read */
-	if (seen > bytes || seen < sizeof(placed) || at > seen - sizeof(placed))
-		return NULL;
-	memcpy(&placed, dump + 8 + at, sizeof(placed));
-	return &placed;
-}
-
-/* Of a sample of a probe; `dump` is what follows the registers. */
-static void take_probe(const struct sample *sample, struct task *task, uint64_t id,
-		       uint64_t pointer, const unsigned char *dump)
-{
-	const unsigned char *end = (const unsigned char *)sample + sample->header.size;
-	for (unsigned i = 0; i < rec.probe_count; i++) {
-		const struct probe *probe = &rec.probes[i];
-		if (id == probe->calls) {
-			struct inside call = { .function = probe->function, .pointer = pointer };
-			for (unsigned j = 0; j < 3; j++)
-				call.args[j] = field(sample, 16 + 8 * j, 8);
-			called(sample->time_ns, task, call);
-		} else if (probe->returns && id == probe->returns)
-			returned(sample->time_ns, task, probe->function, field(sample, 24, 8),
-				 pointer,
-				 probe->function == POSIX_MEMALIGN
-					 ? placed_at(task, pointer, dump, end)
-					 : NULL);
-	}
-}
-
 static void take_sample(const struct sample *sample)
 {
 	struct task *task = *slot(sample->tid);
@@ -962,8 +844,6 @@ static void take_sample(const struct sample *sample)
 		task->call = -1;
 	} else if (id == rec.ids[NEW_TASK])
 		made_task(at_ns, task, (int)field(sample, 8, 4), field(sample, 32, 8));
-	else if (pointer)
-		take_probe(sample, task, id, pointer, after + sizeof(regs));
 }
 
 static void take_mapping(const struct mapped *mapped, uint64_t at_ns)
@@ -1005,7 +885,6 @@ static void take_name(const struct named *named, uint64_t at_ns)
 		rec.first_ns = rec.last_ns = at_ns;
 	let_go(task->space);
 	task->space = new_space();
-	task->inside.pointer = 0;
 	task->in_exec = true;
 }
 
@@ -1126,8 +1005,7 @@ static int open_event(pid_t tid, int cpu, struct perf_event_attr *attr, const ch
 	if (errno == EACCES || errno == EPERM)
 		fail("following a process needs root or CAP_PERFMON (perf_event_open, %s)", what);
 	if (errno == EMFILE)
-		fail("a thread takes %u open files a CPU: raise `ulimit -n`",
-		     1 + TRACEPOINTS + 2 * rec.probe_count);
+		fail("a thread takes %d open files a CPU: raise `ulimit -n`", 1 + TRACEPOINTS);
 	fail("perf_event_open (%s): %s", what, strerror(errno));
 }
 
@@ -1180,32 +1058,15 @@ static bool open_on(pid_t tid, int cpu, bool on_exec)
 		.watermark = 1,
 		.wakeup_watermark = (uint32_t)(rec.ring_bytes / 4),
 	};
-	int events = TRACEPOINTS + 2 * (int)rec.probe_count;
-	for (int event = -1; event < events; event++) {
+	for (int event = -1; event < TRACEPOINTS; event++) {
 		bool dummy = event < 0;
 		attr.mmap = attr.mmap_data = attr.mmap2 = attr.comm = attr.comm_exec = dummy;
 		attr.task = dummy;
-		if (!dummy)
+		if (!dummy) {
 			attr.type = PERF_TYPE_TRACEPOINT;
-		if (event >= TRACEPOINTS) {
-			const struct probe *probe = &rec.probes[(event - TRACEPOINTS) / 2];
-			bool returns = (event - TRACEPOINTS) % 2;
-			attr.config = returns ? probe->returns : probe->calls;
-			if (!attr.config)
-				continue;
-			if (returns && probe->function == POSIX_MEMALIGN) {
-				attr.sample_type |= PERF_SAMPLE_STACK_USER;
-				attr.sample_stack_user = STACK_SEEN;
-			} else {
-				attr.sample_type &= ~(uint64_t)PERF_SAMPLE_STACK_USER;
-				attr.sample_stack_user = 0;
-			}
-		} else if (!dummy)
 			attr.config = rec.ids[event];
-		int fd = open_event(tid, cpu, &attr,
-				    dummy                  ? "mappings"
-				    : event >= TRACEPOINTS ? "a probe"
-							   : names[event]);
+		}
+		int fd = open_event(tid, cpu, &attr, dummy ? "mappings" : names[event]);
 		if (fd < 0)
 			return false; /* the thread has ended */
 		if ((event == ENTER || event == LEAVE) &&
@@ -1607,14 +1468,6 @@ int main(int count, char **words)
 			rec.processes_most = (uint32_t)atoi(value);
 		else if (!strcmp(word, "allocations"))
 			allocations = true;
-		else if (!strcmp(word, "probe") && rec.probe_count < PROBES_MOST) {
-			uint64_t said[3];
-			for (unsigned j = 0; j < 3; j++)
-				said[j] = strtoull(value + (j && *value == ','), &value, 10);
-			if (said[0] < FUNCTIONS && said[1])
-				rec.probes[rec.probe_count++] =
-					(struct probe) { (enum function)said[0], said[1], said[2] };
-		}
 	}
 	if (!rec.report || rec.out <= 0 || !pid == !command || !rec.ids[NEW_TASK]) {
 		fprintf(stderr, "record: not a command line of memlab's\n");
@@ -1649,8 +1502,6 @@ int main(int count, char **words)
 			fail("the command has ended before it began");
 	} else {
 		rec.header.flags |= TRACE_IS_LIVE;
-		if (rec.probe_count)
-			rec.header.flags |= TRACE_HAS_ALLOCATIONS;
 		see_huge(pid);
 		rec.first_ns = rec.last_ns = now_ns(CLOCK_MONOTONIC);
 		follow_threads(pid);

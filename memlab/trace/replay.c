@@ -8,7 +8,7 @@
  * comes before its recorded time. The turn is a process's: its threads have one memory, and a
  * hand-over between them takes more of the kernel's time than what is done in between. With
  * `order=free` no task waits for another: each reads the trace for itself, does what is its own and
- * begins after the record that makes it. MEMLAB_LOCK locks as launch/lock.c does, where
+ * begins after the record that makes it. MEMLAB_LOCK locks as memlab/command/lock.c does, where
  * constructors began.
  *
  * No C library, and a fixed place that programs leave alone: nothing of this program may lie where
@@ -51,7 +51,7 @@
 #define FILE_MOST (1ULL << 44)
 #define CACHED_MOST (256ULL << 20) /* a larger file is not brought into the page cache */
 enum {
-	LOCK_REFUSED = 121, /* launch/lock.c */
+	LOCK_REFUSED = 121, /* memlab/command/lock.c */
 	PAGE = 4096,
 	BUFFERED = 1024,
 	SIGNAL_STACK = 64 << 10,

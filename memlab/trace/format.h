@@ -5,7 +5,7 @@
  * which these bits are 0, or a number. A record may be followed by up to three more that hold its
  * operands, two a record. It holds no contents of memory.
  *
- * memlab/trace/file.py reads the header; reader.h checks everything else.
+ * memlab/trace/file.py reads the header; check.h checks everything else.
  */
 #ifndef TRACE_FORMAT_H
 #define TRACE_FORMAT_H
@@ -62,8 +62,7 @@ enum {
 	TRACE_HAS_ALLOCATIONS = 4,
 	TRACE_IS_REDACTED = 8,
 	TRACE_HAS_COMPAT = 16,        /* a 32-bit program ran, whose calls were not seen */
-	TRACE_LACKS_ALLOCATIONS = 32, /* of a program that could not map the ring; of a live one
-					 blocks whose place could not be read */
+	TRACE_LACKS_ALLOCATIONS = 32, /* of a program that could not map the ring */
 };
 
 struct trace_header {
