@@ -21,7 +21,7 @@ _EVEN = 0.5  # of the mean growth, at least, in each part
 _GROWN = 0.2  # of the peak, at least, in all parts
 
 
-class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
+class LimitRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One limit beside the unlimited trials. `low` and `high`: the 95 % interval of `cost` at every
     look; null before there are enough blocks."""
 
@@ -35,7 +35,7 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
     refaults_per_s: float | None
 
 
-class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The smallest limit at which a command does its work.
 
     limit_bytes: the smallest limit that seems to fit. above_bytes: the largest that is shown too
