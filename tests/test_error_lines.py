@@ -41,7 +41,6 @@ WRONG_USAGE = {
     "plan mmap-write --detect 3": ["--detect", "'3' is not a percentage"],
     "plan mmap-write --power x": ["--power", "a probability from 0.5 to below 1", "not x"],
     "plan mmap-write --power 100%": ["--power", "a probability from 0.5 to below 1", "not 100%"],
-    "plan": ["Missing argument 'EXPERIMENT'", "see memlab plan --help"],
     "describe": ["Missing argument 'EXPERIMENT'", "see memlab describe --help"],
     "compare": ["Missing argument 'BASE'", "see memlab compare --help"],
     "reproduce": ["Missing argument", "see memlab reproduce --help"],

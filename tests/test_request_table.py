@@ -18,7 +18,7 @@ from memlab.request import OPTIONS, Option, Request
 from memlab.store import rows
 
 NAMES = [option.field for option in OPTIONS]
-COMMANDS = ("sweep", "try", "reproduce", "plan")
+COMMANDS = ("sweep", "try", "reproduce")
 # A value of each kind as a command line has it, and what a request then holds.
 WORDS: dict[str, tuple[str, Any]] = {
     "preset": ("full", "full"),
@@ -43,8 +43,6 @@ def test_a_command_takes_what_the_table_gives_it(
     folder = "memlab.command.commands" if name == "try" else "memlab.cli"
     command = importlib.import_module(f"{folder}.{name}").command
     own = {flag for one in command.params for flag in one.opts}
-    if option.field in ("blocks", "budget_s") and name == "plan":
-        return  # plan has one of its own
     assert (option.flag in own) == (name in option.on)
     if name not in option.on:
         return

@@ -63,7 +63,6 @@ class Request:
             "sweep": "quick: about a minute; paper: the published parameters; full: every control.",
             "reproduce": "quick: about a minute an experiment; paper: the published parameters; "
             "full: every control.",
-            "plan": "Whose levels and budget.",
         },
         doc='"quick", "paper" (the published parameters) or "full".',
     )
@@ -72,7 +71,7 @@ class Request:
         True,
         FLAG,
         "--no-controls",
-        on=dict.fromkeys(("sweep", "plan"), "Leave out the points that test a mechanism."),
+        on={"sweep": "Leave out the points that test a mechanism."},
         doc="whether the points that test an explanation are measured too.",
         stored="Whether the controls' points were measured too.",
     )
@@ -225,11 +224,10 @@ class Request:
         False,
         FLAG,
         "--turns",
-        on=dict.fromkeys(
-            ("sweep", "plan"),
-            "Let the points of a block take turns of 2 ms, where their work is a repeated call, in "
-            "place of a window for every trial.",
-        ),
+        on={
+            "sweep": "Let the points of a block take turns of 2 ms, where their work is a repeated "
+            "call, in place of a window for every trial.",
+        },
         doc="whether the points of a block take turns of 2 ms, where their work is a repeated "
         "call, so that all meet the same machine.",
         stored="Whether the points of a block took turns of 2 ms; else each had a window of its "

@@ -81,11 +81,6 @@ def test_no_command_shows_the_help(command: Command) -> None:
     assert "Commands:" in done.stdout
 
 
-def test_help_is_the_option_in_words(command: Command) -> None:
-    assert said(command("help")) == said(command("--help"))
-    assert said(command("help", "runs")) == said(command("runs", "--help"))
-
-
 @pytest.mark.parametrize("option", ["--version", "-V"])
 def test_version(command: Command, option: str) -> None:
     assert said(command(option)) == f"memlab, version {memlab.__version__}\n"

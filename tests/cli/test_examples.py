@@ -60,7 +60,7 @@ EXAMPLES = examples()
 FAR = [one for one in EXAMPLES if any(part in one for part in ELSEWHERE)]
 NEAR = [one for one in EXAMPLES if one not in FAR]
 # Those that measure.
-_LONG = r"memlab (sweep|try|reproduce|history page-fault|plan|report miao)"
+_LONG = r"memlab (sweep|try|reproduce|history page-fault|report miao)"
 LONG = [one for one in NEAR if re.match(_LONG, one)]
 
 PROGRAM = "#!/bin/sh\nexit 0\n"
@@ -158,10 +158,8 @@ def test_an_example_that_measures_runs(example: str, folder: Path) -> None:
         needs.of("mimalloc")
     small = ["-p", "file_size=1m", "-p", "slice=1ms"]
     words = shlex.split(example.replace("/data", str(folder)))
-    if words[1] in ("sweep", "plan") and "--resume" not in words:
+    if words[1] == "sweep" and "--resume" not in words:
         words += small
-    if words[1] == "plan" and "--pilot" not in words:
-        memlab(folder, "sweep", "mmap-write", "--blocks", "8", "--budget", "1h", *small)
     if "app.trace" in words:
         Made().add(START).map(AT, 101).touch(AT, 53).write(folder / "app.trace")
     if "--resume" in words:
@@ -209,5 +207,5 @@ def test_there_are_examples_and_each_has_its_test() -> None:
     commands = {one.split("memlab ")[1].split()[0] for one in EXAMPLES if "memlab " in one}
     assert len(EXAMPLES) > 40
     assert {*FAR, *NEAR} == set(EXAMPLES)
-    assert commands >= {"sweep", "try", "compare", "claims", "history", "bisect", "ladder", "plan"}
+    assert commands >= {"sweep", "try", "compare", "claims", "history", "bisect", "ladder"}
     assert all((ROOT / path).exists() for path in ELSEWHERE.values())

@@ -62,7 +62,6 @@ DOCUMENTS = {
     "kernels": "kernels {folder}",
     "ladder": "",  # see ladder_document
     "list": "list",
-    "plan": f"plan mmap-write {TINY} --no-controls --pilot",
     "plot": "plot {run}",
     "pull": "import {folder}/rows --host b",  # the same, without ssh
     "record": "",  # see record_document; tests/traces records
