@@ -22,8 +22,8 @@ from processes import processes
 
 import memlab
 from memlab import experiments
-from memlab.command import declare as command
 from memlab.errors import BadLevels, BadRequest
+from memlab.experiment import tried as command
 from memlab.judging import effects
 from memlab.judging.compare_levels import compare_levels
 from memlab.observe import allocators, available, capabilities, cgroup

@@ -15,11 +15,11 @@ format_option = click.option(
     "--format",
     "form",
     type=click.Choice(["text", "markdown", "json", "junit", "github", "bmf"]),
-    help="text for people (the default); Markdown; JSON; JUnit XML; annotations of GitHub "
-    "Actions, with a table in the step's summary; Bencher Metric Format.",
+    help="Output format (default: text). github: annotations for GitHub Actions and a table in "
+    "the step's summary; bmf: Bencher Metric Format.",
 )
 json_format_option = click.option(
-    "--json", "as_json", is_flag=True, help="Short for --format json."
+    "--json", "as_json", is_flag=True, help="Print JSON, as --format json does."
 )
 
 

@@ -40,7 +40,7 @@ def check(asked: Mapping[str, Any]) -> None:
 
 class Rows:
     """Prints each committed row as a line, at once. A reader that has gone ends no sweep: the rows
-    are in the store, for `memlab pull`."""
+    are in the store, for `memlab hosts pull`."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -109,9 +109,12 @@ def resume(
     tell: Rows | None = None,
 ) -> Run:
     """Measure what a run still lacks."""
+    from memlab.machines.guest.handle import Guest
+
     path = store or default_path()
     with _naming_the_way_on(store), tell or nullcontext():
-        return Run(measure.resume(wanted, path, _watch(quiet), budget_s, wait_s, tell), path)
+        row = measure.resume(wanted, path, _watch(quiet), budget_s, wait_s, tell, guest_of=Guest.of)
+        return Run(row, path)
 
 
 def check_resumed(wanted: str, experiment: str, store: Path | None) -> None:
@@ -181,8 +184,8 @@ def _next(run: Run) -> str:
     base = factor.kind.format(factor.quick[0])
     if not isinstance(factor.quick[0], str):
         base = base.replace(" ", "")  # 4 KiB
-    to = shlex.quote(f"{factor.name}={base}")
-    return f"compare {run.asked_by} --to {to} --metric {watched[0]}"
+    baseline = shlex.quote(f"{factor.name}={base}")
+    return f"compare {run.asked_by} --baseline {baseline} --metric {watched[0]}"
 
 
 def _compares(run: Run, factor: Factor, metric: str) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from memlab.command import declare as tried
 from memlab.errors import BadRequest
+from memlab.experiment import tried
 from memlab.observe import available, files
 from memlab.request import PRECISION, Request
 from memlab.text import units

@@ -24,7 +24,7 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
-from memlab.experiment.expressions import Expression, F, each, larger, read, smaller, when
+from memlab.experiment.expressions import Expression, F, each, larger, smaller, when
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import (
     Against,
@@ -151,7 +151,6 @@ __all__ = [
     "latency",
     "longest",
     "percentile",
-    "read",
     "reads",
     "smaller",
     "when",

@@ -130,12 +130,14 @@ class Run:
 
     def __init__(self, row: RunRow, store_path: Path) -> None:
         self.row, self.store_path = row, store_path
-        self.experiment: Experiment = experiments.load(row.experiment, row.request.get("subject"))
+        with row.naming_writer():
+            loaded = experiments.load(row.experiment, row.request.get("subject"))
+        self.experiment: Experiment = loaded
         own = {metric.name for metric in self.experiment.metrics}
         window = (metric for metric in WINDOW_METRICS if metric.name not in own)
         self.metrics: Sequence[Metric] = (*self.experiment.metrics, *window)
         with Store(store_path) as store:
-            # A run that is older than a factor was measured at what is its first level now.
+            # A run that is older than a factor, as of a user's experiment, has its first level.
             first = {factor.name: factor.quick[0] for factor in self.experiment.factors}
             self.points = [
                 Point(p.point, self._levels(first, p), p.control) for p in store.points(row.id)
@@ -163,6 +165,7 @@ class Run:
                 raise StoreError(
                     f"run {self.id} in {self.store_path}: point {point.point} has {name} "
                     f"{level!r:.60}, which is not a level of {self.experiment.name}"
+                    f"{self.row.writer}"
                 )
         return at
 

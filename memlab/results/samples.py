@@ -158,6 +158,7 @@ class SampleTable:
         return (
             f"run {self._row.id} of {self._row.experiment} in {self._path}: sample {sample} does "
             f"not hold what {what} is read from, as this memlab's probe returns it ({error})"
+            f"{self._row.writer}"
         )
 
     def _add(self, kinds: Mapping[str, type], count: int | None = None) -> None:

@@ -140,7 +140,7 @@ def commands(shape: Shape, path: Path, folder: Path) -> dict[str, Sequence[str]]
         "completion": ["show", "0000"],
         "show": ["show", "last", *store],
         "claims": ["claims", "last", *store],
-        "compare": ["compare", "last", "--to", "method=write", *store],
+        "compare": ["compare", "last", "--baseline", "method=write", *store],
         "report": ["report", "last", "-o", f"{out}.html", *store],
         "export": ["export", "last", "--format", "parquet", "-o", f"{out}.parquet", *store],
     }

@@ -24,7 +24,7 @@ COMMANDS = {
     "sweep mmap-write -p size=4k -p filesystem=dir,tmpfs -p file_state=cached_4k --no-controls "
     "--dry-run": "points   4",
     "runs": "mmap-write",
-    "compare last --to method=mmap": "",
+    "compare last --baseline method=mmap": "",
 }
 
 
@@ -106,7 +106,7 @@ def test_doctor_fits_where_nothing_is_there(monkeypatch: pytest.MonkeyPatch, sto
     lines = CliRunner().invoke(cli, ["doctor"]).stdout.splitlines()
     screen = [line for line in lines if not line.startswith("apt install ")]
     assert len(screen) < SCREEN
-    assert screen[-1] == "8 more missing; what was seen, and every way: memlab doctor -v"
+    assert screen[-1] == "8 more missing; details and remedies: memlab doctor -v"
     assert lines[-1].startswith("apt install package-0 ")
     more = CliRunner().invoke(cli, ["doctor", "-v"]).stdout
     assert all(f"thing {n}" in more for n in range(40))

@@ -1,6 +1,6 @@
 """command - what a user's own command takes, under the policies of one point.
 
-Window: from the moment before execve(2) of the command to its end, as launch/launch.c times it.
+Window: from the moment before execve(2) of the command to its end, as ../launch.c times it.
 Usage and counters are the command's and its descendants', not this process's. This process reads
 the output, and /proc/PID/status of the command and its descendants every 10 ms, or less often where
 that would take over 5 % of a CPU; where 600 readings are held, every other one is dropped and the
@@ -64,7 +64,7 @@ _TAIL_BYTES = 4096
 _MOST_PIECES = 16  # of 64 KiB: more than a pipe holds, less than what prints for ever
 _LONGEST_LINE_BYTES = 65536  # of the output: a longer line is searched for metrics in pieces
 _MOST_FILE_BYTES = 64 << 20  # of a file that the command writes
-_LOCK_REFUSED = 121  # launch/lock.c
+_LOCK_REFUSED = 121  # ../lock.c
 _SCRIPTS = 4  # that name one another as interpreters: execve(2) follows no more
 _READINGS_OF_NO_LOCK = 10  # in fewer, a program that another one started may not have begun
 _REFUSED_POLICIES = ("setrlimit", "setpriority", "personality", "prctl")
@@ -77,7 +77,7 @@ _COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent":
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    spec: str  # JSON, as memlab/command/declare.py makes it
+    spec: str  # JSON, as memlab/experiment/tried.py makes it
     group: str  # the folder of the trial's memory cgroup; "" where it runs in none
     processes: str  # the cgroup that bounds the processes; "" where only RLIMIT_NPROC can
 
@@ -308,7 +308,7 @@ def _word(name: str, value: str) -> list[str]:
 class _Launched:
     """A launcher with its command. `report` is the launcher's, whole once it has `ended`."""
 
-    _taken = -1  # where launch/lock.c says that it took its lock
+    _taken = -1  # where ../lock.c says that it took its lock
     _lock_taken = False
 
     def __init__(
@@ -323,7 +323,7 @@ class _Launched:
         locks: bool = False,
     ) -> None:
         """Without `output` what the command prints is lost, and its memory is not read. `held` is
-        what its processes are to be held to; with `locks` launch/lock.c says when it took its
+        what its processes are to be held to; with `locks` ../lock.c says when it took its
         lock."""
         self._output, self.held = output, held or InForce()
         self._report, report = os.pipe()

@@ -14,7 +14,6 @@ from matplotlib.text import Text
 
 from memlab.errors import BadRequest, CannotRun, nearest
 from memlab.experiment import figures as declared
-from memlab.experiment import renamed
 from memlab.experiment.figures import Choice
 from memlab.files import output
 from memlab.judging.compare import metric_of
@@ -162,8 +161,6 @@ def outcomes(run: Run) -> Run:
 def _factor(run: Run, name: str) -> str:
     known = [factor.name for factor in run.experiment.factors]
     if name not in known:
-        if (new := renamed.name(run.experiment.name, name)) in known:
-            raise BadRequest(f"{run.experiment.name}: {name} is renamed to {new}")
         hint = nearest(name, known)
         raise BadRequest(f"{run.experiment.name} has no factor {name!r}; {hint}")
     return name
