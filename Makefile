@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-SOURCES := pyproject.toml CMakeLists.txt constraints.txt memlab/experiments/_build_probes.py \
+SOURCES := pyproject.toml CMakeLists.txt packaging/constraints.txt memlab/experiments/_build_probes.py \
 	$(wildcard probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/trace/*.[ch])
 
 PIN := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
@@ -65,9 +65,9 @@ wheels: $(VENV)/ready-dev ## build an sdist and wheels for x86_64 and aarch64 in
 
 constraints: $(VENV)/ready-dev ## pin the newest versions that fit, with their hashes
 	$(PIP) install pip-tools
-	$(PIN) --extra build -o constraints.txt pyproject.toml
-	$(PIN) --all-extras -o constraints-dev.txt pyproject.toml
-	sed -i '1i $(PINNED)' constraints.txt constraints-dev.txt
+	$(PIN) --extra build -o packaging/constraints.txt pyproject.toml
+	$(PIN) --all-extras -o packaging/constraints-dev.txt pyproject.toml
+	sed -i '1i $(PINNED)' packaging/constraints.txt packaging/constraints-dev.txt
 
 clean: ## remove what was built here; the store is not touched
 	rm -rf $(VENV) build dist results .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -79,11 +79,11 @@ $(VENV)/made:
 
 $(VENV)/ready: $(VENV)/made $(SOURCES)
 	@echo "pip fetches what memlab needs, 0.5 GB in $(VENV), and compiles it: a minute or two, in silence"
-	$(PIP) install --require-hashes -r constraints.txt
+	$(PIP) install --require-hashes -r packaging/constraints.txt
 	$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/ready-dev: $(VENV)/ready constraints-dev.txt
+$(VENV)/ready-dev: $(VENV)/ready packaging/constraints-dev.txt
 	@echo "pip fetches what tests and checks need, 0.6 GB more in $(VENV): a minute or two, in silence"
-	$(PIP) install --require-hashes -r constraints-dev.txt
+	$(PIP) install --require-hashes -r packaging/constraints-dev.txt
 	@touch $@

@@ -230,9 +230,7 @@ def like(request: Request, path: Path) -> RunRow:
             turns = request.turns and not relay.why_not(experiment, points, request, place)
             if row := _holding(store, experiment, points, None, turns=turns):
                 return row
-    raise CannotRun(
-        f"no run of {experiment.name} with these points was measured on this machine: add --pilot"
-    )
+    raise CannotRun(f"no run of {experiment.name} with these points was measured on this machine")
 
 
 def _newest(store: Store, prepared: Prepared) -> RunRow | None:
