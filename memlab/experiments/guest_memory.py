@@ -189,6 +189,7 @@ EXPERIMENT = Experiment(
         containment=Containment(limit=memory, required=lambda _: False),
         virtual_machine=machine,
         cpus="all",
+        locks=lambda at: memory(at) if at["mem_lock"] else 0,
     ),
     shrinks="memory",
     tiny={

@@ -292,6 +292,7 @@ EXPERIMENT = Experiment(
             swap_bytes=SWAP_BYTES,
         ),
         settings=reclaim_settings,
+        locks=lambda at: 0 if at["lock"] == "off" else int(at["arena"]),
     ),
     tiny={"arena": [4 * MIB], "antagonist": [16 * MIB], "cycles": [1], "slice": [1.0]},
     judges={"miao-2021": ["3"]},

@@ -280,6 +280,7 @@ EXPERIMENT = Experiment(
         settings=lambda at: reclaim_settings(at) | zswap_settings(at) | dirty_settings(at),
         swap_counts=True,
         needs=needs,
+        locks=lambda at: int(at["file_size"]) if at["memory"] == "locked" else 0,
     ),
     controls=[
         control(
