@@ -320,5 +320,5 @@ EXPERIMENT = Experiment(
     more_figures={
         "causes": Causes("p999_unexplained", over="pressure", by=["lock"], panels=["swap"])
     },
-    budget_s={"quick": 180.0, "paper": 600.0, "full": 3600.0},
+    budget_s={"quick": 210.0, "paper": 600.0, "full": 3600.0},
 )

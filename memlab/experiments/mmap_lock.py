@@ -525,5 +525,5 @@ EXPERIMENT = Experiment(
             calm=lambda said: said != MMAP_LOCK,
         ),
     },
-    budget_s={"quick": 120.0, "paper": 600.0, "full": 1800.0},
+    budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
 )

@@ -101,7 +101,7 @@ class Reach:
                 whole |= {p: max(count, whole.get(p, 0)) for p, count in missing.items()}
         whole_s = sum(self._trial_s(p, scale) * count for p, count in whole.items()) / _MARGIN
         claims = {need.claim for need in self._needs if need.claim}
-        left = {n.claim for n in self._needs if n.claim and not n.points <= found}
+        left = {n.claim for n in self._needs if n.claim and n.decides and not n.points <= found}
         of_claims = f" and {len(claims) - len(left)} of {len(claims)} claims" if claims else ""
         return (
             f"about {len(found)} of {len(every)} points{of_claims}; all: "
