@@ -15,8 +15,8 @@ import pytest
 from command import Command
 from pretended_hosts import TINY, Hosts, held
 
+from memlab.cli import _schemas as schemas
 from memlab.observe import environment
-from memlab.present import documents
 from memlab.store import Store
 
 
@@ -42,7 +42,7 @@ def test_a_link_that_breaks_loses_the_host_and_no_row(hosts: Hosts, command: Com
     done = command("sweep", *TINY, "--blocks", "6", "--on", "ssh:a,b,c")
     assert done.returncode == 3
     assert "memlab: b: lost after " in done.stderr
-    assert "or goes on there, and nowhere else: memlab pull b fetches it" in done.stderr
+    assert "or goes on there, and nowhere else: memlab hosts pull b fetches it" in done.stderr
     assert done.stderr.endswith("memlab: 1 of 3 hosts failed: b\n")
     assert held(home(), "a") == held(hosts.store("a"), None)
     assert len(held(home(), "c")) == len(held(home(), "a")) == 1
@@ -52,7 +52,7 @@ def test_a_link_that_breaks_loses_the_host_and_no_row(hosts: Hosts, command: Com
     assert samples == whole[run][1][: len(samples)]
     assert whole[run][2][0][1] == "blocks"
     hosts.cut("b", None)
-    assert command("pull", "b").returncode == 0
+    assert command("hosts", "pull", "b").returncode == 0
     assert held(home(), "b") == whole
 
 
@@ -138,7 +138,7 @@ def test_what_a_host_refuses_is_its_own_words(hosts: Hosts, command: Command) ->
 def test_json(hosts: Hosts, command: Command) -> None:
     done = command("sweep", *TINY, "--blocks", "1", "--on", "ssh:a", "--json")
     document = json.loads(done.stdout)
-    jsonschema.validate(document, documents.schema("sweep-on"))
+    jsonschema.validate(document, schemas.schema("sweep-on"))
     (one,) = document
     assert (one["host"], one["wrong"]) == ("a", None)
     assert one["runs"][0]["new_samples"] > 0
@@ -153,7 +153,7 @@ def test_a_command_is_tried_on_several_hosts(hosts: Hosts, command: Command) -> 
     done = command("try", *words, sys.executable, "-c", program, "--wait", "x  y")
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
-    jsonschema.validate(document, documents.schema("try-on"))
+    jsonschema.validate(document, schemas.schema("try-on"))
     assert [(one["host"], one["wrong"]) for one in document] == [("a", None), ("b", None)]
     assert len(seen.read_text()) >= 4
     for name in ("a", "b"):

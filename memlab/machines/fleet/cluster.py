@@ -108,7 +108,8 @@ def hosts(address: str) -> list[str]:
     if not mine:
         others = f": its {len(found)} workers are Dask's own" if found else ""
         raise CannotRun(
-            f"{address} has no worker that measures{others}; on each host: memlab worker {address}"
+            f"{address} has no worker that measures{others}; on each host: "
+            f"memlab hosts worker {address}"
         )
     machines: dict[str, str] = {}
     for name, said in mine.items():
@@ -121,7 +122,9 @@ def hosts(address: str) -> list[str]:
         machines[machine] = name
     bad = [name for name in mine if not rows.host_name(name)]
     if bad:
-        raise CannotRun(f"{bad[0]!r:.100} is not the name of a host: memlab worker --name NAME")
+        raise CannotRun(
+            f"{bad[0]!r:.100} is not the name of a host: memlab hosts worker --name NAME"
+        )
     return list(mine)
 
 
@@ -163,7 +166,9 @@ async def _remote(address: str, name: str, words: Sequence[str]) -> int:
             asked = scheduler.broadcast(msg=message, workers=[at])
             said = (await asyncio.wait_for(asked, _SILENT_S))[at]
             if said is None:
-                raise OSError(f"{name} is a worker of Dask alone: start `memlab worker` there")
+                raise OSError(
+                    f"{name} is a worker of Dask alone: start `memlab hosts worker` there"
+                )
             return said
 
         if refused := (await ask("start", words=list(words)))["refused"]:

@@ -205,7 +205,7 @@ def _cut(
 ) -> str:
     """What is known of a sweep whose link broke; nothing is wrong where all of it came before."""
     where = f"dask:{host.dask}" if host.dask else result.host
-    fetch = f"memlab pull {where} fetches it"
+    fetch = f"memlab hosts pull {where} fetches it"
     if not arriving.runs:
         if link.returncode != cluster.CUT:
             return result.wrong
