@@ -219,7 +219,7 @@ def test_a_path_that_root_names_leads_through_no_link_of_others(
 @ROOT_ONLY
 def test_no_store_is_made_through_anothers_link(theirs: Path, secret: Path) -> None:
     link(theirs / "way", secret)
-    for words in (SWEEP, "import -"):
+    for words in (SWEEP, "hosts import -"):
         done = memlab(*words.split(), "--store", str(theirs / "way" / "s.db"))
         assert done.returncode == 3
         assert "another user's link is on the way" in done.stderr

@@ -174,7 +174,9 @@ def _promised(promise: Promise) -> Iterator[str]:
 def _shortfall(prepared: Prepared) -> str:
     """What the budget leaves out, in a line; empty if it reaches every point."""
     experiment, points = prepared.experiment, prepared.plan.points
-    return StopRule(experiment, points, prepared.request, turns=prepared.turns).shortfall()
+    rule = StopRule(experiment, points, prepared.request, turns=prepared.turns)
+    rule.leave_out(beforehand.reasons(experiment, points))
+    return rule.shortfall()
 
 
 def _ends(request: Request) -> str:

@@ -54,7 +54,7 @@ SECTIONS: Mapping[str, Sequence[Row]] = {
     "Your own programs": (
         Row("diagnose", "Examine the memory of a live process or cgroup.", "memlab.cli.diagnose"),
         Row("try", "Measure a command under other memory policies.", "memlab.cli.try"),
-        # `fit` goes here.
+        Row("fit", "Find the smallest memory limit of a command.", "memlab.cli.fit"),
         Row("record", "Record the memory use of a program as a trace.", "memlab.cli.record"),
     ),
     "Over time, kernels and hosts": (

@@ -42,9 +42,14 @@ def command(
         _trace(Path(run), output_folder(output, store), as_json=as_json)
         return
     from memlab import api
+    from memlab.experiment.fit import FIT
 
     loaded = api.load(run, store=store, example=example)
-    if as_json:
+    if loaded.experiment.name == FIT and not verbose:
+        from memlab.cli import _sweeping
+
+        _sweeping.report_fit(loaded, output_folder(output, store), as_json=as_json)
+    elif as_json:
         from memlab.present.documents import Show
 
         echo_json(Show.made_of(loaded))

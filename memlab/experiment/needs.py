@@ -31,6 +31,7 @@ class Need:
     points: frozenset[int]
     blocks: int
     claim: str = ""  # the id of the claim that is judged by them; "" if none is
+    decides: bool = False  # what becomes of that claim: a setting nearest to the study's, or any
 
 
 def needs(experiment: Experiment, points: Sequence[Point], least_blocks: int) -> list[Need]:
@@ -72,11 +73,12 @@ def _of_claim(claim: Claim, points: Sequence[Point], least_blocks: int) -> Itera
     least = 2 if over(claim) else 1
     found = settings(points, claim)
     near = [all(at.get(n, level) == level for n, level in claim.nearest.items()) for at in found]
-    for at in sorted(found, key=lambda at: not near[found.index(at)]):
+    for is_near, at in sorted(zip(near, found, strict=True), key=lambda one: not one[0]):
         sides = [[*matching(points, {**at, **side})] for side in parts(claim)]
         if all(len(side) >= least for side in sides):
             indices = frozenset(point.index for side in sides for point in side)
-            yield Need(indices, blocks, claim.id)
+            decides = is_near or not any(near)
+            yield Need(indices, blocks, claim.id, decides)
 
 
 def _of_crossing(

@@ -25,6 +25,7 @@ from memlab.experiment.claims import Claim, Count, Ratio, Within
 from memlab.experiment.expressions import Expression, F, each
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Bars, Figure, Percentiles, Timeline
+from memlab.experiment.fit import FIT, Fit
 from memlab.experiment.host import Containment, Host, Malloc
 from memlab.experiment.huge_pages import thp_kind, thp_settings
 from memlab.experiment.kinds import At, Kind, Level, choice
@@ -77,6 +78,7 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     duet: bool = False  # the two points of a block at the same time, on one CPU
     cap_bytes: int = 0  # the limit of the memory cgroup where memory_max says none
     trace: str = ""  # what argv is, in words, where that is a trace to replay and no command
+    fit: Fit | None = None  # what the search for the smallest memory_max is to keep
 
 
 def _or(word: str, noun: str, parse: Callable[[str], Level], form: Callable[[Level], str]) -> Kind:
@@ -343,6 +345,12 @@ METRICS = (
         "time in which a task waited for memory; PSI of the cgroup (v2), else of the host",
         F.stalled_ns,
     ),
+    Metric(
+        "refaults",
+        "pages",
+        "pages that the kernel took and had to bring back; workingset_refault of the cgroup",
+        F.refault_count.optional,
+    ),
     Metric("processes", "processes", "processes at a time", F.process_count),
 )
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
@@ -417,7 +425,8 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
             "p99", over=names[0], by=names[1:2], histogram="latency", where=first
         )
     experiment = CommandExperiment(
-        name=NAME,
+        name=FIT if subject.fit else NAME,
+        search="memlab.fit.trials" if subject.fit else "",
         question=_question(subject),
         probe="command",
         factors=factors,
@@ -438,6 +447,10 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         host=_host(subject, set(names)),
         subject=subject,
     )
+    names = [metric.name for metric in experiment.metrics]
+    if subject.fit and subject.fit.metric not in names:
+        hint = nearest(subject.fit.metric, names)
+        raise BadRequest(f"--keep-within: no metric {subject.fit.metric!r}; {hint}")
     claims = [_claim(experiment, number, text) for number, text in enumerate(subject.expect, 1)]
     object.__setattr__(experiment, "claims", claims)
     return experiment
@@ -456,6 +469,8 @@ def _question(subject: Tried) -> str:
     if subject.trace:
         return f"What would other memory policies do to {subject.trace}?"
     load = f" under `{_line(subject.argv)}`" if subject.serve else ""
+    if subject.fit:
+        return f"How little memory does `{_line(subject.serve or subject.argv)}` need{load}?"
     tried = _line(subject.serve or subject.argv)
     beside = ", two at the same time on one CPU," if subject.duet else ""
     return f"How does `{tried}` behave{load}{beside} under other memory policies?"

@@ -213,6 +213,8 @@ class Experiment:
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )
     home: str = ""  # the folder of its compiled probe, where that is not memlab's; never declared
+    # The module whose `open_points` chooses what is measured next, where no claim does.
+    search: str = ""
     layouts: bool = True  # whether blocks take turns with the probe's layouts; never declared
 
     def __post_init__(self) -> None:

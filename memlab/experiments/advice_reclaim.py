@@ -566,7 +566,7 @@ EXPERIMENT = Experiment(
     cost=Cost(
         memory=lambda at: int(at["limit"]),
         time=lambda at: (
-            0.5 + int(at["file_size"]) / (100 * MIB) + min(float(at["slice"]) or 60.0, 1.0)
+            0.2 + int(at["file_size"]) / (250 * MIB) + min(float(at["slice"]) or 60.0, 1.0)
         ),
         limit_s=120.0,
     ),

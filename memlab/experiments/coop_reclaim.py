@@ -16,7 +16,7 @@ from memlab.experiments._reclaim import NO_ZSWAP, mglru, reclaim_settings, swap,
 MIB = 2**20
 SWAP_BYTES = 256 * MIB
 # Slow guesses, for the plan and the time limit: bytes per second that the load swaps out.
-SWAP_RATE = {"none": 500 * MIB, "file": 100 * MIB, "zram": 200 * MIB}
+SWAP_RATE = {"none": 500 * MIB, "file": 160 * MIB, "zram": 250 * MIB}
 FACTORS = [
     Factor(
         "eviction",
@@ -454,5 +454,5 @@ EXPERIMENT = Experiment(
             controls=["no_swap"],
         ),
     },
-    budget_s={"quick": 180.0, "paper": 900.0, "full": 3600.0},
+    budget_s={"quick": 210.0, "paper": 900.0, "full": 3600.0},
 )

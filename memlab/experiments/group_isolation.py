@@ -431,7 +431,7 @@ EXPERIMENT = Experiment(
     },
     judges={"chen-2014": ["figure-3"]},
     claims=CLAIMS,
-    budget_s={"quick": 90.0, "paper": 600.0, "full": 1800.0},
+    budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
     figure=DotPlot(
         "score",
         over="controller",

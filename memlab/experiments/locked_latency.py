@@ -292,6 +292,7 @@ EXPERIMENT = Experiment(
             swap_bytes=SWAP_BYTES,
         ),
         settings=reclaim_settings,
+        locks=lambda at: 0 if at["lock"] == "off" else int(at["arena"]),
     ),
     tiny={"arena": [4 * MIB], "antagonist": [16 * MIB], "cycles": [1], "slice": [1.0]},
     judges={"miao-2021": ["3"]},
@@ -319,5 +320,5 @@ EXPERIMENT = Experiment(
     more_figures={
         "causes": Causes("p999_unexplained", over="pressure", by=["lock"], panels=["swap"])
     },
-    budget_s={"quick": 180.0, "paper": 600.0, "full": 3600.0},
+    budget_s={"quick": 210.0, "paper": 600.0, "full": 3600.0},
 )

@@ -206,6 +206,7 @@ EXPERIMENT = Experiment(
             published="fdatasync(2): a change to the file size requires a metadata flush",
         ),
     ],
+    budget_s={"quick": 75.0, "paper": 600.0, "full": 1800.0},
     figure=Lines(
         "record_time",
         over="record",

@@ -307,7 +307,7 @@ EXPERIMENT = Experiment(
         cpus="all",
         needs=needs,
     ),
-    budget_s={"quick": 90.0, "paper": 600.0, "full": 1800.0},
+    budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
     tiny={
         "mechanism": ["threshold", "max_poll"],
         "thresholds": [1, 2],

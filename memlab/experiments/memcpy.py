@@ -44,6 +44,13 @@ def memory_bytes(at: At) -> int:
     return 2 * (side + side // 512) + WORKER_BYTES
 
 
+def locks(at: At) -> int:
+    """Of both sides, those that are locked at any time."""
+    side_bytes = _whole(int(at["size"]), PAGE_BYTES) + PAGE_BYTES
+    locked_state = at["dst_state"] in ("mlocked", "mlock_onfault", "unlocked")
+    return side_bytes * ((at["src"] == "map_locked") + (at["dst"] == "map_locked" or locked_state))
+
+
 def tmpfs_bytes(at: At) -> int:
     return _whole(int(at["size"]), PAGE_BYTES) * [at["src"], at["dst"]].count("tmpfs")
 
@@ -437,6 +444,7 @@ EXPERIMENT = Experiment(
         containment=Containment(
             limit=lambda at: memory_bytes(at) * 5 // 4, required=lambda _: False
         ),
+        locks=locks,
     ),
     tiny={
         "size": [23 * 4 * KIB],

@@ -227,7 +227,10 @@ EXPERIMENT = Experiment(
         ),
         Factor("slice", SECONDS, quick=[0.05], help="time for the operations; at most"),
     ],
-    host=Host(cpus=lambda at: 1 + int(at["callers"])),
+    host=Host(
+        cpus=lambda at: 1 + int(at["callers"]),
+        locks=lambda at: int(at["callers"]) * int(at["size"]) if at["caller"] == "mlock" else 0,
+    ),
     controls=[
         control(
             "processes",
@@ -522,5 +525,5 @@ EXPERIMENT = Experiment(
             calm=lambda said: said != MMAP_LOCK,
         ),
     },
-    budget_s={"quick": 120.0, "paper": 600.0, "full": 1800.0},
+    budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
 )

@@ -18,7 +18,7 @@ SWAP_BYTES = 32 * MIB
 LEAST_LIMIT = 8 * MIB  # the probe itself is in the group
 EDGE_S = 1.0  # at the limit the kernel reclaims the file's own pages before it kills a process
 GRANTED, WRITTEN = "mmap succeeds", "all is written"
-WRITE_RATE = {"none": 200 * MIB, "file": 60 * MIB}  # slow guesses, bytes per second
+WRITE_RATE = {"none": 300 * MIB, "file": 120 * MIB}  # guesses, bytes per second
 
 
 def memory_and_swap(at: At) -> int:
@@ -382,7 +382,7 @@ EXPERIMENT = Experiment(
     tiny={"file_size": [30 * MIB]},
     judges={"logstore-mmap": ["overcommit"]},
     claims=CLAIMS,
-    budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
+    budget_s={"quick": 210.0, "paper": 600.0, "full": 1800.0},
     figure=Matrix(
         "bytes_reached",
         over="mapping",

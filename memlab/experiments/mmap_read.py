@@ -186,6 +186,7 @@ EXPERIMENT = Experiment(
             controls=("faults",),
         ),
     ],
+    budget_s={"quick": 75.0, "paper": 600.0, "full": 1800.0},
     figure=Lines(
         "time_2gib",
         over="size",

@@ -5,7 +5,7 @@ from math import ceil
 from memlab.experiment import *
 from memlab.experiment.huge_pages import size_bytes, thp_kind, thp_settings
 from memlab.experiments._libc import LIBC, libc
-from memlab.experiments._threads import FUTURE, OFF, lock
+from memlab.experiments._threads import FUTURE, OFF, lock, locked_bytes
 
 KIB, MIB = 2**10, 2**20
 PAGE_BYTES = 4 * KIB  # for what a point needs; a sample says its own
@@ -79,6 +79,12 @@ def memory_bytes(at: At) -> int:
     pages = faults_per_chunk(at, PAGE_BYTES) * int(at["chunks"])
     table_bytes = int(at["chunk"]) * int(at["chunks"]) // 512
     return pages * PAGE_BYTES + table_bytes + 8 * int(at["chunks"]) + 64 * MIB
+
+
+def locks(at: At) -> int:
+    """All chunks in whole pages."""
+    chunk_bytes = ceil(mapped_bytes(at) / PAGE_BYTES) * PAGE_BYTES
+    return locked_bytes(at["lock"], int(at["chunks"]) * chunk_bytes)
 
 
 PARTS = F.alloc_ns + F.populate_ns + F.touch_ns  # of the window
@@ -234,6 +240,7 @@ EXPERIMENT = Experiment(
         containment=Containment(
             lambda at: memory_bytes(at) + memory_bytes(at) // 4 + 64 * MIB, required=lambda _: False
         ),
+        locks=locks,
     ),
     controls=[
         control(

@@ -358,6 +358,7 @@ EXPERIMENT = Experiment(
         ),
         needs=lambda at: ["reserved RAM"] if at["memory"] in RESERVED else [],
         reserved=reserved,
+        locks=lambda at: int(at["size"]) + 2 * PAGE_BYTES if at["lock"] == "mlock" else 0,
     ),
     tiny={"size": [23 * 4 * KIB], "memory": ["malloc"], "cache": ["cached"], "clean": ["none"]},
     published=[

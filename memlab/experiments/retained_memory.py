@@ -620,7 +620,7 @@ EXPERIMENT = Experiment(
         time=lambda at: (
             0.3
             + float(at["wait"])
-            + int(at["rounds"]) * int(at["at_once"]) * int(at["held"]) / (500 * MIB)
+            + int(at["rounds"]) * int(at["at_once"]) * int(at["held"]) / (800 * MIB)
         ),
     ),
     shrinks="held",
@@ -655,5 +655,5 @@ EXPERIMENT = Experiment(
             claims=["jemalloc-background", "mimalloc-idle"],
         ),
     },
-    budget_s={"quick": 120.0, "paper": 600.0, "full": 1200.0},
+    budget_s={"quick": 210.0, "paper": 600.0, "full": 1200.0},
 )

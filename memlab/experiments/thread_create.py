@@ -189,6 +189,16 @@ def memory(at: At) -> int:
     return int(at["processes"]) * (PROCESS_OWN + stacks)
 
 
+def threads(at: At) -> int:
+    """Of a process, those that it creates beside its first."""
+    return int(at["live_threads"]) + bool(at["mmap_lock_probe"])
+
+
+def locks(at: At) -> int:
+    """The stacks that live at once in a process."""
+    return locked_bytes(at["lock"], threads(at) * (stack_bytes(at["stack"]) + GUARD))
+
+
 EXPERIMENT = Experiment(
     name="thread-create",
     question="How many threads can processes create per second, and what does mlockall cost of it?",
@@ -213,6 +223,8 @@ EXPERIMENT = Experiment(
             else {"GLIBC_TUNABLES": f"glibc.pthread.stack_cache_size={at['stack_cache']}"}
         ),
         settings=lambda at: {} if at["thp"] == "never" else {THP: str(at["thp"])},
+        locks=locks,
+        tasks=lambda at: int(at["processes"]) * (1 + threads(at)),
     ),
     factors=[
         Factor(

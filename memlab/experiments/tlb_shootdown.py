@@ -604,7 +604,7 @@ EXPERIMENT = Experiment(
             CostTerm("shootdown", PER_OPERATION.or_(0)),
         ],
     ),
-    budget_s={"quick": 75.0, "paper": 600.0, "full": 1800.0},
+    budget_s={"quick": 90.0, "paper": 600.0, "full": 1800.0},
     figure=Lines(
         "op_time",
         over="pages",

@@ -176,6 +176,14 @@ CHECKS = [
 # fmt: on
 
 
+def locks(at: At) -> int:
+    """LOCKED_PAGES of probes/vma_lock.c; MCL_CURRENT counts the whole address space, of which
+    little is left (trim_address_space.h)."""
+    (script,) = (one.steps for one in CHECKS if one.name == at["check"])
+    current = any(s["call"] == "mlockall" and s["flags"] & Mcl.CURRENT for s in script)
+    return 16 * 4096 + (4 * MIB if current else 0)
+
+
 def evidence(raw: Raw, _: At) -> str:
     return call_evidence(raw, steps(raw))
 
@@ -239,6 +247,7 @@ EXPERIMENT = Experiment(
             evidence=vma_limit_evidence,
         ),
     ],
+    host=Host(locks=locks),
     # A mapping costs the kernel some 250 B: vm_area_struct and its share of the tree.
     cost=Cost(
         memory=lambda at: 256 * MIB if at["check"] == "max_map_count" else 16 * MIB,

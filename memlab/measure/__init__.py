@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,15 @@ def sweep(
 
 def _asked(store: Path) -> PointsNeeded:
     """The points that the claims of a run in this store still need."""
-    return lambda row, left_s: questions.open_points(Run(row, store), left_s)
+
+    def needed(row: RunRow, left_s: float | None) -> frozenset[int]:
+        run = Run(row, store)
+        if search := run.experiment.search:
+            found: frozenset[int] = import_module(search).open_points(run)
+            return found
+        return questions.open_points(run, left_s)
+
+    return needed
 
 
 def _asking(prepared: Prepared) -> Prepared:
@@ -79,7 +88,7 @@ def _asking(prepared: Prepared) -> Prepared:
 def _precise(request: Request, experiment: Experiment, points: Sequence[Point]) -> Request:
     """The same with a precision where nothing else ends it: no claim applies to its points, or
     sessions count once, of which no look at blocks tells when there are enough."""
-    if request.blocks is not None or request.precision is not None:
+    if experiment.search or request.blocks is not None or request.precision is not None:
         return request
     if request.sessions == 1 and questions.apply(experiment, points):
         return request

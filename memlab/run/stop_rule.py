@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from memlab.analysis.least import least_samples
@@ -74,13 +74,15 @@ class StopRule:
         self._request = request
         self._precision = request.precision if request.blocks is None else None
         self._asks = request.blocks is None and request.precision is None
+        self._searches = bool(experiment.search)  # asks before every block
         self._role = role
         self._budget_s = budget_s(experiment, request)
         self._least_blocks = least_blocks(experiment)
         if request.blocks is not None:
             self._least_blocks = min(self._least_blocks, request.blocks)
         self._reach: Reach | None = None
-        if self._budget_s is not None and request.sessions == 1 and role != "follows":
+        chooses = request.sessions == 1 and role != "follows" and not self._searches
+        if self._budget_s is not None and chooses:
             each_s = relay.trial_s if turns else admission.trial_s
             declared_s = {point.index: each_s(experiment, point.at) for point in points}
             self._reach = Reach(experiment, points, self._least_blocks, declared_s)
@@ -118,6 +120,12 @@ class StopRule:
         values = self._values[point]
         return not values or narrow_enough(values, self._precision)
 
+    def leave_out(self, points: Collection[int]) -> None:
+        """No question that needs these points is one for the budget: they cannot be measured
+        here, which their only trial says again."""
+        if self._reach:
+            self._reach.leave_out(points)
+
     def shortfall(self) -> str:
         """What the budget leaves out, before a session begins; empty if it reaches every point."""
         if self._reach is None or self._budget_s is None:
@@ -149,6 +157,9 @@ class StopRule:
         are a fifth more blocks, if the last look took no more than a twentieth of the time since.
         A question that further samples open again is measured again."""
         now_s = elapsed()
+        if self._searches:
+            self._needed = self._ask(left_s) if self._ask else frozenset()
+            return
         if self._reach and left_s is not None:
             if lacking := self._reach.points(left_s, now_s):
                 self._needed, self._ask_at, self._looked_s = lacking, 0, now_s

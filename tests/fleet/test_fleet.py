@@ -52,7 +52,7 @@ def test_a_link_that_breaks_loses_the_host_and_no_row(hosts: Hosts, command: Com
     assert samples == whole[run][1][: len(samples)]
     assert whole[run][2][0][1] == "blocks"
     hosts.cut("b", None)
-    assert command("pull", "b").returncode == 0
+    assert command("hosts", "pull", "b").returncode == 0
     assert held(home(), "b") == whole
 
 

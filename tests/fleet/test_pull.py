@@ -49,19 +49,9 @@ def test_jsonl_prints_each_row_and_nothing_else(store_path: Path) -> None:
     assert kinds[-2:] == ["session", "end"]
     assert "done: all blocks are done" in done.stderr
     other = store_path.with_name("other.db")
+    words = ["hosts", "import", "-", "--host", "b", "--store", str(other)]
     taken = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "memlab",
-            "hosts",
-            "import",
-            "-",
-            "--host",
-            "b",
-            "--store",
-            str(other),
-        ],
+        [sys.executable, "-m", "memlab", *words],
         input=done.stdout,
         capture_output=True,
         text=True,
@@ -121,15 +111,10 @@ def test_pull_of_a_part_that_is_not_the_first_fetches_the_run_again(
     samples = [n for n, line in enumerate(lines) if line.startswith('{"row":"sample"')]
     kept = "".join(line for n, line in enumerate(lines) if n not in samples[:2])
     (tmp_path / "rows").write_text(kept)
-    assert (
-        command("hosts", "import", str(tmp_path / "rows"), "--host", "a", "--partial").returncode
-        == 2
-    )
+    words = ("hosts", "import", str(tmp_path / "rows"), "--host", "a", "--partial")
+    assert command(*words).returncode == 2
     (tmp_path / "rows").write_text(kept.rpartition('{"row":"end"')[0])
-    assert (
-        command("hosts", "import", str(tmp_path / "rows"), "--host", "a", "--partial").returncode
-        == 0
-    )
+    assert command(*words).returncode == 0
     assert command("hosts", "pull", "a").returncode == 0
     here, there = (held(*which) for which in ((store, "a"), (swept.store("a"), None)))
     assert here.keys() == there.keys()

@@ -874,7 +874,18 @@ class _Group:
         return {
             "group_peak_bytes": self._peak_bytes(),
             "stalled_ns": stalls - self._stalled if known else None,  # type: ignore[operator]
+            "refault_count": self._refaults(),
         }
+
+    def _refaults(self) -> int | None:
+        """How many pages the kernel took and had to bring back, of files and of swap."""
+        try:
+            with open(f"{self._folder}/memory.stat") as lines:
+                counts = dict(line.split() for line in lines)
+        except OSError:
+            return None
+        refaults = [int(n) for name, n in counts.items() if name.startswith("workingset_refault")]
+        return sum(refaults) if refaults else None
 
     def _peak_bytes(self) -> int | None:
         if "peak_group" in self.missing:
