@@ -99,7 +99,7 @@ def command(given: SweepOptions) -> None:
     folder = None if rows or given.dry_run else output_folder(given.output, given.store)
     quiet = given.quiet or given.as_json
     if given.stop_on_input:
-        _sweeping.stop_on_input()
+        _sweeping.on_a_link(rows)
     if given.resume:
         if given.experiment is not None:
             _sweeping.check_resumed(given.resume, given.experiment, given.store)

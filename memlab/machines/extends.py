@@ -119,8 +119,9 @@ def _sweep_on(given: dict[str, Any]) -> bool:
     if given["jsonl"] or given["dry_run"]:
         raise click.UsageError("--on goes without --jsonl and --dry-run")
     store, as_json = given["store"], given["as_json"]
-    quiet, words = given["quiet"] or as_json, output.arguments()
-    results, runs = output.sweep(on, "sweep", words, store, quiet=quiet)
+    quiet, words = given["quiet"] or as_json, ["sweep", *output.arguments()]
+    wanted = output.wanted(given["experiment"], given["resume"])
+    results, runs = output.sweep(on, words, wanted, store, quiet=quiet)
     if runs and runs[0].experiment.claims and not quiet:
         output.claims(runs)
     output.print_results(results, store or default_path(), as_json=as_json)
@@ -142,8 +143,8 @@ def _try_on(given: dict[str, Any]) -> bool:
         raise click.UsageError(
             "--on takes a command of the hosts: without --jsonl, --dry-run, --gate and a file"
         )
-    quiet, there = given["quiet"] or as_json, output.arguments()
-    results, runs = output.sweep(on, "try", there, store, quiet=quiet)
+    quiet, there = given["quiet"] or as_json, ["try", *output.arguments()]
+    results, runs = output.sweep(on, there, output.wanted("try", None), store, quiet=quiet)
     if not quiet:
         for run in runs:
             terminal.show(run)

@@ -169,7 +169,7 @@ def command(given: TryOptions) -> None:
     rows = _sweeping.Rows() if given.jsonl else None
     folder = None if rows else output_folder(given.output, given.store)
     if given.stop_on_input:
-        _sweeping.stop_on_input()
+        _sweeping.on_a_link(rows)
     quiet = given.quiet or given.as_json
     run = _sweeping.sweep(request, given.guest, given.store, quiet, given.wait_s, rows)
     if folder is None:

@@ -12,17 +12,16 @@ from memlab.cli._options import json_option, store_option
 @store_option
 @json_option
 def command(hosts: str, store: Path | None, as_json: bool) -> None:
-    """Fetch what the stores of other hosts hold and this one lacks: the rows alone that are
-    missing, also those of a sweep that still runs. Where a link breaks, what came is kept, and the
-    next pull goes on there. Exit 3 if a host fails, after the others.
+    """Fetch what the stores of other hosts hold and this one lacks: only the rows that are missing,
+    also those of a sweep that still runs. All hosts are asked at once. If a link breaks, what came
+    is kept, and the next pull fetches the rest. A host that sends nothing for 30 s is left. Exit 3
+    if a host fails, after the others.
 
     \b
     memlab pull b
     memlab pull hosts.toml
     """
-    from memlab.machines.fleet import links, output
-    from memlab.store import default_path
+    from memlab.machines.fleet import output
 
-    chosen = links.hosts(hosts if ":" in hosts or hosts.endswith(".toml") else f"ssh:{hosts}")
-    path = store or default_path()
-    output.print_results(links.pull(chosen, path), path, as_json=as_json)
+    on = hosts if ":" in hosts or hosts.endswith(".toml") else f"ssh:{hosts}"
+    output.pull(on, store, as_json=as_json)
