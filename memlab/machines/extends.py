@@ -220,5 +220,6 @@ def _hosts_plot(given: dict[str, Any]) -> bool:
         raise click.UsageError("--hosts draws verdicts: without --example and a choice of points")
     from memlab.machines.fleet import figure, judge, output
 
-    given["loaded"] = figure.of_hosts(judge.named(output.newest(given["run"], given["store"])))
+    found = judge.host_runs(output.newest(given["run"], given["store"]))
+    given["loaded"] = figure.of_hosts(found.runs)
     return False

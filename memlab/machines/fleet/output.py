@@ -162,37 +162,44 @@ def sweep(
 
 
 def newest(experiment: str, store: Path | None) -> list[Run]:
-    """The newest run of an experiment on each host; `last` is that of the newest run. UnknownRun
-    where there is none."""
+    """The newest run with samples of an experiment on each host, and in each guest; `last` is that
+    of the newest run. UnknownRun if there is none."""
     path = store or default_path()
     with Store(path) as opened:
         if experiment == "last" and (rows := opened.runs()):
             experiment = rows[-1].experiment
         name = experiments.named(experiment)
         experiments.load(name)
-        by_host = {row.origin: row for row in opened.runs() if row.experiment == name}
-    if not by_host:
+        rows = [row for row in opened.runs() if row.experiment == name]
+        by_place = {
+            (row.origin, str((row.request.get("guest") or {}).get("kernel"))): row
+            for row in rows
+            if opened.sample_count(row.id)
+        }
+    if not by_place:
         raise UnknownRun(f"no run of {name} in {path}; memlab sweep {name} --on ssh:HOST,...")
-    return [Run(row, path) for row in by_host.values()]
+    return [Run(row, path) for row in by_place.values()]
 
 
 def claims(runs: Sequence[Run], *, as_json: bool = False) -> bool:
-    """Print what several hosts show of one experiment's claims; whether any is contradicted."""
+    """Print what several hosts show of one experiment's claims; whether any is contradicted on a
+    host, also on one that was lost."""
     from memlab.machines.fleet import judge as judging
     from memlab.machines.fleet import show as present
 
     if len({run.row.experiment for run in runs}) > 1:
         raise NotComparable("the runs are of several experiments: name runs of one")
-    by_host = judging.named(runs)
-    rows = judging.rows(by_host)
-    splits = judging.splits(by_host, rows)
-    levels = judging.levels(by_host)
+    fleet = judging.host_runs(runs)
+    rows = judging.rows(fleet.runs)
+    splits = judging.splits(fleet.runs, rows)
+    levels = judging.levels(fleet.runs)
     if as_json:
         from memlab.machines.fleet.documents import HostsClaims
 
-        echo_json(HostsClaims.made_of(by_host, rows, splits, levels))
+        echo_json(HostsClaims.made_of(fleet, rows, splits, levels))
     else:
-        present.show(by_host, rows, splits, levels)
+        present.show(fleet, rows, splits, levels)
+    rows += judging.rows(fleet.lost)
     return any(cell.word == "contradicted" for row in rows for cell in row.cells.values())
 
 
