@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from copy import copy
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,7 +22,7 @@ from click_man.core import write_man_pages
 
 import memlab
 from memlab import __version__, api, experiments, published, recorded
-from memlab.cli import cli, folders
+from memlab.cli import cli
 from memlab.judging import mechanism, reproduce, summary
 from memlab.judging.compare import metric_of
 from memlab.machines.history import judge as history
@@ -123,12 +122,23 @@ def commands() -> str:
         **cli.context_settings,
     )
     lines += ["```text", cli.get_help(context), "```"]
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
-        assert command is not None
-        inner = click.Context(command, info_name=name, parent=context)
-        lines += ["", f"## memlab {name}", "", "```text", command.get_help(inner), "```"]
+    for name, inner in _commands(context):
+        lines += ["", f"## memlab {name}", "", "```text", inner.command.get_help(inner), "```"]
     return "\n".join(lines) + "\n"
+
+
+def _commands(above: click.Context, path: str = "") -> Iterator[tuple[str, click.Context]]:
+    """The commands below a group, each with the words that name it."""
+    assert isinstance(above.command, click.Group)
+    for name in above.command.list_commands(above):
+        command = above.command.get_command(above, name)
+        assert command is not None
+        if command.hidden:
+            continue
+        inner = click.Context(command, info_name=name, parent=above)
+        yield f"{path}{name}", inner
+        if isinstance(command, click.Group):
+            yield from _commands(inner, f"{path}{name} ")
 
 
 def python() -> str:
@@ -171,8 +181,21 @@ def _signature(name: str, call: inspect.Signature | str) -> str:
 
 
 def _as_man(command: click.Command) -> click.Command:
-    """The same, its examples marked as man(7) wants what is not to be filled."""
+    """The same, its examples marked as man(7) wants what is not to be filled. click-man walks the
+    commands of a group, which memlab's own import only when they are used."""
     made = copy(command)
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        inner = {
+            name: command.get_command(context, name) for name in command.list_commands(context)
+        }
+        commands = {name: _as_man(one) for name, one in inner.items() if one and not one.hidden}
+        made = click.Group(
+            command.name,
+            commands=commands,
+            params=command.params,
+            short_help=command.short_help,
+        )
     made.help = re.sub(
         r"\x08\n(.*?)(?=\n\s*\n|\Z)",
         r".nf\n\1\n.fi",
@@ -193,15 +216,12 @@ def _parameter(one: inspect.Parameter) -> str:
 def man(folder: Path) -> None:
     """A man page for memlab and one for each command."""
     folder.mkdir(exist_ok=True)
-    context = click.Context(cli, info_name="memlab")
-    found = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
-    commands = {name: _as_man(command) for name, command in found.items() if command}
-    for name, command in commands.items():  # as `memlab --help` has it
-        command.short_help = (import_module(f"{folders()[name]}.{name}").__doc__ or "").strip()
-    # The command line finds its commands when they are asked for; who walks it wants them all.
-    whole = click.Group("memlab", commands=commands, help=_as_man(cli).help, params=cli.params)
     version = f"memlab {__version__}"  # where a date would change every day
+    whole = _as_man(cli)
     write_man_pages("memlab", whole, version=version, target_dir=str(folder), date=version)
+    for path in folder.glob("memlab-*.1"):  # click-man refers to `memlab kernels-list(1)`
+        text = re.sub(r"memlab (\w+-\w+\(1\))", r"memlab-\1", path.read_text(encoding="utf-8"))
+        path.write_text(text, encoding="utf-8")
 
 
 def crossings() -> str:
@@ -299,18 +319,11 @@ def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def bibtex() -> str:
-    """The first entry of a run as BibTeX."""
-    entry = _printed("export", "mmap-write", "--example", "--format", "bibtex").split("\n\n")[0]
-    return f"```\n{entry.strip()}\n...\n```"
-
-
 # What is written from recorded runs into pages that are written by hand: between
 # `<!-- made NAME -->` and `<!-- end -->`.
 BLOCKS = {
     "README.md": {"states": crossings, "row": row_of_logs, "claims": claims_shown},
     "docs/tutorial.md": {"show": shown},
-    "docs/cite.md": {"bibtex": bibtex},
     "docs/logs.md": {"states": crossings, "numbers": logs},
 }
 

@@ -23,7 +23,7 @@ SHOWN = re.compile(r"^\$ memlab (.*mlock.*)$", re.M)
 
 
 COPIED = (
-    *("memlab", "probes", "guest", "launch", "trace", "tests"),
+    *("memlab", "probes", "tests"),
     *("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE"),
 )
 

@@ -1,4 +1,4 @@
-"""Compile the probes and trace/ with each compiler that is here, warnings as errors, and run
+"""Compile the probes and a feature's C with each compiler that is here, warnings as errors, and run
 clang-tidy on the probes: its analyser takes each fixed address and each number read for a fault.
 
 Run by `make check`; a compiler that is missing is said, not passed over in silence.
@@ -13,7 +13,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROBES = sorted(ROOT.glob("probes/**/*.c"))
-SOURCES = [*PROBES, *sorted(ROOT.glob("trace/*.c"))]
+OF_FEATURES = ("command", "trace")  # the guest's init is of x86-64 alone
+SOURCES = [
+    *PROBES,
+    *(path for name in OF_FEATURES for path in sorted(ROOT.glob(f"memlab/{name}/*.c"))),
+]
 COMMON = ["-std=gnu11", "-D_GNU_SOURCE", f"-I{ROOT / 'probes'}"]
 WARNINGS = [
     *("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes"),

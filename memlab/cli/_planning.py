@@ -16,7 +16,7 @@ from memlab.observe import cpu
 from memlab.request import Request
 from memlab.run import admission, beforehand, relay
 from memlab.run.prepare import Prepared
-from memlab.run.stop_rule import budget_s, least_blocks
+from memlab.run.stop_rule import StopRule, budget_s, least_blocks
 from memlab.run.target import Place
 from memlab.text import units
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from memlab.present.table import Table
 
 _POWER = 0.9
-TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmapping a file
 
 
 def dry_run(
@@ -70,7 +69,6 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
     experiment, directories = prepared.experiment, prepared.directories
     need = (relay if prepared.turns else admission).need(experiment, points, directories)
     blocks = request.blocks or least_blocks(prepared.experiment) * request.sessions
-    points_s = need.block_s + (0.0 if prepared.turns else TRIAL_OVERHEAD_S * len(points))
     return {
         "experiment": prepared.experiment.name,
         "points": [{"levels": dict(point.at), "control": point.control} for point in points],
@@ -78,7 +76,7 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
         "trials": blocks * len(points),
         "memory_bytes": need.memory_bytes,
         "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
-        "about_seconds": blocks * points_s + request.pauses_s,
+        "about_seconds": blocks * need.block_s + request.pauses_s,
         "budget_seconds": budget_s(prepared.experiment, request),
         "turns": prepared.turns,
         "excluded": dict(prepared.plan.excluded),
@@ -118,8 +116,8 @@ def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
     echo(f"time     about {units.format_duration(seconds)} for {blocks} blocks")
     echo(f"ends     {_ends(prepared.request)}")
     if budget_s is not None:
-        short = "; the budget ends it sooner" if seconds > budget_s else ""
-        echo(f"budget   {units.format_duration(budget_s)}{short}")
+        short = "" if guest else _shortfall(prepared)
+        echo(f"budget   {short or units.format_duration(budget_s)}")
     if (shown := data["budget_shows"]) is not None:
         echo(f"shows    a change over {units.format_percent(shown)}, with probability {_POWER:g}")
     if guest:
@@ -130,6 +128,12 @@ def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
         return
     for line in _varied(prepared):
         echo(line)
+
+
+def _shortfall(prepared: Prepared) -> str:
+    """What the budget leaves out, in a line; empty if it reaches every point."""
+    experiment, points = prepared.experiment, prepared.plan.points
+    return StopRule(experiment, points, prepared.request, turns=prepared.turns).shortfall()
 
 
 def _ends(request: Request) -> str:

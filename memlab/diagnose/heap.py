@@ -79,7 +79,7 @@ def read(
         held = sum(m.size_bytes for m in mappings if m.path == "[heap]" or not m.path)
         price = min(PIECES_MAX, held / _SMALL_PIECE_BYTES) * _PIECE_S
         why = f"it has over {pieces_max:,} pieces"
-        option = "--thorough" if pieces_max < PIECES_MAX else None
+        option = "--full" if pieces_max < PIECES_MAX else None
         return None, (Unlooked("what malloc holds free", why, price, option),)
     except (OSError, _Strange) as error:
         return left_out(str(error) or "its heap is of another form, or changed while it was read")

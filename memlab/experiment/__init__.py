@@ -24,7 +24,7 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
-from memlab.experiment.expressions import Expression, F, each, larger, read, smaller, when
+from memlab.experiment.expressions import Expression, F, each, larger, smaller, when
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import (
     Against,
@@ -41,7 +41,6 @@ from memlab.experiment.figures import (
     StripPlot,
     Timeline,
     Tradeoff,
-    VarianceComponents,
 )
 from memlab.experiment.host import Containment, Host, Malloc, ReservedMemory, VirtualMachine
 from memlab.experiment.kinds import (
@@ -138,7 +137,6 @@ __all__ = [
     "StripPlot",
     "Timeline",
     "Tradeoff",
-    "VarianceComponents",
     "VirtualMachine",
     "Within",
     "check",
@@ -153,7 +151,6 @@ __all__ = [
     "latency",
     "longest",
     "percentile",
-    "read",
     "reads",
     "smaller",
     "when",

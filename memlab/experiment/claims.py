@@ -139,10 +139,12 @@ class Outcome(Claim):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Claim):
-    """The metric is an exact count, or within a relative bound of it."""
+    """The metric is an exact count, or within a relative bound of it. An `exact` one cannot vary
+    from trial to trial: the first decides."""
 
     equals: int
     within: float = 0.0
+    exact: bool = False
     timed: bool = False
 
 

@@ -148,6 +148,7 @@ EXPERIMENT = Experiment(
             metric=metric,
             where={"mechanism": mechanism, "pages": PAGES},
             equals=count,
+            exact=True,
             published=published,
         )
         for mechanism, metric, count, text, published in ROWS

@@ -250,6 +250,7 @@ EXPERIMENT = Experiment(
             metric="vm_lck",
             where={**VIRTIO, **OFF, "boots": "kernel"},
             equals=0,
+            exact=True,
             published="section 2: off by default",
         ),
         Within(

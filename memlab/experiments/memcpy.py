@@ -487,6 +487,7 @@ EXPERIMENT = Experiment(
             metric="vm_locked",
             where=FIRST | {"src_state": "touched", "dst_state": "mlocked"},
             equals=32_772 * KIB,
+            exact=True,
             published="VmLck: 32772 kB",
         ),
         Ratio(

@@ -121,6 +121,7 @@ def claims_of(case: int, scenario: str, mapping: str, outcome: str) -> Iterator[
         metric="mmap_refused",
         where=at | {"scope": "host", "overcommit": "0"},
         equals=refused,
+        exact=True,
         published=printed,
         controls=("whole_host", "always") if refused else (),
     )
@@ -359,7 +360,7 @@ EXPERIMENT = Experiment(
             "count",
             "process outside killed; 1: a process outside of the cgroup, as likely a victim, did "
             "not live to the end",
-            of=F.host.witness_killed.optional,
+            of=F.host.outside_killed.optional,
         ),
     ],
     cost=Cost(

@@ -319,6 +319,7 @@ EXPERIMENT = Experiment(
             where=UNTOUCHED | FUTURE,
             equals=5_020_288,
             within=0.001,
+            exact=True,
             published="5,020,288",
             controls=("touched", "populate"),
         ),
@@ -330,6 +331,7 @@ EXPERIMENT = Experiment(
             where=UNTOUCHED | OFF,
             equals=20_263,
             within=0.02,
+            exact=True,
             published="20,263",
             controls=("headers",),
         ),
@@ -355,6 +357,7 @@ EXPERIMENT = Experiment(
                 where=at | {"lock": lock},
                 equals=1,
                 within=0.001,
+                exact=True,
                 published="5,020,288 and 20,263 for 20GB",
             )
             for lock in ("off", "future")

@@ -474,7 +474,7 @@ EXPERIMENT = Experiment(
             "count",
             "process outside killed; 1: a process outside of the cgroup, as likely a victim, did "
             "not live to the end",
-            of=F.host.witness_killed.optional,
+            of=F.host.outside_killed.optional,
         ),
     ],
     cost=Cost(

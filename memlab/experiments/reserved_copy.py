@@ -156,6 +156,7 @@ CLAIMS = (
         where=WITHIN | {"lock": "mlock"},
         judged_over=["cache"],
         equals=0,
+        exact=True,
         published=NOT_LOCKED,
         controls=("ring",),
     ),
@@ -165,6 +166,7 @@ CLAIMS = (
         metric="vm_lck",
         where={"memory": "perf_ring", "lock": "mlock"},
         equals=0,
+        exact=True,
         published=NOT_LOCKED + ", of reserved memory",
     ),
     Count(
@@ -173,6 +175,7 @@ CLAIMS = (
         metric="write_back",
         where=WITHIN,
         equals=0,
+        exact=True,
         published="section on the cache: memory above mem= is mapped with the cache off",
     ),
     Count(
@@ -181,6 +184,7 @@ CLAIMS = (
         metric="write_back",
         where=WITHIN | {"cache": "uncached"},
         equals=0,
+        exact=True,
         published="section on the cache, which names uncached_access of drivers/char/mem.c",
     ),
     Ratio(

@@ -9,9 +9,10 @@ from functools import lru_cache
 from memlab.analysis.compare import benjamini_hochberg
 from memlab.analysis.verdicts import ALPHA, Verdict
 from memlab.experiment import At, Claim
+from memlab.experiment.needs import settings
 from memlab.judging import mechanism
 from memlab.judging.kinds import find
-from memlab.judging.sight import ABSENT, settings
+from memlab.judging.sight import ABSENT
 from memlab.results import Run
 from memlab.results.samples import IntArray, Samples, ids_of
 
@@ -77,13 +78,20 @@ def _every(run: Run) -> Sequence[Judged]:
 
 
 def _judge(run: Run, claims: Sequence[Claim]) -> Sequence[Judged]:
-    found = [_judged(run, claim, setting) for claim in claims for setting in settings(run, claim)]
-    # An undecided claim was a chance to be wrong too: it counts, with a p of 1.
-    tested = [one for one in found if one.verdict.n and one.word != "not testable here"]
+    found = [
+        _judged(run, claim, setting) for claim in claims for setting in settings(run.points, claim)
+    ]
+    # An undecided claim was a chance to be wrong too: it counts, with a p of 1. A count that cannot
+    # vary was none.
+    tested = [
+        one
+        for one in found
+        if one.verdict.n and one.word != "not testable here" and one.verdict.p != 0
+    ]
     adjusted = iter(benjamini_hochberg([_or_one(one.verdict.p) for one in tested]))
     corrected = {id(one): next(adjusted) for one in tested}
     return tuple(
-        one if one.verdict.p is None else replace(one, adjusted_p=corrected[id(one)])
+        one if one.verdict.p is None else replace(one, adjusted_p=corrected.get(id(one), 0.0))
         for one in found
     )
 

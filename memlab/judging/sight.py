@@ -11,15 +11,11 @@ from memlab.analysis.intervals import FloatArray
 from memlab.experiment import (
     At,
     Claim,
-    Crossover,
-    Equivalent,
     Level,
     Metric,
-    Monotone,
-    Ratio,
     Saturates,
-    Shift,
 )
+from memlab.experiment.needs import parts
 from memlab.experiment.points import Point
 from memlab.results import Run
 
@@ -175,43 +171,6 @@ class ClaimView:
             raise _no_value(self, point)
         baseline_loop = self.run.baseline_loop(self.metric, point)
         return ClaimSide(point, values, baseline_loop if baseline_loop.size else None)
-
-
-def parts(claim: Claim) -> list[At]:
-    """The levels at which a claim looks, one entry a side, without those along `over`."""
-    sides: list[At] = [{}]
-    if isinstance(claim, Ratio | Equivalent | Crossover):
-        sides = [claim.of, claim.to]
-    elif isinstance(claim, Monotone):
-        sides = [claim.of, claim.to] if claim.to else [claim.of]
-    elif isinstance(claim, Shift):
-        sides = [{**curve, **at} for at in (claim.base, claim.at) for curve in (claim.of, claim.to)]
-    return [{**claim.where, **side} for side in sides]
-
-
-def settings(run: Run, claim: Claim) -> list[At]:
-    """Every setting of the factors that a claim neither holds nor varies.
-
-    From the grid; where the grid has none of the claim's points, from the controls. One empty
-    setting where the run has none of them at all.
-    """
-    sides = parts(claim)
-    named = {name for side in sides for name in side} | {over(claim)}
-    # Of the points, not of the declaration: an older run may lack a factor.
-    free = [name for name in run.points[0].at if name not in named]
-    looked_at = [
-        point
-        for point in run.points
-        if any(all(point.at[name] == level for name, level in side.items()) for side in sides)
-    ]
-    grid = [point for point in looked_at if point.control is None]
-    found = (tuple((name, point.at[name]) for name in free) for point in grid or looked_at)
-    return [dict(pairs) for pairs in dict.fromkeys(found)] or [{}]
-
-
-def over(claim: Claim) -> str:
-    """The factor along which a claim looks, or an empty name."""
-    return claim.over if isinstance(claim, Monotone | Crossover | Saturates | Shift) else ""
 
 
 def _only(curve: Curve, levels: Sequence[Level]) -> Curve:

@@ -226,8 +226,8 @@ def standing(found: Sequence[Said], over: str = "") -> str:
 
 def _corrected(found: Sequence[Said]) -> list[tuple[str, float]]:
     """The claims that are decided, with their p once all are corrected. One that is undecided was a
-    chance to be wrong too: it counts, with a p of 1."""
-    tested = [one for one in found if one[1] in _TESTED]
+    chance to be wrong too: it counts, with a p of 1. A count that cannot vary was none."""
+    tested = [one for one in found if one[1] in _TESTED and one[2] != 0]
     adjusted = benjamini_hochberg([1.0 if p is None else p for _, _, p in tested])
     return [(id, q) for (id, _, p), q in zip(tested, adjusted, strict=True) if p is not None]
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from memlab import experiments, features
+from memlab import experiments
 from memlab.errors import BadRequest, CannotRun, Interrupted
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point, point_key
 from memlab.judging import questions
 from memlab.judging.reproduce import Reproduced, Study, of_run
+from memlab.measure import guests
 from memlab.observe import capabilities, environment, libc
 from memlab.observe.capabilities import Capability
 from memlab.request import PRECISION, Request
@@ -68,7 +69,15 @@ def sweep(
 
 def _asked(store: Path) -> PointsNeeded:
     """The points that the claims of a run in this store still need."""
-    return lambda row, left_s: questions.open_points(Run(row, store), left_s)
+
+    def needed(row: RunRow, left_s: float | None) -> frozenset[int]:
+        run = Run(row, store)
+        if search := run.experiment.search:
+            found: frozenset[int] = import_module(search).open_points(run)
+            return found
+        return questions.open_points(run, left_s)
+
+    return needed
 
 
 def _asking(prepared: Prepared) -> Prepared:
@@ -79,7 +88,7 @@ def _asking(prepared: Prepared) -> Prepared:
 def _precise(request: Request, experiment: Experiment, points: Sequence[Point]) -> Request:
     """The same with a precision where nothing else ends it: no claim applies to its points, or
     sessions count once, of which no look at blocks tells when there are enough."""
-    if request.blocks is not None or request.precision is not None:
+    if experiment.search or request.blocks is not None or request.precision is not None:
         return request
     if request.sessions == 1 and questions.apply(experiment, points):
         return request
@@ -100,8 +109,11 @@ def resume(
     budget_s: float | None = None,
     wait_s: float = 0.0,
     tell: Tell | None = None,
+    *,
+    guest_of: Callable[[Mapping[str, Any]], Place],
 ) -> RunRow:
-    """Measure what a stored run still lacks, where it began. Raises a MemlabError."""
+    """Measure what a stored run still lacks, where it began. `guest_of` makes a stored guest a
+    place to measure. Raises a MemlabError."""
     with Store(store, tell=tell) as opened:
         opened.check_own()
         row = opened.find(run)
@@ -115,9 +127,7 @@ def resume(
             local = _local(row.request.get("libc"), wait_s)
             return driver.resume(row, opened, watch, budget_s, local, asked)
         check_stored_guest(guest)
-        (place,) = features.extensions("place")
-        found: Place = place(guest)
-        with found.open(wait_s) as there:
+        with guest_of(guest).open(wait_s) as there:
             return there.resume(row, opened, watch, budget_s, asked)
 
 
@@ -152,9 +162,8 @@ def runs_here() -> list[Capability]:
 
 
 def capabilities_here() -> list[Capability]:
-    """What this machine lets memlab see and do, and what features need of it."""
-    more = (read() for read in features.extensions("capabilities"))
-    return [*capabilities.read(), *chain.from_iterable(more)]
+    """What this machine lets memlab see and do, and what guests need of it."""
+    return [*capabilities.read(), *guests.read()]
 
 
 def requests(study: Study, asked: Mapping[str, Any]) -> list[Request]:

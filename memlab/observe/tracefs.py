@@ -19,7 +19,6 @@ _PLACES = ("sys/kernel/tracing", "sys/kernel/debug/tracing")
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _CMD_CREATE = 6  # FSCONFIG_CMD_CREATE, include/uapi/linux/mount.h
 _CLOEXEC = 1
-_UPROBES = "uprobe_events"  # CONFIG_UPROBE_EVENTS
 # field:unsigned long args[6];	offset:16;	size:48;	signed:0;
 _FIELD = re.compile(r"field:.*?(\w+)(?:\[\w*\])?;\s*offset:(\d+);\s*size:(\d+);")
 
@@ -38,41 +37,6 @@ class TraceEvents:
         """The offset and size of each field of an event, by name, in bytes."""
         found = _FIELD.findall(self._text(event, "format"))
         return {name: (int(offset), int(size)) for name, offset, size in found}
-
-    def has_uprobes(self) -> bool:
-        """Whether the kernel can be given events of user space."""
-        try:
-            os.stat(_UPROBES, dir_fd=self._directory)
-        except FileNotFoundError:
-            return False
-        return True
-
-    def add_uprobe(self, definition: str) -> None:
-        """Add an event of user space (Documentation/trace/uprobetracer.rst). No process is stopped
-        by it before somebody follows the event."""
-        self._write(definition)
-
-    def remove_uprobes(self, group: str) -> bool:
-        """Remove the events of user space of a group; whether there were any. `OSError` (EBUSY)
-        while somebody follows one."""
-        try:
-            lines = self._read(_UPROBES).splitlines()
-        except FileNotFoundError:
-            return False
-        # p:GROUP/EVENT PATH:OFFSET ...
-        names = [line[2:].partition(" ")[0] for line in lines if line[2:].startswith(f"{group}/")]
-        for name in names:
-            self._write(f"-:{name}")
-        return bool(names)
-
-    def _write(self, definition: str) -> None:
-        # Not truncated, which would remove the events of others.
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-        fd = os.open(_UPROBES, flags, dir_fd=self._directory)
-        try:
-            os.write(fd, definition.encode() + b"\n")
-        finally:
-            os.close(fd)
 
     def _text(self, event: str, file: str) -> str:
         return self._read(f"events/{event.replace(':', '/')}/{file}")

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, get_ty
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from memlab import features, request
+from memlab import request
 from memlab.experiment import PRESETS, claims
 from memlab.experiment.kinds import Level
+from memlab.experiment.tried import Tried
 from memlab.text.printable import json_text
 from memlab.text.units import finite
 
@@ -211,7 +212,6 @@ def _described(kind: Any, text: str) -> Any:
 if TYPE_CHECKING:
     Request = request.Request
 else:
-    Subject = reduce(or_, (of() for of in features.extensions("subjects")))
     _OTHERS = {
         "experiment": (str,),
         "levels": (_described(dict[str, NonEmpty[Level]], "Of the factors that were given."),),
@@ -225,7 +225,7 @@ else:
         ),
         "subject": (
             _described(
-                Subject | None,
+                Tried | None,
                 "The command of `memlab try`; null of any other run. Absent from older ones.",
             )
             | UnsetType,
@@ -238,10 +238,6 @@ else:
         [
             _ASKED.get(field.name) or (field.name, *_OTHERS[field.name])
             for field in dataclasses.fields(request.Request)
-        ]
-        + [
-            (name, _described(float | None, said) | UnsetType, UNSET)
-            for name, said in request.GONE.items()
         ],
         bases=(Document,),
         namespace={"__doc__": "What was asked for, as it is stored."},
@@ -492,8 +488,8 @@ class JudgedClaim(Document):
     n: Number
     """Samples per point; where points differ, the fewest."""
     p: float | None
-    """How often chance alone gives this verdict at the claim's edge, at most; null where it is
-    undecided."""
+    """How often chance alone gives this verdict at the claim's edge, at most; 0 of a count that
+    cannot vary; null where it is undecided."""
     adjusted_p: float | None
     """The same after Benjamini and Hochberg over all verdicts of the run: of those with 0.05 or
     less, at most 5 % are expected to be false."""
@@ -969,7 +965,7 @@ class Describe(Document):
     controls: list[DeclaredControl]
     claims: list[DeclaredClaim]
     changes: list[DeclaredClaim]
-    """What changelogs claim, each since a version; `ladder` judges them."""
+    """What changelogs claim, each since a version; `kernels ladder` judges them."""
     published: list[DeclaredTable]
     studies: list[DeclaredStudy]
     budget_s: PresetBudgets
@@ -993,60 +989,18 @@ class Describe(Document):
         )
 
 
-# Of a document that lost or renamed a key; else 1 (docs/json.md).
-_VERSIONS = {
-    "claims-hosts": 2,
-    "compare": 2,
-    "describe": 2,
-    "diagnose": 2,
-    "show": 2,
-    "sweep": 2,
-    "try": 2,
-}
-_COMMANDS: Mapping[str, Any] = {
-    "claims": Claims,
-    "clean": Clean,
-    "compare": Compare,
-    "describe": Describe,
-    "doctor": list[ShownCapability],
-    "list": list[ListedExperiment],
-    "plan": ShownPlan,
-    "plot": Plot,
-    "reproduce": Claims,
-    "runs": list[ListedRun],
-    "show": Show,
-    "sweep": Show,
-    "sweep-dry-run": DryRun,
-}
-
-
-@cache
-def _known() -> dict[str, Any]:
-    found = dict(_COMMANDS)
-    for documents in features.extensions("documents"):
-        found |= documents()
-    return dict(sorted(found.items()))
-
-
-def commands() -> list[str]:
-    """What `schema` takes: commands, some with an option of theirs, such as `sweep-dry-run`."""
-    return list(_known())
-
-
-def schema(command: str) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of what a command prints; KeyError where there is none."""
-    document = _known()[command]
+def schema(document: Any, name: str, title: str) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a type of document."""
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     (item, *_) = getattr(document, "__args__", (document,))
     own = vars(sys.modules[item.__module__])  # of the feature that declares it
-    subjects = {kind.__name__: kind for kind in (of() for of in features.extensions("subjects"))}
-    classes = subjects | globals() | own
-    for name, part in parts.items():
-        _describe(part, classes.get(name))
+    classes = {Tried.__name__: Tried} | globals() | own
+    for part_name, part in parts.items():
+        _describe(part, classes.get(part_name))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"memlab:{command}:{_VERSIONS.get(command, 1)}",
-        "title": f"memlab {command.replace('-', ' --', 1)} --json",
+        "$id": f"memlab:{name}:1",
+        "title": title,
         "description": " ".join((inspect.getdoc(item) or "").split()),
         **top,
         "$defs": parts,

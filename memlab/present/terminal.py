@@ -230,13 +230,15 @@ def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
 
 def _found(run: Run, *, verbose: bool) -> Iterator[str]:
     """A line per setting: where one side becomes the cheaper one, or what a policy changes."""
-    for crossed in crossings(run):
+    found = crossings(run)
+    for crossed in found:
         where = words.labels(run.named, crossed.panel, crossed.panel)
-        yield (
-            f"{where}: {words.crossing(run.named, crossed)}"
-            if where
-            else words.crossing(run.named, crossed)
-        )
+        if crossed.known:
+            said = words.crossing(run.named, crossed)
+            yield f"{where}: {said}" if where else said
+    if unknown := [crossed for crossed in found if not crossed.known]:
+        said = words.crossing(run.named, min(unknown, key=lambda one: one.found.n))
+        yield said if len(found) == 1 else f"{said} (in {len(unknown)} of {len(found)} settings)"
     yield from _effects(run, verbose=verbose)
 
 
@@ -291,8 +293,6 @@ def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
     yield from words.unfelt_limit(run)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)
-    if kept := words.kept_service(run):
-        yield kept
     yield from _not_measured(run, verbose=verbose)
 
 

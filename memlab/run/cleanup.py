@@ -20,9 +20,8 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from memlab.observe import proc, tracefs
+from memlab.observe import proc
 
-UPROBES = r"memlab_[0-9a-f]{8}"  # groups of events; the kernel takes no other signs
 PREFIX = "memlab-"  # names of all folders, groups and swap labels of a run begin with it
 LABEL_AT = 1024 + 12 + 16  # of volume_name in union swap_header, include/linux/swap.h
 ZRAM_MARK_KIB = 16 << 10  # of readahead, at least: ours; the kernel's own is 128
@@ -106,20 +105,6 @@ def restore(path: Path, value: str) -> bool:
         set_value(path, value)
         return True
     return False
-
-
-def remove_uprobes(group: str, deadline: float) -> bool:
-    """Remove the events of user space that a recording has added, once nobody follows them."""
-    if not re.fullmatch(UPROBES, group):
-        raise NotOurs("not a group of events that memlab made")
-    while True:
-        try:
-            with tracefs.opened() as events:
-                return events.remove_uprobes(group)
-        except OSError as error:
-            if error.errno != errno.EBUSY or time.monotonic() >= deadline:
-                raise
-        time.sleep(0.01)
 
 
 def remove_folder(path: Path) -> bool:

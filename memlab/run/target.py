@@ -18,6 +18,7 @@ from memlab.run.executor import LocalExecutor, default_cpus, places
 from memlab.run.machine_lock import machine_lock
 from memlab.run.prepare import Prepared
 from memlab.run.settings import Unavailable, readahead_file
+from memlab.run.stop_rule import Role
 from memlab.run.watch import Watch
 from memlab.store import RunRow, Store
 
@@ -36,7 +37,9 @@ class Executor(Protocol):
 
 
 class Target(Protocol):
-    """What the driver asks of the machine that its trials run on."""
+    """What the driver asks of the machine that its trials run on; `role` is its stop rule's."""
+
+    role: Role
 
     def lock(self) -> AbstractContextManager[None]: ...
     def environment(
@@ -93,6 +96,8 @@ class Place(Protocol):
 
 class LocalTarget:
     """The machine that this process runs on."""
+
+    role: Role = "decides"
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The virtual machine that a trial starts itself: QEMU's command line, and what boots in it.
 
-Only an init of one page (guest/init.c) runs in it, which reports that it runs and sleeps. So the
-memory that the machine takes is that of the kernel's boot and of no program.
+Only an init of one page (machines/guest/init.c) runs in it, which reports that it runs and sleeps.
+So the memory that the machine takes is that of the kernel's boot and of no program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memlab.run.settings import Unavailable
 from memlab.text.units import MiB
 
 NO_QEMU = f"needs QEMU, and it is not here: {guest_tools.QEMU_REMEDY}"
-BOOTED = "memlab: booted"  # what guest/init.c says
+BOOTED = "memlab: booted"  # what machines/guest/init.c says
 _FIRMWARE_BOOTED = "No bootable device."  # SeaBIOS, on its debug port
 _DEBUG_PORT = 0x402  # of SeaBIOS
 _QMP_FD, _CONSOLE_FD = 0, 1  # the probe gives QEMU a socket as each
@@ -163,7 +163,7 @@ def _passed_through(root: Path) -> str:
 
 
 def init() -> Path:
-    """The program of guest/init.c, installed beside the compiled probes."""
+    """The program of machines/guest/init.c, installed beside the compiled probes."""
     return Path(where()[1]) / "guest_init"
 
 

@@ -109,7 +109,12 @@ class Arriving:
     def take(self, line: str) -> lines.Line:
         """Take one line, and return what it says. ValueError and StoreError, in a line, where it is
         none or does not fit what came before or what is in the store."""
-        run, row, counts = lines.read(line)
+        try:
+            run, row, counts = lines.read(line)
+        except lines.Unknown as error:
+            writer = error.writer or (self._run and self._run.memlab)
+            wrote = f"; memlab {writer:.40} wrote it: upgrade memlab here" if writer else ""
+            raise ValueError(f"{error}{wrote}") from None
         self._check_room(len(line))
         if self._own:
             row = self._own(row)

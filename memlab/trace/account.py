@@ -1,4 +1,4 @@
-"""What a trace's program did with its memory, as trace/account.c counts it."""
+"""What a trace's program did with its memory, as account.c counts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The head and the names of a trace's file (trace/format.h). The records are read in C alone."""
+"""The head and the names of a trace's file (format.h). The records are read in C alone."""
 
 from __future__ import annotations
 
@@ -70,8 +70,6 @@ class Trace:
         """Why it is incomplete; empty where it is not."""
         if self.lost:
             return f"{self.lost:,} events found no room and are lost"
-        if self.flags & _DEAF and self.live:
-            return "blocks of posix_memalign(3) whose place could not be read are left out"
         if self.flags & _DEAF:
             return "the allocations of a program that may not read /proc of root's were not seen"
         return "the calls of a 32-bit program were not seen" if self.compat else ""

@@ -1,6 +1,6 @@
 """Recording: a command from its start, or a process that runs, into a trace's file.
 
-What follows it is trace/record.c, by perf events: they are that process's own and the kernel
+What follows it is record.c, by perf events: they are that process's own and the kernel
 closes them with it, so nothing is left behind however it ends, and no other tracer is disturbed.
 The file has no name until it is whole.
 """
@@ -22,9 +22,9 @@ import msgspec
 from memlab.errors import BadSubject, CannotLook, CannotRun
 from memlab.files import output
 from memlab.observe import tracefs
-from memlab.trace import file, uprobes
+from memlab.trace import file
 
-# The tracepoints in the order that trace/record.c wants them, and where it reads their fields.
+# The tracepoints in the order that record.c wants them, and where it reads their fields.
 _EVENTS = {
     "exceptions:page_fault_user": {"address": (8, 8), "error_code": (24, 8)},
     "exceptions:page_fault_kernel": {"address": (8, 8), "error_code": (24, 8)},
@@ -69,8 +69,6 @@ def record(
         if pid:
             _check_subject(pid)
             words += [f"pid={pid}"]
-            for one in stack.enter_context(uprobes.placed(pid)) if allocations else ():
-                words += [f"probe={one.kind},{one.calls},{one.returns}"]
         else:
             preload = [os.environ.get("LD_PRELOAD", ""), file.tool("start.so")]
             preload += [file.tool("allocations.so")] if allocations else []

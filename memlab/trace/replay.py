@@ -8,7 +8,7 @@ from pathlib import Path
 from memlab.errors import BadLevels, BadRequest
 from memlab.trace import file
 
-# What the replayer prints (trace/replay.c, finish).
+# What the replayer prints (replay.c, finish).
 _REFUSED = r"refused[calls]=refused (\d+)"
 _PASSED = r"passed_over[touches]=passed over (\d+)"
 # Words of the replayer's that are levels.

@@ -109,8 +109,6 @@ def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
         yield f"{words.count(trace.late, 'event')} came out of order, and may stand a little late"
     if trace.huge:
         yield "recorded with huge pages: touches inside of one were not seen"
-    if trace.live and trace.allocations:
-        yield "blocks from before the recording are not in it as allocations, nor are their frees"
     if found.outside:
         yield (
             f"{words.count(found.outside, 'page fault')} outside of every mapping: of the kernel's "

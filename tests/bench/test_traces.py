@@ -127,7 +127,7 @@ PROGRAMS = {
     ),
     "node, 200,000 objects": Program(("node", "-e", NODE), ("node",)),
     "gcc -O2 -c launch.c": Program(
-        ("gcc", "-O2", "-c", "-o", "/dev/null", str(ROOT / "launch/launch.c")), ("gcc",)
+        ("gcc", "-O2", "-c", "-o", "/dev/null", str(ROOT / "memlab/command/launch.c")), ("gcc",)
     ),
     "malloc in four threads": Program(("./t",), ("cc",), _threads),
 }

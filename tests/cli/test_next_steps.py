@@ -238,7 +238,7 @@ def test_what_is_not_near_is_not_proposed(words: list[str], wrong: str) -> None:
         (["describe", "page"], "page-fault"),
         (["claims", "mmap-wirte"], "mmap-write"),
         (["schema", "shwo"], "show"),
-        (["swep"], "sweep"),
+        (["swep"], "`memlab sweep`"),
         (["sweep", "mmap-write", "-p", "methd=write", "--dry-run"], "method"),
     ],
 )

@@ -25,7 +25,7 @@ COMMANDS = {
         "a change of 3 % shows with probability "
     ),
     "runs": "mmap-write",
-    "compare last --to method=mmap": "",
+    "compare last --baseline method=mmap": "",
 }
 
 
@@ -125,7 +125,7 @@ def test_doctor_fits_where_nothing_is_there(monkeypatch: pytest.MonkeyPatch, sto
     lines = CliRunner().invoke(cli, ["doctor"]).stdout.splitlines()
     screen = [line for line in lines if not line.startswith("apt install ")]
     assert len(screen) < SCREEN
-    assert screen[-1] == "8 more missing; what was seen, and every way: memlab doctor -v"
+    assert screen[-1] == "8 more missing; details and remedies: memlab doctor -v"
     assert lines[-1].startswith("apt install package-0 ")
     more = CliRunner().invoke(cli, ["doctor", "-v"]).stdout
     assert all(f"thing {n}" in more for n in range(40))

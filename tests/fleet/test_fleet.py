@@ -15,8 +15,8 @@ import pytest
 from command import Command
 from pretended_hosts import TINY, Hosts, held
 
+from memlab.cli import _schemas as schemas
 from memlab.observe import environment
-from memlab.present import documents
 from memlab.store import Store
 
 
@@ -42,7 +42,7 @@ def test_a_link_that_breaks_loses_the_host_and_no_row(hosts: Hosts, command: Com
     done = command("sweep", *TINY, "--blocks", "6", "--on", "ssh:a,b,c")
     assert done.returncode == 3
     assert "memlab: b: lost after " in done.stderr
-    fetch = f"memlab pull ssh:b --store {home()}"
+    fetch = f"memlab hosts pull ssh:b --store {home()}"
     assert f"or goes on there, and nowhere else: {fetch} fetches it" in done.stderr
     assert done.stderr.endswith("memlab: 1 of 3 hosts failed: b\n")
     assert held(home(), "a") == held(hosts.store("a"), None)
@@ -154,7 +154,7 @@ def test_what_a_host_refuses_is_its_own_words(hosts: Hosts, command: Command) ->
 def test_json(hosts: Hosts, command: Command) -> None:
     done = command("sweep", *TINY, "--blocks", "1", "--on", "ssh:a", "--json")
     document = json.loads(done.stdout)
-    jsonschema.validate(document, documents.schema("sweep-on"))
+    jsonschema.validate(document, schemas.schema("sweep-on"))
     (one,) = document
     assert (one["host"], one["wrong"]) == ("a", None)
     assert one["runs"][0]["new_samples"] > 0
@@ -169,7 +169,7 @@ def test_a_command_is_tried_on_several_hosts(hosts: Hosts, command: Command) -> 
     done = command("try", *words, sys.executable, "-c", program, "--wait", "x  y")
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
-    jsonschema.validate(document, documents.schema("try-on"))
+    jsonschema.validate(document, schemas.schema("try-on"))
     assert [(one["host"], one["wrong"]) for one in document] == [("a", None), ("b", None)]
     assert len(seen.read_text()) >= 4
     for name in ("a", "b"):

@@ -40,7 +40,7 @@ def stream(said: str = NASTY, **changes: object) -> str:
 
 def taken_in(command: Command, text: str, *words: str) -> None:
     Path("rows").write_text(text)
-    done = command("import", "rows", *words)
+    done = command("hosts", "import", "rows", *words)
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout + done.stderr
 

@@ -216,7 +216,7 @@ def test_what_is_missing_is_suggested_where_it_is_whole(monkeypatch: pytest.Monk
     assert kernels.suggest("6.1", "7.3", [have]) == [
         f"apt-get download linux-image-6.12.10-{machine}",
         f"apt-get download {parts}",
-        "memlab kernels unpack linux-*.deb",
+        "memlab kernels fetch linux-*.deb",
     ]
     assert kernels.suggest("6.1", "6.2", [have]) == []
 
@@ -224,7 +224,7 @@ def test_what_is_missing_is_suggested_where_it_is_whole(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["7.3", "6.1"], "the older one first: memlab kernels suggest 6.1 7.3"),
+        (["7.3", "6.1"], "the older one first: memlab kernels fetch 6.1 7.3"),
         (["6.1", "6.2"], "the package lists here have no kernel from 6.1 to 6.2 but those at hand"),
     ],
 )
@@ -232,7 +232,7 @@ def test_what_nothing_is_suggested_for_says_why(
     words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "_listed", list)
-    done = CliRunner().invoke(cli, ["kernels", "suggest", *words])
+    done = CliRunner().invoke(cli, ["kernels", "fetch", *words])
     assert said in f"{done.output}{done.exception}"
 
 

@@ -304,7 +304,7 @@ def test_a_metric_is_bisected_too(
         kernels, "choose", lambda words, _: [k for k in row if k.version in list(words)]
     )
     monkeypatch.setattr(kernels, "between", lambda *_: row)
-    words = ["bisect", "mmap-write", "faults_per_mib", "-p", "file_state=cached_1m"]
+    words = ["kernels", "bisect", "mmap-write", "faults_per_mib", "-p", "file_state=cached_1m"]
     words += ["-p", "method=mmap", "-p", "size=4k", "-p", "filesystem=dir", "--good", "6.1"]
     done = CliRunner().invoke(cli.cli, [*words, "--bad", "7.3", "--store", str(store_path)])
     assert done.exit_code == 0, (done.output, done.exception)
@@ -335,7 +335,15 @@ def test_two_kernels_for_real(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The distribution's kernel and a newer one, each booted once."""
-    words = ["memlab", "ladder", "vma-lock", "--claims", "mlock-resident-pages-7", "--json"]
+    words = [
+        "memlab",
+        "kernels",
+        "ladder",
+        "vma-lock",
+        "--claims",
+        "mlock-resident-pages-7",
+        "--json",
+    ]
     words += ["--kernels", f"{guest_kernel},{needs.GUEST_KERNEL_2}", "-o", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as ended:

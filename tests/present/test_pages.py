@@ -81,7 +81,7 @@ def test_no_page_or_figure_is_one_that_nothing_writes() -> None:
     assert {path.parent.name for path in pictures} == {"docs", "experiments"}
 
 
-WITH_BLOCKS = ["README.md", "docs/tutorial.md", "docs/cite.md", "docs/logs.md"]
+WITH_BLOCKS = ["README.md", "docs/tutorial.md", "docs/logs.md"]
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS)

@@ -110,6 +110,8 @@ class KnownProbe(FakeExecutor):
         return ok(elapsed_ns, hit_count=int(self._rng.random() < HITS))
 
     # As a target: the same machine for all.
+    role = "decides"
+
     def lock(self) -> nullcontext[None]:
         return nullcontext()
 

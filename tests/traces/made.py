@@ -1,4 +1,4 @@
-"""Traces made up record by record, and the records of one that was recorded (trace/format.h)."""
+"""Traces made up record by record, and the records of one that was recorded (format.h)."""
 
 from __future__ import annotations
 

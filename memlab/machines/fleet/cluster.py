@@ -37,7 +37,6 @@ from memlab.machines.tail import Tail
 from memlab.observe import allocators, proc
 from memlab.run import cleanup
 from memlab.store import rows
-from memlab.text.commands import WORKER
 from memlab.text.printable import printable
 
 LOST = 255  # ssh's exit code where the link fails, and not the command
@@ -112,7 +111,8 @@ def hosts(address: str) -> list[str]:
     if not (mine or silent):
         others = f": its {len(found)} workers are Dask's own" if found else ""
         raise CannotRun(
-            f"{address} has no worker that measures{others}; on each host: {WORKER} {address}"
+            f"{address} has no worker that measures{others}; on each host: "
+            f"memlab hosts worker {address}"
         )
     machines: dict[str, str] = {}
     for name, said in mine.items():
@@ -126,7 +126,9 @@ def hosts(address: str) -> list[str]:
     names = [*mine, *silent]
     bad = [name for name in names if not rows.host_name(name)]
     if bad:
-        raise CannotRun(f"{bad[0]!r:.100} is not the name of a host: {WORKER} --name NAME")
+        raise CannotRun(
+            f"{bad[0]!r:.100} is not the name of a host: memlab hosts worker --name NAME"
+        )
     return names
 
 
@@ -172,7 +174,9 @@ async def _remote(address: str, name: str, words: Sequence[str]) -> int:
             asked = scheduler.broadcast(msg=message, workers=[at])
             said = (await asyncio.wait_for(asked, _SILENT_S))[at]
             if said is None:
-                raise OSError(f"{name} is a worker of Dask alone: start `{WORKER}` there")
+                raise OSError(
+                    f"{name} is a worker of Dask alone: start `memlab hosts worker` there"
+                )
             return said
 
         if refused := (await ask("start", words=list(words)))["refused"]:

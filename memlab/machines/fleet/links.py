@@ -27,7 +27,6 @@ from memlab.machines.fleet.link import Link
 from memlab.observe import files, guest_tools
 from memlab.run.driver import interruptible
 from memlab.store import RunRow, Store, rows, travel
-from memlab.text import commands
 from memlab.text.printable import printable
 
 # Nobody is there to type a password; a link on which nothing comes for 45 s is broken.
@@ -134,7 +133,7 @@ class Hints:
     store: Path | None = None
 
     def fetch(self, name: str, host: HostLink) -> str:
-        return f"{commands.PULL} {self._where(name, host)} fetches it"
+        return f"memlab hosts pull {self._where(name, host)} fetches it"
 
     def resume(self, name: str, host: HostLink, run: str) -> str:
         return f"memlab sweep --resume {run} --on {self._where(name, host)}"

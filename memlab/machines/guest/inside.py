@@ -27,6 +27,7 @@ from memlab.request import Request
 from memlab.run import driver
 from memlab.run.admission import Directories
 from memlab.run.prepare import prepare
+from memlab.run.stop_rule import Role
 from memlab.run.target import LocalTarget
 from memlab.run.watch import Silent
 from memlab.store import RunRow, Store, lines, travel
@@ -146,7 +147,9 @@ class _Rows:
 
 
 class _Guest(LocalTarget):
-    """This machine, with what its host alone knows of it."""
+    """This machine, with what its host alone knows of it, and whose host chooses the points."""
+
+    role: Role = "follows"
 
     def __init__(self, known: dict[str, Any]) -> None:
         patience = EMULATED_PATIENCE if virtualization.emulated(proc.ROOT) else 1.0

@@ -119,7 +119,7 @@ def choose(words: Sequence[str], machine: str = kernel.X86_64) -> list[Found]:
                 raise BadRequest(f"{word} is a kernel of {fits[0].machine}, not of {machine}")
         if not fits:
             raise BadRequest(
-                f"no kernel {word!r} is at hand; `memlab kernels` lists those that are"
+                f"no kernel {word!r} is at hand; `memlab kernels list` lists those that are"
             )
         chosen.update((found.path, found) for found in fits)
     return sorted(chosen.values(), key=lambda found: version_order(found.version))
@@ -245,7 +245,7 @@ def suggest(least: str, most: str, here: Iterable[Found]) -> list[str]:
     for release in sorted(newest.values(), key=version_order):
         parts = [name for name in packages if name.split("-", 2)[2] == release]
         lines.append(f"apt-get download {' '.join(sorted(parts))}")
-    return [*lines, "memlab kernels unpack linux-*.deb"] if lines else []
+    return [*lines, "memlab kernels fetch linux-*.deb"] if lines else []
 
 
 def _listed() -> list[str]:

@@ -186,7 +186,7 @@ def _crossings(run: Run, shown: Lines, panel: At, earlier: Sequence[At]) -> Iter
             "of": dict(crossing.of),
             "to": dict(crossing.to),
             "over": shown.over,
-            "estimate": units.finite(found.estimate),
+            "estimate": units.finite(found.estimate) if crossing.known else None,
             "low": units.finite(found.low),
             "high": units.finite(found.high),
             "n": found.n,
@@ -226,9 +226,12 @@ def finding(run: Run, shown: Lines, rows: Rows) -> str | None:
 def _range(run: Run, found: Sequence[Crossing]) -> str:
     """Many crossings in a sentence: how far apart they lie, and in how many panels."""
     name = words.level_words(run.experiment)
-    inside = [c.found.estimate for c in found if math.isfinite(c.found.estimate)]
-    outside = (words.crossing(run.named, c) for c in found if math.isinf(c.found.estimate))
+    known = [c for c in found if c.known]
+    inside = [c.found.estimate for c in known if math.isfinite(c.found.estimate)]
+    outside = (words.crossing(run.named, c) for c in known if math.isinf(c.found.estimate))
     said = [f"{text} in {count} of {len(found)} panels" for text, count in Counter(outside).items()]
+    if len(known) < len(found):
+        said.append(f"not known yet in {len(found) - len(known)} of {len(found)} panels")
     if inside:
         of, _ = words.sides(run.experiment, found[0])
         where = f"between {name(min(inside))} and {name(max(inside))}"

@@ -1,0 +1,146 @@
+/* The file of a recorded trace: a header, records of 16 bytes, the tasks, the files.
+ *
+ * All numbers are of the machine's own byte order, least significant byte first. A record is a word
+ * and a time. The word's lowest 12 bits say what it is (`trace_word`); the rest is an address, of
+ * which these bits are 0, or a number. A record may be followed by up to three more that hold its
+ * operands, two a record. It holds no contents of memory.
+ *
+ * memlab/trace/file.py reads the header; check.h checks everything else.
+ */
+#ifndef TRACE_FORMAT_H
+#define TRACE_FORMAT_H
+
+#include <stdint.h>
+
+#define TRACE_MAGIC "memlabTR"
+enum {
+	TRACE_VERSION = 1,
+	TRACE_LOW_BITS = 12,
+	TRACE_LOW = (1 << TRACE_LOW_BITS) - 1,
+	TRACE_KIND_BITS = 6,
+	TRACE_MORE_MOST = 3,
+	TRACE_TASKS_MOST = 1 << 20,
+	TRACE_FILES_MOST = 1 << 16,
+	TRACE_NAME_MOST = 4096,
+};
+#define TRACE_ADDRESS_END (1ULL << 47) /* user space ends there on x86-64 and on arm64 or below */
+
+enum trace_kind {
+	TRACE_TIME = 1, /* the word's number: nanoseconds since the record before, where many */
+	TRACE_READ, /* the first touch of a page, or one after which it had to be mapped again */
+	TRACE_WRITE,
+	TRACE_MAP,      /* bytes, protection | flags << 32, file + 1 or 0, offset */
+	TRACE_UNMAP,    /* bytes */
+	TRACE_REMAP,    /* bytes, bytes after, address after, MREMAP_DONTUNMAP or 0 */
+	TRACE_PROTECT,  /* bytes, protection */
+	TRACE_ADVISE,   /* bytes, advice */
+	TRACE_LOCK,     /* bytes, flags of mlock2(2) */
+	TRACE_UNLOCK,   /* bytes */
+	TRACE_LOCK_ALL, /* the word's number: flags of mlockall(2) */
+	TRACE_UNLOCK_ALL,
+	TRACE_TASK, /* the word's number: the new task; `what` how it was made */
+	TRACE_EXEC,
+	TRACE_EXIT,
+	TRACE_START,     /* constructors have begun: where a preload would lock */
+	TRACE_STATE_END, /* what was there before the recording began is there */
+	TRACE_ALLOCATE,  /* number of the block, bytes, alignment or 0, address */
+	TRACE_FREE,      /* number of the block */
+	TRACE_RESIZE,    /* number of the block, bytes, address, 0 */
+	TRACE_THP_DISABLE, /* the word's number: PR_SET_THP_DISABLE's argument, 0 or 1, then its flags */
+	TRACE_KIND_END,
+};
+
+/* Of TRACE_MAP and TRACE_UNMAP: what is mapped. Of TRACE_TASK: how the task was made. */
+enum trace_what { TRACE_CALL, TRACE_IMAGE, TRACE_HEAP, TRACE_STACK };
+enum { TRACE_ZEROED = 1 }; /* of TRACE_ALLOCATE: by calloc(3) */
+enum trace_made { TRACE_FORK, TRACE_THREAD, TRACE_VFORK };
+
+/* In `flags` of the header. */
+enum {
+	TRACE_IS_LIVE = 1,  /* of a process that ran already */
+	TRACE_HAS_HUGE = 2, /* huge pages were allowed: touches inside of one were not seen */
+	TRACE_HAS_ALLOCATIONS = 4,
+	TRACE_IS_REDACTED = 8,
+	TRACE_HAS_COMPAT = 16,        /* a 32-bit program ran, whose calls were not seen */
+	TRACE_LACKS_ALLOCATIONS = 32, /* of a program that could not map the ring */
+};
+
+struct trace_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t page_bytes;
+	uint64_t record_count; /* operands included */
+	uint64_t records_sum;  /* trace_sum of them */
+	uint64_t elapsed_ns;
+	uint64_t lost_count;      /* events that found no room: then the trace is incomplete */
+	uint64_t late_count;      /* events that came out of order */
+	uint64_t refused_count;   /* of the calls in it, those that the kernel refused */
+	uint64_t denied_count;    /* mappings that the kernel refused: they are not in it */
+	uint64_t lowest, highest; /* addresses that were mapped or touched: from, and up to */
+	uint32_t task_count;
+	uint32_t file_count;
+	uint32_t flags;
+	uint32_t machine;     /* e_machine, elf(5) */
+	uint64_t block_count; /* of allocations */
+	uint64_t recorded_s;  /* since the epoch */
+};
+
+struct trace_record {
+	uint64_t word;
+	uint32_t after_ns; /* since the record before */
+	uint32_t task;
+};
+
+struct trace_task {
+	char name[16];
+};
+
+/* Followed by its name, padded to 8 bytes. */
+struct trace_file {
+	uint64_t bytes;         /* its size; as far as it was mapped where that was not to be had */
+	uint32_t shared_memory; /* tmpfs, memfd, System V: memory and no file on a disk */
+	uint32_t name_bytes;
+};
+
+static inline uint64_t trace_word(enum trace_kind kind, unsigned more, unsigned what,
+				  uint64_t address)
+{
+	return address | (uint64_t)kind | (uint64_t)more << TRACE_KIND_BITS |
+	       (uint64_t)what << (TRACE_KIND_BITS + 2);
+}
+
+static inline enum trace_kind trace_kind_of(uint64_t word)
+{
+	return (enum trace_kind)(word & ((1 << TRACE_KIND_BITS) - 1));
+}
+
+static inline unsigned trace_more_of(uint64_t word)
+{
+	return (unsigned)(word >> TRACE_KIND_BITS) & TRACE_MORE_MOST;
+}
+
+static inline unsigned trace_what_of(uint64_t word)
+{
+	return (unsigned)(word >> (TRACE_KIND_BITS + 2)) & 15;
+}
+
+static inline uint64_t trace_address_of(uint64_t word)
+{
+	return word & ~(uint64_t)TRACE_LOW;
+}
+
+static inline uint64_t trace_number_of(uint64_t word)
+{
+	return word >> TRACE_LOW_BITS;
+}
+
+/* A sum that a damaged record changes: FNV-1a's step on words. */
+static inline uint64_t trace_sum(uint64_t sum, const void *records, uint64_t count)
+{
+	const uint64_t *words = records;
+	for (uint64_t i = 0; i < 2 * count; i++)
+		sum = (sum ^ words[i]) * 0x100000001b3ULL;
+	return sum;
+}
+
+#endif
