@@ -19,8 +19,8 @@ Where = Mapping[str, Level]
 
 # What a claim rests on that no study makes: by how its `published` begins.
 BASES = {
-    "man pages": re.compile(r"\w+\(\d\)"),  # mlock(2)
-    "the kernel": re.compile(r"(Linux )?commit [0-9a-f]{12}|[\w/-]+\.(rst|c)\b"),
+    "man pages": re.compile(r"\b\w+\(\d\)"),  # mlock(2)
+    "the kernel": re.compile(r"(Linux )?commit [0-9a-f]{12}|(?<![\w/-])[\w/-]+\.(rst|c)\b"),
     "memlab's own": re.compile(r"memlab's own"),
 }
 

@@ -173,7 +173,7 @@ def check_decision(decision: Decision, claims: Mapping[str, Claim]) -> None:
     if name not in claims:
         raise unknown("claim", name, claims)
     for said in (decision.holds, decision.fails, decision.between):
-        if names := set(re.findall(r"\{(.*?)\}", said)) - {"number"}:
+        if names := set(re.findall(r"\{([^{}]*)\}", said)) - {"number"}:
             raise BadDeclaration(f"{name}: it names {min(names)!r}, not number")
     claim = claims[name]
     if isinstance(claim, Count) and claim.exact:
