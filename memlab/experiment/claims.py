@@ -190,11 +190,22 @@ class Explanation:
         return f"{self.finding}: {follows.get(verdict, f'it is not shown that {self.confirmed}')}"
 
 
+Range = tuple[float, float]  # from, to; in the metric's unit, or a ratio, as the claim's number is
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What follows of a claim for who has to choose: one clause where it holds, one where it is
-    contradicted. Both may name `{number}`, what was found, with its interval."""
+    """What follows of a claim's number for who has to choose.
+
+    `holds` is said if the whole interval lies in `if_holds`, `fails` if it lies in `if_fails`. Else
+    `between`, if it lies in the gap of the two; else that it is not decided: no advice rests on an
+    interval that allows both. An exact count needs no ranges: it is what is claimed, or it is not.
+    Each clause may name `{number}`, what was found, with its interval.
+    """
 
     claim: str  # its id
     holds: str
     fails: str
+    if_holds: Range | None = None
+    if_fails: Range | None = None
+    between: str = ""
