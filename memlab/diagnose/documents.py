@@ -33,6 +33,7 @@ from memlab.diagnose.room import Room, Segments, TmpfsUse  # noqa: F401
 from memlab.diagnose.sites import Site, Sites  # noqa: F401
 from memlab.diagnose.started import Started  # noqa: F401
 from memlab.diagnose.subject import Subject  # noqa: F401
+from memlab.diagnose.tree import Below, Events  # noqa: F401
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.waits import Waits  # noqa: F401
 from memlab.present.documents import Document
