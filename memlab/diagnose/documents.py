@@ -32,10 +32,12 @@ from memlab.diagnose.look import (  # noqa: F401
 from memlab.diagnose.malloc_options import MallocOption  # noqa: F401
 from memlab.diagnose.memory import Memory  # noqa: F401
 from memlab.diagnose.pages import Pages, Sampled  # noqa: F401
+from memlab.diagnose.refusals import Refusal  # noqa: F401
 from memlab.diagnose.room import Room, Segments, TmpfsUse  # noqa: F401
 from memlab.diagnose.sites import Site, Sites  # noqa: F401
 from memlab.diagnose.started import Started  # noqa: F401
 from memlab.diagnose.subject import Subject  # noqa: F401
+from memlab.diagnose.tree import Below, Events  # noqa: F401
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.waits import Waits  # noqa: F401
 from memlab.present.documents import Document
