@@ -86,10 +86,10 @@ CONTROLS = [
     traced(
         {"lock": "off", "cycles": [4]},
         Explanation(
-            Within(metric="p999_met_major_fault", above=0.5, timed=False),
-            "of the touches over p99.9, a share of {value} met a major fault",
-            confirmed="pages that come back from swap cause the longest latencies",
-            refuted="something else causes the longest latencies",
+            Within(metric="p999_by_major_fault", above=0.5, timed=False),
+            "of the touches over p99.9, a major fault is the main cause of a share of {value}",
+            confirmed="pages that come back from swap are the main cause of the longest latencies",
+            refuted="something else is the main cause of the longest latencies",
         ),
     ),
 ]

@@ -330,14 +330,15 @@ CONTROLS = [
         {"release": ["touch", "dontneed"], **ONE_READER},
         Explanation(
             Within(
-                metric="p999_met_shootdown",
+                metric="p999_by_shootdown",
                 where={**AT, "release": "dontneed"},
                 above=0.5,
                 timed=False,
             ),
-            "of the loads over p99.9 while memory is released, a share of {value} met a shootdown",
-            confirmed="the interrupts cause the longest latencies",
-            refuted="something else causes the longest latencies",
+            "of the loads over p99.9 while memory is released, a shootdown is the main cause of a "
+            "share of {value}",
+            confirmed="the interrupts are the main cause of the longest latencies",
+            refuted="something else is the main cause of the longest latencies",
         ),
     ),
 ]
