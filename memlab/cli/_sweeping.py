@@ -29,7 +29,7 @@ from memlab.run.watch import Silent, Watch
 from memlab.store import Store, default_path, lines
 
 if TYPE_CHECKING:
-    from memlab.fit.answer import FitAnswer
+    from memlab.fit.documents import FitAnswer
 
 
 def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Level]]:
