@@ -365,7 +365,7 @@ EXPERIMENT = Experiment(
                 equals=1,
                 within=0.001,
                 exact=True,
-                published="memlab's own: every page and header that is touched or locked faults once",
+                published="memlab's own: what is touched or locked faults once a page",
             )
             for lock in ("off", "future")
             for at in (UNTOUCHED, TOUCHED)
