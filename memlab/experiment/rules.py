@@ -127,6 +127,8 @@ def check_claim(claim: Claim, scope: DeclaredNames) -> None:
     """Its metric, levels and controls are there, and a preset measures each side of it."""
     scope.metric(claim.metric)
     scope.metric(getattr(claim, "beside", claim.metric))
+    if claim.provided:
+        scope.metric(claim.provided.metric)
     for name in claim.controls:
         scope.control(name)
     for name in claim.judged_over:
