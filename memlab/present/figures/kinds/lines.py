@@ -134,11 +134,12 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
     seen = set()
     for beside in tables(run):
         # A printed row is a level of the axis, or stands for a point that has one.
-        xs = {
-            row.level: beside.declared.row(beside.table.rows_are, row.level).get(shown.over)
-            for row in beside.rows
+        places = {
+            row.level: beside.declared.row(beside.table.rows_are, row.level) for row in beside.rows
         }
-        fits = beside.declared.metric == shown.metric and None not in xs.values()
+        fits = beside.declared.metric == shown.metric and all(
+            shown.over in at for at in places.values()
+        )
         setting = {name: level for name, level in beside.setting.items() if name in panel}
         source = f"{beside.source.id}, {beside.table.id}"
         if not fits or source in seen or not frame.has(panel, setting):
@@ -149,8 +150,8 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
             if not frame.has(panel, own):
                 continue
             like = next((rank for rank, one in enumerate(lines) if frame.has(one, at)), len(lines))
-            for row in sorted(beside.rows, key=lambda row: float(xs[row.level])):
-                cell, x = row.cells[column], xs[row.level]
+            for row in sorted(beside.rows, key=lambda row: float(places[row.level][shown.over])):
+                cell, x = row.cells[column], places[row.level][shown.over]
                 if _drawable(shown, float(x), cell.value):
                     yield {
                         "kind": "published",
