@@ -44,8 +44,10 @@ def of(look: Look) -> Account:
         lines.append(Line("in huge pages", huge, part_of="anonymous", note=_unused(look)))
     heap = look.heap
     if heap is not None:
-        used = max(0, heap.held_bytes - heap.free_bytes)
-        lines.append(Line("in malloc's objects", used, part_of="anonymous"))
+        used = max(0, heap.held_bytes - heap.free_bytes) + heap.mapped_bytes
+        alone = f"{size(heap.mapped_bytes)} in {heap.mapped_count} mapped alone"
+        note = alone if heap.mapped_count else ""
+        lines.append(Line("in malloc's objects", used, part_of="anonymous", note=note))
         lines.append(Line("free in malloc", heap.retained_bytes, part_of="anonymous"))
         lines.append(Line("beside malloc", _beside_malloc(look), part_of="anonymous"))
     files = max(0, memory.resident_bytes - memory.anonymous_bytes - memory.shmem_bytes)
@@ -191,7 +193,7 @@ def _retained(look: Look) -> Iterator[Finding]:
 def _beside_malloc(look: Look) -> float:
     """Anonymous memory that is not of malloc's heaps: the program's own mappings, or a heap that a
     runtime has beside it."""
-    held = look.heap.held_bytes if look.heap else 0
+    held = look.heap.held_bytes + look.heap.mapped_bytes if look.heap else 0
     return max(0, look.memory.anonymous_bytes - held)
 
 
