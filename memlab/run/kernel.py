@@ -46,7 +46,7 @@ class Kernel:
     def version(self) -> str:
         """`6.1.192`, where a distribution's release is 6.1.0-56-amd64; `6.12.117-16k` where its
         pages have another size than 4 KiB."""
-        found = re.search(r"SMP .*Debian (\d+(?:\.\d+)+)", self.banner) or re.match(
+        found = re.search(r"SMP .{0,200}Debian (\d+(?:\.\d+)+)", self.banner) or re.match(
             r"(\d+(?:\.\d+)+)", self.release
         )
         version = found[1] if found else self.release
