@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,7 +49,7 @@ def studies() -> str:
     ]
     for source in map(published.load, published.ids()):
         lines += ["", f"## {source.id}", "", *_reference(source), "", *_tables(source)]
-        lines += ["", *_verdicts(source)]
+        lines += ["", *_verdicts(source), "", *_statements(source)]
     return "\n".join(lines) + "\n"
 
 
@@ -89,6 +90,49 @@ def _verdicts(source: published.Source) -> Iterator[str]:
             continue
         found = [s for s in summary.by_claim(reproduce.of_run(_run(name)).judged) if not s.absent]
         yield f"- {_page(name)}: {summary.sentence(found, '', source.id)[0]}"
+
+
+# What a reader is told of a statement, by the field that judges it.
+_JUDGED = {
+    "corrected": "corrected",
+    "not_testable": "not testable here",
+    "background": "nothing to judge",
+    "open": "open",
+}
+
+
+def _statements(source: published.Source) -> Iterator[str]:
+    """Each statement of the study, what becomes of it, and how many there are of each word."""
+    rows, words = [], Counter[str]()
+    for one in source.statements.values():
+        word = _JUDGED.get(one.judgment) or _word(one.judged_by)
+        words[word] += 1
+        rows.append([one.text, one.place, word, _why(one)])
+    counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
+    yield f"{len(rows)} statements of the study: {counts}."
+    yield ""
+    heads = ["statement", "place", "judged", "by"]
+    yield from markdown(Table("", [Column(head) for head in heads], rows))
+
+
+def _why(one: published.Statement) -> str:
+    """The claims that judge it, else the sentence."""
+    if not one.judged_by:
+        return str(getattr(one, one.judgment))
+    parts = [name.split(":") for name in one.judged_by]
+    return ", ".join(f"{_page(experiment)} {id}" for experiment, id in parts)
+
+
+def _word(names: Sequence[str]) -> str:
+    """The word of these claims together, by the recorded runs."""
+    found = {_overall(name.split(":")[0]).get(name.split(":")[1], "not decided") for name in names}
+    return found.pop() if len(found) == 1 else "in part: " + ", ".join(sorted(found))
+
+
+@cache
+def _overall(name: str) -> dict[str, str]:
+    judged = summary.by_claim(reproduce.of_run(_run(name)).judged)
+    return {one.claim.id: one.overall for one in judged}
 
 
 @cache

@@ -8,6 +8,7 @@ Whether mmap itself is granted depends on the host: `scope` maps the same parts 
 import errno
 import signal
 from collections.abc import Callable, Iterator
+from math import inf
 
 from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, MIB
@@ -101,6 +102,7 @@ NAMED = {
     "private_noreserve": "MAP_PRIVATE with MAP_NORESERVE",
     "shared": "MAP_SHARED",
 }
+WITH_SWAP = {"swap": "file"}  # the study's 16 G are memory and swap
 SIZES = {
     "a": "30/16 of RAM and swap in one process",
     "b": "15/16 of RAM and swap in each of two processes",
@@ -133,6 +135,8 @@ def claims_of(case: int, scenario: str, mapping: str, outcome: str) -> Iterator[
         text=f"{mapped}: the OOM killer kills {'none' if normal else 'one process'}",
         metric="killed",
         where=at | {"scope": "group"},
+        judged_over=["swap"],
+        nearest=WITH_SWAP,
         equals=0 if normal else 1,
         published=printed,
         controls=("swap",) if outcome == KILLED else (),
@@ -144,6 +148,8 @@ def claims_of(case: int, scenario: str, mapping: str, outcome: str) -> Iterator[
             text=f"{mapped}: {'all is written' if normal else 'the other process writes all'}",
             metric="completed",
             where=at | {"scope": "group"},
+            judged_over=["swap"],
+            nearest=WITH_SWAP,
             equals=rest,
             published=printed,
         )
@@ -214,12 +220,16 @@ EXPERIMENT = Experiment(
             "map a file MAP_SHARED if it may exceed memory and swap: it is written back, and none "
             "is killed",
             "a shared file mapping larger than memory gets processes killed here",
+            if_holds=(0, 0),
+            if_fails=(0, inf),
         ),
         Decision(
             "case-2-killed",
             "do not use MAP_NORESERVE to get more private memory than there is: the kill comes at "
             "the write",
-            "MAP_NORESERVE is safe here for private memory beyond RAM and swap",
+            "MAP_NORESERVE got none killed here for private memory beyond RAM and swap",
+            if_holds=(1, 1),
+            if_fails=(0, 0),
         ),
     ],
     probe="mmap_overcommit",

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from memlab.fit.answer import FitAnswer, LimitRow
+from memlab.fit.documents import FitAnswer, LimitRow
 from memlab.fit.shown import sentences
 from memlab.present import figures
 from memlab.present.figures import paint, scales, style
