@@ -72,7 +72,7 @@ _KINDS = (
     MallocKind(
         "glibc",
         re.compile(r"libc(?:\.so|-\d)[^/]*"),
-        re.compile(rb"GNU C Library [^\n]*?release version (\d+\.\d+)"),
+        re.compile(rb"GNU C Library [^\n]{0,200}?release version (\d+\.\d+)"),
     ),
 )
 # A number alone is the ABI's, as in libc.so.6.

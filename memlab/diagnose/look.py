@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 
 from memlab.diagnose import (
     allocator,
+    call_limits,
     counters,
     family,
     fault,
@@ -20,6 +21,7 @@ from memlab.diagnose import (
     heap,
     memory,
     pages,
+    refusals,
     room,
     sites,
     snapshot,
@@ -33,6 +35,7 @@ from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.pages import Pages
+from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room, Segments, TmpfsUse
 from memlab.diagnose.sites import Sites
 from memlab.diagnose.started import Started
@@ -239,6 +242,8 @@ class Look:
     process."""
     stack_limit_bytes: int | None = None
     """RLIMIT_STACK: what a thread's stack takes by default."""
+    refused: tuple[Refusal, ...] = ()
+    """Calls that fail for want of something, the most frequent first."""
     prices: tuple[Unlooked, ...] = ()
     """What was not looked at for its cost, and the option that does."""
 
@@ -259,6 +264,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     with (
         counters.counting(pid) as counted,
         sites.sampling(counters.busiest_first(pid), faults() * seconds) as sampled,
+        refusals.recording(counters.busiest_first(pid)[: counters.THREADS_MAX]) as recorded,
     ):
         members = family.first(children)
         pages_before, _, _ = _pages(pid, process.maps(pid), detailed=False)
@@ -269,6 +275,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         after, counts_after = snapshot.take(pid, limit), counted.read()
         unseen = dict(counted.unseen)
         limits = tuple(counted.limits)
+        failing = recorded.result(after.at_s - before.at_s)
         faulted = sampled.result(pid, files.known(lambda: process.maps(pid)) or [])
     waits_seen = series.sampler.result()
     mappings = process.maps(pid)
@@ -290,8 +297,9 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     began = started.read(found)
     open_files = files.known(lambda: process.descriptors(pid)) or {}
     port = family.port(pid, open_files)
-    rooms = room.limits(pid, status, len(mappings))
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
+    refused = refusals.with_counts(failing, rates)
+    rooms = [*room.limits(pid, status, len(mappings)), *call_limits.of(pid, status, refused)]
     held = series.held
     forks = any(thread.per_s.get("processes_forked") for thread in threads)
     resident = pages_after.by_mapping if pages_after else {}
@@ -362,6 +370,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         floor_growth_bytes_per_s=floor_growth(held) / elapsed,
         fork_s=fault.fork_s(kept.anonymous_bytes) if forks else None,
         stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
+        refused=refused,
         prices=(*not_read_pages, *not_walked, *not_read),
     )
 

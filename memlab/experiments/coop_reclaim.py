@@ -8,6 +8,7 @@ and zram's own memory.
 
 from collections.abc import Mapping
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 from memlab.experiment import *
@@ -337,16 +338,23 @@ EXPERIMENT = Experiment(
     so=[
         Decision(
             "file-time",
-            "have the cache evict by itself where the kernel would swap to a file: {number} of the "
-            "time",
+            "have the cache evict by itself where the kernel would swap to a file: {number} of "
+            "the time",
             "leave it to the kernel where an entry takes long to make again: evicting and "
             "rebuilding takes {number} times as long as swapping back",
+            if_holds=(0, 0.95),
+            if_fails=(1.05, inf),
+            between="it hardly matters which of them evicts where the kernel would swap to a file: "
+            "{number} of the time",
         ),
         Decision(
             "zram-time",
             "have the cache evict by itself also where swap is zram: {number} of the time",
             "leave it to the kernel with zram: evicting and rebuilding takes {number} times as "
             "long",
+            if_holds=(0, 0.95),
+            if_fails=(1.05, inf),
+            between="it hardly matters which evicts with zram: {number} of the time",
         ),
     ],
     probe="coop_reclaim",

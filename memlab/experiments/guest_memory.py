@@ -5,6 +5,8 @@ Nothing runs in the guest after its boot, and no driver uses its network device:
 900 MB is for a whole system under libvirt.
 """
 
+from math import inf
+
 from memlab.experiment import *
 
 MIB, GIB = 2**20, 2**30
@@ -72,12 +74,18 @@ EXPERIMENT = Experiment(
             "virtio-unlocked",
             "leave mem-lock off if hosts are to be shared: an idle guest's memory is not resident "
             "({number} of it is)",
-            "a guest's memory is resident without mem-lock too: plan the host for all of it",
+            "a guest's memory is resident without mem-lock too ({number} of it): plan the host "
+            "for all of it",
+            if_holds=(0, 0.2),
+            if_fails=(0.8, inf),
+            between="without mem-lock {number} of an idle guest's memory is resident",
         ),
         Decision(
             "virtio-locked",
             "plan the host for the guest's whole memory with mem-lock",
-            "mem-lock does not make all of the guest's memory resident",
+            "mem-lock does not make all of the guest's memory resident ({number} of it)",
+            if_holds=(0.95, inf),
+            if_fails=(0, 0.9),
         ),
     ],
     probe="guest_memory",

@@ -4,6 +4,8 @@ The study compares a kernel with thresholds to one without. Here thresholds are 
 the same kernel.
 """
 
+from math import inf
+
 from memlab.experiment import *
 
 MIB = 2**20
@@ -79,7 +81,9 @@ EXPERIMENT = Experiment(
             "fault-cgroup",
             "limit a program by a memory cgroup without thinking of its page faults: they change "
             "by less than 5 %",
-            "count a memory cgroup in: it changes the time of a page fault by {number}",
+            "count a memory cgroup in: a page fault takes {number} times as long",
+            if_holds=(1 / 1.05, 1.05),
+            if_fails=(1.05, inf),
         ),
     ],
     probe="memcg_overhead",

@@ -5,6 +5,7 @@ written.
 """
 
 from collections.abc import Mapping
+from math import inf
 
 from memlab.experiment import *
 
@@ -330,14 +331,19 @@ EXPERIMENT = Experiment(
     so=[
         Decision(
             "locked-first-copy",
-            "touch, populate or lock a destination before if the first copy must be fast: its page "
-            "faults are then paid elsewhere (without it, {number} times the time)",
-            "locking does not help the first copy: copy at once",
+            "touch, populate or lock a destination before if the first copy must be fast: its "
+            "page faults are then paid elsewhere (without it, {number} times the time)",
+            "locking gains under 10 % of the first copy's time: copy at once",
+            if_holds=(1.8, inf),
+            if_fails=(0, 1.1),
+            between="locking the destination makes the first copy {number} times faster",
         ),
         Decision(
             "mcblock",
             "a copy by blocks of one's own does as well as memcpy",
             "use memcpy: a copy by blocks of one's own reaches {number} of its bandwidth",
+            if_holds=(1 / 1.05, 1.05),
+            if_fails=(0, 1 / 1.05),
         ),
     ],
     probe="memory_copy",

@@ -8,6 +8,7 @@ Whether mmap itself is granted depends on the host: `scope` maps the same parts 
 import errno
 import signal
 from collections.abc import Callable, Iterator
+from math import inf
 
 from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, MIB
@@ -219,12 +220,16 @@ EXPERIMENT = Experiment(
             "map a file MAP_SHARED if it may exceed memory and swap: it is written back, and none "
             "is killed",
             "a shared file mapping larger than memory gets processes killed here",
+            if_holds=(0, 0),
+            if_fails=(0, inf),
         ),
         Decision(
             "case-2-killed",
             "do not use MAP_NORESERVE to get more private memory than there is: the kill comes at "
             "the write",
-            "MAP_NORESERVE is safe here for private memory beyond RAM and swap",
+            "MAP_NORESERVE got none killed here for private memory beyond RAM and swap",
+            if_holds=(1, 1),
+            if_fails=(0, 0),
         ),
     ],
     probe="mmap_overcommit",

@@ -1,6 +1,6 @@
 """page-fault: what does locking do to the page faults of allocated memory?"""
 
-from math import ceil
+from math import ceil, inf
 
 from memlab.experiment import *
 from memlab.experiment.huge_pages import size_bytes, thp_kind, thp_settings
@@ -181,9 +181,14 @@ EXPERIMENT = Experiment(
     so=[
         Decision(
             "ratio",
-            "lock or populate at the start if page faults must not come later: without a lock they "
-            "come with the first touch",
-            "locking does not move page faults to the allocation here",
+            "lock or populate at the start if page faults must not come later: without a lock "
+            "they come with the first touch",
+            "locking does not move page faults to the allocation here: without it there are "
+            "{number} as many",
+            if_holds=(0, 0.01),
+            if_fails=(0.5, inf),
+            between="locking moves page faults to the allocation: without it there are {number} "
+            "as many",
         ),
     ],
     probe="page_fault",

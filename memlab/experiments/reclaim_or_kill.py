@@ -161,11 +161,15 @@ EXPERIMENT = Experiment(
             "give a group swap if its anonymous memory may pass the limit: without swap it is "
             "killed",
             "anonymous memory over the limit is not killed without swap here",
+            if_holds=(1, 1),
+            if_fails=(0, 0),
         ),
         Decision(
             "clean-file-survives",
             "do not fear page cache in a container's usage: it is reclaimed, not killed for",
             "page cache gets processes killed here: limit it",
+            if_holds=(1, 1),
+            if_fails=(0, 0.5),
         ),
     ],
     probe="reclaim_or_kill",

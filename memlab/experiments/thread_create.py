@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Sequence
+from math import inf
 
 from memlab.experiment import *
 from memlab.experiments._libc import LIBC, libc
@@ -206,8 +207,11 @@ EXPERIMENT = Experiment(
         Decision(
             "future-collapse",
             "where many threads live at once, create them before mlockall(MCL_FUTURE) or give "
-            "them small stacks",
-            "where few live at once it needs no care ({number} of the rate is left)",
+            "them small stacks: {number} of the rate is left",
+            "where few live at once it needs no care: {number} of the rate is left",
+            if_holds=(0, 0.5),
+            if_fails=(0.9, inf),
+            between="mlockall(MCL_FUTURE) leaves {number} of the rate",
         ),
     ],
     probe="thread_create",

@@ -9,6 +9,7 @@ hypervisor does it without an interrupt. /proc/interrupts counts what interrupts
 
 import os
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from memlab.experiment import *
@@ -442,7 +443,9 @@ EXPERIMENT = Experiment(
             "releaser-rate",
             "keep memory in the program if threads run beside: giving it back costs the one who "
             "gives ({number} of its operations are left)",
-            "give memory back freely: it costs under 10 % of the operations",
+            "give memory back freely: {number} of the operations are left",
+            if_holds=(0, 0.9),
+            if_fails=(0.9, inf),
         ),
     ],
     probe="tlb_shootdown",

@@ -44,7 +44,7 @@ def draw(run: Run, found: FitAnswer, path: Path) -> Path:
         trials = sum(sum(row.outcomes.values()) for row in found.limits) + found.baseline_blocks
         foot = f"{machine_of(run.environment)}; swap {found.swap}; {trials} runs; run {found.run}"
         made.text(0.02, 0.012, foot, fontsize=style.SMALL, color=style.QUIET, parse_math=False)
-    return figures.write_png(made, path)
+    return figures.write(made, path)
 
 
 def _limits(above: Axes, below: Axes, found: FitAnswer) -> None:

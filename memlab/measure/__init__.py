@@ -119,8 +119,8 @@ def resume(
         row = opened.find(run)
         if row.origin:
             raise CannotRun(
-                f"run {row.id} is from {row.origin}: resume it there, then "
-                f"memlab hosts pull {row.origin}"
+                f"run {row.id} is from {row.origin}: add --on ssh:{row.origin}, or --on the file "
+                "that says how it is reached"
             )
         guest, asked = row.request.get("guest"), _asked(store)
         if guest is None:

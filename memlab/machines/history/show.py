@@ -209,7 +209,7 @@ def figure(found: History, path: Path) -> Path:
         axes.spines[["top", "right"]].set_visible(False)
         made.suptitle(next(_answer(found)), x=0.01, ha="left", fontsize=10)
         made.source = source(found)
-    return figures.write_png(made, path)
+    return figures.write(made, path)
 
 
 def source(found: History) -> str:
