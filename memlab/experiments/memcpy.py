@@ -486,7 +486,7 @@ EXPERIMENT = Experiment(
     claims=[
         Ratio(
             id="locked-first-copy",
-            text="locking the destination halves the time of the first copy",
+            text="locking the destination halves the first copy's time, or more (at least 1.8 times)",
             metric="first_copy",
             where=FIRST,
             of={"dst_state": "cold"},
