@@ -34,6 +34,7 @@ from memlab.diagnose.memory import Memory  # noqa: F401
 from memlab.diagnose.pages import Pages, Sampled  # noqa: F401
 from memlab.diagnose.refusals import Refusal  # noqa: F401
 from memlab.diagnose.room import Room, Segments, TmpfsUse  # noqa: F401
+from memlab.diagnose.shared import Attached, SharedUse  # noqa: F401
 from memlab.diagnose.sites import Site, Sites  # noqa: F401
 from memlab.diagnose.started import Started  # noqa: F401
 from memlab.diagnose.subject import Subject  # noqa: F401

@@ -23,6 +23,7 @@ from memlab.diagnose import (
     pages,
     refusals,
     room,
+    shared,
     sites,
     snapshot,
     started,
@@ -37,6 +38,7 @@ from memlab.diagnose.memory import Memory
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room, Segments, TmpfsUse
+from memlab.diagnose.shared import Attached, SharedUse
 from memlab.diagnose.sites import Sites
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
@@ -199,7 +201,7 @@ class Look:
     zeros_growth_bytes: int = 0
     """Of the page of zeros, mapped by reads of memory that nobody wrote."""
     files_growth_bytes: int = 0
-    """Of resident pages of files over the look."""
+    """Of resident pages of files, and of shared memory that was there before, over the look."""
     peak_stands: bool = False
     """It was larger before the look than at any time in it."""
     age_s: float = 0.0
@@ -242,6 +244,16 @@ class Look:
     process."""
     stack_limit_bytes: int | None = None
     """RLIMIT_STACK: what a thread's stack takes by default."""
+    shared: tuple[SharedUse, ...] = ()
+    """Shared memory that it maps, by kind; the largest first."""
+    attached: Attached | None = None
+    """System V segments; None where its IPC namespace is another."""
+    attached_by: tuple[int, ...] = ()
+    """Processes beside it that attach what it made and removed."""
+    removed_growth_bytes: int = 0
+    """Of System V segments that were removed and that it attaches, over the look."""
+    met_shared_bytes: int = 0
+    """Of shared memory that was there before and that it touched for the first time."""
     refused: tuple[Refusal, ...] = ()
     """Calls that fail for want of something, the most frequent first."""
     prices: tuple[Unlooked, ...] = ()
@@ -267,7 +279,10 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         refusals.recording(counters.busiest_first(pid)[: counters.THREADS_MAX]) as recorded,
     ):
         members = family.first(children)
-        pages_before, _, _ = _pages(pid, process.maps(pid), detailed=False)
+        mappings = process.maps(pid)
+        shared_before = shared.allocated(pid, mappings)
+        segments_before = shared.attached(pid, mappings)
+        pages_before, _, _ = _pages(pid, mappings, detailed=False)
         before, counts_before = snapshot.take(pid, limit), counted.read()
         series = Series(found, pidfd, limit, [pid, *children[:15]], seconds)
         with closing(series):
@@ -297,6 +312,8 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     began = started.read(found)
     open_files = files.known(lambda: process.descriptors(pid)) or {}
     port = family.port(pid, open_files)
+    met_shared = _met_shared(before, after, shared_before, shared.allocated(pid, mappings))
+    segments = shared.attached(pid, mappings)
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     refused = refusals.with_counts(failing, rates)
     rooms = [*room.limits(pid, status, len(mappings)), *call_limits.of(pid, status, refused)]
@@ -322,7 +339,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         group=_room(limit, before, after, elapsed, series),
         available_bytes=after.machine.get("MemAvailable"),
         available_seconds_left=_host_seconds_left(held, after, elapsed),
-        growth_bytes_per_s=_growth(pages_before, pages_after, held) / elapsed,
+        growth_bytes_per_s=(_growth(pages_before, pages_after, held) - met_shared) / elapsed,
         grows_steadily=steadily(held),
         heap=heaps,
         fault_s=fault.seconds() if (rates["minor_faults"] or 0) >= _PRICED_FAULTS_PER_S else None,
@@ -342,7 +359,9 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         unfilled_bytes=max(0, unfilled),
         mapped_growth_bytes=(after.bytes("VmSize") or 0) - (before.bytes("VmSize") or 0),
         zeros_growth_bytes=_zeros(pages_after) - _zeros(pages_before),
-        files_growth_bytes=(after.bytes("RssFile") or 0) - (before.bytes("RssFile") or 0),
+        files_growth_bytes=(after.bytes("RssFile") or 0)
+        - (before.bytes("RssFile") or 0)
+        + met_shared,
         peak_stands=peak - lately > max(_CHARGE_BATCH_BYTES, peak // 50),
         age_s=family.age_s(found.start_ticks),
         state=after.stat.state,
@@ -370,6 +389,11 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         floor_growth_bytes_per_s=floor_growth(held) / elapsed,
         fork_s=fault.fork_s(kept.anonymous_bytes) if forks else None,
         stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
+        shared=shared.uses(pid, mappings, resident),
+        attached=segments,
+        attached_by=tuple(shared.attaching(segments.elsewhere, descendants)) if segments else (),
+        removed_growth_bytes=shared.removed_bytes(segments) - shared.removed_bytes(segments_before),
+        met_shared_bytes=met_shared,
         refused=refused,
         prices=(*not_read_pages, *not_walked, *not_read),
     )
@@ -469,6 +493,16 @@ def _growth(before: Pages | None, after: Pages | None, held: Sequence[int]) -> f
     if abs(held[-1] - held[0]) > _EXACT_BYTES:  # shared memory among it
         return held[-1] - held[0]
     return after.anonymous_bytes - before.anonymous_bytes
+
+
+def _met_shared(
+    before: snapshot.Snapshot, after: snapshot.Snapshot, had: int | None, has: int | None
+) -> int:
+    """What its shared memory grew by in this process and not in all: those pages were there."""
+    if had is None or has is None:
+        return 0
+    grown = (after.bytes("RssShmem") or 0) - (before.bytes("RssShmem") or 0)
+    return max(0, grown - max(0, has - had))
 
 
 def _unshared(before: Pages | None, after: Pages | None) -> int | None:

@@ -23,7 +23,7 @@ from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
 from memlab.observe import files, proc
 
-_MET = 0.99
+_MET = {"B": 0.9, "count": 0.99}  # of bytes a call asks for many at a time
 _LEAST_PER_S = 0.2
 _UNKNOWN_PER_S = 1.0
 
@@ -116,7 +116,11 @@ def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | Non
         return fullest_of(candidates, "huge pages (hugetlb)"), _hugetlb()
     if known.name == "lock-limit-refuses" and fullest:
         return fullest, _of_lock(look, fullest)
-    if fullest is not None and fullest.share >= _MET:
+    if known.name == "lock-refused" and fullest:
+        more = "" if fullest.share >= _MET["B"] else ": the call asks for more than is left"
+        used, most = size(fullest.used), size(fullest.limit)
+        return fullest, f"{used} of {most} are locked (RLIMIT_MEMLOCK){more}"
+    if fullest is not None and fullest.share >= _MET[fullest.unit]:
         return fullest, _met(fullest)
     asked = max(refused, key=lambda one: one.asked_bytes)
     for one in candidates:

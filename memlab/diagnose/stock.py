@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from memlab.diagnose import account, family, sites, started
+from memlab.diagnose import account, family, held_shared, sites, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, left, per_day, share, size
@@ -63,6 +63,17 @@ def of(look: Look) -> Account:
     if look.segments and look.segments.bytes:
         lines.append(Line("System V segments, not attached", look.segments.bytes, part_of="none",
                           note="made by it, in nobody's resident memory"))  # fmt: skip
+    for use in look.shared:
+        if use.resident_bytes:
+            lines.append(Line(use.kind, use.resident_bytes, part_of="shared"))
+    if look.attached and look.attached.destroyed_bytes:
+        lines.append(Line("System V segments, removed", look.attached.destroyed_bytes,
+                          part_of="none", note="attached by it: gone when all detach"))  # fmt: skip
+    if look.attached and look.attached.elsewhere_bytes:
+        lines.append(Line("System V segments, attached by others", look.attached.elsewhere_bytes,
+                          part_of="none", note="made and removed by it"))  # fmt: skip
+    if memory.pinned_bytes:
+        lines.append(Line("pinned", memory.pinned_bytes, part_of="all", note="for devices"))
     if memory.locked_bytes:
         resident = memory.locked_resident_bytes
         note = "resident not seen" if resident is None else f"{size(resident)} of it resident"
@@ -96,7 +107,7 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _swings(look)
     yield from _bloat(look)
     yield from _tables(look)
-    yield from _shmem(look)
+    yield from held_shared.findings(look)
     yield from _held_open(look)
     yield from _swapped(look)
     yield from _locked(look)
@@ -500,33 +511,6 @@ def _tables(look: Look) -> Iterator[Finding]:
         "memory used side by side; huge pages (one entry instead of 512); fewer processes that map "
         "the same shared memory",
         experiments=("page-fault",),
-    )
-
-
-def _shmem(look: Look) -> Iterator[Finding]:
-    shmem = look.memory.shmem_bytes
-    if not _worth(shmem, look.memory.resident_bytes / 2.5):
-        return
-    where = [
-        use.name for use in look.largest if use.name.startswith(("/dev/shm", "/memfd", "/SYSV"))
-    ]
-    deleted = [name for name in where if name.endswith("(deleted)")]
-    names = ", ".join(where[:2]) or "anonymous shared memory"
-    yield Finding(
-        "shared-memory",
-        NOTE,
-        f"{size(shmem)} are shared memory or tmpfs ({names}): they stay when this process ends"
-        + ("" if deleted else ", and a kill does not free them")
-        if not deleted
-        else f"{size(shmem)} are shared memory of files already deleted ({names}): they go when "
-        "the "
-        "last process that maps them ends",
-        "stock",
-        "shared memory, tmpfs",
-        shmem,
-        "B",
-        setting="unlink what is no longer used (ls -l /dev/shm, ipcs -m); a size= for the mount",
-        experiments=("memcg-accounting",),
     )
 
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from memlab.diagnose import call_limits, limits, refusals, refused
-from memlab.diagnose.call_table import ROWS, row
+from memlab.diagnose.call_table import ROWS, Row, row
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
@@ -144,3 +144,12 @@ def test_a_limit_of_a_user_namespace_is_read_inside_it() -> None:
         found = call_limits.read(program.pid, status, {"inotify watches"})
     inside = "user.max_inotify_watches of its user namespace"
     assert [one.limit for one in found if one.name == inside] == [50]
+
+
+@pytest.mark.parametrize("known", ROWS, ids=lambda known: f"{known.name}-{known.calls.split()[0]}")
+def test_each_row_twice_as_often_has_twice_the_number(known: Row) -> None:
+    call = "openat" if known.calls == "*" else known.calls.split()[0]
+    errno = known.errnos.split()[0]
+    (once,), (twice,) = (said(Refusal(call, errno, per_s)) for per_s in (4.0, 8.0))
+    assert (once.name, once.measured, twice.measured) == (known.name, 4.0, 8.0)
+    assert "no limit that is read here explains it" in once.title

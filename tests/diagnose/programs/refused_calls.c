@@ -9,23 +9,33 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void act(int what, int full) {
-    unsigned long context = 0;
-    char page[4096] = {0};
-    if (what == 'a') (void)syscall(SYS_io_setup, 1 << 20, &context);              /* EAGAIN */
-    if (what == 'm') (void)!mmap(0, 1ul << 47, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (what == 'w') (void)!write(full, page, sizeof page);                       /* ENOSPC */
-    if (what == 'o') (void)!open("/nowhere/at/all", O_RDONLY);                    /* ENOENT */
-    if (what == 'r') (void)!inotify_init1(0);                                     /* EMFILE */
+static void act(int what, int full)
+{
+	unsigned long context = 0;
+	char page[4096] = { 0 };
+	if (what == 'a')
+		(void)syscall(SYS_io_setup, 1 << 20, &context); /* EAGAIN */
+	if (what == 'm')
+		(void)!mmap(0, 1ul << 47, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (what == 'w')
+		(void)!write(full, page, sizeof page); /* ENOSPC */
+	if (what == 'o')
+		(void)!open("/nowhere/at/all", O_RDONLY); /* ENOENT */
+	if (what == 'r')
+		(void)!inotify_init1(0); /* EMFILE */
 }
 
-int main(void) {
-    int what, full = open("/dev/full", O_WRONLY);
-    for (puts("ready"), fflush(stdout); (what = getchar()) != EOF; puts("ready"), fflush(stdout)) {
-        if (what == 'r') {
-            struct rlimit few = {3, 3};
-            if (setrlimit(RLIMIT_NOFILE, &few)) return 1;
-        }
-        for (int i = 0; i < 23; i++) act(what, full);
-    }
+int main(void)
+{
+	int what, full = open("/dev/full", O_WRONLY);
+	for (puts("ready"), fflush(stdout); (what = getchar()) != EOF;
+	     puts("ready"), fflush(stdout)) {
+		if (what == 'r') {
+			struct rlimit few = { 3, 3 };
+			if (setrlimit(RLIMIT_NOFILE, &few))
+				return 1;
+		}
+		for (int i = 0; i < 23; i++)
+			act(what, full);
+	}
 }
