@@ -486,7 +486,7 @@ EXPERIMENT = Experiment(
     claims=[
         Ratio(
             id="locked-first-copy",
-            text="locking the destination halves the first copy's time, or more (at least 1.8 times)",
+            text="locking the destination makes the first copy at least 1.8 times faster (half)",
             metric="first_copy",
             where=FIRST,
             of={"dst_state": "cold"},
