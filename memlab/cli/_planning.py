@@ -18,6 +18,7 @@ from memlab.run import admission, beforehand, relay
 from memlab.run.prepare import Prepared
 from memlab.run.stop_rule import StopRule, budget_s, least_blocks
 from memlab.run.target import Place
+from memlab.store import default_path
 from memlab.text import units
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def dry_run(
     points = prepared.plan.points
     lacking = beforehand.lacking(prepared.experiment, points, in_guest=guest is not None)
     data = _needs(prepared) | {"unavailable": lacking, "guest": known}
+    like = None
+    if known and known["accelerator"] != "kvm":
+        like = measure.emulation(prepared.experiment, store or default_path())
+        data["about_seconds"] *= like[1] if like else 1
     blocks = None if guest else _shows(prepared.request, store, data["budget_seconds"])
     data["budget_shows"] = blocks
     if as_json:
@@ -46,14 +51,13 @@ def dry_run(
 
         echo_json(DryRun(**data))
     else:
-        _show(prepared, data, verbose=verbose)
+        _show(prepared, data, like[0] if like else "", verbose=verbose)
 
 
 def _shows(request: Request, store: Path | None, budget_s: float | None) -> float | None:
     """What the plan can show, by the noise of a run that is there already."""
     from memlab.judging import planning
     from memlab.results import Run
-    from memlab.store import default_path
 
     path = store or default_path()
     try:
@@ -84,7 +88,8 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
+def _show(prepared: Prepared, data: dict[str, Any], like: str, *, verbose: bool) -> None:
+    """`like` is the run by which the time in an emulated guest is known; empty without one."""
     from memlab.present import table
 
     points, guest = prepared.plan.points, data["guest"]
@@ -113,7 +118,11 @@ def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
     for place, size in data["disk_bytes"].items():
         echo(f"files    {units.format_quantity(size, 'B')} in {place}")
     seconds, budget_s = data["about_seconds"], data["budget_seconds"]
-    echo(f"time     about {units.format_duration(seconds)} for {blocks} blocks")
+    emulated = bool(guest) and guest["accelerator"] != "kvm"
+    about = "at least" if emulated and not like else "about"
+    how = f", as run {like} took" if like else ", many times that in an emulator" * emulated
+    booted = ", once it has booted" if guest else ""
+    echo(f"time     {about} {units.format_duration(seconds)} for {blocks} blocks{how}{booted}")
     echo(f"ends     {_ends(prepared.request)}")
     if budget_s is not None:
         short = "" if guest else _shortfall(prepared)
@@ -199,5 +208,3 @@ def _show_guest(guest: dict[str, Any], echo: Callable[[str], None]) -> None:
     echo(f"         /var/tmp on a disk of {disk}, a file with holes in {guest['directory']}")
     echo("not known before it boots:")
     echo("         how much of its memory is free; where that is short the plan is shrunk")
-    if emulated:
-        echo("         how long trials take; an emulator needs many times a host's time")

@@ -747,7 +747,8 @@ class DryRun(Document):
     disk_bytes: dict[str, Number]
     """Room for files that it needs, by folder; memory where that is a tmpfs."""
     about_seconds: Annotated[float, Meta(ge=0)]
-    """An estimate for those blocks."""
+    """An estimate for those blocks; for an emulated guest in which none of these was measured yet,
+    what this host would take."""
     budget_shows: float | None
     """The relative change between two points that shows with probability 0.9 in those blocks, or in
     as many as the budget has time for: by the noise of the newest run here with these points; null

@@ -19,10 +19,10 @@ from made_up import Machine
 from memlab import cli, experiments
 from memlab.errors import BadRequest, CannotRun, Interrupted
 from memlab.experiment import At
+from memlab.machines import least
 from memlab.machines.guest import kernels
 from memlab.machines.guest.following import GuestLost
 from memlab.machines.guest.kernels import Found
-from memlab.machines.ladder import judge as judging
 from memlab.machines.ladder import measure as ladder
 from memlab.run import driver
 from memlab.run.kernel import Kernel
@@ -290,7 +290,7 @@ def test_a_metric_is_bisected_too(
     def pretended(asked: ladder.LadderRequest, kernels: Sequence[Found], *_: Any, **__: Any) -> Any:
         (one,) = kernels
         (request,) = ladder.requests(asked)
-        assert judging.selected(experiments.load("mmap-write"), asked.claims, asked.timed) == []
+        assert least.selected(experiments.load("mmap-write"), asked.claims, asked.timed) == []
         if one.version == "6.9":
             return [ladder.KernelResult(one, {}, ["it did not come up"], 0.0)]
         measured.append(one.version)
