@@ -97,6 +97,7 @@ class Guest:
         if request.subject is not None:
             cap_bytes = int(self.memory_bytes * _CAP_SHARE)
             return replace(request, subject={**request.subject, "cap_bytes": cap_bytes}), {}
+        _checked(request)  # before its kernel is looked for
         return least.fitted(request) if self._is_emulated else (request, {})
 
     @property
