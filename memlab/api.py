@@ -83,10 +83,8 @@ class Run(results.Run):
         """A figure of this run, by its name among `figures`; BadRequest where there is none. With
         any of the others a figure of your choice: a metric over the factor `x`, a line or bar
         for each level of `series`, a panel for each of `panels`, the points with levels `where`;
-        with `samples` every sample beside its point's median, a row per point; with `layers`
-        how far each session, layout of the probe's code and block moves a sample; with `against`
-        the ratio to another run or to several, or to runs
-        in files of rows."""
+        with `samples` every sample beside its point's median, a row per point; with `against`
+        the ratio to another run or to several, or to runs in files of rows."""
         from memlab.present import figures
 
         choice = Choice(**chosen)

@@ -55,15 +55,21 @@ def there_are(names: Iterable[str]) -> str:
     return f"there are: {', '.join(known[:10])}{more}" if known else "there are none"
 
 
-def nearest(wanted: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """What to do about a name that is unknown: the nearest one, else `otherwise`, else all."""
-    from difflib import get_close_matches  # on the way to an error alone
+def closest(wanted: str, known: Iterable[str]) -> str | None:
+    """The name that is nearest to an unknown one."""
+    from difflib import get_close_matches  # only errors need it
 
     names = list(known)
     near = get_close_matches(wanted, names, n=1, cutoff=0.6)
-    near = near or [name for name in names if len(wanted) > 2 and name.startswith(wanted)][:1]
-    if near:
-        return f"did you mean {near[0]}?"
+    near = near or [name for name in names if len(wanted) > 2 and name.startswith(wanted)]
+    return near[0] if near else None
+
+
+def nearest(wanted: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """What to do about a name that is unknown: the nearest one, else `otherwise`, else all."""
+    names = list(known)
+    if near := closest(wanted, names):
+        return f"did you mean {near}?"
     return there_are(names) if otherwise is None else otherwise
 
 
@@ -111,6 +117,14 @@ class BadExport(UsageError, ValueError):
 
 class CannotRun(HostError):
     """This host or this directory cannot carry out the request."""
+
+
+class CannotWrite(CannotRun):
+    """A file of the user's cannot be written; `strerror` says why."""
+
+    def __init__(self, path: object, strerror: str) -> None:
+        super().__init__(f"cannot write {path}: {strerror}")
+        self.strerror = strerror
 
 
 class Refused(CannotRun):

@@ -13,7 +13,7 @@ memlab sweep "$EXPERIMENT" -p "$FACTOR=$BASE,$HEAD" --blocks "${BLOCKS:-12}" --n
 # The table that memlab adds to the step's page is the comment as well.
 table=$(mktemp)
 closed=0
-GITHUB_STEP_SUMMARY=$table memlab compare last --to "$FACTOR=$BASE" \
+GITHUB_STEP_SUMMARY=$table memlab compare last --baseline "$FACTOR=$BASE" \
 	--threshold "${THRESHOLD:-5%}" "${gate[@]}" --format github || closed=$?
 ((closed <= 1)) || exit "$closed"
 [[ -z ${GITHUB_STEP_SUMMARY:-} ]] || cat "$table" >>"$GITHUB_STEP_SUMMARY"

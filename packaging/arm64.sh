@@ -56,6 +56,6 @@ if [[ ${KERNELS:-} ]]; then
 		[[ -z $name ]] || (cd "$work/kernels" && apt-get -qq download "$name:arm64")
 	done
 	if compgen -G "$work/kernels/*.deb" >/dev/null; then
-		"$(dirname "$python")/memlab" kernels unpack "$work"/kernels/*.deb
+		"$(dirname "$python")/memlab" kernels fetch "$work"/kernels/*.deb
 	fi
 fi

@@ -38,17 +38,20 @@ WRONG_USAGE = {
     "sweep page-fault --in guest --kernel /etc --dry-run": ["/etc is a directory"],
     "sweep page-fault --in guest -p chnks=1": ["did you mean chunks?"],
     "sweep page-fault --kernel /boot/vmlinuz": ["--kernel is about a guest; add --in guest"],
-    "plan mmap-write --detect 3": ["--detect", "'3' is not a percentage"],
-    "plan mmap-write --power x": ["--power", "a probability from 0.5 to below 1", "not x"],
-    "plan mmap-write --power 100%": ["--power", "a probability from 0.5 to below 1", "not 100%"],
-    "plan": ["Missing argument 'EXPERIMENT'", "see memlab plan --help"],
     "describe": ["Missing argument 'EXPERIMENT'", "see memlab describe --help"],
     "compare": ["Missing argument 'BASE'", "see memlab compare --help"],
     "reproduce": ["Missing argument", "see memlab reproduce --help"],
     "reproduce miao-2021 --dry-run --json": ["--dry-run is text", "leave --json out"],
-    "worker": ["tls://HOST:PORT"],
-    "worker tcp://10.0.0.1:8786": ["without TLS", "tls://HOST:PORT"],
-    "swep": ["no command 'swep'", "did you mean sweep?"],
+    "hosts worker": ["tls://HOST:PORT"],
+    "hosts worker tcp://10.0.0.1:8786": ["without TLS", "tls://HOST:PORT"],
+    "swep": ["no command 'swep'", "did you mean `memlab sweep`?"],
+    "pull b": ["no command 'pull'", "did you mean `memlab hosts pull`?"],
+    "bisect vma-lock": ["no command 'bisect'", "did you mean `memlab kernels bisect`?"],
+    "hosts pul": ["no command 'pul'", "did you mean `memlab hosts pull`?"],
+    "kernels zzz": ["no command 'zzz'", "`memlab kernels --help` lists them"],
+    "kernels ladder": ["name an experiment; `memlab list` lists them"],
+    "hosts --json": ["no option --json before a command", "memlab hosts pull --json"],
+    "hosts pull": ["Missing argument", "see memlab hosts pull --help"],
     "zzz": ["no command 'zzz'", "`memlab --help` lists them"],
     "--nosuch": ["--nosuch"],
     "sweep": ["name an experiment", "`memlab list`"],
@@ -84,11 +87,13 @@ WRONG_USAGE = {
     "describe mmap-raed": ["no experiment 'mmap-raed'", "did you mean mmap-read?"],
     "export --format xml": ["--format", "'xml'", "'csv'", "'jsonl'", "'parquet'"],
     "clean now": ["unexpected extra argument", "now"],
-    "bisect vma-lock nothing": ["no metric 'nothing'", "`memlab describe -v vma-lock` lists them"],
-    "bisect vma-lock mlock-resident-pages-7": ["--good KERNEL --bad KERNEL"],
+    "kernels bisect vma-lock nothing": [
+        "no metric 'nothing'",
+        "`memlab describe -v vma-lock` lists them",
+    ],
+    "kernels bisect vma-lock mlock-resident-pages-7": ["--good KERNEL --bad KERNEL"],
     "report --experiment mmap-write": ["No such option", "--experiment"],
-    "help run": ["no command 'run'; did you mean runs"],
-    "-v show": ["no option -v before a command; those of a command follow", "memlab show -v"],
+    "-v show": ["no option -v before a command; those of a command follow", "memlab sweep -v"],
     "schema shwo": ["no schema of 'shwo'; did you mean show?"],
     "completion ksh": ["'ksh'", "'bash'", "'fish'"],
     "show --example": ["--example wants an experiment; `memlab list` lists them"],
@@ -97,13 +102,15 @@ WRONG_USAGE = {
     "reproduce mmap-write --table 5": ["mmap-write is no study"],
     "reproduce phytium-reserved --table expected": ["no experiment measures it"],
     # hosts
-    "pull ssh:": ["names no host"],
-    "pull ssh:-oProxyCommand=x": ["'-oProxyCommand=x' is not a host"],
-    "pull 'ssh:a b'": ["'a b' is not a host"],
-    "pull 'a;b'": ["'a;b' is not a host"],
-    "pull dask:tcp://a": ["is not a scheduler's address"],
-    "pull dask:tcp://10.0.0.1:8786": ["without TLS whoever reaches the scheduler can start comm"],
-    "pull gone.toml": ["gone.toml: No such file or directory"],
+    "hosts pull ssh:": ["names no host"],
+    "hosts pull ssh:-oProxyCommand=x": ["'-oProxyCommand=x' is not a host"],
+    "hosts pull 'ssh:a b'": ["'a b' is not a host"],
+    "hosts pull 'a;b'": ["'a;b' is not a host"],
+    "hosts pull dask:tcp://a": ["is not a scheduler's address"],
+    "hosts pull dask:tcp://10.0.0.1:8786": [
+        "without TLS whoever reaches the scheduler can start comm"
+    ],
+    "hosts pull gone.toml": ["gone.toml: No such file or directory"],
     # a command of one's own
     "try ./nope": ["./nope: the command to try is not found"],
     "try ''": ["'': the command to try is not found"],
@@ -126,7 +133,6 @@ WRONG_USAGE = {
     "try --serve true --ready http://a:x true": ["--ready http://a:x: write http:"],
     "try --serve true --ready 'line:(' true": ["--ready 'line:(': missing )"],
     "try --ready tcp:1 true": ["--ready is of a service: name it with --serve"],
-    "try --keep true": ["--keep needs a service"],
     """try --serve "un'balanced" true""": ['--serve "un\'balanced": No closing quotation'],
     "try --expect '' true": ["--expect"],
     "try --expect elapsed true": ["--expect"],
@@ -146,7 +152,6 @@ WRONG_USAGE = {
     "diagnose PID --seconds 0": ["--seconds", "0"],
     "diagnose PID --seconds soon": ["--seconds", "'soon'"],
     "diagnose PID --seconds nan": ["--seconds", "nan"],
-    "diagnose PID --if lock=future": ["memlab record"],
 }
 CANNOT = {
     "sweep mmap-write --cpus 65535": ["--cpus: CPU 65535 is not among those allowed here ("],
@@ -378,7 +383,7 @@ def make_deep(path: Path) -> None:
     path.write_text(f"command = {'[' * 100_000}\n")
 
 
-READS = ["try {}", "pull {}", "sweep page-fault --in guest --dry-run --kernel {}"]
+READS = ["try {}", "hosts pull {}", "sweep page-fault --in guest --dry-run --kernel {}"]
 
 
 @pytest.mark.parametrize("words", READS)

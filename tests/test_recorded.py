@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -21,9 +20,8 @@ from command import memlab as command
 import memlab
 from memlab import experiments, recorded
 from memlab.errors import UnknownRun
-from memlab.experiment import renamed
 from memlab.recorded import __main__ as recording
-from memlab.store import FORMAT, Store
+from memlab.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -86,37 +84,6 @@ def test_a_copy_that_another_process_makes_is_waited_for_and_left(
     assert log.exists()
 
 
-def test_it_is_in_todays_format(run: memlab.Run) -> None:
-    """`python -m memlab.recorded` brings it there, so that no reader's first look has to."""
-    packed = recorded.FOLDER / f"{run.experiment.name}{recorded.SUFFIX}"
-    header = gzip.decompress(packed.read_bytes())[:100]
-    assert int.from_bytes(header[60:64]) == FORMAT  # user_version: sqlite.org/fileformat2.html
-
-
-FORMAT_1 = sorted((Path(__file__).parent / "store" / "format_1").iterdir())
-
-
-@pytest.mark.parametrize("packed", FORMAT_1, ids=lambda path: path.name.split(".")[0])
-def test_an_older_stores_samples_read_as_they_did(packed: Path, tmp_path: Path) -> None:
-    """What lay in raw is there, in raw or in its context, and no digit of it has changed."""
-    path = tmp_path / "old.db"
-    path.write_bytes(gzip.decompress(packed.read_bytes()))
-    with closing(sqlite3.connect(path)) as db:
-        assert "context" not in {row[1] for row in db.execute("PRAGMA table_info(samples)")}
-        before = dict(db.execute("SELECT id, raw FROM samples"))
-    with Store(path) as opened:
-        (run,) = opened.runs()
-        for sample in opened.samples(run.id):
-            if sample.raw is None:
-                assert before[sample.id] is None
-                continue
-            assert {"host", "contained", "machine"}.isdisjoint(sample.raw)
-            assert sample.context is not None
-            old = json.loads(before[sample.id])
-            new = renamed.current(run.experiment, old)
-            assert sample.readings == {**new, **{k: old[k] for k in sample.context}}
-
-
 def test_it_is_unpacked_once(cache: Path) -> None:
     path = recorded.store("mmap-write")
     before = path.stat().st_ino
@@ -164,25 +131,6 @@ def test_a_run_is_packed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert again == run
         assert other.points(run.id) == one.points(run.id)
         assert other.sessions(run.id) == one.sessions(run.id)
-        assert list(other.samples(run.id)) == list(one.samples(run.id))
-
-
-def test_an_older_one_is_packed_again_in_todays_format(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copy(FORMAT_1[0], tmp_path)
-    monkeypatch.setattr(recording, "FOLDER", tmp_path)
-    packed = recording.renew(FORMAT_1[0].name.split(".")[0])
-    assert list(tmp_path.glob("*.db*")) == [packed]
-    old, new = tmp_path / "old.db", tmp_path / "new.db"
-    old.write_bytes(gzip.decompress(FORMAT_1[0].read_bytes()))
-    new.write_bytes(gzip.decompress(packed.read_bytes()))
-    with closing(sqlite3.connect(new)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (FORMAT,)
-    with Store(old) as one, Store(new) as other:
-        (run,), (again,) = one.runs(), other.runs()
-        assert again == run
-        assert other.points(run.id) == one.points(run.id)
         assert list(other.samples(run.id)) == list(one.samples(run.id))
 
 

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 import memlab
+from memlab.cli import _schemas as schemas
 from memlab.errors import BadRequest
-from memlab.present import documents
 from memlab.request import OPTIONS, Option, Request
 from memlab.store import rows
 
 NAMES = [option.field for option in OPTIONS]
-COMMANDS = ("sweep", "try", "reproduce", "plan")
+COMMANDS = ("sweep", "try", "reproduce")
 # A value of each kind as a command line has it, and what a request then holds.
 WORDS: dict[str, tuple[str, Any]] = {
     "preset": ("full", "full"),
@@ -40,11 +40,8 @@ WORDS: dict[str, tuple[str, Any]] = {
 def test_a_command_takes_what_the_table_gives_it(
     name: str, option: Option, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = "memlab.command.commands" if name == "try" else "memlab.cli"
-    command = importlib.import_module(f"{folder}.{name}").command
+    command = importlib.import_module(f"memlab.cli.{name}").command
     own = {flag for one in command.params for flag in one.opts}
-    if option.field in ("blocks", "budget_s") and name == "plan":
-        return  # plan has one of its own
     assert (option.flag in own) == (name in option.on)
     if name not in option.on:
         return
@@ -86,7 +83,7 @@ def test_text_that_is_none_of_these_is_one_line() -> None:
 
 
 def test_the_schema_has_each() -> None:
-    stored = documents.schema("show")["$defs"]["Request"]
+    stored = schemas.schema("show")["$defs"]["Request"]
     assert set(NAMES) <= set(stored["properties"])
     later = {option.field for option in OPTIONS if not option.always}
     assert later & set(stored["required"]) == set()

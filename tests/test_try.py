@@ -22,11 +22,12 @@ from processes import processes
 
 import memlab
 from memlab import experiments
-from memlab.command import declare as command
 from memlab.errors import BadLevels, BadRequest
+from memlab.experiment import tried as command
 from memlab.judging import effects
 from memlab.judging.compare_levels import compare_levels
-from memlab.observe import allocators, available, cgroup
+from memlab.observe import allocators, available, capabilities, cgroup
+from memlab.observe.capabilities import Capability
 from memlab.observe.in_force import InForce
 from memlab.present import figures, terminal
 from memlab.present import words as words_of
@@ -297,8 +298,8 @@ def test_a_reading_of_no_lock_counts_once_the_lock_was_taken(
 
     launched = probe._Launched.__new__(probe._Launched)
     launched.pid, launched.held, launched.report = os.getpid(), InForce(), {"status": 0}
-    launched._taken, taken = os.pipe2(os.O_NONBLOCK)
     launched.begin()
+    launched._taken, taken = os.pipe2(os.O_NONBLOCK)
     for number, locked in enumerate([0] * before + readings):
         if number == before:
             os.write(taken, b"x")
@@ -454,7 +455,7 @@ def test_what_ends_a_command_keeps_the_real_time_priority_that_it_had() -> None:
 
 
 SERVICE = """
-import os, socket, sys, time
+import mmap, os, socket, sys, time
 print("starting", flush=True)
 time.sleep(float(sys.argv[2]))
 with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
@@ -473,6 +474,10 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
                 continue
             if asked == b"die":
                 os._exit(9)
+            if asked == b"grow":
+                with mmap.mmap(-1, 4001 * 4096, flags=mmap.MAP_PRIVATE) as memory:
+                    for page in range(1009):
+                        memory[page * 4096] = 1
             if asked:
                 connection.sendall(f"policy {os.environ.get('FOO', '0')}".encode())
 """
@@ -750,6 +755,46 @@ def test_a_service_has_the_policies_and_the_command_is_its_load(
     assert set(medians(run, "load").values()) == {0}
     assert all(value > 0 for value in medians(run, "ready").values())
     assert min(medians(run, "peak_rss").values()) > 2**20  # the service's
+
+
+@pytest.fixture(params=["with a group", "without"])
+def grouped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one is what a user has who is not root."""
+    if request.param == "without":
+        none = Capability("memory cgroup", False, "there is none", "make one")
+        monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: none)
+
+
+def test_counts_of_a_service_are_those_under_its_load(grouped: None, store_path: Path) -> None:
+    run = served(
+        store_path, "tcp:{port}", asked="{ask}", blocks=1, ask=["ask", "grow"], thp="never"
+    )
+    assert outcomes(run) == ["ok"] * 2
+    trapped = medians(run, "faults")
+    assert trapped["ask",] < 100  # of the interpreter's own
+    assert 1009 <= trapped["grow",] < 1109
+
+
+@pytest.mark.needs("lock any amount")
+def test_what_a_lock_of_a_service_populates_is_counted(grouped: None, store_path: Path) -> None:
+    how = {"blocks": 1, "thp": "never", "lock": ["off", "future"]}
+    populated = medians(served(store_path, "tcp:{port}", asked="grow", **how), "populated")
+    assert populated["off",] < 100
+    assert 4001 <= populated["future",] < 4101
+
+
+def test_without_a_group_only_the_level_that_needs_one_is_unavailable(
+    store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = Capability("memory cgroup", False, "there is none", "make one")
+    monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: none)
+    run = memlab.trial(["true"], blocks=1, store=store_path, memory_max=["none", "8M"])
+    said = {
+        next(p.at["memory_max"] for p in run.points if p.index == s.point): (s.outcome, s.detail)
+        for s in run.samples
+    }
+    needs = "needs a memory cgroup, and there is none: make one"
+    assert said == {"none": ("ok", ""), 8 << 20: ("unavailable", needs)}
 
 
 @pytest.mark.parametrize(

@@ -1,55 +1,32 @@
 """Changes in a series of runs: when, how large, and an alarm that keeps its rate.
 
-The run is the unit: what varies from one run to the next counts, not the blocks within. Everything
-rests on ranks, so that no shape of that noise misleads; runs that are not exchangeable while
-nothing changes (a drift, runs in batches) are what it cannot bear.
+The run is the unit: what varies from one run to the next counts, not the blocks within. The runs
+are looked at one after another, as they come: what is said on a night is never said otherwise
+later, and what later nights add is added.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache
-from statistics import NormalDist
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.intervals import Interval, unpaired_ratio_interval
+from memlab.analysis.alarm import FIRST, YEAR, Ranked, alarm, newest_of_few
+from memlab.analysis.change_place import LEAST, place, size
+from memlab.analysis.correlation import of_runs
+from memlab.analysis.intervals import Interval
 
 FloatArray = npt.NDArray[np.float64]
 
-YEAR = 365  # looks, one per run, over which the rate of false alarms is stated; older runs are left
-FIRST = 12  # runs before which no alarm is raised
-# The rate unless another is asked for: fewer than one false alarm a year (0.5 to 0.9, by the shape
-# of the noise: tests/bench/history.py), at which a step of 10 % is seen by the sixth run after 16.
+# The rate unless another is asked for: fewer than one false alarm a year (0.3 to 1.2, by the shape
+# of the noise and its correlation: tests/bench/history.py), at which a step of 10 % is seen by the
+# sixth run after 16.
 RATE = 0.5
-# By the rate of false alarms in YEAR looks at runs among which nothing changes: the limit of the
-# statistic, the p of the newest runs' rank sum, and the width of the older runs' span by which the
-# newest lie beyond it. tests/bench/history.py derives the first two by simulation, each at half the
-# rate; together they take 0.8 of it, and what the third adds depends on the noise.
-LIMITS = {0.01: 4.543, 0.05: 4.168, 0.1: 4.007, 0.5: 3.582}
-RANK_SUMS = {0.01: 4.49e-6, 0.05: 2.2e-5, 0.1: 4.49e-5, 0.5: 2.51e-4}
-SPANS = {0.01: 2.0, 0.05: 1.0, 0.1: 1.0, 0.5: 0.5}
-NEWEST = 8  # runs at most whose rank sum is tested
-# The same statistic at one look at so many runs: what 2.5 % of series without a change exceed.
-ONE_LOOK = {
-    3: 1.225,
-    4: 1.526,
-    5: 1.704,
-    6: 1.916,
-    8: 2.239,
-    10: 2.483,
-    15: 2.654,
-    20: 2.769,
-    30: 2.890,
-    50: 3.052,
-    100: 3.212,
-    200: 3.295,
-    365: 3.406,
-}
-# Of the ratio's interval: the split is where the samples part most, which makes it miss more often
-# than its level says. This one holds 95 % (tests/analysis/stopped.py).
-_RATIO_LEVEL = 0.98
+_SETTLED = 4 * FIRST  # runs of a level after which its change stands for good
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +34,10 @@ class Change:
     """A change between two runs of a series, by their numbers from 0.
 
     after: the run after which it lies, most likely; earliest, latest: the same, at 95 %.
-    seen: the run at which the alarm was raised. ratio: of the runs after it to those before it.
+    seen: the run that showed it. ratio: of the runs after it to those before it.
+    said, said_after: the ratio and the place as that run showed them.
+    is_return: whether it goes back to a level that was there before.
+    withdrawn: the run since which the ratio may be 1, if it has become so; else None.
     """
 
     after: int
@@ -65,79 +45,192 @@ class Change:
     latest: int
     seen: int
     ratio: Interval
+    said: Interval
+    said_after: int
+    is_return: bool = False
+    withdrawn: int | None = None
+
+
+@dataclass(slots=True)
+class Watch:
+    """A series that is looked at run by run.
+
+    level: the runs of the present level; earlier: those of each level before it, without levels
+    that were left again. noise: how far their runs lay from the median of their level.
+    """
+
+    rate: float = RATE
+    logs: list[float] = field(default_factory=list)
+    level: list[int] = field(default_factory=list)
+    earlier: list[list[int]] = field(default_factory=list)
+    episodes: list[list[int]] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    noise: FloatArray = field(default_factory=lambda: np.empty(0))
+    correlation: float = 0.0
+    habit: int | None = None  # the run since which going to and fro counts as noise
+
+    def look(self, value: float) -> None:
+        """Take the next run in, and say what it shows."""
+        self.logs.append(float(np.log(value)))
+        self.level.append(len(self.logs) - 1)
+        recent = self.level[-YEAR:]
+        if len(recent) >= FIRST:
+            parts = [self.of(level) for level in self.earlier if len(level) >= FIRST]
+            runs = Ranked.of(self.of(recent))
+            self.correlation = of_runs(parts, runs)
+            if alarm(runs, self.rate, self.correlation) is not None:
+                self._change(recent, place(runs.logs, self.correlation).first)
+        elif self.earlier:
+            first = newest_of_few(self.of(recent), self.noise, self.rate, self.correlation)
+            if first is not None:
+                self._change(recent, first)
+        self._review()
+
+    def of(self, runs: list[int]) -> FloatArray:
+        return np.array([self.logs[run] for run in runs])
+
+    def levels(self) -> FloatArray:
+        """The log of each run's level: the median between two changes that stand."""
+        edges = [0, *(c.after + 1 for c in self.changes if c.withdrawn is None), len(self.logs)]
+        parts = [self.logs[first:end] for first, end in pairwise(sorted(edges)) if first < end]
+        return np.concatenate([np.full(len(part), np.median(part)) for part in parts])
+
+    def _size(self, new: list[int], old: list[int]) -> Interval:
+        noise = self.noise if len(self.noise) else self._apart(old)
+        old, new = old[-YEAR:], new[-YEAR:]
+        return size(self.of(new), self.of(old), noise, self.correlation)
+
+    def _apart(self, level: list[int]) -> FloatArray:
+        logs = self.of(level)
+        return np.asarray(logs - np.median(logs))
+
+    def _change(self, recent: list[int], first: int) -> None:
+        """The runs from `first` on are another level, unless that is no more than chance, or lies
+        in what a habit has made noise."""
+        old, new = recent[:first], recent[first:]
+        if self.habit is not None and new[0] < self.habit:
+            return
+        ratio = self._size(new, old)
+        if _holds_one(ratio):
+            return
+        left = self.level[: len(self.level) - len(new)]
+        self._settle(left)
+        near = place(self.of(recent), self.correlation) if len(recent) >= 2 * LEAST else None
+        earliest = min(recent[near.earliest], new[0]) if near else new[0]
+        latest = max(recent[near.latest], new[0]) if near else new[0]
+        back = self._level_like(new)
+        if back is not None:
+            ratio = self._size(self.earlier[back] + new, old)
+        after = new[0] - 1
+        self.changes.append(
+            Change(after, earliest - 1, latest - 1, new[-1], ratio, ratio, after, back is not None)
+        )
+        if back is None:
+            self.noise = np.concatenate([self.noise, self._apart(left)])[-YEAR:]
+            self.earlier.append(left)
+            self.level = new
+        else:
+            self._return(back, left, new)
+
+    def _settle(self, level: list[int]) -> None:
+        """The last change's ratio without the runs that have turned out to be another level."""
+        if self._is_open() and len(level) >= LEAST:
+            ratio = self._size(level, self.earlier[-1])
+            self.changes[-1] = replace(self.changes[-1], ratio=ratio)
+
+    def _level_like(self, new: list[int]) -> int | None:
+        """The number of the latest earlier level that the new runs are within."""
+        like = (n for n in reversed(range(len(self.earlier))) if self._alike(new, self.earlier[n]))
+        return next(like, None)
+
+    def _alike(self, new: list[int], old: list[int]) -> bool:
+        ratio, span = self._size(new, old), float(np.ptp(self.of(old[-YEAR:])))
+        return _holds_one(ratio) and abs(np.log(ratio.estimate)) < span / 2
+
+    def _return(self, back: int, left: list[int], new: list[int]) -> None:
+        """The level is the earlier one again. If the series goes to one level and back a second
+        time, that is its habit: all of it is its noise from now on."""
+        start = self.earlier[back][0]
+        is_habit = any(self._alike(left, episode) for episode in self.episodes)
+        self.level = self.earlier[back] + new
+        self.earlier = self.earlier[:back]
+        self.episodes.append(left)
+        if is_habit:
+            self.level = list(range(start, len(self.logs)))
+            self.noise, self.episodes, self.habit = np.empty(0), [], new[0]
+
+    def _is_open(self) -> bool:
+        """Whether the present level is what the last change led to."""
+        last = self.changes[-1] if self.changes else None
+        return last is not None and not last.is_return and last.withdrawn is None
+
+    def _review(self) -> None:
+        """What the newest run adds to the last change: a better place, a better ratio, or that the
+        ratio may be 1. The newest two runs alone do not withdraw it: they may be a return."""
+        if not self._is_open() or self.changes[-1].seen == len(self.logs) - 1:
+            return
+        if len(self.level) <= 2 * FIRST:
+            self._place_again()
+        if len(self.level) > _SETTLED:
+            return
+        old, without = self.earlier[-1], self.level[:-2]
+        ratio = self._size(self.level, old)
+        self.changes[-1] = replace(self.changes[-1], ratio=ratio)
+        if len(without) >= LEAST and _holds_one(ratio) and _holds_one(self._size(without, old)):
+            self.changes[-1] = replace(self.changes[-1], withdrawn=len(self.logs) - 1)
+            self.level = self.earlier.pop() + self.level
+
+    def _place_again(self) -> None:
+        old = self.earlier[-1][-YEAR:]
+        runs = old + self.level
+        near = place(self.of(runs), self.correlation)
+        older = self.earlier[-1][: -len(old)]
+        self.earlier[-1], self.level = older + runs[: near.first], runs[near.first :]
+        self.changes[-1] = replace(
+            self.changes[-1],
+            after=self.level[0] - 1,
+            earliest=runs[near.earliest] - 1,
+            latest=runs[near.latest] - 1,
+        )
+
+
+def watch(x: npt.ArrayLike, rate: float = RATE) -> Watch:
+    """What a series of positive values, shape (runs,), oldest first, shows night by night."""
+    watched = Watch(rate)
+    for value in np.asarray(x, dtype=float).tolist():
+        watched.look(value)
+    return watched
 
 
 def changes(x: npt.ArrayLike, rate: float = RATE) -> list[Change]:
-    """The changes of a series of positive values, shape (runs,), oldest first, without nan.
-
-    Runs are looked at one after another, and a change is seen where series without one show it in
-    a share `rate` of years. After a change the series starts again. The change point model is that
-    of Ross, Tasoulis and Adams, Technometrics 53 (2011) 379-389; see `alarm` for the statistics.
-    """
-    values = np.asarray(x, dtype=float)
-    found: list[tuple[int, int]] = []  # the first run after a change, the run that showed it
-    start = 0
-    for now in range(1, len(values) + 1):
-        seen = values[max(start, now - YEAR) : now]
-        if len(seen) < FIRST:
-            continue
-        first = alarm(seen, rate)
-        if first is not None:
-            start = now - len(seen) + first
-            found.append((start, now - 1))
-    edges = [0, *(first for first, _ in found), len(values)]
-    return [
-        _change(values, before, end, seen)
-        for before, (_, seen), end in zip(edges, found, edges[2:], strict=False)
-    ]
+    return watch(x, rate).changes
 
 
-def alarm(x: FloatArray, rate: float = RATE) -> int | None:
-    """The first run of a new level, where the runs x, oldest first, show one now; else None.
-
-    Three looks. The van der Waerden statistic at the split where it is largest, which is at most
-    sqrt(n - 1) and so is blind to a step of any size after few runs. The exact rank sum of the
-    newest 2 to 8 runs (Wilcoxon, Biometrics Bulletin 1 (1945) 80-83), whose p can be as small as 2
-    in C(n, k). And the newest two runs beyond all older ones by more than these span, in logs:
-    ranks alone bound how often that happens by 2 in C(n, 2) a look.
-    """
-    n = len(x)
-    if n < FIRST:
-        return None
-    ranks = _midranks(x)
-    statistic = _split_statistics(ranks)
-    best = int(np.argmax(statistic))
-    if statistic[best] > LIMITS[rate]:
-        return best + 1
-    sums = np.cumsum(ranks[::-1])[1:NEWEST]  # of the newest 2, 3, ... runs
-    k = np.arange(2, len(sums) + 2)
-    lowest = np.minimum(sums, k * (n + 1) - sums)
-    shown = np.flatnonzero(lowest <= _rank_sums(rate)[n][: len(sums)])
-    if shown.size:
-        return n - 2 - int(max(shown, key=lambda i: statistic[n - 3 - i]))
-    logs = np.log(x)
-    older, newest = logs[:-2], logs[-2:]
-    beyond = max(newest.min() - older.max(), older.min() - newest.max())
-    return n - 2 if beyond > SPANS[rate] * np.ptp(older) and beyond > 0 else None
+def visible(x: npt.ArrayLike, newest: Sequence[int], rate: float = RATE) -> dict[int, float | None]:
+    """By a number of newest runs: the least ratio by which they would have to lie above the others
+    to be seen as a new level by now. None if no ratio would do, or if they are one already."""
+    values = np.asarray(x, dtype=float).tolist()
+    before: dict[int, Watch] = {}
+    watched = Watch(rate)
+    for number, value in enumerate(values):
+        if len(values) - number in newest:
+            before[len(values) - number] = deepcopy(watched)
+        watched.look(value)
+    return {
+        count: _least_seen(before[count], values[-count:]) if count in before else None
+        for count in newest
+    }
 
 
-def visible(x: npt.ArrayLike, newest: int, rate: float = RATE) -> float | None:
-    """The least ratio by which the newest runs would have to lie above the others to have been seen
-    by now; None where none would. Runs before the last change are left out."""
-    values = np.asarray(x, dtype=float)
-    found = changes(values, rate)
-    seen = values[found[-1].after + 1 if found else 0 :][-YEAR:]
-    if len(seen) <= newest:
-        return None
-
+def _least_seen(before: Watch, values: Sequence[float]) -> float | None:
     def is_seen(ratio: float) -> bool:
-        moved = seen.copy()
-        moved[-newest:] *= ratio
-        ends = range(len(moved) - newest + 1, len(moved) + 1)
-        return any(alarm(moved[:end], rate) is not None for end in ends)
+        moved = deepcopy(before)
+        for value in values:
+            moved.look(value * ratio)
+        return any(change.after >= len(before.logs) - LEAST for change in moved.changes)
 
     low, high = 1.0, _MOST
-    if not is_seen(high):
+    if is_seen(low) or not is_seen(high):
         return None
     while high / low > _CLOSE:
         middle = (low * high) ** 0.5
@@ -148,69 +241,5 @@ def visible(x: npt.ArrayLike, newest: int, rate: float = RATE) -> float | None:
 _MOST, _CLOSE = 1e3, 1.005  # a ratio that is looked for at most, and how closely
 
 
-@cache
-def _rank_sums(rate: float) -> list[FloatArray]:
-    """By the number of runs: the largest rank sum of the newest 2, 3, ... of them whose p, with
-    that of the other side, is within RANK_SUMS; -1 where none is. Counted: of n ranks each is
-    taken or left."""
-    size = NEWEST * YEAR + 1
-    counts = np.zeros((NEWEST + 1, size))
-    counts[0, 0] = 1
-    bounds = [np.full(NEWEST - 1, -1.0)]
-    for n in range(1, YEAR + 1):
-        for k in range(NEWEST, 0, -1):
-            counts[k, n:] += counts[k - 1, : size - n]
-        below = np.cumsum(counts[2:], axis=1)
-        shares = 2 * below / np.maximum(1, below[:, -1:])
-        bounds.append((shares <= RANK_SUMS[rate]).sum(axis=1) - 1.0)
-    return bounds
-
-
-def split_statistics(x: FloatArray) -> FloatArray:
-    """|Z| of the runs after each split against those before it, shape (n - 1,), by normal scores
-    (van der Waerden); Z has variance 1 where all orders of the runs are alike."""
-    return _split_statistics(_midranks(x))
-
-
-def _split_statistics(ranks: FloatArray) -> FloatArray:
-    n = len(ranks)
-    scores = np.interp(ranks, np.arange(1, n + 1), normal_scores(n))
-    scores -= scores.mean()
-    total = (scores**2).sum()
-    if total <= 0:
-        return np.zeros(n - 1)
-    k = np.arange(1, n)
-    spread = np.sqrt(k * (n - k) / (n * (n - 1)) * total)
-    return np.asarray(np.abs(np.cumsum(scores)[:-1]) / spread)
-
-
-@cache
-def normal_scores(n: int) -> FloatArray:
-    """The standard normal's quantiles at 1 / (n + 1) .. n / (n + 1)."""
-    normal = NormalDist()
-    return np.array([normal.inv_cdf(i / (n + 1)) for i in range(1, n + 1)])
-
-
-def _midranks(x: FloatArray) -> FloatArray:
-    _, which, counts = np.unique(x, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[which], dtype=float)
-
-
-def _change(values: FloatArray, before: int, end: int, seen: int) -> Change:
-    """`before` and `end` bound the runs that have this change alone, as far as is known now. It may
-    lie at each split that leaves two sides without a change."""
-    first = before + 1 + int(np.argmax(split_statistics(values[before:end])))
-    splits = [
-        k for k in range(before + 1, end) if _steady(values[before:k]) and _steady(values[k:end])
-    ]
-    splits = [*splits, first]
-    ratio = unpaired_ratio_interval(values[first:end], values[before:first], _RATIO_LEVEL)
-    return Change(first - 1, min(splits) - 1, max(splits) - 1, seen, replace(ratio, level=0.95))
-
-
-def _steady(values: FloatArray) -> bool:
-    if len(values) < min(ONE_LOOK):
-        return True
-    limit = np.interp(np.log(len(values)), np.log(list(ONE_LOOK)), list(ONE_LOOK.values()))
-    return float(split_statistics(values).max()) <= float(limit)
+def _holds_one(ratio: Interval) -> bool:
+    return ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high

@@ -44,7 +44,8 @@ _LOOKS_OF_SHARE = 3.8**2 * USUAL_SHARE * (1 - USUAL_SHARE)
 class Verdict:
     """A word on a claim, the numbers it judged, the samples, and the reason.
 
-    p: how often chance alone gives this word at the claim's edge, at most; None where undecided.
+    p: how often chance alone gives this word at the claim's edge, at most; 0 if it has no chance
+    to; None where undecided.
     missing: about how many more samples decide it, where that follows from signs or shares; inf
     where none do.
     low and high are a 95 % interval, for a count the range seen. None is unknown; inf and -inf
@@ -218,12 +219,18 @@ def outcome_verdict(outcomes: Sequence[str], expected: str, sequential: bool = F
 
 
 def count_verdict(
-    counts: npt.ArrayLike, expected: int, within: float = 0.0, sequential: bool = False
+    counts: npt.ArrayLike,
+    expected: int,
+    within: float = 0.0,
+    sequential: bool = False,
+    *,
+    exact: bool = False,
 ) -> Verdict:
     """Claim: the count is `expected`, exactly or within the relative bound `within`.
 
     Rule: that of `outcome_verdict`, a hit being a count inside the bound. low and high are the
-    smallest and largest count, the estimate their median.
+    smallest and largest count, the estimate their median. An `exact` count cannot vary from sample
+    to sample: one decides, and no chance is in it (p is 0), unless the samples do vary.
     """
     values = present(counts)
     hits = int(np.count_nonzero(np.abs(values - expected) <= within * abs(expected)))
@@ -231,6 +238,10 @@ def count_verdict(
     bound = f"within {within:.3g} of {expected}" if within else f"exactly {expected}"
     reason = f"{hits} of {n} {bound}"
     word: VerdictWord = "inconclusive"
+    if exact and (hits == n or np.ptp(values) == 0):
+        word = "reproduced" if hits else "contradicted"
+        ends = float(values.min()), float(np.median(values)), float(values.max())
+        return Verdict(word, *ends, n, reason, p=0.0)
     if n >= LEAST_SAMPLES:
         word = _word_of_share(hits, n, sequential)
     else:

@@ -1,7 +1,7 @@
-"""The command line. A file in this folder, or in the folder `commands` of a feature beside it, is a
-command, and its first line is what --help says.
+"""The command line: it stands on top of all of memlab, and nothing imports it.
 
-What prints no result imports little: `memlab --help` and a completion import no command.
+`_table.py` has the commands, a row each; a file of this folder is a command, or a part that several
+commands share if its name begins with `_`. `memlab --help` and a completion import no command.
 """
 
 from __future__ import annotations
@@ -13,20 +13,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
-from memlab import features
 from memlab._version import __version__
 from memlab.cli import _streams
-from memlab.errors import HostError, Interrupted, MemlabError, UsageError, nearest
+from memlab.cli._group import HELP, Group, show_help, words_of
+from memlab.cli._table import SECTIONS
+from memlab.errors import HostError, Interrupted, MemlabError, UsageError
 from memlab.text.printable import printable
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 DONE, GATE, INTERNAL = 0, 1, 4  # the other exit codes stand with the errors
 _LIMITS = {
@@ -37,112 +33,34 @@ _LIMITS = {
 }
 # Of address space. With less, OpenBLAS ends the process by itself as numpy is imported.
 _LEAST_BYTES = 200 * 1000 * 1024
-_HELP = ["-h", "--help"]
-ASKED = "memlab.asked"  # where a context keeps the command's name and its words, as typed
 _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any length
 
 
-def folders() -> dict[str, str]:
-    """The package that holds each command, by its name, in the order of --help."""
-    found: dict[str, str] = {}
-    for package in ("cli", *features.command_packages()):
-        for name in os.listdir(features.path(package)):  # noqa: PTH208
-            if name[0] != "_" and name.endswith(".py"):
-                found[name[:-3]] = f"memlab.{package}"
-    return dict(sorted(found.items()))
-
-
-def _summary(name: str, package: str) -> str:
-    folder = features.path(package.removeprefix("memlab."))
-    with open(f"{folder}/{name}.py", encoding="utf-8") as file:
-        return file.readline().strip().strip('"')
-
-
-@cache
-def _command(name: str, package: str) -> click.Command:
-    command: click.Command = import_module(f"{package}.{name}").command
-    for extend in features.extensions("command"):
-        extend(name, command)
-    for option in command.params:  # click would take the names of the function's parameters
-        if isinstance(option, click.Option) and not option.envvar:
-            long = max(option.opts, key=len).removeprefix("--")
-            option.envvar = f"MEMLAB_{name}_{long}".upper().replace("-", "_")
-    # click keeps the first help option that it makes, be it for a context that knows no -h.
-    command.get_help_option(click.Context(command, help_option_names=_HELP))
-    return command
-
-
-class _Commands(click.Group):
-    """Finds commands in their folders and imports one when it is asked for."""
-
-    def list_commands(self, _: click.Context) -> list[str]:
-        return [*folders()]  # `list` is a command of this package
-
-    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(name, at)) for name, at in folders().items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        found = {name: at for name, at in folders().items() if name.startswith(incomplete)}
-        commands = [CompletionItem(name, help=_summary(name, at)) for name, at in found.items()]
-        return commands + click.Command.shell_complete(self, ctx, incomplete)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.possibilities:
-                raise
-            option = error.option_name
-            raise click.UsageError(
-                f"no option {option} before a command; those of a command follow its name: "
-                f"memlab show {option}",
-                ctx,
-            ) from None
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        package = folders().get(name)
-        if package is None:
-            return None
-        return _command(name, package)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if not name.startswith("-") and self.get_command(ctx, name) is None:
-            hint = nearest(name, self.list_commands(ctx), "`memlab --help` lists them")
-            raise click.UsageError(f"no command {name!r}; {hint}")
-        ctx.meta[ASKED] = tuple(args)
-        return super().resolve_command(ctx, args)
-
-
 @click.group(
-    cls=_Commands,
+    "memlab",
+    cls=Group,
+    sections=SECTIONS,
+    short_help="Measure how Linux memory behaves.",
     invoke_without_command=True,
-    context_settings={"help_option_names": _HELP, "auto_envvar_prefix": "MEMLAB"},
+    context_settings={"help_option_names": HELP, "auto_envvar_prefix": "MEMLAB"},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="memlab")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, help="Print the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
-    """How Linux memory behaves on this machine, measured and held against published studies.
+    """Measure how Linux memory behaves on this machine, and test what studies claim.
 
     \b
-    memlab sweep mmap-write        measure, and leave a table and a figure
-    memlab show last               the newest run again
-    memlab describe mmap-write     what is varied, timed and claimed
+    memlab sweep mmap-write                 measure an experiment
+    memlab diagnose 4711                    examine the memory of a process
+    memlab try -p lock=off,future -- ./app  measure a command under policies
 
     Exit codes: 0 done, 1 a gate closed, 2 usage, 3 cannot run here, 4 internal error,
     130 interrupted, 143 by SIGTERM. Every option is also an environment variable:
     MEMLAB_SWEEP_BUDGET=30s.
     """
     ctx.obj = debug
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
-        ctx.exit(UsageError.exit_code)
+    show_help(ctx)
     from resource import RLIMIT_AS, getrlimit
 
     if 0 <= getrlimit(RLIMIT_AS)[0] < _LEAST_BYTES:
@@ -232,7 +150,7 @@ def _line_of(error: BaseException) -> tuple[str, int]:
     """What is said of an error, and the exit code."""
     if isinstance(error, click.MissingParameter) and error.ctx:
         said = error.format_message().rstrip(".")
-        return f"{said}; see memlab {error.ctx.info_name} --help", error.exit_code
+        return f"{said}; see {' '.join(words_of(error.ctx))} --help", error.exit_code
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split()), error.exit_code
     if isinstance(error, _Signalled) and isinstance(error.code, int):

@@ -51,9 +51,9 @@ def factor(ctx: click.Context, _: click.Parameter, typed: str) -> list[Completio
 
 
 def schema(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
-    from memlab.present import documents
+    from memlab.cli import _schemas
 
-    return [CompletionItem(name) for name in documents.commands() if name.startswith(typed)]
+    return [CompletionItem(name) for name in _schemas.names() if name.startswith(typed)]
 
 
 def run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -12,8 +12,8 @@ help in one place. For commands of many options, whose helpers take them as one 
     @takes(CopyOptions)
     def command(given: CopyOptions) -> None:
 
-Options come in the order of the fields. A field that is neither is what a feature that extends the
-command gives it.
+Options come in the order of the fields. A field of `several` holds another such dataclass, whose
+options several commands share.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", bound="DataclassInstance")
 _ASKED = "asked"
 _DECLARES = "declares"
+_SEVERAL = "several"
 
 
 def option(*flags: str, **said: Any) -> Any:
@@ -51,24 +52,42 @@ def shared(declared: Option) -> Any:
     return _field(lambda _: declared)
 
 
+def several(options: type) -> Any:
+    """A field that holds the options of another dataclass."""
+    return field(metadata={_SEVERAL: options})
+
+
 def _field(declare: Callable[[str], Option]) -> Any:
     return field(metadata={_DECLARES: declare})
 
 
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
     """Give a command's function all of its options as one object."""
-    own = {one.name for one in fields(options)}
 
     def decorated(function: Callable[[Options], None]) -> Callable[..., None]:
         @wraps(function)
         def callback(**given: Any) -> None:
-            if _ASKED in own:
-                given[_ASKED] = {name: given.pop(name) for name in [*given] if name not in own}
-            function(options(**given))
+            function(_made(options, given))
 
-        for one in reversed(fields(options)):
-            if declare := one.metadata.get(_DECLARES):
-                declare(one.name)(callback)
+        _declare(options, callback)
         return callback
 
     return decorated
+
+
+def _declare(options: type[DataclassInstance], callback: Callable[..., None]) -> None:
+    for one in reversed(fields(options)):
+        if inner := one.metadata.get(_SEVERAL):
+            _declare(inner, callback)
+        else:
+            one.metadata[_DECLARES](one.name)(callback)
+
+
+def _made(options: type[Options], given: dict[str, Any]) -> Options:
+    """The object of some of the options that are given, which are taken out of `given`."""
+    inner = {one.name: one.metadata.get(_SEVERAL) for one in fields(options)}
+    values = {name: _made(of, given) for name, of in inner.items() if of}
+    values |= {name: given.pop(name) for name, of in inner.items() if not of and name != _ASKED}
+    if _ASKED in inner:
+        values[_ASKED] = dict(given)
+    return options(**values)

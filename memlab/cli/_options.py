@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from memlab.cli import ASKED, _completing
+from memlab.cli import _completing
+from memlab.cli._group import TYPED, words_of
 from memlab.errors import Busy
 from memlab.text import units
 from memlab.text.printable import printable
@@ -40,6 +42,17 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # not generic before c
             self.fail(str(error), param, ctx)
 
 
+def typed() -> set[str]:
+    """The arguments on the command line, by their longest name."""
+    context = click.get_current_context()
+    return {
+        max(parameter.opts, key=len)
+        for parameter in context.command.params
+        if parameter.name
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    }
+
+
 def listed(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
     """A callback for words with commas between them."""
     return tuple(word for word in (text or "").split(",") if word)
@@ -58,11 +71,11 @@ store_option = click.option(
     "--store",
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="MEMLAB_STORE",
-    help="The store's file; else $XDG_DATA_HOME/memlab/results.db.",
+    help="Results file (default: $XDG_DATA_HOME/memlab/results.db).",
 )
 FOREVER = "forever"
 GIVEN = "memlab.given"  # where a context keeps the words of its command line
-ALONE = {"--wait": FOREVER, "--pilot": "8"}  # what an option means without a value
+ALONE = {"--wait": FOREVER}  # what an option means without a value
 
 
 class Waiting(click.Command):
@@ -100,7 +113,7 @@ wait_option = click.option(
     type=Parsed("time", lambda text: inf if text == FOREVER else units.parse_duration(text)),
     metavar="[=TIME]",
     default=0.0,
-    help="Wait for another memlab that measures on this machine, at most so long: --wait=10min.",
+    help="Wait until another memlab on this machine is done, at most TIME: --wait=10min.",
 )
 
 
@@ -112,13 +125,9 @@ class _OutputFolder(click.Path):
 
 
 def _writable(folder: Path) -> Path:
-    from memlab.errors import CannotRun
     from memlab.files import output
 
-    try:
-        output.check_folder(folder)
-    except OSError as error:
-        raise CannotRun(f"cannot write {error.filename}: {error.strerror}") from None
+    output.check_folder(folder)
     return folder
 
 
@@ -127,19 +136,20 @@ figure_option = click.option(
     "-o",
     "output",
     type=output_type,
-    help="Folder for the figure; else `figures` beside the store.",
+    help="Folder for the figure (default: `figures` beside the store).",
 )
 jsonl_option = click.option(
     "--jsonl",
     is_flag=True,
-    help="Print each row as a line as soon as it is stored, for memlab import, and no table.",
+    help="Print each row as a JSON line when it is stored, for `memlab hosts import`, and no "
+    "table.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_argument = click.argument("run", default="last", shell_complete=_completing.run)
 example_option = click.option(
     "--example",
     is_flag=True,
-    help="RUN names an experiment: its recorded run, which ships with memlab.",
+    help="Use the recorded run that ships with memlab; RUN is an experiment.",
 )
 
 
@@ -161,6 +171,26 @@ def base_of(base: str, new: Run, store: Path | None) -> Iterator[Run]:
     yield found
 
 
+on_option = click.option(
+    "--on",
+    metavar="ssh:HOST,...|dask:ADDRESS|HOSTS.toml",
+    help="Measure on these hosts in parallel; each runs its own memlab; results are copied back.",
+)
+gate_option = click.option("--gate", is_flag=True, help="Exit with 1 if a claim is contradicted.")
+progress_option = click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="Print only the run's id: no progress and no table."
+)
+fresh_option = click.option(
+    "--fresh", is_flag=True, help="Measure again, even if the store has the results."
+)
+
+
+def verbose_option(help: str) -> Option:
+    """`-v`, with what it prints in full."""
+    return click.option("-v", "--verbose", is_flag=True, help=help)
+
+
 def factor_option(help: str) -> Option:
     """`-p FACTOR=LEVELS`, as often as wanted."""
     return click.option(
@@ -177,8 +207,9 @@ def factor_option(help: str) -> Option:
 def in_full(*without: str) -> str:
     """The command line that runs, as it was typed, with -v and `without` some options: what prints
     that for which one screen has no room."""
-    name, *words = click.get_current_context().meta[ASKED]
-    return shlex.join(["memlab", name, "-v", *(word for word in words if word not in without)])
+    context = click.get_current_context()
+    words = [word for word in context.meta[TYPED] if word not in without]
+    return shlex.join([*words_of(context), "-v", *words])
 
 
 def echo(line: object, *, err: bool = False) -> None:

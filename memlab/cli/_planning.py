@@ -16,15 +16,14 @@ from memlab.observe import cpu
 from memlab.request import Request
 from memlab.run import admission, beforehand, relay
 from memlab.run.prepare import Prepared
-from memlab.run.stop_rule import budget_s, least_blocks
+from memlab.run.stop_rule import StopRule, budget_s, least_blocks
 from memlab.run.target import Place
+from memlab.store import default_path
 from memlab.text import units
 
 if TYPE_CHECKING:
+    from memlab.judging.planning import Promise
     from memlab.present.table import Table
-
-_POWER = 0.9
-TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmapping a file
 
 
 def dry_run(
@@ -40,29 +39,40 @@ def dry_run(
     points = prepared.plan.points
     lacking = beforehand.lacking(prepared.experiment, points, in_guest=guest is not None)
     data = _needs(prepared) | {"unavailable": lacking, "guest": known}
-    blocks = None if guest else _shows(prepared.request, store, data["budget_seconds"])
-    data["budget_shows"] = blocks
+    like = None
+    if known and known["accelerator"] != "kvm":
+        like = measure.emulation(prepared.experiment, store or default_path())
+        data["about_seconds"] *= like[1] if like else 1
+    data["promise"], why_not = None, "not known before the guest has measured"
+    if not guest:
+        data["promise"], why_not = _promise(prepared.request, store, data["budget_seconds"])
     if as_json:
-        from memlab.present.documents import DryRun
+        from memlab.present.documents import DryRun, Promise, converted
 
+        if data["promise"]:
+            data["promise"] = converted(data["promise"], Promise)
         echo_json(DryRun(**data))
     else:
-        _show(prepared, data, verbose=verbose)
+        _show(prepared, data, like[0] if like else "", why_not, verbose=verbose)
 
 
-def _shows(request: Request, store: Path | None, budget_s: float | None) -> float | None:
-    """What the plan can show, by the noise of a run that is there already."""
+def _promise(
+    request: Request, store: Path | None, budget_s: float | None
+) -> tuple[Promise | None, str]:
+    """What the sweep can show, by the noise of the newest stored run with these points; or why
+    that is not known, empty for a user's command."""
     from memlab.judging import planning
     from memlab.results import Run
-    from memlab.store import default_path
 
+    if request.subject is not None:
+        return None, ""
     path = store or default_path()
     try:
         noise = planning.noise(Run(measure.like(request, path), path))
-    except MemlabError:
-        return None
+    except MemlabError as error:
+        return None, f"not known: {error}"
     blocks = request.blocks or int((budget_s or 0.0) / noise.block_s)
-    return planning.shows(noise.typical, blocks, _POWER, sequential=request.blocks is None)
+    return planning.promise(noise, blocks, sequential=request.blocks is None), ""
 
 
 def _needs(prepared: Prepared) -> dict[str, Any]:
@@ -70,7 +80,6 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
     experiment, directories = prepared.experiment, prepared.directories
     need = (relay if prepared.turns else admission).need(experiment, points, directories)
     blocks = request.blocks or least_blocks(prepared.experiment) * request.sessions
-    points_s = need.block_s + (0.0 if prepared.turns else TRIAL_OVERHEAD_S * len(points))
     return {
         "experiment": prepared.experiment.name,
         "points": [{"levels": dict(point.at), "control": point.control} for point in points],
@@ -78,7 +87,7 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
         "trials": blocks * len(points),
         "memory_bytes": need.memory_bytes,
         "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
-        "about_seconds": blocks * points_s + request.pauses_s,
+        "about_seconds": blocks * need.block_s + request.pauses_s,
         "budget_seconds": budget_s(prepared.experiment, request),
         "turns": prepared.turns,
         "excluded": dict(prepared.plan.excluded),
@@ -86,7 +95,11 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
+def _show(
+    prepared: Prepared, data: dict[str, Any], like: str, why_not: str, *, verbose: bool
+) -> None:
+    """`like` is the run by which the time in an emulated guest is known; empty without one.
+    `why_not` says why it is not known what the sweep can show."""
     from memlab.present import table
 
     points, guest = prepared.plan.points, data["guest"]
@@ -115,13 +128,20 @@ def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
     for place, size in data["disk_bytes"].items():
         echo(f"files    {units.format_quantity(size, 'B')} in {place}")
     seconds, budget_s = data["about_seconds"], data["budget_seconds"]
-    echo(f"time     about {units.format_duration(seconds)} for {blocks} blocks")
+    emulated = bool(guest) and guest["accelerator"] != "kvm"
+    about = "at least" if emulated and not like else "about"
+    how = f", as run {like} took" if like else ", many times that in an emulator" * emulated
+    booted = ", once it has booted" if guest else ""
+    echo(f"time     {about} {units.format_duration(seconds)} for {blocks} blocks{how}{booted}")
     echo(f"ends     {_ends(prepared.request)}")
     if budget_s is not None:
-        short = "; the budget ends it sooner" if seconds > budget_s else ""
-        echo(f"budget   {units.format_duration(budget_s)}{short}")
-    if (shown := data["budget_shows"]) is not None:
-        echo(f"shows    a change over {units.format_percent(shown)}, with probability {_POWER:g}")
+        short = "" if guest else _shortfall(prepared)
+        echo(f"budget   {short or units.format_duration(budget_s)}")
+    promised = _promised(data["promise"]) if data["promise"] else filter(None, [why_not])
+    for number, text in enumerate(promised):
+        begin = " " * 9 if number else "shows    "
+        for line in table.wrapped(text, console.width, begin, " " * 9):
+            echo(line)
     if guest:
         _show_guest(guest, echo)
     if verbose:
@@ -130,6 +150,45 @@ def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
         return
     for line in _varied(prepared):
         echo(line)
+
+
+def _promised(promise: Promise) -> Iterator[str]:
+    """What the blocks show, what other changes take, and by which noise."""
+    from memlab.analysis.power import ENOUGH_BLOCKS, LEAST, MOST_BLOCKS
+    from memlab.judging.planning import POWER
+
+    def change(shown: float | None) -> str:
+        if shown is None:
+            return f"nothing: an interval takes {LEAST}"
+        percent = units.format_percent(shown)
+        return f"a change of {percent} or more" if shown > 1e-6 else "any change"
+
+    blocks = units.counted(promise.blocks)
+    yield f"in {blocks}, with probability {POWER:g}: {change(promise.shows)}"
+    if promise.pairs > 1 and promise.noisiest_shows is not None:
+        yield f"{change(promise.noisiest_shows)} of the noisiest pair, {promise.noisiest_pair}"
+    takes = [
+        f"{units.format_percent(one.change)} takes --blocks {one.blocks}, "
+        f"about {units.format_duration(one.seconds)}"
+        if one.blocks and one.seconds
+        else f"{units.format_percent(one.change)} takes over {MOST_BLOCKS:,} blocks"
+        for one in promise.changes
+    ]
+    yield "; ".join(takes)
+    pairs = units.counted(promise.pairs, "pair")
+    few = f", of fewer than {ENOUGH_BLOCKS} blocks: too few to see two modes"
+    yield (
+        f"by the noise of {promise.metric} in run {promise.run}, "
+        f"{pairs} of points{few if promise.is_of_few_blocks else ''}"
+    )
+
+
+def _shortfall(prepared: Prepared) -> str:
+    """What the budget leaves out, in a line; empty if it reaches every point."""
+    experiment, points = prepared.experiment, prepared.plan.points
+    rule = StopRule(experiment, points, prepared.request, turns=prepared.turns)
+    rule.leave_out(beforehand.reasons(experiment, points))
+    return rule.shortfall()
 
 
 def _ends(request: Request) -> str:
@@ -195,5 +254,3 @@ def _show_guest(guest: dict[str, Any], echo: Callable[[str], None]) -> None:
     echo(f"         /var/tmp on a disk of {disk}, a file with holes in {guest['directory']}")
     echo("not known before it boots:")
     echo("         how much of its memory is free; where that is short the plan is shrunk")
-    if emulated:
-        echo("         how long trials take; an emulator needs many times a host's time")

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,12 +20,18 @@ from memlab.cli._options import echo, echo_json
 from memlab.cli._streams import ReaderGone
 from memlab.errors import CannotRun, Interrupted
 from memlab.experiment import Factor, Level
+from memlab.experiment.fit import FIT
 from memlab.experiment.levels import read_levels
 from memlab.measure.progress import Live
 from memlab.request import Request
 from memlab.run.target import Place
 from memlab.run.watch import Silent, Watch
 from memlab.store import Store, default_path, lines
+
+if TYPE_CHECKING:
+    from memlab.fit.documents import FitAnswer
+
+BEAT_S = 10.0  # between two lines that say that a sweep lives
 
 
 def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Level]]:
@@ -40,36 +46,49 @@ def check(asked: Mapping[str, Any]) -> None:
 
 class Rows:
     """Prints each committed row as a line, at once. A reader that has gone ends no sweep: the rows
-    are in the store, for `memlab pull`."""
+    are in the store, for `memlab hosts pull`."""
 
     def __init__(self) -> None:
         self.count = 0
+        self._turn, self._ended = threading.Lock(), threading.Event()
 
     def __call__(self, line: str) -> None:
         self.count += line.startswith('{"row":"sample"')
-        try:
-            sys.stdout.write(f"{line}\n")
-            sys.stdout.flush()
-        except ReaderGone:
-            click.echo("memlab: nobody reads the rows any more: they are in the store", err=True)
+        with self._turn:
+            try:
+                sys.stdout.write(f"{line}\n")
+                sys.stdout.flush()
+            except ReaderGone:
+                said = "memlab: nobody reads the rows any more: they are in the store"
+                click.echo(said, err=True)
+
+    def beat(self) -> None:
+        """Print an empty line now and then, so that whoever reads the rows knows that they may
+        still come."""
+        self("")
+        while not self._ended.wait(BEAT_S):
+            self("")
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         self(lines.of_end(self.count))
 
 
-def stop_on_input() -> None:
-    """Ctrl-C for a sweep at the end of a link: the line `stop` on standard input. The end of the
-    input is none: a link that breaks ends no sweep."""
+def on_a_link(rows: Rows | None) -> None:
+    """What a sweep does at the end of a link: the line `stop` on standard input is its Ctrl-C, and
+    its rows say that it lives. The end of the input is nothing: a link that breaks ends no
+    sweep."""
 
     def listen() -> None:
-        while said := os.read(0, 100):  # sys.stdin's lock would be in the way of the exit
-            if b"stop" in said:
+        while line := os.read(0, 100):  # sys.stdin's lock would be in the way of the exit
+            if b"stop" in line:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=listen, daemon=True).start()
+    for work in (listen, *([rows.beat] if rows else [])):
+        threading.Thread(target=work, daemon=True).start()
 
 
 def sweep(
@@ -109,9 +128,12 @@ def resume(
     tell: Rows | None = None,
 ) -> Run:
     """Measure what a run still lacks."""
+    from memlab.machines.guest.handle import Guest
+
     path = store or default_path()
     with _naming_the_way_on(store), tell or nullcontext():
-        return Run(measure.resume(wanted, path, _watch(quiet), budget_s, wait_s, tell), path)
+        row = measure.resume(wanted, path, _watch(quiet), budget_s, wait_s, tell, guest_of=Guest.of)
+        return Run(row, path)
 
 
 def check_resumed(wanted: str, experiment: str, store: Path | None) -> None:
@@ -144,6 +166,9 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     """What a finished sweep leaves: the table (or JSON) on stdout, the figure on disk."""
     from memlab.present import figures, terminal, words
 
+    if run.experiment.name == FIT and not quiet:
+        report_fit(run, folder, as_json=as_json)
+        return
     files = figures.save(run, folder) if any(s.medians for s in run.summaries) else []
     unavailable = run.samples and not run.measured  # without a sample the budget was too short
     if unavailable and not as_json:
@@ -181,8 +206,8 @@ def _next(run: Run) -> str:
     base = factor.kind.format(factor.quick[0])
     if not isinstance(factor.quick[0], str):
         base = base.replace(" ", "")  # 4 KiB
-    to = shlex.quote(f"{factor.name}={base}")
-    return f"compare {run.asked_by} --to {to} --metric {watched[0]}"
+    baseline = shlex.quote(f"{factor.name}={base}")
+    return f"compare {run.asked_by} --baseline {baseline} --metric {watched[0]}"
 
 
 def _compares(run: Run, factor: Factor, metric: str) -> bool:
@@ -193,3 +218,26 @@ def _compares(run: Run, factor: Factor, metric: str) -> bool:
         if (found := summary.medians.get(metric)) and found.estimate > 0
     }
     return len(there) == 2
+
+
+def report_fit(run: Run, folder: Path, *, as_json: bool) -> FitAnswer:
+    """What a fit leaves: the answer, the limits and the next command, or JSON; the figure."""
+    from memlab.fit import answer, figure, shown
+    from memlab.present import table
+
+    found = answer.answer(run)
+    if found.state == "fails without a limit":
+        raise CannotRun(next(shown.sentences(found)).rstrip("."))
+    path = figure.draw(run, found, folder / f"fit-{run.id}.png") if found.limits else None
+    if as_json:
+        echo_json(found)
+        return found
+    console = table.console()
+    for sentence in shown.sentences(found):
+        for line in table.wrapped(sentence, console.width, "", ""):
+            echo(line)
+    if path:
+        table.write(console, shown.table(found))
+        echo(f"figure: {path}")
+    echo(f"next: {shown.next_step(found, run)}")
+    return found

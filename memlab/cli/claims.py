@@ -1,39 +1,51 @@
-"""Judge a stored run's claims."""
+"""`memlab claims`."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from memlab.cli import _completing
+from memlab.cli._fields import argument, option, shared, takes
 from memlab.cli._formats import chosen, echo_cases, format_option, json_format_option
-from memlab.cli._options import echo_json, example_option, store_option
+from memlab.cli._options import (
+    echo_json,
+    example_option,
+    gate_option,
+    store_option,
+    verbose_option,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsOptions:
+    """What `memlab claims` is given."""
+
+    runs: tuple[str, ...] = argument(nargs=-1, metavar="[RUN]...", shell_complete=_completing.run)
+    hosts: bool = option(
+        "--hosts",
+        is_flag=True,
+        help="Judge each host's newest run of one experiment, in one table. RUN is the experiment "
+        "(default: that of the last run).",
+    )
+    example: bool = shared(example_option)
+    verbose: bool = shared(
+        verbose_option("Print each claim with its evidence, its controls and published tables.")
+    )
+    gate: bool = shared(gate_option)
+    store: Path | None = shared(store_option)
+    form: str | None = shared(format_option)
+    as_json: bool = shared(json_format_option)
 
 
 @click.command()
-@click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=_completing.run)
-@example_option
-@click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    help="Each claim with its evidence, what its controls say, and the published tables.",
-)
-@click.option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
-@store_option
-@format_option
-@json_format_option
-def command(
-    runs: tuple[str, ...],
-    example: bool,
-    verbose: bool,
-    gate: bool,
-    store: Path | None,
-    form: str | None,
-    as_json: bool,
-) -> None:
-    """Judge the claims of RUN's experiment, else the last run's, on its stored samples: on one
-    screen, those that do not hold first. Several runs are one table with a row per host: where they
-    disagree, which host stands apart, and what of their machines differs. Nothing is measured.
+@takes(ClaimsOptions)
+def command(given: ClaimsOptions) -> None:
+    """Judge the claims of RUN's experiment (default: the last run) on the stored samples, those
+    that do not hold first. Several runs become one table with a row per host: on which claims they
+    disagree, which host differs, and how its machine differs. Nothing is measured.
 
     \b
     memlab claims last -v
@@ -46,11 +58,14 @@ def command(
     from memlab.present import terminal
     from memlab.present.formats import cases, markdown
 
-    form = chosen(form, as_json)
-    (run,) = runs or ("last",)
-    found = reproduce.of_run(api.load(run, store=store, example=example))
+    form = chosen(given.form, given.as_json)
+    if given.hosts or len(given.runs) > 1:
+        _of_hosts(given, form)
+        return
+    (run,) = given.runs or ("last",)
+    found = reproduce.of_run(api.load(run, store=given.store, example=given.example))
     if form == "text":
-        terminal.in_full([found], []) if verbose else terminal.claims(found)
+        terminal.in_full([found], []) if given.verbose else terminal.claims(found)
     elif form == "markdown":
         click.echo(markdown.claims(found))
     elif form == "json":
@@ -59,5 +74,25 @@ def command(
         echo_json(Claims.made_of([found]))
     else:
         echo_cases(form, cases.of_judgement(found))
-    if gate and summary.contradicted(found.judged):
+    if given.gate and summary.contradicted(found.judged):
+        click.get_current_context().exit(GATE)
+
+
+def _of_hosts(given: ClaimsOptions, form: str) -> None:
+    """One experiment's claims on several hosts, in one table."""
+    from memlab import api
+    from memlab.cli import GATE, _hosts
+
+    runs, store = given.runs, given.store
+    excluded = given.verbose or given.example or (given.hosts and len(runs) > 1)
+    if form not in ("text", "json") or excluded:
+        raise click.UsageError(
+            "of several hosts there are a table and JSON: without -v and --example; with "
+            "--hosts name one experiment"
+        )
+    if given.hosts:
+        loaded = _hosts.newest(runs[0] if runs else "last", store)
+    else:
+        loaded = [api.load(run, store=store) for run in runs]
+    if _hosts.claims(loaded, as_json=form == "json") and given.gate:
         click.get_current_context().exit(GATE)

@@ -1,4 +1,4 @@
-"""Undo what a killed run left behind."""
+"""`memlab clean`."""
 
 import click
 
@@ -8,11 +8,11 @@ from memlab.cli._options import echo, echo_json, json_option
 @click.command()
 @json_option
 def command(as_json: bool) -> None:
-    """Undo what a killed run left on the host: folders, cgroups, swap, and settings it had changed;
-    and the temporary folders of killed commands.
+    """Undo what a killed run left on this host: folders, cgroups, swap and changed settings; also
+    remove the temporary folders of killed commands.
 
-    A killed sweep is cleaned up within a moment by its guardian; this is for when the guardian
-    was killed too. The next sweep does the same by itself. Stored samples are not touched.
+    The guardian of a killed sweep does the same within a second; this command is needed only if the
+    guardian was killed too. The next sweep also does it. Stored samples are not touched.
     """
     from memlab.errors import CannotRun
     from memlab.files import folders

@@ -1,4 +1,4 @@
-"""Compare two runs, point by point."""
+"""`memlab compare`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import click
 from memlab.cli import _completing
 from memlab.cli._fields import argument, option, shared, takes
 from memlab.cli._formats import chosen, echo_cases, format_option, json_format_option
-from memlab.cli._options import SHARE, base_of, echo_json, in_full, store_option
+from memlab.cli._options import (
+    SHARE,
+    base_of,
+    echo_json,
+    in_full,
+    store_option,
+    verbose_option,
+)
 
 if TYPE_CHECKING:
     from memlab.judging.compare import Compared
@@ -24,32 +31,30 @@ class CompareOptions:
     base: str = argument(shell_complete=_completing.run)
     new: tuple[str, ...] = argument(nargs=-1, metavar="[NEW]...", shell_complete=_completing.run)
     level: tuple[str, ...] = option(
-        "--to",
+        "--baseline",
         metavar="FACTOR=LEVEL",
         multiple=True,
-        help="Compare within one run: its points with those at this level, block by block.",
+        help="Compare the points within one run with those at this level, block by block.",
     )
     threshold: float = option(
         "--threshold",
         type=SHARE,
         default="5%",
         show_default=True,
-        help="A relative change that is too small to matter.",
+        help="Ignore relative changes up to this size.",
     )
     metric: str | None = option(
-        "--metric", help="What is compared; else the experiment's first metric."
+        "--metric", help="Metric to compare (default: the experiment's first)."
     )
     fail_on: str | None = option(
         "--fail-on",
         type=click.Choice(["regression", "difference"]),
-        help="Exit 1 when a point is slower (regression), or slower or faster (difference).",
+        help="Exit with 1 if a point is slower (regression), or slower or faster (difference).",
     )
     force: bool = option(
-        "--force", is_flag=True, help="Compare runs of unlike machines, and say so."
+        "--force", is_flag=True, help="Compare runs of different machines, with a warning."
     )
-    verbose: bool = option(
-        "-v", "--verbose", is_flag=True, help="Every point and median, however many."
-    )
+    verbose: bool = shared(verbose_option("Print every point and median."))
     store: Path | None = shared(store_option)
     form: str | None = shared(format_option)
     as_json: bool = shared(json_format_option)
@@ -58,13 +63,13 @@ class CompareOptions:
 @click.command()
 @takes(CompareOptions)
 def command(given: CompareOptions) -> None:
-    """Compare each run NEW, else the last one, with BASE: a run, or one in a file that `memlab
-    export --format rows` wrote. With --to, BASE is the only run.
+    """Compare each run NEW (default: the last run) with BASE: a run, or a file that `memlab export
+    --format rows` wrote. With --baseline, BASE is the only run.
 
     \b
     memlab compare before after --fail-on regression
     memlab compare baseline.jsonl last --threshold 3%
-    memlab compare last --to method=write
+    memlab compare last --baseline method=write
     memlab compare v6.1 v6.6 v6.12 --format markdown --force
     """
     from memlab.cli import GATE
@@ -74,9 +79,7 @@ def command(given: CompareOptions) -> None:
     form, new = chosen(given.form, given.as_json), given.new
     if given.level and (new or given.force):
         other = f"{' '.join(new)} out" if new else "--force out"
-        raise click.UsageError(f"--to compares within one run: leave {other}")
-    if form == "kcidb":
-        raise click.UsageError("--format kcidb is of claims: memlab claims RUN --format kcidb")
+        raise click.UsageError(f"--baseline compares within one run: leave {other}")
     if len(new) > 1 and form not in ("text", "markdown"):
         raise click.UsageError(f"--format {form} is of two runs; text and markdown take more")
     if given.level:
@@ -116,7 +119,9 @@ def _within(given: CompareOptions) -> Compared:
     for text in given.level:
         name, equals, level = text.partition("=")
         if not equals:
-            raise click.UsageError(f"--to {text}: write --to FACTOR=LEVEL, such as method=write")
+            raise click.UsageError(
+                f"--baseline {text}: write --baseline FACTOR=LEVEL, such as method=write"
+            )
         levels[name] = level
     run = api.load(given.base, store=given.store)
     return compare_levels(run, levels, metric=given.metric, threshold=given.threshold)

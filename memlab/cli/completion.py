@@ -1,4 +1,4 @@
-"""Print a shell's completion script."""
+"""`memlab completion`."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -33,7 +33,7 @@ complete -o nosort -F _memlab_completion memlab"""
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "fish", "zsh"]))
 def command(shell: str) -> None:
-    """Print the script that completes commands, experiments, factors, levels and runs in SHELL.
+    """Print the script with which SHELL completes commands, experiments, levels and runs.
 
     \b
     bash: eval "$(memlab completion bash)"

@@ -1,20 +1,18 @@
-"""Say what an experiment varies, times and claims."""
+"""`memlab describe`."""
 
 import click
 
 from memlab import experiments
 from memlab.cli import _completing
-from memlab.cli._options import echo_json, in_full, json_option
+from memlab.cli._options import echo_json, in_full, json_option, verbose_option
 
 
 @click.command()
 @click.argument("experiment", shell_complete=_completing.experiment)
-@click.option(
-    "-v", "--verbose", is_flag=True, help="All of it: what each factor, metric and claim is."
-)
+@verbose_option("Print the meaning of each factor, metric and claim.")
 @json_option
 def command(experiment: str, verbose: bool, as_json: bool) -> None:
-    """Say on one screen what EXPERIMENT varies, times and claims."""
+    """Print on one screen what EXPERIMENT varies, times and claims."""
     declared = experiments.load(experiments.named(experiment))
     if as_json:
         from memlab.present.documents import Describe

@@ -1,4 +1,4 @@
-"""Say what this machine lets memlab see and do."""
+"""`memlab doctor`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memlab.cli._options import echo, echo_behind, echo_json, json_option
+from memlab.cli._options import echo, echo_behind, echo_json, json_option, verbose_option
 
 if TYPE_CHECKING:
     from memlab.observe.capabilities import Capability
 
 
 @click.command()
-@click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    help="What each experiment lacks, and of all that this machine can do what was seen.",
-)
+@verbose_option("Print what each experiment lacks, and the evidence and remedies in full.")
 @json_option
 def command(verbose: bool, as_json: bool) -> None:
-    """Say which experiments run here in full, what this machine lets memlab see and do, and how to
-    get what is missing; last the one line that installs what a package has."""
+    """Print which experiments this machine can run in full, what memlab can measure and change
+    here, and how to get what is missing. The last line installs the missing packages."""
     from memlab import measure
     from memlab.observe import cpu
 
@@ -65,7 +60,7 @@ def _in_short(part: Sequence[str], machine: Sequence[Capability]) -> None:
         way = re.split(r"; |: |, | \(", c.remedy or "")[0]
         echo_behind(f"no   {c.name:<{width}}  ", way)
     more = f"{len(missing) - _ROOM} more missing; " if len(missing) > _ROOM else ""
-    echo(f"{more}what was seen, and every way: memlab doctor -v")
+    echo(f"{more}details and remedies: memlab doctor -v")
 
 
 def _in_full(machine: Sequence[Capability]) -> None:

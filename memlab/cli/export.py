@@ -1,4 +1,4 @@
-"""Export a run's samples."""
+"""`memlab export`."""
 
 import sys
 from pathlib import Path
@@ -14,19 +14,24 @@ from memlab.cli._options import echo, example_option, run_argument, store_option
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "jsonl", "parquet", "rows", "bibtex"]),
+    type=click.Choice(["csv", "jsonl", "parquet", "rows"]),
     default="csv",
     show_default=True,
-    help="rows: what was measured, as it is stored, for `memlab import`; bibtex: how to cite it.",
+    help="Output format; rows: the stored rows, for `memlab hosts import`.",
 )
-@click.option("--all", "every", is_flag=True, help="Every run of the store, with --format rows.")
+@click.option(
+    "--all", "every", is_flag=True, help="Export every stored run; goes with --format rows."
+)
 @click.option(
     "--known",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="A JSON file that says what another store has already: {RUN: [SAMPLES, ENDED]}.",
+    help="Skip what another store has, by a JSON file: {RUN: [SAMPLES, ENDED]}.",
 )
 @click.option(
-    "-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file, else stdout."
+    "-o",
+    "output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Output file (default: standard output).",
 )
 @store_option
 def command(
@@ -38,14 +43,14 @@ def command(
     output: Path | None,
     store: Path | None,
 ) -> None:
-    """Export RUN's samples, one row per sample, metrics in base units (s, B, 1/s), which the head
-    of a CSV file names. Rows alone are read again: by `compare`, as a baseline, and by `import`.
+    """Export RUN's samples, one row per sample, metrics in base units (s, B, 1/s), which the header
+    of a CSV file names. memlab reads only `--format rows` back: `memlab compare` and
+    `memlab hosts import` do.
 
     \b
     memlab export last -o last.csv
     memlab export last --format rows -o baseline.jsonl
     memlab export --all --format rows -o rows.jsonl
-    memlab export last --format bibtex
     """
     from memlab import api, recorded
     from memlab.present import exports

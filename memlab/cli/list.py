@@ -1,19 +1,17 @@
-"""List the experiments."""
+"""`memlab list`."""
 
 import click
 
 from memlab import experiments
-from memlab.cli._options import echo_behind, echo_json, json_option
+from memlab.cli._options import echo_behind, echo_json, json_option, verbose_option
 
 
 @click.command()
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Say what runs here, and the time and memory it takes."
-)
+@verbose_option("Print what runs here, and the time and memory that it takes.")
 @json_option
 def command(verbose: bool, as_json: bool) -> None:
-    """List the experiments, with the question each one asks and, in brackets,
-    the studies whose claims it tests."""
+    """List the experiments, each with its question and, in brackets, the studies whose claims it
+    tests."""
     if as_json:
         from memlab.present.documents import ListedExperiment, converted
 

@@ -1,4 +1,4 @@
-"""Draw a stored run."""
+"""`memlab plot`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from memlab.cli._options import (
 
 if TYPE_CHECKING:
     from memlab import results
+    from memlab.experiment.figures import Choice
 
 
 def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
@@ -40,60 +41,58 @@ class PlotOptions:
     output: Path | None = option(
         "-o",
         type=click.Path(path_type=Path),
-        help="A folder, or a file ending in .svg, .png or .pdf.",
+        help="A folder, or a file that ends in .svg, .png or .pdf.",
     )
-    metric: str | None = option(
-        "--metric", help="What is drawn; `memlab describe -v` lists the metrics."
-    )
-    x: str | None = option("--x", metavar="FACTOR", help="The factor along the axis.")
+    metric: str | None = option("--metric", help="Metric to draw; `memlab describe -v` lists them.")
+    x: str | None = option("--x", metavar="FACTOR", help="Factor along the x axis.")
     series: tuple[str, ...] | None = option(
         "--series",
         metavar="FACTORS",
         callback=_names,
-        help="A line or bar for each of their levels.",
+        help="Draw a line or bar for each level of these factors.",
     )
     panels: tuple[str, ...] | None = option(
         "--panels",
         metavar="FACTORS",
         callback=_names,
-        help="A panel for each of their levels.",
+        help="Draw a panel for each level of these factors.",
     )
     where: tuple[str, ...] = option(
         "--where",
         metavar="FACTOR=LEVELS",
         multiple=True,
-        help="Draw the points that have these levels: --where method=mmap,write.",
+        help="Draw only the points with these levels: --where method=mmap,write.",
     )
     samples: bool = option(
         "--samples",
         is_flag=True,
-        help="Draw every sample beside its point's median, a row per point.",
-    )
-    layers: bool = option(
-        "--layers",
-        is_flag=True,
-        help="Draw how far each session, layout of the probe's code and block moves a sample.",
+        help="Draw every sample and each point's median, a row per point.",
     )
     against: tuple[str, ...] = option(
         "--against",
         metavar="RUN",
         multiple=True,
-        help="Draw the ratio to another run, or to one in a file of rows, point by point.",
+        help="Draw the ratio to another run, or to a file of exported rows, point by point.",
+    )
+    hosts: bool = option(
+        "--hosts",
+        is_flag=True,
+        help="Draw the verdicts of each host's newest run of experiment RUN.",
     )
     store: Path | None = shared(store_option)
     as_json: bool = shared(json_option)
-    loaded: results.Run | None = None
 
 
 @click.command()
 @takes(PlotOptions)
 def command(given: PlotOptions) -> None:
-    """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark. With
-    --metric, --x, --series, --panels, --where, --samples, --layers or --against draw one figure of
-    your own choice; with --hosts every host's verdicts.
+    """Draw RUN's figures, and write a JSON file that names the samples behind each mark. Options
+    that choose a metric, factors or points draw one figure of your own choice; --hosts draws
+    verdicts.
 
     \b
-    memlab plot last --metric bandwidth --x size --series method --where filesystem=tmpfs
+    memlab plot last --metric bandwidth --x size --series method \\
+        --where filesystem=tmpfs
     memlab plot after --against before
     memlab plot page-fault --hosts
     """
@@ -109,10 +108,12 @@ def command(given: PlotOptions) -> None:
         panels=given.panels,
         where=dict.fromkeys(given.where),
         samples=given.samples,
-        layers=given.layers,
         against=given.against,
     )
-    run = given.loaded or api.load(given.run, store=given.store, example=given.example)
+    if given.hosts:
+        run = _of_hosts(given, choice)
+    else:
+        run = api.load(given.run, store=given.store, example=given.example)
     output = given.output
     if output and output.suffix and output.suffix[1:] not in figures.FORMATS:
         good = ", ".join(f".{name}" for name in figures.FORMATS)
@@ -138,3 +139,13 @@ def command(given: PlotOptions) -> None:
         return
     for path in files:
         echo(path)
+
+
+def _of_hosts(given: PlotOptions, choice: Choice) -> results.Run:
+    """The verdicts of every host, which are drawn as one run's."""
+    from memlab.cli import _hosts
+    from memlab.machines.fleet import figure, judge
+
+    if given.example or choice.given:
+        raise click.UsageError("--hosts draws verdicts: without --example and a choice of points")
+    return figure.of_hosts(judge.host_runs(_hosts.newest(given.run, given.store)).runs)

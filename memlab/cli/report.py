@@ -1,4 +1,4 @@
-"""Write stored runs as one HTML file."""
+"""`memlab report`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     "-o",
     "output",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="The file, or - for stdout; else report-RUN.html in `figures` beside the store.",
+    help="Output file, or - for standard output (default: report-RUN.html in `figures` beside the "
+    "store).",
 )
 @example_option
 @store_option
 def command(runs: tuple[str, ...], output: Path | None, example: bool, store: Path | None) -> None:
-    """Report each RUN (the newest without one): what holds and what does not, figures, published
-    tables, every point, noise and machine, in one HTML file that needs no network. The name of a
-    study means the newest run of each of its experiments.
+    """Write a report on each RUN (default: the newest run): what holds and what does not, figures,
+    published tables, every point, noise and machine. The HTML file works offline. The name of a
+    study stands for the newest run of each of its experiments.
 
     \b
     memlab report

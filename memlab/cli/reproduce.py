@@ -1,4 +1,4 @@
-"""Hold a published study against this machine."""
+"""`memlab reproduce`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from memlab.cli._options import (
     Waiting,
     echo,
     echo_json,
+    fresh_option,
+    gate_option,
     in_full,
     json_option,
+    on_option,
     output_type,
+    progress_option,
     store_option,
+    verbose_option,
     wait_option,
 )
 
 if TYPE_CHECKING:
-    from memlab.judging.reproduce import Reproduced
+    from memlab.judging.reproduce import Reproduced, Study
     from memlab.request import Request
     from memlab.store import Store
 
@@ -36,39 +41,37 @@ class ReproduceOptions:
 
     study: str = argument(metavar="SOURCE|EXPERIMENT|all", shell_complete=_completing.study)
     asked: Mapping[str, Any] = shared(asked_options("reproduce"))
-    fresh: bool = option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
-    verbose: bool = option(
-        "-v", "--verbose", is_flag=True, help="Every claim with its evidence and controls."
-    )
+    fresh: bool = shared(fresh_option)
+    verbose: bool = shared(verbose_option("Print every claim with its evidence and controls."))
     output: Path | None = option(
         "-o",
         type=output_type,
         metavar="DIR",
-        help="A folder, for the report of the study: STUDY.html.",
+        help="Write the study's report, STUDY.html, to this folder.",
     )
     table: str | None = option(
         "--table",
         metavar="ID",
-        help="One printed table of the study, beside the numbers here: 5, or first-copy.",
+        help="Print one table of the study, such as 5 or first-copy, with the numbers of this "
+        "machine.",
     )
-    gate: bool = option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
+    gate: bool = shared(gate_option)
     dry_run: bool = option(
-        "--dry-run", is_flag=True, help="Say what would be measured and for how long."
+        "--dry-run", is_flag=True, help="Print what would be measured, and for how long."
     )
     wait_s: float = shared(wait_option)
+    on: str | None = shared(on_option)
     store: Path | None = shared(store_option)
-    quiet: bool = option("-q", "--quiet", is_flag=True, help="No progress.")
+    quiet: bool = shared(progress_option)
     as_json: bool = shared(json_option)
 
 
 @click.command(cls=Waiting)
 @takes(ReproduceOptions)
 def command(given: ReproduceOptions) -> None:
-    """Re-run what a study needs, and say claim by claim whether it holds on this machine: the
-    answer first, a table of the experiments last.
-
-    Stored runs of this machine are used where they hold every point; what is missing is
-    measured.
+    """Measure what a study needs, and print claim by claim whether it holds on this machine: the
+    answer first, a table of the experiments last. A stored run of this machine is used if it has
+    every point; what is missing is measured.
 
     \b
     memlab reproduce logstore-mmap
@@ -90,6 +93,9 @@ def command(given: ReproduceOptions) -> None:
     wanted = reproduce.resolve(given.study)
     if given.table:
         wanted = reproduce.only(wanted, given.table)
+    if given.on:
+        _on_hosts(given, reproduce.resolve(given.study))
+        return
     if given.dry_run and given.as_json:
         raise click.UsageError("--dry-run is text: leave --json out")
     requests = measure.requests(wanted, given.asked)
@@ -129,6 +135,17 @@ def command(given: ReproduceOptions) -> None:
         report.write([r.run for r in found if r.run], path)
         echo(path, err=given.as_json)
     if given.gate and any(summary.contradicted(r.judged) for r in found):
+        click.get_current_context().exit(GATE)
+
+
+def _on_hosts(given: ReproduceOptions, wanted: Study) -> None:
+    from memlab.cli import GATE, _hosts
+
+    if given.as_json or given.verbose or given.fresh or given.output:
+        raise click.UsageError("--on measures again and prints a table: without --json, -v, -o")
+    words = _hosts.arguments({"on", "store", "quiet", "study", "gate"})
+    wrong = _hosts.reproduce(given.on or "", wanted, words, given.store, quiet=given.quiet)
+    if wrong and given.gate:
         click.get_current_context().exit(GATE)
 
 

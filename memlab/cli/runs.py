@@ -1,4 +1,4 @@
-"""List the stored runs."""
+"""`memlab runs`."""
 
 from pathlib import Path
 
@@ -14,25 +14,30 @@ _NOTE_MAX = 1000  # characters of a note
 
 @click.command()
 @click.option(
-    "--experiment", help="Of this experiment alone.", shell_complete=_completing.experiment
+    "--experiment",
+    help="List only the runs of this experiment.",
+    shell_complete=_completing.experiment,
 )
 @click.option(
-    "-n", "--limit", type=click.IntRange(min=1), help="The newest so many; 100 in a table."
+    "-n",
+    "--limit",
+    type=click.IntRange(min=1),
+    help="List only the newest N runs (default for the table: 100).",
 )
-@click.option("--check", is_flag=True, help="Read every sample, to find what is damaged.")
+@click.option("--check", is_flag=True, help="Read every sample to find damaged runs.")
 @click.option(
     "--delete",
     metavar="RUN",
     multiple=True,
     shell_complete=_completing.run,
-    help="Delete a run with its samples, and list nothing.",
+    help="Delete a run and its samples instead of listing.",
 )
-@click.option("--rename", metavar="RUN NAME", nargs=2, help="Name a run, and list nothing.")
+@click.option("--rename", metavar="RUN NAME", nargs=2, help="Name a run instead of listing.")
 @click.option(
     "--note",
     metavar="RUN TEXT",
     nargs=2,
-    help="Keep a note beside a run, which runs, show and report print; '' removes it.",
+    help="Store a note that runs, show and report print with the run; '' removes it.",
 )
 @store_option
 @json_option
@@ -46,8 +51,8 @@ def command(
     store: Path | None,
     as_json: bool,
 ) -> None:
-    """List the stored runs, newest last; or delete, rename or note some. Exit 3, after those that
-    are whole, if one of them is damaged, as far as shows without --check, which reads all.
+    """List the stored runs, the newest last; or delete, name or annotate some. If a run is damaged,
+    the intact runs are listed and the exit code is 3; only --check reads every sample.
 
     \b
     memlab runs --experiment mmap-write -n 5

@@ -1,16 +1,19 @@
-"""Show a stored run as tables."""
+"""`memlab show`."""
 
 from pathlib import Path
 
 import click
 
 from memlab.cli._options import (
+    echo,
     echo_json,
     example_option,
     figure_option,
     json_option,
+    output_folder,
     run_argument,
     store_option,
+    verbose_option,
 )
 
 
@@ -18,12 +21,7 @@ from memlab.cli._options import (
 @run_argument
 @example_option
 @store_option
-@click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    help="All of it, however long: every metric, published tables and cost models whole.",
-)
+@verbose_option("Print every metric, published table and cost model in full.")
 @figure_option
 @json_option
 def command(
@@ -34,18 +32,24 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Show RUN (an id, the start of one, a name, or `last`): the answer, how many claims hold, and
-    then medians, baseline loops, what was published, noise, on 40 lines; the last one names what
-    has no room. Of a trace that `memlab record` wrote (app.trace): what its program did with its
-    memory, and a figure of it."""
-    from memlab import features
+    """Show RUN on one screen: the answer, how many claims hold, medians, overhead loops, published
+    numbers and noise; the last line names what was left out. RUN is an id, the start of an id, a
+    name, or `last`; or a trace of `memlab record`, such as app.trace, whose memory use is shown
+    and drawn."""
+    from memlab.trace import file
 
-    if any(one(run, store, output, as_json=as_json) for one in features.extensions("show")):
+    if file.is_named([run]):
+        _trace(Path(run), output_folder(output, store), as_json=as_json)
         return
     from memlab import api
+    from memlab.experiment.fit import FIT
 
     loaded = api.load(run, store=store, example=example)
-    if as_json:
+    if loaded.experiment.name == FIT and not verbose:
+        from memlab.cli import _sweeping
+
+        _sweeping.report_fit(loaded, output_folder(output, store), as_json=as_json)
+    elif as_json:
         from memlab.present.documents import Show
 
         echo_json(Show.made_of(loaded))
@@ -53,3 +57,21 @@ def command(
         from memlab.present import terminal
 
         terminal.show(loaded, verbose=verbose)
+
+
+def _trace(path: Path, folder: Path, *, as_json: bool) -> None:
+    """What a recorded program did with its memory, and a figure of it."""
+    from memlab.trace import account, file, shown
+
+    trace = file.read(path)
+    found = account.of(trace)
+    place = folder / f"{trace.path.stem}.png"
+    shown.figure(trace, found, place)
+    if as_json:
+        from memlab.trace.documents import TraceShown
+
+        echo_json(TraceShown.made_of(trace, found, place))
+        return
+    for line in shown.lines(trace, found):
+        echo(line)
+    echo(f"figure: {place}")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from memlab.cli import _completing
 from memlab.cli._asked import asked_options
-from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._fields import argument, option, several, shared, takes
+from memlab.cli._guests import GuestOptions
 from memlab.cli._options import (
     Waiting,
     echo,
@@ -21,27 +21,21 @@ from memlab.cli._options import (
     in_full,
     json_option,
     jsonl_option,
+    on_option,
     output_folder,
+    quiet_option,
     store_option,
+    typed,
+    verbose_option,
     wait_option,
 )
 
 if TYPE_CHECKING:
+    from memlab.request import Request
     from memlab.run.target import Place
 
 _WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "--wait", "--jsonl"}
 _WITH_RESUME |= {"--stop-on-input", "experiment"}
-
-
-def _typed() -> set[str]:
-    """The arguments on the command line, by their longest name."""
-    context = click.get_current_context()
-    return {
-        max(parameter.opts, key=len)
-        for parameter in context.command.params
-        if parameter.name
-        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,36 +45,38 @@ class SweepOptions:
     experiment: str | None = argument(required=False, shell_complete=_completing.experiment)
     levels: tuple[str, ...] = shared(
         factor_option(
-            "Levels of a factor: size=1,100,4k or size=1..4k*4; `describe -v` lists them."
+            "Levels of a factor, such as size=1,100,4k or size=1..4k*4; `memlab describe -v` "
+            "lists them."
         )
     )
     asked: Mapping[str, Any] = shared(asked_options("sweep"))
+    guest: GuestOptions = several(GuestOptions)
+    on: str | None = shared(on_option)
     store: Path | None = shared(store_option)
     resume: str | None = option(
         "--resume",
         metavar="RUN",
         shell_complete=_completing.run,
-        help="Measure what a run still lacks.",
+        help="Measure the missing part of an interrupted run.",
     )
     wait_s: float = shared(wait_option)
     dry_run: bool = option(
-        "--dry-run", is_flag=True, help="Say what would be measured, and make nothing."
+        "--dry-run", is_flag=True, help="Print what would be measured, and change nothing."
     )
-    verbose: bool = option("-v", "--verbose", is_flag=True, help="With --dry-run: every point.")
+    verbose: bool = shared(verbose_option("Print every point; goes with --dry-run."))
     output: Path | None = shared(figure_option)
-    quiet: bool = option("-q", "--quiet", is_flag=True, help="No progress, no table.")
+    quiet: bool = shared(quiet_option)
     as_json: bool = shared(json_option)
     jsonl: bool = shared(jsonl_option)
     stop_on_input: bool = option("--stop-on-input", is_flag=True, hidden=True)
-    guest: Place | None = None
 
 
 @click.command(cls=Waiting)
 @takes(SweepOptions)
 def command(given: SweepOptions) -> None:
-    """Measure EXPERIMENT: randomised, interleaved blocks of every point, each sample stored as it
-    is taken; then a table, and a figure on disk. EXPERIMENT is a name, or a file of your own such
-    as ./mlock_cost.py.
+    """Measure every point of EXPERIMENT in randomised, interleaved blocks; then print a table and
+    write a figure. Each sample is stored at once. EXPERIMENT is a name that `memlab list` prints,
+    or a file of your own, such as ./mlock_cost.py.
 
     \b
     memlab sweep mmap-write
@@ -89,40 +85,80 @@ def command(given: SweepOptions) -> None:
     memlab sweep --resume last
     memlab sweep page-fault --on ssh:a,b,c
     """
+    if given.on:
+        _on_hosts(given)
+        return
     if given.jsonl and given.as_json:
         raise click.UsageError("--json prints one document, --jsonl rows: choose one")
-    from memlab import experiments
-    from memlab.cli import _planning, _sweeping
-    from memlab.request import Request
+    from memlab.cli import _sweeping
 
     rows = _sweeping.Rows() if given.jsonl else None
     folder = None if rows or given.dry_run else output_folder(given.output, given.store)
     quiet = given.quiet or given.as_json
     if given.stop_on_input:
-        _sweeping.stop_on_input()
+        _sweeping.on_a_link(rows)
     if given.resume:
-        if given.experiment is not None:
-            _sweeping.check_resumed(given.resume, given.experiment, given.store)
-        if wrong := _typed() - _WITH_RESUME:
-            raise click.UsageError(
-                "--resume goes on with the run's own plan; it takes --budget, --store and -o, "
-                f"not {min(wrong)}"
-            )
+        _check_resumed(given)
         budget_s = given.asked["budget_s"]
         run = _sweeping.resume(given.resume, given.store, budget_s, quiet, given.wait_s, rows)
     else:
-        if given.experiment is None:
-            raise click.UsageError("name an experiment; `memlab list` lists them")
-        experiment = experiments.named(given.experiment)
-        _sweeping.check(given.asked)
-        levels = _sweeping.levels(experiment, given.levels)
-        request = Request(experiment=experiment, levels=levels, **given.asked)
+        guest = given.guest.place(given.asked["directory"])
+        request = _request(given, in_guest=guest is not None)
         if given.dry_run:
-            verbose, as_json = given.verbose, given.as_json
-            _planning.dry_run(request, given.guest, as_json, given.store, verbose=verbose)
-            if not (verbose or as_json):
-                echo(f"not shown: each point: {in_full()}")
+            _dry_run(given, request, guest)
             return
-        run = _sweeping.sweep(request, given.guest, given.store, quiet, given.wait_s, rows)
+        run = _sweeping.sweep(request, guest, given.store, quiet, given.wait_s, rows)
     if folder:
         _sweeping.report(run, folder, quiet=given.quiet, as_json=given.as_json)
+
+
+def _check_resumed(given: SweepOptions) -> None:
+    """That --resume stands with what a run that has begun can still be given."""
+    from memlab.cli import _sweeping
+
+    if given.experiment is not None and given.resume:
+        _sweeping.check_resumed(given.resume, given.experiment, given.store)
+    if wrong := typed() - _WITH_RESUME:
+        raise click.UsageError(
+            "--resume goes on with the run's own plan; it takes --budget, --store and -o, "
+            f"not {min(wrong)}"
+        )
+
+
+def _request(given: SweepOptions, *, in_guest: bool) -> Request:
+    """What is asked for; a guest has the directory itself, on its own disk."""
+    from memlab import experiments
+    from memlab.cli import _sweeping
+    from memlab.request import Request
+
+    if given.experiment is None:
+        raise click.UsageError("name an experiment; `memlab list` lists them")
+    experiment = experiments.named(given.experiment)
+    _sweeping.check(given.asked)
+    levels = _sweeping.levels(experiment, given.levels)
+    asked = {**given.asked, **({"directory": None} if in_guest else {})}
+    return Request(experiment=experiment, levels=levels, **asked)
+
+
+def _dry_run(given: SweepOptions, request: Request, guest: Place | None) -> None:
+    from memlab.cli import _planning
+
+    verbose, as_json = given.verbose, given.as_json
+    _planning.dry_run(request, guest, as_json, given.store, verbose=verbose)
+    if not (verbose or as_json):
+        echo(f"not shown: each point: {in_full()}")
+
+
+def _on_hosts(given: SweepOptions) -> None:
+    """The same sweep on each host of --on."""
+    from memlab.cli import _hosts
+    from memlab.store import default_path
+
+    if given.jsonl or given.dry_run:
+        raise click.UsageError("--on goes without --jsonl and --dry-run")
+    quiet = given.quiet or given.as_json
+    wanted = _hosts.wanted_run(given.experiment, given.resume)
+    results, runs = _hosts.sweep(given.on or "", "sweep", wanted, given.store, quiet=quiet)
+    if runs and runs[0].experiment.claims and not quiet:
+        _hosts.claims(runs)
+    _hosts.print_results(results, given.store or default_path(), as_json=given.as_json)

@@ -36,8 +36,7 @@ def trial(
     expect: as `memlab try --expect`; `run.claims()` has the verdicts.
     timeout: of one run of the command, in seconds or as text.
     serve: a service that has the policies; the command is then the load that is put on it, and
-    `{port}` in both is a free port. ready: when it begins, as `memlab try --ready`. keep: the
-    service for the trials of a block that have the same policies, instead of a new one for each.
+    `{port}` in both is a free port. ready: when it begins, as `memlab try --ready`.
     duet: two levels at the same time on one CPU, as `memlab try --duet`.
     policies: as `memlab try -p`, the baseline first; `**{"env.NAME": [...]}` is a variable.
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from memlab.command import declare as tried
 from memlab.errors import BadRequest
+from memlab.experiment import tried
+from memlab.experiment.fit import FIT, Fit
 from memlab.observe import available, files
 from memlab.request import PRECISION, Request
 from memlab.text import units
@@ -35,7 +36,6 @@ class Trying:
     timeout: float | str = "10min"
     serve: Sequence[str] = ()
     ready: str = ""
-    keep: bool = False
     duet: bool = False
 
     @property
@@ -62,6 +62,7 @@ def command(
     policies: Mapping[str, Sequence[object]],
     trying: Trying = Trying(),
     cwd: Path | None = None,
+    fit: Fit | None = None,
     **how: Any,
 ) -> Request:
     """The request to try a command under levels of policies, as text or values, each policy's
@@ -72,7 +73,7 @@ def command(
     if isinstance(trying.expect, str):
         raise BadRequest(f"expect is a list of texts, not the text {trying.expect!r}")
     if not words:
-        raise BadRequest("name the command to try, after the options: memlab try -- ./app")
+        raise BadRequest("name the command, after the options and --, such as -- ./app")
     folder, what = cwd or Path.cwd(), ""
     if trace.is_named(words):
         what = replay.checked(folder / words[0], policies, serve=serve, metrics=metrics)
@@ -98,14 +99,16 @@ def command(
         timeout_s=trying.timeout_s,
         serve=serve,
         ready=trying.ready,
-        keep=trying.keep,
         duet=trying.duet,
         cap_bytes=max(1, int(free * _CAP_SHARE)),
         trace=what,
+        fit=fit,
     )
-    if how.get("blocks") is None and how.get("precision") is None:
+    if not fit and how.get("blocks") is None and how.get("precision") is None:
         how["precision"] = PRECISION  # what levels change is the question, more than expectations
-    request = Request(experiment=tried.NAME, subject=msgspec.to_builtins(subject), **how)
+    request = Request(
+        experiment=FIT if fit else tried.NAME, subject=msgspec.to_builtins(subject), **how
+    )
     tried.declare(request.subject or {})
     return request
 
@@ -122,7 +125,6 @@ class _CommandFile(msgspec.Struct, forbid_unknown_fields=True):
     timeout: str = "10min"
     serve: list[str] = []
     ready: str = ""
-    keep: bool = False
     duet: bool = False
     blocks: int | None = None
     budget: str | None = None
@@ -137,7 +139,7 @@ def command_file(path: Path, **how: Any) -> Request:
         budget_s = None if file.budget is None else units.parse_duration(file.budget)
     except Exception as error:  # whatever a parser makes of it
         raise BadRequest(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    said = {"blocks": file.blocks, "budget_s": budget_s}
+    said: dict[str, Any] = {"blocks": file.blocks, "budget_s": budget_s}
     said |= {name: value for name, value in how.items() if value is not None}
     words = {True: "on", False: "off"}
     levels = {

@@ -126,7 +126,7 @@ def _huge(
     what = "what is in huge pages"
     if not thorough and held_bytes > _WALKED_BYTES_MAX:
         why = "calls of the process that map memory would wait for a walk of its page tables"
-        return None, (Unlooked(what, why, held_bytes * _WALK_S_PER_BYTE, "--thorough"),)
+        return None, (Unlooked(what, why, held_bytes * _WALK_S_PER_BYTE, "--full"),)
     sums = files.known(lambda: process.rollup(pid)) or {}
     if "AnonHugePages" not in sums:
         return None, (Unlooked(what, "its smaps_rollup may not be read: run as root", None, None),)

@@ -12,6 +12,7 @@ from memlab.experiment.checks import (
 )
 from memlab.experiment.claims import (
     Claim,
+    Condition,
     Count,
     Crossover,
     Decision,
@@ -24,7 +25,7 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
-from memlab.experiment.expressions import Expression, F, each, larger, read, smaller, when
+from memlab.experiment.expressions import Expression, F, each, larger, smaller, when
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import (
     Against,
@@ -41,7 +42,6 @@ from memlab.experiment.figures import (
     StripPlot,
     Timeline,
     Tradeoff,
-    VarianceComponents,
 )
 from memlab.experiment.host import Containment, Host, Malloc, ReservedMemory, VirtualMachine
 from memlab.experiment.kinds import (
@@ -97,6 +97,7 @@ __all__ = [
     "Check",
     "Checks",
     "Claim",
+    "Condition",
     "Containment",
     "Control",
     "Cost",
@@ -138,7 +139,6 @@ __all__ = [
     "StripPlot",
     "Timeline",
     "Tradeoff",
-    "VarianceComponents",
     "VirtualMachine",
     "Within",
     "check",
@@ -153,7 +153,6 @@ __all__ = [
     "latency",
     "longest",
     "percentile",
-    "read",
     "reads",
     "smaller",
     "when",

@@ -55,7 +55,12 @@ def check(name: str, steps: Sequence[Step], *expected: Claim) -> Check:
 def reads(metric: str, equals: int, source: str, sentence: str) -> Count:
     """What is read after a check's steps, exactly."""
     return Count(
-        id=f"{metric}-{equals}", text=sentence, metric=metric, equals=equals, published=source
+        id=f"{metric}-{equals}",
+        text=sentence,
+        metric=metric,
+        equals=equals,
+        exact=True,
+        published=source,
     )
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING, Any
 
 from memlab.experiment.kinds import At, Level, Raw
@@ -143,15 +141,6 @@ def each(name: str, function: Callable[..., float | None], *of: Expression) -> E
     """A function of the values of these, sample by sample: for lists, histograms and words. It is
     `name` in a formula."""
     return _Each(name, function, of)
-
-
-def read(*fields: str, per: str | Sequence[str] = (), when: At | None = None) -> Expression:
-    """The sum of these fields, over another or the sum of several; at points with these levels. As
-    declarations said it before there was F."""
-    found: Expression = reduce(add, (F[path] for path in fields))
-    if per:
-        found = found / reduce(add, (F[path] for path in ([per] if isinstance(per, str) else per)))
-    return found.where(**when) if when else found
 
 
 def expression(value: Expression | float) -> Expression:

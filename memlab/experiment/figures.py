@@ -43,7 +43,6 @@ class Choice:
     """A figure of one's own: a metric over the factor `x`, a line or bar for each level of the
     factors `series`, a panel for each of `panels`, the points that have the levels `where`.
     With `samples` every sample beside its point's median instead, a row per point in that order.
-    With `layers` the variance components: how far each moves a sample, a row per point.
     With `against` the ratio to each of these runs, a row per point that both have.
 
     What is not given is as in the run's first figure, as far as those factors are varied.
@@ -55,13 +54,12 @@ class Choice:
     panels: Sequence[str] | None = None
     where: Mapping[str, Any] | None = None  # a list of levels a factor; in Python one level too
     samples: bool = False
-    layers: bool = False
     against: Any = ()  # runs; in Python one run too, and files of rows
 
     @property
     def given(self) -> bool:
         """Whether anything is."""
-        own = (self.metric, self.x, self.where, self.samples, self.layers, self.against)
+        own = (self.metric, self.x, self.where, self.samples, self.against)
         return any(own) or self.series is not None or self.panels is not None
 
 
@@ -213,12 +211,6 @@ class Tradeoff(Figure):
 class StripPlot(Figure):
     """Every sample of the metric as a share of its point's median: a row of dots a point, those of
     `panels` together, then of `over`, then of `by`, in the order in which they were taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class VarianceComponents(Figure):
-    """How far another session, another layout of the probe's code and another block move a sample
-    of the metric: a row a point."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memlab.errors import BadLevels, nearest
-from memlab.experiment import renamed
 from memlab.experiment.factor import Factor
 from memlab.experiment.kinds import Level
 from memlab.experiment.vocabulary import Experiment
@@ -18,8 +17,6 @@ def read_levels(experiment: Experiment, assignments: Iterable[str]) -> dict[str,
     levels: dict[str, list[Level]] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
-        if equals:
-            renamed.refuse(experiment.name, name.strip(), text.split(","))
         factor = _factor(experiment, name.strip())
         if not equals or not text.strip():
             raise BadLevels(f"-p {assignment!r}: write -p {factor.name}={_example(factor)}")
@@ -40,7 +37,6 @@ def check_levels(experiment: Experiment, given: Mapping[str, object]) -> dict[st
         values: list[Any] = [value]
         if isinstance(value, Iterable) and not isinstance(value, str | bytes):
             values = list(value)
-        renamed.refuse(experiment.name, name, values)
         factor = _factor(experiment, name)
         if not values:
             raise BadLevels(f"{factor.name}: no level given; for example {_example(factor)}")

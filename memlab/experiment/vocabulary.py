@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from memlab import features
 from memlab.errors import BadDeclaration
 from memlab.experiment import rules
 from memlab.experiment.claims import Claim, Decision, Explanation
@@ -23,6 +22,7 @@ from memlab.experiment.host import Host
 from memlab.experiment.kinds import BYTES, COUNT, At, Level, params, result_fields
 from memlab.experiment.metric import Metric, Reads
 from memlab.experiment.window import WINDOW_METRICS
+from memlab.files import python_probes
 from memlab.text.printable import printable
 
 PRESETS = ("quick", "paper", "full")
@@ -213,6 +213,8 @@ class Experiment:
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )
     home: str = ""  # the folder of its compiled probe, where that is not memlab's; never declared
+    # The module whose `open_points` chooses what is measured next, where no claim does.
+    search: str = ""
     layouts: bool = True  # whether blocks take turns with the probe's layouts; never declared
 
     def __post_init__(self) -> None:
@@ -249,7 +251,7 @@ class Experiment:
         """Where the probe is written, from the top of the source tree or as a path."""
         if self.home:
             return f"{self.home}/probe_sources/{self.probe}.c"
-        return features.python_probes().get(self.probe, f"probes/{self.probe}.c")
+        return python_probes.paths().get(self.probe, f"probes/{self.probe}.c")
 
     @property
     def sources(self) -> list[str]:
@@ -385,7 +387,7 @@ class Experiment:
         rules.check_ids([*self.claims, *self.changes])
         for decision in self.so:
             with _part("so"):
-                rules.check_decision(decision, [claim.id for claim in self.claims])
+                rules.check_decision(decision, {claim.id: claim for claim in self.claims})
         for claim in [*self.claims, *self.changes]:
             with _part(f"claim {claim.id or repr(claim.text)}"):
                 rules.check_claim(claim, scope)

@@ -52,11 +52,9 @@ def load(name: str, subject: Mapping[str, Any] | None = None) -> Experiment:
     """The declaration of one experiment, by its name or the path that `named` gives; of a command
     that a user tries, made of the request's subject."""
     if subject is not None:
-        from memlab import features
+        from memlab.experiment import tried
 
-        (declare,) = features.extensions("declare")
-        declared: Experiment = declare(subject)
-        return declared
+        return tried.declare(subject)
     if name == "try":
         raise UnknownExperiment("try is not an experiment but a command: memlab try -- COMMAND")
     if _is_path(name):

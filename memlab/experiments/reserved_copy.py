@@ -156,6 +156,7 @@ CLAIMS = (
         where=WITHIN | {"lock": "mlock"},
         judged_over=["cache"],
         equals=0,
+        exact=True,
         published=NOT_LOCKED,
         controls=("ring",),
     ),
@@ -165,7 +166,8 @@ CLAIMS = (
         metric="vm_lck",
         where={"memory": "perf_ring", "lock": "mlock"},
         equals=0,
-        published=NOT_LOCKED + ", of reserved memory",
+        exact=True,
+        published="memlab's own: the lock follows from VM_PFNMAP, not from the memory's kind",
     ),
     Count(
         id="no-sync-uncached",
@@ -173,6 +175,7 @@ CLAIMS = (
         metric="write_back",
         where=WITHIN,
         equals=0,
+        exact=True,
         published="section on the cache: memory above mem= is mapped with the cache off",
     ),
     Count(
@@ -181,6 +184,7 @@ CLAIMS = (
         metric="write_back",
         where=WITHIN | {"cache": "uncached"},
         equals=0,
+        exact=True,
         published="section on the cache, which names uncached_access of drivers/char/mem.c",
     ),
     Ratio(
@@ -354,6 +358,7 @@ EXPERIMENT = Experiment(
         ),
         needs=lambda at: ["reserved RAM"] if at["memory"] in RESERVED else [],
         reserved=reserved,
+        locks=lambda at: int(at["size"]) + 2 * PAGE_BYTES if at["lock"] == "mlock" else 0,
     ),
     tiny={"size": [23 * 4 * KIB], "memory": ["malloc"], "cache": ["cached"], "clean": ["none"]},
     published=[

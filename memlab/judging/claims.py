@@ -9,9 +9,10 @@ from functools import lru_cache
 from memlab.analysis.compare import benjamini_hochberg
 from memlab.analysis.verdicts import ALPHA, Verdict
 from memlab.experiment import At, Claim
+from memlab.experiment.needs import settings
 from memlab.judging import mechanism
 from memlab.judging.kinds import find
-from memlab.judging.sight import ABSENT, settings
+from memlab.judging.sight import ABSENT
 from memlab.results import Run
 from memlab.results.samples import IntArray, Samples, ids_of
 
@@ -50,7 +51,8 @@ class Judged:
 
     @property
     def fallen(self) -> bool:
-        """Whether it is decided by itself, and not once all verdicts of the run are corrected."""
+        """Whether it is decided by its own test, and not once all verdicts of the run are
+        corrected: it then counts as undecided, whichever way its own test went."""
         return self.verdict.p is not None and not self.survives
 
     @property
@@ -60,7 +62,8 @@ class Judged:
 
     @property
     def word(self) -> str:
-        return self.verdict.word
+        """What is said of it, everywhere; `verdict.word` is the word of its own test."""
+        return "inconclusive" if self.fallen else self.verdict.word
 
 
 def judge(run: Run, claims: Sequence[Claim] | None = None) -> Sequence[Judged]:
@@ -77,13 +80,20 @@ def _every(run: Run) -> Sequence[Judged]:
 
 
 def _judge(run: Run, claims: Sequence[Claim]) -> Sequence[Judged]:
-    found = [_judged(run, claim, setting) for claim in claims for setting in settings(run, claim)]
-    # An undecided claim was a chance to be wrong too: it counts, with a p of 1.
-    tested = [one for one in found if one.verdict.n and one.word != "not testable here"]
+    found = [
+        _judged(run, claim, setting) for claim in claims for setting in settings(run.points, claim)
+    ]
+    # An undecided claim was a chance to be wrong too: it counts, with a p of 1. A count that cannot
+    # vary was none.
+    tested = [
+        one
+        for one in found
+        if one.verdict.n and one.verdict.word != "not testable here" and one.verdict.p != 0
+    ]
     adjusted = iter(benjamini_hochberg([_or_one(one.verdict.p) for one in tested]))
     corrected = {id(one): next(adjusted) for one in tested}
     return tuple(
-        one if one.verdict.p is None else replace(one, adjusted_p=corrected[id(one)])
+        one if one.verdict.p is None else replace(one, adjusted_p=corrected.get(id(one), 0.0))
         for one in found
     )
 

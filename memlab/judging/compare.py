@@ -12,7 +12,7 @@ import numpy as np
 from memlab.analysis.compare import Comparison, compare
 from memlab.analysis.intervals import Interval
 from memlab.errors import NotComparable, Unlike, nearest
-from memlab.experiment import At, Experiment, Metric, renamed
+from memlab.experiment import At, Experiment, Metric
 from memlab.experiment.points import point_key, point_label
 from memlab.experiment.window import OTHERS_BUSY_SHARE, WINDOW_METRICS
 from memlab.observe import environment
@@ -156,8 +156,6 @@ def metric_of(experiment: Experiment, name: str | None) -> Metric:
     metrics = {m.name: m for m in experiment.metrics}
     metrics |= {m.name: m for m in WINDOW_METRICS if m.name not in metrics}
     if name not in metrics:
-        if (new := renamed.name(experiment.name, name)) in metrics:
-            raise NotComparable(f"{experiment.name}: metric {name!r} is renamed to {new!r}")
         raise NotComparable(f"{experiment.name} has no metric {name!r}; {nearest(name, metrics)}")
     return metrics[name]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from memlab.analysis.least import least_samples
 from memlab.experiment import At, Claim, Control, Explanation
+from memlab.experiment.needs import settings
 from memlab.judging.finding import VerdictFinding
 from memlab.judging.kinds import find
-from memlab.judging.sight import settings
 from memlab.results import Run
 
 
@@ -19,18 +20,19 @@ def says(run: Run, claim: Claim, setting: At) -> str:
 
 
 def answers(run: Run, explanations: Sequence[Explanation]) -> Iterator[str]:
-    """What is found of each explanation at its first setting; nothing where it has no fact."""
+    """What is found of each explanation at its first setting; nothing if it has no fact, or one of
+    fewer samples than an interval takes."""
     for explanation in explanations:
-        for setting in settings(run, explanation.predicts)[:1]:
+        for setting in settings(run.points, explanation.predicts)[:1]:
             found = find(run, explanation.predicts, setting)
-            if found.facts:
+            if found.facts and _is_known(found):
                 yield _sentence(explanation, found)
 
 
 def _sentences(run: Run, control: Control, at: At) -> Iterator[str]:
     """One sentence for each explanation of a control that has points to go with `at`."""
     for explanation in control.explanations:
-        setting = _nearest(settings(run, explanation.predicts), control, at)
+        setting = _nearest(settings(run.points, explanation.predicts), control, at)
         if setting is not None:
             found = find(run, explanation.predicts, setting)
             yield f"Control {control.name}: {_sentence(explanation, found)}."
@@ -47,8 +49,17 @@ def _nearest(found: Sequence[At], control: Control, at: At) -> At | None:
     return fitting[alike.index(max(alike))] if fitting else None
 
 
+def _is_known(found: VerdictFinding) -> bool:
+    """Whether its numbers have an interval, or no chance in them."""
+    return found.verdict.p == 0 or found.verdict.n >= least_samples(0.95)
+
+
 def _sentence(explanation: Explanation, found: VerdictFinding) -> str:
     """The sentence for what was found; the evidence itself where no fact could be had."""
-    if not found.facts or found.verdict.word not in ("reproduced", "contradicted", "inconclusive"):
+    if (
+        not found.facts
+        or not _is_known(found)
+        or found.verdict.word not in ("reproduced", "contradicted", "inconclusive")
+    ):
         return found.evidence
     return explanation.sentence(found.verdict.word).format_map(found.facts)

@@ -65,9 +65,9 @@ def within(claim: Within, sight: ClaimView) -> VerdictFinding:
 
 def count(claim: Count, sight: ClaimView) -> VerdictFinding:
     side = sight.side({})
-    values = sight.run.by_block(claim.metric, side.point)  # the median of a session would hide one
+    values = sight.by_block(side.point)
     stopped = sight.run.stopped
-    verdict = verdicts.count_verdict(values, claim.equals, claim.within, stopped)
+    verdict = verdicts.count_verdict(values, claim.equals, claim.within, stopped, exact=claim.exact)
     low, middle, high = (
         units.format_quantity(value or 0.0, sight.metric.unit)
         for value in (verdict.low, verdict.estimate, verdict.high)

@@ -9,30 +9,21 @@ import numpy as np
 
 from memlab.analysis.least import least_samples
 from memlab.analysis.stopping import more_blocks
-from memlab.experiment import Claim, Count, Crossover, Experiment, Outcome
+from memlab.experiment import Count, Crossover, Experiment, Outcome
+from memlab.experiment.needs import needs
 from memlab.experiment.points import Point
 from memlab.judging.claims import Judged, judge
-from memlab.judging.sight import over, parts
 from memlab.results import Run
 
 LEVEL = 0.95
+LEAST = least_samples(LEVEL)
 _FAR = 10  # times the time left: estimates of few blocks are off by factors
 _FOR_STANDING = 0.1  # of the time left
 
 
 def apply(experiment: Experiment, points: Sequence[Point]) -> bool:
     """Whether the points hold what any claim compares."""
-    return any(_holds(points, claim) for claim in experiment.claims)
-
-
-def _holds(points: Sequence[Point], claim: Claim) -> bool:
-    """Whether each side has a point, and a curve two."""
-    least = 2 if over(claim) else 1
-    return all(
-        sum(all(point.at.get(name) == level for name, level in side.items()) for point in points)
-        >= least
-        for side in parts(claim)
-    )
+    return any(need.claim for need in needs(experiment, points, LEAST))
 
 
 def open_points(run: Run, left_s: float | None) -> frozenset[int]:
@@ -40,14 +31,14 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
 
     A claim that lacks points or values cannot be decided by more blocks, and one that would take
     ten times what is left is out of reach. Where the rest cannot all be decided, those go first
-    that take the least time beside what is chosen already, as many as what is left is enough for:
-    time shared among all would decide none of them.
+    that a decision rests on, and then those that take the least time beside what is chosen already,
+    as many as what is left is enough for: time shared among all would decide none of them.
 
     A verdict at six blocks may be one that does not stand beside the others: a block or two more
     are for that, where they fit in what the undecided ones leave or in a tenth of the time.
     """
     judged = [one for one in judge(run) if one.points]
-    asked = [one for one in judged if one.word == "inconclusive"]
+    asked = [one for one in judged if one.verdict.word == "inconclusive"]
     weak = [one for one in judged if _may_stand(one)]
     trial_s = _trial_s(run, {point for one in [*asked, *weak] for point in one.points})
     most_s = inf if left_s is None else left_s
@@ -57,15 +48,20 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
         added = ((p, count - chosen.get(p, 0.0)) for p, count in blocks.items())
         return sum(trial_s[point] * count for point, count in added if count > 0)
 
-    waiting = [dict.fromkeys(one.points, max(1.0, blocks_missing(one))) for one in asked]
-    waiting = [blocks for blocks in waiting if more_s(blocks) <= _FAR * most_s]
+    decisive = {decision.claim for decision in run.experiment.so}
+    found = [
+        (dict.fromkeys(one.points, max(1.0, blocks_missing(one))), one.claim.id not in decisive)
+        for one in asked
+    ]
+    waiting = [(blocks, later) for blocks, later in found if more_s(blocks) <= _FAR * most_s]
     spent_s = 0.0
     while waiting:
-        blocks = min(waiting, key=more_s)
-        taken_s = more_s(blocks)
-        if chosen and spent_s + taken_s > most_s:
+        fits = [one for one in waiting if spent_s + more_s(one[0]) <= most_s]
+        if chosen and not fits:
             break
-        waiting.remove(blocks)
+        blocks, later = min(fits or waiting, key=lambda one: (one[1], more_s(one[0])))
+        taken_s = more_s(blocks)
+        waiting.remove((blocks, later))
         spent_s += taken_s
         chosen |= {p: max(chosen.get(p, 0.0), count) for p, count in blocks.items()}
     most_s = max(most_s, spent_s + most_s * _FOR_STANDING)
@@ -81,12 +77,12 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
 def _may_stand(one: Judged) -> bool:
     """Whether a verdict does not stand and few more blocks may change that: the p of a bootstrap
     stays, and so does that of signs which some blocks were not all of."""
-    few = one.verdict.n < 2 * least_samples(LEVEL)
+    few = one.verdict.n < 2 * LEAST
     return one.verdict.p is not None and not one.survives and few and not _has_flat_p(one)
 
 
 def _has_flat_p(one: Judged) -> bool:
-    share = isinstance(one.claim, Count | Outcome) and one.word == "contradicted"
+    share = isinstance(one.claim, Count | Outcome) and one.verdict.word == "contradicted"
     return share or isinstance(one.claim, Crossover)
 
 
@@ -97,8 +93,8 @@ def blocks_missing(one: Judged) -> float:
     verdict = one.verdict
     if verdict.missing is not None:
         return verdict.missing
-    if verdict.n < (least := least_samples(LEVEL)):
-        return least - verdict.n
+    if verdict.n < LEAST:
+        return LEAST - verdict.n
     low, middle, high = (
         log(end) if end is not None and 0 < end < inf else inf
         for end in (verdict.low, verdict.estimate, verdict.high)

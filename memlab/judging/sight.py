@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,17 +11,14 @@ from memlab.analysis.intervals import FloatArray
 from memlab.experiment import (
     At,
     Claim,
-    Crossover,
-    Equivalent,
     Level,
     Metric,
-    Monotone,
-    Ratio,
     Saturates,
-    Shift,
 )
+from memlab.experiment.needs import parts
 from memlab.experiment.points import Point
 from memlab.results import Run
+from memlab.text import units
 
 ABSENT = "not in this run"  # of points that the run was never to measure
 # Of a cost: what is left of it where the baseline loop takes all, since logs need some.
@@ -169,49 +166,36 @@ class ClaimView:
         (said,) = first.read(lambda one: str(evidence(one.readings or {}, point.at)), what)
         return said.splitlines()
 
-    def _side(self, point: Point) -> ClaimSide:
-        values = self.run.values(self.metric.name, point)
+    def values(self, point: Point) -> FloatArray:
+        """The metric at a point by what counts once, of samples that meet the claim's condition."""
+        return self._where_provided(self.run.values, point)
+
+    def by_block(self, point: Point) -> FloatArray:
+        """The same by block: the median of a session would hide one."""
+        return self._where_provided(self.run.by_block, point)
+
+    def _where_provided(self, read: Callable[[str, Point], FloatArray], point: Point) -> FloatArray:
+        values = read(self.metric.name, point)
         if not np.isfinite(values).any():
             raise _no_value(self, point)
+        if (condition := self.claim.provided) is None:
+            return values
+        shown = read(condition.metric, point)
+        kept = np.where(shown >= condition.least, values, np.nan)
+        if np.isfinite(kept).any():
+            return kept
+        metric = self.run.metric(condition.metric)
+        known = shown[np.isfinite(shown)]
+        seen = units.format_quantity(float(known.max()), metric.unit) if known.size else "not known"
+        least = units.format_quantity(condition.least, metric.unit)
+        raise MissingData(
+            f"judged only where {condition.text}: {metric.label} {seen} at most, needs {least}"
+        )
+
+    def _side(self, point: Point) -> ClaimSide:
+        values = self.values(point)
         baseline_loop = self.run.baseline_loop(self.metric, point)
         return ClaimSide(point, values, baseline_loop if baseline_loop.size else None)
-
-
-def parts(claim: Claim) -> list[At]:
-    """The levels at which a claim looks, one entry a side, without those along `over`."""
-    sides: list[At] = [{}]
-    if isinstance(claim, Ratio | Equivalent | Crossover):
-        sides = [claim.of, claim.to]
-    elif isinstance(claim, Monotone):
-        sides = [claim.of, claim.to] if claim.to else [claim.of]
-    elif isinstance(claim, Shift):
-        sides = [{**curve, **at} for at in (claim.base, claim.at) for curve in (claim.of, claim.to)]
-    return [{**claim.where, **side} for side in sides]
-
-
-def settings(run: Run, claim: Claim) -> list[At]:
-    """Every setting of the factors that a claim neither holds nor varies.
-
-    From the grid; where the grid has none of the claim's points, from the controls. One empty
-    setting where the run has none of them at all.
-    """
-    sides = parts(claim)
-    named = {name for side in sides for name in side} | {over(claim)}
-    # Of the points, not of the declaration: an older run may lack a factor.
-    free = [name for name in run.points[0].at if name not in named]
-    looked_at = [
-        point
-        for point in run.points
-        if any(all(point.at[name] == level for name, level in side.items()) for side in sides)
-    ]
-    grid = [point for point in looked_at if point.control is None]
-    found = (tuple((name, point.at[name]) for name in free) for point in grid or looked_at)
-    return [dict(pairs) for pairs in dict.fromkeys(found)] or [{}]
-
-
-def over(claim: Claim) -> str:
-    """The factor along which a claim looks, or an empty name."""
-    return claim.over if isinstance(claim, Monotone | Crossover | Saturates | Shift) else ""
 
 
 def _only(curve: Curve, levels: Sequence[Level]) -> Curve:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from memlab import experiments, features
+from memlab import experiments
 from memlab.errors import BadRequest, CannotRun, Interrupted
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point, point_key
 from memlab.judging import questions
 from memlab.judging.reproduce import Reproduced, Study, of_run
+from memlab.measure import guests
 from memlab.observe import capabilities, environment, libc
 from memlab.observe.capabilities import Capability
 from memlab.request import PRECISION, Request
@@ -56,7 +57,9 @@ def sweep(
         local, prepared = _local(request.libc, wait_s), _asking(prepare(request))
         with Store(store, create=True, tell=tell) as opened:
             return driver.sweep(prepared, opened, watch, local, asked)
-    request = guest.fitted(request)
+    request, left_out = guest.fitted(request)
+    for why, count in left_out.items():
+        watch.warned(f"left out, {units.counted(count, 'point')}: {why}")
     points = guest.points(request)
     request = _precise(request, experiments.load(request.experiment, request.subject), points)
     with (
@@ -68,7 +71,15 @@ def sweep(
 
 def _asked(store: Path) -> PointsNeeded:
     """The points that the claims of a run in this store still need."""
-    return lambda row, left_s: questions.open_points(Run(row, store), left_s)
+
+    def needed(row: RunRow, left_s: float | None) -> frozenset[int]:
+        run = Run(row, store)
+        if search := run.experiment.search:
+            found: frozenset[int] = import_module(search).open_points(run)
+            return found
+        return questions.open_points(run, left_s)
+
+    return needed
 
 
 def _asking(prepared: Prepared) -> Prepared:
@@ -79,7 +90,7 @@ def _asking(prepared: Prepared) -> Prepared:
 def _precise(request: Request, experiment: Experiment, points: Sequence[Point]) -> Request:
     """The same with a precision where nothing else ends it: no claim applies to its points, or
     sessions count once, of which no look at blocks tells when there are enough."""
-    if request.blocks is not None or request.precision is not None:
+    if experiment.search or request.blocks is not None or request.precision is not None:
         return request
     if request.sessions == 1 and questions.apply(experiment, points):
         return request
@@ -100,23 +111,25 @@ def resume(
     budget_s: float | None = None,
     wait_s: float = 0.0,
     tell: Tell | None = None,
+    *,
+    guest_of: Callable[[Mapping[str, Any]], Place],
 ) -> RunRow:
-    """Measure what a stored run still lacks, where it began. Raises a MemlabError."""
+    """Measure what a stored run still lacks, where it began. `guest_of` makes a stored guest a
+    place to measure. Raises a MemlabError."""
     with Store(store, tell=tell) as opened:
         opened.check_own()
         row = opened.find(run)
         if row.origin:
             raise CannotRun(
-                f"run {row.id} is from {row.origin}: resume it there, then memlab pull {row.origin}"
+                f"run {row.id} is from {row.origin}: add --on ssh:{row.origin}, or --on the file "
+                "that says how it is reached"
             )
         guest, asked = row.request.get("guest"), _asked(store)
         if guest is None:
             local = _local(row.request.get("libc"), wait_s)
             return driver.resume(row, opened, watch, budget_s, local, asked)
         check_stored_guest(guest)
-        (place,) = features.extensions("place")
-        found: Place = place(guest)
-        with found.open(wait_s) as there:
+        with guest_of(guest).open(wait_s) as there:
             return there.resume(row, opened, watch, budget_s, asked)
 
 
@@ -126,7 +139,7 @@ def dry_run(
     """What a sweep would measure, and what is known of its guest. Nothing is made or booted."""
     if guest is None:
         return _asking(prepare(request)), None
-    prepared, known = guest.dry_run(guest.fitted(request))
+    prepared, known = guest.dry_run(request)
     return _asking(prepared), known
 
 
@@ -151,9 +164,8 @@ def runs_here() -> list[Capability]:
 
 
 def capabilities_here() -> list[Capability]:
-    """What this machine lets memlab see and do, and what features need of it."""
-    more = (read() for read in features.extensions("capabilities"))
-    return [*capabilities.read(), *chain.from_iterable(more)]
+    """What this machine lets memlab see and do, and what guests need of it."""
+    return [*capabilities.read(), *guests.read()]
 
 
 def requests(study: Study, asked: Mapping[str, Any]) -> list[Request]:
@@ -220,9 +232,24 @@ def like(request: Request, path: Path) -> RunRow:
             turns = request.turns and not relay.why_not(experiment, points, request, place)
             if row := _holding(store, experiment, points, None, turns=turns):
                 return row
-    raise CannotRun(
-        f"no run of {experiment.name} with these points was measured on this machine: add --pilot"
-    )
+    raise CannotRun(f"no run of {experiment.name} with these points was measured on this machine")
+
+
+def emulation(experiment: Experiment, path: Path) -> tuple[str, float] | None:
+    """The newest run of an experiment in an emulated guest of this host, and how many times its
+    trials took what they are declared to take; None without one."""
+    if not path.exists():
+        return None
+    with Store(path) as store:
+        for row in reversed(store.runs()):
+            here = row.experiment == experiment.name and row.origin is None
+            if here and (row.environment.get("guest") or {}).get("accelerator") == "tcg":
+                at = {point.point: point.levels for point in store.points(row.id)}
+                trials = [(s.trial_s, at[s.point]) for s in store.samples(row.id)]
+                declared_s = sum(admission.trial_s(experiment, levels) for _, levels in trials)
+                if declared_s:
+                    return row.id, sum(taken_s for taken_s, _ in trials) / declared_s
+    return None
 
 
 def _newest(store: Store, prepared: Prepared) -> RunRow | None:

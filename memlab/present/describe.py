@@ -155,8 +155,8 @@ def _lines(experiment: Experiment, width: int) -> Iterator[str]:
     for claim in experiment.claims:
         yield from wrapped(f"{claim.id}: {claim.text}{_basis(claim)}", 2)
     for claim in experiment.changes:
-        said = f"{claim.id}: {claim.text}{_basis(claim)}; since {claim.since}, by `memlab ladder`"
-        yield from wrapped(said, 2)
+        said = f"{claim.id}: {claim.text}{_basis(claim)}; since {claim.since}"
+        yield from wrapped(f"{said}, by `memlab kernels ladder`", 2)
     for published in experiment.published:
         yield from wrapped(
             f"table: {published.source}, {published.table}. {published.note}".strip(), 2

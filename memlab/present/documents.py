@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, get_ty
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from memlab import features, request
+from memlab import request
 from memlab.experiment import PRESETS, claims
 from memlab.experiment.kinds import Level
+from memlab.experiment.tried import Tried
 from memlab.text.printable import json_text
 from memlab.text.units import finite
 
@@ -211,7 +212,6 @@ def _described(kind: Any, text: str) -> Any:
 if TYPE_CHECKING:
     Request = request.Request
 else:
-    Subject = reduce(or_, (of() for of in features.extensions("subjects")))
     _OTHERS = {
         "experiment": (str,),
         "levels": (_described(dict[str, NonEmpty[Level]], "Of the factors that were given."),),
@@ -225,7 +225,7 @@ else:
         ),
         "subject": (
             _described(
-                Subject | None,
+                Tried | None,
                 "The command of `memlab try`; null of any other run. Absent from older ones.",
             )
             | UnsetType,
@@ -238,10 +238,6 @@ else:
         [
             _ASKED.get(field.name) or (field.name, *_OTHERS[field.name])
             for field in dataclasses.fields(request.Request)
-        ]
-        + [
-            (name, _described(float | None, said) | UnsetType, UNSET)
-            for name, said in request.GONE.items()
         ],
         bases=(Document,),
         namespace={"__doc__": "What was asked for, as it is stored."},
@@ -492,8 +488,8 @@ class JudgedClaim(Document):
     n: Number
     """Samples per point; where points differ, the fewest."""
     p: float | None
-    """How often chance alone gives this verdict at the claim's edge, at most; null where it is
-    undecided."""
+    """How often chance alone gives this verdict at the claim's edge, at most; 0 of a count that
+    cannot vary; null where it is undecided."""
     adjusted_p: float | None
     """The same after Benjamini and Hochberg over all verdicts of the run: of those with 0.05 or
     less, at most 5 % are expected to be false."""
@@ -737,6 +733,35 @@ class PlannedGuest(Document):
     """The size of its disk."""
 
 
+class ShownChange(Document):
+    """How many blocks show a change with probability 0.9."""
+
+    change: float
+    """Relative: 0.03 is 3 %."""
+    blocks: Positive | None
+    """null: over 1,000."""
+    seconds: float | None
+    """About the time of those blocks."""
+
+
+class Promise(Document):
+    """What blocks show with probability 0.9, for pairs of points that differ in one factor."""
+
+    run: str
+    """The run whose noise it is made of."""
+    metric: str
+    pairs: Positive
+    blocks: Number
+    """Those of --blocks, or as many as the budget has time for."""
+    shows: float | None
+    """The smallest relative change, of all pairs together; null if so few blocks have no
+    interval."""
+    noisiest_pair: str
+    noisiest_shows: float | None
+    """The same of that pair."""
+    changes: NonEmpty[ShownChange]
+
+
 class DryRun(Document):
     """What a sweep would measure and need."""
 
@@ -751,11 +776,10 @@ class DryRun(Document):
     disk_bytes: dict[str, Number]
     """Room for files that it needs, by folder; memory where that is a tmpfs."""
     about_seconds: Annotated[float, Meta(ge=0)]
-    """An estimate for those blocks."""
-    budget_shows: float | None
-    """The relative change between two points that shows with probability 0.9 in those blocks, or in
-    as many as the budget has time for: by the noise of the newest run here with these points; null
-    without one."""
+    """An estimate for those blocks; for an emulated guest in which none of these was measured yet,
+    what this host would take."""
+    promise: Promise | None
+    """What it can show, by the noise of the newest run here with these points; null without one."""
     budget_seconds: float | None
     """Wall time after which it ends; null where --blocks alone ends it."""
     turns: bool
@@ -769,39 +793,6 @@ class DryRun(Document):
     guest, which is asked when it has booted."""
     guest: PlannedGuest | None
     """null: this host."""
-
-
-class PlannedChange(Document):
-    """What a change takes, and what a budget shows, for pairs of points of one noise."""
-
-    blocks: Positive | None
-    """That show the change with that power; null: over 1,000."""
-    seconds: float | None
-    budget_blocks: Number
-    budget_shows: float | None
-    """The smallest relative change; null where the budget is too short for an interval."""
-
-
-class ShownPlan(Document):
-    """What it takes to show a change between two points of an experiment on this machine."""
-
-    experiment: str
-    run: str
-    """Whose noise it goes by."""
-    metric: str
-    detect: float
-    """The relative change asked about: 0.03 is 3 %."""
-    power: float
-    """The probability with which it is to show."""
-    points: Positive
-    block_s: float = field(name="block_seconds")
-    budget_s: float = field(name="budget_seconds")
-    pairs: Positive
-    """Of points that differ in one factor."""
-    noisiest_pair: str
-    typical: PlannedChange
-    """Of all pairs together."""
-    noisiest: PlannedChange
 
 
 class PresetLevels(Document):
@@ -969,7 +960,7 @@ class Describe(Document):
     controls: list[DeclaredControl]
     claims: list[DeclaredClaim]
     changes: list[DeclaredClaim]
-    """What changelogs claim, each since a version; `ladder` judges them."""
+    """What changelogs claim, each since a version; `kernels ladder` judges them."""
     published: list[DeclaredTable]
     studies: list[DeclaredStudy]
     budget_s: PresetBudgets
@@ -993,60 +984,18 @@ class Describe(Document):
         )
 
 
-# Of a document that lost or renamed a key; else 1 (docs/json.md).
-_VERSIONS = {
-    "claims-hosts": 2,
-    "compare": 2,
-    "describe": 2,
-    "diagnose": 2,
-    "show": 2,
-    "sweep": 2,
-    "try": 2,
-}
-_COMMANDS: Mapping[str, Any] = {
-    "claims": Claims,
-    "clean": Clean,
-    "compare": Compare,
-    "describe": Describe,
-    "doctor": list[ShownCapability],
-    "list": list[ListedExperiment],
-    "plan": ShownPlan,
-    "plot": Plot,
-    "reproduce": Claims,
-    "runs": list[ListedRun],
-    "show": Show,
-    "sweep": Show,
-    "sweep-dry-run": DryRun,
-}
-
-
-@cache
-def _known() -> dict[str, Any]:
-    found = dict(_COMMANDS)
-    for documents in features.extensions("documents"):
-        found |= documents()
-    return dict(sorted(found.items()))
-
-
-def commands() -> list[str]:
-    """What `schema` takes: commands, some with an option of theirs, such as `sweep-dry-run`."""
-    return list(_known())
-
-
-def schema(command: str) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of what a command prints; KeyError where there is none."""
-    document = _known()[command]
+def schema(document: Any, name: str, title: str) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a type of document."""
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     (item, *_) = getattr(document, "__args__", (document,))
     own = vars(sys.modules[item.__module__])  # of the feature that declares it
-    subjects = {kind.__name__: kind for kind in (of() for of in features.extensions("subjects"))}
-    classes = subjects | globals() | own
-    for name, part in parts.items():
-        _describe(part, classes.get(name))
+    classes = {Tried.__name__: Tried} | globals() | own
+    for part_name, part in parts.items():
+        _describe(part, classes.get(part_name))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"memlab:{command}:{_VERSIONS.get(command, 1)}",
-        "title": f"memlab {command.replace('-', ' --', 1)} --json",
+        "$id": f"memlab:{name}:1",
+        "title": title,
         "description": " ".join((inspect.getdoc(item) or "").split()),
         **top,
         "$defs": parts,

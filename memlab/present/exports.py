@@ -7,7 +7,6 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -16,7 +15,6 @@ import msgspec
 from memlab.errors import BadExport, CannotRun, StoreError
 from memlab.files import output as files
 from memlab.observe import environment
-from memlab.present import bibtex
 from memlab.results import Run
 from memlab.store import Store, travel
 from memlab.text.printable import printable
@@ -25,12 +23,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OWN = ("directory", "name")  # of a request: what says where it was
-_ROWS = 10_000  # of one piece of a file
-_SAMPLES_MAX = 10_000_000  # that are counted of another's file
 
 
 def write(run: Run, kind: str, output: Path | TextIO) -> None:
-    """Write a run as csv, jsonl, parquet or bibtex. A file appears whole or not at all.
+    """Write a run as csv, jsonl or parquet. A file appears whole or not at all.
 
     Raises CannotRun where parquet lacks its library or the file cannot be written.
     """
@@ -38,7 +34,7 @@ def write(run: Run, kind: str, output: Path | TextIO) -> None:
         output.writelines(_text(run, kind))
         return
     if kind == "parquet":
-        _write(output, parquet(run))
+        _write(output, _parquet(run))
     else:
         _write(output, map(str.encode, _text(run, kind)))
 
@@ -87,11 +83,8 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: files.Content) -> None:
-    try:
-        files.make_folder(path.parent)
-        files.write({path: content})
-    except OSError as error:
-        raise CannotRun(f"cannot write {path}: {error.strerror or error}") from None
+    files.make_folder(path.parent)
+    files.write({path: content})
 
 
 def _cell(text: str) -> str:
@@ -100,24 +93,13 @@ def _cell(text: str) -> str:
 
 
 def _text(run: Run, kind: str) -> Iterator[str]:
-    """A CSV or JSON Lines file in pieces; of BibTeX the whole."""
-    if kind == "bibtex":
-        yield f"{bibtex.text(run)}\n"
-        return
+    """A CSV or JSON Lines file, in pieces."""
     if kind != "csv":
         for record in run.records():
             yield json.dumps(_without_nan(record)) + "\n"
         return
-    for number, frame in enumerate(_frames(run)):
-        seen = frame.map(lambda value: _cell(value) if isinstance(value, str) else value)
-        yield str(seen.to_csv(index=False, header=False if number else _heads(run, frame)))
-
-
-def _frames(run: Run) -> Iterator[pd.DataFrame]:
-    """A run's frame in pieces, with at least one: the whole of a long run does not fit into memory
-    with its copies."""
-    for start in range(0, max(1, len(run.samples)), _ROWS):
-        yield run.frame_of(slice(start, start + _ROWS))
+    seen = run.frame.map(lambda value: _cell(value) if isinstance(value, str) else value)
+    yield str(seen.to_csv(index=False, header=_heads(run, run.frame)))
 
 
 def _heads(run: Run, frame: pd.DataFrame) -> list[str]:
@@ -138,66 +120,10 @@ def _without_nan(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class _Sink:
-    """A file that keeps what is written to it until it is taken."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._at = 0
-
-    def write(self, piece: Any) -> int:
-        self._pieces.append(bytes(piece))
-        self._at += len(piece)
-        return len(piece)
-
-    def tell(self) -> int:
-        return self._at
-
-    def flush(self) -> None: ...
-
-    def taken(self) -> list[bytes]:
-        found, self._pieces = self._pieces, []
-        return found
-
-
-def parquet(run: Run) -> Iterator[bytes]:
-    """A run's samples as a Parquet file, in pieces. CannotRun where the library is missing."""
-    return _parquet(run, *arrow())
-
-
-def arrow() -> tuple[Any, Any]:
-    """pyarrow and its Parquet; CannotRun where the library is missing."""
+def _parquet(run: Run) -> bytes:
+    """A run's samples as a Parquet file. CannotRun if the library is missing."""
     try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        import pyarrow  # noqa: F401
     except ImportError:
         raise CannotRun("parquet needs pyarrow: pip install 'memlab[parquet]'") from None
-    return pa, pq
-
-
-def counted(path: Path) -> tuple[set[str], int, int]:
-    """What a Parquet file of a run's samples holds: the ids of its runs, how many samples, and of
-    how many blocks. Whatever the library raises where it is none."""
-    runs, samples, blocks = set[str](), 0, set[int]()
-    with arrow()[1].ParquetFile(path) as file:  # some rows at a time: a footer may claim any number
-        for batch in file.iter_batches(10_000, columns=["run", "block"]):
-            samples += len(batch)
-            runs |= {*batch.column("run").unique().to_pylist()}
-            blocks |= {*batch.column("block").unique().to_pylist()}
-            if samples > _SAMPLES_MAX:
-                raise ValueError(f"more than {_SAMPLES_MAX:,} samples")
-    return runs, samples, len(blocks)
-
-
-def _parquet(run: Run, pa: Any, pq: Any) -> Iterator[bytes]:
-    sink = _Sink()
-    frames = _frames(run)
-    first = next(frames)
-    schema = pa.Schema.from_pandas(first, preserve_index=False)
-    with pq.ParquetWriter(sink, schema) as writer:
-        for frame in chain([first], frames):
-            writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
-            yield from sink.taken()
-    yield from sink.taken()
+    return bytes(run.frame.to_parquet(None, engine="pyarrow", index=False))

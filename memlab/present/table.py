@@ -69,13 +69,11 @@ def fitting(heights: Iterable[int], room: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`style` is a key of STYLES or nothing; `title` is what a browser shows above the cell, and
-    `link` where it leads."""
+    """`style` is a key of STYLES or nothing; `title` is what a browser shows above the cell."""
 
     text: str
     style: str = ""
     title: str = ""
-    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)

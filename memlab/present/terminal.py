@@ -230,13 +230,15 @@ def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
 
 def _found(run: Run, *, verbose: bool) -> Iterator[str]:
     """A line per setting: where one side becomes the cheaper one, or what a policy changes."""
-    for crossed in crossings(run):
+    found = crossings(run)
+    for crossed in found:
         where = words.labels(run.named, crossed.panel, crossed.panel)
-        yield (
-            f"{where}: {words.crossing(run.named, crossed)}"
-            if where
-            else words.crossing(run.named, crossed)
-        )
+        if crossed.known:
+            said = words.crossing(run.named, crossed)
+            yield f"{where}: {said}" if where else said
+    if unknown := [crossed for crossed in found if not crossed.known]:
+        said = words.crossing(run.named, min(unknown, key=lambda one: one.found.n))
+        yield said if len(found) == 1 else f"{said} (in {len(unknown)} of {len(found)} settings)"
     yield from _effects(run, verbose=verbose)
 
 
@@ -263,7 +265,7 @@ def _open_claims(console: Console, run: Run) -> list[RichText]:
         (one.word, f"{claim.text}{f' ({one.where})' if one.where else ''}")
         for claim in verdicts(run, summary.deciding(_judged(run).judged))
         for one in claim.verdicts
-        if one.samples and (one.word in _OPEN or one.fallen)
+        if one.samples and one.word in _OPEN
     )
     return [*chain.from_iterable(_in_columns(console, said))]
 
@@ -272,9 +274,8 @@ _OPEN = ("contradicted", "inconclusive")
 
 
 def _in_columns(console: Console, said: Iterable[tuple[str, str]]) -> Iterator[list[RichText]]:
-    """The lines of each. Those that are contradicted first; one that does not stand is open."""
-    found = [(word if word in _OPEN else "inconclusive", text) for word, text in said]
-    found.sort(key=lambda one: _OPEN.index(one[0]))
+    """The lines of each. Those that are contradicted first."""
+    found = sorted(said, key=lambda one: _OPEN.index(one[0]))
     width = max(map(len, _OPEN)) + 2
     for word, text in found:
         yield [*_in_column(console, word, text, width)]
@@ -291,8 +292,6 @@ def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
     yield from words.unfelt_limit(run)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)
-    if kept := words.kept_service(run):
-        yield kept
     yield from _not_measured(run, verbose=verbose)
 
 
@@ -579,7 +578,7 @@ def _short_lines(claim: ClaimVerdicts, longest: int) -> Iterator[tuple[str, str,
     for one in claim.verdicts:
         if not one.samples and one.word == "inconclusive":
             continue  # the first line has counted it
-        by_word.setdefault("inconclusive" if one.fallen else one.word, []).append(one)
+        by_word.setdefault(one.word, []).append(one)
     for word, several in by_word.items():
         where = ""
         if len(several) < len(claim.verdicts):

@@ -12,6 +12,7 @@ from memlab import recorded
 from memlab.analysis.compare import MOST_BLOCKS, Comparison
 from memlab.analysis.crossover import CrossingPoint
 from memlab.analysis.intervals import Interval
+from memlab.analysis.least import least_samples
 from memlab.experiment import At, Count, Experiment, Level, Metric, Outcome
 from memlab.experiment.points import short_label
 from memlab.judging import evidence, summary
@@ -23,7 +24,6 @@ from memlab.observe.environment import EMULATED
 from memlab.present.machine import machine_of
 from memlab.results import Run
 from memlab.results.crossing import Crossing
-from memlab.store import SampleRow
 from memlab.text import units
 
 
@@ -179,23 +179,6 @@ def empty_program(run: Run) -> str:
     least, most = (quantity(end, "s") for end in (min(found), max(found)))
     span = least if least == most else f"{least} to {most}"
     return f"a program that does nothing takes {span} under these policies"
-
-
-def kept_service(run: Run) -> str:
-    """How often a service was started that `--keep` keeps; empty where none was kept."""
-    loads = [
-        number
-        for found in run.samples.read(_loads_before, "how often a service was started")
-        for number in found
-    ]
-    started = count(loads.count(0), "time")
-    if not loads:
-        return ""
-    return f"the service was kept for a block: started {started} for {count(len(loads), 'trial')}"
-
-
-def _loads_before(sample: SampleRow) -> list[int]:
-    return [int(sample.raw["loads_before"])] if sample.raw and "loads_before" in sample.raw else []
 
 
 def count(number: int, noun: str) -> str:
@@ -445,9 +428,12 @@ def _level(experiment: Experiment, name: str, at: At) -> str:
 
 
 def crossing(experiment: Experiment, crossed: Crossing) -> str:
-    """`write cheaper from 2.3 KiB (2.1 to 2.6 KiB)`, or which one is cheaper throughout."""
+    """`write cheaper from 2.3 KiB (2.1 to 2.6 KiB)`, or which one is cheaper throughout; that it is
+    not known yet if the samples have no interval."""
     of, to = sides(experiment, crossed)
     found, name = crossed.found, level_words(experiment)
+    if not crossed.known:
+        return f"{of} or {to}, not known yet: {found.n} of {least_samples(found.level)} samples"
     if found.estimate == -math.inf:
         return f"{of} cheaper at every {experiment.figure.over}"
     if found.estimate == math.inf and not found.crossings:
@@ -459,8 +445,8 @@ def crossing(experiment: Experiment, crossed: Crossing) -> str:
 
 
 def _span(found: CrossingPoint, name: Callable[[float], str]) -> str:
-    if found.low is None or found.high is None:
-        return f"n={found.n}, no interval"
+    assert found.low is not None
+    assert found.high is not None
     low = f"below {name(found.smallest)}" if math.isinf(found.low) else name(found.low)
     high = f"above {name(found.largest)}" if math.isinf(found.high) else name(found.high)
     number, _, unit = low.partition(" ")

@@ -10,8 +10,9 @@ import errno
 import os
 import sys
 
-from memlab import _probes, features
+from memlab import _probes
 from memlab._built import COMPILER, ENUMS, FLAGS, HASHES
+from memlab.files import python_probes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _text(chars: Any) -> str:
     return text
 
 
-_PYTHON = features.python_probes()
+_PYTHON = python_probes.paths()
 
 
 class Failed(OSError):
@@ -102,7 +103,7 @@ def build() -> dict[str, str]:
 def source_path(name: str) -> str:
     """The probe's source: the C file as installed beside the compiled module, or the module."""
     if name in _PYTHON:
-        return features.FOLDER.removesuffix("memlab") + _PYTHON[name]
+        return f"{python_probes.ROOT}/{_PYTHON[name]}"
     _known(name)
     folder, _, _ = _probes.__file__.rpartition("/")
     return f"{folder}/probe_sources/{name}.c"
@@ -182,14 +183,6 @@ def _call_python(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
             own.lineno or 0,
         ) from None
     return measured
-
-
-def shut_down() -> None:
-    """End what a Python probe of this process keeps running from one trial to the next."""
-    for name in _PYTHON:
-        module = sys.modules.get(_module(name))
-        if ends := getattr(module, "shut_down", None):
-            ends()
 
 
 class Relay:

@@ -13,9 +13,9 @@ from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 
-from memlab.errors import CannotRun, StoreError, UnknownRun, nearest
+from memlab.errors import CannotRun, CannotWrite, StoreError, UnknownRun, nearest
 from memlab.files import folders, output
-from memlab.store import FORMAT, Store
+from memlab.store import Store
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".db.gz"
@@ -36,15 +36,14 @@ def store(experiment: str) -> Path:
         hint = nearest(experiment, names(), "`memlab list` lists them")
         raise UnknownRun(f"no recorded run of {experiment!r}; {hint}")
     packed = (FOLDER / f"{experiment}{SUFFIX}").read_bytes()
-    # A copy for each format of the store: opening it brings it to this memlab's.
-    name = f"{experiment}-{hashlib.sha256(packed).hexdigest()[:12]}-{FORMAT}.db"
+    name = f"{experiment}-{hashlib.sha256(packed).hexdigest()[:12]}.db"
     try:
         return _shared(packed, _copies() / name)
     except (OSError, CannotRun):
         pass
     try:
         return _unpacked(packed, _temporary() / name)
-    except OSError as error:
+    except (OSError, CannotWrite) as error:
         raise StoreError(
             f"cannot unpack the recorded run: {error.strerror}; set XDG_CACHE_HOME"
         ) from None

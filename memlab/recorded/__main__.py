@@ -1,5 +1,5 @@
-"""For who makes a release: `python -m memlab.recorded RUN...` records stored runs, and without one
-brings all that ship to today's format of the store, so that nobody's first look has to."""
+"""For who makes a release: `python -m memlab.recorded RUN...` packs stored runs as those that ship
+with memlab."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from memlab.files import output
-from memlab.recorded import FOLDER, SUFFIX, names
+from memlab.recorded import FOLDER
 from memlab.store import Store, database, default_path
 
 # What tells of a machine's owner and nothing of its speed.
@@ -38,18 +38,6 @@ def record(run: str, source: Path) -> Path:
     return _packed(plain)
 
 
-def renew(experiment: str) -> Path:
-    """Pack a recorded run again, in today's format of the store."""
-    packed = FOLDER / f"{experiment}{SUFFIX}"
-    plain = packed.with_suffix("")
-    output.write({plain: gzip.decompress(packed.read_bytes())})
-    with ExitStack() as closing:
-        db = database.opened(plain, False, closing)
-        db.execute("PRAGMA journal_mode = DELETE")
-        db.execute("VACUUM")
-    return _packed(plain)
-
-
 def _packed(plain: Path) -> Path:
     packed = plain.with_name(f"{plain.name}.gz")
     output.write({packed: gzip.compress(plain.read_bytes(), mtime=0)})
@@ -58,7 +46,5 @@ def _packed(plain: Path) -> Path:
 
 
 if __name__ == "__main__":
-    if not sys.argv[1:]:
-        print(*map(renew, names()), sep="\n")
     for asked in sys.argv[1:]:
         print(record(asked, default_path()))

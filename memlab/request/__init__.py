@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from memlab.errors import BadRequest
 from memlab.request.table import (
@@ -27,17 +27,13 @@ from memlab.text.printable import printable
 if TYPE_CHECKING:
     from memlab.experiment.kinds import Level
 
-__all__ = ["GONE", "OPTIONS", "PRECISION", "Option", "Request"]
+__all__ = ["OPTIONS", "PRECISION", "Option", "Request"]
 
 PRECISION = 0.02
-# What a request could ask for once, and what the JSON Schema says of it.
-GONE: Mapping[str, str] = {
-    "gentle": "Of older runs: the share of one CPU that trials kept within; null: no bound.",
-}
 
 _PRECISE = (
-    "A {} is done when half its median's 95 % interval is under this share, such as 2% (at least "
-    "{} blocks; default: {})."
+    "Measure a {} until half of its median's 95 % interval is below this share of the median, such "
+    "as 2%, in at least {} blocks (default: {})."
 )
 _BOTH = ("sweep", "try")
 _ALL = ("sweep", "try", "reproduce")
@@ -49,7 +45,7 @@ class Request:
 
     `scaled` says, by factor, what was made smaller to fit the host. `guest` is the virtual machine
     that the trials run in; None for the host itself. `subject` is the command of `memlab try`, as
-    memlab/command/declare.py declares it. `measure` puts PRECISION where neither blocks nor a
+    memlab/experiment/tried.py declares it. `measure` puts PRECISION where neither blocks nor a
     claim ends a sweep.
     """
 
@@ -61,9 +57,8 @@ class Request:
         choices=("quick", "paper", "full"),
         on={
             "sweep": "quick: about a minute; paper: the published parameters; full: every control.",
-            "reproduce": "quick: about a minute an experiment; paper: the published parameters; "
+            "reproduce": "quick: about a minute per experiment; paper: the published parameters; "
             "full: every control.",
-            "plan": "Whose levels and budget.",
         },
         doc='"quick", "paper" (the published parameters) or "full".',
     )
@@ -72,7 +67,7 @@ class Request:
         True,
         FLAG,
         "--no-controls",
-        on=dict.fromkeys(("sweep", "plan"), "Leave out the points that test a mechanism."),
+        on={"sweep": "Skip the points that test a mechanism."},
         doc="whether the points that test an explanation are measured too.",
         stored="Whether the controls' points were measured too.",
     )
@@ -84,9 +79,9 @@ class Request:
         most=100_000,
         is_a="a count of at least 1",
         on={
-            "sweep": "Measure every point exactly this often; else until each claim is decided or "
-            "out of the budget's reach, where points that no open claim needs rest.",
-            "try": "Run every level so often.",
+            "sweep": "Measure every point this many times. Default: until every claim is decided "
+            "or the budget is spent; points that no open claim needs are skipped.",
+            "try": "Run every level this many times.",
         },
         doc="measure every point so often; else until each claim is decided or out of the budget's "
         "reach, where points that no open claim needs rest.",
@@ -100,7 +95,7 @@ class Request:
         above=0,
         is_a="a share above 0, like 2%",
         on={
-            "sweep": _PRECISE.format("point", 6, "until claims are decided; 2% where none applies"),
+            "sweep": _PRECISE.format("point", 6, "until claims are decided; 2% without claims"),
             "try": _PRECISE.format("level", 8, "2%"),
         },
         doc="half of a median's 95 % interval, as a share of the median, at which a point is done: "
@@ -118,8 +113,8 @@ class Request:
         is_a="a time above 0",
         on={
             "sweep": "Wall time (default: quick 60s, paper 10min, full 30min).",
-            "try": "Wall time (default 60s).",
-            "reproduce": "Wall time an experiment (default: quick 60s, paper 10min, full 30min).",
+            "try": "Wall time (default: 60s).",
+            "reproduce": "Wall time per experiment (default: quick 60s, paper 10min, full 30min).",
         },
         doc='wall time, in seconds or as text: 60 or "1m"; else the preset\'s.',
         stored="null: the preset's, or none where blocks are given.",
@@ -133,8 +128,8 @@ class Request:
         is_a="a count of at least 1",
         on=dict.fromkeys(
             _ALL,
-            "Spread the blocks or the budget over so many sessions, each in fresh processes with "
-            "new files, so that intervals hold for the next session too.",
+            "Spread the blocks or the budget over this many sessions, each with new processes and "
+            "files; intervals then include the variation between sessions.",
         ),
         doc="over how many the blocks or the budget are spread, each in fresh processes with new "
         "files, so that intervals hold for the next session too.",
@@ -150,7 +145,7 @@ class Request:
         least=0,
         most=TIME_MAX_S,
         is_a="a time",
-        on=dict.fromkeys(_ALL, "Between two sessions: 10min."),
+        on=dict.fromkeys(_ALL, "Pause between sessions, such as 10min."),
         doc="the time between two sessions.",
         stored="Seconds between two of them.",
         always=False,
@@ -162,7 +157,7 @@ class Request:
         least=0,
         most=2**31 - 1,
         is_a="a count below 2^31",
-        on=dict.fromkeys(_BOTH, "Of the order; else a random one."),
+        on=dict.fromkeys(_BOTH, "Seed of the random trial order."),
         doc="of the order of trials.",
         stored="null: a random one.",
     )
@@ -170,7 +165,7 @@ class Request:
         (),
         CPUS,
         "--cpus",
-        on={"sweep": "CPUs that measure, like 1 or 2-3; else the last allowed."},
+        on={"sweep": "CPUs that measure, such as 1 or 2-3 (default: the last allowed)."},
         doc="those that measure; else the last that are allowed.",
         stored="Empty: the last of those allowed, or all, as the experiment has it.",
     )
@@ -179,7 +174,7 @@ class Request:
         PATH,
         "--dir",
         on=dict.fromkeys(
-            ("sweep", "reproduce"), "Where files on a disk go; else $TMPDIR, else /var/tmp."
+            ("sweep", "reproduce"), "Folder for files on a disk (default: $TMPDIR, else /var/tmp)."
         ),
         doc="where files on a disk go.",
         stored="Where files on a disk went.",
@@ -188,7 +183,7 @@ class Request:
         None,
         TEXT,
         "--name",
-        on=dict.fromkeys(_BOTH, "A name for the run."),
+        on=dict.fromkeys(_BOTH, "Name of the run, which commands take in place of its id."),
         doc="of the run, for `load`.",
     )
     scaled: Mapping[str, str] = field(default_factory=dict)
@@ -199,10 +194,7 @@ class Request:
         WHOLE_PATH,
         "--libc",
         metavar="DIR",
-        on={
-            "sweep": "Run the probes under another libc: an unpacked package, started by its own "
-            "loader."
-        },
+        on={"sweep": "Run the probes under another libc: the folder of an unpacked package."},
         doc="the folder of an unpacked libc, under which the probes run; else the system's.",
         stored="The folder of the libc that trials ran under; null: the system's.",
         always=False,
@@ -212,8 +204,8 @@ class Request:
         FLAG,
         "--no-layouts",
         on={
-            "sweep": "One layout of the probe's code; else blocks take turns with four, and "
-            "intervals hold for any."
+            "sweep": "Use one code layout instead of rotating through four; intervals then do not "
+            "cover layout effects."
         },
         doc="whether blocks take turns with four layouts of the probe's code, so that intervals "
         "hold for any.",
@@ -225,11 +217,10 @@ class Request:
         False,
         FLAG,
         "--turns",
-        on=dict.fromkeys(
-            ("sweep", "plan"),
-            "Let the points of a block take turns of 2 ms, where their work is a repeated call, in "
-            "place of a window for every trial.",
-        ),
+        on={
+            "sweep": "Interleave the points of a block in slices of 2 ms instead of a window per "
+            "trial; for work that is a repeated call.",
+        },
         doc="whether the points of a block take turns of 2 ms, where their work is a repeated "
         "call, so that all meet the same machine.",
         stored="Whether the points of a block took turns of 2 ms; else each had a window of its "
@@ -247,13 +238,6 @@ class Request:
                 raise BadRequest("a pause lies between sessions: ask for several")
         elif self.blocks is not None and self.blocks < self.sessions:
             raise BadRequest(f"{self.sessions} sessions take {self.sessions} blocks at least")
-
-    @classmethod
-    def stored(cls, kept: Mapping[str, Any]) -> Self:
-        """A stored run's. BadRequest where it asks for what there is no more."""
-        if asked_for := [name for name in GONE if kept.get(name) is not None]:
-            raise BadRequest(f"the run was asked for with {asked_for[0]}, which is no option now")
-        return cls(**{name: value for name, value in kept.items() if name not in GONE})
 
     @property
     def pauses_s(self) -> float:

@@ -20,6 +20,11 @@ class Crossing:
     found: CrossingPoint
     cost: float  # of the first line at the crossing, in the metric's unit; nan outside the range
 
+    @property
+    def known(self) -> bool:
+        """Whether there are samples enough for an interval. Without one no number is printed."""
+        return self.found.low is not None and self.found.high is not None
+
 
 def crossings(run: Run) -> Sequence[Crossing]:
     """The crossings that the experiment's figure asks for; none where a line is missing."""

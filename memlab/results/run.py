@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -49,7 +49,7 @@ from memlab.store.rows import CELLS_MAX
 if TYPE_CHECKING:
     import pandas as pd
 
-_AT_ONCE = 10_000  # rows that are written at once
+_AT_ONCE = 10_000  # records that are made together
 # A value whose baseline loop is more than this of it is not the operation's own.
 BASELINE_LOOP_SHARE = 0.2
 
@@ -74,8 +74,6 @@ class PointSummary:
             return None
         return self.baseline_loops[metric] / found.estimate
 
-
-_Numbers = Callable[[slice], npt.NDArray[Any]]  # of some of the samples
 
 _NOISE, _INSIDE = "noise bits", "ns in windows"  # columns; no metric's name has a blank
 _TICKS = ("other_cpus_ticks", "other_cpus_busy_ticks")
@@ -132,12 +130,14 @@ class Run:
 
     def __init__(self, row: RunRow, store_path: Path) -> None:
         self.row, self.store_path = row, store_path
-        self.experiment: Experiment = experiments.load(row.experiment, row.request.get("subject"))
+        with row.naming_writer():
+            loaded = experiments.load(row.experiment, row.request.get("subject"))
+        self.experiment: Experiment = loaded
         own = {metric.name for metric in self.experiment.metrics}
         window = (metric for metric in WINDOW_METRICS if metric.name not in own)
         self.metrics: Sequence[Metric] = (*self.experiment.metrics, *window)
         with Store(store_path) as store:
-            # A run that is older than a factor was measured at what is its first level now.
+            # A run that is older than a factor, as of a user's experiment, has its first level.
             first = {factor.name: factor.quick[0] for factor in self.experiment.factors}
             self.points = [
                 Point(p.point, self._levels(first, p), p.control) for p in store.points(row.id)
@@ -165,6 +165,7 @@ class Run:
                 raise StoreError(
                     f"run {self.id} in {self.store_path}: point {point.point} has {name} "
                     f"{level!r:.60}, which is not a level of {self.experiment.name}"
+                    f"{self.row.writer}"
                 )
         return at
 
@@ -259,14 +260,6 @@ class Run:
             vars(other)["summaries"] = tuple(s for s in self.summaries if s.point.index in kept)
         other.points = list(points)
         other.samples = self.samples[np.isin(self.samples.taken("point"), list(kept))]
-        return other
-
-    def as_if(self, row: RunRow, points: Sequence[Point], said: Callable[[str], str]) -> Run:
-        """The same samples under another row and with other levels, without a note; `said` changes
-        what trials said that were not ok."""
-        other = self._fresh()
-        other.row, other.points, other.note = row, list(points), None
-        other.samples = Samples(self.samples.table.saying(said), self.samples.rows)
         return other
 
     def _fresh(self) -> Run:
@@ -536,49 +529,33 @@ class Run:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """Tidy samples: run, point, block, outcome, a column a factor, then a column a metric."""
-        return self.frame_of(slice(None))
-
-    def frame_of(self, part: slice) -> pd.DataFrame:
-        """Some rows of the frame, with the types that the whole has."""
         import pandas as pd
 
         return pd.DataFrame(
             {
-                name: pd.Series(found[0]).take(found[1][part]).array
-                if isinstance(found, tuple)
-                else found(part)
-                for name, found in self._cells.items()
+                name: pd.Series(cells[0]).take(cells[1]).array
+                if isinstance(cells, tuple)
+                else cells
+                for name, cells in self._cells().items()
             }
         )
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One sample as a flat row, metrics in base units, nan where there is none."""
+        columns = self._cells()
         for start in range(0, len(self.samples), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            columns = [
-                [found[0][i] for i in found[1][part]]
-                if isinstance(found, tuple)
-                else found(part).tolist()
-                for found in self._cells.values()
+            cells = [
+                [of[0][i] for i in of[1][part]] if isinstance(of, tuple) else of[part].tolist()
+                for of in columns.values()
             ]
-            for row in zip(*columns, strict=True):
-                yield dict(zip(self._cells, row, strict=True))
+            for row in zip(*cells, strict=True):
+                yield dict(zip(columns, row, strict=True))
 
-    @cached_property
-    def _cells(self) -> dict[str, _Numbers | tuple[list[Any], IntArray]]:
-        """The columns of the frame: numbers, part by part, since all of them together are as much
-        as the run; or what there is and which of it each sample has."""
+    def _cells(self) -> dict[str, npt.NDArray[Any] | tuple[list[Any], IntArray]]:
+        """The columns of the frame: numbers, or the distinct values and which of them each sample
+        has."""
         samples = self.samples
-
-        def taken(name: str) -> _Numbers:
-            return lambda part: samples[part].taken(name)
-
-        def counted(name: str) -> _Numbers:
-            return lambda part: samples[part].taken(name).astype(np.int64)
-
-        def column(name: str) -> _Numbers:
-            return lambda part: samples[part].column(name)
-
         by_index = {point.index: point for point in self.points}
         indices, of_point = np.unique(samples.taken("point"), return_inverse=True)
         points = [by_index[int(index)] for index in indices]
@@ -587,20 +564,16 @@ class Run:
         cpus, of_cpu = np.unique(samples.taken("cpu"), return_inverse=True)
         return {
             "run": ([self.id], np.zeros(len(samples), np.int64)),
-            "sample": taken("id"),
-            "point": counted("point"),
+            "sample": samples.taken("id"),
+            "point": samples.taken("point").astype(np.int64),
             "control": ([point.control for point in points], of_point),
-            "block": counted("block"),
-            "position": counted("position"),
+            "block": samples.taken("block").astype(np.int64),
+            "position": samples.taken("position").astype(np.int64),
             "outcome": samples.coded("outcome"),
             "detail": samples.coded("detail"),
-            "started_at": taken("started_at"),
-            "trial_s": taken("trial_s"),
-            **(
-                {"session": lambda part: self.session_index(samples[part])}
-                if self.clustered
-                else {}
-            ),
+            "started_at": samples.taken("started_at"),
+            "trial_s": samples.taken("trial_s"),
+            **({"session": self.session_index(samples)} if self.clustered else {}),
             "cpu": ([None if np.isnan(cpu) else int(cpu) for cpu in cpus], of_cpu),
             "probe_hash": samples.coded("probe_hash"),
             "noise": (noise, of_bits),
@@ -608,7 +581,7 @@ class Run:
                 factor.name: ([point.at[factor.name] for point in points], of_point)
                 for factor in self.experiment.factors
             },
-            **{metric.name: column(metric.name) for metric in self.metrics},
+            **{metric.name: samples.column(metric.name) for metric in self.metrics},
         }
 
     def summary(self) -> pd.DataFrame:

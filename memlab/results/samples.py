@@ -1,7 +1,7 @@
 """A run's samples as columns: how each one was taken, and the numbers derived from it.
 
-The samples of a short run are held as they were read. Of a long run only the columns are held: each
-sample is read once for all of them, and again where a figure or an evidence wants it.
+Only the columns are in memory: each sample is read once for all of them, and again if a figure or
+an evidence needs the sample itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
@@ -29,8 +28,7 @@ from memlab.store.rows import readings
 IntArray = npt.NDArray[np.int64]
 T = TypeVar("T")
 
-HELD = 5000  # samples of a run that are held in memory, some 25 kB each
-_AT_ONCE = 2000  # samples that are read at once of a longer run
+_AT_ONCE = 2000  # samples that are read at once, some 25 kB each
 _WORDS = ("outcome", "detail", "probe_hash")  # a number for each that there is, -1 for None
 _HEADS = {
     "id": np.int64,
@@ -114,22 +112,14 @@ class SampleTable:
         self._columns: dict[str, npt.NDArray[Any]] = {}
         self._words: dict[str, list[str]] = {name: [] for name in _WORDS}
         self._failed: dict[str, str] = {}
-        self._held: Sequence[SampleRow] | None = None
-        with Store(store_path) as store:
-            if store.sample_count(row.id, HELD + 1) <= HELD:
-                self._hold(list(store.samples(row.id)))
-            else:
-                with _uncollected():
-                    self._read(store)
+        with Store(store_path) as store, _uncollected():
+            self._read(store)
 
     def __len__(self) -> int:
         return len(self._columns[_taken("id")])
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         """A column. StoreError where a sample does not hold what it is read from."""
-        if name not in self._columns:
-            self._add({name: np.float64})
-            self._derive([name], np.arange(len(self)), self._whole)
         if name in self._failed:
             raise StoreError(self._failed[name])
         return self._columns[name]
@@ -146,12 +136,6 @@ class SampleTable:
         there = [self._words[name][number] if number >= 0 else None for number in numbers[order]]
         return there, np.argsort(order)[which]
 
-    def saying(self, change: Callable[[str], str]) -> SampleTable:
-        """The same columns, with the details of samples changed."""
-        other = copy(self)
-        other._words = self._words | {"detail": [change(word) for word in self._words["detail"]]}
-        return other
-
     def by_point(self, rows: IntArray) -> Mapping[int, IntArray]:
         """Which of these samples are each point's, in the order they were taken."""
         points = self._columns[_taken("point")][rows]
@@ -163,9 +147,6 @@ class SampleTable:
 
     def rows(self, rows: IntArray) -> Iterator[SampleRow]:
         """These samples, one at a time."""
-        if self._held is not None:
-            yield from (self._held[row] for row in rows)
-            return
         ids = self._columns[_taken("id")][rows]
         with Store(self._path) as store:
             for part in np.split(ids, range(_AT_ONCE, len(ids), _AT_ONCE)):
@@ -177,6 +158,7 @@ class SampleTable:
         return (
             f"run {self._row.id} of {self._row.experiment} in {self._path}: sample {sample} does "
             f"not hold what {what} is read from, as this memlab's probe returns it ({error})"
+            f"{self._row.writer}"
         )
 
     def _add(self, kinds: Mapping[str, type], count: int | None = None) -> None:
@@ -184,27 +166,22 @@ class SampleTable:
         for name, kind in kinds.items():
             self._columns[name] = np.empty(len(self) if count is None else count, kind)
 
-    def _hold(self, samples: Sequence[SampleRow]) -> None:
-        self._held, self._whole = samples, _Part.of(samples)
-        self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(samples))
-        self._fill(np.arange(len(samples)), self._whole)
-
     def _read(self, store: Store) -> None:
-        """Read all samples, some at a time, and hold their columns alone."""
+        """Read all samples, some at a time, into columns."""
         ids, points = (np.frombuffer(column, np.int64) for column in store.places(self._row.id))
         order = np.argsort(ids)
         ids = ids[order]
         self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(ids))
         self._add(dict.fromkeys(self._derived, np.float64))
         self._columns[_taken("point")][:] = points[order]
-        for rows in np.split(np.arange(len(ids)), range(_AT_ONCE, len(ids), _AT_ONCE)):
+        for start in range(0, len(ids), _AT_ONCE):
+            rows = np.arange(start, min(start + _AT_ONCE, len(ids)))
             some = ids[rows].tolist()
             columns = store.columns(self._row.id, some)
             part = columns and _Part.stored(columns)
             part = part or _Part.of([*store.some_samples(self._row.id, some)])
             self._fill(rows, part)
             self._derive(self._derived, rows, part)
-        self._columns = {name: _packed(column) for name, column in self._columns.items()}
 
     def _fill(self, rows: IntArray, samples: _Part) -> None:
         """Write how these samples were taken."""
@@ -251,12 +228,6 @@ def _uncollected() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def _packed(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """One number where all are the same, to the bit: a counter that never moved takes no memory."""
-    bits = column.view(f"i{column.itemsize}")
-    return np.broadcast_to(column[:1].copy(), len(column)) if (bits == bits[0]).all() else column
 
 
 def ids_of(parts: Iterable[Samples]) -> IntArray:
@@ -309,7 +280,7 @@ class Samples(Sequence[SampleRow]):
 
     @property
     def ids(self) -> IntArray:
-        """Which rows of the store they are: as one array, since those of a run may be a million."""
+        """Which rows of the store they are: as one array."""
         return self.taken("id")
 
     @property

@@ -15,6 +15,7 @@ from memlab.run.plan import Plan, build
 from memlab.text import units
 
 HEADROOM = 1.25  # so many times what is needed must be free
+TRIAL_OVERHEAD_S = 0.01  # for estimates: forking, mapping and unmapping a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,13 @@ def need(
     return Need(
         memory_bytes=files_bytes + (sum(own_bytes) if together else max(own_bytes)),
         disk_bytes=disk,
-        block_s=sum(experiment.cost.time(p.at) for p in points),
+        block_s=sum(trial_s(experiment, p.at) for p in points),
     )
+
+
+def trial_s(experiment: Experiment, at: At) -> float:
+    """About how long a trial takes, in seconds, as it is declared."""
+    return experiment.cost.time(at) + TRIAL_OVERHEAD_S
 
 
 def _memory(experiment: Experiment, at: At) -> int:

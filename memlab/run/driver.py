@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -18,17 +18,18 @@ from typing import Any
 
 from memlab import experiments
 from memlab._version import __version__
-from memlab.errors import CannotRun, Interrupted, Refused
+from memlab.errors import BadRequest, CannotRun, Interrupted, Refused
 from memlab.experiment.points import Point
 from memlab.observe import environment
 from memlab.request import Request
-from memlab.run import journal, plan, relay
+from memlab.run import beforehand, journal, plan, relay
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
-from memlab.run.stop_rule import StopRule, budget_s
+from memlab.run.stop_rule import Role, StopRule, budget_s
 from memlab.run.target import LOCAL, Executor, PointsNeeded, Target
 from memlab.run.watch import Progress, Watch
 from memlab.store import PointRow, RunRow, SampleRow, SessionRow, Store
+from memlab.text.printable import printable
 
 
 def new_id() -> str:
@@ -98,15 +99,18 @@ def resume(
 
 def stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
     """A run's request with the plan that it began with, checked; with another budget, if any."""
-    request = Request.stored(run.request)
-    request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
-    experiment = experiments.load(run.experiment, run.request.get("subject"))
-    experiment = replace(experiment, layouts=request.layouts)
     points = [Point(row.point, row.levels, row.control) for row in store.points(run.id)]
-    check_stored(experiment, points, request)
+    with run.naming_writer():
+        if unknown := sorted(run.request.keys() - {field.name for field in fields(Request)}):
+            name = printable(unknown[0])[:60]
+            raise BadRequest(f"run {run.id} was asked for with {name!r}, which is no option here")
+        request = Request(**run.request)
+        request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
+        experiment = experiments.load(run.experiment, request.subject)
+        experiment = replace(experiment, layouts=request.layouts)
+        check_stored(experiment, points, request)
     directories = Directories(Path(str(request.directory)))
-    turns = bool(run.request.get("turns", False))  # older runs have no such word
-    return Prepared(experiment, plan.Plan(points, {}), directories, request, turns)
+    return Prepared(experiment, plan.Plan(points, {}), directories, request, request.turns)
 
 
 def _tidy(watch: Watch) -> None:
@@ -175,8 +179,15 @@ class Sweep:
         interrupt ends it. Returns which."""
         run, store, watch, experiment = self.run, self.store, self.watch, self.prepared.experiment
         request, points = self.prepared.request, self.prepared.plan.points
-        stop_rule, taken = self.begun(share_s)
+        stop_rule, taken = self.begun(share_s, self.target.role)
         blocks = self.blocks(stop_rule, taken, until)
+        lacking = self._lacking()
+        refused = beforehand.refused(lacking)
+        stop_rule.leave_out(lacking)
+        for why, of in beforehand.counted(lacking).items():
+            watch.warned(f"{of} of {len(points)} points are not testable here: {why}")
+        if short := stop_rule.shortfall():
+            watch.warned(short)
         session, began = store.begin_session(run.id), time.monotonic()
         turn_count = relay.TurnCount()
         watch.started(run, points, len(taken))
@@ -198,14 +209,14 @@ class Sweep:
                         block = trials[0].block
                         # Those that take turns warm a file by reading it.
                         executor.renew([] if self.prepared.turns else trials[0].active)
-                    samples = self._samples(executor, trials, turn_count.next())
+                    samples = self._samples(executor, trials, turn_count.next(), refused)
                     elapsed_s = time.monotonic() - began
                     heard.holding = True  # a signal waits until what is stored has been reported
                     store.add_sample(run.id, session, elapsed_s, *samples)
                     heard.holding = False
                     turn_count.add(samples)
                     for trial, sample in zip(trials, samples, strict=True):
-                        stop_rule.add(sample.point, sample.outcome, sample.readings)
+                        stop_rule.add(sample)
                         watch.sampled(progress_of(trial, sample, stop_rule, len(points), elapsed_s))
                 else:
                     reason = stop_rule.reason()
@@ -220,19 +231,29 @@ class Sweep:
             watch.ended(reason)
         return reason
 
-    def begun(self, share_s: float | None) -> tuple[StopRule, set[tuple[int, int]]]:
+    def _lacking(self) -> Mapping[int, beforehand.Reason]:
+        """Why points cannot be measured here, as far as it is known before the first trial."""
+        if self.target.role != "decides":
+            return {}
+        return beforehand.reasons(self.prepared.experiment, self.prepared.plan.points)
+
+    def begun(
+        self, share_s: float | None, role: Role = "decides"
+    ) -> tuple[StopRule, set[tuple[int, int]]]:
         """The stop rule with what the run has already, and which trials these are, by block and
         point. What sessions of a spread run saw says nothing of how exact the next is."""
         request = replace(self.prepared.request, budget_s=share_s)
         ask = partial(self.asked, self.run) if self.asked else None
-        stop_rule = StopRule(self.prepared.experiment, self.prepared.plan.points, request, ask)
+        experiment, points = self.prepared.experiment, self.prepared.plan.points
+        turns = self.prepared.turns
+        stop_rule = StopRule(experiment, points, request, ask, turns=turns, role=role)
         taken = set()
         for sample in self.store.samples(self.run.id):
             taken.add((sample.block, sample.point))
             if request.sessions == 1:
-                stop_rule.add(sample.point, sample.outcome, sample.readings)
+                stop_rule.add(sample)
             else:
-                stop_rule.add_earlier(sample.point, sample.outcome)
+                stop_rule.add_earlier(sample)
         return stop_rule, taken
 
     def blocks(
@@ -258,8 +279,12 @@ class Sweep:
         of a relay together where they take turns, else one at a time."""
         experiment, points = self.prepared.experiment, self.prepared.plan.points
         kept = experiment.host.kept
+
+        def elapsed() -> float:
+            return time.monotonic() - began
+
         for block in blocks:
-            stop_rule.look(block, lambda: time.monotonic() - began)
+            stop_rule.look(block, elapsed)
             active = [
                 point
                 for point in plan.order(points, self.run.seed, block, kept)
@@ -275,24 +300,36 @@ class Sweep:
             if self.prepared.turns:
                 by_point = {trial.point.index: trial for trial in missing}
                 for one in relay.together(experiment, [trial.point for trial in missing]):
-                    yield [by_point[point.index] for point in one]
-            else:
-                yield from ([trial] for trial in missing)
+                    fitting = [p for p in one if stop_rule.still_fits(p.index, block, elapsed)]
+                    if fitting:
+                        yield [by_point[point.index] for point in fitting]
+                continue
+            for trial in missing:
+                if stop_rule.still_fits(trial.point.index, block, elapsed):
+                    yield [trial]
 
     def _samples(
-        self, executor: Executor, trials: Sequence[Trial], turn_count: int
+        self,
+        executor: Executor,
+        trials: Sequence[Trial],
+        turn_count: int,
+        refused: Mapping[int, str],
     ) -> list[SampleRow]:
-        """Those of trials that take turns have the same start, and an equal share of the time."""
+        """Those of trials that take turns have the same start, and an equal share of the time. What
+        is `refused` needs no trial."""
         started_at, start = time.time(), time.monotonic()
-        if self.prepared.turns:
+        asked = [trial.point for trial in trials if trial.point.index not in refused]
+        if self.prepared.turns and asked:
             seed = plan.block_seed(self.run.seed, trials[0].block)
-            replies = executor.turns([trial.point for trial in trials], seed, turn_count)
+            answers = executor.turns(asked, seed, turn_count)
         else:
-            replies = [executor.trial(trial.point) for trial in trials]
+            answers = [executor.trial(point) for point in asked]
         trial_s = (time.monotonic() - start) / len(trials)
+        replies = {point.index: reply for point, reply in zip(asked, answers, strict=True)}
+        no = {"outcome": "unavailable", "probe_hash": ""}
+        replies |= {index: no | {"detail": why} for index, why in refused.items()}
         return [
-            sample_of(trial, reply, started_at, trial_s)
-            for trial, reply in zip(trials, replies, strict=True)
+            sample_of(trial, replies[trial.point.index], started_at, trial_s) for trial in trials
         ]
 
 

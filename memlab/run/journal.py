@@ -252,15 +252,12 @@ def _lines(fd: int) -> list[dict[str, Any]]:
 
 
 def _is_head(line: object) -> bool:
-    """Older journals lack `machine` and `pids`."""
     return (
         isinstance(line, dict)
-        and {"run", "driver", "start", "boot"} <= line.keys()
-        and all(type(line[name]) is kind for name, kind in _HEAD.items() if name in line)
-        and all(
-            abs(line[name]) < 2**64 for name, kind in _HEAD.items() if name in line and kind is int
-        )
-        and all(map(_is_text, (line["run"], line["boot"], line.get("machine", ""))))
+        and line.keys() >= _HEAD.keys()
+        and all(type(line[name]) is kind for name, kind in _HEAD.items())
+        and all(abs(line[name]) < 2**64 for name, kind in _HEAD.items() if kind is int)
+        and all(_is_text(line[name]) for name, kind in _HEAD.items() if kind is str)
         and line["run"].replace("-", "").isalnum()
     )
 
@@ -288,12 +285,12 @@ def _check_undoable(head: Mapping[str, Any]) -> None:
     """Raises Unusable unless this journal's run was one of this machine and is over."""
     here = _here()
     if head["boot"] != here["boot"]:
-        if not here["machine"] or head.get("machine") != here["machine"]:
+        if not here["machine"] or head["machine"] != here["machine"]:
             raise Unusable(
-                "its run is another machine's (or an earlier memlab's, before this machine was "
-                "booted): `memlab clean` there, or remove the file once the run is over"
+                "its run is another machine's: `memlab clean` there, or remove the file once the "
+                "run is over"
             )
-    elif head.get("pids", here["pids"]) != here["pids"]:
+    elif head["pids"] != here["pids"]:
         raise Unusable("its run is in another container: `memlab clean` there")
     elif _driver_lives(head):
         raise Unusable("")
@@ -520,7 +517,7 @@ def left_alone() -> Iterator[Left]:
 
 
 def _journals() -> Iterator[Stale | Left]:
-    kinds = (".jsonl", ".begun", _SAID)
+    kinds = (".jsonl", _SAID)
     try:
         paths = sorted(path for path in folder().iterdir() if path.suffix in kinds)
     except OSError:

@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import fmean, median, variance
 from typing import Any
 
-from memlab.experiment import Experiment, Level
+from memlab.experiment import At, Experiment, Level
 from memlab.experiment.host import Host
 from memlab.experiment.points import Point
 from memlab.experiment.turns import FEWEST, LEAD_S, MOST, TURN_S, TURNS
@@ -106,6 +106,12 @@ def need(
         },
         block_s=turns_s + PARKING_S * len(points) + MAKING_S_PER_BYTE * made_bytes,
     )
+
+
+def trial_s(experiment: Experiment, at: At) -> float:
+    """About how long a point's turns of a block take, in seconds, its file included."""
+    size_bytes = int(at[experiment.file.size]) if experiment.file else 0
+    return TURNS * (TURN_S + LEAD_S) + PARKING_S + MAKING_S_PER_BYTE * size_bytes
 
 
 class TurnCount:

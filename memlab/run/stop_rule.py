@@ -1,39 +1,51 @@
-"""The stop rule's view of a run: which points are done, by their first metric where a precision
-is asked for.
+"""The stop rule's view of a run: which points are done, by their first metric if a precision is
+requested.
 
-A guest has no numpy: with blocks, and where it asks its host, the rule computes nothing.
+A guest has no numpy: with blocks, and if it asks its host, the rule computes nothing.
 """
 
 from __future__ import annotations
 
+import time
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from memlab.analysis.least import least_samples
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
 from memlab.request import Request
+from memlab.run import admission, relay
+from memlab.run.reach import Reach
+from memlab.text import units
+
+if TYPE_CHECKING:  # SQLite
+    from memlab.store import SampleRow
 
 LEAST_BLOCKS = least_samples(0.95)  # with fewer, a median has no 95 % interval
 _LEAST_BLOCKS_OF_LEVELS = 8  # a sign test of two levels beside others finds nothing in fewer
 
 
 def least_blocks(experiment: Experiment) -> int:
-    """How many blocks there are at least where no number was asked for."""
+    """How many blocks there are at least if no number was asked for."""
     varied = any(len(factor.quick) > 1 for factor in experiment.factors)
     return _LEAST_BLOCKS_OF_LEVELS if experiment.watched and varied else LEAST_BLOCKS
 
 
 def budget_s(experiment: Experiment, request: Request) -> float | None:
-    """The wall time of a run: what was asked for, else the preset's; None where blocks are."""
+    """The wall time of a run: what was asked for, else the preset's; None for so many blocks."""
     if request.budget_s is not None or request.blocks is not None:
         return request.budget_s
     return experiment.budget_s[request.preset]
 
 
 _LOOKING = 20  # times what a look took, before the next
+_AGAIN_S = 1.0  # between two looks at the budget within the first block
 
+
+Role = Literal["decides", "follows", "answers"]
+"""Whether a rule chooses the points of a block, has them from its host, or chooses them for a
+guest."""
 
 Ask = Callable[[float | None], frozenset[int]]
 """What is left of the budget, in seconds, to the points that questions still need."""
@@ -46,14 +58,14 @@ class StopRule:
         points: Sequence[Point],
         request: Request,
         ask: Ask | None = None,
+        *,
+        turns: bool = False,
+        role: Role = "decides",
     ) -> None:
-        """`ask` is needed where the request has neither blocks nor a precision."""
+        """`ask` is needed if the request has neither blocks nor a precision."""
         self._ask, self._needed = ask, frozenset(p.index for p in points)
         self._ask_at, self._ask_at_s = 0, 0.0
-        self._first_block: int | None = None  # of this session
-        self._short = False  # whether the budget is less than the least blocks of all points take
         self._metric = experiment.metrics[0]
-        self._least_blocks = least_blocks(experiment)
         self._points = {point.index: point for point in points}
         self._values = {point.index: array("d") for point in points}
         self._trials = dict.fromkeys(self._values, 0)
@@ -62,24 +74,43 @@ class StopRule:
         self._request = request
         self._precision = request.precision if request.blocks is None else None
         self._asks = request.blocks is None and request.precision is None
+        self._searches = bool(experiment.search)  # asks before every block
+        self._role = role
         self._budget_s = budget_s(experiment, request)
+        self._least_blocks = least_blocks(experiment)
+        if request.blocks is not None:
+            self._least_blocks = min(self._least_blocks, request.blocks)
+        self._reach: Reach | None = None
+        chooses = request.sessions == 1 and role != "follows" and not self._searches
+        if self._budget_s is not None and chooses:
+            each_s = relay.trial_s if turns else admission.trial_s
+            declared_s = {point.index: each_s(experiment, point.at) for point in points}
+            self._reach = Reach(experiment, points, self._least_blocks, declared_s)
+        self._last_block = -1  # that has a sample
+        self._first_block: int | None = None  # of this session
+        self._looked_s = 0.0
 
-    def add(self, point: int, outcome: str, readings: Mapping[str, Any] | None) -> None:
+    def add(self, sample: SampleRow) -> None:
         """Count one sample, and check whether its point is done."""
-        self.add_earlier(point, outcome)
+        self.add_earlier(sample)
+        point = sample.point
         self._trials[point] += 1
-        if self._precision is not None and outcome == "ok" and readings is not None:
-            value = self._metric.value(readings, self._points[point].at)
+        if self._precision is not None and sample.outcome == "ok" and sample.readings is not None:
+            value = self._metric.value(sample.readings, self._points[point].at)
             if value is not None:
                 self._values[point].append(value)
         if self._measured_enough(point):
             self._done.add(point)
 
-    def add_earlier(self, point: int, outcome: str) -> None:
-        """A sample of a session that stands for itself: it says what can be measured here."""
-        self._measured |= outcome != "unavailable"
-        if outcome == "unavailable":
-            self._done.add(point)
+    def add_earlier(self, sample: SampleRow) -> None:
+        """A sample of a session that counts once: it says what can be measured here."""
+        self._last_block = max(self._last_block, sample.block)
+        available = sample.outcome != "unavailable"
+        self._measured |= available
+        if not available:
+            self._done.add(sample.point)
+        if self._reach:
+            self._reach.add(sample.point, sample.block, sample.trial_s, available=available)
 
     def _measured_enough(self, point: int) -> bool:
         if self._precision is None or self._trials[point] < self._least_blocks:
@@ -89,38 +120,75 @@ class StopRule:
         values = self._values[point]
         return not values or narrow_enough(values, self._precision)
 
+    def leave_out(self, points: Collection[int]) -> None:
+        """No question that needs these points is one for the budget: they cannot be measured
+        here, which their only trial says again."""
+        if self._reach:
+            self._reach.leave_out(points)
+
+    def shortfall(self) -> str:
+        """What the budget leaves out, before a session begins; empty if it reaches every point."""
+        if self._reach is None or self._budget_s is None:
+            return ""
+        self._reach.trials_s = 0.0
+        said = self._reach.shortfall(self._budget_s)
+        return f"{units.format_quantity(self._budget_s, 's')} measure {said}" if said else ""
+
     def look(self, block: int, elapsed: Callable[[], float]) -> None:
-        """Ask before a block which points are needed; from the least blocks on, and then each time
-        there are a fifth more, if that took no more than a twentieth of the time since. A question
-        that further samples open again is measured again. Where the budget is too short for the
-        least blocks of all points, it is asked from the second block on."""
-        now_s = elapsed()
+        """Choose the points of a block."""
         if self._first_block is None:
             self._first_block = block
-        elif left_s := self.left_s(now_s):
-            block_s = now_s / (block - self._first_block)
-            self._short |= (self._least_blocks - block) * block_s > left_s
-        first = 1 if self._short else self._least_blocks
-        if not self._asks or block < max(first, self._ask_at):
-            return
-        if self._ask and now_s >= self._ask_at_s:
-            # What no question needs has the least blocks too, when the questions are answered.
-            self.open_points(self.left_s(now_s))
-            self._ask_at = block + max(1, block // 5)
-            self._ask_at_s = now_s + (elapsed() - now_s) * _LOOKING
+        left_s = self.left_s(elapsed())
+        if self._role == "decides":
+            self._choose(block, left_s, elapsed)
+        elif self._role == "follows" and self._asks and self._ask:
+            self._needed = self._ask(left_s)
 
     def open_points(self, left_s: float | None) -> frozenset[int]:
-        """The points that are not done, once the questions have been asked again."""
-        if self._asks and self._ask:
-            self._needed = self._ask(left_s) or self._lacking()
+        """The points of the next block, for a guest that asks."""
+        began = time.monotonic()
+        spent_s = (self._budget_s or 0.0) - (left_s or 0.0)
+        self._choose(self._last_block + 1, left_s, lambda: spent_s + time.monotonic() - began)
         return frozenset(index for index in self._points if not self.done(index))
 
-    def _lacking(self) -> frozenset[int]:
-        return frozenset(p for p, count in self._trials.items() if count < self._least_blocks)
+    def _choose(self, block: int, left_s: float | None, elapsed: Callable[[], float]) -> None:
+        """Those come first that have too few samples for an interval and can get them in what is
+        left of the budget. Then the questions are asked which points they need: again when there
+        are a fifth more blocks, if the last look took no more than a twentieth of the time since.
+        A question that further samples open again is measured again."""
+        now_s = elapsed()
+        if self._searches:
+            self._needed = self._ask(left_s) if self._ask else frozenset()
+            return
+        if self._reach and left_s is not None:
+            if lacking := self._reach.points(left_s, now_s):
+                self._needed, self._ask_at, self._looked_s = lacking, 0, now_s
+                return
+            if not self._reach.reached:
+                self._needed = self._reach.first()
+                return
+        if self._asks and block >= self._ask_at and now_s >= self._ask_at_s:
+            self._needed = self._ask(left_s) if self._ask else frozenset()
+            self._ask_at = block + max(1, block // 5)
+            self._ask_at_s = now_s + (elapsed() - now_s) * _LOOKING
+        elif not self._asks and self._reach:
+            self._needed = self._reach.reached
 
     def rests(self, block: int) -> bool:
         """Whether points may have rested in a block because no question needed them."""
         return self._asks and block > 0
+
+    def still_fits(self, point: int, block: int, elapsed: Callable[[], float]) -> bool:
+        """Whether a point of the session's first block is still within the budget's reach. Before
+        it no trial has been timed."""
+        if block != self._first_block or self._reach is None or self._role != "decides":
+            return True
+        now_s = elapsed()
+        left_s = self.left_s(now_s)
+        if left_s is not None and now_s >= self._looked_s + _AGAIN_S:
+            self._looked_s = now_s
+            self._needed &= self._reach.points(left_s, now_s) or self._reach.first()
+        return point in self._needed
 
     def done(self, point: int) -> bool:
         """Whether the interval is narrow enough, the point cannot be measured here, or no question

@@ -18,6 +18,7 @@ from memlab.run.executor import LocalExecutor, default_cpus, places
 from memlab.run.machine_lock import machine_lock
 from memlab.run.prepare import Prepared
 from memlab.run.settings import Unavailable, readahead_file
+from memlab.run.stop_rule import Role
 from memlab.run.watch import Watch
 from memlab.store import RunRow, Store
 
@@ -36,7 +37,9 @@ class Executor(Protocol):
 
 
 class Target(Protocol):
-    """What the driver asks of the machine that its trials run on."""
+    """What the driver asks of the machine that its trials run on; `role` is its stop rule's."""
+
+    role: Role
 
     def lock(self) -> AbstractContextManager[None]: ...
     def environment(
@@ -72,8 +75,8 @@ class Elsewhere(Protocol):
 class Place(Protocol):
     """Where a sweep is asked for, if not on this host: `memlab.Guest`."""
 
-    def fitted(self, request: Request) -> Request:
-        """The request with what the place has room for."""
+    def fitted(self, request: Request) -> tuple[Request, Mapping[str, int]]:
+        """The request with what the place has room for; why points are left out, and how many."""
 
     def points(self, request: Request) -> Sequence[Point]:
         """Those that it is asked for, as far as this host knows. Raises BadRequest."""
@@ -93,6 +96,8 @@ class Place(Protocol):
 
 class LocalTarget:
     """The machine that this process runs on."""
+
+    role: Role = "decides"
 
     def __init__(
         self,

@@ -140,7 +140,7 @@ class Worker:
                 os.unlink(file["path"], dir_fd=file.get("folder"))
         seen = dict(host or _since(before, group, trial["cpus"]))
         if group and canary:
-            seen["witness_killed"] = int(canary.has_ended())
+            seen["outside_killed"] = int(canary.has_ended())
         beside = json.dumps({"host": seen, "probe_hash": probe.hash(trial["probe"])}).encode()
         return text.removesuffix(b"}\n") + b", " + beside[1:] + b"\n"
 
@@ -258,7 +258,6 @@ def _work(asked: int, writing: int) -> NoReturn:
             text = text[os.write(writing, text) :]
         if not trial.get("keep"):
             os._exit(0)
-    probe.shut_down()
     os._exit(0)
 
 

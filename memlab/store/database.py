@@ -1,4 +1,4 @@
-"""The store's file: its format, made and brought up to date, and how it is written.
+"""The store's file: its one format, how it is made, and how it is written.
 
 WAL with synchronous=NORMAL: a commit survives a killed process, and costs tens of
 microseconds; the last ones may be lost with the power (sqlite.org/pragma.html#pragma_synchronous).
@@ -7,25 +7,29 @@ microseconds; the last ones may be lost with the power (sqlite.org/pragma.html#p
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import sqlite3
 import stat
+import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from memlab._version import __version__
-from memlab.errors import StoreError
+from memlab.errors import CannotWrite, StoreError
 from memlab.files import folders, output
+from memlab.text.printable import printable
 
 APPLICATION_ID = 0x6D656D6C  # "meml": tells a memlab store from any other SQLite file
 _VALUE_BYTES_MAX = 64 << 20  # of one value; a traced sample has some 100 kB
+_HEADER_BYTES = 100  # of every SQLite file
+_KIND = "SELECT type FROM sqlite_schema WHERE name = 'format_history'"
+_WRITER = "SELECT substr(memlab, 1, 40) FROM format_history ORDER BY version DESC LIMIT 1"
 BUSY_S = 10.0  # how long one process waits for another that writes
 
 # What a row's checksum is of, as SQL: a value that a disk or a program changed is found when it is
@@ -39,140 +43,35 @@ CHECKSUMS: Mapping[str, str] = {
     "sessions": "memlab_checksum(run, session, started_at, wall_s, ended, samples)",
 }
 
-_BEFORE_ORIGIN = {**CHECKSUMS, "runs": CHECKSUMS["runs"].replace(" origin,", "")}  # to format 4
-_EXPERIMENT = "(SELECT experiment FROM runs WHERE id = run)"
-
-# One entry a format version: what changed, and the SQL that brings the version before it here.
-MIGRATIONS: tuple[tuple[str, str], ...] = (
-    (
-        "runs, points, samples",
-        """
-        CREATE TABLE format_history (
-            version INTEGER PRIMARY KEY, change TEXT NOT NULL, memlab TEXT NOT NULL,
-            at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now')));
-        CREATE TABLE runs (
-            id TEXT PRIMARY KEY, experiment TEXT NOT NULL, name TEXT, created_at TEXT NOT NULL,
-            seed INTEGER NOT NULL, request TEXT NOT NULL, environment TEXT NOT NULL,
-            memlab TEXT NOT NULL) STRICT;
-        CREATE TABLE points (
-            run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, point INTEGER NOT NULL,
-            levels TEXT NOT NULL, control TEXT, PRIMARY KEY (run, point)) STRICT;
-        CREATE TABLE samples (
-            id INTEGER PRIMARY KEY, run TEXT NOT NULL, point INTEGER NOT NULL,
-            block INTEGER NOT NULL, position INTEGER NOT NULL, outcome TEXT NOT NULL, detail TEXT,
-            started_at REAL NOT NULL, trial_s REAL NOT NULL, cpu INTEGER, probe_hash TEXT NOT NULL,
-            raw TEXT, FOREIGN KEY (run, point) REFERENCES points(run, point) ON DELETE CASCADE,
-            UNIQUE (run, block, point)) STRICT;
-        CREATE TABLE sessions (
-            run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, session INTEGER NOT NULL,
-            started_at REAL NOT NULL, wall_s REAL NOT NULL, ended TEXT,
-            PRIMARY KEY (run, session)) STRICT;
-        """,
-    ),
-    (
-        "samples.context: what was known beside the probe, out of raw",
-        """
-        ALTER TABLE samples ADD COLUMN context TEXT;
-        UPDATE samples SET context = memlab_context(raw), raw = memlab_returned(raw)
-            WHERE raw IS NOT NULL;
-        """,
-    ),
-    (
-        "a checksum of every row, and how many samples each session took",
-        f"""
-        ALTER TABLE runs ADD COLUMN checksum INTEGER;
-        ALTER TABLE points ADD COLUMN checksum INTEGER;
-        ALTER TABLE samples ADD COLUMN checksum INTEGER;
-        ALTER TABLE sessions ADD COLUMN checksum INTEGER;
-        ALTER TABLE sessions ADD COLUMN samples INTEGER NOT NULL DEFAULT 0;
-        UPDATE sessions SET samples = (SELECT count(*) FROM samples WHERE run = sessions.run)
-            WHERE session = (SELECT max(session) FROM sessions AS s WHERE s.run = sessions.run);
-        UPDATE runs SET checksum = {_BEFORE_ORIGIN["runs"]};
-        UPDATE points SET checksum = {_BEFORE_ORIGIN["points"]};
-        UPDATE samples SET checksum = {_BEFORE_ORIGIN["samples"]};
-        UPDATE sessions SET checksum = {_BEFORE_ORIGIN["sessions"]};
-        """,
-    ),
-    (
-        "factors, levels, controls and fields under their names of 0.2",
-        "".join(
-            f"""
-            UPDATE {table} SET {column} = {new}, checksum = -1
-                WHERE checksum = {_BEFORE_ORIGIN[table]} AND {new} IS NOT {column};
-            UPDATE {table} SET checksum = {_BEFORE_ORIGIN[table]} WHERE checksum = -1;
-            """
-            for table, column, new in (
-                ("runs", "request", "memlab_renamed(experiment, request)"),
-                ("points", "levels", f"memlab_renamed({_EXPERIMENT}, levels)"),
-                ("points", "control", f"memlab_renamed_control({_EXPERIMENT}, control)"),
-                ("samples", "raw", f"memlab_renamed({_EXPERIMENT}, raw)"),
-            )
-        ),
-    ),
-    (
-        "runs.origin: the host that measured a run, where another did",
-        f"""
-        ALTER TABLE runs ADD COLUMN origin TEXT;
-        UPDATE runs SET checksum = -1 WHERE checksum = {_BEFORE_ORIGIN["runs"]};
-        UPDATE runs SET checksum = {CHECKSUMS["runs"]} WHERE checksum = -1;
-        """,
-    ),
-    (
-        "notes: what a user writes beside a run; it does not travel with the run",
-        """
-        CREATE TABLE notes (
-            run TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE, text TEXT NOT NULL) STRICT;
-        """,
-    ),
-)
-FORMAT = len(MIGRATIONS)
-_CONTEXT = ("host", "contained", "machine")  # what format 1 kept in raw
-
-
-def _context(raw: str) -> str:
-    return _only(raw, lambda name: name in _CONTEXT)
-
-
-def _returned(raw: str) -> str:
-    return _only(raw, lambda name: name not in _CONTEXT)
-
-
-def _only(raw: str, kept: Callable[[str], bool]) -> str:
-    found = {name: value for name, value in json.loads(raw).items() if kept(name)}
-    return json.dumps(found, separators=(",", ":"))
-
-
-def _renamed(experiment: str, stored: str | None) -> str | None:
-    """A stored object with today's names in it; what is none is left to whoever reads it."""
-    from memlab.experiment import renamed  # the vocabulary, which only an old store asks for
-
-    old = {name.rpartition("=")[2] for name in renamed.RENAMED.get(experiment, ())}
-    if stored is None or not any(f'"{name}"' in stored for name in old):
-        return stored
-    try:
-        return json.dumps(renamed.current(experiment, json.loads(stored)), separators=(",", ":"))
-    except (ValueError, RecursionError, AttributeError):
-        return stored
-
-
-def _renamed_control(experiment: str, control: str | None) -> str | None:
-    from memlab.experiment import renamed
-
-    found = renamed.current(experiment, {"control": control})["control"]
-    return None if found is None else str(found)
-
-
-_TYPES = {of: of.__name__.encode() for of in (str, int, float, bytes, type(None))}
+FORMAT = 7  # each change of _SCHEMA is another format, and no memlab reads two
+_SCHEMA = """
+    CREATE TABLE format_history (version INTEGER PRIMARY KEY, memlab TEXT NOT NULL);
+    CREATE TABLE runs (
+        id TEXT PRIMARY KEY, experiment TEXT NOT NULL, name TEXT, created_at TEXT NOT NULL,
+        seed INTEGER NOT NULL, request TEXT NOT NULL, environment TEXT NOT NULL,
+        memlab TEXT NOT NULL, origin TEXT, checksum INTEGER) STRICT;
+    CREATE TABLE points (
+        run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, point INTEGER NOT NULL,
+        levels TEXT NOT NULL, control TEXT, checksum INTEGER, PRIMARY KEY (run, point)) STRICT;
+    CREATE TABLE samples (
+        id INTEGER PRIMARY KEY, run TEXT NOT NULL, point INTEGER NOT NULL,
+        block INTEGER NOT NULL, position INTEGER NOT NULL, outcome TEXT NOT NULL, detail TEXT,
+        started_at REAL NOT NULL, trial_s REAL NOT NULL, cpu INTEGER, probe_hash TEXT NOT NULL,
+        raw TEXT, context TEXT, checksum INTEGER,
+        FOREIGN KEY (run, point) REFERENCES points(run, point) ON DELETE CASCADE,
+        UNIQUE (run, block, point)) STRICT;
+    CREATE TABLE sessions (
+        run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, session INTEGER NOT NULL,
+        started_at REAL NOT NULL, wall_s REAL NOT NULL, ended TEXT,
+        samples INTEGER NOT NULL DEFAULT 0, checksum INTEGER, PRIMARY KEY (run, session)) STRICT;
+    CREATE TABLE notes (
+        run TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE, text TEXT NOT NULL) STRICT;
+"""
 
 
 def checksum(*values: float | str | None) -> int:
-    """CRC-32 of a row's values with their types."""
-    parts = []
-    for value in values:
-        text = value if isinstance(value, str) else repr(value)
-        content = text.encode("utf-8", "surrogatepass")
-        parts += [b"%s %d " % (_TYPES[type(value)], len(content)), content]
-    return zlib.crc32(b"".join(parts))
+    """CRC-32 of a row's values with their types, of which ASCII text is the same in each Python."""
+    return zlib.crc32(ascii(values).encode())
 
 
 SAMPLE = (
@@ -182,59 +81,87 @@ SAMPLE = (
 
 def samples_sealed(run: str, rows: Iterable[tuple[Any, ...]]) -> bool:
     """Whether samples, each its values as SAMPLE has them and then its checksum, are as they were
-    written: as `checksum` says, in a third of the time. False may also say that one has values of
-    types that no sample has."""
-    head = zlib.crc32(b"str %d %b" % (len(encoded := run.encode()), encoded))
-    cells = _Cells()
-    for *values, seal in rows:
-        point, block, position, outcome, detail, began, took, cpu, probe, raw, context = values
-        s, t = f"{began!r}", f"{took!r}"
-        text = (
-            f"{cells[point]}{cells[block]}{cells[position]}{cells[outcome]}{cells[detail]}"
-            f"float {len(s)} {s}float {len(t)} {t}{cells[cpu]}{cells[probe]}"
-            f"{_optional(raw)}{cells[context]}"
+    written."""
+    return all(checksum(run, *values) == seal for *values, seal in rows)
+
+
+class Connection(sqlite3.Connection):
+    """A connection to a store; `watched` is the file that it writes to."""
+
+    watched: Watched | None = None
+
+
+class Watched:
+    """A store's file while it is written to: SQLite writes on if its name is gone or its end is."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._log = path, _log(path)
+        self._file = path.stat()
+        self._size = self._file.st_size
+        self._log_file: os.stat_result | None = None
+
+    def check(self) -> None:
+        """StoreError if what lies under the store's name is another file, or less, than before."""
+        found = self._stat(self._path)
+        if not os.path.samestat(found, self._file):
+            raise self._lost(self._path, "was replaced by another file")
+        if found.st_size < self._size and found.st_size < self._pages_bytes():
+            raise self._lost(self._path, "was truncated")
+        self._size = found.st_size
+        if self._log_file is None:
+            with suppress(FileNotFoundError):  # SQLite makes it as it first reads
+                self._log_file = self._log.stat()
+        elif not os.path.samestat(self._stat(self._log), self._log_file):
+            raise self._lost(self._log, "was replaced by another file")
+
+    def _stat(self, path: Path) -> os.stat_result:
+        try:
+            return path.stat()
+        except FileNotFoundError:
+            raise self._lost(path, "was removed") from None
+        except OSError as error:
+            raise self._lost(path, f"cannot be reached ({error.strerror})") from None
+
+    def _pages_bytes(self) -> int:
+        """How long the file is by its own header, which VACUUM changes with it."""
+        header = _header(self._path)
+        if len(header) < _HEADER_BYTES:
+            return sys.maxsize
+        page = int.from_bytes(header[16:18])
+        return (65536 if page == 1 else page) * int.from_bytes(header[28:32])
+
+    def _lost(self, path: Path, what: str) -> StoreError:
+        name = "store" if path == self._path else "store's log"
+        return StoreError(
+            f"the {name} {path} {what} while memlab wrote to it: what it held may be lost; measure "
+            "again, and leave the store's files in place until memlab ends"
         )
-        # Of other letters the bytes are counted, as `checksum` does.
-        found = zlib.crc32(text.encode(), head) if text.isascii() else checksum(run, *values)
-        if found != seal:
-            return False
-    return True
 
 
-class _Cells(dict[Any, str]):
-    """What `checksum` is of, of a value that many samples have: an integer, a text or None."""
+def opened(path: Path, create: bool, stack: ExitStack) -> Connection:
+    """A connection to the store at `path`; StoreError. `stack` closes it.
 
-    def __missing__(self, value: int | str | None) -> str:
-        said = f"int {len(f'{value}')} {value}" if isinstance(value, int) else _optional(value)
-        if len(said) < 200:
-            self[value] = said
-        return said
-
-
-def _optional(text: str | None) -> str:
-    return "NoneType 4 None" if text is None else f"str {len(text)} {text}"
-
-
-def opened(path: Path, create: bool, closing: ExitStack) -> sqlite3.Connection:
-    """A connection to the store at `path`, in the newest format; StoreError. `closing` closes it.
-
-    A store that may only be read is read as it is, or from a copy where that has to be changed.
+    A store that may only be read is read as it is, or with its log from a copy.
     """
     try:
         if create:
             output.make_folder(path.parent)
-        if not check_file(path) and not create:
-            raise StoreError(f"no store at {path}; `memlab sweep mmap-write` makes one")
+        if not check_file(path):
+            if not create:
+                raise StoreError(f"no store at {path}; `memlab sweep mmap-write` makes one")
+        else:
+            _check_format(path)
         if create or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             real = output.file_to_open(path, make=create)  # its log lies beside what links lead to
-            db, version = _connected(real, "rw", closing)
+            db, made = _connected(real, "rw", stack)
+            db.watched = Watched(real)
         else:
-            db, version = _connected(path, "ro&immutable=1", closing)
-            if version < len(MIGRATIONS) or _log(path).exists():
-                db, version = _connected(copied(path, closing), "rw", closing)
-        if version < len(MIGRATIONS):
-            _migrate(db, path)
-    except (OSError, ValueError, sqlite3.Error) as error:
+            db, made = _connected(path, "ro&immutable=1", stack)
+            if not made or _log(path).exists():
+                db, made = _connected(copied(path, stack), "rw", stack)
+        if not made:
+            _make(db, path)
+    except (OSError, CannotWrite, ValueError, sqlite3.Error) as error:
         why = getattr(error, "strerror", None) or error
         raise StoreError(f"cannot open the store {path}: {why}") from error
     return db
@@ -260,40 +187,40 @@ def _log(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def copied(path: Path, closing: ExitStack) -> Path:
-    """A copy of the store and its log in a folder of this user's own, which `closing` removes."""
-    copy = closing.enter_context(folders.temporary("store")) / "store.db"
+def copied(path: Path, stack: ExitStack) -> Path:
+    """A copy of the store and its log in a folder of this user's own, which `stack` removes."""
+    copy = stack.enter_context(folders.temporary("store")) / "store.db"
     shutil.copyfile(path, copy)
     if _log(path).exists():
         shutil.copyfile(_log(path), _log(copy))
     return copy
 
 
-def _connected(path: Path, mode: str, closing: ExitStack) -> tuple[sqlite3.Connection, int]:
-    """A connection and the store's format. A name such as `:memory:` is a file's name too."""
+def _connected(path: Path, mode: str, stack: ExitStack) -> tuple[Connection, bool]:
+    """A connection, and whether the store is made. `:memory:` is a file's name too."""
     uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
-    db = sqlite3.connect(uri, timeout=BUSY_S, isolation_level=None, uri=True)
-    closing.callback(db.close)
+    db = sqlite3.connect(uri, timeout=BUSY_S, isolation_level=None, uri=True, factory=Connection)
+    stack.callback(db.close)
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES_MAX)
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA trusted_schema = OFF")  # views and triggers of a foreign file call nothing
     db.execute("PRAGMA synchronous = NORMAL")  # SQLite's own default depends on who built it
-    db.create_function("memlab_context", 1, _context, deterministic=True)
-    db.create_function("memlab_returned", 1, _returned, deterministic=True)
-    db.create_function("memlab_renamed", 2, _renamed, deterministic=True)
-    db.create_function("memlab_renamed_control", 2, _renamed_control, deterministic=True)
     db.create_function("memlab_checksum", -1, checksum, deterministic=True)
-    return db, _version(db, path)
+    return db, _is_made(db, path)
 
 
 @contextmanager
-def transaction(db: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
-    """All of it or nothing; StoreError where it cannot be written."""
+def transaction(db: Connection, path: Path) -> Iterator[Connection]:
+    """All of it or nothing; StoreError if it cannot be written."""
     try:
         db.execute("BEGIN IMMEDIATE")
         yield db
+        if db.watched:
+            db.watched.check()
         db.execute("COMMIT")
     except sqlite3.Error as error:
+        if db.watched:
+            db.watched.check()  # a file that is gone is an error of SQLite's by another name
         why = str(error)
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
             why = "another memlab has written the same sample: is one run resumed twice at once?"
@@ -308,7 +235,48 @@ def seal(db: sqlite3.Connection, table: str, where: str, *values: object) -> Non
     db.execute(f"UPDATE {table} SET checksum = {CHECKSUMS[table]} WHERE {where}", values)
 
 
-def _version(db: sqlite3.Connection, path: Path) -> int:
+def _header(path: Path) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO does not make it wait
+    try:
+        return os.pread(fd, _HEADER_BYTES, 0)
+    finally:
+        os.close(fd)
+
+
+def _check_format(path: Path) -> None:
+    """StoreError for a store of another format, before SQLite writes beside it or into it."""
+    header = _header(path)  # sqlite.org/fileformat2.html
+    version, application = (int.from_bytes(header[at : at + 4]) for at in (60, 68))
+    if application == APPLICATION_ID and version not in (0, FORMAT):
+        raise _other_format(path, version)
+
+
+def _other_format(path: Path, version: int) -> StoreError:
+    remedy = (
+        "upgrade memlab"
+        if version > FORMAT
+        else "export its runs as rows with that memlab and import them here, or measure into "
+        "another store"
+    )
+    return StoreError(
+        f"{path} has format {version}, which {_writer(path)} wrote, and memlab {__version__} reads "
+        f"format {FORMAT} only: {remedy}"
+    )
+
+
+def _writer(path: Path) -> str:
+    """The memlab that made a store of any format."""
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
+    with suppress(sqlite3.Error, TypeError), closing(sqlite3.connect(uri, uri=True)) as db:
+        (kind,) = db.execute(_KIND).fetchone()
+        if kind == "table":  # a view may take for ever
+            (version,) = db.execute(_WRITER).fetchone()
+            return f"memlab {printable(str(version))}"
+    return "an unknown memlab"
+
+
+def _is_made(db: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file is a store; False of one that is empty yet. StoreError of any other."""
     # One statement, so that a store that another process makes is seen before or after.
     version, application, tables, foreign = db.execute(
         "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema),"
@@ -318,31 +286,22 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
     ).fetchone()
     if (application != APPLICATION_ID and (version or tables)) or foreign:
         raise StoreError(f"{path} is an SQLite file, not a memlab store")
-    if version > len(MIGRATIONS):
-        raise StoreError(
-            f"{path} has format {version}, and this memlab knows {len(MIGRATIONS)}; upgrade memlab"
-        )
-    return int(version)
+    if version not in (0, FORMAT):
+        raise _other_format(path, version)
+    return bool(version)
 
 
-def _migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Bring the file to the newest format, each step in a transaction of its own."""
-    if _version(db, path) == len(MIGRATIONS):
-        return
+def _make(db: Connection, path: Path) -> None:
+    """Make the tables, all of them or none."""
     _write_ahead(db)
-    while (version := _version(db, path)) < len(MIGRATIONS):
-        change, script = MIGRATIONS[version]
-        with transaction(db, path):
-            if _version(db, path) != version:
-                continue  # another process was faster
-            for statement in filter(str.strip, script.split(";\n")):
-                db.execute(statement)
-            db.execute(
-                "INSERT INTO format_history (version, change, memlab) VALUES (?, ?, ?)",
-                (version + 1, change, __version__),
-            )
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {version + 1}")
+    with transaction(db, path):
+        if _is_made(db, path):
+            return  # another process was faster
+        for statement in filter(str.strip, _SCHEMA.split(";\n")):
+            db.execute(statement)
+        db.execute("INSERT INTO format_history VALUES (?, ?)", (FORMAT, __version__))
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def _write_ahead(db: sqlite3.Connection) -> None:

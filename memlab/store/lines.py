@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+from memlab._version import __version__
 
 from .rows import PointRow, RunRow, SampleRow, SessionRow, checked, decode, measured
 
@@ -19,6 +21,20 @@ FORMAT = 1  # of the lines; a reader takes no newer one
 LONGEST = 16 << 20  # characters of one line; a traced sample has some 100 kB
 _KINDS = {"run": RunRow, "point": PointRow, "session": SessionRow, "sample": SampleRow}
 _SEAL = ',"sha256":"'
+_FIELDS = {
+    kind: {"row", "run", *(field.name for field in fields(row) if field.init)}
+    | ({"format", "points", "samples"} if kind == "run" else set())
+    for kind, row in _KINDS.items()
+}
+
+
+class Unknown(ValueError):
+    """A row has what this memlab does not know. `writer` is the memlab that wrote it, if the row
+    says so: only that of a run does."""
+
+    def __init__(self, what: str, writer: object = None) -> None:
+        super().__init__(f"memlab {__version__} does not know {what}")
+        self.writer = writer if isinstance(writer, str) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +115,17 @@ def _read(line: str) -> tuple[str, Line, Counts]:
     if kind == "end":
         return "", End(_count(values, "samples")), Counts()
     if kind not in _KINDS or not isinstance(run, str):
-        raise ValueError(f"a row of a kind that this memlab does not know: {kind!r:.60}")
+        raise Unknown(f"rows of the kind {kind!r:.60}")
     counts = Counts()
     if kind == "run":
         if _count(values, "format") > FORMAT:
-            raise ValueError(
-                f"its rows have format {values['format']}, and this memlab knows {FORMAT}; "
-                "upgrade memlab here"
+            raise Unknown(
+                f"rows of format {values['format']}, only of {FORMAT}", values.get("memlab")
             )
         counts = Counts(_count(values, "points"), _count(values, "samples"))
         values |= {"id": run} | {n: json.dumps(values.get(n)) for n in ("request", "environment")}
+    if unknown := sorted(values.keys() - _FIELDS[kind]):
+        raise Unknown(f"the field {unknown[0]!r:.60} of a {kind}", values.get("memlab"))
     try:
         row = checked(_KINDS[kind], {"id": 0, **values})
     except KeyError as error:

@@ -6,15 +6,18 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import starmap
 from operator import truediv
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from memlab.request import GONE, OPTIONS, Option
+from memlab._version import __version__
+from memlab.errors import BadLevels, BadRequest, UnknownExperiment
+from memlab.request import OPTIONS, Option
+from memlab.text.printable import printable
 
 decode: Callable[[str], Any] = json.loads
 with suppress(ImportError):  # a guest of another architecture has none
@@ -38,6 +41,22 @@ class RunRow:
     environment: Mapping[str, Any]
     memlab: str
     origin: str | None = None
+
+    @property
+    def writer(self) -> str:
+        """How a line ends about a run that cannot be read: the version that wrote it, if that is
+        another one."""
+        if self.memlab == __version__:
+            return ""
+        return f"; memlab {printable(self.memlab)[:40]} wrote it, and this is memlab {__version__}"
+
+    @contextmanager
+    def naming_writer(self) -> Iterator[None]:
+        """Around what an unknown experiment, factor or option is an error of."""
+        try:
+            yield
+        except (UnknownExperiment, BadLevels, BadRequest) as error:
+            raise type(error)(f"{error}{self.writer}") from None
 
 
 class RunHead(NamedTuple):
@@ -272,7 +291,6 @@ def _option(option: Option) -> Callable[[Any], bool]:
 
 _REQUEST = _holding(
     **{option.field: _option(option) for option in OPTIONS},
-    **dict.fromkeys(GONE, _optional(_time)),
     levels=_dict(_list(_level)),
     scaled=_dict(_text),
     guest=_optional(

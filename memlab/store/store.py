@@ -91,8 +91,7 @@ class Store:
     def add_run(self, run: RunRow, points: Sequence[PointRow]) -> None:
         with database.transaction(self._db, self.path) as db:
             db.execute(
-                "INSERT INTO runs (id, experiment, name, created_at, seed, request, environment,"
-                " memlab, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
                 (
                     run.id,
                     run.experiment,
@@ -459,21 +458,14 @@ class Store:
         """The (block, point) pairs that have a sample."""
         return {(sample.block, sample.point) for sample in self.samples(run)}
 
-    def sample_count(self, run: str, most: int = -1) -> int:
-        """How many samples a run has; no more than `most` are counted."""
+    def sample_count(self, run: str) -> int:
+        """How many samples a run has."""
         with self._naming(run):
-            some = "SELECT 1 FROM samples WHERE run = ? LIMIT ?"
-            return int(self._one(f"SELECT count(*) FROM ({some})", run, most))
+            return int(self._one("SELECT count(*) FROM samples WHERE run = ?", run))
 
     def sessions(self, run: str) -> list[SessionRow]:
         with self._naming(run):
             return list(self._rows(SessionRow, "sessions", "run = ? ORDER BY session", run))
-
-    def format_history(self) -> list[tuple[int, str, str, str]]:
-        rows = self._db.execute(
-            "SELECT version, change, memlab, at FROM format_history ORDER BY version"
-        )
-        return list(rows)
 
     # What is damaged
 
@@ -640,11 +632,8 @@ _MERGE = (
 )
 
 
-def _unlike(columns: str, json_columns: str = "") -> str:
-    """Formats of the store differ in the blanks of JSON."""
-    plain = [f"a.{name} IS NOT b.{name}" for name in columns.split()]
-    parsed = [f"json(a.{name}) IS NOT json(b.{name})" for name in json_columns.split()]
-    return " OR ".join(plain + parsed)
+def _unlike(columns: str) -> str:
+    return " OR ".join(f"a.{name} IS NOT b.{name}" for name in columns.split())
 
 
 # Of what both stores have: what must not differ, and what is said where it does. A name is its
@@ -652,7 +641,7 @@ def _unlike(columns: str, json_columns: str = "") -> str:
 _DIFFERING: Sequence[tuple[str, Callable[..., str]]] = (
     (
         "SELECT id FROM other.runs a JOIN main.runs b USING (id) WHERE "
-        + _unlike("experiment created_at seed memlab", "request environment"),
+        + _unlike("experiment created_at seed memlab request environment"),
         lambda run: f"run {run} is there already, and is another one",
     ),
     (
@@ -660,7 +649,7 @@ _DIFFERING: Sequence[tuple[str, Callable[..., str]]] = (
         " JOIN (SELECT run, count(*) AS n FROM main.points GROUP BY run) b USING (run)"
         " WHERE a.n IS NOT b.n UNION ALL "
         "SELECT run FROM other.points a JOIN main.points b USING (run, point) WHERE "
-        + _unlike("control", "levels"),
+        + _unlike("control levels"),
         lambda run: f"run {run} is there already, and has other points",
     ),
     (

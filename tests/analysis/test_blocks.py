@@ -36,9 +36,9 @@ def test_a_point_missed_by_a_resample_keeps_its_median():
     assert (redrawn_medians(table, 200, seed=1) == [1, 5]).all()
 
 
-@pytest.mark.parametrize("blocks", [64, 65, 300])
+@pytest.mark.parametrize("blocks", [1, 8, 300])
 @pytest.mark.parametrize("lost", [0.0, 0.1, 0.97])
-def test_many_blocks_are_counted_and_give_what_sorting_gives(blocks, lost):
+def test_counting_gives_what_sorting_gives(blocks, lost):
     rng = np.random.default_rng(3)
     table = rng.standard_normal((blocks, 4))
     table[:, 0] = np.round(table[:, 0])  # ties

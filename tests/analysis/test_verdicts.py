@@ -282,6 +282,23 @@ def test_count_shows_the_range_seen():
     assert verdict.reason == "2 of 5 exactly 8"
 
 
+@pytest.mark.parametrize(
+    ("counts", "word", "p"),
+    [
+        ([7], "reproduced", 0.0),
+        ([8], "contradicted", 0.0),
+        ([8, 8, 8], "contradicted", 0.0),
+        ([7, 8], "inconclusive", None),  # it varies: the rule of any count
+        ([7] * 6 + [8], "inconclusive", None),
+        ([8, 9] * 3, "contradicted", 0.1**6),
+    ],
+)
+def test_the_first_sample_decides_a_count_that_cannot_vary(counts, word, p):
+    found = count_verdict(counts, 7, exact=True)
+    assert (found.word, found.n) == (word, len(counts))
+    assert found.p == pytest.approx(p)
+
+
 def test_count_of_zero_is_exact():
     assert count_verdict([0] * 5, 0, within=0.1).word == "reproduced"
 

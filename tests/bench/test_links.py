@@ -104,7 +104,8 @@ def test_a_link_changes_no_measurement(
     worker: list[subprocess.Popen[bytes]] = []
 
     def with_worker(*more: str) -> float:
-        words = ["worker", scheduler, "--name", f"w{len(worker)}", "--store", f"{tmp_path}/dask.db"]
+        words = ["hosts", "worker", scheduler, "--name", f"w{len(worker)}"]
+        words += ["--store", f"{tmp_path}/dask.db"]
         made = subprocess.Popen([*MEMLAB, *words], stderr=subprocess.PIPE)
         worker.append(made)
         assert made.stderr

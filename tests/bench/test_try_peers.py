@@ -28,7 +28,7 @@ import numpy as np
 import pytest
 
 import memlab
-from memlab.command import declare as command
+from memlab.experiment import tried as command
 from memlab.judging.compare_levels import compare_levels
 from memlab.run.fork_server import ForkServer
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import chdir
+from importlib import import_module
 from pathlib import Path
 from warnings import catch_warnings, simplefilter
 
@@ -21,24 +22,24 @@ from made_up import Machine
 from traces.made import AT, START, Made
 
 from memlab import experiments
-from memlab.cli import cli
+from memlab.cli import _table, cli
 from memlab.experiment.levels import read_levels
 from memlab.store import Store
 
 ROOT = Path(__file__).parents[2]
 _EXAMPLE = re.compile(r"((git bisect run|ssh b) )?memlab( |$)")
 # What needs kernels in guests, other hosts, packages or hours: the file of the tests that run it.
+COMMANDS = {words: import_module(row.module).command for words, row in _table.commands()}
 ELSEWHERE = {
-    "bisect": "tests/machines/test_ladder_measured.py",
-    "ladder": "tests/machines/test_ladder_measured.py",
-    "kernels unpack": "tests/machines/test_kernels.py",
-    "pull": "tests/fleet/test_pull.py",
-    "worker": "tests/fleet/test_dask.py",
+    "kernels bisect": "tests/machines/test_ladder_measured.py",
+    "kernels ladder": "tests/machines/test_ladder_measured.py",
+    "kernels fetch": "tests/machines/test_kernels.py",
+    "hosts pull": "tests/fleet/test_pull.py",
+    "hosts worker": "tests/fleet/test_dask.py",
     "--on ": "tests/fleet/test_fleet.py",
     "--in guest": "tests/machines/test_guest.py",
     "reproduce all": "tests/judging/test_reproduce.py",
     "claims page-fault b:": "tests/cli/test_several_hosts.py",
-    "publish site last b:": "tests/present/test_gallery.py",
     "--hosts": "tests/cli/test_several_hosts.py",
     "ssh b memlab": "tests/fleet/test_pull.py",
     "diagnose ": "tests/diagnose/test_live.py",
@@ -47,24 +48,27 @@ ELSEWHERE = {
 
 
 def examples() -> list[str]:
-    context = click.Context(cli, info_name="memlab")
     found = []
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
-        assert command
-        text = inspect.cleandoc(command.help or "")
+    for command in COMMANDS.values():
+        text = re.sub(r" \\\n *", " ", inspect.cleandoc(command.help or ""))
         found += [line.strip() for line in text.splitlines() if _EXAMPLE.match(line.strip())]
     return [re.split(r"   +", line)[0] for line in found]
+
+
+def named(words: list[str]) -> tuple[str, ...]:
+    """The words of a command line that name its command."""
+    (name,) = (name for name in COMMANDS if tuple(words[1 : 1 + len(name)]) == name)
+    return name
 
 
 EXAMPLES = examples()
 FAR = [one for one in EXAMPLES if any(part in one for part in ELSEWHERE)]
 NEAR = [one for one in EXAMPLES if one not in FAR]
 # Those that measure.
-_LONG = r"memlab (sweep|try|reproduce|history page-fault|plan|report miao|publish .*--example)"
+_LONG = r"memlab (sweep|try|fit|reproduce|history page-fault|report miao)"
 LONG = [one for one in NEAR if re.match(_LONG, one)]
 
-PROGRAM = "#!/bin/sh\nexit 0\n"
+PROGRAM = "#!/bin/sh\necho Throughput: 1\n"
 SERVER = f"""#!{sys.executable}
 import socket, sys
 if "--selftest" in sys.argv:
@@ -114,6 +118,7 @@ def environment(folder: Path) -> dict[str, str]:
         "XDG_DATA_HOME": str(folder / "data"),
         "MEMLAB_SWEEP_BUDGET": "1s",
         "MEMLAB_TRY_BUDGET": "1s",
+        "MEMLAB_FIT_BUDGET": "5s",
         "MEMLAB_REPRODUCE_BUDGET": "1s",
         "COLUMNS": "80",
     }
@@ -159,10 +164,8 @@ def test_an_example_that_measures_runs(example: str, folder: Path) -> None:
         needs.of("mimalloc")
     small = ["-p", "file_size=1m", "-p", "slice=1ms"]
     words = shlex.split(example.replace("/data", str(folder)))
-    if words[1] in ("sweep", "plan") and "--resume" not in words:
+    if words[1] == "sweep" and "--resume" not in words:
         words += small
-    if words[1] == "plan" and "--pilot" not in words:
-        memlab(folder, "sweep", "mmap-write", "--blocks", "8", "--budget", "1h", *small)
     if "app.trace" in words:
         Made().add(START).map(AT, 101).touch(AT, 53).write(folder / "app.trace")
     if "--resume" in words:
@@ -191,24 +194,27 @@ def test_an_example_of_other_machines_names_what_is_there(example: str) -> None:
     """Its command, options, experiment, levels, metric and claim; and the test that runs such."""
     (where,) = {ELSEWHERE[part] for part in ELSEWHERE if part in example} or {""}
     words = shlex.split(example[example.index("memlab") :].partition(" | ")[0])
-    assert words[1] in (ROOT / where).read_text(encoding="utf-8")
-    command = cli.get_command(click.Context(cli), words[1])
-    assert command
-    given, rest, _ = command.make_parser(click.Context(command)).parse_args(words[2:])
+    path = named(words)
+    assert path[-1] in (ROOT / where).read_text(encoding="utf-8")
+    command = COMMANDS[path]
+    given, rest, _ = command.make_parser(click.Context(command)).parse_args(words[1 + len(path) :])
     name = given.get("experiment") or next((w for w in rest if w in experiments.names()), None)
     if name not in experiments.names():
         return
     declared = experiments.load(str(name))
     read_levels(declared, given.get("levels") or [])
-    if words[1] == "bisect":
+    if path[-1] == "bisect":
         known = {c.id for c in declared.claims} | {m.name for m in declared.metrics}
-        assert words[3] in known
+        assert words[4] in known
 
 
 def test_there_are_examples_and_each_has_its_test() -> None:
     """A command without one is known by its name."""
-    commands = {one.split("memlab ")[1].split()[0] for one in EXAMPLES if "memlab " in one}
+    commands = {
+        " ".join(named(shlex.split(one[one.index("memlab") :].partition(" | ")[0])))
+        for one in EXAMPLES
+    }
     assert len(EXAMPLES) > 40
     assert {*FAR, *NEAR} == set(EXAMPLES)
-    assert commands >= {"sweep", "try", "compare", "claims", "history", "bisect", "ladder", "plan"}
+    assert commands >= {"sweep", "try", "compare", "claims", "history", "kernels bisect"}
     assert all((ROOT / path).exists() for path in ELSEWHERE.values())

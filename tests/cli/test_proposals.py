@@ -10,22 +10,20 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
-import click
 import pytest
 
-from memlab.cli import cli
+from memlab.cli import _table
 
 ROOT = Path(__file__).parents[2]
-CONTEXT = click.Context(cli)
-COMMANDS = set(cli.list_commands(CONTEXT))
+COMMANDS = {words: import_module(row.module).command for words, row in _table.commands()}
 
 # What a module proposes as the next step, and the tests that run it.
 RUN_BY = {
     "memlab/cli/_sweeping.py": "tests/faults/test_signals.py",
     "memlab/cli/doctor.py": "tests/cli/test_one_screen.py",
-    "memlab/cli/plan.py": "tests/cli/test_next_steps.py",
     "memlab/cli/reproduce.py": "tests/cli/test_next_steps.py",
     "memlab/cli/runs.py": "tests/cli/test_next_steps.py",
     "memlab/diagnose/started.py": "tests/diagnose/test_started.py",
@@ -35,6 +33,7 @@ RUN_BY = {
     "memlab/present/terminal.py": "tests/present/test_show_fits.py",
     "memlab/present/words.py": "tests/cli/test_next_steps.py",
 }
+_NAMES = "|".join(" ".join(words) for words in COMMANDS)
 _PROSE = re.compile(r" (?:says|fetches|lists|has|out|that|and)\b.*")
 
 
@@ -54,12 +53,11 @@ def proposals() -> Iterator[Proposal]:
         if not re.search(r"(?<!from )memlab [a-z\"'{]", source):
             continue
         for number, text in _texts(ast.parse(source)):
-            for found in re.finditer(r"(?<![\w/.])memlab ([a-z]+)((?: [^\n`;,:()&|]*)?)", text):
-                if found[1] in COMMANDS:
-                    words = _PROSE.sub("", found[2]).partition(" -- ")[0].split()
-                    options = tuple(word for word in words if re.match(r"--?[a-z]", word))
-                    module = path.relative_to(ROOT).as_posix()
-                    yield Proposal(module, number, found[1], options)
+            for found in re.finditer(rf"(?<![\w/.])memlab ({_NAMES})\b([^\n`;,:()&|]*)", text):
+                words = _PROSE.sub("", found[2]).partition(" -- ")[0].split()
+                options = tuple(word for word in words if re.match(r"--?[a-z]", word))
+                module = path.relative_to(ROOT).as_posix()
+                yield Proposal(module, number, found[1], options)
 
 
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -84,8 +82,7 @@ def found() -> list[Proposal]:
 def test_its_options_are_those_of_the_command(found: list[Proposal]) -> None:
     wrong = []
     for one in found:
-        command = cli.get_command(CONTEXT, one.command)
-        assert command, one
+        command = COMMANDS[tuple(one.command.split())]
         known = {name for parameter in command.params for name in parameter.opts}
         if not {option.partition("=")[0] for option in one.options} <= known:
             wrong.append(one)

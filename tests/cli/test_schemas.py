@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import click
 import jsonschema
 import msgspec
 import pytest
@@ -26,13 +27,14 @@ from traces.made import AT, Made
 
 from memlab import api, cli, experiments, recorded
 from memlab.analysis.intervals import Interval
+from memlab.cli import _schemas as schemas
+from memlab.cli import _table
 from memlab.errors import HostError
 from memlab.machines.guest.kernels import Found
 from memlab.machines.guest.machine import GuestSpec
 from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder.documents import Ladder
 from memlab.machines.ladder.measure import KernelResult
-from memlab.observe import proc
 from memlab.present import documents
 from memlab.request import Request
 from memlab.run import journal, plan
@@ -57,14 +59,15 @@ DOCUMENTS = {
     "diagnose": "diagnose {pid} --seconds 0.01",
     "diagnose-last-kill": "diagnose --last-kill={folder}/kernel.txt",
     "doctor": "doctor",
+    "fit": "fit --json --budget 5s -- true",
     "history": "history mmap-write -o {folder}",  # of two nights
-    "import": "import {folder}/rows --host b",
-    "kernels": "kernels {folder}",
-    "ladder": "",  # see ladder_document
+    "hosts-import": "hosts import {folder}/rows --host b",
+    "hosts-pull": "hosts import {folder}/rows --host b",  # the same, without ssh
+    "kernels-fetch": "kernels list {folder}",  # the same, of what was unpacked
+    "kernels-ladder": "",  # see ladder_document
+    "kernels-list": "kernels list {folder}",
     "list": "list",
-    "plan": f"plan mmap-write {TINY} --no-controls --pilot",
     "plot": "plot {run}",
-    "pull": "import {folder}/rows --host b",  # the same, without ssh
     "record": "",  # see record_document; tests/traces records
     "reproduce": "reproduce vma-lock --budget 1s",
     "runs": "runs",
@@ -72,15 +75,15 @@ DOCUMENTS = {
     "show-trace": "show {folder}/a.trace -o {folder}",
     "sweep": f"sweep mmap-write {TINY} --no-controls --blocks 1",
     "sweep-dry-run": "sweep mmap-write --dry-run",
-    "sweep-on": "import {folder}/rows --host b",  # the same; tests/fleet sweeps
+    "sweep-on": "hosts import {folder}/rows --host b",  # the same; tests/fleet sweeps
     "try": "try --json --blocks 1 -- true",
-    "try-on": "import {folder}/rows --host b",  # the same, as of sweep-on
+    "try-on": "hosts import {folder}/rows --host b",  # the same, as of sweep-on
 }
 
 
 @cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
-    schema = documents.schema(name)
+    schema = schemas.schema(name)
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -163,7 +166,7 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
         rows = command("export", "small", "--format", "rows", MEMLAB_STORE=str(own))
         (tmp_path / "rows").write_text(rows.stdout)
         own = str(tmp_path / "new.db")
-    if name == "ladder":
+    if name == "kernels-ladder":
         document = ladder_document()
     elif name == "record":
         document = record_document(tmp_path)
@@ -172,7 +175,7 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
     if name == "clean":  # here nothing was left, which shows no entry
         changes = {"run": RUN, "changes": ["folder /tmp/x"]}
         document = {"undone": [changes], "failed": [], "left_alone": []}
-    schema = documents.schema(name)
+    schema = schemas.schema(name)
     seen: set[str] = set()
     for value, part, allowed in closed(document, schema, schema):
         if part["title"] in seen:
@@ -209,7 +212,7 @@ def ladder_document() -> Any:
         ladder.KernelRow("vma-lock", "x", "text", {"check": "mlock"}, "count", cells, "6.18")
     )
     document = Ladder.made_of(results, rows, Path("ladder.png"), 60.0, 1)
-    return held("ladder", strict_json(documents.text(document)))
+    return held("kernels-ladder", strict_json(documents.text(document)))
 
 
 def made_trace(folder: Path) -> Path:
@@ -249,43 +252,41 @@ def closed(
 
 
 def test_every_command_with_json_has_a_schema_and_is_run_here() -> None:
-    context = click.Context(cli.cli)
-    commands = {name: cli.cli.get_command(context, name) for name in cli.cli.list_commands(context)}
     with_json = {
-        name
-        for name, command in commands.items()
-        if command and any("--json" in parameter.opts for parameter in command.params)
+        " ".join(words)
+        for words, row in _table.commands()
+        if any("--json" in option.opts for option in import_module(row.module).command.params)
     }
-    assert with_json == {name.partition("-")[0] for name in documents.commands()}
-    assert sorted(DOCUMENTS) == documents.commands()
+    printing = {re.sub(" (--.*|[A-Z]+)$", "", words) for words in schemas._documents()}
+    assert with_json == printing
+    assert sorted(DOCUMENTS) == schemas.names()
 
 
 def test_the_command_prints_a_schema_and_without_a_name_lists_them(command: Command) -> None:
-    assert json.loads(command("schema", "show").stdout) == documents.schema("show")
+    assert json.loads(command("schema", "show").stdout) == schemas.schema("show")
     lines = command("schema").stdout.splitlines()
     assert [line.split()[:2] for line in lines] == [
-        [name, documents.schema(name)["$id"]] for name in documents.commands()
+        [name, schemas.schema(name)["$id"]] for name in schemas.names()
     ]
 
 
-@pytest.mark.parametrize("name", documents.commands())
+@pytest.mark.parametrize("name", schemas.names())
 def test_an_object_is_closed_and_a_field_of_ours_says_what_it_is(name: str) -> None:
     """Open are only what a run stored of its machine, and maps of one type."""
-    for title, part in documents.schema(name)["$defs"].items():
+    for title, part in schemas.schema(name)["$defs"].items():
         if part["type"] == "object" and title != "Environment":
             assert part["additionalProperties"] is False, title
         assert part["description"], title
 
 
 def test_a_fields_docstring_is_its_description() -> None:
-    parts = documents.schema("show")["$defs"]
+    parts = schemas.schema("show")["$defs"]
     assert parts["ShownPoint"]["properties"]["control"]["description"] == (
         "The control that it belongs to; null in the grid."
     )
     assert "description" in parts["ShownPoint"]["properties"]["metrics"]  # the field `medians`
     assert (
-        "description"
-        in documents.schema("diagnose")["$defs"]["Memory"]["properties"]["pinned_bytes"]
+        "description" in schemas.schema("diagnose")["$defs"]["Memory"]["properties"]["pinned_bytes"]
     )
 
 
@@ -452,7 +453,7 @@ def test_what_killed_runs_left(
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # where no killed command has left a folder
     left = tmp_path / f"{PREFIX}left"
     left.mkdir()
-    dead = {"run": RUN, "driver": 1, "start": 1 << 62, "boot": proc.boot_id()}
+    dead = {"run": RUN, "driver": 1, "start": 1 << 62} | journal._here()
     leave(dead, {"undo": "folder", "path": str(left)})
     assert printed("clean")["undone"] == [{"run": RUN, "changes": [f"folder {left}"]}]
     leave(dead, {"undo": "nosuch", "path": str(left)})

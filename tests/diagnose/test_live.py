@@ -16,15 +16,15 @@ import pytest
 import unprivileged
 from pids_group import removed
 
+from memlab.cli import _schemas as schemas
 from memlab.observe import capabilities, cgroup, proc
-from memlab.present import documents
 
 from .live import Compiled, first_on_a_cpu, kept_waiting_s, library, running
 
 MiB = 1 << 20
 AT_ONCE = {"MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
 COUNTED = "tracepoints may not be read"
-SCHEMA = documents.schema("diagnose")
+SCHEMA = schemas.schema("diagnose")
 WARM = ("growing", "first-touches")  # of a program that has just begun
 
 

@@ -65,7 +65,7 @@ def test_before_linux_6_7_huge_pages_are_counted_if_the_walk_is_short_or_asked_f
     monkeypatch.setattr(memory, "_WALKED_BYTES_MAX", 0)
     long, _, (left_out,) = memory.read(pid, now, mappings, None)
     assert long.huge_bytes is None
-    assert left_out.option == "--thorough"
+    assert left_out.option == "--full"
     asked, _, nothing = memory.read(pid, now, mappings, None, thorough=True)
     assert asked.huge_bytes is not None
     assert nothing == ()
@@ -82,4 +82,4 @@ def test_what_the_walk_would_take_is_said_in_the_second_line(
     with running(binary("asked/zeros"), "-") as program:
         said = " ".join(" ".join(output.lines(diagnosis.of(program.pid, 0.1))).split())
     assert "which of its pages are shared or LazyFree: this kernel has no PAGEMAP_SCAN" in said
-    assert re.search(r"what is in huge pages: [^;]* \(some [\d,]+ ms\); --thorough does", said)
+    assert re.search(r"what is in huge pages: [^;]* \(some [\d,]+ ms\); --full does", said)

@@ -13,10 +13,10 @@ import click
 import pytest
 
 from memlab.cli import cli
-from memlab.command import declare as command
 from memlab.diagnose import flow, limits, malloc_options, started, stock, subject
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import Started
+from memlab.experiment import tried as command
 from memlab.text.printable import printable
 
 from .live import Compiled, kept_waiting_s, library, running

@@ -321,7 +321,7 @@ EXPERIMENT = Experiment(
     question="What does nothing cost?",
     probe="noop",
     factors=[Factor("way", choice("a", "b"), quick=["a", "b"], help="which", host=True)],
-    metrics=[Metric("took", "s", "time", of=read("window.elapsed_ns"))],
+    metrics=[Metric("took", "s", "time", of=F.window.elapsed_ns)],
     cost=Cost(),
     claims=[Ratio(metric="took", text="alike", of={"way": "a"}, to={"way": "b"}, below=2.0)],
     excludes=[Exclude(lambda at: at["way"] == "c", "never")],

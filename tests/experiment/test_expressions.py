@@ -180,5 +180,5 @@ def test_so_is_that_of_a_cost() -> None:
 
 
 def test_what_lies_beside_a_result_is_known_and_so_is_a_host() -> None:
-    metric = Metric("call_time", "1", "kills", of=F.host.witness_killed.optional / F.at.size)
+    metric = Metric("call_time", "1", "kills", of=F.host.outside_killed.optional / F.at.size)
     experiment(metrics=[metric])._check_expressions()

@@ -132,7 +132,9 @@ def test_ctrl_c_while_it_is_imported_is_no_traceback() -> None:
         assert b"Traceback" not in rest
 
 
-ENDED = [*product(["import -", "report page-fault --example"], [signal.SIGTERM, signal.SIGHUP])]
+ENDED = [
+    *product(["hosts import -", "report page-fault --example"], [signal.SIGTERM, signal.SIGHUP])
+]
 
 
 @pytest.mark.parametrize("case", mostly_slow(ENDED, ENDED[1], ENDED[2]))
@@ -217,7 +219,9 @@ def test_clean_removes_what_killed_commands_left_and_nothing_that_is_used(tmp_pa
     (place / "memlab-store-aaaabbbb").symlink_to(place / "precious")
     environ = os.environ | {"TMPDIR": str(place), "MEMLAB_STORE": str(tmp_path / "s.db")}
     memlab = [sys.executable, "-m", "memlab"]
-    with subprocess.Popen([*memlab, "import", "-"], env=environ, stdin=subprocess.PIPE) as used:
+    with subprocess.Popen(
+        [*memlab, "hosts", "import", "-"], env=environ, stdin=subprocess.PIPE
+    ) as used:
         while len(list(place.glob("memlab-import-*/*"))) < 2:
             time.sleep(0.01)
         (live,) = {path.name for path in place.iterdir()} - {*names, "memlab-store-aaaabbbb"}

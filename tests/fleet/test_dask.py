@@ -26,7 +26,7 @@ MEMLAB = [sys.executable, "-m", "memlab"]
 
 @pytest.mark.parametrize("address", ["tcp://10.0.0.1:8786", "tcp://example.org:8786"])
 def test_without_tls_only_this_machine_is_reached(address: str, command: Command) -> None:
-    for words in (["worker", address], ["pull", f"dask:{address}"]):
+    for words in (["hosts", "worker", address], ["hosts", "pull", f"dask:{address}"]):
         done = command(*words)
         assert done.returncode == 2
         assert "without TLS whoever reaches the scheduler can start commands" in done.stderr
@@ -59,7 +59,7 @@ def test_a_worker_starts_no_other_command() -> None:
 def test_dask_goes_alone_in_a_file_of_hosts(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "hosts.toml"
     file.write_text('[hosts.a]\ndask = "tls://h:1"\nmemlab = "/bin/memlab"\n')
-    done = command("pull", str(file))
+    done = command("hosts", "pull", str(file))
     assert (done.returncode, done.stderr) == (
         2,
         "memlab: a: dask goes alone; its worker knows the rest\n",
@@ -87,9 +87,11 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
 def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
     """A worker of Dask's own is passed over; a name has one worker, and a machine too. Told to end,
     a worker ends its sweep first."""
-    done = process("pull", f"dask:{scheduler}")
+    done = process("hosts", "pull", f"dask:{scheduler}")
     assert done.returncode == 3
-    assert f"has no worker that measures; on each host: memlab worker {scheduler}" in done.stderr
+    assert (
+        f"has no worker that measures; on each host: memlab hosts worker {scheduler}" in done.stderr
+    )
     plain = subprocess.Popen(
         [sys.executable, "-m", "dask", "worker", scheduler, "--no-nanny", "--no-dashboard"],
         stderr=subprocess.DEVNULL,
@@ -97,7 +99,7 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
     )
     there = tmp_path / "there.db"
     mine = subprocess.Popen(
-        [*MEMLAB, "worker", scheduler, "--name", "a", "--store", str(there)],
+        [*MEMLAB, "hosts", "worker", scheduler, "--name", "a", "--store", str(there)],
         stderr=subprocess.PIPE,
     )
     other = long = None
@@ -109,14 +111,14 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
         done = process("sweep", *TINY, "--blocks", "2", *on)
         assert done.returncode == 0, done.stderr
         assert held(Path(store), "a") == held(there, None)
-        assert "a: nothing new" in process("pull", *on[1:]).stdout
+        assert "a: nothing new" in process("hosts", "pull", *on[1:]).stdout
         done = process("sweep", "mmap-write", "-p", "size=-4", *on)
         assert (done.returncode, done.stderr[:10]) == (3, "memlab: a:"), done.stderr
         done = process("worker", scheduler, "--name", "a")
         assert done.returncode == 3
         assert "a worker a is there already: --name NAME" in done.stderr
         other = subprocess.Popen(
-            [*MEMLAB, "worker", scheduler, "--name", "b"], stderr=subprocess.PIPE
+            [*MEMLAB, "hosts", "worker", scheduler, "--name", "b"], stderr=subprocess.PIPE
         )
         assert other.stderr
         assert b"worker b of" in other.stderr.readline()
@@ -148,7 +150,16 @@ def last_session(store: Path, origin: str | None) -> list[str | None]:
 @pytest.mark.needs("dask")
 def test_a_worker_lost_before_its_first_row(scheduler: str, tmp_path: Path) -> None:
     """Its sweep was started, and waits for its turn: nobody here can say that it did not go on."""
-    words = [*MEMLAB, "worker", scheduler, "--name", "a", "--store", str(tmp_path / "there.db")]
+    words = [
+        *MEMLAB,
+        "hosts",
+        "worker",
+        scheduler,
+        "--name",
+        "a",
+        "--store",
+        str(tmp_path / "there.db"),
+    ]
     on = ("--on", f"dask:{scheduler}", "--store", str(tmp_path / "home.db"))
     with machine_lock(), subprocess.Popen(words, stderr=subprocess.PIPE) as worker:
         assert worker.stderr
@@ -171,5 +182,5 @@ def test_a_worker_lost_before_its_first_row(scheduler: str, tmp_path: Path) -> N
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     assert client.returncode == 3
-    fetch = f"memlab pull dask:{scheduler} fetches it"
+    fetch = f"memlab hosts pull dask:{scheduler} --store {on[-1]} fetches it"
     assert said == f"memlab: a: lost before its first row, and may go on there: {fetch}\n"

@@ -40,7 +40,7 @@ def stream(said: str = NASTY, **changes: object) -> str:
 
 def taken_in(command: Command, text: str, *words: str) -> None:
     Path("rows").write_text(text)
-    done = command("import", "rows", *words)
+    done = command("hosts", "import", "rows", *words)
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout + done.stderr
 
@@ -83,7 +83,7 @@ def test_a_run_that_names_a_program_starts_none(command: Command, tmp_path: Path
     for words in (["show", "0123"], ["claims", "0123"], ["report", "0123"], ["runs"]):
         command(*words)
     resumed = command("sweep", "--resume", "0123")
-    assert (resumed.returncode, "is from b: resume it there" in resumed.stderr) == (3, True)
+    assert (resumed.returncode, "is from b: add --on ssh:b" in resumed.stderr) == (3, True)
     assert not (tmp_path / "done").exists()
 
 

@@ -49,8 +49,9 @@ def test_jsonl_prints_each_row_and_nothing_else(store_path: Path) -> None:
     assert kinds[-2:] == ["session", "end"]
     assert "done: all blocks are done" in done.stderr
     other = store_path.with_name("other.db")
+    words = ["hosts", "import", "-", "--host", "b", "--store", str(other)]
     taken = subprocess.run(
-        [sys.executable, "-m", "memlab", "import", "-", "--host", "b", "--store", str(other)],
+        [sys.executable, "-m", "memlab", *words],
         input=done.stdout,
         capture_output=True,
         text=True,
@@ -75,12 +76,12 @@ def test_a_sweep_whose_reader_goes_ends_as_ever(store_path: Path) -> None:
 
 def test_pull_fetches_what_is_missing_and_no_more(swept: Hosts, command: Command) -> None:
     store = Path(os.environ["MEMLAB_STORE"])
-    first = command("pull", "a")
+    first = command("hosts", "pull", "a")
     assert first.returncode == 0, first.stderr
     assert first.stdout.startswith("a: ")
     assert held(store, "a") == held(swept.store("a"), None)
-    assert command("pull", "ssh:a").stdout == "a: nothing new\n"
-    assert command("import", str(swept.store("a"))).returncode == 0
+    assert command("hosts", "pull", "ssh:a").stdout == "a: nothing new\n"
+    assert command("hosts", "import", str(swept.store("a"))).returncode == 0
     assert held(store, "a") == held(swept.store("a"), None)
 
 
@@ -89,12 +90,12 @@ def test_pull_goes_on_where_a_link_broke(swept: Hosts, command: Command, share: 
     store = Path(os.environ["MEMLAB_STORE"])
     export = command("export", "--all", "--format", "rows", "--store", str(swept.store("a")))
     swept.cut("a", int(len(export.stdout) * share))
-    broken = command("pull", "a")
+    broken = command("hosts", "pull", "a")
     assert broken.returncode == 3
     assert "Connection to a closed" in broken.stderr or "the link broke after" in broken.stderr
     before = held(store, "a")
     swept.cut("a", None)
-    assert command("pull", "a").returncode == 0
+    assert command("hosts", "pull", "a").returncode == 0
     assert held(store, "a") == held(swept.store("a"), None)
     for run, (_, samples, _) in before.items():
         assert samples == held(store, "a")[run][1][: len(samples)]
@@ -110,10 +111,11 @@ def test_pull_of_a_part_that_is_not_the_first_fetches_the_run_again(
     samples = [n for n, line in enumerate(lines) if line.startswith('{"row":"sample"')]
     kept = "".join(line for n, line in enumerate(lines) if n not in samples[:2])
     (tmp_path / "rows").write_text(kept)
-    assert command("import", str(tmp_path / "rows"), "--host", "a", "--partial").returncode == 2
+    words = ("hosts", "import", str(tmp_path / "rows"), "--host", "a", "--partial")
+    assert command(*words).returncode == 2
     (tmp_path / "rows").write_text(kept.rpartition('{"row":"end"')[0])
-    assert command("import", str(tmp_path / "rows"), "--host", "a", "--partial").returncode == 0
-    assert command("pull", "a").returncode == 0
+    assert command(*words).returncode == 0
+    assert command("hosts", "pull", "a").returncode == 0
     here, there = (held(*which) for which in ((store, "a"), (swept.store("a"), None)))
     assert here.keys() == there.keys()
     for run, (points, samples, sessions) in there.items():
@@ -123,33 +125,34 @@ def test_pull_of_a_part_that_is_not_the_first_fetches_the_run_again(
 
 def test_each_host_that_fails_is_a_line_and_the_others_come(swept: Hosts, command: Command) -> None:
     swept.set("b", PATH="/nowhere:/usr/bin:/bin")
-    done = command("pull", "ssh:gone,b,a,c")
+    done = command("hosts", "pull", "ssh:gone,b,a,c")
     assert done.returncode == 3
-    lines = done.stderr.splitlines()
-    assert lines[0] == "memlab: gone: not reached: ssh: Could not resolve hostname gone"
-    assert lines[1].startswith("memlab: b: no 'memlab' there: install memlab, or say where it is")
-    assert lines[2].startswith("memlab: c: no store at ")
-    assert lines[3] == "memlab: 3 of 4 hosts failed: gone, b, c"
+    *lines, last = done.stderr.splitlines()
+    b, c, gone = sorted(line for line in lines if line.startswith("memlab: "))
+    assert gone == "memlab: gone: not reached: ssh: Could not resolve hostname gone"
+    assert b.startswith("memlab: b: no 'memlab' there: install memlab, or say where it is")
+    assert c.startswith("memlab: c: no store at ")
+    assert last == "memlab: 3 of 4 hosts failed: gone, b, c"
     assert done.stdout.startswith("a: ")
 
 
 def test_a_host_that_sends_no_rows(swept: Hosts, command: Command) -> None:
     (swept.folder / "a" / "environment").write_text("echo Welcome to a\n")
-    done = command("pull", "a")
+    done = command("hosts", "pull", "a")
     assert done.returncode == 3
     assert "line 1: it is not a row of memlab: 'Welcome to a'; nothing is imported" in done.stderr
 
 
 def test_json(swept: Hosts, command: Command) -> None:
-    (one,) = json.loads(command("pull", "a", "--json").stdout)
+    (one,) = json.loads(command("hosts", "pull", "a", "--json").stdout)
     assert (one["host"], one["wrong"], len(one["runs"])) == ("a", None, 2)
 
 
 def test_a_run_of_another_host_is_not_resumed_here(swept: Hosts, command: Command) -> None:
-    command("pull", "a")
+    command("hosts", "pull", "a")
     done = command("sweep", "--resume", "a:last")
     assert done.returncode == 3
-    assert "is from a: resume it there, then memlab pull a" in done.stderr
+    assert "is from a: add --on ssh:a, or --on the file that says how" in done.stderr
 
 
 @pytest.mark.needs("ssh")

@@ -83,7 +83,7 @@ class Cluster:
         """A worker that its host starts again when it ends, as systemd would."""
         (self.folder / name).mkdir()
         address = f"tls://10.9.{NAMES.index(name) + 1}.1:{PORT}"
-        words = f"{sys.executable} -m memlab worker {address}"
+        words = f"{sys.executable} -m memlab hosts worker {address}"
         serve = f"bash -c 'while :; do {words} --name {name}; sleep 0.5; done'"
         self.hosts[name] = self.stack.enter_context(host(self.folder / name, name, serve))
 
@@ -191,7 +191,7 @@ def test_whatever_fails_nothing_is_lost_and_nothing_measured_twice(
     assert cluster.trials("b") == 2 * BLOCKS
     trials = 0
     for store in stores:
-        done = process("pull", HERE, "--store", str(store))
+        done = process("hosts", "pull", HERE, "--store", str(store))
         assert done.returncode == 0, done.stderr
         for name in NAMES:
             assert by_time(store, name) == by_time(theirs(tmp_path, name), None)

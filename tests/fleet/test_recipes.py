@@ -14,7 +14,7 @@ import yaml
 from memlab.cli import cli
 
 PAGE = (Path(__file__).parents[2] / "docs/fleet.md").read_text("utf-8")
-RECIPES = PAGE[PAGE.index("## Recipes") : PAGE.index("## A gallery")]
+RECIPES = PAGE[PAGE.index("## Recipes") : PAGE.index("## One host over time")]
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", RECIPES, re.DOTALL)
 COMMANDS = [line for _, text in BLOCKS for line in re.findall(r"memlab [a-z]+ .*", text)]
 

@@ -111,7 +111,7 @@ def test_command_lines(rule: Rule, store: Path) -> None:
 READ = (
     "show", "show --json", "runs", "claims", "claims --json", "export", "export --format jsonl",
     "compare 0123abcd 4567cdef", "compare 0123abcd 4567cdef --format junit", "show 4567cdef",
-    "compare last --to chunk=256k", "claims -v",
+    "compare last --baseline chunk=256k", "claims -v",
 )  # fmt: skip
 DRAWN = ("report -o r.html", "plot -o figures")
 ALONE = ("show", "show --json", "claims", "claims --json", "claims -v", "export")  # of one run
@@ -246,7 +246,7 @@ def test_rows_of_wrong_values(rule: Rule, store: Path) -> None:
             made[at] = resealed(made[at], partial(change, again))
         path.write_text("\n".join(made) + "\n")
         Path("taken.db").unlink(missing_ok=True)
-        if rule("import", "rows.jsonl", "--host", "b", "--store", "taken.db") == 0:
+        if rule("hosts", "import", "rows.jsonl", "--host", "b", "--store", "taken.db") == 0:
             command, *words = draw.choice(DRAWN if number % 4 == 0 else ALONE).split()
             rule(command, "b:last", *words, "--store", "taken.db")
 

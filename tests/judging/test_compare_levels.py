@@ -86,18 +86,24 @@ class TestCommand:
 
     def test_gate(self, measured: Measure) -> None:
         slowed = run(measured)
-        code, out = self.said(slowed, "--to", "method=slow", "--fail-on", "regression")
+        code, out = self.said(slowed, "--baseline", "method=slow", "--fail-on", "regression")
         assert code == 1
         assert "method=fast in run 0123abcd against method=slow" in out
         assert "8 points: 8 slower" in out
-        assert self.said(slowed, "--to", "method=fast", "--fail-on", "regression")[0] == 0
+        assert self.said(slowed, "--baseline", "method=fast", "--fail-on", "regression")[0] == 0
 
     @pytest.mark.parametrize(
         ("arguments", "says"),
         [
-            (["--to", "method"], "--to method: write --to FACTOR=LEVEL, such as method=write"),
-            (["last", "--to", "method=slow"], "--to compares within one run: leave last out"),
-            (["--force", "--to", "method=slow"], "leave --force out"),
+            (
+                ["--baseline", "method"],
+                "--baseline method: write --baseline FACTOR=LEVEL, such as method=write",
+            ),
+            (
+                ["last", "--baseline", "method=slow"],
+                "--baseline compares within one run: leave last out",
+            ),
+            (["--force", "--baseline", "method=slow"], "leave --force out"),
         ],
     )
     def test_wrong_arguments(self, measured: Measure, arguments: list[str], says: str) -> None:

@@ -202,7 +202,7 @@ def _held_by_v2(run: Run) -> None:
         (process,) = raw["processes"][: raw["process_count"]]
         assert (process["signal"] == signal.SIGKILL) == private
         assert context["host"]["group_oom_kill"] == int(private)
-        assert context["host"]["witness_killed"] == 0
+        assert context["host"]["outside_killed"] == 0
         if private:
             assert process["done_bytes"] < LIMIT_BYTES
 

@@ -11,7 +11,7 @@ from resealed import resealed
 from memlab import api
 from memlab.cli import cli
 from memlab.errors import BadRequest
-from memlab.experiment import Bars, Lines, Ratios, StripPlot, VarianceComponents
+from memlab.experiment import Bars, Lines, Ratios, StripPlot
 from memlab.experiment.figures import Choice
 from memlab.present import exports, figures
 from memlab.present.figures import sidecar
@@ -90,16 +90,6 @@ def test_ratios_to_other_runs_are_a_row_per_point_and_base(run: api.Run, tmp_pat
         assert len(json.loads(sidecar.as_json(both))["marks"]) == 2 * len(marks)
 
 
-def test_layers_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
-    """The example was recorded with one layout in one session: the block alone can be told."""
-    shown = figures.chosen(run, Choice(layers=True))
-    assert isinstance(shown.experiment.figure, VarianceComponents)
-    marks = json.loads(sidecar.as_json(shown))["marks"]
-    assert len(marks) == sum(point.control is None for point in run.points)
-    assert all(mark["block"] > 0 for mark in marks)
-    assert run.plot(layers=True).title.endswith("how far each variance component moves a sample")  # type: ignore[attr-defined]
-
-
 def test_every_varied_factor_has_a_place(run: api.Run) -> None:
     shown = figures.chosen(run, Choice(x="size")).experiment.figure
     assert {shown.over, *shown.by, *shown.panels} >= set(run.varied)
@@ -117,8 +107,6 @@ def test_every_varied_factor_has_a_place(run: api.Run) -> None:
             "a figure against another run has a row per point",
         ),
         ({"against": ["a.jsonl"], "x": "size"}, "a figure against another run has a row per point"),
-        ({"layers": True, "x": "size"}, "a figure of layers has a row per point"),
-        ({"layers": True, "against": ["a.jsonl"]}, "a figure is of layers or against another run"),
     ],
 )
 def test_a_wrong_choice_is_one_line(run: api.Run, asked: dict[str, object], message: str) -> None:

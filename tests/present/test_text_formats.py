@@ -1,9 +1,7 @@
-"""Markdown, OpenMetrics and JUnit's properties, and more than two runs in one table."""
+"""Markdown and JUnit's properties, and more than two runs in one table."""
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,8 +14,6 @@ from memlab.analysis.intervals import Interval
 from memlab.cli import cli
 from memlab.errors import NotComparable
 from memlab.present import words
-
-SAMPLE = re.compile(r'memlab_\w+\{(\w+="([^"\\\\]|\\\\.)*",?)+\} -?[0-9.e+-]+')
 
 
 @pytest.fixture
@@ -100,33 +96,6 @@ def test_markdown_of_claims_begins_with_the_answer(runs: list[str]) -> None:
     assert " of 2 claims hold" in lines[2]
     assert "2 others need points that this run was not to measure" in lines[2]
     assert any("| `crossover` |" in line for line in lines)
-
-
-def test_open_metrics_has_samples_behind_their_types(runs: list[str]) -> None:
-    for command in (["claims", runs[0]], ["compare", runs[0], runs[1]]):
-        *lines, last = printed(*command, "--format", "openmetrics").splitlines()
-        assert last == "# EOF"
-        samples = [line for line in lines if not line.startswith("#")]
-        assert samples
-        assert [line for line in samples if not SAMPLE.fullmatch(line)] == []
-        names = [line.partition("{")[0] for line in samples]
-        assert names == sorted(names, key=["memlab_standing", "memlab_measure"].index)
-
-
-def test_kcidb_has_a_test_per_verdict(runs: list[str]) -> None:
-    found = json.loads(printed("claims", runs[0], "--format", "kcidb"))
-    assert found["version"] == {"major": 5, "minor": 3}
-    by_id = {test["id"]: test for test in found["tests"]}
-    assert len(by_id) == len(found["tests"])
-    for id, test in by_id.items():
-        assert re.fullmatch(r"[a-z0-9_]+:.+", id)
-        assert re.fullmatch(r"[a-z0-9_]+:.+", test["build_id"])
-        assert re.fullmatch(r"memlab\.mmap-write\.[a-z0-9-]+", test["path"])
-        assert test["status"] in ("PASS", "FAIL", "DONE", "SKIP")
-        assert set(test.get("number", {"value"})) == {"value"}
-    assert {test["status"] for test in found["tests"]} >= {"FAIL", "DONE"}
-    done = CliRunner().invoke(cli, ["compare", *runs[:2], "--format", "kcidb"])
-    assert done.exit_code == 2
 
 
 def test_junit_has_the_numbers_as_properties(runs: list[str]) -> None:

@@ -10,9 +10,9 @@ import pytest
 from synthetic import experiment
 
 from memlab.analysis.compare import compare_paired
-from memlab.command.declare import declare
 from memlab.experiment import Metric
 from memlab.experiment.points import Point
+from memlab.experiment.tried import declare
 from memlab.judging.compare import Compared, PointComparison
 from memlab.judging.effects import Effect, LevelChange
 from memlab.present import words

@@ -1,4 +1,4 @@
-"""Metrics over many samples at once: the same numbers as sample by sample, and read once."""
+"""A run's samples as columns: read once, some at a time, and nothing of them lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from synthetic import experiment, failed, ok, run_row, sample
 
@@ -18,9 +17,8 @@ from memlab.store import PointRow, Store, database
 
 
 @pytest.fixture
-def long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store with a run that is too long to be held."""
-    monkeypatch.setattr(samples, "HELD", 0)
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with a run of 80 samples."""
     monkeypatch.setattr(experiments, "load", lambda *_: experiment())
     path = tmp_path / "results.db"
     points = [PointRow(i, {"size": size, "method": "slow"}, None) for i, size in enumerate([1, 8])]
@@ -39,25 +37,24 @@ def opened(path: Path) -> Run:
         return Run(store.find("last"), path)
 
 
-def test_a_long_run_is_read_as_a_short_one(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_read_as_the_whole(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = opened(stored)
     monkeypatch.setattr(samples, "_AT_ONCE", 7)
-    run = opened(long)
-    monkeypatch.setattr(samples, "HELD", 1000)
-    short = opened(long)
-    assert run.summaries == short.summaries
-    assert run.frame.equals(short.frame)
-    assert str([*run.records()]) == str([*short.records()])  # nan is not itself
+    run = opened(stored)
+    assert run.summaries == whole.summaries
+    assert run.frame.equals(whole.frame)
+    assert str([*run.records()]) == str([*whole.records()])  # nan is not itself
     assert list(run.records())[3]["detail"] == "why"
-    assert list(run.samples) == list(short.samples)
-    assert run.by_point[1][2] == short.by_point[1][2]
+    assert list(run.samples) == list(whole.samples)
+    assert run.by_point[1][2] == whole.by_point[1][2]
     assert run.only(run.points[:1]).frame["point"].unique().tolist() == [0]
 
 
-def test_a_changed_sample_of_a_long_run_is_found(long: Path) -> None:
-    with Store(long) as store:
+def test_a_changed_sample_is_detected(stored: Path) -> None:
+    with Store(stored) as store:
         store._db.execute("UPDATE samples SET raw = replace(raw, '1000', '1001') WHERE block = 0")
     with pytest.raises(StoreError, match="is damaged"):
-        opened(long)
+        opened(stored)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +65,12 @@ def test_a_changed_sample_of_a_long_run_is_found(long: Path) -> None:
         "UPDATE points SET levels = replace(levels, '8', '9')",
     ],
 )
-def test_what_a_long_run_lost_is_found(long: Path, lose: str) -> None:
-    assert opened(long).summaries
-    with Store(long) as store:
+def test_what_a_run_lost_is_detected(stored: Path, lose: str) -> None:
+    assert opened(stored).summaries
+    with Store(stored) as store:
         store._db.execute(lose)
     with pytest.raises(StoreError, match="is damaged"):
-        opened(long)
+        opened(stored)
 
 
 def _count(_: object, of: Any) -> int:
@@ -112,9 +109,9 @@ def asked(path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int) -> Counter[s
 
 
 def test_a_show_reads_each_sample_once_and_no_more_columns_of_many(
-    long: Path, monkeypatch: pytest.MonkeyPatch
+    stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few, many = (asked(long, monkeypatch, blocks) for blocks in (10, 90))
+    few, many = (asked(stored, monkeypatch, blocks) for blocks in (10, 90))
     assert (few["held"], many["held"]) == (100, 280)
     assert (few["reads"], many["reads"]) == (5, 14)
     assert few["columns"] == many["columns"]
@@ -123,18 +120,18 @@ def test_a_show_reads_each_sample_once_and_no_more_columns_of_many(
 SAMPLES = "UPDATE samples SET {} WHERE id = 7"
 
 
-def test_a_field_that_is_there_no_more_is_missed(long: Path) -> None:
-    assert opened(long).summaries
-    with Store(long) as store:
+def test_a_field_that_is_there_no_more_is_missed(stored: Path) -> None:
+    assert opened(stored).summaries
+    with Store(stored) as store:
         change = SAMPLES.format("raw = replace(raw, 'elapsed_ns', 'elapsed_ns ')")
         store._db.execute(change)
         database.seal(store._db, "samples", "true")
     with pytest.raises(StoreError, match="does not hold"):
-        opened(long).frame  # noqa: B018
+        opened(stored).frame  # noqa: B018
 
 
 def test_no_more_samples_are_held_than_are_read_at_once(
-    long: Path, monkeypatch: pytest.MonkeyPatch
+    stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(samples, "_AT_ONCE", 7)
     held: list[int] = []
@@ -159,25 +156,6 @@ def test_no_more_samples_are_held_than_are_read_at_once(
 
     monkeypatch.setattr(Store, "columns", columns)
     monkeypatch.setattr(Store, "samples", None)  # to read all of them would fail
-    assert len(opened(long).samples) == 80
+    assert len(opened(stored).samples) == 80
     assert len(most) == 12
     assert max(most) <= 2 * 7  # the next are read before the last are let go
-
-
-def test_a_column_of_one_number_takes_no_memory_and_is_the_same_to_the_bit() -> None:
-    made = {
-        "nan": np.full(9, np.nan),
-        "zeros": np.zeros(9),
-        "signs": np.array([0.0] * 8 + [-0.0]),
-        "counts": np.full(9, -1, np.int32),
-        "ids": np.arange(9),
-    }
-    found = {name: samples._packed(column) for name, column in made.items()}
-    for name, column in made.items():
-        assert found[name].tobytes() == column.tobytes()
-        assert found[name].dtype == column.dtype
-    assert [name for name, column in found.items() if column.base is not None] == [
-        "nan",
-        "zeros",
-        "counts",
-    ]

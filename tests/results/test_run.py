@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ import pytest
 from synthetic import experiment, failed, ok, run_row, sample, window
 
 from memlab import experiments
+from memlab._version import __version__
 from memlab.errors import CannotRun, StoreError
 from memlab.experiment import F, Metric, each
 from memlab.results import Run
 from memlab.results import run as results
 from memlab.results.crossing import crossings
 from memlab.run.plan import build
-from memlab.store import PointRow, Store
+from memlab.store import PointRow, Store, database
 
 Replies = Mapping[int, list[dict[str, Any] | None]]
 
@@ -88,6 +90,28 @@ def test_points_that_no_plan_makes(path: Path, levels: dict[str, Any], said: str
         opened.add_run(run_row(), points)
     with pytest.raises(StoreError, match=said):
         Run(run_row(), path)
+
+
+def test_what_cannot_be_read_names_the_other_memlab_that_wrote_it(path: Path) -> None:
+    row = run_row(memlab="9.1")
+    with Store(path, create=True) as opened:
+        opened.add_run(row, [PointRow(0, {"size": 1, "method": "slow", "colour": "blue"}, None)])
+        opened.add_samples(row.id, 1, [sample(0, 0, ok(1000))])
+    wrote = f"; memlab 9.1 wrote it, and this is memlab {__version__}$"
+    with pytest.raises(StoreError, match=f"colour 'blue', which is not a level of .*{wrote}"):
+        Run(row, path)
+    change(path, "UPDATE points SET levels = json_remove(levels, '$.colour')", "points")
+    change(path, "UPDATE samples SET raw = json_remove(raw, '$.window')", "samples")
+    with pytest.raises(StoreError, match=f"does not hold what call_time is read from.*{wrote}"):
+        _ = Run(row, path).summaries
+
+
+def change(path: Path, statement: str, table: str) -> None:
+    """As another memlab would have written it."""
+    with ExitStack() as stack:
+        db = database.opened(path, False, stack)
+        db.execute(statement)
+        database.seal(db, table, "true")
 
 
 def test_median_and_interval_of_six(path: Path) -> None:

@@ -76,7 +76,7 @@ def swept_in(name: str, budget_s: float | None = None) -> tuple[Run, float]:
     """
     run = api.load(name, example=True)
     blocks, points = run.samples.taken("block"), run.samples.taken("point")
-    trial_s, outcomes = run.samples.taken("trial_s"), run.samples.outcomes
+    trial_s, rows = run.samples.taken("trial_s"), [*run.samples]
     overhead = sum(session.wall_s for session in run.sessions) / float(trial_s.sum())
     kept, spent_s = np.zeros(len(run.samples), dtype=bool), 0.0
     if budget_s is None:
@@ -87,6 +87,7 @@ def swept_in(name: str, budget_s: float | None = None) -> tuple[Run, float]:
         run.points,
         request,
         lambda left_s: questions.open_points(_of(run, kept), left_s),
+        turns=run.turns,
     )
     for block in range(run.blocks):
         rule.look(block, partial(float, spent_s))
@@ -97,7 +98,7 @@ def swept_in(name: str, budget_s: float | None = None) -> tuple[Run, float]:
                 break
             spent_s += float(trial_s[row]) * overhead
             kept[row] = True
-            rule.add(int(points[row]), outcomes[row], None)
+            rule.add(rows[row])
     return _of(run, kept), spent_s
 
 

@@ -111,7 +111,7 @@ def test_two_hundred_kills_in_a_row_leave_the_witness_and_no_group(
                 "oom-killed",
                 1,
             )
-            assert reply["context"]["host"]["witness_killed"] == 0
+            assert reply["context"]["host"]["outside_killed"] == 0
         assert opened.trial(at(page=23, way="touch"))["outcome"] == "ok"
 
 
@@ -126,8 +126,8 @@ def test_a_witness_that_was_killed_is_in_the_row(
     )
     with LocalExecutor(RUN, saying(), directories, [CPU]) as opened:
         reply = held_or_skipped(opened.trial(at(do=kill)))
-        assert (reply["outcome"], reply["context"]["host"]["witness_killed"]) == ("ok", 1)
-        assert opened.trial(at(do="7"))["context"]["host"]["witness_killed"] == 0
+        assert (reply["outcome"], reply["context"]["host"]["outside_killed"]) == ("ok", 1)
+        assert opened.trial(at(do="7"))["context"]["host"]["outside_killed"] == 0
 
 
 def test_a_killed_child_is_not_a_killed_worker(directories: Directories) -> None:

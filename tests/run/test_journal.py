@@ -143,7 +143,7 @@ def test_a_torn_last_line_tells_of_no_change(tmp_path: Path) -> None:
 def test_a_journal_without_a_head_goes_once_it_is_old(text: str) -> None:
     """It names no change: its run begins just now, or was killed as it began."""
     path = of_a_dead_driver()
-    old = path.with_suffix(".begun")  # as an earlier memlab named it
+    old = path.with_name("old.jsonl")
     for one in (path, old):
         one.write_text(text)
     os.utime(old, (0, 0))
@@ -489,13 +489,14 @@ def others(tmp_path: Path) -> Iterator[Path]:
     assert not made.exists()
 
 
-HEAD = {"run": "r", "driver": 1, "start": 1, "boot": "b"}
+HEAD = {"run": "r", "driver": 1, "start": 1, "boot": "b", "machine": "m", "pids": 1}
 DAMAGED = [
     b"\0" * 100 + b"\n",
     b"\xff\xfe\n",
     b"[]\n",
     b"3\n",
     b'{"run": "r"}\n',
+    json.dumps({name: HEAD[name] for name in HEAD if name != "pids"}).encode() + b"\n",
     json.dumps(HEAD | {"driver": "1"}).encode() + b"\n",
     json.dumps(HEAD | {"run": "../../x"}).encode() + b"\n",
     json.dumps(HEAD).encode() + b"\n[]\n",

@@ -88,7 +88,7 @@ def test_a_run_keeps_it(unpacked: Path, store_path: Path, monkeypatch: pytest.Mo
     assert sample.outcome == "ok"
     unpacked.chmod(0o777)
     with pytest.raises(CannotRun, match="a store may come from anybody"):
-        measure.resume(row.id, store_path, Silent())
+        measure.resume(row.id, store_path, Silent(), guest_of=Guest.of)
 
 
 def test_not_in_a_guest(guest_less: Guest, store_path: Path) -> None:

@@ -34,13 +34,6 @@ def test_a_request_that_no_host_could_carry(change: dict[str, Any], words: str) 
         Request("mmap-write", **change)
 
 
-def test_an_older_run_is_read_unless_it_asks_for_what_is_gone() -> None:
-    older = {"experiment": "mmap-write", "blocks": 3}
-    assert Request.stored({**older, "gentle": None}) == Request("mmap-write", blocks=3)
-    with pytest.raises(BadRequest, match="asked for with gentle, which is no option now"):
-        Request.stored({**older, "gentle": 0.25})
-
-
 def test_sweep_and_load(tmp_path: Path, store_path: Path) -> None:
     run = memlab.sweep("mmap-write", blocks=2, seed=3, directory=tmp_path, name="mine", **TINY)
     assert run.frame["outcome"].tolist() == ["ok"] * len(run.frame)

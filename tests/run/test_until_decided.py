@@ -94,17 +94,18 @@ def test_claims_come_first_where_the_budget_is_too_short_for_all_points(tmp_path
     (one,) = judge(run)
     asked = {point.index: probe.asked.count(point.index) for point in run.points}
     assert one.word == "reproduced"
-    assert min(asked.values()) >= 1
     assert all(asked[point] >= 6 for point in one.points)
+    # The others have an interval too, or had their turn before the first trial was timed.
+    assert sum(count >= 6 for count in asked.values()) == 4
+    assert {count for count in asked.values() if count < 6} <= {0, 1}
 
 
 def test_other_points_have_their_blocks_when_the_claims_are_decided(tmp_path: Path) -> None:
-    """Six blocks of all take 48 s, and once the first has been slow they seem to take more."""
+    """Six blocks of all take 48 s."""
     _, run, probe = sweep(tmp_path, EASY, budget_s=47.0, drifts=False)
     asked = [probe.asked.count(point.index) for point in run.points]
     assert [one.word for one in judge(run)] == ["reproduced"]
-    assert run.sessions[-1].ended == "budget"
-    assert min(asked) >= 4
+    assert sorted(count >= 6 for count in asked) == [False] + 7 * [True]
 
 
 def test_what_takes_little_beside_what_is_chosen_goes_before_what_takes_little_alone(

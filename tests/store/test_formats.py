@@ -1,18 +1,14 @@
-"""Formats move forward only, what is not a store is left alone, and errors are one line."""
+"""A store has one format; what is not one is left alone, and errors are one line."""
 
-import json
 import sqlite3
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import unprivileged
-from filled import fill
-from synthetic import without_id
 
+from memlab._version import __version__
 from memlab.errors import StoreError
 from memlab.store import Store, database, default_path
 
@@ -24,16 +20,6 @@ def version(path: Path) -> int:
     return int(found)
 
 
-def test_a_new_store_has_the_newest_format_and_its_history(path: Path) -> None:
-    with Store(path, create=True) as opened:
-        history = opened.format_history()
-    assert version(path) == len(database.MIGRATIONS)
-    assert [(number, change) for number, change, _, _ in history] == [
-        (number, change) for number, (change, _) in enumerate(database.MIGRATIONS, 1)
-    ]
-    assert all(memlab[0].isdigit() and at.endswith("Z") for _, _, memlab, at in history)
-
-
 @pytest.mark.slow
 def test_many_make_and_open_one_new_store_at_once(tmp_path: Path) -> None:
     """As `memlab runs` meets a first sweep: some saw half a format, or a store that was locked."""
@@ -41,102 +27,73 @@ def test_many_make_and_open_one_new_store_at_once(tmp_path: Path) -> None:
     def open_it(path: Path, together: threading.Barrier) -> int:
         together.wait()
         with Store(path, create=True) as opened:
-            return len(opened.format_history())
+            assert opened.runs() == []
+        return version(path)
 
     openers = 8
     with ThreadPoolExecutor(openers) as pool:
         for number in range(40):
             together = threading.Barrier(openers)
             path = tmp_path / f"{number}.db"
-            histories = [pool.submit(open_it, path, together) for _ in range(openers)]
-            assert {h.result() for h in histories} == {len(database.MIGRATIONS)}
+            versions = [pool.submit(open_it, path, together) for _ in range(openers)]
+            assert {one.result() for one in versions} == {database.FORMAT}
 
 
-NEXT = ("a column for notes", "ALTER TABLE runs ADD COLUMN notes TEXT;\nCREATE TABLE more (a INT);")
-
-
-def test_an_older_format_is_brought_forward_with_its_samples(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Store(path, create=True) as opened:
-        samples = fill(opened)
-    newest = (*database.MIGRATIONS, NEXT)
-    monkeypatch.setattr(database, "MIGRATIONS", newest)
-    with Store(path) as opened:
-        assert version(path) == len(newest)
-        assert without_id(list(opened.samples("0123abcd"))) == samples
-        assert [change for _, change, _, _ in opened.format_history()] == [c for c, _ in newest]
-        opened._db.execute("SELECT notes FROM runs, more")
-
-
-OLD = {"window": {"elapsed_ns": 7}, "share": 0.1, "host": {"nr_written": 3}, "contained": None}
-
-
-def of_format_1(path: Path, raws: Sequence[str | None]) -> None:
-    """A store as memlab wrote it while what the host counted lay in raw."""
+def of_another(path: Path, version: int, writer: str = "0.7.1") -> None:
+    """The store as a memlab of another format left it."""
     db = sqlite3.connect(path, isolation_level=None)
-    with pytest.MonkeyPatch.context() as patch, ExitStack() as closing:
-        patch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
-        database.opened(path, True, closing)
-    db.execute("INSERT INTO runs VALUES ('0123abcd', 'mmap-write', NULL, '', 7, '{}', '{}', '')")
-    db.execute("INSERT INTO points VALUES ('0123abcd', 0, '{}', NULL)")
-    db.execute("INSERT INTO sessions VALUES ('0123abcd', 1, 0, 1, NULL)")
-    for block, raw in enumerate(raws):
-        db.execute(
-            "INSERT INTO samples VALUES (NULL, '0123abcd', 0, ?, 0, 'ok', NULL, 0, 0, 1, '', ?)",
-            (block, raw),
-        )
+    db.execute("UPDATE format_history SET version = ?, memlab = ?", (version, writer))
+    db.execute(f"PRAGMA user_version = {version}")
     db.close()
 
 
-def test_what_was_known_beside_the_probe_leaves_raw(path: Path) -> None:
-    of_format_1(path, [json.dumps(OLD), '{"machine":{"kernel":"6.1"},"huge":1e300}', None])
-    assert version(path) == 1
-    with Store(path) as opened:
-        rows = list(opened.samples("0123abcd"))
-    assert version(path) == len(database.MIGRATIONS)
-    assert [(row.raw, row.context) for row in rows] == [
-        (
-            {"window": {"elapsed_ns": 7}, "share": 0.1},
-            {"host": {"nr_written": 3}, "contained": None},
-        ),
-        ({"huge": 1e300}, {"machine": {"kernel": "6.1"}}),
-        (None, None),
-    ]
-    assert [row.readings for row in rows] == [OLD, rows[1].readings, None]
-
-
-def test_a_sample_that_is_no_json_leaves_the_old_format(path: Path) -> None:
-    of_format_1(path, [json.dumps(OLD), "{torn"])
-    with pytest.raises(StoreError, match="cannot write to the store"):
-        Store(path)
-    assert version(path) == 1
-
-
-def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Store(path, create=True) as opened:
-        fill(opened)
-    before = version(path)
-    broken = ("broken", "CREATE TABLE more (a INT);\nALTER TABLE nosuch ADD COLUMN a;")
-    with monkeypatch.context() as patch:
-        patch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, broken))
-        with pytest.raises(StoreError, match="no such table: nosuch"):
-            Store(path)
-    assert version(path) == before
-    with Store(path) as opened:
-        assert opened.sample_count("0123abcd") == 3
-        assert len(opened.format_history()) == before
-
-
-def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "remedy"),
+    [
+        (1, "export its runs as rows with that memlab and import them here, or measure into"),
+        (database.FORMAT - 1, "export its runs as rows with that memlab and import them here"),
+        (database.FORMAT + 1, "upgrade memlab$"),
+    ],
+)
+@pytest.mark.parametrize("create", [False, True])
+def test_another_format_is_one_line_and_left_as_it_is(
+    path: Path, version: int, remedy: str, create: bool
+) -> None:
     Store(path, create=True).close()
-    newer = len(database.MIGRATIONS) + 1
+    of_another(path, version)
+    before, files = path.read_bytes(), {*path.parent.iterdir()}
+    said = f"has format {version}, which memlab 0.7.1 wrote, and memlab {__version__} reads format "
+    with pytest.raises(StoreError, match=f"{said}{database.FORMAT} only: {remedy}") as refused:
+        Store(path, create=create)
+    assert len(str(refused.value).splitlines()) == 1
+    assert path.read_bytes() == before
+    assert {*path.parent.iterdir()} == files
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE format_history",
+        "DROP TABLE format_history; CREATE VIEW format_history AS WITH RECURSIVE r(version, memlab)"
+        " AS (SELECT 1, 'x' UNION ALL SELECT version + 1, memlab FROM r) SELECT * FROM r",
+        "DELETE FROM format_history",
+    ],
+)
+def test_who_wrote_another_format_may_be_unknown(path: Path, change: str) -> None:
+    Store(path, create=True).close()
+    of_another(path, 3)
     db = sqlite3.connect(path)
-    db.execute(f"PRAGMA user_version = {newer}")
+    db.executescript(change)
     db.close()
-    with pytest.raises(StoreError, match=f"has format {newer}, and this .*; upgrade memlab"):
+    with pytest.raises(StoreError, match="format 3, which an unknown memlab wrote"):
         Store(path)
-    assert version(path) == newer
+
+
+def test_what_another_memlab_calls_itself_is_cut_and_printable(path: Path) -> None:
+    Store(path, create=True).close()
+    of_another(path, 3, "\x1b[2J" + "9" * 1000)
+    with pytest.raises(StoreError, match=r"memlab \\x1b\[2J9{36} wrote"):
+        Store(path)
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE recipes (a)", "PRAGMA user_version = 1"])

@@ -1,12 +1,11 @@
 """A store that is damaged, foreign or may only be read: nothing wrong is shown for right."""
 
-import json
 import os
 import random
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -298,37 +297,6 @@ with Store(Path(sys.argv[1])) as opened:
 """
 
 
-def as_format_2(path: Path) -> None:
-    path.unlink()
-    with pytest.MonkeyPatch.context() as patch, ExitStack() as closing:
-        patch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:2])
-        db = database.opened(path, True, closing)
-        for id in RUNS:
-            db.execute(
-                "INSERT INTO runs VALUES (?, 'mmap-write', NULL, '', 7, '{}', '{}', '')", [id]
-            )
-            db.execute("INSERT INTO points VALUES (?, 0, '{}', NULL)", [id])
-            db.execute("INSERT INTO sessions VALUES (?, 1, 0, 1, NULL)", [id])
-            for block in range(3):
-                sample = (
-                    None,
-                    id,
-                    0,
-                    block,
-                    0,
-                    "ok",
-                    None,
-                    0,
-                    0,
-                    1,
-                    "",
-                    json.dumps({"window": 1}),
-                    None,
-                )
-                db.execute(f"INSERT INTO samples VALUES ({', '.join('?' * 13)})", sample)
-        db.execute("PRAGMA journal_mode = DELETE")
-
-
 def unfinished(path: Path) -> None:
     """The newest samples lie in the log alone, as after a kill."""
     with Store(path, create=True) as opened:
@@ -343,7 +311,7 @@ def unfinished(path: Path) -> None:
         path.with_name(f"kept-{name}").rename(path.with_name(name))
 
 
-@pytest.mark.parametrize("made", [lambda path: None, as_format_2, unfinished])
+@pytest.mark.parametrize("made", [lambda path: None, unfinished])
 def test_a_store_that_may_only_be_read_is_read(two: Path, made: Callable[[Path], None]) -> None:
     made(two)
     before = {path.name: path.read_bytes() for path in two.parent.glob("results.db*")}
@@ -355,3 +323,63 @@ def test_a_store_that_may_only_be_read_is_read(two: Path, made: Callable[[Path],
         two.parent.chmod(0o755)
     assert done.stdout == "2 3 {}\n", done.stderr
     assert {path.name: path.read_bytes() for path in two.parent.glob("results.db*")} == before
+
+
+# Gone, or another one, while it is written to
+
+
+def truncated(path: Path, size: int) -> None:
+    os.truncate(path, size)
+
+
+def replaced(path: Path) -> None:
+    other = path.with_name("other.db")
+    shutil.copy(path, other)
+    other.rename(path)
+
+
+GONE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "removed": (Path.unlink, "store {} was removed"),
+    "its folder": (lambda path: path.parent.rename(path.parent.with_name("b")), "{} was removed"),
+    "replaced": (replaced, "store {} was replaced by another file"),
+    "emptied": (lambda path: truncated(path, 0), "store {} was truncated"),
+    "cut": (lambda path: truncated(path, 5000), "store {} was truncated"),
+    "a link to nothing": (
+        lambda path: (path.unlink(), path.symlink_to("nothing"))[0],
+        "store {} was removed",
+    ),
+    "its log": (lambda path: path.with_name(f"{path.name}-wal").unlink(), "log {}-wal was removed"),
+}
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_what_became_of_a_store_is_said_before_the_next_commit(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "a" / "results.db"
+    happens, said = GONE[how]
+    with Store(path, create=True) as opened:
+        (sample, *_) = fill(opened)
+        opened._db.execute("PRAGMA wal_checkpoint")
+        opened.begin_session("0123abcd")
+        happens(path)
+        for write in (
+            lambda: opened.add_sample("0123abcd", 2, 1.0, replace(sample, block=7)),
+            lambda: opened.end_session("0123abcd", 2, 1.0, "failed"),
+        ):
+            with pytest.raises(StoreError, match=said.format(path)) as error:
+                write()
+            assert "; measure again, and leave the store's files" in str(error.value)
+
+
+def test_a_store_that_another_program_vacuums_is_written_on(path: Path) -> None:
+    with Store(path, create=True) as opened:
+        (sample, *_) = fill(opened)
+        opened.add_samples("0123abcd", 1, [replace(sample, block=b) for b in range(10, 1010)])
+        opened._db.execute("PRAGMA wal_checkpoint")
+        opened.note_run("0123abcd", "long")
+        before = path.stat().st_size
+        change(path, "DELETE FROM samples WHERE block > 10")
+        change(path, "VACUUM")
+        change(path, "PRAGMA wal_checkpoint(TRUNCATE)")
+        opened.note_run("0123abcd", "short")
+        assert path.stat().st_size < before
+        assert opened.notes() == {"0123abcd": "short"}

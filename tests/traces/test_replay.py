@@ -9,7 +9,7 @@ from pathlib import Path
 import needs
 import pytest
 
-from memlab.command import declare as command
+from memlab.experiment import tried as command
 from memlab.trace import account, file
 
 from .made import (

@@ -10,9 +10,7 @@ Excluded: the fork, the policies, and the same launcher running a program that d
 comes first and is the floor.
 
 With a service the policies are the service's and so are the usage and the counters; the window is
-the command's, which is the load. The service is started before and ended after it, or with `keep`
-runs on for the next trial of this process. Then its peaks are reset as the load begins; its context
-switches are those of the threads that live when the load ends.
+the command's, which is the load. The service is started before it and ended after it.
 
 In a duet the commands of both points run at the same time on one CPU, in the trial of the one that
 comes first; what the other took is kept for its own trial, which runs nothing.
@@ -79,26 +77,13 @@ _COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent":
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    spec: str  # JSON, as memlab/command/declare.py makes it
+    spec: str  # JSON, as memlab/experiment/tried.py makes it
     group: str  # the folder of the trial's memory cgroup; "" where it runs in none
     processes: str  # the cgroup that bounds the processes; "" where only RLIMIT_NPROC can
 
 
 def measure(params: Params) -> dict[str, Any]:
-    try:
-        return _measured(json.loads(params.spec), params)
-    except BaseException:
-        shut_down()
-        raise
-
-
-def shut_down() -> None:
-    """End the service that is kept."""
-    while _kept:
-        _kept.pop().end()
-
-
-def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
+    spec = json.loads(params.spec)
     if taken := _taken.pop(spec["point"], None):
         return taken
     _taken.clear()
@@ -131,16 +116,10 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
     with Window() as window:
         try:
             if spec["serve"]:
-                if not _kept:
-                    group.open_to_load()
-                    own = [*launch, *group.words()]
-                    _kept.append(_Service(spec, own, environ, _held(spec, group)))
-                service, words = _kept[0], [*bare, *group.words(load=True)]
-                ended = service.under(
-                    spec, words, _without(plain, spec["not_for_load"]), output, group
-                )
-                if not service.kept:
-                    _kept.clear()
+                group.open_to_load()
+                service = _Service(spec, [*launch, *group.words()], environ, group)
+                words = [*bare, *group.words(load=True)]
+                ended = service.under(words, _without(plain, spec["not_for_load"]), output)
                 subject, usage, load = service.launched, service.usage, service.result()
             else:
                 subject = _started(spec, [*launch, *group.words()], environ, output, group)
@@ -158,8 +137,7 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
                 ended = _timed_out(spec, output, group) if subject in late else None
                 usage = subject.usage()
         finally:
-            if not _kept:
-                group.kill()
+            group.kill()
     around = _Around(floor, group, window.measured)
     if beside:
         other, said = beside
@@ -378,7 +356,7 @@ class _Launched:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was read of it so far."""
+        """Hold nothing that was read of it."""
         self.counters: list[dict[str, Any]] = []  # an answer for each time that they were asked for
         self.next_s = self._started_s = time.monotonic()
         self._period_s = _READ_EVERY_S
@@ -396,10 +374,6 @@ class _Launched:
         """Have the launcher say the counters as they are now."""
         with suppress(BrokenPipeError):  # it has just ended
             os.write(self._asking, b"?")
-
-    def catch_up(self) -> None:
-        """Read what came while nobody attended."""
-        self.attend(select.select(self.waiting, [], [], 0)[0])
 
     def attend(self, ready: Sequence[int]) -> None:
         """Read what is to be had from these descriptors, and the memory where that is due."""
@@ -642,55 +616,45 @@ class _Service:
         spec: dict[str, Any],
         launch: Sequence[str],
         environ: dict[str, str],
-        held: InForce,
+        group: _Group,
     ) -> None:
         with socket.socket() as free:  # closed before the service binds it
             free.bind(("127.0.0.1", 0))
             self._port = str(free.getsockname()[1])
+        self._spec, self._group = spec, group
         ready = self._filled([spec["ready"]])[0]
         self._kind, _, self._address = ready.partition(":")
         if self._kind == "http":
             self._address = ready
         self._output = _Output({}, self._address if self._kind == "line" else None)
         words, locks = self._filled(spec["serve"]), bool(spec["preload"])
+        held = _held(spec, group)
         self.launched = _Launched(
             launch, words, environ, spec["cwd"], self._output, held, locks=locks
         )
-        self.kept = False  # whether it runs on after its trial
-        self._loads = -1  # that were put on it before the trial's
         self._ready_ns: int | None = None
+        self.usage: dict[str, Any] = {"counters": {}}
+        self._handled: list[tuple[int, int]] = []
+        self._load: dict[str, Any] | None = None
 
     def _filled(self, words: Sequence[str]) -> list[str]:
         return [word.replace("{port}", self._port) for word in words]
 
     def under(
-        self,
-        spec: dict[str, Any],
-        launch: Sequence[str],
-        environ: dict[str, str],
-        output: _Output,
-        group: _Group,
+        self, launch: Sequence[str], environ: dict[str, str], output: _Output
     ) -> dict[str, str] | None:
-        """Put the load on it once it is ready, then end it, unless it is `kept`. An outcome where
-        that went wrong."""
-        self.kept, self._group, self._loads = False, group, self._loads + 1
-        self.usage: dict[str, Any] = {"counters": {}}
-        self._handled: list[tuple[int, int]] = []
-        self._load: dict[str, Any] | None = None
+        """Put the load on it once it is ready, then end it. An outcome if that went wrong."""
         try:
-            outcome = self._await(spec) if self._ready_ns is None else self._still_there()
-            if outcome is None:
-                outcome = self._loaded(spec, launch, environ, output)
-            self.kept = spec["keep"] and outcome is None and not group.oom_kills()
-            self.kept = self.kept and group.end_load()
+            outcome = self._await() or self._loaded(launch, environ, output)
         finally:
-            if not self.kept:
-                self.end()
+            if not self.launched.ended:
+                self.launched.terminate()
+                self.launched.stop(self._group)
         self._measure()
         return outcome
 
-    def _await(self, spec: dict[str, Any]) -> dict[str, str] | None:
-        service, within_s = self.launched, min(spec["timeout_s"], _READY_WITHIN_S)
+    def _await(self) -> dict[str, str] | None:
+        service, within_s = self.launched, min(self._spec["timeout_s"], _READY_WITHIN_S)
         if not _attend([service], lambda: service.ended or self._ready(), within_s, _READY_EVERY_S):
             return self._wrong("not-ready", f"not ready after {within_s:g} s")
         if service.ended:
@@ -698,27 +662,14 @@ class _Service:
         self._ready_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         return None
 
-    def _still_there(self) -> dict[str, str] | None:
-        service = self.launched
-        service.catch_up()
-        if service.ended:
-            return self._wrong("service-ended", f"{_how_it_ended(service.report)} after a load")
-        return None
-
     def _loaded(
-        self, spec: dict[str, Any], launch: Sequence[str], environ: dict[str, str], output: _Output
+        self, launch: Sequence[str], environ: dict[str, str], output: _Output
     ) -> dict[str, str] | None:
-        service, since = self.launched, None
-        if spec["keep"]:
-            service.begin()
-            self._group.forget_peak()
-            since = _Since(service.pid)
+        service, spec = self.launched, self._spec
         self._count()
         load = _Launched(launch, self._filled(spec["argv"]), environ, spec["cwd"], output)
         timely = _attend([service, load], lambda: load.ended or service.ended, spec["timeout_s"])
         self._count()
-        if since and not service.ended:
-            service.report = since.report() | service.counters[-1]
         # A load that loses its service may end before the service's own end is reported.
         died = service.ended or _attend([service], lambda: service.ended, _DYING_S)
         load.stop(self._group)
@@ -755,11 +706,6 @@ class _Service:
         ):
             raise Failed("the launcher does not say its counters", errno.ETIMEDOUT)
 
-    def end(self) -> None:
-        if not self.launched.ended:
-            self.launched.terminate()
-            self.launched.stop(self._group)
-
     def _measure(self) -> None:
         """The window: the service's counters while the load ran."""
         both = [line["events"] for line in self.launched.counters]
@@ -786,50 +732,7 @@ class _Service:
             "load": self._load,
             "ready_ns": None if self._ready_ns is None else self._ready_ns - began_ns,
             "service_output": self._output.tail,
-            "kept": self.kept,
-            "loads_before": self._loads,
         }
-
-
-_kept: list[_Service] = []  # the service of this process's trials, at most one
-
-
-class _Since:
-    """What a service takes from now on, as its launcher would report it at its end."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._io, self._switches = _io_of(pid), _switches(pid)
-        forgot = [_forget_peak(one) for one in _tree(pid)]
-        self._peaks_are_new = all(forgot)
-
-    def report(self) -> dict[str, Any]:
-        switches = [
-            [
-                now - before
-                for now, before in zip(counts, self._switches.get(task, (0, 0)), strict=True)
-            ]
-            for task, counts in _switches(self._pid).items()
-        ]
-        peaks = [_status(one).get(b"VmHWM", 0) for one in _tree(self._pid)]
-        return {
-            "io": {name: max(0, n - self._io[name]) for name, n in _io_of(self._pid).items()},
-            "rss_peak_bytes": max(peaks, default=0) if self._peaks_are_new else None,
-            "voluntary": sum(voluntary for voluntary, _ in switches),
-            "involuntary": sum(involuntary for _, involuntary in switches),
-            "status": 0,
-            "signal": 0,
-        }
-
-
-def _io_of(pid: int) -> Counter[str]:
-    """proc_pid_io(5) of a process, of its living descendants and of all whose end was waited for;
-    empty where it may not be read."""
-    counts: Counter[str] = Counter()
-    for one in _tree(pid):
-        with suppress(OSError), open(f"/proc/{one}/io") as lines:
-            counts.update({name: int(n) for name, n in (line.split(": ") for line in lines)})
-    return counts
 
 
 def _faults_of(pid: int) -> tuple[int, int]:
@@ -843,30 +746,6 @@ def _faults_of(pid: int) -> tuple[int, int]:
             major += major_own + major_waited
             all_of += minor_own + minor_waited + major_own + major_waited
     return all_of, major
-
-
-def _switches(pid: int) -> dict[str, tuple[int, int]]:
-    """The voluntary and involuntary context switches of each living thread, by its number."""
-    counts = {}
-    for one in _tree(pid):
-        with suppress(OSError):
-            for task in os.listdir(f"/proc/{one}/task"):  # noqa: PTH208
-                with suppress(OSError), open(f"/proc/{one}/task/{task}/status") as lines:
-                    said = dict(line.split(":", 1) for line in lines)
-                    counts[task] = (
-                        int(said["voluntary_ctxt_switches"]),
-                        int(said["nonvoluntary_ctxt_switches"]),
-                    )
-    return counts
-
-
-def _forget_peak(pid: int) -> bool:
-    """Have VmHWM be what is resident now (proc_pid_clear_refs(5)); False where that is refused."""
-    with suppress(OSError), open(f"/proc/{pid}/clear_refs", "w") as file:
-        file.write("5")
-        file.flush()
-        return True
-    return False
 
 
 def _answers(url: str) -> bool:
@@ -937,7 +816,6 @@ class _Group:
         self._killed = self._count() if folder else 0
         self._refused = self._refusals()
         self._stalled = self._stalls()
-        self._peak: int | None = None  # a descriptor, once the peak is of some time alone
         self.missing: dict[str, str] = {} if folder else {"peak_group": "needs a memory cgroup"}
 
     def words(self, *, load: bool = False) -> list[str]:
@@ -970,27 +848,6 @@ class _Group:
             with suppress(OSError), open(f"{self._load}/{name}", "w") as file:
                 file.write(none)
 
-    def end_load(self) -> bool:
-        """Kill what a load left, and not the service; False where that does not end it."""
-        with suppress(OSError):
-            if self._load:
-                cleanup.empty_group(Path(self._load))
-            return True
-        return False
-
-    def forget_peak(self) -> None:
-        """Have the peak be what is charged now."""
-        if not self._folder:
-            return
-        for name in _PEAKS:
-            with suppress(OSError):
-                since = os.open(f"{self._folder}/{name}", os.O_RDWR)
-                os.write(since, b"0")
-                self._peak = since
-                return
-        why = "needs Linux 6.12, which can reset the peak of a service that is kept"
-        self.missing["peak_group"] = why
-
     def kill(self) -> None:
         for folder in filter(None, dict.fromkeys((self._processes, self._outer))):
             cleanup.empty_group(Path(folder))
@@ -1017,13 +874,20 @@ class _Group:
         return {
             "group_peak_bytes": self._peak_bytes(),
             "stalled_ns": stalls - self._stalled if known else None,  # type: ignore[operator]
+            "refault_count": self._refaults(),
         }
 
+    def _refaults(self) -> int | None:
+        """How many pages the kernel took and had to bring back, of files and of swap."""
+        try:
+            with open(f"{self._folder}/memory.stat") as lines:
+                counts = dict(line.split() for line in lines)
+        except OSError:
+            return None
+        refaults = [int(n) for name, n in counts.items() if name.startswith("workingset_refault")]
+        return sum(refaults) if refaults else None
+
     def _peak_bytes(self) -> int | None:
-        if self._peak is not None:
-            text = os.pread(self._peak, 64, 0)
-            os.close(self._peak)
-            return int(text)
         if "peak_group" in self.missing:
             return None
         for name in _PEAKS:
@@ -1124,8 +988,6 @@ def _histogram(text: bytes, unit_ns: float) -> dict[str, Any]:
 def _missing(group: _Group, report: dict[str, Any]) -> dict[str, str]:
     """The metrics that this host does not offer, and why not."""
     missing = dict(group.missing)
-    if report["rss_peak_bytes"] is None:
-        missing["peak_rss"] = "/proc/PID/clear_refs of a service that is kept may not be written"
     if not os.path.exists("/proc/pressure/memory"):  # noqa: PTH110
         missing["stalled"] = "this kernel counts no pressure (CONFIG_PSI)"
     if failed := report["events"]["shootdowns"]["errno"]:

@@ -234,7 +234,7 @@ class _Session:
         self._sweep, self._row = sweep, row
         self.run, self.points = sweep.run, sweep.prepared.plan.points
         self._at = {point.index: point for point in self.points}
-        self.rule, self._taken = sweep.begun(share_s)
+        self.rule, self._taken = sweep.begun(share_s, "answers")
         self.before = len(self._taken)
         self._blocks = sweep.blocks(self.rule, self._taken, sweep.prepared.request.blocks)
         self._block, self._active = -1, list(self.points)
@@ -244,7 +244,7 @@ class _Session:
             self._block = sample.block
             self._active = [one for one in self.points if not self.rule.done(one.index)]
         self._taken.add((sample.block, sample.point))
-        self.rule.add(sample.point, sample.outcome, sample.readings)
+        self.rule.add(sample)
         trial = Trial(sample.block, sample.position, self._active, self._at[sample.point])
         lasted_s = sample.started_at + sample.trial_s - self._row.started_at
         return driver.progress_of(trial, sample, self.rule, len(self.points), lasted_s)

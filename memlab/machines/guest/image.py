@@ -75,7 +75,7 @@ _IMPORTS = (
     "dataclasses.exec = lambda text, *names: exec(made[text], *names); import memlab;"
     "memlab.__path__.append(sys.argv[2]); import encodings.ascii, json;"
     "import memlab.run.worker, memlab.run.guardian, memlab.machines.guest.inside, memlab._probes;"
-    "import memlab.command.declare;"
+    "import memlab.experiment.tried, memlab.command;"
     "from memlab import experiments; [experiments.load(name) for name in experiments.names()];"
     "found = [getattr(m, '__file__', None) for m in list(sys.modules.values())];"
     "marshal.dump(([file for file in found if file], dict(made)), sys.stdout.buffer)"
@@ -123,7 +123,7 @@ $b mount --move . /
 exec $b chroot . /run/busybox sh -c {main}
 """
 # What memlab reads beside its modules.
-_SHARED = ("published/*.toml", "*/extends.py", "**/python_probes/*.py")
+_SHARED = ("published/*.toml", "**/python_probes/*.py")
 _FOLDERS = ("host", "lower", "root", "top")
 _MOUNTED_ON = ("proc", "sys", "dev", "run", "var", "var/tmp", "tmp", "etc")
 

@@ -1,4 +1,4 @@
-"""What `memlab ladder --json` prints, as types."""
+"""What `memlab kernels ladder --json` prints, as types."""
 
 from __future__ import annotations
 

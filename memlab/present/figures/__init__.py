@@ -12,9 +12,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from memlab.errors import BadRequest, CannotRun, nearest
+from memlab.errors import BadRequest, nearest
 from memlab.experiment import figures as declared
-from memlab.experiment import renamed
 from memlab.experiment.figures import Choice
 from memlab.files import output
 from memlab.judging.compare import metric_of
@@ -114,13 +113,8 @@ def chosen(run: Run, choice: Choice) -> Run:
     """The same run with the chosen figure alone. Raises BadRequest where a name is wrong, factors
     stand twice, or no point is left."""
     x, series, panels, against = choice.x, choice.series, choice.panels, choice.against
-    if (against or choice.layers) and (
-        choice.samples or x or series is not None or panels is not None
-    ):
-        what = "of layers" if choice.layers else "against another run"
-        raise BadRequest(f"a figure {what} has a row per point: give metric and where")
-    if against and choice.layers:
-        raise BadRequest("a figure is of layers or against another run, not both")
+    if against and (choice.samples or x or series is not None or panels is not None):
+        raise BadRequest("a figure against another run has a row per point: give metric and where")
     levels = {name: set(of) for name, of in (choice.where or {}).items()}
     kept = [p for p in run.points if all(p.at[_factor(run, n)] in of for n, of in levels.items())]
     if not kept:
@@ -139,8 +133,6 @@ def chosen(run: Run, choice: Choice) -> Run:
     watched = metric_of(run.experiment, choice.metric or first.metric).name
     if against:
         return seen.drawn(declared.Ratios(watched, over, by, split, bases=tuple(against)))
-    if choice.layers:
-        return seen.drawn(declared.VarianceComponents(watched, over, by, split))
     if choice.samples:
         return seen.drawn(declared.StripPlot(watched, over, by, split))
     numbers = [level for p in kept if not isinstance(level := p.at[over], str | bool)]
@@ -169,8 +161,6 @@ def outcomes(run: Run) -> Run:
 def _factor(run: Run, name: str) -> str:
     known = [factor.name for factor in run.experiment.factors]
     if name not in known:
-        if (new := renamed.name(run.experiment.name, name)) in known:
-            raise BadRequest(f"{run.experiment.name}: {name} is renamed to {new}")
         hint = nearest(name, known)
         raise BadRequest(f"{run.experiment.name} has no factor {name!r}; {hint}")
     return name
@@ -221,9 +211,10 @@ def save(
     return _write(folder, made)
 
 
-def write_png(figure: RunFigure, path: Path) -> Path:
-    """Write one figure; its folder is made. CannotRun where that cannot be written."""
-    (written,) = _write(path.parent, {path.name: _rendered(figure, "png")})
+def write(figure: RunFigure, path: Path) -> Path:
+    """Write one figure as its file's name says; its folder is made. CannotRun if that cannot be
+    written."""
+    (written,) = _write(path.parent, {path.name: _rendered(figure, path.suffix[1:])})
     return written
 
 
@@ -245,9 +236,6 @@ def _rendered(figure: RunFigure, kind: str) -> bytes:
 
 def _write(folder: Path, made: Mapping[str, bytes]) -> list[Path]:
     contents = {folder / name: content for name, content in made.items()}
-    try:
-        output.make_folder(folder)
-        output.write(contents)
-    except OSError as error:
-        raise CannotRun(f"cannot write {error.filename or folder}: {error.strerror}") from None
+    output.make_folder(folder)
+    output.write(contents)
     return list(contents)

@@ -54,11 +54,7 @@ def unavailable(rows: Rows) -> list[Mark]:
 
 
 def _records(rows: Rows) -> list[Mark]:
-    return [{name: cell for name, cell in row.items() if not _nothing(cell)} for row in rows]
-
-
-def _nothing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+    return [{name: cell for name, cell in row.items() if cell is not None} for row in rows]
 
 
 def as_data(rows: Rows) -> list[Mark]:
@@ -67,7 +63,7 @@ def as_data(rows: Rows) -> list[Mark]:
         {
             name: cell.tolist() if isinstance(cell, np.ndarray) else cell
             for name, cell in row.items()
-            if name[:1] != "_" and (cell is None or not _nothing(cell))
+            if name[:1] != "_"
         }
         for row in rows
     ]

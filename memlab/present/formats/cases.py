@@ -60,10 +60,6 @@ class Cases:
     cases: Sequence[Case]
     remarks: Sequence[str]
     last_line: str
-    run: str = ""  # of a judgement, and when and where it was measured
-    measured_at: str = ""
-    machine: str = ""
-    kernel: str = ""
 
 
 def of_comparison(compared: Compared) -> Cases:
@@ -119,10 +115,6 @@ def of_judgement(reproduced: Reproduced) -> Cases:
         cases=[_of_claim(experiment, judged) for judged in reproduced.judged],
         remarks=(),
         last_line=" ".join(words.headline([reproduced])),
-        run=run.id if run else "",
-        measured_at=run.row.created_at if run else "",
-        machine=words.machine(run) if run else "",
-        kernel=str(run.environment.get("kernel_release") or "unknown") if run else "",
     )
 
 
@@ -135,8 +127,8 @@ def _of_claim(experiment: Experiment, judged: Judged) -> Case:
         measures[kind] = Measure(verdict.estimate, finite(verdict.low), finite(verdict.high))
     return Case(
         name=f"{experiment.name}/{judged.claim.id}{f' ({at})' if at else ''}",
-        word=verdict.word,
-        text=f"{verdict.word}: {judged.claim.text}: {judged.evidence}",
+        word=judged.word,
+        text=f"{judged.word}: {judged.claim.text}: {judged.evidence}",
         measures=measures,
     )
 

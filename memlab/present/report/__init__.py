@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from memlab._version import __version__
-from memlab.errors import CannotRun, NotComparable
+from memlab.errors import NotComparable
 from memlab.files import output
 from memlab.judging.compare import compare_runs
 from memlab.present import figures, tables, words
@@ -26,7 +26,7 @@ def html(runs: Sequence[Run]) -> str:
     sections = [section(run, f"r{number}") for number, run in enumerate(runs, 1)]
     sections[1:] = [_unlike_first(sections[0], other) for other in sections[1:]]
     compared, notes = _compared(runs)
-    return template("report").render(
+    return _template("report").render(
         sections=sections,
         place=words.place(runs),
         memlab=__version__,
@@ -69,14 +69,13 @@ def notebook(run: Run) -> str:
         drawn = inline_svg.inline(figures.draw(run), run.experiment.question, f"run-{run.id}")
     points = tables.points(run, run.metrics[0])
     asked = run.experiment.question
-    return template("run").render(run=run.id, question=asked, svg=drawn, points=points)
+    return _template("run").render(run=run.id, question=asked, svg=drawn, points=points)
 
 
-def template(name: str, *folders: Path) -> Template:
-    """A page of this folder or of a feature's `folders`, NAME.html.jinja, which escapes every text
-    that it is given."""
+def _template(name: str) -> Template:
+    """NAME.html.jinja of this folder, which escapes every text that it is given."""
     environment = Environment(
-        loader=FileSystemLoader([*folders, Path(__file__).parent]),
+        loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         finalize=_finalize,
         undefined=StrictUndefined,
@@ -93,10 +92,7 @@ def _finalize(value: object) -> object:
 
 
 def write(runs: Sequence[Run], path: Path) -> None:
-    """Write the report; it appears whole or not at all. CannotRun where it cannot be written."""
+    """Write the report; it appears whole or not at all."""
     text = html(runs)
-    try:
-        output.make_folder(path.parent)
-        output.write({path: text.encode()})
-    except OSError as error:
-        raise CannotRun(f"cannot write {error.filename or path}: {error.strerror}") from None
+    output.make_folder(path.parent)
+    output.write({path: text.encode()})

@@ -79,7 +79,11 @@ def _pair(
 def finding(run: Run, shown: Against, rows: Rows) -> str | None:
     """`current and future / off: 0.98 to 1.01 below 40 MiB, 0.05 to 0.4 from there on`, of the
     grid: a control may have moved the line."""
-    marks = [mark for mark in frame.marks(rows, kind="ratio") if not mark["_control"]]
+    marks = [
+        mark
+        for mark in frame.marks(rows, kind="ratio")
+        if not mark["_control"] and mark.get("low") is not None
+    ]
     if shown.mark is None or not marks:
         return None
     at, _ = shown.mark

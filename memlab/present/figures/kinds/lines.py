@@ -133,22 +133,31 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
     """The printed columns in the figure's metric, once a panel."""
     seen = set()
     for beside in tables(run):
-        fits = beside.declared.metric == shown.metric and beside.table.rows_are == shown.over
+        # A printed row is a level of the axis, or stands for a point that has one.
+        places = {
+            row.level: beside.declared.row(beside.table.rows_are, row.level) for row in beside.rows
+        }
+        fits = beside.declared.metric == shown.metric and all(
+            shown.over in at for at in places.values()
+        )
         setting = {name: level for name, level in beside.setting.items() if name in panel}
         source = f"{beside.source.id}, {beside.table.id}"
         if not fits or source in seen or not frame.has(panel, setting):
             continue
         seen.add(source)
         for column, at in beside.declared.columns.items():
+            own = {name: level for name, level in at.items() if name in panel}
+            if not frame.has(panel, own):
+                continue
             like = next((rank for rank, one in enumerate(lines) if frame.has(one, at)), len(lines))
-            for row in sorted(beside.rows, key=lambda row: float(row.level)):
-                cell = row.cells[column]
-                if _drawable(shown, float(row.level), cell.value):
+            for row in sorted(beside.rows, key=lambda row: float(places[row.level][shown.over])):
+                cell, x = row.cells[column], places[row.level][shown.over]
+                if _drawable(shown, float(x), cell.value):
                     yield {
                         "kind": "published",
                         "series": f"{column}, published",
-                        "levels": {**at, shown.over: row.level},
-                        "x": float(row.level),
+                        "levels": {**at, shown.over: x},
+                        "x": float(x),
                         "metric": shown.metric,
                         "unit": run.metric(shown.metric).unit,
                         "_rank": like,
@@ -186,7 +195,7 @@ def _crossings(run: Run, shown: Lines, panel: At, earlier: Sequence[At]) -> Iter
             "of": dict(crossing.of),
             "to": dict(crossing.to),
             "over": shown.over,
-            "estimate": units.finite(found.estimate),
+            "estimate": units.finite(found.estimate) if crossing.known else None,
             "low": units.finite(found.low),
             "high": units.finite(found.high),
             "n": found.n,
@@ -226,9 +235,12 @@ def finding(run: Run, shown: Lines, rows: Rows) -> str | None:
 def _range(run: Run, found: Sequence[Crossing]) -> str:
     """Many crossings in a sentence: how far apart they lie, and in how many panels."""
     name = words.level_words(run.experiment)
-    inside = [c.found.estimate for c in found if math.isfinite(c.found.estimate)]
-    outside = (words.crossing(run.named, c) for c in found if math.isinf(c.found.estimate))
+    known = [c for c in found if c.known]
+    inside = [c.found.estimate for c in known if math.isfinite(c.found.estimate)]
+    outside = (words.crossing(run.named, c) for c in known if math.isinf(c.found.estimate))
     said = [f"{text} in {count} of {len(found)} panels" for text, count in Counter(outside).items()]
+    if len(known) < len(found):
+        said.append(f"not known yet in {len(found) - len(known)} of {len(found)} panels")
     if inside:
         of, _ = words.sides(run.experiment, found[0])
         where = f"between {name(min(inside))} and {name(max(inside))}"

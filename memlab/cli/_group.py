@@ -1,0 +1,138 @@
+"""Groups of commands that are read from the table, and imported when they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memlab.cli import _table
+from memlab.cli._table import Row
+from memlab.errors import UsageError, closest
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+HELP = ["-h", "--help"]
+TYPED = "memlab.typed"  # where a context keeps the words after the command's name, as typed
+
+
+class Group(click.Group):
+    """A group of commands: `path` are the words that name it after `memlab`."""
+
+    def __init__(
+        self,
+        *args: Any,
+        sections: Mapping[str, Sequence[Row]],
+        path: tuple[str, ...] = (),
+        **settings: Any,
+    ) -> None:
+        super().__init__(*args, **settings)
+        self._sections, self._path = sections, path
+        self._rows = {row.name: row for rows in sections.values() for row in rows}
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return [*self._rows]  # `list` is a command of this package
+
+    def get_command(self, _: click.Context, name: str) -> click.Command | None:
+        row = self._rows.get(name)
+        return row and _load(row, self._path)
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        shown = {
+            heading: [(row.name, row.summary) for row in rows if not row.hidden]
+            for heading, rows in self._sections.items()
+        }
+        width = max(len(name) for rows in shown.values() for name, _ in rows)
+        for heading, rows in shown.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl([(f"{name:<{width}}", text) for name, text in rows])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        offered = [
+            CompletionItem(row.name, help=row.summary)
+            for row in self._rows.values()
+            if row.name.startswith(incomplete) and not row.hidden
+        ]
+        return offered + click.Command.shell_complete(self, ctx, incomplete)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
+            option, example = error.option_name, _line(*self._path, next(iter(self._rows)))
+            raise click.UsageError(
+                f"no option {option} before a command; those of a command follow its name: "
+                f"{example} {option}",
+                ctx,
+            ) from None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self._rows and not name.startswith("-"):
+            raise click.UsageError(f"no command {name!r}; {self._hint(name)}")
+        ctx.meta[TYPED] = tuple(args[1:])
+        return super().resolve_command(ctx, args)
+
+    def _hint(self, name: str) -> str:
+        """The nearest command: of this group first, then of all, whichever group has it."""
+        inner = {row.name: (*self._path, row.name) for row in self._rows.values()}
+        every = {words[-1]: words for words, _ in _table.commands()}
+        near = name if name in every else closest(name, inner) or closest(name, every)
+        if near:
+            return f"did you mean `{_line(*({**every, **inner}[near]))}`?"
+        return f"`{_line(*self._path)} --help` lists them"
+
+
+def show_help(ctx: click.Context) -> None:
+    """What a group does if no command follows its name."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.exit(UsageError.exit_code)
+
+
+def words_of(ctx: click.Context) -> list[str]:
+    """`memlab` and the words that name a context's command, however the program was started."""
+    names: list[str] = []
+    while ctx.parent is not None:
+        names.insert(0, ctx.info_name or "")
+        ctx = ctx.parent
+    return ["memlab", *names]
+
+
+def _line(*words: str) -> str:
+    return " ".join(("memlab", *words))
+
+
+@cache
+def _load(row: Row, above: tuple[str, ...]) -> click.Command:
+    path = (*above, row.name)
+    if row.rows:
+        return Group(
+            row.name,
+            sections={"Commands": row.rows},
+            path=path,
+            help=row.summary,
+            short_help=row.summary,
+            callback=click.pass_context(show_help),
+            invoke_without_command=True,
+        )
+    command: click.Command = import_module(row.module).command
+    command.name, command.short_help, command.hidden = row.name, row.summary, row.hidden
+    for option in command.params:  # click would take the names of the function's parameters
+        if isinstance(option, click.Option) and not option.envvar:
+            long = max(option.opts, key=len).removeprefix("--")
+            option.envvar = "_".join(("memlab", *path, long)).upper().replace("-", "_")
+    # click keeps the first help option that it makes, be it for a context that has no -h.
+    command.get_help_option(click.Context(command, help_option_names=HELP))
+    return command

@@ -1,0 +1,69 @@
+"""What each command prints with --json, and its JSON Schema."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+
+@cache
+def _documents() -> dict[str, Any]:
+    """The type of each document, by the words that print it after `memlab`."""
+    from memlab.diagnose.documents import Diagnose, LastKill
+    from memlab.fit.documents import FitAnswer
+    from memlab.machines.fleet.documents import FromHost, HostsClaims
+    from memlab.machines.guest.documents import FoundKernel
+    from memlab.machines.history.documents import RunHistory
+    from memlab.machines.ladder.documents import Ladder
+    from memlab.present import documents
+    from memlab.trace.documents import Recording, TraceShown
+
+    return {
+        "claims": documents.Claims,
+        "claims --hosts": HostsClaims,
+        "clean": documents.Clean,
+        "compare": documents.Compare,
+        "describe": documents.Describe,
+        "diagnose": Diagnose,
+        "diagnose --last-kill": LastKill,
+        "doctor": list[documents.ShownCapability],
+        "fit": FitAnswer,
+        "history": RunHistory,
+        "hosts import": list[FromHost],
+        "hosts pull": list[FromHost],
+        "kernels fetch": list[FoundKernel],
+        "kernels ladder": Ladder,
+        "kernels list": list[FoundKernel],
+        "list": list[documents.ListedExperiment],
+        "plot": documents.Plot,
+        "record": Recording,
+        "reproduce": documents.Claims,
+        "runs": list[documents.ListedRun],
+        "show": documents.Show,
+        "show TRACE": TraceShown,
+        "sweep": documents.Show,
+        "sweep --dry-run": documents.DryRun,
+        "sweep --on": list[FromHost],
+        "try": documents.Show,
+        "try --on": list[FromHost],
+    }
+
+
+@cache
+def _words() -> dict[str, str]:
+    """The words that print each document, by the name of its schema."""
+    return {re.sub("[ -]+", "-", words).lower(): words for words in _documents()}
+
+
+def names() -> list[str]:
+    """What `memlab schema` takes, such as `sweep-dry-run`."""
+    return sorted(_words())
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The schema (2020-12) of that name; KeyError if there is none."""
+    from memlab.present import documents
+
+    words = _words()[name]
+    return documents.schema(_documents()[words], name, f"memlab {words} --json")

@@ -1,0 +1,80 @@
+"""The commands of memlab, a row each: a new command is its file and its row.
+
+A row names the module that has the command's function `command`. Only running a command, or asking
+for its own help, imports that module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """A command; or a group of commands, if it has `rows` in place of a module."""
+
+    name: str
+    summary: str
+    """What --help prints beside the name: a sentence of at most 60 columns."""
+    module: str = ""
+    rows: tuple[Row, ...] = ()
+    hidden: bool = False
+
+
+KERNELS = (
+    Row("list", "List the kernels at hand for guests.", "memlab.cli.kernels.list"),
+    Row("fetch", "Unpack kernels, or print how to get them.", "memlab.cli.kernels.fetch"),
+    Row("run", "Run a command in a guest under a kernel.", "memlab.cli.kernels.run"),
+    Row("ladder", "Judge claims on counts under each kernel.", "memlab.cli.kernels.ladder"),
+    Row("bisect", "Find the kernel that changed a claim or a count.", "memlab.cli.kernels.bisect"),
+)
+HOSTS = (
+    Row("pull", "Copy new results from other hosts.", "memlab.cli.hosts.pull"),
+    Row("import", "Import results measured on other hosts.", "memlab.cli.hosts.import"),
+    Row("worker", "Measure for others, as a host of a Dask cluster.", "memlab.cli.hosts.worker"),
+)
+# In the order of use, under the headings of --help.
+SECTIONS: Mapping[str, Sequence[Row]] = {
+    "Measure, read and compare": (
+        Row("sweep", "Measure an experiment.", "memlab.cli.sweep"),
+        Row("show", "Show a stored run, or a recorded trace.", "memlab.cli.show"),
+        Row("claims", "Judge the claims of a stored run.", "memlab.cli.claims"),
+        Row("compare", "Compare two runs, point by point.", "memlab.cli.compare"),
+        Row("plot", "Draw a stored run.", "memlab.cli.plot"),
+        Row("report", "Write stored runs as one HTML file.", "memlab.cli.report"),
+        Row("export", "Export the samples of a run.", "memlab.cli.export"),
+        Row("runs", "List, name, annotate or delete stored runs.", "memlab.cli.runs"),
+    ),
+    "Experiments, studies and this machine": (
+        Row("list", "List the experiments.", "memlab.cli.list"),
+        Row("describe", "Print what an experiment varies and claims.", "memlab.cli.describe"),
+        Row("reproduce", "Test a published study on this machine.", "memlab.cli.reproduce"),
+        Row("doctor", "Print what this machine can measure.", "memlab.cli.doctor"),
+        Row("clean", "Undo what a killed run left behind.", "memlab.cli.clean"),
+    ),
+    "Your own programs": (
+        Row("diagnose", "Examine the memory of a live process or cgroup.", "memlab.cli.diagnose"),
+        Row("try", "Measure a command under other memory policies.", "memlab.cli.try"),
+        Row("fit", "Find the smallest memory limit of a command.", "memlab.cli.fit"),
+        Row("record", "Record the memory use of a program as a trace.", "memlab.cli.record"),
+    ),
+    "Over time, kernels and hosts": (
+        Row("history", "Find when the results of an experiment changed.", "memlab.cli.history"),
+        Row("kernels", "List and unpack guest kernels, and judge claims under each.", rows=KERNELS),
+        Row("hosts", "Copy results from other hosts, and measure for them.", rows=HOSTS),
+    ),
+    "": (
+        Row("completion", "Print a completion script.", "memlab.cli.completion", hidden=True),
+        Row("schema", "Print the schema of a JSON output.", "memlab.cli.schema", hidden=True),
+    ),
+}
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], Row]]:
+    """Every command, with the words that name it after `memlab`; groups are left out."""
+    for rows in SECTIONS.values():
+        for row in rows:
+            if row.rows:
+                yield from (((row.name, inner.name), inner) for inner in row.rows)
+            else:
+                yield (row.name,), row

@@ -1,0 +1,176 @@
+"""`memlab diagnose`."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import click
+
+from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._options import (
+    Parsed,
+    duration,
+    echo,
+    echo_json,
+    in_full,
+    json_option,
+    verbose_option,
+)
+
+_SECONDS_MAX = 3600
+
+
+def _seconds(text: str) -> float:
+    said = f"{text!r} is not a time above 0 and up to {_SECONDS_MAX} s, such as 10 or 2m"
+    try:
+        seconds = duration(text)
+    except ValueError:
+        raise ValueError(said) from None
+    if not 0 < seconds <= _SECONDS_MAX:  # not a number, too
+        raise ValueError(said)
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnoseOptions:
+    """What `memlab diagnose` is given."""
+
+    subject: str | None = argument(metavar="[PID|NAME]", required=False)
+    group: str | None = option(
+        "--group",
+        metavar="PATH|self|of:PID",
+        help="Examine a memory cgroup: by path, the one of this program, or that of a process.",
+    )
+    seconds: float = option(
+        "--seconds",
+        type=Parsed("seconds", _seconds),
+        default="10",
+        show_default=True,
+        help="Length of the window; if usage oscillates, use a window longer than one cycle.",
+    )
+    full: bool = option(
+        "--full",
+        is_flag=True,
+        help="Read all of a large heap (2 us of memlab's time per object) and, before Linux 6.7, "
+        "all page tables (15 ms per GiB, during which mmap blocks).",
+    )
+    verbose: bool = shared(verbose_option("Print the evidence and all four accounts too."))
+    watch: bool = option(
+        "--watch",
+        is_flag=True,
+        help="Sample cheaply until a trigger fires or the subject ends; then print a diagnosis.",
+    )
+    triggers: tuple[str, ...] = option(
+        "--when",
+        metavar="NAME>VALUE",
+        multiple=True,
+        help="Trigger of --watch: 'group > 90%', 'rss > 500M', 'pressure > 10%', 'kills > 0'.",
+    )
+    every_s: float = option(
+        "--every",
+        type=Parsed("seconds", _seconds),
+        default="1",
+        show_default=True,
+        help="Interval between the samples of --watch.",
+    )
+    keep: Path | None = option(
+        "--keep",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="File for the last 300 samples of --watch, which survives the process.",
+    )
+    last_kill: str | None = option(
+        "--last-kill",
+        is_flag=False,
+        flag_value="",
+        metavar="[=FILE]",
+        help="Explain the last out-of-memory kill, by the kernel's log or a file of it.",
+    )
+    as_json: bool = shared(json_option)
+
+
+@click.command()
+@takes(DiagnoseOptions)
+def command(given: DiagnoseOptions) -> None:
+    """Examine a running process or a memory cgroup: what holds the memory, what causes page faults,
+    which limits are near or already reached, and what the threads wait for. The worst finding comes
+    first. The process is not stopped.
+
+    \b
+    memlab diagnose 4711
+    memlab diagnose redis-server -v
+    memlab diagnose --group of:4711
+    memlab diagnose 4711 --watch --when 'group > 90%' --keep last.json
+    memlab diagnose --last-kill
+    """
+    from memlab.errors import BadRequest
+
+    subject, group = given.subject, given.group
+    if given.last_kill is not None:
+        if subject or group or given.watch:
+            raise BadRequest("--last-kill reads the kernel's log: it has no other subject")
+        _last_kill(given.last_kill, given.as_json)
+        return
+    if (subject is None) == (group is None):
+        raise BadRequest("name one subject: a PID, a name, or --group PATH|self|of:PID")
+    if group is not None and given.full:
+        raise BadRequest("--full reads a process: name its PID")
+    if (given.triggers or given.keep) and not given.watch:
+        raise BadRequest("--when and --keep belong to --watch")
+    from memlab.diagnose.subject import named
+
+    pid = named(subject) if subject is not None else None
+    if given.watch:
+        _watch(given, pid)
+    else:
+        _look(given, pid)
+
+
+def _look(given: DiagnoseOptions, pid: int | None) -> None:
+    from memlab.diagnose import diagnosis
+
+    if pid is None:
+        found = diagnosis.of_group(given.group or "", given.seconds)
+    else:
+        found = diagnosis.of(pid, given.seconds, thorough=given.full)
+    if given.as_json:
+        from memlab.diagnose.documents import Diagnose
+
+        echo_json(Diagnose.made_of(found))
+    else:
+        from memlab.diagnose import output
+
+        for line in output.lines(found, verbose=given.verbose):
+            echo(line)
+        if not given.verbose:
+            echo(f"not shown: {output.LEFT_OUT}: {in_full()}")
+
+
+def _watch(given: DiagnoseOptions, pid: int | None) -> None:
+    from memlab.diagnose import group, subject, watching
+    from memlab.files import output
+
+    asked = [watching.trigger(one) for one in given.triggers]
+    if given.keep is not None:
+        output.check_file(given.keep)
+    directory, version = group.named(given.group) if given.group is not None else (None, None)
+    if pid is not None:
+        with subject.held(pid):  # one line for what cannot be looked at
+            pass
+    whole = replace(given, group=str(directory)) if directory else given  # its process may end
+    watch = watching.Watcher(pid, directory, version, given.keep)
+    watching.run(watch, asked, given.every_s, partial(echo, err=True), lambda: _look(whole, pid))
+    if watch.unwritten:
+        raise watch.unwritten
+
+
+def _last_kill(file: str, as_json: bool) -> None:
+    from memlab.diagnose.kernel_log import answer, source
+
+    log = source.read(Path(file) if file else None)
+    if as_json:
+        from memlab.diagnose.documents import LastKill
+
+        echo_json(LastKill.made_of(log))
+    else:
+        for line in answer.lines(log):
+            echo(line)

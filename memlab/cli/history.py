@@ -1,0 +1,166 @@
+"""`memlab history`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memlab.cli import _completing
+from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._options import (
+    echo,
+    echo_json,
+    factor_option,
+    figure_option,
+    in_full,
+    json_option,
+    output_folder,
+    store_option,
+    verbose_option,
+)
+
+if TYPE_CHECKING:
+    from memlab.machines.history.judge import History
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryOptions:
+    """What `memlab history` is given."""
+
+    experiment: str | None = argument(required=False, shell_complete=_completing.experiment)
+    csv: Path | None = option(
+        "--csv",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Follow the values in this file, not stored runs: a header such as `date,time[s]`, "
+        "then a date and a value per row.",
+    )
+    metric: str | None = option(
+        "--metric", help="Metric to follow (default: the experiment's first)."
+    )
+    levels: tuple[str, ...] = shared(
+        factor_option("Follow only the points at these levels (default: all points together).")
+    )
+    run: str | None = option(
+        "--run",
+        metavar="RUN",
+        shell_complete=_completing.run,
+        help="Follow the points of this run (default: the newest run that shares its points with "
+        "another run).",
+    )
+    host: str | None = option(
+        "--host", help="Follow the runs that came from this host (default: runs of this machine)."
+    )
+    limit: int = option(
+        "-n",
+        "--limit",
+        type=click.IntRange(min=2),
+        default=400,
+        show_default=True,
+        help="Read only the newest N runs.",
+    )
+    rate: str = option(
+        "--rate",
+        type=click.Choice(["1%", "5%", "10%", "50%"]),
+        default="50%",
+        show_default=True,
+        help="Share of unchanged machines that may raise a false alarm within 365 runs.",
+    )
+    gate: bool = option(
+        "--gate", is_flag=True, help="Exit with 1 if the newest run raises an alarm."
+    )
+    verbose: bool = shared(verbose_option("Print every run, not only the newest 20."))
+    store: Path | None = shared(store_option)
+    output: Path | None = shared(figure_option)
+    as_json: bool = shared(json_option)
+
+
+@click.command()
+@takes(HistoryOptions)
+def command(given: HistoryOptions) -> None:
+    """Follow the runs of EXPERIMENT on one host over time: print when the results changed and by
+    how much, with intervals, and what changed on the machine then; draw a figure. The noise is the
+    variation between runs, not between the blocks of a run.
+
+    \b
+    memlab history page-fault
+    memlab history mmap-write -p method=mmap --metric bandwidth --gate
+    memlab history --csv nights.csv --gate
+    """
+    from memlab import experiments
+    from memlab.cli import GATE
+    from memlab.machines.history import figure, values
+    from memlab.machines.history import show as present
+
+    rate = float(given.rate.rstrip("%")) / 100
+    if given.csv:
+        _check_csv(given)
+        found = values.of_csv(given.csv, given.metric, given.limit, rate)
+    else:
+        found = _of_runs(given, rate)
+    folder = output_folder(given.output, given.store)
+    name = given.csv.stem if given.csv else experiments.short(found.of)
+    place = folder / f"history-{name}-{found.metric.name}.png"
+    figure.figure(found, place)
+    if given.as_json:
+        from memlab.machines.history.documents import RunHistory
+
+        echo_json(RunHistory.made_of(found, place))
+    else:
+        present.show(found, "" if given.verbose else in_full())
+        echo(f"figure: {place}")
+    if given.gate and found.alarm:
+        click.get_current_context().exit(GATE)
+
+
+def _check_csv(given: HistoryOptions) -> None:
+    """UsageError if something is asked of stored runs too."""
+    of_runs = {
+        "EXPERIMENT": given.experiment,
+        "-p": given.levels,
+        "--run": given.run,
+        "--host": given.host,
+    }
+    if other := next((name for name, value in of_runs.items() if value), None):
+        raise click.UsageError(
+            f"--csv reads a file, and {other} selects stored runs: leave one out"
+        )
+
+
+def _of_runs(given: HistoryOptions, rate: float) -> History:
+    from memlab import experiments
+    from memlab.api import Run
+    from memlab.errors import UnknownRun
+    from memlab.experiment.levels import read_levels
+    from memlab.judging.compare import metric_of
+    from memlab.machines.history import judge
+    from memlab.store import Store, default_path
+
+    if not given.experiment:
+        raise click.UsageError("name an EXPERIMENT, or a file of values with --csv")
+    path = given.store or default_path()
+    name = experiments.named(given.experiment)
+    declared = experiments.load(name)
+    metric = metric_of(declared, given.metric)
+    levels = read_levels(declared, given.levels)
+    with Store(path) as opened:
+        rows = [r for r in opened.runs() if r.experiment == name and r.origin == given.host]
+    if not rows:
+        where = f" of {given.host}" if given.host else ""
+        raise UnknownRun(f"no run of {name}{where} in {path}; `memlab sweep {name}` measures one")
+    guest = rows[-1].request.get("guest")
+    rows = [row for row in rows if row.request.get("guest") == guest][-given.limit :]
+    runs = [Run(row, path) for row in rows]
+    followed = None
+    if given.run:
+        with Store(path) as opened:
+            id = opened.find(given.run).id
+        followed = next((one for one in runs if one.id == id), None)
+        if followed is None:
+            raise UnknownRun(
+                f"run {given.run} is none of the {len(runs)} runs of {name} of this host"
+            )
+    return judge.of_runs(runs, metric, levels, rate, followed)

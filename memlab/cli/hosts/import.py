@@ -1,0 +1,56 @@
+"""`memlab hosts import`."""
+
+from pathlib import Path
+
+import click
+
+from memlab.cli._options import echo, json_option, store_option
+
+
+@click.command()
+@click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
+@click.option(
+    "--host",
+    help="Name of the host that measured the runs; runs that it imported keep their hosts' names.",
+)
+@click.option(
+    "--partial", is_flag=True, help="Import the rows that precede the end of a truncated file."
+)
+@store_option
+@json_option
+def command(file: Path, host: str | None, partial: bool, store: Path | None, as_json: bool) -> None:
+    """Import the runs of other hosts from FILE: rows that `sweep --jsonl` or `export --format rows`
+    printed (- is standard input), or another results file. Rows that this store has are skipped, so
+    that a file can be imported twice. A damaged file changes nothing.
+
+    \b
+    memlab hosts import rows.jsonl
+    memlab hosts import results-of-b.db --host b
+    ssh b memlab export --all --format rows | memlab hosts import - --host b
+    """
+    import sys
+
+    from memlab.cli import _hosts
+    from memlab.errors import BadExport
+    from memlab.store import Store, default_path, rows, travel
+
+    if host is not None and not rows.host_name(host):
+        raise click.UsageError(f"--host {host!r} is not the name of a host: letters, digits, .:@_-")
+    path = store or default_path()
+    with Store(path, create=True) as opened:
+        try:
+            if str(file) == "-":
+                stream = sys.stdin.buffer
+                taken = travel.take_in(opened, stream, "standard input", host, partial=partial)
+            elif travel.is_store(file):
+                taken = travel.take_store_in(opened, file, host)
+            else:
+                with file.open("rb") as source:
+                    taken = travel.take_in(opened, source, str(file), host, partial=partial)
+        except OSError as error:
+            raise BadExport(f"cannot read {file}: {error.strerror}") from None
+        found = _hosts.by_host(opened, taken)
+    if taken.own_names:
+        kept = ", ".join(taken.own_names)
+        echo(f"memlab: --host {host} names none of its runs of {kept}: they keep theirs", err=True)
+    _hosts.print_results(found, path, as_json=as_json)

@@ -1,0 +1,27 @@
+"""`memlab hosts pull`."""
+
+from pathlib import Path
+
+import click
+
+from memlab.cli._options import json_option, store_option
+
+
+@click.command()
+@click.argument("hosts", metavar="HOST|ssh:HOST,...|dask:ADDRESS|HOSTS.toml")
+@store_option
+@json_option
+def command(hosts: str, store: Path | None, as_json: bool) -> None:
+    """Copy the results of other hosts that this store lacks, over ssh or Dask: only the missing
+    rows, including those of a running sweep. All hosts are asked at once; one that sends nothing
+    for 30 s is left. If a link breaks, the rows received so far are kept, and the next pull
+    continues from there. If a host fails, the exit code is 3, after the others are copied.
+
+    \b
+    memlab hosts pull b
+    memlab hosts pull hosts.toml
+    """
+    from memlab.cli import _hosts
+
+    on = hosts if ":" in hosts or hosts.endswith(".toml") else f"ssh:{hosts}"
+    _hosts.pull(on, store, as_json=as_json)

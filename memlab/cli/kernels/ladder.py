@@ -1,0 +1,171 @@
+"""`memlab kernels ladder`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memlab.cli import _completing
+from memlab.cli._fields import argument, option, several, shared, takes
+from memlab.cli._guests import KernelsOptions
+from memlab.cli._options import (
+    Waiting,
+    echo,
+    echo_json,
+    factor_option,
+    figure_option,
+    fresh_option,
+    json_option,
+    listed,
+    output_folder,
+    progress_option,
+    store_option,
+    verbose_option,
+    wait_option,
+)
+
+if TYPE_CHECKING:
+    from memlab.machines.ladder.measure import KernelResult
+
+
+@dataclass(frozen=True, slots=True)
+class LadderOptions:
+    """What `memlab kernels ladder` is given."""
+
+    names: tuple[str, ...] = argument(
+        metavar="EXPERIMENT...", nargs=-1, shell_complete=_completing.experiment
+    )
+    kernels: tuple[str, ...] = option(
+        "--kernels",
+        callback=listed,
+        metavar="LIST|DIR",
+        help="Kernels, such as 6.1,6.12, or a folder of them (default: all that `memlab kernels "
+        "list` prints).",
+    )
+    claims: tuple[str, ...] = option(
+        "--claims",
+        callback=listed,
+        metavar="IDS",
+        help="Judge only these claims, by id; a change that a changelog claims is one too.",
+    )
+    metrics: tuple[str, ...] = option(
+        "--metric", multiple=True, help="Print a row for each point of this metric too."
+    )
+    levels: tuple[str, ...] = shared(
+        factor_option("Levels of a factor (default: only those that the claims need).")
+    )
+    guest: KernelsOptions = several(KernelsOptions)
+    guests: int | None = option(
+        "--guests",
+        type=click.IntRange(1, 64),
+        help="Guests in parallel (default: one per CPU, as memory allows; one if times are "
+        "measured).",
+    )
+    fresh: bool = shared(fresh_option)
+    verbose: bool = shared(verbose_option("Print the rows that are the same everywhere too."))
+    wait_s: float = shared(wait_option)
+    store: Path | None = shared(store_option)
+    output: Path | None = shared(figure_option)
+    quiet: bool = shared(progress_option)
+    as_json: bool = shared(json_option)
+
+
+@click.command(cls=Waiting)
+@takes(LadderOptions)
+def command(given: LadderOptions) -> None:
+    """Judge the experiments' claims on counts and outcomes under each kernel, in a guest that boots
+    once per kernel; print a matrix and each kernel that changes a verdict, and draw a figure.
+    Claims on times are skipped if the guests are emulated. After an interruption, the same command
+    continues. A kernel that fails is reported on standard error at once; the exit code is then 3,
+    after the others.
+
+    \b
+    memlab kernels ladder vma-lock page-fault
+    memlab kernels ladder mmap-write -p file_state=cached_1m -p file_size=1m \\
+        --kernels 6.1,6.12,7.3
+    memlab kernels ladder mmap-write --claims file-folio-write-faults \\
+        --kernels 6.17,6.18
+    memlab kernels ladder vma-lock --arch arm64 --kernels 6.12.117,6.12.117-16k
+    """
+    from memlab.errors import BadRequest, CannotRun
+    from memlab.machines.guest import kernels
+    from memlab.machines.ladder import measure as ladder
+    from memlab.machines.ladder import show as present
+    from memlab.present import words
+    from memlab.run.watch import Silent
+    from memlab.store import default_path
+    from memlab.text import units
+    from memlab.text.printable import printable
+
+    names = given.names
+    if not names:
+        raise BadRequest("name an experiment; `memlab list` lists them")
+    machine = given.guest.machine
+    asked = ladder.LadderRequest(
+        names,
+        given.claims,
+        given.metrics,
+        given.levels,
+        given.guest.blocks,
+        given.guest.guest_memory,
+        given.guest.append,
+        ladder.judges_times(machine),
+    )
+    ladder.requests(asked)
+    found = kernels.choose(given.kernels, machine)
+    if not found:
+        raise CannotRun("no kernel is at hand: memlab kernels fetch 6.1 7.3")
+
+    def done(result: ladder.KernelResult) -> None:
+        for line in result.failed:
+            click.echo(f"memlab: {result.kernel.version}: {printable(line)}", err=True)
+        if not (given.quiet or given.as_json):
+            said = f"{result.kernel.version}: {len(result.runs)} of {len(set(names))} experiments"
+            booted = f", of it {sum(result.boots):.0f} s to boot" if result.boots else ""
+            click.echo(f"{said}, {result.seconds:.0f} s{booted}", err=True)
+
+    path, began, guests = given.store or default_path(), time.monotonic(), given.guests
+    if guests is None:
+        guests = ladder.guests_at_once(asked)
+    elif guests > 1 and asked.timed:
+        raise BadRequest("--guests: under KVM times are measured, by one guest alone")
+    results = ladder.measure(
+        asked, found, path, Silent(), done, fresh=given.fresh, wait_s=given.wait_s, guests=guests
+    )
+    taken_s = time.monotonic() - began
+    rows = ladder.rows(asked, results)
+    if not rows:
+        raise CannotRun("nothing was measured under any kernel")
+    versions = [result.kernel.version for result in results if result.runs]
+    folder = output_folder(given.output, given.store)
+    place = folder / f"ladder-{'-'.join(dict.fromkeys(names))[:60]}.png"
+    present.figure(versions, rows, place)
+    if given.as_json:
+        from memlab.machines.ladder.documents import Ladder
+
+        echo_json(Ladder.made_of(results, rows, place, taken_s, guests))
+        _check(given, results)
+        return
+    present.show(versions, rows, verbose=given.verbose)
+    if not asked.timed:
+        echo("the guests are emulated: claims on times are left out")
+    if boots := sum(len(result.boots) for result in results):
+        size = units.format_size(given.guest.guest_memory)
+        least = f"{words.count(boots, 'boot')} in {taken_s:.0f} s"
+        echo(f"{least}, {60 * boots / taken_s:.1f} per minute; at once {guests} of {size}")
+    echo(f"figure: {place}")
+    _check(given, results)
+
+
+def _check(given: LadderOptions, results: Sequence[KernelResult]) -> None:
+    """CannotRun if a kernel failed; one that nobody named and that cannot boot is none."""
+    from memlab.errors import CannotRun
+
+    wanted = [one for one in results if given.kernels or not one.kernel.why]
+    if names := [one.kernel.version for one in wanted if one.failed]:
+        raise CannotRun(f"{len(names)} of {len(wanted)} kernels failed: {', '.join(names)}")

@@ -1,0 +1,70 @@
+"""`memlab kernels list`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memlab.cli._options import echo, echo_json, json_option
+
+if TYPE_CHECKING:
+    from memlab.machines.guest.kernels import Found
+
+
+@click.command()
+@click.argument("folder", metavar="[DIR]", required=False)
+@json_option
+def command(folder: str | None, as_json: bool) -> None:
+    """List the kernels in /boot, in the module folders and in ~/.cache/memlab/kernels, or in DIR:
+    which can boot as a guest, and if not, why.
+
+    \b
+    memlab kernels list
+    """
+    from memlab.errors import BadRequest
+    from memlab.machines.guest import kernels
+
+    if folder and not os.path.isdir(folder):  # noqa: PTH112 - False for what is not a path at all
+        raise BadRequest(f"{folder} is not a folder")
+    show(kernels.at_hand(Path(folder) if folder else None), as_json=as_json)
+
+
+def show(found: list[Found], *, as_json: bool) -> None:
+    """Print a row per kernel, or JSON."""
+    if as_json:
+        from memlab.machines.guest.documents import FoundKernel
+
+        echo_json([FoundKernel.made_of(one) for one in found])
+    elif found:
+        _table(found)
+    else:
+        echo("no kernel is at hand: memlab kernels fetch 6.1 7.3, or apt install linux-image-amd64")
+
+
+def _table(found: list[Found]) -> None:
+    from memlab.machines.guest.kernels import OPTIONS
+    from memlab.present.table import Cell, Column, Table, console, write
+
+    boots = sum(not one.why for one in found)
+    echo(f"{boots} of {len(found)} kernels at hand can boot as a guest")
+    rows: list[list[Cell | str]] = [
+        [
+            one.version,
+            {"aarch64": "arm64"}.get(one.machine, "amd64"),
+            one.released or "",
+            *(Cell(one.options.get(name, "-")) for name in OPTIONS),
+            Cell(
+                f"no: {one.why}" if one.why else f"without {one.without}" if one.without else "yes"
+            ),
+        ]
+        for one in found
+    ]
+    names = [
+        name.lower().replace("_", " ").replace("transparent hugepage", "thp") for name in OPTIONS
+    ]
+    heads = ["version", "arch", "released", *names, "boots"]
+    columns = [Column(head, "left", wrap=20) for head in heads]
+    write(console(), Table("", columns, rows, ["the paths of their images are in --json"]))

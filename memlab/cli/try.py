@@ -1,0 +1,201 @@
+"""`memlab try`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memlab.cli._asked import asked_options
+from memlab.cli._fields import argument, option, several, shared, takes
+from memlab.cli._guests import GuestOptions
+from memlab.cli._options import (
+    Waiting,
+    figure_option,
+    json_option,
+    jsonl_option,
+    on_option,
+    output_folder,
+    quiet_option,
+    store_option,
+    wait_option,
+)
+from memlab.cli._programs import (
+    latencies_option,
+    metric_option,
+    ready_option,
+    serve_option,
+    timeout_option,
+)
+
+if TYPE_CHECKING:
+    from memlab.request import Request
+
+
+class _Trying(Waiting):
+    """What follows the first word belongs to that command, but after a file it is memlab's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        rest = super().parse_args(ctx, list(args))
+        words: tuple[str, ...] = ctx.params.get("words") or ()
+        if "--" not in given and len(words) > 1 and words[0].endswith(".toml"):
+            ctx.params.clear()
+            before = given[: len(given) - len(words)]
+            rest = super().parse_args(ctx, [*before, *words[1:], "--", words[0]])
+        return rest
+
+
+@dataclass(frozen=True, slots=True)
+class TryOptions:
+    """What `memlab try` is given."""
+
+    policies: tuple[str, ...] = option(
+        "-p",
+        "--policy",
+        metavar="NAME=LEVELS",
+        multiple=True,
+        help="Levels of a policy (lock=off,future), a variable (env.NAME=1,2) or a placeholder in "
+        "the command (n=1,2,4 for {n}); the first level is the baseline.",
+    )
+    metrics: tuple[str, ...] = shared(metric_option)
+    metric_json: str = option(
+        "--metric-json",
+        metavar="FILE",
+        default="",
+        help="Read --metric NAME[UNIT] from the fields of this JSON file, which the command "
+        "writes.",
+    )
+    latencies: str = shared(latencies_option)
+    serve: list[str] = shared(serve_option("the policies"))
+    ready: str = shared(ready_option)
+    duet: bool = option(
+        "--duet",
+        is_flag=True,
+        help="Run two levels at the same time on one CPU and compare their processor times.",
+    )
+    expect: tuple[str, ...] = option(
+        "--expect",
+        metavar="TEXT",
+        multiple=True,
+        help="Judge an expectation: 'elapsed: lock=future / lock=off < 1.05' or 'peak_rss: "
+        "lock=off < 100M'.",
+    )
+    gate: bool = option(
+        "--gate", is_flag=True, help="Exit with 1 unless every --expect is shown to hold."
+    )
+    asked: Mapping[str, Any] = shared(asked_options("try"))
+    guest: GuestOptions = several(GuestOptions)
+    on: str | None = shared(on_option)
+    timeout_s: float = shared(timeout_option)
+    dry_run: bool = option(
+        "--dry-run", is_flag=True, help="Print what would be run, and run nothing."
+    )
+    wait_s: float = shared(wait_option)
+    store: Path | None = shared(store_option)
+    output: Path | None = shared(figure_option)
+    quiet: bool = shared(quiet_option)
+    as_json: bool = shared(json_option)
+    jsonl: bool = shared(jsonl_option)
+    stop_on_input: bool = option("--stop-on-input", is_flag=True, hidden=True)
+    words: tuple[str, ...] = argument(
+        metavar="[--] COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED
+    )
+
+
+@click.command(cls=_Trying, context_settings={"allow_interspersed_args": False})
+@takes(TryOptions)
+def command(given: TryOptions) -> None:
+    """Run COMMAND under each level of each policy, in randomised, interleaved blocks; then print
+    what each level changes from the first, with intervals. A level sets a lock, an allocator, huge
+    pages or a limit.
+
+    \b
+    memlab try -p lock=off,future -- ./server --selftest
+    memlab try app.toml
+    memlab try -p malloc=system,jemalloc,mimalloc -p n=1,4 -- ./app --threads {n}
+    memlab try -p lock=off,future --serve './server {port}' --ready tcp:{port} \\
+        -- ./load {port}
+    memlab try -p app=./old,./new --gate \\
+        --expect 'elapsed: app=./new / app=./old < 1.02' -- {app}
+    memlab try -p lock=off,future --on ssh:a,b,c -- /opt/app/server --selftest
+    """
+    if given.on:
+        _on_hosts(given)
+        return
+    if given.jsonl and (given.as_json or given.gate):
+        raise click.UsageError("--jsonl prints rows: without --json and --gate")
+    from memlab.cli import GATE, _planning, _sweeping
+    from memlab.judging.claims import judge
+
+    _sweeping.check(given.asked)
+    guest = given.guest.place()
+    request = _request(given)
+    if given.gate and not (request.subject or {}).get("expect"):
+        raise click.UsageError("--gate needs an --expect")
+    if given.dry_run:
+        _planning.dry_run(request, guest, given.as_json)
+        return
+    rows = _sweeping.Rows() if given.jsonl else None
+    folder = None if rows else output_folder(given.output, given.store)
+    if given.stop_on_input:
+        _sweeping.on_a_link(rows)
+    quiet = given.quiet or given.as_json
+    run = _sweeping.sweep(request, guest, given.store, quiet, given.wait_s, rows)
+    if folder is None:
+        return
+    _sweeping.report(run, folder, quiet=given.quiet, as_json=given.as_json)
+    if not given.gate:
+        return
+    if short := {one.claim.id for one in judge(run) if one.word != "reproduced"}:
+        said = f"{len(short)} of {len(run.experiment.claims)} expectations are not shown to hold"
+        click.echo(f"memlab: {said}", err=True)
+        click.get_current_context().exit(GATE)
+
+
+def _on_hosts(given: TryOptions) -> None:
+    """Try the command on each host of --on, and print a table per host."""
+    from memlab.cli import _hosts
+    from memlab.present import terminal
+    from memlab.store import default_path
+
+    excluded = given.jsonl or given.dry_run or given.gate
+    if excluded or (len(given.words) == 1 and given.words[0].endswith(".toml")):
+        raise click.UsageError(
+            "--on takes a command of the hosts: without --jsonl, --dry-run, --gate and a file"
+        )
+    quiet = given.quiet or given.as_json
+    results, runs = _hosts.sweep(
+        given.on or "", "try", _hosts.wanted_run("try", None), given.store, quiet=quiet
+    )
+    if not quiet:
+        for run in runs:
+            terminal.show(run)
+    _hosts.print_results(results, given.store or default_path(), as_json=given.as_json)
+
+
+def _request(given: TryOptions) -> Request:
+    """Of a command, or of the file that has one."""
+    from memlab.command import request as of_command
+
+    words, metrics, expect = given.words, given.metrics, given.expect
+    if len(words) == 1 and words[0].endswith(".toml"):
+        own = (given.policies, metrics, given.metric_json, given.latencies, expect)
+        if any((*own, given.serve, given.duet)):
+            raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
+        return of_command.command_file(Path(words[0]), **given.asked)
+    trying = of_command.Trying(
+        metrics=metrics,
+        metric_json=given.metric_json,
+        latencies=given.latencies,
+        expect=expect,
+        timeout=given.timeout_s,
+        serve=given.serve,
+        ready=given.ready,
+        duet=given.duet,
+    )
+    policies = of_command.read_policies(words, given.serve, given.policies)
+    return of_command.command(words, policies, trying, **given.asked)

@@ -1,0 +1,140 @@
+"""The figure of a fit: what each limit costs, and below it how often pages came back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from memlab.fit.documents import FitAnswer, LimitRow
+from memlab.fit.shown import sentences
+from memlab.present import figures
+from memlab.present.figures import paint, scales, style
+from memlab.present.machine import machine_of
+from memlab.results import Run
+from memlab.text import units
+
+_LOOKS = {
+    "fits": ("fits", style.colour(2), "o"),
+    "slow": ("too slow", style.colour(1), "s"),
+    "open": ("not decided", style.PALE, "D"),
+    "broken": ("killed or failed", style.CONTRADICTED, "X"),
+}
+_WIDE, _HIGH, _LOW = 9.0, 260.0, 80.0  # inches; points
+
+
+def draw(run: Run, found: FitAnswer, path: Path) -> Path:
+    """Write the figure as PNG."""
+    with style.settings():
+        made = figures.RunFigure(figsize=(_WIDE, 6.0), dpi=style.PIXELS / _WIDE)
+        title = next(sentences(found))
+        made.title, made.description = title, run.experiment.question
+        lines = style.wrap(title, style.FINDING, _WIDE * style.POINTS - 40, "bold")
+        top = 0.97 - 0.035 * len(lines)
+        grid: dict[str, Any] = {"height_ratios": [_HIGH, _LOW], "hspace": 0.1, "top": top - 0.02}
+        grid |= {"left": 0.1, "right": 0.97, "bottom": 0.13}
+        above, below = made.subplots(2, 1, sharex=True, gridspec_kw=grid)
+        look: dict[str, Any] = {"fontsize": style.FINDING, "weight": "bold", "va": "top"}
+        made.text(0.02, 0.985, "\n".join(lines), parse_math=False, **look)
+        _limits(above, below, found)
+        _costs(above, found)
+        _refaults(below, found)
+        trials = sum(sum(row.outcomes.values()) for row in found.limits) + found.baseline_blocks
+        foot = f"{machine_of(run.environment)}; swap {found.swap}; {trials} runs; run {found.run}"
+        made.text(0.02, 0.012, foot, fontsize=style.SMALL, color=style.QUIET, parse_math=False)
+    return figures.write(made, path)
+
+
+def _limits(above: Axes, below: Axes, found: FitAnswer) -> None:
+    """The axis of limits, the unlimited peak, and where the answer lies."""
+    sizes = [row.limit_bytes for row in found.limits]
+    named = [one for one in (found.peak_bytes, found.setting_bytes) if one]
+    scales.quantities(below.xaxis, "B", [float(s) for s in (*sizes, *named)], 560.0, log=True)
+    ticks = _ticks([*sizes, *named])
+    below.set_xticks(ticks)
+    below.xaxis.set_minor_locator(NullLocator())
+    below.xaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: units.format_quantity(value, "B"))
+    )
+    scales.x_label(below, "memory limit (log)")
+    for axes in (above, below):
+        axes.spines[["top", "right"]].set_visible(False)
+        if found.above_bytes and found.fits_bytes and not found.gate_bytes:
+            span = (found.above_bytes, found.fits_bytes)
+            axes.axvspan(*span, color=style.FAINT, linewidth=0, zorder=0)
+        broken = [row.limit_bytes for row in found.limits if row.word == "broken"]
+        if broken:
+            hue = style.paler(style.CONTRADICTED, 0.12)
+            axes.axvspan(axes.get_xlim()[0], max(broken), color=hue, linewidth=0, zorder=0)
+        if found.peak_bytes:
+            axes.axvline(found.peak_bytes, color=style.QUIET, linestyle=style.DASHED, linewidth=1.0)
+    if found.peak_bytes:
+        paint.edge_text(above, "peak without a limit", found.peak_bytes, 3, 1.0)
+    if found.setting_bytes:
+        above.axvline(found.setting_bytes, color=style.INK, linewidth=1.2)
+        size = units.format_quantity(found.setting_bytes, "B")
+        paint.edge_text(above, f"set {size}", found.setting_bytes, 15, 1.0, color=style.INK)
+
+
+def _ticks(sizes: list[int]) -> list[float]:
+    """Some of the sizes, apart from one another."""
+    kept: list[float] = []
+    for size in sorted(sizes):
+        if not kept or size >= 1.12 * kept[-1]:
+            kept.append(float(size))
+    return kept
+
+
+def _costs(axes: Axes, found: FitAnswer) -> None:
+    rows = [row for row in found.limits if row.cost is not None]
+    ends = [end for row in rows for end in (row.low, row.high, row.cost) if end]
+    scales.ratios(axes.yaxis, [*ends, 1 + found.within], _HIGH)
+    axes.axhline(1 + found.within, color=style.INK, linestyle=style.DOTTED, linewidth=1.2)
+    share = units.format_percent(found.within)
+    axes.annotate(
+        f"bound: {share} worse",
+        (1.0, 1 + found.within),
+        (0, 3),
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        ha="right",
+        fontsize=style.SMALL,
+        color=style.INK,
+    )
+    words = {"elapsed": "elapsed time"}.get(found.metric, found.metric)
+    scales.y_label(axes, f"{words} over that without a limit", _HIGH)
+    seen = []
+    for row in found.limits:
+        _, hue, marker = _LOOKS[row.word]
+        seen.append(row.word)
+        if row.cost is not None:
+            interval = None if row.low is None or row.high is None else (row.low, row.high)
+            paint.dot(axes, (row.limit_bytes, row.cost), interval, hue, marker=marker)
+        if row.word == "broken":
+            _killed(axes, row, hue, marker)
+    signs = [_LOOKS[word] for word in _LOOKS if word in seen]
+    handles = [paint.sign(label, hue, marker=marker) for label, hue, marker in signs]
+    axes.legend(handles=handles, frameon=False, fontsize=style.SMALL, loc="upper right",
+                bbox_to_anchor=(1.0, 0.93))  # fmt: skip
+
+
+def _killed(axes: Axes, row: LimitRow, hue: str, marker: str) -> None:
+    """A limit that breaks has no cost: its sign stands at the foot."""
+    axes.plot(
+        row.limit_bytes, 0.04, marker=marker, color=hue, transform=axes.get_xaxis_transform(),
+        markersize=7, clip_on=False,
+    )  # fmt: skip
+
+
+def _refaults(axes: Axes, found: FitAnswer) -> None:
+    rates = [
+        (r.limit_bytes, r.refaults_per_s) for r in found.limits if r.refaults_per_s is not None
+    ]
+    scales.quantities(axes.yaxis, "1/s", [float(rate) for _, rate in rates], _LOW, log=False)
+    scales.y_label(axes, "refaults/s", _LOW)
+    if rates:
+        axes.plot(
+            *zip(*sorted(rates), strict=True), color=style.colour(0), marker="o", markersize=4
+        )

@@ -1,0 +1,168 @@
+"""Which memory limits to try next, and what the trials so far show. Numbers in, numbers out.
+
+The cost of a program falls as its limit rises, so the limits are searched: down from the peak in
+growing steps, then by bisection, then with more blocks at the two limits that enclose the answer.
+Two words end the search: a limit is `fits` if the cost is shown to stay within the bound, and
+`slow` if it is shown not to. A limit at which one trial was killed or failed is `broken`. Each word
+rests on signs of the block ratios at every look, with an error of ALPHA shared among LOOKED_MAX
+limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor, inf, log, log1p, log2
+
+import numpy as np
+
+from memlab.analysis.exact import sign_test
+from memlab.fit.documents import Word
+
+ALPHA = 0.05
+LOOKED_MAX = 16  # limits that share the error
+STEP = 1.05  # from one limit of the grid to the next
+LEAST_BYTES = 1 << 20
+_AGREEING_BLOCKS, _DIFFERING_BLOCKS = 2, 5  # that say where to go next
+_STUCK_BLOCKS = 20  # after which the neighbours of an undecided limit are tried too
+_FIRST_STEPS = 7  # of the grid: 0.71 times the peak
+
+
+@dataclass(frozen=True, slots=True)
+class LimitTrials:
+    """The trials at one limit.
+
+    ratios: the cost over that of the unlimited trial of the same block, of trials that ended well.
+    broken: how many were killed or failed.
+    """
+
+    ratios: Sequence[float] = ()
+    broken: int = 0
+
+    @property
+    def trials(self) -> int:
+        return len(self.ratios) + self.broken
+
+    def word(self, within: float) -> Word:
+        """What is shown. `within`: the cost that is allowed, as a share above the unlimited one."""
+        if self.broken:
+            return "broken"
+        logs = np.log(np.asarray(self.ratios, dtype=float))
+        if logs.size and sign_test(log1p(within) - logs, sequential=True) <= ALPHA / LOOKED_MAX:
+            return "fits"
+        if logs.size and sign_test(logs - log1p(within), sequential=True) <= ALPHA / LOOKED_MAX:
+            return "slow"
+        return "open"
+
+    def leans(self, within: float) -> bool | None:
+        """Whether the limit seems to fit; None before there are enough trials to say."""
+        if self.broken:
+            return False
+        sides = {ratio <= 1 + within for ratio in self.ratios}
+        least = _AGREEING_BLOCKS if len(sides) < 2 else _DIFFERING_BLOCKS
+        return None if len(self.ratios) < least else self.middle <= 1 + within
+
+    @property
+    def middle(self) -> float:
+        """The median ratio; inf where no trial ended well."""
+        return float(np.median(self.ratios)) if self.ratios else inf
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The state of a search. `tried` has the trials by the limit's place in the grid, smallest
+    first; `top` is the place of the first limit that the unlimited program stays under."""
+
+    size: int
+    top: int
+    within: float
+    tried: Mapping[int, LimitTrials] = field(default_factory=dict)
+
+    @property
+    def too_small(self) -> int | None:
+        """The largest limit that is shown not to fit."""
+        words = ((place, one.word(self.within)) for place, one in self.tried.items())
+        return max((place for place, word in words if word in ("slow", "broken")), default=None)
+
+    @property
+    def fits(self) -> int | None:
+        """The smallest limit that is shown to fit, above every limit that is shown not to."""
+        least = -1 if self.too_small is None else self.too_small
+        shown = (p for p, one in self.tried.items() if one.word(self.within) == "fits")
+        return min((place for place in shown if place > least), default=None)
+
+    def next(self) -> frozenset[int]:
+        """The limits of the next block; empty once the answer is known as exactly as it will be."""
+        begun = {p for p, one in self.tried.items() if one.leans(self.within) is None}
+        if begun:
+            return frozenset(begun)
+        low, high = self._enclosed()
+        following = self._bracket(low, high)
+        if following is not None and (following in self.tried or len(self.tried) < LOOKED_MAX):
+            return frozenset({following})
+        return frozenset(self._confirming(low, high))
+
+    def _enclosed(self) -> tuple[int, int]:
+        """The largest limit that seems too small, or -1, and the smallest above it that seems to
+        fit, or `size`."""
+        lean = {place: one.leans(self.within) for place, one in self.tried.items()}
+        low = max((place for place, fits in lean.items() if fits is False), default=-1)
+        fitting = (place for place, fits in lean.items() if fits and place > low)
+        return low, min(fitting, default=self.size)
+
+    def _bracket(self, low: int, high: int) -> int | None:
+        """The limit to try next, until two neighbours enclose the answer."""
+        if high == self.size:
+            if low < 0:
+                return max(0, min(self.size - 1, self.top) - _FIRST_STEPS)
+            if low < self.top:
+                return max(low + 1, (low + self.top + 1) // 2)
+            return low + 1 if low + 1 < self.size else None
+        if low < 0:
+            down = [place for place in self.tried if place >= high]
+            return max(0, high - _FIRST_STEPS * min(4, len(down))) if high else None
+        return (low + high) // 2 if high - low > 1 else None
+
+    def _confirming(self, low: int, high: int) -> set[int]:
+        """The limits next to the answer that are not shown either way yet. One that many blocks
+        left open lies at the bound, so that the next limit outwards is tried in its place."""
+        wanted = set()
+        for place, step, shown in ((high, 1, self.fits), (low, -1, self.too_small)):
+            if not 0 <= place < self.size:
+                continue
+            at, stride = place, 1
+            while self._is_stuck(at):
+                at, stride = at + step * stride, stride * 2
+            is_known = shown is not None and (shown - at) * step <= 0
+            if is_known or not 0 <= at < self.size or not self._is_open(at):
+                continue
+            if at in self.tried or len(self.tried) < LOOKED_MAX:
+                wanted.add(at)
+        return wanted
+
+    def _is_open(self, place: int) -> bool:
+        return self.tried.get(place, LimitTrials()).word(self.within) == "open"
+
+    def _is_stuck(self, place: int) -> bool:
+        """Whether a limit's cost lies so near to the bound that many blocks left it open."""
+        one = self.tried.get(place, LimitTrials())
+        near = abs(log(one.middle / (1 + self.within))) < log1p(self.within) / 2
+        return near and one.trials >= _STUCK_BLOCKS and self._is_open(place)
+
+
+def grid(most_bytes: int) -> list[int]:
+    """The limits that may be tried, smallest first: from 1 MiB on in steps of 5 %, each rounded to
+    a 64th of its power of two so that it can be written."""
+    limits: list[int] = []
+    for step in range(
+        1 + max(0, floor(log(max(most_bytes, LEAST_BYTES) / LEAST_BYTES) / log(STEP)))
+    ):
+        exact = LEAST_BYTES * STEP**step
+        unit = 1 << (floor(log2(exact)) - 6)
+        limits.append(round(exact / unit) * unit)
+    return limits
+
+
+def most_broken_share(trials: int) -> float:
+    """The upper 95 % bound of the share of trials that break, after so many of which none did."""
+    return float(1 - 0.05 ** (1 / trials)) if trials else 1.0

@@ -1,0 +1,141 @@
+"""The points that a budget reaches: those that get the samples of an interval before it is spent.
+
+Questions are taken in declared order, each with all of its points, if they fit. No trial has been
+timed at first: then times are the declared ones. What trials take corrects them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from math import ceil
+
+from memlab.experiment import Experiment
+from memlab.experiment.needs import Need, needs
+from memlab.experiment.points import Point
+
+_MARGIN = 0.9  # the share of what is left that is given to questions that have not begun
+
+
+class Reach:
+    """What each question still lacks, and what a trial of each point takes."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        points: Sequence[Point],
+        least_blocks: int,
+        declared_s: Mapping[int, float],
+    ) -> None:
+        self._needs = needs(experiment, points, least_blocks)
+        self._open = self._needs
+        self._declared_s = declared_s
+        self._blocks: dict[int, set[int]] = {point.index: set() for point in points}
+        self._taken_s: dict[int, float] = defaultdict(float)
+        self._unavailable: set[int] = set()
+        self._last_block = 0
+        self.trials_s = 0.0  # of the trials of this session
+
+    def add(self, point: int, block: int, trial_s: float, *, available: bool) -> None:
+        """Count one trial."""
+        self._blocks[point].add(block)
+        self._last_block = max(self._last_block, block)
+        if available:
+            self._taken_s[point] += trial_s
+            self._unavailable.discard(point)
+        else:
+            self._unavailable.add(point)
+        self.trials_s += trial_s
+
+    def leave_out(self, points: Collection[int]) -> None:
+        """These cannot be measured here; their first trial takes no time."""
+        self._unavailable |= {*points}
+
+    def points(self, left_s: float, elapsed_s: float = 0.0) -> frozenset[int]:
+        """The points that lack blocks and can have them in what is left of the budget; empty if
+        none can."""
+        self._open = [need for need in self._open if self._lacking(need)]
+        beside = max(1.0, elapsed_s / self.trials_s) if self.trials_s else 1.0
+        chosen: dict[int, int] = {}  # blocks by point
+        spent_s, limit_s = 0.0, left_s / beside
+        scale = self._scale()
+        for need in self._open:
+            if need.points & self._unavailable:
+                continue
+            blocks = self._missing(need)
+            more_s = sum(
+                max(0, count - chosen.get(point, 0)) * self._trial_s(point, scale)
+                for point, count in blocks.items()
+            )
+            has_begun = any(self._blocks[point] for point in need.points)
+            if spent_s + more_s <= limit_s * (1 if has_begun else _MARGIN):
+                spent_s += more_s
+                chosen |= {p: max(count, chosen.get(p, 0)) for p, count in blocks.items()}
+        untried = {point for point in self._unavailable if not self._blocks[point]}
+        return frozenset(chosen) | untried
+
+    def first(self) -> frozenset[int]:
+        """The points of the first question, for a budget that seems to reach none."""
+        open_ones = (one.points for one in self._open if not one.points & self._unavailable)
+        return next(open_ones, frozenset())
+
+    @property
+    def reached(self) -> frozenset[int]:
+        """The points of questions that have all of their blocks."""
+        return frozenset(
+            point for need in self._needs if not self._lacking(need) for point in need.points
+        )
+
+    def shortfall(self, budget_s: float) -> str:
+        """What a budget leaves out, with the one that leaves nothing out; empty if it reaches every
+        point. `22 of 83 points and 3 of 5 claims; all: --budget 130s`."""
+        every = {p for p in self._blocks if p not in self._unavailable}
+        found = (self.points(budget_s) | self.reached) - self._unavailable
+        if every <= found:
+            return ""
+        scale = self._scale()
+        whole: dict[int, int] = {}
+        for need in self._open:
+            if not need.points & self._unavailable:
+                missing = self._missing(need)
+                whole |= {p: max(count, whole.get(p, 0)) for p, count in missing.items()}
+        whole_s = sum(self._trial_s(p, scale) * count for p, count in whole.items()) / _MARGIN
+        claims = {need.claim for need in self._needs if need.claim}
+        left = {n.claim for n in self._needs if n.claim and n.decides and not n.points <= found}
+        of_claims = f" and {len(claims) - len(left)} of {len(claims)} claims" if claims else ""
+        return (
+            f"about {len(found)} of {len(every)} points{of_claims}; all: "
+            f"--budget {_rounded(whole_s)}s"
+        )
+
+    def _lacking(self, need: Need) -> bool:
+        return self._whole(need) < need.blocks
+
+    def _whole(self, need: Need) -> int:
+        """The blocks in which all of its points have a sample."""
+        return len(set.intersection(*(self._blocks[point] for point in need.points)))
+
+    def _missing(self, need: Need) -> dict[int, int]:
+        """How many blocks each point lacks. One that has its trial in the newest block does not
+        wait there for the others."""
+        lacking = need.blocks - self._whole(need)
+        last = {p for p in need.points if self._last_block in self._blocks[p]}
+        begun = last if len(last) < len(need.points) else set()
+        return {point: lacking - (point in begun) for point in need.points}
+
+    def _trial_s(self, point: int, scale: float) -> float:
+        """What was measured of this point; else what is declared, as far off as the others'."""
+        if point in self._taken_s:
+            return self._taken_s[point] / len(self._blocks[point])
+        return self._declared_s[point] * scale
+
+    def _scale(self) -> float:
+        """How many times the declared time trials took."""
+        declared = sum(self._declared_s[p] * len(self._blocks[p]) for p in self._taken_s)
+        return sum(self._taken_s.values()) / declared if declared else 1.0
+
+
+def _rounded(seconds: float) -> int:
+    """Up to two digits: 130 for 121.3."""
+    step = int(f"1{'0' * (len(str(ceil(seconds))) - 2)}") if seconds > 99 else 1
+    return ceil(seconds / step) * step

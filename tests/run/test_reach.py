@@ -1,0 +1,218 @@
+"""Which points a budget measures: six blocks of what decides most, before a seventh of any."""
+
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_executor import FakeExecutor, Heard
+from synthetic import experiment, failed, ok
+
+from memlab import experiments
+from memlab.experiment import (
+    COUNT,
+    Count,
+    Decision,
+    Experiment,
+    Factor,
+    Lines,
+    Metric,
+    Ratio,
+    choice,
+)
+from memlab.experiment.needs import needs
+from memlab.experiment.points import Point
+from memlab.observe import environment
+from memlab.request import Request
+from memlab.run import driver, plan, target
+from memlab.run.admission import Directories
+from memlab.run.prepare import Prepared
+from memlab.run.reach import Reach
+from memlab.store import Store
+
+A, B = {"method": "a"}, {"method": "b"}
+LARGE = Ratio(id="large", metric="time", where={"size": 8}, of=A, to=B, above=1.5)
+SMALL = Ratio(id="small", metric="time", where={"size": 1}, of=A, to=B, above=1.5)
+EXACT = Count(id="exact", metric="hits", where={"size": 4, **A}, equals=1, exact=True)
+TIME = Metric("time", "s", "time", of=lambda raw, at: raw["window"]["elapsed_ns"] * 1e-9)
+HITS = Metric("hits", "1", "hits", of=lambda raw, at: 1.0)
+LEAST = 6
+
+
+def declared(*claims: Any, so: str = "", crossing: bool = False) -> Experiment:
+    """Eight points: sizes 1, 2, 4 and 8 by methods a and b."""
+    return experiment(
+        factors=[
+            Factor("size", COUNT, quick=[1, 2, 4, 8], help="size"),
+            Factor("method", choice("a", "b"), quick=["a", "b"], help="how"),
+        ],
+        excludes=[],
+        controls=[],
+        metrics=[TIME, HITS],
+        figure=Lines("time", over="size", by=["method"], crossing=(A, B) if crossing else None),
+        claims=claims,
+        so=[Decision(so, "do", "do not")] if so else [],
+    )
+
+
+def points(of: Experiment) -> list[Point]:
+    return [*plan.build(of, "quick", {}).points]
+
+
+def index(of: Experiment, **at: Any) -> int:
+    return next(p.index for p in points(of) if {**p.at} == at)
+
+
+def ids(of: Experiment, size: int) -> frozenset[int]:
+    return frozenset(index(of, size=size, method=method) for method in "ab")
+
+
+def test_decisions_come_before_the_crossing_and_claims_in_declared_order() -> None:
+    of = declared(SMALL, LARGE, so="large", crossing=True)
+    first, crossing, *claims = [need.points for need in needs(of, points(of), LEAST)][:4]
+    assert first == ids(of, 8)
+    assert crossing == {p.index for p in points(of)}
+    assert claims == [ids(of, 1), frozenset([0])]  # a decision's claim is named once
+
+
+def test_every_point_is_needed_at_last_by_itself() -> None:
+    of = declared(LARGE)
+    assert [need.points for need in needs(of, points(of), LEAST)][1:] == [
+        frozenset([p.index]) for p in points(of)
+    ]
+
+
+def test_an_exact_count_needs_one_block_and_later_as_many_as_the_others() -> None:
+    of = declared(EXACT, SMALL)
+    at = frozenset([index(of, size=4, method="a")])
+    found = [(need.points, need.blocks) for need in needs(of, points(of), LEAST)]
+    assert found[:3] == [(at, 1), (ids(of, 1), LEAST), (at, LEAST)]
+
+
+def test_the_setting_nearest_to_the_studys_comes_first() -> None:
+    claim = Ratio(id="r", metric="time", of=A, to=B, above=1, nearest={"size": 4})
+    of = declared(claim)
+    sizes = [need.points for need in needs(of, points(of), LEAST)][:4]
+    assert sizes == [ids(of, size) for size in (4, 1, 2, 8)]
+
+
+def test_what_it_says_of_a_budget_is_so_and_its_advice_reaches_all() -> None:
+    of = declared(SMALL, LARGE, so="large")
+    declared_s = dict.fromkeys(range(8), 1.0)
+    for budget_s in range(1, 60):
+        reach = Reach(of, points(of), LEAST, declared_s)
+        said = reach.shortfall(budget_s)
+        found = reach.points(budget_s)
+        assert LEAST * len(found) <= budget_s
+        assert (len(found) == 8) == (not said)
+        if said:
+            assert said.startswith(f"about {len(found)} of 8 points and ")
+            advised_s = int(said.rpartition("--budget ")[2].removesuffix("s"))
+            assert not Reach(of, points(of), LEAST, declared_s).shortfall(advised_s)
+            assert advised_s <= 8 * LEAST / 0.9 + 1
+
+
+def swept(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    of: Experiment,
+    trial_s: float,
+    lacks: frozenset[int] = frozenset(),
+    **asked: Any,
+) -> tuple[Counter[int], Heard]:
+    """How often each point is measured if a trial takes so long, and what was heard."""
+
+    def answer(point: Point, _: int) -> dict[str, Any]:
+        return failed("unavailable", "no") if point.index in lacks else ok(1000)
+
+    executor, heard = FakeExecutor(answer), Heard()
+    executor.TRIAL_S = trial_s  # type: ignore[misc]
+    monkeypatch.setattr(target, "LocalExecutor", executor)
+    monkeypatch.setattr(target, "machine_lock", lambda _: nullcontext())
+    monkeypatch.setattr(driver, "time", executor)
+    monkeypatch.setattr(environment, "read", lambda: {"cpu_model": "one"})
+    monkeypatch.setattr(experiments, "load", lambda name, subject=None: of)
+    request = Request("synthetic", **asked)
+    asks = Prepared(of, plan.build(of, "quick", {}), Directories(Path("/")), request)
+    with Store(folder / f"{request.seed}.db", create=True) as store:
+        driver.sweep(asks, store, heard, asked=lambda row, left_s: frozenset())
+    return Counter(executor.asked), heard
+
+
+SLOW = {"seed": 1, "budget_s": 28.0}  # 8 points, six blocks: 48 s
+
+
+@pytest.mark.parametrize("declared_s", [0.01, 1.0 - 0.01, 20.0])
+def test_wrong_estimates_are_put_right_by_the_first_trials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, declared_s: float
+) -> None:
+    """A trial takes 1 s: 28 s are enough for the claims, and for no point more."""
+    of = declared(SMALL, LARGE, so="large")
+    of = replace(of, cost=replace(of.cost, time=lambda _: declared_s))
+    asked, _ = swept(monkeypatch, tmp_path, of, 1.0, **SLOW)
+    whole = {point for point, count in asked.items() if count >= LEAST}
+    assert whole >= ids(of, 1) | ids(of, 8)
+    assert max(asked.values()) == LEAST
+    # Of what is left out, those had a trial that came before any was timed.
+    assert sum(count < LEAST for count in asked.values()) <= (2 if declared_s < 0.1 else 0)
+
+
+def test_the_same_points_are_left_out_whatever_the_seed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of = declared(SMALL, LARGE, so="large")
+    of = replace(of, cost=replace(of.cost, time=lambda _: 0.99))
+    found = [
+        {*swept(monkeypatch, tmp_path, of, 1.0, seed=seed, budget_s=28.0)[0]} for seed in range(5)
+    ]
+    assert found == [ids(of, 1) | ids(of, 8)] * 5
+
+
+def test_it_is_said_before_the_first_trial(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    of = declared(SMALL, LARGE, so="large")
+    of = replace(of, cost=replace(of.cost, time=lambda _: 0.99))
+    _, heard = swept(monkeypatch, tmp_path, of, 1.0, seed=1, budget_s=20.0)
+    assert heard.warnings == [
+        "20 s measure about 3 of 8 points and 1 of 2 claims; all: --budget 54s"
+    ]
+    _, heard = swept(monkeypatch, tmp_path, of, 1.0, seed=2, budget_s=54.0)
+    assert heard.warnings == []
+
+
+def test_a_question_with_a_point_that_cannot_be_measured_takes_no_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of = declared(LARGE, SMALL, so="large")
+    of = replace(of, cost=replace(of.cost, time=lambda _: 0.99))
+    lacks = frozenset([index(of, size=8, method="b")])
+    asked, _ = swept(monkeypatch, tmp_path, of, 1.0, lacks, seed=1, budget_s=16.0)
+    assert all(asked[point] >= LEAST for point in ids(of, 1))
+
+
+def test_a_precision_comes_after_the_least_blocks_of_all_that_fit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of = replace(declared(), cost=replace(declared().cost, time=lambda _: 0.99))
+    asked, heard = swept(monkeypatch, tmp_path, of, 1.0, seed=1, budget_s=20.0, precision=0.02)
+    assert asked == {0: LEAST, 1: LEAST, 2: LEAST}  # in the order of the plan
+    assert heard.reason == "precise"
+
+
+def test_blocks_and_a_budget_that_is_too_short_for_six_of_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of = replace(declared(), cost=replace(declared().cost, time=lambda _: 0.99))
+    asked, _ = swept(monkeypatch, tmp_path, of, 1.0, seed=1, budget_s=20.0, blocks=20)
+    assert asked == {0: 7, 1: 7, 2: 6}
+
+
+def test_a_budget_shorter_than_any_question_is_spent_on_the_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of = replace(declared(LARGE), cost=replace(declared().cost, time=lambda _: 0.99))
+    asked, heard = swept(monkeypatch, tmp_path, of, 1.0, seed=1, budget_s=3.0)
+    assert {*asked} == ids(of, 8)
+    assert asked.total() == 3
+    assert heard.warnings[0].startswith("3 s measure about 0 of 8 points and 0 of 1 claims; ")
