@@ -11,8 +11,9 @@ from memlab.analysis.verdicts import ALPHA
 from memlab.experiment import At, Claim, Level
 from memlab.experiment.claims import BASES
 from memlab.judging.claims import Judged
+from memlab.judging.sight import FAILED
 
-_OVERALL = {
+OVERALL = {
     "reproduced": "holds",
     "contradicted": "contradicted",
     "inconclusive": "not decided",
@@ -30,8 +31,8 @@ ORDER = (  # as it is printed
 )
 HERE = "on this machine"
 _TESTED = ("reproduced", "contradicted", "inconclusive")
-_UNDECIDED = "undecided (too few or too noisy samples)"
-_NO_SAMPLE = "no sample yet"
+_UNDECIDED = "undecided"
+_NO_SAMPLE, _FAILED = "no sample yet", "failed"
 # What stands beside a verdict that its own test decides, and all tests of the run together do not.
 FALLEN = "does not stand once all verdicts are corrected: it needs more blocks"
 
@@ -69,6 +70,15 @@ class ClaimSummary:
     @property
     def no_sample(self) -> bool:
         """Undecided since the run has no sample yet of what it needs."""
+        return self._has_no_value and not self.failed
+
+    @property
+    def failed(self) -> bool:
+        """Undecided since no trial of what it needs ended well."""
+        return self._has_no_value and any(FAILED in j.verdict.reason for j in self.deciding)
+
+    @property
+    def _has_no_value(self) -> bool:
         return self.overall == "not decided" and not any(j.verdict.n for j in self.deciding)
 
     @property
@@ -94,7 +104,7 @@ def _settled(judged: Judged) -> str:
     """The word of one setting. That a claim holds has to stand with all verdicts corrected."""
     if judged.word == "reproduced" and judged.fallen:
         return "not decided"
-    return _OVERALL[judged.word]
+    return OVERALL[judged.word]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +171,9 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = 
 
 def _counted(found: Sequence[ClaimSummary], what: str, place: str) -> str:
     """`3 of 4 claims hold on this machine; 1 is contradicted`. `what` has `{s}` for the plural."""
-    counts = Counter(_NO_SAMPLE if s.no_sample else s.overall for s in found)
+    counts = Counter(
+        _NO_SAMPLE if s.no_sample else _FAILED if s.failed else s.overall for s in found
+    )
     total, holding = len(found), counts["holds"]
     words = {
         "contradicted": ("is contradicted", "are contradicted"),
@@ -169,6 +181,7 @@ def _counted(found: Sequence[ClaimSummary], what: str, place: str) -> str:
         PARTLY: ("holds in part", "hold in part"),
         "not decided": (f"is {_UNDECIDED}", f"are {_UNDECIDED}"),
         _NO_SAMPLE: ("has no sample yet", "have no sample yet"),
+        _FAILED: ("could not be measured", "could not be measured"),
         "not testable here": ("is not testable", "are not testable"),
     }
     parts = [
@@ -250,6 +263,16 @@ def _group(members: Sequence[Judged], varied: Sequence[str], along: str) -> Sett
         members=members,
         closest=min(members, key=lambda j: j.clearance or 0.0),
     )
+
+
+def nothing_decided(judged: Iterable[Judged]) -> str:
+    """Why no claim could be decided on this machine, in the words of the most claims; empty if one
+    could, if samples are missing, or if no claim is about the run's points."""
+    asked = [one for one in by_claim(judged) if not one.absent]
+    if not all(one.overall == "not testable here" or one.failed for one in asked):
+        return ""
+    reasons = Counter(j.verdict.reason for one in asked for j in one.deciding)
+    return reasons.most_common(1)[0][0] if reasons else ""
 
 
 def contradicted(judged: Iterable[Judged]) -> bool:
