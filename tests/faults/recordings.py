@@ -180,8 +180,8 @@ class Recording:
         ]
 
     def trace(self) -> file.Trace:
-        """The trace that is there, every record of which is checked. On a disk of memlab's own it is
-        there as long as memlab is."""
+        """The trace, every record of which is checked. On a disk of memlab's own it lasts as long
+        as memlab."""
         root = f"/proc/{self.process.pid}/root" if "disk" in self.place else ""
         trace = file.read(Path(f"{root}{self.folder}/traces/a.trace"))
         assert account.of(trace).processes >= 1
