@@ -161,7 +161,7 @@ CANNOT = {
     "sweep mmap-write --dir /proc/nonexistent": ["/proc/nonexistent is not a directory", "--dir"],
     "sweep mmap-write --dir /proc/self/stat": ["/proc/self/stat is not a directory", "--dir"],
     "sweep mmap-write -p file_size=1000t": [
-        "the plan needs 3750 TiB of free memory",
+        "the plan, with memlab itself, needs 3750 TiB of free memory",
         "is free",
         "file_size",
     ],

@@ -118,7 +118,7 @@ class Recording:
         with suppress(OSError):
             for link in Path(f"/proc/{self.part('record')}/fd").iterdir():
                 with suppress(OSError):
-                    links.append(os.readlink(link))
+                    links.append(str(link.readlink()))
         reading = any(link.endswith(("/smaps", "/pagemap")) for link in links)
         return not reading and "anon_inode:[pidfd]" in links
 
