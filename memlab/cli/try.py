@@ -85,7 +85,10 @@ class TryOptions:
         "lock=off < 100M'.",
     )
     gate: bool = option(
-        "--gate", is_flag=True, help="Exit with 1 unless every --expect is shown to hold."
+        "--gate",
+        is_flag=True,
+        help="Exit with 1 unless every --expect is shown to hold; with 3 if other programs "
+        "disturbed every sample.",
     )
     asked: Mapping[str, Any] = shared(asked_options("try"))
     guest: GuestOptions = several(GuestOptions)
@@ -129,11 +132,17 @@ def command(given: TryOptions) -> None:
     if given.jsonl and (given.as_json or given.gate):
         raise click.UsageError("--jsonl prints rows: without --json and --gate")
     from memlab.cli import GATE, _planning, _sweeping
+    from memlab.errors import CannotRun
     from memlab.judging.claims import judge
+    from memlab.judging.disturbed import Disturbed, is_undecided
 
     _sweeping.check(given.asked)
     guest = given.guest.place()
     request = _request(given)
+    blocks = given.asked["blocks"]
+    if blocks and request.blocks and request.blocks > blocks:
+        said = f"{request.blocks} blocks, not {blocks}: fewer cannot tell so many levels apart"
+        click.echo(f"memlab: {said}", err=True)
     if given.gate and not (request.subject or {}).get("expect"):
         raise click.UsageError("--gate needs an --expect")
     if given.dry_run:
@@ -150,10 +159,15 @@ def command(given: TryOptions) -> None:
     _sweeping.report(run, folder, quiet=given.quiet, as_json=given.as_json)
     if not given.gate:
         return
-    if short := {one.claim.id for one in judge(run) if one.word != "reproduced"}:
+    judged, disturbed = judge(run), Disturbed.of_run(run)
+    undecided = {one.claim.id for one in judged if is_undecided(run, one, disturbed)}
+    short = {one.claim.id for one in judged if one.word != "reproduced"} - undecided
+    if short:
         said = f"{len(short)} of {len(run.experiment.claims)} expectations are not shown to hold"
         click.echo(f"memlab: {said}", err=True)
         click.get_current_context().exit(GATE)
+    if undecided:
+        raise CannotRun(f"--gate is undecided: {disturbed.text}")
 
 
 def _on_hosts(given: TryOptions) -> None:

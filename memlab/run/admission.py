@@ -12,10 +12,10 @@ from memlab.experiment import COUNT, At, Experiment, Level
 from memlab.experiment.points import Point
 from memlab.observe import available, proc
 from memlab.run.files import FRESH
+from memlab.run.limits import HEADROOM, TMPFS, Limits
 from memlab.run.plan import Plan, build
 from memlab.text import units
 
-HEADROOM = 1.25  # so many times what is needed must be free
 # What memlab itself takes: driver, guardian, fork servers and worker. Of all the driver takes most,
 # when it judges and draws; vma-lock took 98 MiB in all, a short sweep 67 MiB.
 OWN_BYTES = 100 * units.MiB
@@ -28,7 +28,7 @@ class Directories:
     """The directories where files go, by the levels `dir` and `tmpfs` of a factor."""
 
     dir: Path
-    tmpfs: Path = Path("/dev/shm")
+    tmpfs: Path = TMPFS
 
     def of(self, level: Level) -> Path:
         return self.tmpfs if level == "tmpfs" else self.dir
@@ -54,8 +54,13 @@ def need(
     a file of its own where a window uses it up.
 
     A file on a disk counts as memory too: it is to stay in the page cache. A swap area on zram
-    is memory as well, all of it where its pages do not compress.
+    is memory as well, all of it where its pages do not compress. Points that a limit of this
+    process refuses take nothing.
     """
+    limits = Limits()
+    points = [point for point in points if not any(limits.short(experiment, point.at))]
+    if not points:
+        return Need(0, {}, 0.0)
     file = experiment.file
     files = [
         (directories.of(p.at[file.filesystem]), p.at[file.state], int(p.at[file.size]))

@@ -34,6 +34,7 @@ void merge(uint64_t until_ns)
 	static unsigned char one[1 << 16];
 	for (int i = 0; i < rec.ring_count; i++)
 		rec.rings[i].end = __atomic_load_n(&rec.rings[i].page->data_head, __ATOMIC_ACQUIRE);
+	look_at_ring();
 	for (;;) {
 		int first = -1;
 		uint64_t first_ns = until_ns;
@@ -48,7 +49,7 @@ void merge(uint64_t until_ns)
 		const struct shim_record *allocation = next_allocation(until_ns == UINT64_MAX);
 		if (allocation && rec.shim_ns <= first_ns) {
 			take_allocation(allocation, rec.shim_ns);
-			__atomic_store_n(&rec.shim->tail, ++rec.shim_at, __ATOMIC_RELEASE);
+			pass_allocation();
 			continue;
 		}
 		if (first < 0)
