@@ -348,6 +348,15 @@ def test_too_little_address_space_is_a_line(kilobytes: int) -> None:
     assert re.fullmatch("memlab: .*raise `ulimit -v`.*\n", done.stderr)
 
 
+@pytest.mark.parametrize("kilobytes", [40_000, 150_000])
+def test_too_little_data_is_a_line(kilobytes: int) -> None:
+    """OpenBLAS would end the process with words of its own."""
+    words = f'ulimit -d {kilobytes}; exec "$0" -m memlab show --example page-fault'
+    done = subprocess.run(["bash", "-c", words, sys.executable], capture_output=True, text=True)
+    assert done.returncode == CANNOT_RUN
+    assert re.fullmatch("memlab: .*`ulimit -d`.*\n", done.stderr)
+
+
 @pytest.mark.needs("root's capabilities")
 def test_too_few_processes_are_a_line() -> None:
     """numpy's OpenBLAS starts a thread per CPU, and raises SIGINT where it cannot."""
