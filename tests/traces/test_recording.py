@@ -383,7 +383,7 @@ def test_what_the_last_events_of_a_program_lose_is_counted(tmp_path: Path) -> No
         assert recording_it.stdout is not None
         program, recorder, at = map(int, recording_it.stdout.readline().split())
         try:
-            _await_zombie(program)
+            _await_end(program)
         finally:
             os.kill(recorder, signal.SIGCONT)
         said = recording_it.communicate(timeout=300)[0]
@@ -393,11 +393,15 @@ def test_what_the_last_events_of_a_program_lose_is_counted(tmp_path: Path) -> No
     assert touches(path, at, LAST).total() + lost >= LAST
 
 
-def _await_zombie(pid: int) -> None:
-    """Ended, and not waited for."""
+def _await_end(pid: int) -> None:
+    """Wait until a process has ended, whether or not its parent has waited for it."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+        try:
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except FileNotFoundError:
+            return
+        if status.rpartition(")")[2].split()[0] == "Z":
             return
         time.sleep(0.01)
     raise AssertionError("the program does not end")
