@@ -54,17 +54,12 @@ def record(out: Path, *, command: Sequence[str] = (), pid: int = 0, how: How = H
     words += ["redact=1"] if how.redact else []
     if pid:
         _check_subject(pid)
-    try:
-        with output.unnamed(out) as made:
-            if pid:
-                words += [f"seconds={how.seconds}"] if how.seconds else []
-                with Recorder(made, [*words, f"pid={pid}"]) as recorder:
-                    return Session(recorder).run()
-            return _command(made, command, words, how)
-    except OSError as error:
-        if error.filename != str(out):
-            raise
-        raise CannotRun(f"cannot write {out}: {error.strerror}") from None
+    with output.unnamed(out) as made:
+        if pid:
+            words += [f"seconds={how.seconds}"] if how.seconds else []
+            with Recorder(made, [*words, f"pid={pid}"]) as recorder:
+                return Session(recorder).run()
+        return _command(made, command, words, how)
 
 
 def _command(
