@@ -43,7 +43,6 @@ KERNELS = {
     "experiments/memcg_accounting.py": {"<module>"},
     "observe/capabilities/capability.py": {"refusal_of"},
     "observe/physical_memory.py": {"opened"},
-    "observe/tracefs.py": {"_write"},
     "command/python_probes/command.py": {"set_high", "open_to_load"},
     "run/contained.py": {"_moved"},
     "run/cleanup.py": {"set_value", "_kill", "remove_zram"},
