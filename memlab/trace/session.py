@@ -220,12 +220,14 @@ class Session:
     def _begin(self, heard: Heard) -> None:
         if self._contained is None:
             return
+        self._is_ending = True  # and nothing goes on
         while not self._recorder.follows:
             if self._recorder.has_ended:
                 raise CannotRun(self._recorder.failed or "the recorder was killed")
             self._attend(heard)
             if self._ended_by:
                 raise EndedBySignal(self._ended_by)
+        self._is_ending = False
         self._contained.begin()
         if self._seconds:
             self._due_s = time.monotonic() + self._seconds

@@ -165,8 +165,11 @@ static bool open_on(pid_t tid, int cpu, bool on_exec)
 		ring->page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE) + rec.ring_bytes,
 				  PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (ring->page == MAP_FAILED)
-			fail("no ring of %" PRIu64 " bytes a CPU: %s", rec.ring_bytes,
-			     strerror(errno));
+			fail("no buffer of %" PRIu64 " bytes a CPU (%s)%s", rec.ring_bytes,
+			     strerror(errno),
+			     errno == EPERM ? ": name a smaller --buffer, or raise "
+					      "kernel.perf_event_mlock_kb"
+					    : "");
 	}
 	return true;
 }

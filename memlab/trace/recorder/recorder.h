@@ -21,7 +21,7 @@
 enum { FAULT_USER, FAULT_KERNEL, ENTER, LEAVE, NEW_TASK, TRACEPOINTS };
 enum {
 	LOOK_EVERY_MS = 20,
-	WRITE_EVERY_MS = 1000, /* at least, so that little is lost with a recorder that is killed */
+	WRITE_EVERY_MS = 100, /* at least, so that little is lost with a recorder that is killed */
 	SLACK_NS = 50000000,
 	UNFOLLOWED_KEPT = 64,
 	STACK_BELOW = 132
