@@ -110,7 +110,7 @@ def test_progress_is_for_whoever_asks(tmp_path: Path, capfd: pytest.CaptureFixtu
     memlab.sweep("mmap-write", store=store, controls=False, blocks=1, **TINY)
     assert capfd.readouterr().err == ""
     memlab.sweep("mmap-write", store=store, controls=False, blocks=1, progress=True, **TINY)
-    assert "block 1: " in capfd.readouterr().err
+    assert "mmap-write, 6 points" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

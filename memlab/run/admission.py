@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab.errors import Refused
+from memlab.errors import BadLevels, Refused
 from memlab.experiment import COUNT, At, Experiment, Level
 from memlab.experiment.points import Point
 from memlab.observe import available, proc
@@ -150,8 +150,14 @@ def admit(
     """
     chosen = {name: list(values) for name, values in levels.items()}
     name, scaled = experiment.shrinks, dict[str, str]()
+    lacks: str | None = None
     while True:
-        plan = build(experiment, preset, chosen, controls=controls)
+        try:
+            plan = build(experiment, preset, chosen, controls=controls)
+        except BadLevels as left:
+            if not scaled:
+                raise
+            raise Refused(f"{lacks}; with a smaller {name} {left}") from None
         lacks = short(need(experiment, plan.points, directories))
         if lacks is None:
             return plan, scaled

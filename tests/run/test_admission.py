@@ -21,7 +21,7 @@ PLACES = Directories(Path("/disk"), Path("/shm"))
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Free bytes, by what: change it to make the host larger or smaller."""
-    free = {"memory": 8 * GIB, "/disk": 8 * GIB, "/shm": 4 * GIB}
+    free = {"memory": 8 * GIB, "/disk": 8 * GIB, "/shm": 4 * GIB, "/dev/shm": 4 * GIB}
     groups = {"group": Path("/g")}
 
     def memory() -> available.AvailableMemory:
@@ -86,18 +86,18 @@ def test_memlab_itself_needs_memory_too(host: dict[str, int]) -> None:
 
 
 def test_a_size_that_the_preset_chose_is_halved_until_it_fits(host: dict[str, int]) -> None:
-    host["/shm"] = 25 * MIB
+    host["/disk"] = 25 * MIB
     plan, scaled = admission.admit(EXPERIMENT, "quick", BOTH, PLACES)
     assert {point.at["file_size"] for point in plan.points} == {16 * MIB}
     assert scaled == {"file_size": "16 MiB instead of 64 MiB"}
 
 
 def test_a_size_that_the_user_chose_is_refused_with_numbers(host: dict[str, int]) -> None:
-    host["/shm"] = 100 * MIB
+    host["/disk"] = 100 * MIB
     with pytest.raises(Refused) as refused:
         admission.admit(EXPERIMENT, "quick", BOTH | {"file_size": [256 * MIB]}, PLACES)
     assert str(refused.value) == (
-        "the plan needs 320 MiB of free space on /shm, and 100 MiB is free; "
+        "the plan needs 320 MiB of free space on /disk, and 100 MiB is free; "
         "free some, or choose a smaller file_size with -p"
     )
 
