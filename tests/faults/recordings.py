@@ -129,7 +129,8 @@ class Recording:
             "driver": rf"(?s)^{sys.executable} -m memlab record .*{self.folder}",
             "record": r"^\S*/launch/record .*name.a\.trace",
             "launch": rf"(?s)^\S*/launch/launch .*{self.folder}",
-            "guardian": r"memlab\.run\.guardian",
+            # Another memlab's guardian may run beside it.
+            "guardian": rf"(?s)memlab\.run\.guardian.*{os.environ['XDG_STATE_HOME']}",
         }[name]
         return next(iter(processes(pattern)), 0)
 
