@@ -9,7 +9,7 @@ from pathlib import Path
 
 import needs
 import pytest
-from recordings import LEFT, WORKS, Recording, until
+from recordings import LEFT, PLACES, WORKS, Recording, until
 
 from memlab.trace.file import Cut
 
@@ -80,7 +80,7 @@ def test_killed_parts_end_what_the_command_has_started(
     running.all_ended()
     if parts == "driver guardian":
         until(running.journals, "its journal is left")
-        words = [sys.executable, "-m", "memlab", "clean"]
+        words = [*PLACES[place], sys.executable, "-m", "memlab", "clean"]  # whose journal it is
         assert subprocess.run(words, capture_output=True).returncode == 0
     running.settled()
     trace = running.trace()
