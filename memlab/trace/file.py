@@ -122,7 +122,7 @@ class Trace:
         if self.running:
             name = re.sub(r"[^\w.-]", "", self.running_name) or "rest"
             yield (
-                f"{counted(self.running, 'process')}{_named(self.running_name)} still ran: "
+                f"{counted(self.running, 'process')} still ran: "
                 f"memlab record -o {name}{SUFFIX} {self.running_pid}"
             )
         if self.flags & _DEAF:

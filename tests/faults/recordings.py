@@ -96,7 +96,9 @@ class Recording:
         subject = ["sh", "-c", SUBJECT.format(folder=self.folder, works=self.works)]
         of = ["--", *subject]
         if self.live:
-            self.subject = subprocess.Popen(subject, start_new_session=True)
+            before = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+            before = before if self.place == "as an ordinary user" else []
+            self.subject = subprocess.Popen([*before, *subject], start_new_session=True)
             until((self.folder / "ready").exists, "the subject begins")
             of = [str(self.subject.pid)]
         place = [*PLACES[self.place], *([str(traces)] if "disk" in self.place else [])]

@@ -155,7 +155,7 @@ def test_what_a_command_leaves_goes_on_and_is_named(begins: Begins) -> None:
     trace = running.trace()
     assert trace.running == LEFT
     assert trace.running_pid in left
-    assert f"{LEFT} processes (sleep) still ran: memlab record -o sleep.trace" in out
+    assert f"{LEFT} processes still ran: memlab record -o sleep.trace" in out
     assert trace.unfollowed == 1
 
 
