@@ -833,6 +833,68 @@ def test_what_goes_wrong_with_a_service_is_an_outcome(
     assert eventually(lambda: processes(r"print\(.starting") == [])
 
 
+LASTING = """
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static void end(int number)
+{
+    static const char text[] = "ended in order: 7\\n";
+    _exit(write(1, text, sizeof(text) - 1) < 0 || number != SIGTERM ? 1 : 3);
+}
+int main(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = 4001 * page;
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    signal(SIGTERM, end);
+    for (size_t i = 0; i < size; i += page)
+        memory[i] = 1;
+    munmap(memory, size);
+    for (;;)
+        pause();
+}
+"""
+
+
+def test_a_command_that_does_not_end_is_run_for_a_time_and_ended_in_order(
+    tmp_path: Path, store_path: Path
+) -> None:
+    """Its memory at the end is without what it gave back; what it prints at SIGTERM is read, and
+    its exit status is its own affair."""
+    (tmp_path / "lasting.c").write_text(LASTING)
+    subprocess.run(["cc", "-o", "lasting", "lasting.c"], cwd=tmp_path, check=True)
+    run = memlab.trial(
+        [str(tmp_path / "lasting")],
+        blocks=1,
+        store=store_path,
+        run_for="1.5s",
+        metrics=["left=in order: ([0-9]+)"],
+        thp="never",
+    )
+    assert outcomes(run) == ["ok"], run.samples[0].detail
+    found = {name: medians(run, name)[()] for name in ("end_rss", "peak_rss", "faults", "left")}
+    assert found["peak_rss"] - found["end_rss"] > 4001 * PAGE - RSS_UNSEEN
+    assert 4001 <= found["faults"] < 4501
+    assert found["left"] == 7
+    assert "elapsed" not in [metric.name for metric in run.experiment.metrics]
+    assert processes(str(tmp_path / "lasting")) == []
+
+
+def test_a_command_that_ends_before_its_time_is_no_sample(store_path: Path) -> None:
+    run = memlab.trial(["sh", "-c", "echo bye"], blocks=1, store=store_path, run_for=30)
+    assert outcomes(run) == ["ended-early"]
+    assert run.samples[0].detail == (
+        "exit status 0 within the 30 s of --for: name a shorter time, or leave it out; it said: bye"
+    )
+
+
+@pytest.mark.parametrize("how", [{"run_for": 0}, {"serve": ["true"], "ready": "tcp:1"}])
+def test_a_time_that_no_command_can_run_for_is_refused(how: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest, match="--for"):
+        memlab.trial(["true"], **{"run_for": 1, **how})
+
+
 NOISY = """
 import pathlib, random, sys
 taken = pathlib.Path("taken")

@@ -46,6 +46,15 @@ timeout_option = click.option(
     show_default=True,
     help="Time limit for one run of the command.",
 )
+for_option = click.option(
+    "--for",
+    "for_s",
+    metavar="TIME",
+    type=DURATION,
+    default=None,
+    help="For a command that does not end: run it this long, read its resident memory, then end it "
+    "with SIGTERM.",
+)
 
 
 def serve_option(what: str) -> Option:

@@ -24,6 +24,7 @@ from memlab.cli._options import (
     wait_option,
 )
 from memlab.cli._programs import (
+    for_option,
     latencies_option,
     metric_option,
     ready_option,
@@ -94,6 +95,7 @@ class TryOptions:
     guest: GuestOptions = several(GuestOptions)
     on: str | None = shared(on_option)
     timeout_s: float = shared(timeout_option)
+    for_s: float | None = shared(for_option)
     dry_run: bool = option(
         "--dry-run", is_flag=True, help="Print what would be run, and run nothing."
     )
@@ -120,6 +122,7 @@ def command(given: TryOptions) -> None:
     memlab try -p lock=off,future -- ./server --selftest
     memlab try app.toml
     memlab try -p malloc=system,jemalloc,mimalloc -p n=1,4 -- ./app --threads {n}
+    memlab try -p malloc=system,jemalloc --for 20s -- ./service
     memlab try -p lock=off,future --serve './server {port}' --ready tcp:{port} \\
         -- ./load {port}
     memlab try -p app=./old,./new --gate \\
@@ -198,7 +201,7 @@ def _request(given: TryOptions) -> Request:
     words, metrics, expect = given.words, given.metrics, given.expect
     if len(words) == 1 and words[0].endswith(".toml"):
         own = (given.policies, metrics, given.metric_json, given.latencies, expect)
-        if any((*own, given.serve, given.duet)):
+        if any((*own, given.serve, given.duet, given.for_s)):
             raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
         return of_command.command_file(Path(words[0]), **given.asked)
     trying = of_command.Trying(
@@ -207,6 +210,7 @@ def _request(given: TryOptions) -> Request:
         latencies=given.latencies,
         expect=expect,
         timeout=given.timeout_s,
+        run_for=given.for_s,
         serve=given.serve,
         ready=given.ready,
         duet=given.duet,

@@ -35,6 +35,7 @@ def trial(
     metric_json, latencies: files that it writes, as the options of the same names.
     expect: as `memlab try --expect`; `run.claims()` has the verdicts.
     timeout: of one run of the command, in seconds or as text.
+    run_for: how long a command that does not end is run, as `memlab try --for`.
     serve: a service that has the policies; the command is then the load that is put on it, and
     `{port}` in both is a free port. ready: when it begins, as `memlab try --ready`.
     duet: two levels at the same time on one CPU, as `memlab try --duet`.

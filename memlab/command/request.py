@@ -36,6 +36,7 @@ class Trying:
     latencies: str = ""
     expect: Sequence[str] = ()
     timeout: float | str = "10min"
+    run_for: float | str | None = None
     serve: Sequence[str] = ()
     ready: str = ""
     duet: bool = False
@@ -43,11 +44,19 @@ class Trying:
     @property
     def timeout_s(self) -> float:
         """Of one run. Raises BadRequest."""
-        try:
-            given = self.timeout
-            return units.parse_duration(given) if isinstance(given, str) else given
-        except ValueError as error:
-            raise BadRequest(f"timeout: {error}") from None
+        return _seconds("timeout", self.timeout)
+
+    @property
+    def for_s(self) -> float | None:
+        """How long a command that does not end is run; None until its end. Raises BadRequest."""
+        return None if self.run_for is None else _seconds("for", self.run_for)
+
+
+def _seconds(name: str, given: float | str) -> float:
+    try:
+        return units.parse_duration(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise BadRequest(f"{name}: {error}") from None
 
 
 def read_policies(
@@ -99,6 +108,7 @@ def command(
         latency_unit=latency_unit,
         expect=list(trying.expect),
         timeout_s=trying.timeout_s,
+        for_s=trying.for_s,
         serve=serve,
         ready=trying.ready,
         duet=trying.duet,
@@ -128,6 +138,7 @@ class _CommandFile(msgspec.Struct, forbid_unknown_fields=True):
     latencies: str = ""
     expect: list[str] = []
     timeout: str = "10min"
+    run_for: str | None = msgspec.field(default=None, name="for")
     serve: list[str] = []
     ready: str = ""
     duet: bool = False

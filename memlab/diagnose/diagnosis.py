@@ -70,7 +70,9 @@ class Diagnosis:
         """The `memlab try` line that tests a finding's setting; None where none can."""
         if self.look is None or not one.policies:
             return None
-        return started.line(self.look.started, one.policies, port=self.look.port)
+        return started.line(
+            self.look.started, one.policies, port=self.look.port, age_s=self.look.age_s
+        )
 
 
 def of(pid: int, seconds: float, *, thorough: bool = False) -> Diagnosis:

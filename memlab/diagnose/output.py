@@ -221,6 +221,8 @@ def _proofs(found: Diagnosis) -> Iterator[str]:
     proofs = [proof for one in asked if (proof := found.proof(one))]
     if proofs:
         yield from _wrapped("`memlab try` starts it ", start.remarks)
+    if any(f" --for {started.FOR_S}s " in proof for proof in proofs):
+        yield "--for ends each run after that time: name one that reaches the program's peak"
     if any(proof.endswith(LOAD) for proof in proofs):
         yield f"{LOAD} is your load on the service, such as a benchmark that ends"
 

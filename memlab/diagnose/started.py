@@ -33,6 +33,8 @@ _OF_MEMORY = re.compile(
 _OF_TRACES = ("lock", "thp")
 """The policies of findings that a recorded trace can be replayed under."""
 LOAD = "LOAD"
+FOR_S = 20
+"""How long a program that has run for longer is tried: it does not end by itself."""
 _LONGEST = 500  # characters of a variable
 _NAMED = 8  # variables by name; of more their number is said
 
@@ -72,10 +74,13 @@ def read(subject: Subject) -> Started:
     return Started(tuple(argv), folder, kept, tuple(_remarks(subject, folder, left_out)))
 
 
-def line(started: Started, policies: Policies, *, port: int | None = None) -> str | None:
+def line(
+    started: Started, policies: Policies, *, port: int | None = None, age_s: float = 0.0
+) -> str | None:
     """What to paste into a shell; None where nothing can be tried, or what would be tried is in
     force already. What listens on a port is given as `--serve`, with a load to be named in its
-    place; a port that its arguments name is a free one, since it holds its own."""
+    place; a port that its arguments name is a free one, since it holds its own. What has run
+    for over `FOR_S` is tried for that long."""
     if started.unknown or not policies:
         return None
     if any(f"{{{name}}}" in word for name in policies for word in started.argv):
@@ -96,7 +101,7 @@ def line(started: Started, policies: Policies, *, port: int | None = None) -> st
         command = " ".join(_quoted(word) for word in argv)
         words += ["--serve", command, "--ready", f"tcp:{named}", "--", LOAD]
     else:
-        words += ["--", *started.argv]
+        words += [*(["--for", f"{FOR_S}s"] if age_s > FOR_S else []), "--", *started.argv]
     here = files.known(Path.cwd)  # None of a folder that is gone
     there = [] if here == Path(started.folder) else ["cd", started.folder, "&&"]
     return " ".join(word if word in ("&&", LOAD) else _quoted(word) for word in (*there, *words))

@@ -72,6 +72,7 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     latency_unit: str = "s"
     expect: list[str] = []
     timeout_s: float = 600.0
+    for_s: float | None = None  # the command is ended then; None: it ends by itself
     good_statuses: list[int] = msgspec.field(default_factory=lambda: [0])
     serve: list[str] = []
     ready: str = ""
@@ -371,6 +372,12 @@ _LATENCIES = (
     *(Metric(n, "s", f"{n} {_OF_FILE}", percentile("latency", of)) for n, of in _SHARES.items()),
     Metric("longest", "s", f"longest {_OF_FILE}", longest("latency")),
 )
+END_RSS = Metric(
+    "end_rss",
+    "B",
+    "resident memory at the end; VmRSS of all processes, before SIGTERM",
+    F.end_rss_bytes,
+)
 READY = Metric(
     "ready",
     "s",
@@ -394,6 +401,8 @@ class CommandExperiment(Experiment):
     def watched(self) -> list[str]:
         """The metrics that an answer begins with."""
         own = [metric.name for metric in self.subject.metrics]
+        if self.subject.for_s:  # all take the same time
+            return [*own, "end_rss", "peak_rss", "faults", "cpu_time"]
         if self.subject.trace:  # a replay's own time says nothing of its program's
             return ["peak_rss", "faults", "cpu_time", *own]
         service = ["ready"] if self.subject.serve else []
@@ -420,6 +429,8 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
     check_ready(subject)
     if not 0 < subject.timeout_s < math.inf:
         raise BadRequest(f"--timeout: {subject.timeout_s:g} s is not a time limit")
+    if subject.for_s is not None:
+        _check_for(subject)
     if subject.latency_unit not in _UNITS_NS:
         raise BadRequest(f"a latency is in {', '.join(_UNITS_NS)}, not in {subject.latency_unit!r}")
     levels = subject.levels or {"lock": ["off"]}
@@ -443,7 +454,7 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         probe="command",
         factors=factors,
         metrics=(*own, *latencies, *_metrics(subject), *([READY] if subject.serve else [])),
-        cost=Cost(limit_s=subject.timeout_s + _SETUP_S),
+        cost=_cost(subject),
         figure=Bars(_first(subject), over=names[0], by=names[1:2], panels=names[2:]),
         more_figures=figures
         | {
@@ -474,7 +485,24 @@ def _first(subject: Tried) -> str:
         return "peak_rss"
     if subject.duet:
         return "cpu_time"
+    if subject.for_s and not subject.metrics:
+        return END_RSS.name
     return subject.metrics[0].name if subject.metrics else METRICS[0].name
+
+
+def _cost(subject: Tried) -> Cost:
+    run_s = subject.for_s
+    if run_s is None:
+        return Cost(limit_s=subject.timeout_s + _SETUP_S)
+    return Cost(time=lambda _: run_s, limit_s=run_s + _SETUP_S)
+
+
+def _check_for(subject: Tried) -> None:
+    """BadRequest if a command cannot be run for so long."""
+    if not subject.for_s or not 0 < subject.for_s < math.inf:
+        raise BadRequest(f"--for: {subject.for_s:g} s is not how long a command can run; write 20s")
+    if subject.serve or subject.duet or subject.trace:
+        raise BadRequest("--for ends a command: without --serve, --duet and a trace")
 
 
 def _question(subject: Tried) -> str:
@@ -484,6 +512,7 @@ def _question(subject: Tried) -> str:
     if subject.fit:
         return f"How little memory does `{_line(subject.serve or subject.argv)}` need{load}?"
     tried = _line(subject.serve or subject.argv)
+    load += f" in {subject.for_s:g} s" if subject.for_s else ""
     beside = ", two at the same time on one CPU," if subject.duet else ""
     return f"How does `{tried}` behave{load}{beside} under other memory policies?"
 
@@ -518,6 +547,8 @@ def check_duet(subject: Tried) -> None:
 
 
 def _metrics(subject: Tried) -> list[Metric]:
+    if subject.for_s:
+        return [END_RSS, *(metric for metric in METRICS if metric.name != "elapsed")]
     shared = _SHARED_IN_A_DUET if subject.duet else ()
     return [metric for metric in METRICS if metric.name not in shared]
 
@@ -696,6 +727,7 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
         "file_metrics": from_file,
         "wanted": [m.name for m in subject.metrics],
         "timeout_s": subject.timeout_s,
+        "for_s": subject.for_s,
         "good_statuses": subject.good_statuses,
     }
 

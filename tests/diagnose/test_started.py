@@ -220,6 +220,14 @@ def test_a_service_tried_beside_the_one_that_runs_has_a_port_of_its_own(
     command.check_ready(command.Tried(["load"], "/", {}, serve=served, ready=ready))
 
 
+def test_what_has_run_for_longer_than_a_trial_is_tried_for_a_time() -> None:
+    told = Started(("app", "--serve"), "/")
+    for age_s, expected in ((started.FOR_S - 1, False), (started.FOR_S + 1, True)):
+        line = started.line(told, {"lock": ["off", "future"]}, age_s=age_s)
+        assert line is not None
+        assert (f"--for {started.FOR_S}s -- app --serve" in line) == expected
+
+
 def test_every_policy_that_a_finding_names_is_one_that_try_takes() -> None:
     many = [
         look(allocator=JEMALLOC, per_s=rates(madvise_dontneed=4e3, minor_faults=6e4)),

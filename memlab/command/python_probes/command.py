@@ -9,6 +9,9 @@ period doubles. A reading that takes over a second, as of thousands of processes
 Excluded: the fork, the policies, and the same launcher running a program that does nothing, which
 comes first and is the floor.
 
+A command that does not end is run for the time that is asked for. Its counters and its resident
+memory are read then, which ends the window. It gets SIGTERM, and SIGKILL ten seconds later.
+
 With a service the policies are the service's and so are the usage and the counters; the window is
 the command's, which is the load. The service is started before it and ended after it.
 
@@ -19,7 +22,8 @@ The command's standard input is empty and it has no terminal. What it prints is 
 the last 4 KiB are kept, and the last match of each metric. How it ended is an outcome: `failed`
 (an exit status other than 0), `oom-killed`, `timeout`, `no-metric`, `unavailable` where a policy
 was refused or did not stay in force (a lock, a limit and a CPU mask are looked at with the memory),
-the signal that ended it, `not-ready` or `service-ended`. What it leaves behind is killed.
+the signal that ended it, `not-ready`, `service-ended`, or `ended-early` before the time that is
+asked for. What it leaves behind is killed.
 """
 
 from __future__ import annotations
@@ -124,6 +128,9 @@ def measure(params: Params) -> dict[str, Any]:
             else:
                 subject = _started(spec, [*launch, *group.words()], environ, output, group)
                 running = [subject]
+                usage, ended = {}, None
+                if spec["for_s"]:
+                    usage, ended = _run_for(spec, subject, output, group)
                 if second := spec["beside"]:
                     theirs = {**plain, **second["environ"]}
                     words = [*bare, *_policies(second, theirs), *group.words()]
@@ -134,8 +141,9 @@ def measure(params: Params) -> dict[str, Any]:
                 late = [one for one in running if not one.ended]
                 for one in running:
                     one.stop(group)
-                ended = _timed_out(spec, output, group) if subject in late else None
-                usage = subject.usage()
+                if subject in late:
+                    ended = _timed_out(spec, output, group)
+                usage = subject.usage() | usage
         finally:
             group.kill()
     around = _Around(floor, group, window.measured)
@@ -161,6 +169,35 @@ def _started(
 ) -> _Launched:
     held, locks = _held(spec, group), bool(spec["preload"])
     return _Launched(words, spec["argv"], environ, spec["cwd"], output, held, locks=locks)
+
+
+def _run_for(
+    spec: dict[str, Any], subject: _Launched, output: _Output, group: _Group
+) -> tuple[dict[str, Any], dict[str, str] | None]:
+    """Run a command for a time, then end it. Returns what it took until then, which goes before
+    what it took in all, and an outcome if it ended before."""
+    _attend([subject], lambda: subject.ended, spec["for_s"])
+    if not subject.ended:
+        handled, major, cpu_ns = _taken_by(subject.pid)
+        subject.read_end()
+        _count(subject)
+    if not subject.counters:
+        how = f"{_how_it_ended(subject.report)} within the {spec['for_s']:g} s of --for"
+        detail = f"{how}: name a shorter time, or leave it out{_last_lines(output.tail)}"
+        return {}, {"outcome": "ended-early", "detail": detail}
+    subject.terminate()
+    subject.stop(group)
+    counted = subject.counters[-1]
+    events, usage = counted["events"], subject.usage()
+    cpu = events["cpu"]
+    return {
+        "elapsed_ns": counted["at_ns"] - counted["started_ns"],
+        "user_ns": cpu_ns if cpu["errno"] else cpu["count"],  # and system's
+        "system_ns": 0,
+        "minor_fault_count": handled - major - subject.report["minor_before"],
+        "major_fault_count": major,
+        "counters": usage["counters"] | _counters(events),
+    }, None
 
 
 def _policies(spec: dict[str, Any], environ: dict[str, str]) -> list[str]:
@@ -364,6 +401,7 @@ class _Launched:
         self._values: dict[str, list[int]] = {"rss": [], "locked": [], "swapped": []}
         self._peak_processes = 1
         self._unlocked = 0  # readings since the lock was taken
+        self._end_bytes: int | None = None
         self.pss = _Pss()
 
     @property
@@ -499,6 +537,12 @@ class _Launched:
             values.append(sums[name])
         self.pss.read(processes, until_s)
 
+    def read_end(self) -> None:
+        """Read the memory now, as the last before it is ended."""
+        self._read_memory(time.monotonic() - self._started_s)
+        if self._at_ns:
+            self._end_bytes = self._values["rss"][-1]
+
     def _thin(self) -> None:
         """Drop every other reading; what was the highest so far stays the highest."""
         peaks = {name: values.index(max(values)) for name, values in self._values.items()}
@@ -513,7 +557,11 @@ class _Launched:
             f"{name}_bytes": {"at_ns": list(self._at_ns), "values": values, "lost": 0}
             for name, values in self._values.items()
         }
-        return made | {"process_count": self._peak_processes, "pss_peak_bytes": self.pss.peak_bytes}
+        return made | {
+            "process_count": self._peak_processes,
+            "pss_peak_bytes": self.pss.peak_bytes,
+            "end_rss_bytes": self._end_bytes,
+        }
 
     def usage(self) -> dict[str, Any]:
         """The window as the command's: this process only waited."""
@@ -697,14 +745,8 @@ class _Service:
         return True
 
     def _count(self) -> None:
-        service, known = self.launched, len(self.launched.counters)
-        if not service.ended:
-            service.ask()
-        self._handled.append(self._group.handled() or _faults_of(service.pid))
-        if not _attend(
-            [service], lambda: service.ended or len(service.counters) > known, _STOP_WITHIN_S
-        ):
-            raise Failed("the launcher does not say its counters", errno.ETIMEDOUT)
+        self._handled.append(self._group.handled() or _taken_by(self.launched.pid)[:2])
+        _count(self.launched)
 
     def _measure(self) -> None:
         """The window: the service's counters while the load ran."""
@@ -735,17 +777,29 @@ class _Service:
         }
 
 
-def _faults_of(pid: int) -> tuple[int, int]:
-    """As `_Group.handled`, of a process, of its living descendants and of all whose end was waited
-    for (proc_pid_stat(5))."""
-    all_of = major = 0
+def _count(launched: _Launched) -> None:
+    """Have the launcher add its counters as they are, unless the command ends meanwhile."""
+    known = len(launched.counters)
+    if not launched.ended:
+        launched.ask()
+    if not _attend(
+        [launched], lambda: launched.ended or len(launched.counters) > known, _STOP_WITHIN_S
+    ):
+        raise Failed("the launcher does not say its counters", errno.ETIMEDOUT)
+
+
+def _taken_by(pid: int) -> tuple[int, int, int]:
+    """Page faults, those of them that read from storage, and nanoseconds of processor time: of a
+    process, of its living descendants and of all whose end was waited for (proc_pid_stat(5))."""
+    all_of = major = ticks = 0
     for one in _tree(pid):
         with suppress(OSError), open(f"/proc/{one}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
             minor_own, minor_waited, major_own, major_waited = map(int, fields[7:11])
             major += major_own + major_waited
             all_of += minor_own + minor_waited + major_own + major_waited
-    return all_of, major
+            ticks += sum(map(int, fields[11:15]))
+    return all_of, major, ticks * 10**9 // os.sysconf("SC_CLK_TCK")
 
 
 def _answers(url: str) -> bool:
@@ -1046,10 +1100,11 @@ def _command_ended(
     if "errno" in report:  # of a load, which no policy holds back
         what = _not_started(spec["argv"][0], report["errno"])
         return {"outcome": "failed", "detail": what}
-    if report["signal"]:
+    # With --for it was ended by memlab, and how it takes that is its own affair.
+    if report["signal"] and not spec["for_s"]:
         name = signal_name(report["signal"]).lower()
         return {"outcome": name, "detail": f"{_how_it_ended(report)}{last}"}
-    if report["status"] not in spec["good_statuses"]:
+    if not spec["for_s"] and report["status"] not in spec["good_statuses"]:
         return {"outcome": "failed", "detail": f"{_how_it_ended(report)}{last}"}
     missing = [name for name in spec["wanted"] if name not in result["metrics"]]
     if missing:
