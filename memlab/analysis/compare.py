@@ -120,6 +120,18 @@ def compare(
     return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, finders)
 
 
+def compare_exact(
+    base: float, new: float, threshold: float, lower_is_better: bool, n: int, unit: str = "block"
+) -> Comparison:
+    """Compare counts that cannot vary: the first sample of each side decides."""
+    change = new / base
+    is_same = 1 / (1 + threshold) <= change <= 1 + threshold
+    word: ComparisonWord = "faster" if (change < 1) == lower_is_better else "slower"
+    ratio = Interval(change, change, change, n, "exact")
+    p_beyond, p_same = (1.0, 0.0) if is_same else (0.0, 1.0)
+    return Comparison("same" if is_same else word, ratio, p_beyond, p_same, threshold, 0, n, unit)
+
+
 def _detectable_of_runs(
     base: FloatArray, new: FloatArray, threshold: float, level: float, alpha: float
 ) -> float | None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from memlab.analysis.compare import Comparison, compare
+from memlab.analysis.compare import Comparison, compare, compare_exact
 from memlab.analysis.intervals import Interval
 from memlab.errors import NotComparable, Unlike, nearest
-from memlab.experiment import At, Experiment, Metric
+from memlab.experiment import At, Count, Experiment, Metric
 from memlab.experiment.points import point_key, point_label
 from memlab.experiment.window import OTHERS_BUSY_SHARE, WINDOW_METRICS
 from memlab.judging.disturbed import Disturbed, is_timing
@@ -131,13 +131,7 @@ def compare_runs(
     shared = [key for key in shared if key not in zero]
     sides = [(after.at[key], before.values[key], after.values[key]) for key in zero]
     remarks += left_out(experiment, chosen, sides)
-    found = compare(
-        [(before.values[key], after.values[key]) for key in shared],
-        threshold,
-        chosen.lower_is_better,
-        "block" if "block" in (before.unit, after.unit) else "session",
-        (before.sequential, after.sequential),
-    )
+    found = _compared(experiment, chosen, before, after, shared, threshold)
     return Compared(
         experiment=new.named,
         metric=chosen,
@@ -150,9 +144,9 @@ def compare_runs(
                 float(np.median(before.values[key])),
                 float(np.median(after.values[key])),
                 new.interval(after.values[key]),
-                comparison,
+                found[key],
             )
-            for key, comparison in zip(shared, found, strict=True)
+            for key in shared
         ],
         only_base=[before.at[key] for key in before.values if key not in after.values],
         only_new=[after.at[key] for key in after.values if key not in before.values],
@@ -160,6 +154,38 @@ def compare_runs(
         disturbed=[Disturbed.of_run(run) for run in (base, new)],
         one_session_each=before.unit == after.unit == "block",
     )
+
+
+def _compared(
+    experiment: Experiment,
+    metric: Metric,
+    before: Measured,
+    after: Measured,
+    shared: Sequence[str],
+    threshold: float,
+) -> dict[str, Comparison]:
+    """Each point by the test of its samples; a count that cannot vary by the first of them."""
+    unit = "block" if "block" in (before.unit, after.unit) else "session"
+    sides = {key: (before.values[key], after.values[key]) for key in shared}
+    counts = [claim for claim in experiment.claims if isinstance(claim, Count) and claim.exact]
+    wheres = [claim.where for claim in counts if claim.metric == metric.name]
+    made = {
+        key: compare_exact(
+            old[0], new[0], threshold, metric.lower_is_better, min(len(old), len(new)), unit
+        )
+        for key, (old, new) in sides.items()
+        if len({*old}) == len({*new}) == 1
+        and any(where.items() <= after.at[key].items() for where in wheres)
+    }
+    varying = [key for key in shared if key not in made]
+    tested = compare(
+        [sides[key] for key in varying],
+        threshold,
+        metric.lower_is_better,
+        unit,
+        (before.sequential, after.sequential),
+    )
+    return made | dict(zip(varying, tested, strict=True))
 
 
 def metric_of(experiment: Experiment, name: str | None) -> Metric:

@@ -70,7 +70,7 @@ class Live:
             "narrower intervals)",
             "precise": "every point is as precise as asked",
             "blocks": "all blocks are done",
-            "budget": "the budget is spent",
+            "budget": "the budget reaches no further point",
         }
         if reason in why and self._measured:
             click.echo(f"done: {why[reason]}", err=True)

@@ -34,9 +34,11 @@ def key_tables(run: Run, judged: Sequence[Judged]) -> list[Table]:
         return [_words(run, figure)]
     if not any(found.medians for found in run.summaries):
         return []
+    blocks = run.row.request.get("blocks")
+    settled = blocks is None or blocks >= least_samples(0.95)  # else a rehearsal
     if run.experiment.watched:
-        return tables.medians(run)
-    return [table for _, table in sorted(_ranked(run), key=lambda one: -one[0])]
+        return tables.medians(run, settled=settled)
+    return [table for _, table in sorted(_ranked(run, settled=settled), key=lambda one: -one[0])]
 
 
 def shortened(run: Run, shown: Table, rows: int) -> Table:
@@ -52,10 +54,10 @@ def shortened(run: Run, shown: Table, rows: int) -> Table:
     return replace(shown, rows=[shown.rows[i] for i in kept], notes=[note, *shown.notes])
 
 
-def _ranked(run: Run) -> Iterator[tuple[int, Table]]:
+def _ranked(run: Run, *, settled: bool) -> Iterator[tuple[int, Table]]:
     """Each panel's table, with how many of its points the first questions need."""
     wanted = _decisive(run)
-    for panel, shown in tables.panels(run):
+    for panel, shown in tables.panels(run, settled=settled):
         inside = [point for point in run.points if point.control is None and _has(point, panel)]
         yield sum(point.index in wanted for point in inside), shown
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
+from statistics import fmean
 
 from memlab import recorded
 from memlab.analysis.compare import MOST_BLOCKS
@@ -30,7 +31,7 @@ _SIDE_BY_SIDE = 4  # more lines than this, and than levels, are rows
 _SIGNS = {  # of a cell: what it means
     "±": "± half of the 95 % interval",
     " (": "(its ends) if it is wide or skewed",
-    "n=": "n the samples, if under 6",
+    "n=": "n the samples, if under the 6 of an interval",
     "~": "~ extrapolated",
     "*": "* over 20 % baseline loop",
 }
@@ -47,16 +48,16 @@ def legend(cells: Iterable[str]) -> str:
     return f"medians: {'; '.join(said)}" if said else ""
 
 
-def medians(run: Run) -> list[Table]:
+def medians(run: Run, *, settled: bool = False) -> list[Table]:
     """One table per panel of the experiment's figure: its axis against its lines. Of a user's
-    command one table, a row per point."""
+    command one table, a row per point. `settled`: only numbers that have an interval."""
     if run.experiment.watched:
-        return [_command(run, of_command(run))]
-    return [shown for _, shown in panels(run)]
+        return [_command(run, of_command(run), settled=settled)]
+    return [shown for _, shown in panels(run, settled=settled)]
 
 
-def panels(run: Run) -> list[tuple[At, Table]]:
-    """The same with the levels of each panel."""
+def panels(run: Run, *, settled: bool = False) -> list[tuple[At, Table]]:
+    """The same with the levels of each panel; `settled`: only numbers that have an interval."""
     figure, metric = run.experiment.figure, run.metric(run.experiment.figure.metric)
     grid = [s for s in run.summaries if s.point.control is None]
     by = [name for name in figure.by if name in run.varied] or list(figure.by[:1])
@@ -74,7 +75,8 @@ def panels(run: Run) -> list[tuple[At, Table]]:
         place = _levels(run.named, panel, panel_names)
         title = f"{metric.label} ({metric.unit})" + (f": {place}" if place else "")
         title += "; all extrapolated" if every else ""
-        made.append((panel, _panel(run, title, part, by, turned=turned, mark=not every)))
+        shown = _panel(run, title, part, by, turned=turned, mark=not every, settled=settled)
+        made.append((panel, shown))
     return made
 
 
@@ -83,7 +85,7 @@ def of_command(run: Run) -> list[str]:
     return [*run.experiment.watched, "cpu_time", "peak_group"]
 
 
-def _command(run: Run, names: Sequence[str]) -> Table:
+def _command(run: Run, names: Sequence[str], *, settled: bool) -> Table:
     asked = [run.metric(name) for name in dict.fromkeys(names)]
     # What this host cannot measure is said once, above; a command that never ended well has a row.
     metrics = [m for m in asked if any(m.name in s.medians for s in run.summaries)] or asked[:1]
@@ -93,7 +95,10 @@ def _command(run: Run, names: Sequence[str]) -> Table:
     rows: list[list[Cell | str]] = [
         [
             words.levels(run.named, summary.point.at, varied),
-            *(median(summary, metric, words.cell_unit(metric.unit)) for metric in metrics),
+            *(
+                median(summary, metric, words.cell_unit(metric.unit), settled=settled)
+                for metric in metrics
+            ),
         ]
         for summary in run.summaries
     ]
@@ -127,6 +132,7 @@ def _panel(
     *,
     turned: bool,
     mark: bool,
+    settled: bool,
 ) -> Table:
     over, metric = run.experiment.figure.over, run.metric(run.experiment.figure.metric)
     unit = words.cell_unit(metric.unit)
@@ -134,7 +140,8 @@ def _panel(
     across, down = (levels, lines) if turned else (lines, levels)
     columns = [Column("" if turned else over)]
     columns += [_column(run, at) for at in across]
-    if metric.baseline_loop is not None:
+    loops = metric.baseline_loop is not None and not settled
+    if loops:
         columns.append(Column("baseline\nloop", style="quiet"))
     rows: list[list[Cell | str]] = []
     by_level: dict[tuple[object, ...], list[PointSummary]] = {}
@@ -145,8 +152,8 @@ def _panel(
         row = by_level[tuple(at.values())]
         found = (next((s for s in row if _has(s, other)), None) for other in across)
         cells: list[Cell | str] = [_label(run, at)]
-        cells += [median(s, metric, unit, mark=mark) if s else "" for s in found]
-        if metric.baseline_loop is not None:
+        cells += [median(s, metric, unit, mark=mark, settled=settled) if s else "" for s in found]
+        if loops:
             baseline_loop = run.pooled_baseline_loop(metric, [s.point for s in row])
             cells.append("-" if baseline_loop is None else words.quantity(baseline_loop, unit))
         rows.append(cells)
@@ -198,13 +205,19 @@ def _has(summary: PointSummary, at: At) -> bool:
     return all(summary.point.at[name] == level for name, level in at.items())
 
 
-def median(summary: PointSummary, metric: Metric, unit: str, *, mark: bool = True) -> str:
-    """A median, or how its samples ended; `mark` is whether an extrapolated one gets its sign."""
+def median(
+    summary: PointSummary, metric: Metric, unit: str, *, mark: bool = True, settled: bool = False
+) -> str:
+    """A median, or how its samples ended; `mark` is whether an extrapolated one gets its sign. If
+    `settled`, a median without an interval is only the number of its samples."""
     if metric.name not in summary.medians:
         bad = [word for word in summary.outcomes if word != "ok"]
         return "-" if summary.medians else next(iter(bad or summary.outcomes), "not yet")
+    found = summary.medians[metric.name]
+    if settled and found.halfwidth_relative is None:
+        return f"n={found.n}"
     text = words.median(
-        summary.medians[metric.name],
+        found,
         unit,
         extrapolated=mark and metric.name in summary.extrapolated,
     )
@@ -535,10 +548,10 @@ def _short_of_samples(run: Run, wall_s: float) -> str:
 
 
 def going_on(run: Run) -> str:
-    """`memlab sweep --resume RUN --budget 9s` for a run whose budget ended before any point had the
-    samples of an interval; else empty."""
+    """`memlab sweep --resume RUN --budget 9s` for a run whose budget ended before each point had
+    the samples of an interval; else empty."""
     short = bool(run.sessions) and run.sessions[-1].ended == "budget" and not run.clustered
-    if not short or not run.samples or max(_taken(run), default=0) >= least_samples(0.95):
+    if not short or not run.samples or min(_taken(run), default=0) >= least_samples(0.95):
         return ""
     return _going_on(run, sum(session.wall_s for session in run.sessions))
 
@@ -549,9 +562,24 @@ def _taken(run: Run) -> list[int]:
 
 
 def _going_on(run: Run, wall_s: float) -> str:
-    missing = sum(max(0, least_samples(0.95) - count) for count in _taken(run))
-    seconds = ceil(1.2 * missing * wall_s / len(run.samples))
+    missing_s, taken_s = _missing_s(run), sum(sample.trial_s for sample in run.samples)
+    seconds = ceil(1.2 * missing_s * (wall_s / taken_s if taken_s else 1.0))
     return f"memlab sweep --resume {run.asked_by} --budget {seconds}s"
+
+
+def _missing_s(run: Run) -> float:
+    """How long the trials take that points lack for an interval: as those of the same point took,
+    else as it is declared, as far off as the others'."""
+    taken = {p.index: [s.trial_s for s in run.by_point[p.index]] for p in run.points}
+    declared = {point.index: run.experiment.cost.time(point.at) for point in run.points}
+    here = [s for s in run.summaries if set(s.outcomes) != {"unavailable"}]
+    expected_s = sum(declared[s.point.index] * s.outcomes.total() for s in here)
+    scale = sum(sum(taken[s.point.index]) for s in here) / expected_s if expected_s else 1.0
+    return sum(
+        max(0, least_samples(0.95) - s.outcomes.total())
+        * (fmean(of) if (of := taken[s.point.index]) else declared[s.point.index] * scale)
+        for s in here
+    )
 
 
 def outcomes(summaries: Sequence[PointSummary]) -> str:

@@ -45,7 +45,8 @@ def show(run: Run, *, verbose: bool = False) -> None:
     parts = [*_parts(console, run, verbose=verbose)]
     left: list[str] = []
     if verbose:
-        made = [*_answer_lines(console, run, verbose=True), *_open_claims(console, run)]
+        opened = chain.from_iterable(_open_claims(console, run))
+        made = [*_answer_lines(console, run, verbose=True), *opened]
         parts.insert(0, _Section("", _lines_of(console, made)))
     else:
         fixed = sum(len(part.lines) for part in parts if not part.name)
@@ -185,9 +186,10 @@ def _first_screen(console: Console, run: Run, room: int) -> _FirstScreen:
     """The answer, the claims that do not hold, and as many tables as have room: of the first one at
     least some rows."""
     answer = _lines_of(console, _answer_lines(console, run, verbose=False))
-    open_ones = _lines_of(console, _open_claims(console, run))
+    open_ones = [_lines_of(console, one) for one in _open_claims(console, run)]
+    open_lines = sum(map(len, open_ones))
     made = key_tables(run, _judged(run).judged) if run.measured else []
-    left = room - len(answer) - min(len(open_ones), _FEW_OPEN)
+    left = room - len(answer) - min(open_lines, _FEW_OPEN)
     shown: list[str] = []
     whole: list[Table] = []
     for one in made:
@@ -226,12 +228,13 @@ def _legend(shown: Sequence[Table]) -> str:
     return tables.legend(cells)
 
 
-def _cut(lines: Sequence[str], room: int, run: Run) -> Sequence[str]:
-    """So many of the lines, the last of which says how many more there are, and where."""
-    if len(lines) <= room:
-        return lines
-    left = words.count(len(lines) - max(0, room - 1), "more line")
-    return [*lines[: max(0, room - 1)], f"{left}: memlab claims {run.asked_by}\n"]
+def _cut(claims: Sequence[Sequence[str]], room: int, run: Run) -> list[str]:
+    """The lines of as many claims as have room, with one that says how many more there are."""
+    if sum(map(len, claims)) <= room:
+        return [*chain.from_iterable(claims)]
+    shown = table.fitting(map(len, claims), room - 1)
+    left = f"{len(claims) - shown} more not shown to hold: memlab claims {run.asked_by}\n"
+    return [*chain.from_iterable(claims[:shown]), left]
 
 
 def _answer_lines(console: Console, run: Run, *, verbose: bool) -> list[RichText]:
@@ -310,9 +313,9 @@ def _measured(run: Run) -> Iterator[str]:
     yield from words.machine_remarks(run)
 
 
-def _open_claims(console: Console, run: Run) -> list[RichText]:
-    """A line per claim and setting that is not shown to hold, though it was measured; why is what
-    `memlab claims` says."""
+def _open_claims(console: Console, run: Run) -> list[list[RichText]]:
+    """The lines of each claim and setting that is not shown to hold, though it was measured. Why is
+    in `memlab claims`."""
     if not run.measured or not run.experiment.claims:
         return []
     said = (
@@ -321,7 +324,7 @@ def _open_claims(console: Console, run: Run) -> list[RichText]:
         for one in claim.verdicts
         if one.samples and one.word in _OPEN
     )
-    return [*chain.from_iterable(_in_columns(console, said))]
+    return [*_in_columns(console, said)]
 
 
 _OPEN = ("contradicted", "inconclusive")

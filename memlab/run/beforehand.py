@@ -13,6 +13,7 @@ from pathlib import Path
 
 from memlab.errors import BadRequest
 from memlab.experiment import At, Experiment
+from memlab.experiment.needs import needs
 from memlab.experiment.points import Point
 from memlab.observe import allocators, capabilities, cgroup, libc, perf_event, proc
 from memlab.run import containment, limits, swap, virtual_machine
@@ -52,6 +53,14 @@ def reasons(
         if reason := next((why for why in lacks(experiment, point.at) if why), None):
             found[point.index] = reason
     return found
+
+
+def decide_nothing(
+    experiment: Experiment, points: Sequence[Point], found: Mapping[int, Reason]
+) -> bool:
+    """Whether each setting that decides a claim needs a point that cannot be measured here."""
+    asked = [need for need in needs(experiment, points, 1) if need.claim and need.decides]
+    return bool(asked) and all(need.points & found.keys() for need in asked)
 
 
 def libcs(experiment: Experiment, points: Sequence[Point]) -> list[Path]:

@@ -201,7 +201,8 @@ class Sweep:
         stop_rule.leave_out(self.lacking)
         for why, of in beforehand.counted(self.lacking).items():
             watch.warned(f"{of} of {len(points)} points are not testable here: {why}")
-        if short := stop_rule.shortfall():
+        short = "" if self._left_out(stop_rule) else stop_rule.shortfall()
+        if short:
             watch.warned(short)
         session, began = store.begin_session(run.id), time.monotonic()
         turn_count = relay.TurnCount()
@@ -247,6 +248,22 @@ class Sweep:
             store.end_session(run.id, session, time.monotonic() - began, reason)
             watch.ended(reason)
         return reason
+
+    def _left_out(self, stop_rule: StopRule) -> bool:
+        """Leave out the points that can be measured if they decide no claim, unless the levels
+        were named: the user then asks for their numbers."""
+        request, points = self.prepared.request, self.prepared.plan.points
+        nothing = beforehand.decide_nothing(self.prepared.experiment, points, self.lacking)
+        if request.levels or not nothing:
+            return False
+        rest = [point.index for point in points if point.index not in self.lacking]
+        stop_rule.skip(rest)
+        if rest:
+            self.watch.warned(
+                f"{len(rest)} of {len(points)} points decide no claim without the others, and are "
+                "left out: -p FACTOR=LEVELS measures them"
+            )
+        return True
 
     def begun(
         self, share_s: float | None, role: Role = "decides"

@@ -35,7 +35,7 @@ class Reach:
         self._taken_s: dict[int, float] = defaultdict(float)
         self._unavailable: set[int] = set()
         self._last_block = 0
-        self._said = len(points)  # points that a budget was said to reach
+        self._said = len(points), 0  # points and claims that a budget was said to reach
         self.trials_s = 0.0  # of the trials of this session
 
     def add(self, point: int, block: int, trial_s: float, *, available: bool) -> None:
@@ -88,12 +88,18 @@ class Reach:
             point for need in self._needs if not self._lacking(need) for point in need.points
         )
 
+    def reaches_all(self) -> bool:
+        """Whether every point that can be measured here has the samples of an interval."""
+        return {*self._blocks} - self._unavailable <= self.reached
+
     def shortfall(self, left_s: float, spent_s: float = 0.0) -> str:
         """What a budget leaves out, with the one that leaves nothing out; empty if it reaches every
         point. `about 22 of 83 points and 3 of 5 claims; all: --budget 130s`."""
         every = {p for p in self._blocks if p not in self._unavailable}
         found = (self.points(left_s, spent_s) | self.reached) - self._unavailable
-        self._said = len(found)
+        claims = {need.claim for need in self._needs if need.claim}
+        left = {n.claim for n in self._needs if n.claim and n.decides and not n.points <= found}
+        self._said = len(found), len(claims) - len(left)
         if every <= found:
             return ""
         scale = self._scale()
@@ -103,8 +109,6 @@ class Reach:
                 missing = self._missing(need)
                 whole |= {p: max(count, whole.get(p, 0)) for p, count in missing.items()}
         whole_s = sum(self._trial_s(p, scale) * count for p, count in whole.items()) / _MARGIN
-        claims = {need.claim for need in self._needs if need.claim}
-        left = {n.claim for n in self._needs if n.claim and n.decides and not n.points <= found}
         of_claims = f" and {len(claims) - len(left)} of {len(claims)} claims" if claims else ""
         return (
             f"about {len(found)} of {len(every)} points{of_claims}; all: "
@@ -115,7 +119,8 @@ class Reach:
         """The same by what trials took, if it is clearly less than was said before."""
         before = self._said
         said = self.shortfall(left_s, spent_s)
-        return said if self._said < _CLEARLY * before else ""
+        fewer_points = self._said[0] < _CLEARLY * before[0]
+        return said if fewer_points or self._said[1] < before[1] else ""
 
     def _lacking(self, need: Need) -> bool:
         return self._whole(need) < need.blocks

@@ -78,6 +78,8 @@ class StopRule:
         self._precision = request.precision if request.blocks is None else None
         self._asks = request.blocks is None and request.precision is None
         self._searches = bool(experiment.search)  # asks before every block
+        if role == "follows" and request.blocks is not None:
+            role = "decides"  # a host is asked about claims, and blocks are not chosen by them
         self._role = role
         self._budget_s = budget_s(experiment, request)
         self._least_blocks = least_blocks(experiment)
@@ -128,6 +130,10 @@ class StopRule:
         here, which their only trial says again."""
         if self._reach:
             self._reach.leave_out(points)
+
+    def skip(self, points: Collection[int]) -> None:
+        """These points need no trial."""
+        self._done |= {*points}
 
     def shortfall(self) -> str:
         """What the budget leaves out, before a session begins; empty if it reaches every point."""
@@ -222,4 +228,6 @@ class StopRule:
             return "unmeasured"
         if self._request.blocks is not None:
             return "blocks"
+        if self._reach and not self._reach.reaches_all():
+            return "budget"
         return "decided" if self._request.precision is None else "precise"
