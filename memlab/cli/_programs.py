@@ -52,8 +52,8 @@ for_option = click.option(
     metavar="TIME",
     type=DURATION,
     default=None,
-    help="For a command that does not end: run it this long, read its resident memory, then end it "
-    "with SIGTERM.",
+    help="Run a command that does not end this long; then read its resident memory and end it with "
+    "SIGTERM.",
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from made_up import Machine
 
 from memlab import api
-from memlab.present import tables
+from memlab.present import tables, terminal
 from memlab.present.table import SCREEN_WITH_TABLE
 from memlab.store import Store
 
@@ -29,6 +29,24 @@ def test_a_budget_that_was_too_short_is_said_with_what_would_do(store_path: Path
         f"0 of {count} points have the 6 samples of an interval; the others get them by: "
         f"memlab sweep --resume {run.id} --budget 3s"
     )
+
+
+def test_a_first_screen_has_no_number_without_an_interval(store_path: Path) -> None:
+    machine = Machine(store_path)
+    machine.blocks = 2
+    run = machine.sweep("mmap-write", size=[4096], controls=False)
+    for shown in tables.medians(run, settled=True):
+        assert {str(cell) for row in shown.cells for cell in [c.text for c in row[1:]]} == {"n=2"}
+    assert all("n=2" in row[1].text != "n=2" for one in tables.medians(run) for row in one.cells)
+
+
+def test_a_claim_is_not_cut_in_the_middle(store_path: Path) -> None:
+    run = Machine(store_path).sweep("mmap-write", size=[4096], controls=False)
+    claims = [["a\n"], ["b\n", "c\n"], ["d\n"]]
+    more = f"more not shown to hold: memlab claims {run.asked_by}\n"
+    assert terminal._cut(claims, 4, run) == ["a\n", "b\n", "c\n", "d\n"]
+    assert terminal._cut(claims, 3, run) == ["a\n", f"2 {more}"]
+    assert terminal._cut(claims, 1, run) == [f"3 {more}"]
 
 
 def test_a_sweep_ends_with_its_verdicts(

@@ -12,7 +12,7 @@ from resealed import resealed
 
 from memlab.cli import cli
 from memlab.errors import BadExport, CannotRun, NotComparable, Unlike
-from memlab.experiment import At
+from memlab.experiment import At, Count
 from memlab.judging.compare import Compared, compare_runs
 from memlab.judging.disturbed import Disturbed, is_timing
 from memlab.present import exports, words
@@ -48,6 +48,21 @@ def compared_with(path: Path, new: Run, **how: Any) -> Compared:
 def word(compared: Compared, method: str) -> str:
     (found,) = (p.comparison.word for p in compared.points if p.at["method"] == method)
     return found
+
+
+@pytest.mark.parametrize(("faults", "expected"), [(7, "same"), (8, "slower"), (6, "faster")])
+def test_a_count_that_cannot_vary_is_compared_by_its_first_sample(
+    measured: Measure, faults: int, expected: str
+) -> None:
+    """Only where a claim says that it cannot: elsewhere one sample compares nothing."""
+    claim = Count(id="seven", metric="faults", where={"method": "fast"}, equals=7, exact=True)
+    of = replace(EXPERIMENT, claims=[claim])
+    how = {"levels": LEVELS, "blocks": 1}
+    base = measured(of, exact(lambda at: 1e-6, fault_count=7), id="ba5e0000", **how)
+    new = measured(of, exact(lambda at: 1e-6, fault_count=faults), id="00ce0000", **how)
+    compared = compare_runs(base, new, metric="faults")
+    assert word(compared, "fast") == expected
+    assert word(compared, "slow") == "inconclusive"
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(1.2, "slower"), (0.8, "faster"), (1.0, "same")])

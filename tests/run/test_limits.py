@@ -14,7 +14,7 @@ from synthetic import experiment, ok
 from unprivileged import without_capabilities
 
 from memlab import experiments
-from memlab.experiment import Host
+from memlab.experiment import Host, Ratio
 from memlab.experiment.needs import needs
 from memlab.experiment.points import Point
 from memlab.request import Request
@@ -86,6 +86,27 @@ def test_the_sweep_says_it_first_and_measures_what_fits(
     refused = [one for one in samples if one.outcome == "unavailable"]
     assert {one.point for one in refused} == {p.index for p in points()} - slow
     assert {one.detail for one in refused} == {"RLIMIT_X is 8 MiB, 40 MiB needed (ulimit)"}
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("levels", [{}, {"size": [1, 4096]}])
+def test_what_decides_no_claim_is_measured_only_by_name(
+    levels: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = Ratio(id="r", metric="call_time", of={"method": "slow"}, to={"method": "fast"}, above=1)
+    made = experiment(claims=[claim])
+    executor, heard = FakeExecutor(lambda *_: ok(1000)), Heard()
+    monkeypatch.setattr(target, "LocalExecutor", executor)
+    monkeypatch.setattr(driver, "time", executor)
+    monkeypatch.setattr(experiments, "load", lambda name, subject=None: made)
+    request = Request("synthetic", levels=levels, controls=False, blocks=6)
+    asks = Prepared(made, plan.Plan(points(), {}), Directories(Path("/")), request)
+    with Store(tmp_path / "store.db", create=True) as store:
+        driver.sweep(asks, store, heard)
+    assert len(executor.asked) == (12 if levels else 0)
+    assert heard.reason == ("blocks" if levels else "unmeasured")
+    left_out = "2 of 4 points decide no claim without the others, and are left out"
+    assert any(line.startswith(left_out) for line in heard.warnings) == (not levels)
 
 
 _SAYS = """

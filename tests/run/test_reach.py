@@ -30,6 +30,7 @@ from memlab.run import driver, plan, target
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared
 from memlab.run.reach import Reach
+from memlab.run.stop_rule import StopRule
 from memlab.store import Store
 
 A, B = {"method": "a"}, {"method": "b"}
@@ -197,7 +198,31 @@ def test_a_precision_comes_after_the_least_blocks_of_all_that_fit(
     of = replace(declared(), cost=replace(declared().cost, time=lambda _: 0.99))
     asked, heard = swept(monkeypatch, tmp_path, of, 1.0, seed=1, budget_s=20.0, precision=0.02)
     assert asked == {0: LEAST, 1: LEAST, 2: LEAST}  # in the order of the plan
-    assert heard.reason == "precise"
+    assert heard.reason == "budget"  # others of the plan were left out
+
+
+def test_a_guest_with_so_many_blocks_chooses_what_its_budget_reaches() -> None:
+    """It asks its host nothing, and has no numpy."""
+    of = declared(LARGE, SMALL, so="large")
+    of = replace(of, cost=replace(of.cost, time=lambda _: 0.99))
+    request = Request("synthetic", blocks=LEAST, budget_s=14.0)
+    needed = []
+    for role in ("follows", "decides"):
+        rule = StopRule(of, points(of), request, role=role)
+        rule.look(0, lambda: 0.0)
+        needed.append([p.index for p in points(of) if not rule.done(p.index)])
+    assert needed[0] == needed[1] == sorted(ids(of, 8))
+
+
+def test_claims_that_trials_put_out_of_reach_are_said() -> None:
+    """As many points are reached as before, but they are no claim's."""
+    of = declared(LARGE)
+    reach = Reach(of, points(of), LEAST, dict.fromkeys(range(8), 1.0))
+    assert reach.shortfall(27.5).startswith("about 4 of 8 points and 1 of 1 claims")
+    reach.add(index(of, size=8, method="a"), 0, 9.0, available=True)
+    for point in ids(of, 1) | ids(of, 2) | ids(of, 4):
+        reach.add(point, 0, 0.1, available=True)
+    assert "0 of 1 claims" in reach.shorter(15.0, 9.6)
 
 
 def test_blocks_and_a_budget_that_is_too_short_for_six_of_all(
