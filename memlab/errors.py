@@ -138,7 +138,7 @@ class Unlike(CannotRun):
         self.differs = "; ".join(differs)
         super().__init__(
             f"{base} and {new} are of unlike machines or settings: {self.differs}; "
-            "--force compares them all the same"
+            "--force (in Python force=True) compares them all the same"
         )
 
 

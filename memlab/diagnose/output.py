@@ -22,6 +22,7 @@ from memlab.text import units
 _WIDTH = 100  # characters: longer lines are hard to read
 _LEAST = 60
 _THREADS_SHOWN = 5
+_MOST_NAMES = 4  # of what was not looked at, before -v
 _MEMBERS_SHOWN = 5
 _LINES_SHOWN = 9
 _CALLS = {
@@ -44,7 +45,7 @@ def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
     """The subject, the findings, who holds the memory, and what was not looked at; with `verbose`
     the evidence, the other accounts, the threads and what the look cost."""
     yield from _wrapped("", [_subject(found)])
-    yield from _verdict(found)
+    yield from _verdict(found, verbose=verbose)
     yield ""
     said: set[str] = set()  # each line to paste is there once
     for number, one in enumerate(found.findings, 1):
@@ -75,7 +76,7 @@ def _subject(found: Diagnosis) -> str:
     )
 
 
-def _verdict(found: Diagnosis) -> Iterator[str]:
+def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
     """That nothing was found is a claim: it is made where all was looked at."""
     worth = [one for one in found.findings if one.severity > Severity.NOTE]
     if not worth and found.whole:
@@ -83,7 +84,7 @@ def _verdict(found: Diagnosis) -> Iterator[str]:
         yield from _resolved(found)
     elif not worth:
         yield "worth knowing:" if found.findings else "no finding, but not all was looked at:"
-    yield from _left_out(found)
+    yield from _left_out(found, verbose=verbose)
 
 
 def _resolved(found: Diagnosis) -> Iterator[str]:
@@ -93,9 +94,10 @@ def _resolved(found: Diagnosis) -> Iterator[str]:
         yield f"(a growth of under {least} would not show in {_quantity(found.seconds, 's')})"
 
 
-def _left_out(found: Diagnosis) -> Iterator[str]:
+def _left_out(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
     if found.not_looked_at:
-        yield from _wrapped("not looked at: ", ["; ".join(map(_unlooked, found.not_looked_at))])
+        parts = [_unlooked(one, verbose=verbose) for one in found.not_looked_at]
+        yield from _wrapped("not looked at: ", ["; ".join(parts)])
     for one in found.accounts:
         if not one.small_rest:
             rest = _quantity(abs(one.rest), one.unit)
@@ -103,10 +105,13 @@ def _left_out(found: Diagnosis) -> Iterator[str]:
             yield from _wrapped("", [f"of {one.title}: {rest} {more}"])
 
 
-def _unlooked(one: Unlooked) -> str:
+def _unlooked(one: Unlooked, *, verbose: bool) -> str:
+    names = one.what.split(", ")
+    more = 0 if verbose or len(names) <= _MOST_NAMES else len(names) - _MOST_NAMES
+    what = f"{', '.join(names[:_MOST_NAMES])} and {more} more" if more else one.what
     price = "" if one.price_s is None else f" (some {1000 * one.price_s:,.0f} ms)"
     option = f"; {one.option} does" if one.option else ""
-    return f"{one.what}: {one.why}{price}{option}"
+    return f"{what}: {one.why}{price}{option}"
 
 
 def _finding(

@@ -49,7 +49,11 @@ class Live:
         asked = run.request.get("blocks")
         if asked is not None and asked < least_samples(0.95):
             blocks, enough = units.counted(asked, "block"), least_samples(0.95)
-            click.echo(f"{blocks}: a rehearsal, since an interval takes {enough}", err=True)
+            click.echo(
+                f"{blocks}: a rehearsal, which decides nothing but exact counts; an interval takes "
+                f"--blocks {enough}",
+                err=True,
+            )
         if self._console.is_terminal:
             self._status = self._console.status("starting")
             self._status.start()

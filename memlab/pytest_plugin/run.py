@@ -11,7 +11,7 @@ from memlab import api, results
 from memlab.errors import CannotRun, MemlabError, Unlike
 from memlab.experiment import Claim, Level
 from memlab.judging.claims import Judged, judge
-from memlab.judging.compare import FAILS, Compared, compare_runs
+from memlab.judging.compare import FAILS, Compared, compare_runs, metric_of
 from memlab.judging.compare_levels import compare_levels
 from memlab.judging.disturbed import Disturbed, is_undecided
 from memlab.present import exports, words
@@ -146,6 +146,10 @@ class Run(api.Run):
         __tracebackhide__ = True
         self._beside_own |= baseline is None
         settings = self._context.settings
+        try:
+            metric_of(self.experiment, metric)
+        except MemlabError as wrong:
+            fail(str(wrong))
         if baseline is None and settings.save and not settings.compare:
             return Shortfall("this session makes the baseline")
         try:
