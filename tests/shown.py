@@ -17,6 +17,7 @@ EVERY_PAGE = [  # but the reference, which is the commands' own help
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
     *sorted(ROOT.glob("docs/experiments/*.md")),
+    *sorted(ROOT.glob("tests/*/README.md")),  # the lab books
 ]
 _FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
 _FILE = re.compile(r"^```(?:python|c)\n(?:# |/\* )(\w+\.(?:py|c))(?: \*/)?\n(.*?)^```", re.M | re.S)
