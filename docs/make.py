@@ -35,7 +35,7 @@ STUDIES = DOCS / "studies.md"
 # README's and the guides' figures that are a recorded run's own.
 GUIDES = ("mmap-write", "log-append")
 # The runs of these do not ship with memlab: nobody can draw them again.
-KEPT = ("ladder.png", "try-redis.png", "try-sort.png", "try-sqlite.png")
+KEPT = ("ladder.png", "try-redis.png")
 
 
 def studies() -> str:

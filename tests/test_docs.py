@@ -97,7 +97,7 @@ def test_a_command_that_is_written_is_one(
     """Of what is not run too, because it needs another kernel, host or program: the command, its
     options and the factors and levels of an experiment are there."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for version in ("2.36", "2.41", "2.43"):  # which docs/libc.md unpacks
+    for version in ("2.36", "2.41", "2.43"):  # which docs/kernels.md unpacks
         (tmp_path / "memlab/libc" / version).mkdir(parents=True)
     command = cli.get_command(click.Context(cli), words[1])
     assert command, f"no command {words[1]}"
