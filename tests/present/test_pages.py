@@ -57,9 +57,7 @@ def drawn_of(path: Path) -> str:
     return found[1] if found else ""
 
 
-def test_the_figure_of_a_history_has_the_numbers_of_today(
-    make: ModuleType, tmp_path: Path
-) -> None:
+def test_the_figure_of_a_history_has_the_numbers_of_today(make: ModuleType, tmp_path: Path) -> None:
     """`make pages` draws it; the other pictures of docs are of runs that do not ship."""
     wanted = make.history_figure.source(make.nights(tmp_path / "store.db"))
     assert drawn_of(DOCS / "history.png") == wanted
