@@ -11,6 +11,8 @@ import math
 import os
 import re
 import shlex
+import shutil
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -34,6 +36,7 @@ from memlab.experiment.metric import Metric
 from memlab.experiment.points import LONG, point_key
 from memlab.experiment.vocabulary import Cost, Experiment
 from memlab.text import units
+from memlab.trace import replay
 
 NAME = "try"
 _SWAP_BYTES = 1 << 30
@@ -401,12 +404,53 @@ class CommandExperiment(Experiment):
         first = "cpu_time" if self.subject.duet else "elapsed"
         return [*own, first, *service, "peak_rss", "faults"]
 
+    @property
+    def programs(self) -> list[Path]:
+        """Those that it starts, and the scripts among their words."""
+        subject = self.subject
+        if subject.trace:
+            return []
+        levels, folder = subject.levels, Path(subject.cwd)
+        search = [None, *map(str, levels.get("env.PATH", ()))]
+        found: dict[Path, None] = {}
+        for words in filter(None, (subject.argv, subject.serve)):
+            for word in programs(words[0], levels):
+                started = [folder / word] if "/" in word else [
+                    Path(path) for of in search if (path := shutil.which(word, path=of))
+                ]  # fmt: skip
+                found |= dict.fromkeys(started)
+            scripts = [folder / one for word in words[1:] for one in programs(word, levels)]
+            found |= dict.fromkeys(one for one in scripts if _is_script(one))
+        return list(found)
+
+    @property
+    def copied(self) -> Path | None:
+        return Path(self.subject.cwd) / self.subject.argv[-1] if self.subject.trace else None
+
+    def check_copy(self, copy: Path) -> None:
+        if self.copied:
+            replay.check_copy(copy, self.copied, self.subject.trace, self.subject.levels)
+
     def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
         groups = {name: host[name] for name in ("group", "processes")}
         spec = _spec(self, at)
+        if self.subject.trace:
+            spec["argv"][-1] = host["copy"]
         if self.subject.duet:
             spec["beside"] = _spec(self, _other(self, at))
         return {"spec": json.dumps(spec), **groups}
+
+
+_SCRIPTS = (".py", ".pl", ".rb", ".sh", ".js", ".lua", ".jar", ".R")
+
+
+def _is_script(path: Path) -> bool:
+    """A program for another to run; data, which may change from run to run, is none."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(found.st_mode) and (bool(found.st_mode & 0o111) or path.suffix in _SCRIPTS)
 
 
 def declare(given: Mapping[str, Any]) -> CommandExperiment:
