@@ -54,12 +54,12 @@ class Recorded(msgspec.Struct):
 
 
 class Recorder:
-    """The process that writes the trace (recorder/main.c). It says one line once it follows a
-    command, and one at its end; a third is of what was not to be."""
+    """The process that writes the trace (recorder/main.c). It says one line once it follows,
+    and one at its end."""
 
     def __init__(self, made: Unnamed, words: Sequence[str], ring: Ring | None = None) -> None:
         self.last: dict[str, Any] = {}
-        self.has_ended = False
+        self.follows = self.has_ended = False
         self._made, self._ring = made, ring
         with ExitStack() as stack:
             reading, self._control = os.pipe()
@@ -87,10 +87,6 @@ class Recorder:
         self._stack.close()
 
     @property
-    def follows(self) -> bool:
-        return "follows" in self.last
-
-    @property
     def failed(self) -> str:
         return str(self.last.get("failed", ""))
 
@@ -99,6 +95,7 @@ class Recorder:
         *lines, self._text = (self._text + piece).split(b"\n")
         for line in lines:
             self.last = json.loads(line)
+            self.follows |= "follows" in self.last
         self.has_ended = not piece
 
     def mark_end(self, number: int) -> None:
@@ -218,16 +215,17 @@ class Session:
         return self._contained is None or self._contained.has_ended or self._is_lost
 
     def _begin(self, heard: Heard) -> None:
+        """Until the subject is followed. A signal ends it before: then there is no trace."""
+        recorder = self._recorder
+        while not recorder.follows:
+            if recorder.has_ended:
+                raise CannotRun(recorder.failed or "the recorder was killed before it followed")
+            ready, _, _ = select.select([heard.descriptor, recorder.reading], [], [])
+            if heard.descriptor in ready:
+                raise EndedBySignal(heard.take()[0])
+            recorder.read()
         if self._contained is None:
             return
-        self._is_ending = True  # and nothing goes on
-        while not self._recorder.follows:
-            if self._recorder.has_ended:
-                raise CannotRun(self._recorder.failed or "the recorder was killed")
-            self._attend(heard)
-            if self._ended_by:
-                raise EndedBySignal(self._ended_by)
-        self._is_ending = False
         self._contained.begin()
         if self._seconds:
             self._due_s = time.monotonic() + self._seconds

@@ -24,8 +24,8 @@
  * Allocations come by another ring (shim.h), from a library that is preloaded (allocations.c), and
  * are merged with the events by time. A block has a number as long as it lives, its process's own.
  *
- * `command` waits for its execve(2), below the launcher (memlab/command/launch.c); it may begin
- * once this has said that it follows. Its end is the recording's. `control` says what ends it: a
+ * This says when it follows. `command` waits for that before its execve(2), below the launcher
+ * (memlab/command/launch.c). Its end is the recording's. `control` says what ends it: a
  * byte of a signal's number, which memlab passes on to it, or of 0, when its time is over.
  *
  * However a recording ends, it ends in `leave`: by the subject's end, SIGTERM, the end of the memlab
@@ -197,8 +197,6 @@ static void begin_command(const struct options *options)
 	begin_file();
 	if (!open_all(rec.subject, true))
 		fail("the command has ended before it began");
-	fprintf(rec.report, "{\"follows\": true}\n");
-	fflush(rec.report);
 }
 
 static void begin_live(const struct options *options)
@@ -309,5 +307,7 @@ int main(int count, char **words)
 		begin_command(&options);
 	else
 		begin_live(&options);
+	fprintf(rec.report, "{\"follows\": true}\n");
+	fflush(rec.report);
 	follow(options.seconds);
 }
