@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import needs
 import pytest
 from processes import processes
-from quick import mostly_slow
 from recordings import until
 
-from memlab.cli import folders
+from memlab.cli._table import commands
 
 SUBJECT = """#!/bin/sh
 sleep 300.881 &
@@ -24,8 +24,7 @@ setsid sleep 300.882 &
 echo ready >{folder}/ready
 exec sleep 300.885
 """
-# What keeps a command busy, if anything does: the file `ready` says that it is. The others end by
-# themselves, before the signal or by it.
+# What keeps a command busy. Every other command ends by itself: before the signal, or by it.
 BUSY = {
     "record": ["record", "-o", "{folder}/a.trace", "--", "{folder}/subject"],
     "record a process": ["record", "-o", "{folder}/a.trace", "{pid}"],
@@ -35,19 +34,23 @@ BUSY = {
         *("--ready", "unix:{folder}/none", "--", "true"),
     ],
     "try a duet": ["try", "--duet", "--blocks", "9", "-p", "aslr=on,off", "--", "{folder}/subject"],
+    "fit": ["fit", "--", "{folder}/subject"],
     "diagnose": ["diagnose", "--watch", "{pid}"],
     "sweep": ["sweep", "mmap-write", "--budget", "100s", "-q"],
-    "import": ["import", "-"],
+    "hosts import": ["hosts", "import", "-"],
+    "hosts worker": ["hosts", "worker", "tcp://127.0.0.1:9"],
 }
 SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
-NAMES = [*BUSY, *(name for name in folders() if name not in BUSY)]
-CASES = [(name, number) for name in NAMES for number in SIGNALS]
-# Each of those that start a user's command by each signal, and the others by one each, in turn.
-QUICK = [
-    (name, number)
-    for i, name in enumerate(NAMES)
-    for number in (SIGNALS if name in ("record", "try") else [SIGNALS[i % len(SIGNALS)]])
-]
+NAMES = [*BUSY, *(name for words, _ in commands() if (name := " ".join(words)) not in BUSY)]
+
+
+def cases() -> Iterator[Any]:
+    """Each command by each signal. Quick: `record` and `try` by all, the others by one in turn."""
+    for at, name in enumerate(NAMES):
+        for number in SIGNALS:
+            is_quick = name in ("record", "try") or number == SIGNALS[at % len(SIGNALS)]
+            marks = () if is_quick else pytest.mark.slow
+            yield pytest.param(name, number, marks=marks, id=f"{name}-{number.name}")
 
 
 @pytest.fixture
@@ -59,44 +62,43 @@ def other() -> Iterator[int]:
         process.kill()
 
 
-def started(folder: Path, name: str, pid: int) -> subprocess.Popen[str]:
+def started(folder: Path, name: str, pid: int) -> subprocess.Popen[bytes]:
     (folder / "subject").write_text(SUBJECT.format(folder=folder))
     (folder / "subject").chmod(0o755)
-    words = [word.format(folder=folder, pid=pid) for word in BUSY.get(name, [name])]
-    return subprocess.Popen(
-        [sys.executable, "-m", "memlab", *words],
-        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=(folder / "err").open("w"),
-        text=True, env=os.environ | {"MEMLAB_STORE": str(folder / "s.db")},
-    )  # fmt: skip
+    words = [word.format(folder=folder, pid=pid) for word in BUSY.get(name, name.split())]
+    environ = os.environ | {"MEMLAB_STORE": str(folder / "s.db")}
+    with (folder / "err").open("w") as err:
+        return subprocess.Popen(
+            [sys.executable, "-m", "memlab", *words],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=err, env=environ,
+        )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "number"), mostly_slow(CASES, *QUICK), ids=lambda of: getattr(of, "name", of)
-)
+@pytest.mark.parametrize(("name", "number"), list(cases()))
 def test_a_signal_ends_each_command_and_what_it_has_started(
     name: str, number: signal.Signals, tmp_path: Path, other: int
 ) -> None:
     if name.startswith("record"):
         needs.of("recording")
-    process = started(tmp_path, name, other)
-    subject = "{folder}/subject" in BUSY.get(name, ())
-    if subject:
-        until((tmp_path / "ready").exists, "the subject begins")
-    elif name == "record a process":
-        until(lambda: any(map(waits, processes(r"^\S*/launch/record "))), "the recorder follows")
-    else:
-        until(lambda: process.poll() is not None or begun(process.pid), "it listens")
-    process.send_signal(number)
-    status, said = process.wait(60), (tmp_path / "err").read_text()
-    until(lambda: [pid for pid in processes() if pid != other] == [], f"left: {processes()}")
+    is_subject = "{folder}/subject" in BUSY.get(name, ())
+    with started(tmp_path, name, other) as process:
+        if is_subject:
+            until((tmp_path / "ready").exists, "the subject begins")
+        elif name == "record a process":
+            until(lambda: any(map(waits, processes(r"^\S*/launch/record "))), "it is followed")
+        else:
+            until(lambda: process.poll() is not None or begun(process.pid), "it listens")
+        process.send_signal(number)
+        status, said = process.wait(60), (tmp_path / "err").read_text()
+    until(lambda: processes() == [other], f"left: {processes()}")
     assert "Traceback" not in said
     assert list((tmp_path / "home").glob("state/memlab/journal/*")) == []
-    if subject:
+    if is_subject:
         assert status == 128 + number
         assert said.splitlines()[-1].startswith(("memlab: ended by", "memlab: interrupted"))
     elif name == "record a process":
         assert status == 0
-    elif process.stdin and name in BUSY:
+    elif name in BUSY:
         assert status in (128 + number, -number)
 
 

@@ -105,6 +105,7 @@ struct recorder {
 	int folder, control;     /* descriptors */
 	pid_t parent, subject;
 	bool is_command, is_following, is_leaving;
+	bool is_explained;  /* memlab has said what ended the command */
 	bool is_over;       /* the command was ended because its time was */
 	enum trace_cut cut; /* why the trace ends before its subject, as far as is known */
 	uint32_t cut_by;
