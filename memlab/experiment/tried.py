@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -22,7 +23,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from memlab.errors import BadLevels, BadRequest, NotBuilt, nearest
+from memlab.errors import BadLevels, BadRequest, BadTrace, NotBuilt, SubjectChanged, nearest
 from memlab.experiment.claims import Claim, Count, Ratio, Within
 from memlab.experiment.expressions import Expression, F, each
 from memlab.experiment.factor import Factor
@@ -35,8 +36,8 @@ from memlab.experiment.latency import longest, percentile
 from memlab.experiment.metric import Metric
 from memlab.experiment.points import LONG, point_key
 from memlab.experiment.vocabulary import Cost, Experiment
+from memlab.files.stamps import FileStamp, file_stamp
 from memlab.text import units
-from memlab.trace import replay
 
 NAME = "try"
 _SWAP_BYTES = 1 << 30
@@ -387,6 +388,8 @@ class CommandExperiment(Experiment):
     """An experiment whose probe runs the subject's command."""
 
     subject: Tried = field(default_factory=lambda: Tried([], "", {}))
+    trace_stamp: FileStamp | None = field(default=None, compare=False)
+    """The trace's when it was asked for."""
 
     @property
     def declared_from(self) -> Mapping[str, Any]:
@@ -428,8 +431,16 @@ class CommandExperiment(Experiment):
         return Path(self.subject.cwd) / self.subject.argv[-1] if self.subject.trace else None
 
     def check_copy(self, copy: Path) -> None:
-        if self.copied:
-            replay.check_copy(copy, self.copied, self.subject.trace, self.subject.levels)
+        """Every record of it, by the program that counts them (account.c)."""
+        if not (source := self.copied):
+            return
+        if file_stamp(source) != self.trace_stamp:
+            raise SubjectChanged(f"{source} was changed since it was asked for: try it again")
+        account = [_tools() / "account", copy]
+        checked = subprocess.run(account, capture_output=True, check=False)
+        if checked.returncode:
+            why = checked.stderr.decode(errors="replace").strip() or "it cannot be read"
+            raise BadTrace(f"{source}: {why}")
 
     def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
         groups = {name: host[name] for name in ("group", "processes")}
@@ -503,6 +514,8 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         host=_host(subject, set(names)),
         subject=subject,
     )
+    if source := experiment.copied:
+        object.__setattr__(experiment, "trace_stamp", file_stamp(source))
     names = [metric.name for metric in experiment.metrics]
     if subject.fit and subject.fit.metric not in names:
         hint = nearest(subject.fit.metric, names)
@@ -688,13 +701,18 @@ def _host(subject: Tried, names: set[str]) -> Host:
     )
 
 
+def _tools() -> Path:
+    """The folder of the compiled helpers."""
+    probes = find_spec("memlab._probes")
+    if probes is None or probes.origin is None:
+        raise NotBuilt
+    return Path(probes.origin).parent / "launch"
+
+
 def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
     """What the probe does at a point, as plain data."""
     subject = experiment.subject
-    found = find_spec("memlab._probes")
-    if found is None or found.origin is None:
-        raise NotBuilt
-    tools = Path(found.origin).parent / "launch"
+    tools = _tools()
     lock = at.get("lock", "off")
     words = {
         "nice": at.get("nice"),

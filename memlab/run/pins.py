@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
 from memlab.errors import CannotRun, SubjectChanged
 from memlab.experiment import Experiment
-
-_Stamp = tuple[int, int, int, int]
+from memlab.files.stamps import FileStamp, file_stamp
+from memlab.observe import files
 
 
 class Pins:
@@ -28,7 +27,7 @@ class Pins:
     def __init__(self, experiment: Experiment, folder: Path) -> None:
         """The copy lies in `folder`. Raises BadTrace and the like where it is not what was asked
         for, and CannotRun where it cannot be made."""
-        self._stamps = stamps(experiment.programs)
+        self._stamps = _stamps(experiment.programs)
         self.made: Mapping[str, str] = {}
         with ExitStack() as stack:
             if source := experiment.copied:
@@ -40,7 +39,7 @@ class Pins:
 
     def check(self) -> None:
         """SubjectChanged where one of the programs is another now."""
-        now = stamps(self._stamps)
+        now = _stamps(self._stamps)
         for path, stamp in self._stamps.items():
             if now[path] != stamp:
                 what = "was removed" if now[path] is None else "was replaced or changed"
@@ -69,17 +68,8 @@ def check_since(experiment: Experiment, began_at: str) -> None:
             )
 
 
-def stamps(paths: Sequence[Path] | Mapping[Path, object]) -> dict[Path, _Stamp | None]:
-    """None of what is not there."""
-    return {path: _stamp(path) for path in paths}
-
-
-def _stamp(path: Path) -> _Stamp | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+def _stamps(paths: Iterable[Path]) -> dict[Path, FileStamp | None]:
+    return {path: file_stamp(path) for path in paths}
 
 
 def _nameless(folder: Path) -> tempfile._TemporaryFileWrapper[bytes]:
@@ -90,12 +80,8 @@ def _nameless(folder: Path) -> tempfile._TemporaryFileWrapper[bytes]:
 
 
 def _copy(source: Path, copy: int) -> None:
-    """A regular file alone: a FIFO would be waited for."""
     try:
-        opened = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        with open(opened, "rb") as read, open(copy, "wb", closefd=False) as written:
-            if not stat.S_ISREG(os.fstat(opened).st_mode):
-                raise CannotRun(f"{source}: it is not a file")
+        with files.opened(source) as read, open(copy, "wb", closefd=False) as written:
             shutil.copyfileobj(read, written, 1 << 20)
     except OSError as error:
         raise CannotRun(f"{source} cannot be copied: {error.strerror}; see --dir") from None

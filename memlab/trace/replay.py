@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from memlab.errors import BadLevels, BadRequest, BadTrace, SubjectChanged
-from memlab.trace import account, file
+from memlab.errors import BadLevels, BadRequest
+from memlab.trace import file
 
 # What the replayer prints (replay.c, finish).
 _REFUSED = r"refused[calls]=refused (\d+)"
@@ -34,28 +34,6 @@ def checked(
     trace = file.read(path)
     if serve or metrics:
         raise BadRequest(f"{path.name} is a trace: it has no service, and prints no metric")
-    return described(trace, path.name, policies)
-
-
-def check_copy(
-    copy: Path, source: Path, said: str, policies: Mapping[str, Sequence[object]]
-) -> None:
-    """Look at every record of the copy that is to be replayed, and whether it is of the trace that
-    was asked for, which `said` describes. BadTrace and SubjectChanged."""
-    try:
-        trace = file.read(copy)
-        now = described(trace, source.name, policies)
-        account.of(trace)
-    except BadTrace as error:
-        raise BadTrace(str(error).replace(str(copy), str(source))) from None
-    except BadLevels as error:
-        raise SubjectChanged(f"{source} was changed since it was asked for: {error}") from None
-    if now != said:
-        raise SubjectChanged(f"{source} was changed since it was asked for: it is {now} now")
-
-
-def described(trace: file.Trace, title: str, policies: Mapping[str, Sequence[object]]) -> str:
-    """The trace in words, with what it lacks. BadLevels where it cannot have a policy."""
     for name, levels in policies.items():
         if name in WORDS:
             if wrong := [level for level in levels if level not in WORDS[name]]:
@@ -74,7 +52,7 @@ def described(trace: file.Trace, title: str, policies: Mapping[str, Sequence[obj
     notes = [f"incomplete: {trace.incomplete}"] if trace.incomplete else []
     if trace.huge and any(level == "never" for level in policies.get("thp", ())):
         notes.append("recorded with huge pages: without them it has touches that are not in it")
-    return f"{title} ({'; '.join(notes)})" if notes else title
+    return f"{path.name} ({'; '.join(notes)})" if notes else path.name
 
 
 def words(policies: Mapping[str, Sequence[object]]) -> list[str]:

@@ -76,7 +76,7 @@ def test_a_trace_that_is_another_since_it_was_asked_for_is_said(
         begin(self, *given, **how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(LocalExecutor, "__init__", changed)
-    with pytest.raises(SubjectChanged, match=r"since it was asked for: it is a\.trace.*7 events"):
+    with pytest.raises(SubjectChanged, match=r"a\.trace was changed since it was asked for"):
         memlab.trial([str(path)], blocks=1, store=store_path, lock=["off"])
 
 
