@@ -121,6 +121,11 @@ _Noreturn void leave(enum trace_cut cut, uint32_t by)
 {
 	bool again = rec.is_leaving;
 	rec.is_leaving = true;
+	if (!rec.is_command && !rec.least_marks) { /* its state has not been read */
+		if (cut == TRACE_NO_MEMORY)
+			fail("no memory is left for the recorder");
+		fail("the trace cannot be written: %s", strerror((int)by));
+	}
 	if (cut && !rec.cut) {
 		rec.cut = cut;
 		rec.cut_by = by;

@@ -111,6 +111,7 @@ struct recorder {
 	uint32_t cut_by;
 	struct mark *marks;
 	uint64_t mark_count, written_ns;
+	uint64_t least_marks; /* with fewer, the state of a live process would not be whole */
 	struct {
 		int pid, tid;
 		uint32_t number;
