@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,9 +94,11 @@ def hit(storm: Storm, place: Path, blow: Blow) -> None:
             if not {"driver", "all"} & set(parts):
                 time.sleep(storm.random.uniform(0, 1.0))
                 process.send_signal(signal.SIGINT)
-        storm.end(process, blow, also={0} if pid else {_KILLED_COMMAND})
         if {"guardian", "all"} & set(parts) or not is_guarded:
-            storm.memlab("clean")
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(60.0)
+            storm.memlab("clean")  # what it ends has the pipes that are read next
+        storm.end(process, blow, also={0} if pid else {_KILLED_COMMAND})
         storm.settled(place, blow)
         is_due = is_ready and not pid and not {"recorder", "all"} & set(parts)
         blow.wrong += lacks(place, is_due=is_due)
