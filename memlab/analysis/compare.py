@@ -131,7 +131,7 @@ def _left(p_values: Sequence[float]) -> list[float]:
     """Of each point, the largest p at which Benjamini and Hochberg would call it a find beside the
     others as they are."""
     p, ranks = np.asarray(p_values, dtype=float), np.arange(1, len(p_values) + 1)
-    lines = ALPHA * ranks / max(1, p.size)
+    lines = ALPHA * (ranks / max(1, p.size))
     under = np.array([np.count_nonzero(p <= line) for line in lines])
     return [
         float(max(lines[under - (one <= lines) >= ranks - 1], default=0.0)) for one in p.tolist()
@@ -223,7 +223,8 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """
     p = np.asarray(p_values, dtype=float)
     falling = np.argsort(-p)
-    scaled = p[falling] * p.size / np.arange(p.size, 0, -1)
+    # By the quotient, which is 1 for the largest p: its product and quotient would round it up.
+    scaled = p[falling] * (p.size / np.arange(p.size, 0, -1))
     adjusted = np.empty_like(p)
     adjusted[falling] = np.minimum.accumulate(np.minimum(scaled, 1))
     return [float(value) for value in adjusted]

@@ -52,11 +52,7 @@ def _number(run: Run, found: ClaimSummary, word: str) -> str:
 
 
 def _seen(found: ClaimSummary, word: str) -> list[Judged]:
-    return [
-        one
-        for one in found.deciding
-        if one.word == word and not (word == "reproduced" and one.fallen)
-    ]
+    return [one for one in found.deciding if one.word == word]
 
 
 def page(run: Run, judged: Sequence[Judged]) -> Iterator[str]:
