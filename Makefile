@@ -3,15 +3,15 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-SOURCES := pyproject.toml CMakeLists.txt constraints.txt memlab/experiments/_build_probes.py \
-	$(wildcard probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/trace/*.[ch])
+SOURCES := pyproject.toml CMakeLists.txt packaging/constraints.txt memlab/experiments/_build_probes.py \
+	$(wildcard probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/trace/*.[ch] memlab/trace/*/*.[ch])
 
 PIN := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	--no-header --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 PINNED := \# Exact versions and the hashes of their files; `make constraints` writes this.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-all check bench storm format docs-commands pages site wheels constraints clean
+.PHONY: help run test test-all check bench storm format docs-commands pages site man wheels constraints clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -36,7 +36,7 @@ check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/trace/*.[ch]
+	$(BIN)/clang-format --dry-run --Werror probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/trace/*.[ch] memlab/trace/*/*.[ch]
 	$(BIN)/python tests/warnings_as_errors.py
 
 bench: $(VENV)/ready-dev ## compare memlab with peers and with itself, by time, into docs/bench.md
@@ -49,25 +49,28 @@ storm: $(VENV)/ready-dev ## kill sweeps at KILLS random moments (1000), and coun
 format: $(VENV)/ready-dev ## format Python and C
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/trace/*.[ch]
+	$(BIN)/clang-format -i probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/trace/*.[ch] memlab/trace/*/*.[ch]
 
 docs-commands: $(VENV)/ready-dev ## run every command that README and the guides show
 	$(BIN)/pytest tests/test_docs.py tests/test_adding.py tests/machines/test_guest_docs.py tests/fleet/test_page.py
 
-pages: $(VENV)/ready-dev ## write the generated pages, figures and man pages in docs
+pages: $(VENV)/ready-dev ## write the generated pages and figures that git has in docs
 	$(BIN)/python docs/make.py
 
-site: $(VENV)/ready-dev ## build the documentation as a site in build/site
+site: $(VENV)/ready-dev man ## build the documentation as a site in build/site, with every figure and reference
 	$(BIN)/mkdocs build --strict --quiet
 
-wheels: $(VENV)/ready-dev ## build an sdist and wheels for x86_64 and aarch64 in dist/
+man: $(VENV)/ready-dev ## write the man pages in build/man; wheels that are built then hold them
+	$(BIN)/python docs/built.py build/man
+
+wheels: $(VENV)/ready-dev man ## build an sdist and wheels for x86_64 and aarch64 in dist/
 	packaging/wheels.sh $(BIN)/python
 
 constraints: $(VENV)/ready-dev ## pin the newest versions that fit, with their hashes
 	$(PIP) install pip-tools
-	$(PIN) --extra build -o constraints.txt pyproject.toml
-	$(PIN) --all-extras -o constraints-dev.txt pyproject.toml
-	sed -i '1i $(PINNED)' constraints.txt constraints-dev.txt
+	$(PIN) --extra build -o packaging/constraints.txt pyproject.toml
+	$(PIN) --all-extras -o packaging/constraints-dev.txt pyproject.toml
+	sed -i '1i $(PINNED)' packaging/constraints.txt packaging/constraints-dev.txt
 
 clean: ## remove what was built here; the store is not touched
 	rm -rf $(VENV) build dist results .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -79,11 +82,11 @@ $(VENV)/made:
 
 $(VENV)/ready: $(VENV)/made $(SOURCES)
 	@echo "pip fetches what memlab needs, 0.5 GB in $(VENV), and compiles it: a minute or two, in silence"
-	$(PIP) install --require-hashes -r constraints.txt
+	$(PIP) install --require-hashes -r packaging/constraints.txt
 	$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/ready-dev: $(VENV)/ready constraints-dev.txt
+$(VENV)/ready-dev: $(VENV)/ready packaging/constraints-dev.txt
 	@echo "pip fetches what tests and checks need, 0.6 GB more in $(VENV): a minute or two, in silence"
-	$(PIP) install --require-hashes -r constraints-dev.txt
+	$(PIP) install --require-hashes -r packaging/constraints-dev.txt
 	@touch $@

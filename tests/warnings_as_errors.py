@@ -16,7 +16,7 @@ PROBES = sorted(ROOT.glob("probes/**/*.c"))
 OF_FEATURES = ("command", "trace")  # the guest's init is of x86-64 alone
 SOURCES = [
     *PROBES,
-    *(path for name in OF_FEATURES for path in sorted(ROOT.glob(f"memlab/{name}/*.c"))),
+    *(path for name in OF_FEATURES for path in sorted(ROOT.glob(f"memlab/{name}/**/*.c"))),
 ]
 COMMON = ["-std=gnu11", "-D_GNU_SOURCE", f"-I{ROOT / 'probes'}"]
 WARNINGS = [

@@ -223,8 +223,7 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """
     p = np.asarray(p_values, dtype=float)
     falling = np.argsort(-p)
-    # By the quotient, which is 1 for the largest p: its product and quotient would round it up.
-    scaled = p[falling] * (p.size / np.arange(p.size, 0, -1))
+    scaled = p[falling] * (p.size / np.arange(p.size, 0, -1))  # a factor of 1 rounds nothing
     adjusted = np.empty_like(p)
     adjusted[falling] = np.minimum.accumulate(np.minimum(scaled, 1))
     return [float(value) for value in adjusted]

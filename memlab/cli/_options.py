@@ -75,7 +75,7 @@ store_option = click.option(
 )
 FOREVER = "forever"
 GIVEN = "memlab.given"  # where a context keeps the words of its command line
-ALONE = {"--wait": FOREVER, "--pilot": "8"}  # what an option means without a value
+ALONE = {"--wait": FOREVER}  # what an option means without a value
 
 
 class Waiting(click.Command):

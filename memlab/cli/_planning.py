@@ -21,9 +21,8 @@ from memlab.run.target import Place
 from memlab.text import units
 
 if TYPE_CHECKING:
+    from memlab.judging.planning import Promise
     from memlab.present.table import Table
-
-_POWER = 0.9
 
 
 def dry_run(
@@ -39,29 +38,37 @@ def dry_run(
     points = prepared.plan.points
     lacking = beforehand.lacking(prepared.experiment, points, in_guest=guest is not None)
     data = _needs(prepared) | {"unavailable": lacking, "guest": known}
-    blocks = None if guest else _shows(prepared.request, store, data["budget_seconds"])
-    data["budget_shows"] = blocks
+    data["promise"], why_not = None, "not known before the guest has measured"
+    if not guest:
+        data["promise"], why_not = _promise(prepared.request, store, data["budget_seconds"])
     if as_json:
-        from memlab.present.documents import DryRun
+        from memlab.present.documents import DryRun, Promise, converted
 
+        if data["promise"]:
+            data["promise"] = converted(data["promise"], Promise)
         echo_json(DryRun(**data))
     else:
-        _show(prepared, data, verbose=verbose)
+        _show(prepared, data, why_not, verbose=verbose)
 
 
-def _shows(request: Request, store: Path | None, budget_s: float | None) -> float | None:
-    """What the plan can show, by the noise of a run that is there already."""
+def _promise(
+    request: Request, store: Path | None, budget_s: float | None
+) -> tuple[Promise | None, str]:
+    """What the sweep can show, by the noise of the newest stored run with these points; or why
+    that is not known, empty for a user's command."""
     from memlab.judging import planning
     from memlab.results import Run
     from memlab.store import default_path
 
+    if request.subject is not None:
+        return None, ""
     path = store or default_path()
     try:
         noise = planning.noise(Run(measure.like(request, path), path))
-    except MemlabError:
-        return None
+    except MemlabError as error:
+        return None, f"not known: {error}"
     blocks = request.blocks or int((budget_s or 0.0) / noise.block_s)
-    return planning.shows(noise.typical, blocks, _POWER, sequential=request.blocks is None)
+    return planning.promise(noise, blocks, sequential=request.blocks is None), ""
 
 
 def _needs(prepared: Prepared) -> dict[str, Any]:
@@ -84,7 +91,7 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
+def _show(prepared: Prepared, data: dict[str, Any], why_not: str, *, verbose: bool) -> None:
     from memlab.present import table
 
     points, guest = prepared.plan.points, data["guest"]
@@ -118,8 +125,11 @@ def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
     if budget_s is not None:
         short = "" if guest else _shortfall(prepared)
         echo(f"budget   {short or units.format_duration(budget_s)}")
-    if (shown := data["budget_shows"]) is not None:
-        echo(f"shows    a change over {units.format_percent(shown)}, with probability {_POWER:g}")
+    promised = _promised(data["promise"]) if data["promise"] else filter(None, [why_not])
+    for number, text in enumerate(promised):
+        begin = " " * 9 if number else "shows    "
+        for line in table.wrapped(text, console.width, begin, " " * 9):
+            echo(line)
     if guest:
         _show_guest(guest, echo)
     if verbose:
@@ -130,10 +140,43 @@ def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
         echo(line)
 
 
+def _promised(promise: Promise) -> Iterator[str]:
+    """What the blocks show, what other changes take, and by which noise."""
+    from memlab.analysis.power import ENOUGH_BLOCKS, LEAST, MOST_BLOCKS
+    from memlab.judging.planning import POWER
+
+    def change(shown: float | None) -> str:
+        if shown is None:
+            return f"nothing: an interval takes {LEAST}"
+        percent = units.format_percent(shown)
+        return f"a change of {percent} or more" if shown > 1e-6 else "any change"
+
+    blocks = units.counted(promise.blocks)
+    yield f"in {blocks}, with probability {POWER:g}: {change(promise.shows)}"
+    if promise.pairs > 1 and promise.noisiest_shows is not None:
+        yield f"{change(promise.noisiest_shows)} of the noisiest pair, {promise.noisiest_pair}"
+    takes = [
+        f"{units.format_percent(one.change)} takes --blocks {one.blocks}, "
+        f"about {units.format_duration(one.seconds)}"
+        if one.blocks and one.seconds
+        else f"{units.format_percent(one.change)} takes over {MOST_BLOCKS:,} blocks"
+        for one in promise.changes
+    ]
+    yield "; ".join(takes)
+    pairs = units.counted(promise.pairs, "pair")
+    few = f", of fewer than {ENOUGH_BLOCKS} blocks: too few to see two modes"
+    yield (
+        f"by the noise of {promise.metric} in run {promise.run}, "
+        f"{pairs} of points{few if promise.is_of_few_blocks else ''}"
+    )
+
+
 def _shortfall(prepared: Prepared) -> str:
     """What the budget leaves out, in a line; empty if it reaches every point."""
     experiment, points = prepared.experiment, prepared.plan.points
-    return StopRule(experiment, points, prepared.request, turns=prepared.turns).shortfall()
+    rule = StopRule(experiment, points, prepared.request, turns=prepared.turns)
+    rule.leave_out(beforehand.reasons(experiment, points))
+    return rule.shortfall()
 
 
 def _ends(request: Request) -> str:

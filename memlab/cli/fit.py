@@ -1,8 +1,7 @@
-"""Find the smallest memory limit at which a command still does its work."""
+"""`memlab fit`."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,13 @@ from memlab.cli._options import (
     store_option,
     wait_option,
 )
+from memlab.cli._programs import (
+    latencies_option,
+    metric_option,
+    ready_option,
+    serve_option,
+    timeout_option,
+)
 
 if TYPE_CHECKING:
     from memlab.request import Request
@@ -36,13 +42,6 @@ def _limit(text: str) -> int:
     return size
 
 
-def _split(_: click.Context, __: click.Parameter, text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise click.UsageError(f"--serve {text!r}: {error}") from None
-
-
 @dataclass(frozen=True, slots=True)
 class FitOptions:
     """What `memlab fit` is given."""
@@ -52,61 +51,36 @@ class FitOptions:
         metavar="METRIC: PERCENT",
         default="elapsed: 5%",
         show_default=True,
-        help="What the limit may cost: 'elapsed: 5%', or a metric of the command, 'p99: 10%'.",
+        help="Cost that the limit may have: 'elapsed: 5%', or of a metric, 'p99: 10%'.",
     )
     swap: str = option(
         "--swap",
         type=click.Choice(["none", "file", "zram"]),
         default="none",
         show_default=True,
-        help="Swap that the command may use; none: a kill is the answer.",
+        help="Swap that the command may use; none: a kill ends a run.",
     )
     gate_bytes: int | None = option(
         "--gate",
         metavar="SIZE",
         type=Parsed("size", _limit),
         default=None,
-        help="Try this limit only, and end with 1 unless the command is shown to fit into it.",
+        help="Measure this limit only; exit with 1 unless the command is shown to fit into it.",
     )
-    metrics: tuple[str, ...] = option(
-        "--metric",
-        metavar="NAME[UNIT]=REGEX",
-        multiple=True,
-        help="A number that the command prints, as for `memlab try`.",
-    )
-    latencies: str = option(
-        "--latencies",
-        metavar="FILE[UNIT]",
-        default="",
-        help="A file of latencies that the command writes; gives the metrics p50, p90, p99, p999.",
-    )
-    serve: list[str] = option(
-        "--serve",
-        metavar="COMMAND",
-        default="",
-        callback=_split,
-        help="A service that has the limit; COMMAND is then the load on it, {port} a free port.",
-    )
-    ready: str = option(
-        "--ready",
-        metavar="SIGN",
-        default="",
-        help="When the load begins: tcp:{port}, unix:PATH, line:REGEX or an HTTP URL.",
-    )
+    metrics: tuple[str, ...] = shared(metric_option)
+    latencies: str = shared(latencies_option)
+    serve: list[str] = shared(serve_option("the limit"))
+    ready: str = shared(ready_option)
     budget_s: float = option(
-        "--budget", type=DURATION, default="10min", show_default=True, help="Wall time at most."
+        "--budget", type=DURATION, default="10min", show_default=True, help="Wall time."
     )
-    timeout_s: float = option(
-        "--timeout",
-        type=DURATION,
-        default="10min",
-        show_default=True,
-        help="Time limit of one run of the command.",
-    )
+    timeout_s: float = shared(timeout_option)
     resume: str = option(
-        "--resume", metavar="RUN", default="", help="Go on with a fit that ended early."
+        "--resume", metavar="RUN", default="", help="Continue a fit that ended early."
     )
-    name: str | None = option("--name", metavar="TEXT", default=None, help="A name for the run.")
+    name: str | None = option(
+        "--name", help="Name of the run, which commands take in place of its id."
+    )
     wait_s: float = shared(wait_option)
     store: Path | None = shared(store_option)
     output: Path | None = shared(figure_option)
@@ -120,14 +94,15 @@ class FitOptions:
 @click.command(context_settings={"allow_interspersed_args": False})
 @takes(FitOptions)
 def command(given: FitOptions) -> None:
-    """Run COMMAND under memory limits, each beside runs without a limit, and say the smallest limit
-    at which it keeps its speed, how sure that is, and what to set.
+    """Run COMMAND under memory limits and without one, in turn; then print the smallest limit at
+    which it keeps its speed, how sure that is, and what to set.
 
     \b
     memlab fit -- ./app --selftest
     memlab fit --gate 512M -- ./app --selftest
-    memlab fit --serve 'redis-server --port {port}' --ready tcp:{port} \\
-        --keep-within 'rps: 10%' --metric 'rps[1/s]=([0-9.]+) requests per second' -- ./load {port}
+    memlab fit --serve './server {port}' --ready tcp:{port} -- ./load {port}
+    memlab fit --keep-within 'rate: 10%' \\
+        --metric 'rate[1/s]=Throughput: ([0-9.]+)' -- ./app
     """
     from memlab.cli import GATE, _sweeping
     from memlab.experiment.fit import FIT

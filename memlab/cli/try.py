@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ from memlab.cli._asked import asked_options
 from memlab.cli._fields import argument, option, several, shared, takes
 from memlab.cli._guests import GuestOptions
 from memlab.cli._options import (
-    DURATION,
     Waiting,
     figure_option,
     json_option,
@@ -24,6 +22,13 @@ from memlab.cli._options import (
     quiet_option,
     store_option,
     wait_option,
+)
+from memlab.cli._programs import (
+    latencies_option,
+    metric_option,
+    ready_option,
+    serve_option,
+    timeout_option,
 )
 
 if TYPE_CHECKING:
@@ -44,13 +49,6 @@ class _Trying(Waiting):
         return rest
 
 
-def _split(_: click.Context, __: click.Parameter, text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise click.UsageError(f"--serve {text!r}: {error}") from None
-
-
 @dataclass(frozen=True, slots=True)
 class TryOptions:
     """What `memlab try` is given."""
@@ -63,13 +61,7 @@ class TryOptions:
         help="Levels of a policy (lock=off,future), a variable (env.NAME=1,2) or a placeholder in "
         "the command (n=1,2,4 for {n}); the first level is the baseline.",
     )
-    metrics: tuple[str, ...] = option(
-        "--metric",
-        metavar="NAME[UNIT]=REGEX",
-        multiple=True,
-        help="A number that the command prints, such as 'rate[1/s]=Throughput: ([0-9.]+)'. Lower "
-        "is better, unless NAME is a rate or UNIT ends in `,higher`.",
-    )
+    metrics: tuple[str, ...] = shared(metric_option)
     metric_json: str = option(
         "--metric-json",
         metavar="FILE",
@@ -77,28 +69,9 @@ class TryOptions:
         help="Read --metric NAME[UNIT] from the fields of this JSON file, which the command "
         "writes.",
     )
-    latencies: str = option(
-        "--latencies",
-        metavar="FILE[UNIT]",
-        default="",
-        help="Read latencies from this file, which the command writes: a number per line, in s "
-        "unless a unit is named, as in 'latencies.txt[us]'. Adds percentiles and a figure.",
-    )
-    serve: list[str] = option(
-        "--serve",
-        metavar="COMMAND",
-        default="",
-        callback=_split,
-        help="Apply the policies to this service, such as 'redis-server --port {port}', which is "
-        "started for each trial. COMMAND is then its load; {port} is a free port in both.",
-    )
-    ready: str = option(
-        "--ready",
-        metavar="SIGN",
-        default="",
-        help="Start the load when the service is ready: tcp:{port}, unix:PATH, line:REGEX (a line "
-        "that the service prints), or http://127.0.0.1:{port}/PATH (status 2xx or 3xx).",
-    )
+    latencies: str = shared(latencies_option)
+    serve: list[str] = shared(serve_option("the policies"))
+    ready: str = shared(ready_option)
     duet: bool = option(
         "--duet",
         is_flag=True,
@@ -117,13 +90,7 @@ class TryOptions:
     asked: Mapping[str, Any] = shared(asked_options("try"))
     guest: GuestOptions = several(GuestOptions)
     on: str | None = shared(on_option)
-    timeout_s: float = option(
-        "--timeout",
-        type=DURATION,
-        default="10min",
-        show_default=True,
-        help="Time limit for one run of the command.",
-    )
+    timeout_s: float = shared(timeout_option)
     dry_run: bool = option(
         "--dry-run", is_flag=True, help="Print what would be run, and run nothing."
     )
@@ -175,7 +142,7 @@ def command(given: TryOptions) -> None:
     rows = _sweeping.Rows() if given.jsonl else None
     folder = None if rows else output_folder(given.output, given.store)
     if given.stop_on_input:
-        _sweeping.stop_on_input()
+        _sweeping.on_a_link(rows)
     quiet = given.quiet or given.as_json
     run = _sweeping.sweep(request, guest, given.store, quiet, given.wait_s, rows)
     if folder is None:
@@ -201,7 +168,9 @@ def _on_hosts(given: TryOptions) -> None:
             "--on takes a command of the hosts: without --jsonl, --dry-run, --gate and a file"
         )
     quiet = given.quiet or given.as_json
-    results, runs = _hosts.sweep(given.on or "", "try", given.store, quiet=quiet)
+    results, runs = _hosts.sweep(
+        given.on or "", "try", _hosts.wanted_run("try", None), given.store, quiet=quiet
+    )
     if not quiet:
         for run in runs:
             terminal.show(run)

@@ -73,7 +73,7 @@ def command(
     if isinstance(trying.expect, str):
         raise BadRequest(f"expect is a list of texts, not the text {trying.expect!r}")
     if not words:
-        raise BadRequest("name the command to try, after the options: memlab try -- ./app")
+        raise BadRequest("name the command, after the options and --, such as -- ./app")
     folder, what = cwd or Path.cwd(), ""
     if trace.is_named(words):
         what = replay.checked(folder / words[0], policies, serve=serve, metrics=metrics)

@@ -104,7 +104,9 @@ class Host:
     as well. `readahead` is how many bytes the kernel reads ahead on the device of the trial's file.
     `tmpfs` is the bytes that a trial's own files take there, in a folder of the run.
     `needs` is what the probe itself asks of the host: capabilities by the names that `doctor`
-    prints, "memory cgroup v2", or files that must exist. A trial that `endangers` all that runs on
+    prints, "memory cgroup v2", or files that must exist. `locks` is the most bytes that one process
+    of a trial has locked at once, and `tasks` the most processes and threads that live at once in
+    it: limits of the user may be lower. A trial that `endangers` all that runs on
     its machine runs in a guest of memlab's alone.
 
     `kept` names what a trial may leave running, "" for nothing. The trials of a block with one name
@@ -124,5 +126,7 @@ class Host:
     reserved: Callable[[At], ReservedMemory | None] | None = None
     swap_counts: bool = False
     needs: Callable[[At], Sequence[str]] = lambda _: ()
+    locks: Callable[[At], int] = lambda _: 0
+    tasks: Callable[[At], int] = lambda _: 0
     endangers: Callable[[At], bool] = lambda _: False
     kept: Callable[[At], str] = lambda _: ""

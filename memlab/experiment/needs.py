@@ -31,6 +31,7 @@ class Need:
     points: frozenset[int]
     blocks: int
     claim: str = ""  # the id of the claim that is judged by them; "" if none is
+    decides: bool = False  # what becomes of that claim: a setting nearest to the study's, or any
 
 
 def needs(experiment: Experiment, points: Sequence[Point], least_blocks: int) -> list[Need]:
@@ -72,11 +73,12 @@ def _of_claim(claim: Claim, points: Sequence[Point], least_blocks: int) -> Itera
     least = 2 if over(claim) else 1
     found = settings(points, claim)
     near = [all(at.get(n, level) == level for n, level in claim.nearest.items()) for at in found]
-    for at in sorted(found, key=lambda at: not near[found.index(at)]):
+    for is_near, at in sorted(zip(near, found, strict=True), key=lambda one: not one[0]):
         sides = [[*matching(points, {**at, **side})] for side in parts(claim)]
         if all(len(side) >= least for side in sides):
             indices = frozenset(point.index for side in sides for point in side)
-            yield Need(indices, blocks, claim.id)
+            decides = is_near or not any(near)
+            yield Need(indices, blocks, claim.id, decides)
 
 
 def _of_crossing(
@@ -119,8 +121,9 @@ def over(claim: Claim) -> str:
 def settings(points: Sequence[Point], claim: Claim) -> list[At]:
     """Every setting of the factors that a claim neither holds nor varies.
 
-    From the grid; if the grid has none of the claim's points, from the controls. One empty setting
-    if there are none of them at all.
+    From the grid, and from the controls where they alone have the level nearest to the study's; if
+    the grid has none of the claim's points, from the controls. One empty setting if there are none
+    of them at all.
     """
     sides = parts(claim)
     named = {name for side in sides for name in side} | {over(claim)}
@@ -132,5 +135,7 @@ def settings(points: Sequence[Point], claim: Claim) -> list[At]:
         if any(all(point.at[name] == level for name, level in side.items()) for side in sides)
     ]
     grid = [point for point in looked_at if point.control is None]
-    found = (tuple((name, point.at[name]) for name in free) for point in grid or looked_at)
+    near = [*matching(looked_at, claim.nearest)] if claim.nearest else []
+    chosen = grid if grid and any(point.control is None for point in near) else [*grid, *near]
+    found = (tuple((name, point.at[name]) for name in free) for point in chosen or looked_at)
     return [dict(pairs) for pairs in dict.fromkeys(found)] or [{}]

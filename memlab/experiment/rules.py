@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from memlab.errors import BadDeclaration, nearest
-from memlab.experiment.claims import Claim, Decision
+from memlab.experiment.claims import Claim, Count, Decision
 from memlab.experiment.expressions import Expression, fields_of
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Against, Figure, Tradeoff
@@ -127,6 +127,8 @@ def check_claim(claim: Claim, scope: DeclaredNames) -> None:
     """Its metric, levels and controls are there, and a preset measures each side of it."""
     scope.metric(claim.metric)
     scope.metric(getattr(claim, "beside", claim.metric))
+    if claim.provided:
+        scope.metric(claim.provided.metric)
     for name in claim.controls:
         scope.control(name)
     for name in claim.judged_over:
@@ -167,13 +169,22 @@ def check_ids(claims: Sequence[Claim]) -> None:
             raise BadDeclaration(f"claim {one}: an id is made of a to z, 0 to 9 and single hyphens")
 
 
-def check_decision(decision: Decision, claims: Sequence[str]) -> None:
-    """Its claim is there, and what it names is."""
-    if decision.claim not in claims:
-        raise unknown("claim", decision.claim, claims)
-    for said in (decision.holds, decision.fails):
-        if names := set(re.findall(r"\{(.*?)\}", said)) - {"number"}:
-            raise BadDeclaration(f"{decision.claim}: it names {min(names)!r}, not number")
+def check_decision(decision: Decision, claims: Mapping[str, Claim]) -> None:
+    """Its claim is there, what it names is, and each clause has a range that the other has not."""
+    name = decision.claim
+    if name not in claims:
+        raise unknown("claim", name, claims)
+    for said in (decision.holds, decision.fails, decision.between):
+        if names := set(re.findall(r"\{([^{}]*)\}", said)) - {"number"}:
+            raise BadDeclaration(f"{name}: it names {min(names)!r}, not number")
+    claim = claims[name]
+    if isinstance(claim, Count) and claim.exact:
+        return
+    holds, fails = decision.if_holds, decision.if_fails
+    if holds is None or fails is None:
+        raise BadDeclaration(f"{name}: give the ranges if_holds and if_fails, such as (0, 0.5)")
+    if min(holds[1], fails[1]) > max(holds[0], fails[0]):
+        raise BadDeclaration(f"{name}: the ranges {holds} and {fails} overlap")
 
 
 def check_figure(figure: Figure | Against, claims: Collection[str], scope: DeclaredNames) -> None:

@@ -387,7 +387,7 @@ class Experiment:
         rules.check_ids([*self.claims, *self.changes])
         for decision in self.so:
             with _part("so"):
-                rules.check_decision(decision, [claim.id for claim in self.claims])
+                rules.check_decision(decision, {claim.id: claim for claim in self.claims})
         for claim in [*self.claims, *self.changes]:
             with _part(f"claim {claim.id or repr(claim.text)}"):
                 rules.check_claim(claim, scope)

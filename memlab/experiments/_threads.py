@@ -42,6 +42,17 @@ def stack_bytes(level: object) -> int:
     return int(str(level)) or default
 
 
+WORKER_SPACE = 16 * MIB  # the address space of a trial's process, which MCL_CURRENT counts whole
+GUARD = 4 * KIB  # below each stack, which a lock counts too
+
+
+def locked_bytes(lock: Level, made_later: int) -> int:
+    """What RLIMIT_MEMLOCK counts under a mode of mlockall(2), where a process maps so much later;
+    MCL_ONFAULT counts what is not touched, too."""
+    current = WORKER_SPACE if lock in ("current", "current_future") else 0
+    return current + (made_later if lock not in ("off", "current") else 0)
+
+
 STACK_TOO_SMALL = Exclude(
     lambda at: stack_bytes(at["stack"]) < LEAST_STACK,
     "a stack cannot be smaller than PTHREAD_STACK_MIN",

@@ -136,7 +136,9 @@ EXPERIMENT = Experiment(
         ),
         Factor("pages", COUNT, quick=[PAGES], help="pages of the buffer", least=1),
     ],
-    host=Host(needs=needs),
+    host=Host(
+        needs=needs, locks=lambda at: 0 if at["mechanism"] == "touch" else int(at["pages"]) * 4096
+    ),
     metrics=counts(evidence, METRICS),
     cost=Cost(memory=lambda at: int(at["pages"]) * 4096 + 16 * 2**20, time=lambda at: 0.02),
     tiny={"pages": [23], "mechanism": ["touch", "mlock", "io_uring"]},

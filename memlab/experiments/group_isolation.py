@@ -7,6 +7,7 @@ In a trial with a hog, groups without a cgroup of their own share one of the tot
 
 import math
 from collections.abc import Callable, Sequence
+from math import inf
 
 from memlab.experiment import *
 from memlab.experiments._reclaim import swap
@@ -265,13 +266,17 @@ EXPERIMENT = Experiment(
         Decision(
             "cgroup-hogs-kill-none",
             "put each tenant in a memory cgroup if one may run away: the others' processes survive",
-            "memory cgroups did not keep the others' processes alive here: reserve memory for them "
-            "(memory.min)",
+            "memory cgroups did not keep the others' processes alive here: reserve memory for "
+            "them (memory.min)",
+            if_holds=(0, 0),
+            if_fails=(0, inf),
         ),
         Decision(
             "rlimit-hogs-kill",
             "use no limit per process for it: many small processes pass below it",
-            "a limit per process was enough here",
+            "a limit per process was enough here: it got none killed",
+            if_holds=(0.5, inf),
+            if_fails=(0, 0),
         ),
     ],
     probe="group_isolation",
@@ -431,7 +436,7 @@ EXPERIMENT = Experiment(
     },
     judges={"chen-2014": ["figure-3"]},
     claims=CLAIMS,
-    budget_s={"quick": 90.0, "paper": 600.0, "full": 1800.0},
+    budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
     figure=DotPlot(
         "score",
         over="controller",

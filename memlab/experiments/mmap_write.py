@@ -1,6 +1,7 @@
 """mmap-write: from which size does write(2) beat a store into a shared mapping?"""
 
 from dataclasses import replace
+from math import inf
 
 from memlab.experiment import *
 from memlab.experiments._file_io import *
@@ -15,6 +16,8 @@ ONE_FOLIO_EACH: dict[str, Level] = {
     "file_size": 8 * MIB,
 }
 
+SIZES_END = 2.0**50  # bytes per call: beyond any that is measured
+
 EXPERIMENT = Experiment(
     name="mmap-write",
     question="From which size per call does write(2) beat a store into a shared mapping?",
@@ -25,6 +28,8 @@ EXPERIMENT = Experiment(
             "each record must be on the disk, see log-append",
             "choose by the state of the file that is written, as above; if each record must be on "
             "the disk, see log-append",
+            if_holds=(0, SIZES_END),
+            if_fails=(SIZES_END, inf),  # a mapping is cheaper at every size
         ),
     ],
     probe="mmap_write",

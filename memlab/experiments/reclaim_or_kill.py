@@ -161,11 +161,15 @@ EXPERIMENT = Experiment(
             "give a group swap if its anonymous memory may pass the limit: without swap it is "
             "killed",
             "anonymous memory over the limit is not killed without swap here",
+            if_holds=(1, 1),
+            if_fails=(0, 0),
         ),
         Decision(
             "clean-file-survives",
             "do not fear page cache in a container's usage: it is reclaimed, not killed for",
             "page cache gets processes killed here: limit it",
+            if_holds=(1, 1),
+            if_fails=(0, 0.5),
         ),
     ],
     probe="reclaim_or_kill",
@@ -280,6 +284,7 @@ EXPERIMENT = Experiment(
         settings=lambda at: reclaim_settings(at) | zswap_settings(at) | dirty_settings(at),
         swap_counts=True,
         needs=needs,
+        locks=lambda at: int(at["file_size"]) if at["memory"] == "locked" else 0,
     ),
     controls=[
         control(
@@ -480,8 +485,8 @@ EXPERIMENT = Experiment(
     cost=Cost(
         memory=lambda _: BUDGET,
         time=lambda at: (
-            0.5
-            + int(at["file_size"]) / (60 * MIB)
+            0.15
+            + int(at["file_size"]) / (300 * MIB)
             + float(at["interval"]) * int(at["file_size"]) / (64 * 2**10)
             + (float(at["slice"]) if at["bound"] == "high" else 0)
         ),
@@ -490,7 +495,7 @@ EXPERIMENT = Experiment(
     shrinks="file_size",
     tiny={"limit": [8 * MIB], "file_size": [16 * MIB], "bound_at": [6 * MIB], "swap": ["none"]},
     claims=_claims(),
-    budget_s={"quick": 180.0, "paper": 600.0, "full": 1800.0},
+    budget_s={"quick": 300.0, "paper": 600.0, "full": 1800.0},
     figure=Matrix(
         "time",
         over="swap",

@@ -167,7 +167,7 @@ CLAIMS = (
         where={"memory": "perf_ring", "lock": "mlock"},
         equals=0,
         exact=True,
-        published=NOT_LOCKED + ", of reserved memory",
+        published="memlab's own: the lock follows from VM_PFNMAP, not from the memory's kind",
     ),
     Count(
         id="no-sync-uncached",
@@ -358,6 +358,7 @@ EXPERIMENT = Experiment(
         ),
         needs=lambda at: ["reserved RAM"] if at["memory"] in RESERVED else [],
         reserved=reserved,
+        locks=lambda at: int(at["size"]) + 2 * PAGE_BYTES if at["lock"] == "mlock" else 0,
     ),
     tiny={"size": [23 * 4 * KIB], "memory": ["malloc"], "cache": ["cached"], "clean": ["none"]},
     published=[

@@ -15,6 +15,12 @@ def memory(at: At) -> int:
     return PROCESS_OWN + int(at["threads"]) * own
 
 
+def locks(at: At) -> int:
+    """All stacks, and the smallest one of the thread that is made before."""
+    stacks_bytes = int(at["threads"]) * (stack_bytes(at["stack"]) + GUARD)
+    return locked_bytes(at["lock"], stacks_bytes + LEAST_STACK + GUARD)
+
+
 THREAD_TIME = F.window.elapsed_ns / F.thread_count
 VMAS = (F.vmas_after_count.optional - F.vmas_before_count.optional) / F.thread_count
 
@@ -128,9 +134,21 @@ EXPERIMENT = Experiment(
         containment=Containment(
             limit=lambda at: memory(at) * 5 // 4 + 64 * MIB, required=lambda _: False
         ),
+        locks=locks,
+        tasks=lambda at: 1 + int(at["threads"]),
     ),
     shrinks="threads",
     tiny={"threads": [2], "lock": ["off"], "stack": [2 * MIB]},
+    published=[
+        Published(
+            "miao-2021",
+            "4",
+            "resident_per_thread",
+            columns={"mapped": CASE},
+            rows={"on": FUTURE, "off": OFF},
+            note="Assumed there, not measured.",
+        )
+    ],
     judges={"miao-2021": ["4"]},
     claims=[
         Count(
@@ -195,4 +213,14 @@ EXPERIMENT = Experiment(
         ),
     ],
     figure=Bars("thread_time", over="stack", by=["lock"], panels=["touched"], base=OFF),
+    more_figures={
+        "mapped": Bars(
+            "resident_per_thread",
+            over="stack",
+            by=["lock"],
+            panels=["touched"],
+            base=OFF,
+            claims=["future-resident", "off-resident"],
+        )
+    },
 )

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Sequence
+from math import inf
 
 from memlab.experiment import *
 from memlab.experiments._libc import LIBC, libc
@@ -189,6 +190,16 @@ def memory(at: At) -> int:
     return int(at["processes"]) * (PROCESS_OWN + stacks)
 
 
+def threads(at: At) -> int:
+    """Of a process, those that it creates beside its first."""
+    return int(at["live_threads"]) + bool(at["mmap_lock_probe"])
+
+
+def locks(at: At) -> int:
+    """The stacks that live at once in a process."""
+    return locked_bytes(at["lock"], threads(at) * (stack_bytes(at["stack"]) + GUARD))
+
+
 EXPERIMENT = Experiment(
     name="thread-create",
     question="How many threads can processes create per second, and what does mlockall cost of it?",
@@ -196,8 +207,11 @@ EXPERIMENT = Experiment(
         Decision(
             "future-collapse",
             "where many threads live at once, create them before mlockall(MCL_FUTURE) or give "
-            "them small stacks",
-            "where few live at once it needs no care ({number} of the rate is left)",
+            "them small stacks: {number} of the rate is left",
+            "where few live at once it needs no care: {number} of the rate is left",
+            if_holds=(0, 0.5),
+            if_fails=(0.9, inf),
+            between="mlockall(MCL_FUTURE) leaves {number} of the rate",
         ),
     ],
     probe="thread_create",
@@ -213,6 +227,8 @@ EXPERIMENT = Experiment(
             else {"GLIBC_TUNABLES": f"glibc.pthread.stack_cache_size={at['stack_cache']}"}
         ),
         settings=lambda at: {} if at["thp"] == "never" else {THP: str(at["thp"])},
+        locks=locks,
+        tasks=lambda at: int(at["processes"]) * (1 + threads(at)),
     ),
     factors=[
         Factor(
@@ -399,8 +415,8 @@ EXPERIMENT = Experiment(
                     above=0.9,
                 ),
                 "of one live thread, {of} and {to}",
-                confirmed="the lock costs nothing",
-                refuted="the lock costs something",
+                confirmed="the lock takes less than a tenth of the rate",
+                refuted="the lock takes more than a tenth of the rate",
             ),
         ],
     ),

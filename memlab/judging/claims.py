@@ -51,8 +51,8 @@ class Judged:
 
     @property
     def fallen(self) -> bool:
-        """Whether it is decided by its own test, and not once all verdicts of the run are corrected:
-        it then counts as undecided, whichever way its own test went."""
+        """Whether it is decided by its own test, and not once all verdicts of the run are
+        corrected: it then counts as undecided, whichever way its own test went."""
         return self.verdict.p is not None and not self.survives
 
     @property

@@ -8,11 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from memlab.analysis.intervals import FloatArray, paired_log_ratios
-from memlab.analysis.power import LEAST, blocks_for, deviations, smallest_change
+from memlab.analysis.power import (
+    ENOUGH_BLOCKS,
+    LEAST,
+    blocks_for,
+    deviations,
+    smallest_change,
+)
 from memlab.errors import NotComparable
 from memlab.experiment.points import point_label
 from memlab.judging.compare_levels import partners
 from memlab.results import Run
+
+POWER = 0.9  # the probability with which a change shows
+CHANGES = (0.1, 0.03, 0.01)  # relative ones whose blocks are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +39,33 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """Blocks that show a change, None where over 1,000; and the change that a sweep shows which
-    stops by looking when the budget is spent, None where that is too short for an interval."""
+class ShownChange:
+    """The blocks that show a relative change with probability POWER; None: over 1,000."""
 
+    change: float
     blocks: int | None
     seconds: float | None
-    budget_blocks: int
-    budget_shows: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a number of blocks shows if ratios vary as in a stored run: the smallest relative change
+    of all pairs together and of the noisiest pair, None if so few blocks have no interval."""
+
+    run: str
+    metric: str
+    pairs: int
+    ratios: int
+    blocks: int
+    shows: float | None
+    noisiest_pair: str
+    noisiest_shows: float | None
+    changes: list[ShownChange]
+
+    @property
+    def is_of_few_blocks(self) -> bool:
+        """Whether the stored run has too few blocks to know noise with two modes."""
+        return self.ratios < ENOUGH_BLOCKS * self.pairs
 
 
 def noise(run: Run) -> Noise:
@@ -62,23 +90,31 @@ def noise(run: Run) -> Noise:
     )
 
 
-def planned(
-    seen: FloatArray, block_s: float, detect: float, power: float, budget_s: float
-) -> Planned:
-    """What a change takes, and what a budget shows, where pairs vary like these."""
-    blocks = blocks_for(seen, detect, power)
-    affordable = int(budget_s / block_s)
-    return Planned(
+def promise(noise: Noise, blocks: int, *, sequential: bool) -> Promise:
+    """What so many blocks show, `sequential` if the sweep stops by looking at its samples."""
+    changes = []
+    for change in CHANGES:
+        needed = blocks_for(noise.typical, change, POWER)
+        changes.append(ShownChange(change, needed, needed and needed * noise.block_s))
+    typical, noisiest = (
+        shows(ratios, blocks, sequential=sequential) for ratios in (noise.typical, noise.noisiest)
+    )
+    return Promise(
+        run=noise.run,
+        metric=noise.metric,
+        pairs=noise.pairs,
+        ratios=noise.typical.size,
         blocks=blocks,
-        seconds=None if blocks is None else blocks * block_s,
-        budget_blocks=affordable,
-        budget_shows=shows(seen, affordable, power, sequential=True),
+        shows=typical,
+        noisiest_pair=noise.noisiest_pair,
+        noisiest_shows=noisiest,
+        changes=changes,
     )
 
 
-def shows(seen: FloatArray, blocks: int, power: float, sequential: bool) -> float | None:
-    """The change that so many blocks show; None where they have no interval."""
-    return smallest_change(seen, blocks, power, sequential) if blocks >= LEAST else None
+def shows(seen: FloatArray, blocks: int, *, sequential: bool) -> float | None:
+    """The change that so many blocks show; None if they have no interval."""
+    return smallest_change(seen, blocks, POWER, sequential) if blocks >= LEAST else None
 
 
 def _deviations(run: Run, metric: str) -> Iterator[tuple[str, FloatArray]]:

@@ -45,9 +45,9 @@ class ClaimSummary:
 
     @property
     def overall(self) -> str:
-        """One word, with all verdicts of the run corrected. It holds if each setting is shown to; it
-        depends on the setting if some are shown to and others shown not to; it is contradicted if
-        some are shown not to and none is shown to. If a claim names the setting nearest to the
+        """One word, with all verdicts of the run corrected. It holds if each setting is shown to;
+        it depends on the setting if some are shown to and others shown not to; it is contradicted
+        if some are shown not to and none is shown to. If a claim names the setting nearest to the
         study's, and the run has it, that one decides."""
         words = {_OVERALL[j.word] for j in self.deciding}
         if "contradicted" in words:
@@ -156,22 +156,28 @@ def _counted(found: Sequence[ClaimSummary], what: str, place: str) -> str:
     """`3 of 4 claims hold on this machine; 1 is contradicted`. `what` has `{s}` for the plural."""
     counts = Counter(_NO_SAMPLE if s.no_sample else s.overall for s in found)
     total, holding = len(found), counts["holds"]
-    words = {
-        "contradicted": ("is contradicted", "are contradicted"),
-        DIFFERS: ("depends on the setting", "depend on the setting"),
-        PARTLY: ("holds in part", "hold in part"),
-        "not decided": (f"is {_UNDECIDED}", f"are {_UNDECIDED}"),
-        _NO_SAMPLE: ("has no sample yet", "have no sample yet"),
-        "not testable here": ("is not testable", "are not testable"),
-    }
-    parts = [
-        f"{counts[overall]} {one if counts[overall] == 1 else several}"
-        for overall, (one, several) in words.items()
-        if counts[overall]
-    ]
+    others = [overall for overall in _VERBS if counts[overall] and overall != "holds"]
+    parts = [counted(counts[overall], overall) for overall in others]
     of = f"{holding} of {total} {what.format(s='' if holding == total == 1 else 's')}"
     verb = "holds" if holding == 1 else "hold"
     return "; ".join([f"{of} {verb} {place}".rstrip(), *parts])
+
+
+_VERBS = {
+    "contradicted": ("is contradicted", "are contradicted"),
+    DIFFERS: ("depends on the setting", "depend on the setting"),
+    PARTLY: ("holds in part", "hold in part"),
+    "not decided": (f"is {_UNDECIDED}", f"are {_UNDECIDED}"),
+    _NO_SAMPLE: ("has no sample yet", "have no sample yet"),
+    "not testable here": ("is not testable", "are not testable"),
+    "holds": ("holds", "hold"),
+}
+
+
+def counted(count: int, overall: str) -> str:
+    """`2 are contradicted`."""
+    one, several = _VERBS[overall]
+    return f"{count} {one if count == 1 else several}"
 
 
 Said = tuple[str, str, float | None]

@@ -119,8 +119,8 @@ def resume(
         row = opened.find(run)
         if row.origin:
             raise CannotRun(
-                f"run {row.id} is from {row.origin}: resume it there, then "
-                f"memlab hosts pull {row.origin}"
+                f"run {row.id} is from {row.origin}: add --on ssh:{row.origin}, or --on the file "
+                "that says how it is reached"
             )
         guest, asked = row.request.get("guest"), _asked(store)
         if guest is None:
@@ -230,9 +230,7 @@ def like(request: Request, path: Path) -> RunRow:
             turns = request.turns and not relay.why_not(experiment, points, request, place)
             if row := _holding(store, experiment, points, None, turns=turns):
                 return row
-    raise CannotRun(
-        f"no run of {experiment.name} with these points was measured on this machine: add --pilot"
-    )
+    raise CannotRun(f"no run of {experiment.name} with these points was measured on this machine")
 
 
 def _newest(store: Store, prepared: Prepared) -> RunRow | None:

@@ -1,15 +1,25 @@
-"""What a reader may decide by a run's claims: `so: ...`."""
+"""What a reader may decide by a run's claims: `so: ...`.
+
+A clause is said if the whole interval lies in the range that it is about. An interval that allows
+both clauses is no advice, however the claim itself is judged.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from memlab.experiment import Decision
+from memlab.experiment import Count, Decision
 from memlab.judging import summary
 from memlab.judging.claims import Judged
 from memlab.judging.summary import ClaimSummary
+from memlab.present import words
 from memlab.present.verdicts import number
 from memlab.results import Run
+
+Clause = Literal["holds", "fails", "between", ""]
+_SPREAD = 4  # times the lower end: a number that is known no better is no advice
+_NAMED = 2  # settings that are named, if a clause is about some of them
 
 
 def lines(run: Run, judged: Sequence[Judged]) -> list[str]:
@@ -18,41 +28,93 @@ def lines(run: Run, judged: Sequence[Judged]) -> list[str]:
     decided, open_ones = [], []
     for decision in run.experiment.so:
         found = claims.get(decision.claim)
-        if found is None or found.overall == "not testable here" or found.no_sample:
+        if found is None or found.overall == "not testable here" or not _has_samples(found):
             continue
-        if found.overall == "not decided":
-            open_ones.append(found.claim.text)
+        if said := _said(run, decision, found):
+            decided.append(said)
         else:
-            decided.append(_said(run, decision, found))
+            open_ones.append(found.claim.text + _open_number(run, found))
     if decided:
         return [f"so: {'; '.join(decided)}"]
     return [f"so: not decided here yet: {'; '.join(open_ones)}"] if open_ones else []
 
 
+def clause(decision: Decision, judged: Judged) -> Clause:
+    """Which clause the number of one setting allows; empty if none."""
+    verdict = judged.verdict
+    if verdict.low is None or verdict.high is None or judged.fallen:
+        return ""
+    low, high = verdict.low, verdict.high
+    if isinstance(judged.claim, Count):
+        if judged.word == "reproduced" and _within(decision.if_holds, low, high):
+            return "holds"
+        is_fail = judged.word == "contradicted" and _within(decision.if_fails, low, high)
+        return "fails" if is_fail else ""
+    holds, fails = decision.if_holds, decision.if_fails
+    if holds is None or fails is None:
+        return ""
+    gap = min(holds[1], fails[1]), max(holds[0], fails[0])
+    said: dict[Clause, tuple[tuple[float, float], str]] = {
+        "holds": (holds, decision.holds),
+        "fails": (fails, decision.fails),
+        "between": (gap, decision.between),
+    }
+    for name, (wanted, text) in said.items():
+        is_known = "{number}" not in text or low <= 0 or high <= _SPREAD * low
+        if text and is_known and _within(wanted, low, high):
+            return name
+    return ""
+
+
+def _within(wanted: tuple[float, float] | None, low: float, high: float) -> bool:
+    return wanted is None or wanted[0] <= low <= high <= wanted[1]
+
+
+def _has_samples(found: ClaimSummary) -> bool:
+    return any(one.verdict.n for one in found.deciding)
+
+
 def _said(run: Run, decision: Decision, found: ClaimSummary) -> str:
-    held, failed = (
-        f"{said.format(number=_number(run, found, word))}{_where(found, word)}"
-        for said, word in ((decision.holds, "reproduced"), (decision.fails, "contradicted"))
-    )
-    if found.overall == summary.DIFFERS:
-        return f"it depends ({found.counts}): {held}; or {failed}"
-    return failed if found.overall == "contradicted" else held
+    by_clause: dict[Clause, list[Judged]] = {}
+    for one in found.deciding:
+        by_clause.setdefault(clause(decision, one), []).append(one)
+    texts: dict[Clause, str] = {"holds": decision.holds, "fails": decision.fails}
+    said = []
+    for name, text in {**texts, "between": decision.between}.items():
+        if several := by_clause.get(name):
+            closest = min(several, key=lambda one: one.clearance or 0.0)
+            shown = number(run, closest).removeprefix("x")
+            said.append(text.format(number=shown) + _where(run, found, several))
+    return f"it depends: {'; or '.join(said)}" if len(said) > 1 else "".join(said)
 
 
-def _where(found: ClaimSummary, word: str) -> str:
-    """Where some settings are open, in how many it was seen."""
-    of, seen = len(found.deciding), _seen(found, word)
-    return f" (in {len(seen)} of {of} settings)" if found.counts and len(seen) < of else ""
+def _where(run: Run, found: ClaimSummary, several: Sequence[Judged]) -> str:
+    """In which settings it was seen, if not in all."""
+    of = len(found.deciding)
+    if len(several) == of:
+        return ""
+    varied = [
+        name
+        for name in found.deciding[0].setting
+        if len({one.setting.get(name) for one in found.deciding}) > 1
+    ]
+    if len(several) > _NAMED:
+        return f" (in {len(several)} of {of} settings)"
+    named = (words.labels(run.named, one.setting, varied) for one in several)
+    return f" ({'; '.join(named)})"
 
 
-def _number(run: Run, found: ClaimSummary, word: str) -> str:
-    """Of the setting that is closest to the bound."""
-    seen = _seen(found, word) or found.deciding
-    return number(run, min(seen, key=lambda one: one.clearance or 0.0)).removeprefix("x")
+def _open_number(run: Run, found: ClaimSummary) -> str:
+    """The number of the setting that is least known, with its interval."""
+    known = [one for one in found.deciding if one.verdict.low is not None]
+    if not known:
+        return ""
+    return f" ({number(run, max(known, key=_width)).removeprefix('x')})"
 
 
-def _seen(found: ClaimSummary, word: str) -> list[Judged]:
-    return [one for one in found.deciding if one.word == word]
+def _width(judged: Judged) -> float:
+    low, high = judged.verdict.low or 0.0, judged.verdict.high or 0.0
+    return high / low if low > 0 else high
 
 
 def page(run: Run, judged: Sequence[Judged]) -> Iterator[str]:

@@ -733,6 +733,35 @@ class PlannedGuest(Document):
     """The size of its disk."""
 
 
+class ShownChange(Document):
+    """How many blocks show a change with probability 0.9."""
+
+    change: float
+    """Relative: 0.03 is 3 %."""
+    blocks: Positive | None
+    """null: over 1,000."""
+    seconds: float | None
+    """About the time of those blocks."""
+
+
+class Promise(Document):
+    """What blocks show with probability 0.9, for pairs of points that differ in one factor."""
+
+    run: str
+    """The run whose noise it is made of."""
+    metric: str
+    pairs: Positive
+    blocks: Number
+    """Those of --blocks, or as many as the budget has time for."""
+    shows: float | None
+    """The smallest relative change, of all pairs together; null if so few blocks have no
+    interval."""
+    noisiest_pair: str
+    noisiest_shows: float | None
+    """The same of that pair."""
+    changes: NonEmpty[ShownChange]
+
+
 class DryRun(Document):
     """What a sweep would measure and need."""
 
@@ -748,10 +777,8 @@ class DryRun(Document):
     """Room for files that it needs, by folder; memory where that is a tmpfs."""
     about_seconds: Annotated[float, Meta(ge=0)]
     """An estimate for those blocks."""
-    budget_shows: float | None
-    """The relative change between two points that shows with probability 0.9 in those blocks, or in
-    as many as the budget has time for: by the noise of the newest run here with these points; null
-    without one."""
+    promise: Promise | None
+    """What it can show, by the noise of the newest run here with these points; null without one."""
     budget_seconds: float | None
     """Wall time after which it ends; null where --blocks alone ends it."""
     turns: bool
@@ -765,39 +792,6 @@ class DryRun(Document):
     guest, which is asked when it has booted."""
     guest: PlannedGuest | None
     """null: this host."""
-
-
-class PlannedChange(Document):
-    """What a change takes, and what a budget shows, for pairs of points of one noise."""
-
-    blocks: Positive | None
-    """That show the change with that power; null: over 1,000."""
-    seconds: float | None
-    budget_blocks: Number
-    budget_shows: float | None
-    """The smallest relative change; null where the budget is too short for an interval."""
-
-
-class ShownPlan(Document):
-    """What it takes to show a change between two points of an experiment on this machine."""
-
-    experiment: str
-    run: str
-    """Whose noise it goes by."""
-    metric: str
-    detect: float
-    """The relative change asked about: 0.03 is 3 %."""
-    power: float
-    """The probability with which it is to show."""
-    points: Positive
-    block_s: float = field(name="block_seconds")
-    budget_s: float = field(name="budget_seconds")
-    pairs: Positive
-    """Of points that differ in one factor."""
-    noisiest_pair: str
-    typical: PlannedChange
-    """Of all pairs together."""
-    noisiest: PlannedChange
 
 
 class PresetLevels(Document):

@@ -59,7 +59,6 @@ class Request:
             "sweep": "quick: about a minute; paper: the published parameters; full: every control.",
             "reproduce": "quick: about a minute per experiment; paper: the published parameters; "
             "full: every control.",
-            "plan": "Preset whose levels and budget are used.",
         },
         doc='"quick", "paper" (the published parameters) or "full".',
     )
@@ -68,7 +67,7 @@ class Request:
         True,
         FLAG,
         "--no-controls",
-        on=dict.fromkeys(("sweep", "plan"), "Skip the points that test a mechanism."),
+        on={"sweep": "Skip the points that test a mechanism."},
         doc="whether the points that test an explanation are measured too.",
         stored="Whether the controls' points were measured too.",
     )
@@ -218,11 +217,10 @@ class Request:
         False,
         FLAG,
         "--turns",
-        on=dict.fromkeys(
-            ("sweep", "plan"),
-            "Interleave the points of a block in slices of 2 ms instead of a window per trial; for "
-            "work that is a repeated call.",
-        ),
+        on={
+            "sweep": "Interleave the points of a block in slices of 2 ms instead of a window per "
+            "trial; for work that is a repeated call.",
+        },
         doc="whether the points of a block take turns of 2 ms, where their work is a repeated "
         "call, so that all meet the same machine.",
         stored="Whether the points of a block took turns of 2 ms; else each had a window of its "

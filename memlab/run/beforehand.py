@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,9 +15,11 @@ from memlab.errors import BadRequest
 from memlab.experiment import At, Experiment
 from memlab.experiment.points import Point
 from memlab.observe import allocators, capabilities, cgroup, libc, proc
-from memlab.run import containment, swap, virtual_machine
+from memlab.run import containment, limits, swap, virtual_machine
 from memlab.run.cleanup import value_of
 from memlab.run.settings import endangered, no_such_file
+
+Reason = str | limits.Shortage
 
 
 def lacking(
@@ -25,10 +27,31 @@ def lacking(
 ) -> dict[str, int]:
     """Why points cannot be measured here, and how many; the most frequent reason first. Of a guest
     that has not booted, what it takes of this host is known alone."""
+    return counted(reasons(experiment, points, in_guest=in_guest))
+
+
+def counted(found: Mapping[int, Reason]) -> dict[str, int]:
+    """How many points each reason is of, the most frequent first."""
+    return dict(Counter(limits.merged(found.values())).most_common())
+
+
+def refused(found: Mapping[int, Reason]) -> dict[int, str]:
+    """Those that need no trial: a limit of this process is too low. All have the same words."""
+    words = zip(found.items(), limits.merged(found.values()), strict=True)
+    return {index: said for (index, why), said in words if isinstance(why, limits.Shortage)}
+
+
+def reasons(
+    experiment: Experiment, points: Sequence[Point], *, in_guest: bool = False
+) -> dict[int, Reason]:
+    """Why points cannot be measured here, by their index."""
     host = _Host()
-    lacks = host.lends if in_guest else host.lacks
-    reasons = (next(filter(None, lacks(experiment, point.at)), "") for point in points)
-    return dict(Counter(filter(None, reasons)).most_common())
+    lacks: Callable[[Experiment, At], Iterator[Reason]] = host.lends if in_guest else host.lacks
+    found: dict[int, Reason] = {}
+    for point in points:
+        if reason := next((why for why in lacks(experiment, point.at) if why), None):
+            found[point.index] = reason
+    return found
 
 
 def libcs(experiment: Experiment, points: Sequence[Point]) -> list[Path]:
@@ -48,8 +71,9 @@ class _Host:
         self._file = lru_cache(_file)
         self._libc = lru_cache(_libc)
         self._need = lru_cache(self._needs)
+        self._limits = limits.Limits()
 
-    def lacks(self, experiment: Experiment, at: At) -> Iterator[str]:
+    def lacks(self, experiment: Experiment, at: At) -> Iterator[Reason]:
         host, held = experiment.host, experiment.host.containment
         if host.endangers(at):
             yield endangered()
@@ -67,6 +91,7 @@ class _Host:
         if host.virtual_machine:
             yield self._machine(host.virtual_machine(at))
         yield from map(self._need, host.needs(at))
+        yield from self._limits.short(experiment, at)
 
     def lends(self, experiment: Experiment, at: At) -> Iterator[str]:
         """Of what a trial in a guest takes of this host."""

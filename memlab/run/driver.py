@@ -22,7 +22,7 @@ from memlab.errors import BadRequest, CannotRun, Interrupted, Refused
 from memlab.experiment.points import Point
 from memlab.observe import environment
 from memlab.request import Request
-from memlab.run import journal, plan, relay
+from memlab.run import beforehand, journal, plan, relay
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
 from memlab.run.stop_rule import Role, StopRule, budget_s
@@ -181,8 +181,13 @@ class Sweep:
         request, points = self.prepared.request, self.prepared.plan.points
         stop_rule, taken = self.begun(share_s, self.target.role)
         blocks = self.blocks(stop_rule, taken, until)
-        if said := stop_rule.shortfall():
-            watch.warned(said)
+        lacking = self._lacking()
+        refused = beforehand.refused(lacking)
+        stop_rule.leave_out(lacking)
+        for why, of in beforehand.counted(lacking).items():
+            watch.warned(f"{of} of {len(points)} points are not testable here: {why}")
+        if short := stop_rule.shortfall():
+            watch.warned(short)
         session, began = store.begin_session(run.id), time.monotonic()
         turn_count = relay.TurnCount()
         watch.started(run, points, len(taken))
@@ -204,7 +209,7 @@ class Sweep:
                         block = trials[0].block
                         # Those that take turns warm a file by reading it.
                         executor.renew([] if self.prepared.turns else trials[0].active)
-                    samples = self._samples(executor, trials, turn_count.next())
+                    samples = self._samples(executor, trials, turn_count.next(), refused)
                     elapsed_s = time.monotonic() - began
                     heard.holding = True  # a signal waits until what is stored has been reported
                     store.add_sample(run.id, session, elapsed_s, *samples)
@@ -225,6 +230,12 @@ class Sweep:
             store.end_session(run.id, session, time.monotonic() - began, reason)
             watch.ended(reason)
         return reason
+
+    def _lacking(self) -> Mapping[int, beforehand.Reason]:
+        """Why points cannot be measured here, as far as it is known before the first trial."""
+        if self.target.role != "decides":
+            return {}
+        return beforehand.reasons(self.prepared.experiment, self.prepared.plan.points)
 
     def begun(
         self, share_s: float | None, role: Role = "decides"
@@ -298,19 +309,27 @@ class Sweep:
                     yield [trial]
 
     def _samples(
-        self, executor: Executor, trials: Sequence[Trial], turn_count: int
+        self,
+        executor: Executor,
+        trials: Sequence[Trial],
+        turn_count: int,
+        refused: Mapping[int, str],
     ) -> list[SampleRow]:
-        """Those of trials that take turns have the same start, and an equal share of the time."""
+        """Those of trials that take turns have the same start, and an equal share of the time. What
+        is `refused` needs no trial."""
         started_at, start = time.time(), time.monotonic()
-        if self.prepared.turns:
+        asked = [trial.point for trial in trials if trial.point.index not in refused]
+        if self.prepared.turns and asked:
             seed = plan.block_seed(self.run.seed, trials[0].block)
-            replies = executor.turns([trial.point for trial in trials], seed, turn_count)
+            answers = executor.turns(asked, seed, turn_count)
         else:
-            replies = [executor.trial(trial.point) for trial in trials]
+            answers = [executor.trial(point) for point in asked]
         trial_s = (time.monotonic() - start) / len(trials)
+        replies = {point.index: reply for point, reply in zip(asked, answers, strict=True)}
+        no = {"outcome": "unavailable", "probe_hash": ""}
+        replies |= {index: no | {"detail": why} for index, why in refused.items()}
         return [
-            sample_of(trial, reply, started_at, trial_s)
-            for trial, reply in zip(trials, replies, strict=True)
+            sample_of(trial, replies[trial.point.index], started_at, trial_s) for trial in trials
         ]
 
 

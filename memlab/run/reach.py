@@ -7,7 +7,7 @@ timed at first: then times are the declared ones. What trials take corrects them
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import ceil
 
 from memlab.experiment import Experiment
@@ -42,9 +42,14 @@ class Reach:
         self._last_block = max(self._last_block, block)
         if available:
             self._taken_s[point] += trial_s
+            self._unavailable.discard(point)
         else:
             self._unavailable.add(point)
         self.trials_s += trial_s
+
+    def leave_out(self, points: Collection[int]) -> None:
+        """These cannot be measured here; their first trial takes no time."""
+        self._unavailable |= {*points}
 
     def points(self, left_s: float, elapsed_s: float = 0.0) -> frozenset[int]:
         """The points that lack blocks and can have them in what is left of the budget; empty if
@@ -66,7 +71,8 @@ class Reach:
             if spent_s + more_s <= limit_s * (1 if has_begun else _MARGIN):
                 spent_s += more_s
                 chosen |= {p: max(count, chosen.get(p, 0)) for p, count in blocks.items()}
-        return frozenset(chosen)
+        untried = {point for point in self._unavailable if not self._blocks[point]}
+        return frozenset(chosen) | untried
 
     def first(self) -> frozenset[int]:
         """The points of the first question, for a budget that seems to reach none."""
@@ -84,7 +90,7 @@ class Reach:
         """What a budget leaves out, with the one that leaves nothing out; empty if it reaches every
         point. `22 of 83 points and 3 of 5 claims; all: --budget 130s`."""
         every = {p for p in self._blocks if p not in self._unavailable}
-        found = self.points(budget_s) | self.reached
+        found = (self.points(budget_s) | self.reached) - self._unavailable
         if every <= found:
             return ""
         scale = self._scale()
@@ -95,7 +101,7 @@ class Reach:
                 whole |= {p: max(count, whole.get(p, 0)) for p, count in missing.items()}
         whole_s = sum(self._trial_s(p, scale) * count for p, count in whole.items()) / _MARGIN
         claims = {need.claim for need in self._needs if need.claim}
-        left = {n.claim for n in self._needs if n.claim and not n.points <= found}
+        left = {n.claim for n in self._needs if n.claim and n.decides and not n.points <= found}
         of_claims = f" and {len(claims) - len(left)} of {len(claims)} claims" if claims else ""
         return (
             f"about {len(found)} of {len(every)} points{of_claims}; all: "

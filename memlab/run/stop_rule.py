@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from memlab.analysis.least import least_samples
@@ -119,6 +119,12 @@ class StopRule:
 
         values = self._values[point]
         return not values or narrow_enough(values, self._precision)
+
+    def leave_out(self, points: Collection[int]) -> None:
+        """No question that needs these points is one for the budget: they cannot be measured
+        here, which their only trial says again."""
+        if self._reach:
+            self._reach.leave_out(points)
 
     def shortfall(self) -> str:
         """What the budget leaves out, before a session begins; empty if it reaches every point."""

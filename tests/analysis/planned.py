@@ -1,8 +1,8 @@
-"""What `memlab plan` promises beside what is kept: pilots whose true noise is known, of so many
+"""What `sweep --dry-run` promises beside what is kept: pilots whose true noise is known, of so many
 pairs of points, which share one point, and blocks.
 
 And what `compare` says that a run could have shown.
-`python -m tests.analysis.planned` prints the tables of docs/reference/error-rates.md.
+`python -m tests.analysis.planned` prints the tables of docs/error-rates.md.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def log_ratios(noise: str, rng: np.random.Generator, shape: tuple[int, ...]) -> 
 
 
 def pilot(noise: str, seed: int, pairs: int, blocks: int) -> FloatArray:
-    """How the ratios of a run deviate, as `plan` has them."""
+    """How the ratios of a run deviate, as a dry run has them."""
     rng = np.random.default_rng(seed)
     base = NOISES[noise](rng, (blocks,))
     logs = [NOISES[noise](rng, (blocks,)) - base for _ in range(pairs)]

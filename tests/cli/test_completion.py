@@ -99,6 +99,13 @@ def test_experiments_are_offered() -> None:
     assert {"logstore-mmap", "mmap-write", "all"} <= set(offered("memlab reproduce "))
 
 
+def test_commands_are_offered_in_the_order_of_help_and_in_their_groups() -> None:
+    assert offered("memlab ")[:3] == ["sweep", "show", "claims"]
+    assert "completion" not in offered("memlab ")
+    assert offered("memlab hosts ") == ["pull", "import", "worker"]
+    assert offered("memlab kernels l") == ["list", "ladder"]
+
+
 def test_factors_and_their_levels_are_offered() -> None:
     assert "size=" in offered("memlab sweep mmap-write -p ")
     # bash cuts a word at its equals sign, and click is given the whole.

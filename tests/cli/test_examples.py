@@ -65,10 +65,10 @@ EXAMPLES = examples()
 FAR = [one for one in EXAMPLES if any(part in one for part in ELSEWHERE)]
 NEAR = [one for one in EXAMPLES if one not in FAR]
 # Those that measure.
-_LONG = r"memlab (sweep|try|reproduce|history page-fault|report miao)"
+_LONG = r"memlab (sweep|try|fit|reproduce|history page-fault|report miao)"
 LONG = [one for one in NEAR if re.match(_LONG, one)]
 
-PROGRAM = "#!/bin/sh\nexit 0\n"
+PROGRAM = "#!/bin/sh\necho Throughput: 1\n"
 SERVER = f"""#!{sys.executable}
 import socket, sys
 if "--selftest" in sys.argv:
@@ -118,6 +118,7 @@ def environment(folder: Path) -> dict[str, str]:
         "XDG_DATA_HOME": str(folder / "data"),
         "MEMLAB_SWEEP_BUDGET": "1s",
         "MEMLAB_TRY_BUDGET": "1s",
+        "MEMLAB_FIT_BUDGET": "5s",
         "MEMLAB_REPRODUCE_BUDGET": "1s",
         "COLUMNS": "80",
     }

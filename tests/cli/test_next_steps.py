@@ -148,17 +148,6 @@ def test_the_sweep_that_a_claim_needs_is_one(name: str) -> None:
 SMALL = ["-p", "size=4k", "-p", "file_state=cached_4k", "-p", "file_size=1m", "-p", "slice=1ms"]
 
 
-def test_what_a_plan_proposes_runs(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure.environment, "unlike", lambda *_, **__: [])
-    Machine(store_path).sweep("mmap-write", size=[4096], controls=False)
-    store = ["--store", str(store_path)]
-    words = ["plan", "mmap-write", *SMALL[:4], "--no-controls", "--detect", "20%"]
-    found = proposed(ask(*words, *store).stdout)
-    assert found[:2] == ["sweep", "mmap-write"]
-    assert found[-2:] == store
-    ask(*found, "-p", "file_size=1m", "-p", "slice=1ms")
-
-
 def test_what_a_short_sweep_and_its_end_propose_runs(tmp_path: Path) -> None:
     """With a store of its own, in a folder whose name has a blank: the line names it."""
     store = ["--store", str(tmp_path / "a b.db")]

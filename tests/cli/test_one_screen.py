@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from made_up import Machine
 
 from memlab import measure
-from memlab.cli import _sweeping, cli
+from memlab.cli import cli
 from memlab.observe.capabilities import Capability
 from memlab.present.table import SCREEN
 
@@ -21,9 +21,8 @@ COMMANDS = {
     "sweep log-append --dry-run --preset full": "points ",
     "sweep vma-lock --dry-run": "points ",
     "reproduce miao-2021 --dry-run": "miao-2021: ",
-    "plan mmap-write -p size=4k -p filesystem=dir,tmpfs -p file_state=cached_4k --no-controls": (
-        "a change of 3 % shows with probability "
-    ),
+    "sweep mmap-write -p size=4k -p filesystem=dir,tmpfs -p file_state=cached_4k --no-controls "
+    "--dry-run": "points   4",
     "runs": "mmap-write",
     "compare last --baseline method=mmap": "",
 }
@@ -35,7 +34,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Machine(path).sweep("mmap-write", size=[4096], controls=False)
     monkeypatch.setenv("MEMLAB_STORE", str(path))
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(measure.environment, "unlike", lambda *_, **__: [])  # `plan` asks
+    monkeypatch.setattr(measure.environment, "unlike", lambda *_, **__: [])  # `--dry-run` asks
     return path
 
 
@@ -82,24 +81,6 @@ def test_a_comparison_of_many_points_fits_and_begins_with_what_differs(
         assert "not shown" not in whole
         assert "base" in whole
         assert len(whole.splitlines()) > 48
-
-
-@pytest.mark.parametrize("columns", [80, 120])
-def test_a_pilot_ends_on_one_screen(
-    columns: int, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As wide as a terminal of so many columns breaks it; the next step is the whole command."""
-    run = Machine(store.with_name("pilot.db")).sweep("mmap-write")
-    monkeypatch.setattr(_sweeping, "sweep", lambda *_, **__: run)
-    words = ["plan", "mmap-write", "--preset", "paper", "--no-controls", "--detect", "20%"]
-    done = CliRunner().invoke(cli, [*words, "--pilot"])
-    lines = done.stdout.splitlines()
-    assert lines[0].startswith("a change of 20 % shows with probability 0.9: it takes ")
-    assert sum(-(-len(line) // columns) for line in lines) <= SCREEN, done.stdout
-    pasted = shlex.split(lines[-1].removeprefix("next: memlab "))
-    assert pasted[:5] == ["sweep", "mmap-write", "--preset", "paper", "--no-controls"]
-    again = CliRunner().invoke(cli, [*pasted, "--dry-run"])
-    assert again.exit_code == 0, again.output
 
 
 def test_a_dry_run_names_the_command_that_prints_each_point(store: Path) -> None:

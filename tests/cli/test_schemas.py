@@ -59,6 +59,7 @@ DOCUMENTS = {
     "diagnose": "diagnose {pid} --seconds 0.01",
     "diagnose-last-kill": "diagnose --last-kill={folder}/kernel.txt",
     "doctor": "doctor",
+    "fit": "fit --json --budget 5s -- true",
     "history": "history mmap-write -o {folder}",  # of two nights
     "hosts-import": "hosts import {folder}/rows --host b",
     "hosts-pull": "hosts import {folder}/rows --host b",  # the same, without ssh

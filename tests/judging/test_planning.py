@@ -1,21 +1,23 @@
-"""What a run's own noise says of the next, and how `memlab plan` says it."""
+"""What a run's own noise says of the next, and how `sweep --dry-run` says it."""
 
 import json
+import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from made_up import Machine
 
 from memlab import measure
-from memlab.cli import _sweeping, cli
-from memlab.errors import CannotRun, NotComparable
+from memlab.cli import cli
+from memlab.errors import NotComparable
+from memlab.experiment import At
 from memlab.judging import planning
-from memlab.request import Request
-from memlab.results import Run
+from memlab.text import units
 
 STATE = ["-p", "filesystem=dir,tmpfs", "-p", "file_state=cached_4k"]  # the machine's
-ASKED = ["plan", "mmap-write", "-p", "size=1,4k", *STATE, "--no-controls"]
+ASKED = ["sweep", "mmap-write", "-p", "size=1,4k", *STATE, "--no-controls", "--dry-run"]
 
 
 @pytest.fixture
@@ -27,30 +29,48 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 def printed(machine: Machine, *options: str) -> str:
     done = CliRunner().invoke(cli, [*ASKED, "--store", str(machine.store), *options])
     assert done.exit_code == 0, done.output
-    return done.output
+    return done.output if "--json" in options else " ".join(done.output.split())
 
 
-def test_the_answer_comes_first_and_the_command_last(machine: Machine) -> None:
+def promised(machine: Machine, *options: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(printed(machine, "--json", *options))["promise"]
+    return found
+
+
+def test_a_dry_run_says_what_shows_and_what_to_type_for_less(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = Machine._raw
+
+    def noisy(machine: Machine, at: At, block: int) -> dict[str, Any]:
+        raw = quiet(machine, at, block)
+        noise = random.Random(f"{sorted(at.items())} {block}").lognormvariate(0, 0.03)
+        raw["window"]["elapsed_ns"] = round(raw["window"]["elapsed_ns"] * noise)
+        return raw
+
+    monkeypatch.setattr(Machine, "_raw", noisy)
     machine.blocks = 20
     run = machine.sweep("mmap-write", size=["1", "4k"], controls=False)
-    lines = printed(machine, "--detect", "3%", "--power", "0.9").splitlines()
-    assert lines[0].startswith("a change of 3 % shows with probability 0.9: it takes ")
-    assert run.id in lines[-2]
-    asked = "-p size=1,4k -p filesystem=dir,tmpfs -p file_state=cached_4k"
-    asked += " --no-controls --blocks "
-    assert lines[-1].startswith(f"next: memlab sweep mmap-write {asked}")
+    found = promised(machine)
+    text = printed(machine)
+    percent = units.format_percent(found["shows"])
+    assert f"shows in {found['blocks']} blocks, with probability 0.9: a change of {percent}" in text
+    assert f"{units.format_percent(found['noisiest_shows'])} or more of the noisiest pair" in text
+    assert f"by the noise of time_2gib in run {run.id}, {found['pairs']} pairs of points" in text
+    for one in found["changes"]:
+        assert f"{one['change']:.0%} takes --blocks".replace("%", " %") in text
+        assert f"takes --blocks {one['blocks']}, about " in text
+        again = promised(machine, "--blocks", str(one["blocks"]))
+        assert again["shows"] <= one["change"] * 1.000001  # what it says is kept by what it shows
 
 
 def test_a_smaller_change_takes_more_blocks(machine: Machine) -> None:
     machine.sweep("mmap-write", size=["1", "4k"], controls=False)
-    found = [
-        json.loads(printed(machine, "--json", "--detect", detect))
-        for detect in ("3%", "1%", "0.5%")
-    ]
-    blocks = [one["typical"]["blocks"] or 1001 for one in found]
+    found = promised(machine)
+    blocks = [one["blocks"] or 1001 for one in found["changes"]]
     assert blocks == sorted(blocks)
-    assert found[0]["noisiest"]["budget_shows"] >= 0
-    assert found[0]["pairs"] >= 2
+    assert found["noisiest_shows"] >= 0
+    assert found["pairs"] >= 2
 
 
 def test_a_run_of_too_few_blocks_says_what_to_measure(machine: Machine) -> None:
@@ -60,41 +80,19 @@ def test_a_run_of_too_few_blocks_says_what_to_measure(machine: Machine) -> None:
         planning.noise(run)
 
 
-def test_without_a_run_there_is_a_pilot(machine: Machine) -> None:
-    with pytest.raises(CannotRun, match="add --pilot"):
-        measure.like(Request("mmap-write"), machine.store)
-
-
-@pytest.mark.parametrize(("option", "blocks"), [("--pilot", 8), ("--pilot=20", 20)])
-def test_a_pilot_has_the_blocks_asked_for(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, option: str, blocks: int
-) -> None:
-    asked = []
-
-    def sweep(request: Request, *_: object) -> Run:
-        asked.append(request.blocks)
-        return machine.sweep("mmap-write", size=["1", "4k"], controls=False)
-
-    monkeypatch.setattr(_sweeping, "sweep", sweep)
-    printed(machine, option)
-    assert asked == [blocks]
-
-
-def test_a_pilot_of_too_few_blocks_is_refused(machine: Machine) -> None:
-    done = CliRunner().invoke(cli, [*ASKED, "--store", str(machine.store), "--pilot=5"])
-    assert done.exit_code == 2
-    assert "'--pilot': 5 is not in the range 6<=x<=1000" in done.output
-    assert not machine.store.exists()
+def test_without_a_run_it_says_so(machine: Machine) -> None:
+    text = printed(machine)
+    assert "shows not known: no run of mmap-write with these points was measured on this" in text
+    assert promised(machine) is None
 
 
 def test_what_a_budget_too_short_for_an_interval_shows(machine: Machine) -> None:
     machine.sweep("mmap-write", size=["1", "4k"], controls=False)
     assert "an interval takes 6" in printed(machine, "--budget", "1ms")
-    found = json.loads(printed(machine, "--budget", "1ms", "--json"))
-    assert found["typical"]["budget_shows"] is None
+    assert promised(machine, "--budget", "1ms")["shows"] is None
 
 
-def test_a_plan_by_few_blocks_says_so(machine: Machine) -> None:
+def test_a_promise_by_few_blocks_says_so(machine: Machine) -> None:
     for blocks, few in ((8, True), (20, False)):
         machine.blocks = blocks
         machine.sweep("mmap-write", size=["1", "4k"], controls=False)
@@ -105,7 +103,7 @@ def test_a_sweep_that_looks_shows_less_than_one_of_as_many_blocks(machine: Machi
     run = machine.sweep("mmap-write", size=["1", "4k"], controls=False)
     ratios = planning.noise(run).typical
     fixed, sequential = (
-        planning.shows(ratios, 20, 0.9, sequential=sequential) for sequential in (False, True)
+        planning.shows(ratios, 20, sequential=sequential) for sequential in (False, True)
     )
     assert fixed is not None
     assert sequential is not None
@@ -116,10 +114,10 @@ def test_one_pair_of_points_is_not_said_twice(machine: Machine) -> None:
     """Of several pairs there is a noisiest one beside all together; of one there is not."""
     machine.blocks = 20
     machine.sweep("mmap-write", size=["4k"], filesystem="dir", controls=False)
-    one = ["plan", "mmap-write", "-p", "size=4k", "-p", "filesystem=dir"]
+    one = ["sweep", "mmap-write", "-p", "size=4k", "-p", "filesystem=dir", "--dry-run"]
     one += ["-p", "file_state=cached_4k", "--no-controls", "--store", str(machine.store)]
-    said = CliRunner().invoke(cli, one).output
+    said = " ".join(CliRunner().invoke(cli, one).output.split())
     assert "noisiest" not in said
-    assert "20 ratios of the one pair of its 2 points" in said
+    assert ", 1 pair of points" in said
     machine.sweep("mmap-write", size=["1", "4k"], controls=False)
-    assert "of the noisiest pair, " in printed(machine)
+    assert "the noisiest pair" in printed(machine)

@@ -44,7 +44,8 @@ class Guest:
         iommu: bool = False,
         directory: str | Path | None = None,
     ) -> None:
-        """`kernel` is a vmlinuz, or `installed`: the newest in /boot. `memory` in bytes or as text.
+        """`kernel` is a version such as 6.12, an image, or `installed`: the newest in /boot, else
+        of those that were unpacked. `memory` in bytes or as text.
         `cpus`: two, and one where it is emulated.
         `append` is added to the kernel's command line. `iommu` gives it an IOMMU and a device
         behind it that VFIO holds. `directory` is where on this host the

@@ -160,6 +160,11 @@ class GuestTarget:
         finally:
             self._cut_short = not followed.ended
 
+    @property
+    def machine(self) -> Machine:
+        """The guest itself, once it is booted."""
+        return self._running()
+
     def _running(self) -> Machine:
         if self._machine is None:
             raise RuntimeError("the guest is asked before it is booted")

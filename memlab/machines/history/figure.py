@@ -42,7 +42,7 @@ def figure(found: History, path: Path) -> Path:
         axes.spines[["top", "right"]].set_visible(False)
         drawn.suptitle(next(answer(found)), x=0.01, ha="left", fontsize=10)
         drawn.source = source(found)
-    return figures.write_png(drawn, path)
+    return figures.write(drawn, path)
 
 
 def _draw_runs(axes: Axes, found: History, days: list[float]) -> None:

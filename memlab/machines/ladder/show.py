@@ -132,4 +132,4 @@ def figure(kernels: Sequence[str], rows: Sequence[KernelRow], path: Path) -> Pat
                 said = "-" if cell is None else _said(row, cell)
                 axes.text(x + 0.5, y + 0.5, said, ha="center", va="center", fontsize=6.5)
         made.suptitle("Under which kernel does it hold?", x=0.02, ha="left", fontsize=10)
-    return figures.write_png(made, path)
+    return figures.write(made, path)

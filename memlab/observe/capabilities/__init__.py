@@ -13,13 +13,14 @@ from memlab.observe import proc
 from . import machine, memory, perf, privileges
 from .capability import Capability
 from .memory import add_swap, memory_cgroup
-from .privileges import CAP_IPC_LOCK, effective, lockable_bytes
+from .privileges import CAP_IPC_LOCK, effective, exceeds_limits, lockable_bytes
 
 __all__ = [
     "CAP_IPC_LOCK",
     "Capability",
     "add_swap",
     "effective",
+    "exceeds_limits",
     "lockable_bytes",
     "memory_cgroup",
     "read",

@@ -39,6 +39,12 @@ def lockable_bytes(root: Path = proc.ROOT) -> int | None:
     return None if unlimited else soft
 
 
+def exceeds_limits(root: Path = proc.ROOT) -> bool:
+    """Whether this process need not keep to RLIMIT_NPROC: root, or what fork(2) asks for."""
+    held = effective(root)
+    return os.getuid() == 0 or bool((held >> CAP_SYS_RESOURCE | held >> CAP_SYS_ADMIN) & 1)
+
+
 def sys_resource(root: Path) -> Capability:
     return _held("CAP_SYS_RESOURCE", CAP_SYS_RESOURCE, root)
 

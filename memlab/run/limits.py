@@ -1,0 +1,131 @@
+"""The limits of this process that a point would exceed, found before anything is made.
+
+What a point needs follows from its declaration; what there is, the kernel says. A row is a limit.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+
+from memlab.experiment import At, Experiment
+from memlab.observe import available, capabilities, files, proc
+from memlab.text import units
+
+_KIB = 1024
+_MANY = 100_000  # processes and threads: more than a user has
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A limit that is too low: `RLIMIT_MEMLOCK is 8 MiB, 610 MiB needed (ulimit -l)`."""
+
+    limit: str  # with its value
+    allowed: int
+    least: int  # of what the points that it is about need
+    most: int
+    unit: str
+    remedy: str
+
+    def __str__(self) -> str:
+        least, most = map(self._said, (self.least, self.most))
+        needed = least if least == most else f"{least} to {most}"
+        return f"{self.limit}, {needed} needed ({self.remedy})"
+
+    def _said(self, needed: int) -> str:
+        """What is needed, in other words than what is allowed."""
+        said = units.format_quantity(needed, self.unit)
+        if self.unit == "B" and said == units.format_quantity(self.allowed, "B"):
+            return f"{-(-needed // _KIB):,} KiB"
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a point needs of something, and what this process may have, with its words; None
+    without a limit."""
+
+    needed: Callable[[Experiment, At], int]
+    allowed: Callable[[], tuple[int, str] | None]
+    unit: str
+    remedy: str
+
+
+class Limits:
+    """The limits of this process, each read once."""
+
+    def __init__(self) -> None:
+        self._rows = [replace(limit, allowed=cache(limit.allowed)) for limit in LIMITS]
+
+    def short(self, experiment: Experiment, at: At) -> Iterator[Shortage]:
+        """Each limit that a trial of this point would exceed."""
+        for row in self._rows:
+            needed = row.needed(experiment, at)
+            if needed and (found := row.allowed()) and found[0] < needed:
+                allowed, said = found
+                yield Shortage(said, allowed, needed, needed, row.unit, row.remedy)
+
+
+def merged(reasons: Iterable[Shortage | str]) -> list[str]:
+    """Each reason in words. One of a limit says what all points need that it is too low for."""
+    found = [*reasons]
+    whole: dict[str, Shortage] = {}
+    for one in found:
+        if isinstance(one, Shortage):
+            before = whole.get(one.limit, one)
+            ends = min(before.least, one.least), max(before.most, one.most)
+            whole[one.limit] = replace(one, least=ends[0], most=ends[1])
+    return [one if isinstance(one, str) else str(whole[one.limit]) for one in found]
+
+
+def _lockable() -> tuple[int, str] | None:
+    limit = capabilities.lockable_bytes()
+    if limit is None:
+        return None
+    return limit, f"RLIMIT_MEMLOCK is {units.format_quantity(limit, 'B')}"
+
+
+def _file_bytes(experiment: Experiment, at: At) -> int:
+    return int(at[experiment.file.size]) if experiment.file else 0
+
+
+def _writable() -> tuple[int, str] | None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return None
+    return limit, f"RLIMIT_FSIZE is {units.format_quantity(limit, 'B')}"
+
+
+def _startable() -> tuple[int, str] | None:
+    """How many processes and threads more: by the machine, by cgroups, and by RLIMIT_NPROC, which
+    root need not keep to."""
+    found = available.processes()
+    left = int(min(found.left, _MANY))
+    said = f"{left:,} more processes may be started{found.where or ' on this machine'}"
+    limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    if limit != resource.RLIM_INFINITY and not capabilities.exceeds_limits():
+        own = max(0, limit - _own_tasks()) if limit < _MANY else limit
+        if own < left:
+            left, said = own, f"RLIMIT_NPROC is {limit:,}, of which {own:,} are left"
+    return left, said
+
+
+def _own_tasks() -> int:
+    """The processes and threads of this user, as RLIMIT_NPROC counts them."""
+    count, user = 0, str(os.getuid())
+    for name in files.names(proc.ROOT / "proc"):
+        with suppress(OSError, KeyError, ValueError):  # it has ended
+            if name.isdecimal() and (status := proc.status(name))["Uid"].split()[0] == user:
+                count += int(status["Threads"])
+    return count
+
+
+LIMITS = (
+    Limit(lambda of, at: of.host.locks(at), _lockable, "B", "ulimit -l, LimitMEMLOCK="),
+    Limit(lambda of, at: of.host.tasks(at), _startable, "1", "ulimit -u, LimitNPROC=, TasksMax="),
+    Limit(_file_bytes, _writable, "B", "ulimit -f, LimitFSIZE="),
+)

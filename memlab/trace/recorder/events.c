@@ -1,0 +1,185 @@
+/* The kernel's events, one after another. */
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "recorder.h"
+
+static void made_task(uint64_t at_ns, struct task *parent, int tid, uint64_t flags)
+{
+	bool thread = flags & CLONE_THREAD, shares = flags & CLONE_VM;
+	enum trace_made made = thread ? TRACE_THREAD : shares ? TRACE_VFORK : TRACE_FORK;
+	struct space *space = parent->space;
+	if (shares)
+		space->users++;
+	else {
+		struct space *copy = new_space();
+		copy->heap_end = space->heap_end;
+		copy->stack_low = space->stack_low;
+		copy->blocks = copy_of(&space->blocks);
+		space = copy;
+	}
+	struct task *child = new_task(tid, space, !thread);
+	if (!child) {
+		let_go(space);
+		return;
+	}
+	memcpy(rec.names[child->number], rec.names[parent->number], sizeof(*rec.names));
+	say(at_ns, parent,
+	    trace_word(TRACE_TASK, 0, made, (uint64_t)child->number << TRACE_LOW_BITS), NULL);
+}
+
+struct sample {
+	struct perf_event_header header;
+	int32_t pid, tid;
+	uint64_t time_ns;
+	uint32_t raw_bytes;
+	unsigned char raw[];
+};
+
+/* Of all other records: the last 16 bytes (sample_id_all). */
+struct sample_id {
+	int32_t pid, tid;
+	uint64_t time_ns;
+};
+
+struct mapped {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	uint64_t address, bytes, offset;
+	uint32_t major, minor;
+	uint64_t inode, inode_generation;
+	uint32_t protection, flags;
+	char name[];
+};
+
+struct named {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	char name[];
+};
+
+static uint64_t field(const struct sample *sample, unsigned at, unsigned bytes)
+{
+	uint64_t value = 0;
+	if (at + bytes <= sample->raw_bytes)
+		memcpy(&value, sample->raw + at, bytes);
+	return value;
+}
+
+static void take_sample(const struct sample *sample)
+{
+	struct task *task = *slot(sample->tid);
+	uint64_t regs[2] = { 0, 0 }, id = field(sample, 0, 2), at_ns = sample->time_ns;
+	if (!task)
+		return;
+	const unsigned char *after = sample->raw + sample->raw_bytes;
+	const unsigned char *end = (const unsigned char *)sample + sample->header.size;
+	if (end - after >= 16)
+		memcpy(regs, after, sizeof(regs));
+	uint64_t pointer = regs[0] ? regs[1] : 0; /* regs[0]: which kind of registers, 0 for none */
+	if (id == rec.ids[FAULT_USER] || id == rec.ids[FAULT_KERNEL])
+		touched(at_ns, task, field(sample, 8, 8), field(sample, 24, 8), pointer,
+			id == rec.ids[FAULT_USER]);
+	else if (id == rec.ids[ENTER]) {
+		task->call = (long)field(sample, 8, 8);
+		for (unsigned i = 0; i < 6; i++)
+			task->args[i] = field(sample, 16 + 8 * i, 8);
+		task->file = 0;
+		if (task->call == SYS_prctl && task->args[0] != PR_SET_THP_DISABLE)
+			task->call = -1;
+		if (regs[0] == PERF_SAMPLE_REGS_ABI_32)
+			rec.header.flags |= TRACE_HAS_COMPAT;
+		begun(at_ns, task);
+	} else if (id == rec.ids[LEAVE]) {
+		task->in_exec = false;
+		if (task->call == (long)field(sample, 8, 8))
+			ended(at_ns, task, (int64_t)field(sample, 16, 8));
+		task->call = -1;
+	} else if (id == rec.ids[NEW_TASK])
+		made_task(at_ns, task, (int)field(sample, 8, 4), field(sample, 32, 8));
+}
+
+static void take_mapping(const struct mapped *mapped, uint64_t at_ns)
+{
+	struct task *task = *slot((int)mapped->tid);
+	bool anonymous = !mapped->inode && begins(mapped->name, "//");
+	if (!task)
+		return;
+	if (task->in_exec) {
+		if (mapped->name[0] == '/') {
+			uint64_t device = (uint64_t)mapped->major << 32 | mapped->minor;
+			uint32_t file =
+				anonymous ? 0 : file_of(device, mapped->inode, mapped->name);
+			say_map(at_ns, task, TRACE_IMAGE, mapped->address, mapped->bytes,
+				mapped->protection,
+				file ? MAP_PRIVATE : MAP_PRIVATE | MAP_ANONYMOUS, file,
+				mapped->offset);
+			if (mapped->address + mapped->bytes > task->space->image_high)
+				task->space->image_high = mapped->address + mapped->bytes;
+		}
+	} else if (!anonymous && (task->call == SYS_mmap || task->call == SYS_shmat)) {
+		uint64_t device = (uint64_t)mapped->major << 32 | mapped->minor;
+		task->file = file_of(device, mapped->inode, mapped->name);
+		task->length = mapped->bytes;
+	}
+}
+
+static void take_name(const struct named *named, uint64_t at_ns)
+{
+	struct task *task = *slot((int)named->tid);
+	if (!task)
+		return;
+	name_task(task, named->name);
+	if (!(named->header.misc & PERF_RECORD_MISC_COMM_EXEC))
+		return;
+	if (rec.first_ns) /* the first is where the trace begins */
+		say(at_ns, task, trace_word(TRACE_EXEC, 0, 0, 0), NULL);
+	else
+		rec.first_ns = rec.last_ns = at_ns;
+	let_go(task->space);
+	task->space = new_space();
+	task->in_exec = true;
+}
+
+void take(const struct perf_event_header *header)
+{
+	const struct sample_id *id =
+		(const void *)((const char *)header + header->size - sizeof(*id));
+	struct task *task;
+	uint64_t lost[2]; /* id, how many */
+	switch (header->type) {
+	case PERF_RECORD_SAMPLE:
+		take_sample((const void *)header);
+		break;
+	case PERF_RECORD_MMAP2:
+		take_mapping((const void *)header, id->time_ns);
+		break;
+	case PERF_RECORD_COMM:
+		take_name((const void *)header, id->time_ns);
+		break;
+	case PERF_RECORD_EXIT:
+		task = *slot(id->tid);
+		if (task)
+			say(id->time_ns, task, trace_word(TRACE_EXIT, 0, 0, 0), NULL);
+		forget(id->tid);
+		break;
+	case PERF_RECORD_LOST:
+		memcpy(lost, header + 1, sizeof(lost));
+		rec.header.lost_count += lost[1];
+		rec.lost_in_rings += lost[1];
+		break;
+	default:
+		break;
+	}
+}
+
+uint64_t time_of(const struct perf_event_header *header)
+{
+	if (header->type == PERF_RECORD_SAMPLE)
+		return ((const struct sample *)(const void *)header)->time_ns;
+	return ((const struct sample_id *)(const void *)((const char *)header + header->size -
+							 sizeof(struct sample_id)))
+		->time_ns;
+}

@@ -1,0 +1,109 @@
+/* Who is followed, and the files that they map. */
+#include <sys/stat.h>
+
+#include "recorder.h"
+
+struct task **slot(int tid)
+{
+	struct task **at = &rec.tasks[(unsigned)tid % (sizeof(rec.tasks) / sizeof(*rec.tasks))];
+	while (*at && (*at)->tid != tid)
+		at = &(*at)->next;
+	return at;
+}
+
+void let_go(struct space *space)
+{
+	if (--space->users)
+		return;
+	free(space->blocks.table);
+	free(space->blocks.free_numbers);
+	free(space);
+}
+
+struct space *new_space(void)
+{
+	struct space *space = room(NULL, sizeof(*space));
+	*space = (struct space) { .users = 1 };
+	return space;
+}
+
+void forget(int tid)
+{
+	struct task **at = slot(tid), *task = *at;
+	if (!task)
+		return;
+	*at = task->next;
+	rec.process_count -= task->is_process;
+	let_go(task->space);
+	free(task);
+}
+
+/* NULL beyond the most that a trace may hold. */
+struct task *new_task(int tid, struct space *space, bool is_process)
+{
+	if (rec.header.task_count == TRACE_TASKS_MOST) {
+		rec.untraced_count++;
+		return NULL;
+	}
+	forget(tid);
+	struct task *task = room(NULL, sizeof(*task)), **at = slot(tid);
+	*task = (struct task) { .tid = tid,
+				.number = rec.header.task_count++,
+				.space = space,
+				.is_process = is_process,
+				.call = -1 };
+	if (rec.header.task_count > rec.names_room) {
+		rec.names_room = rec.names_room ? 2 * rec.names_room : 64;
+		rec.names = room(rec.names, sizeof(*rec.names) * rec.names_room);
+	}
+	memset(rec.names[task->number], 0, sizeof(*rec.names));
+	rec.process_count += is_process;
+	*at = task;
+	return task;
+}
+
+void name_task(const struct task *task, const char *name)
+{
+	memset(rec.names[task->number], 0, sizeof(*rec.names));
+	if (!rec.redact)
+		memcpy(rec.names[task->number], name, strnlen(name, sizeof(*rec.names) - 1));
+}
+
+bool begins(const char *name, const char *with)
+{
+	return !strncmp(name, with, strlen(with));
+}
+
+/* Its number + 1; one of those already there beyond the most, so that none is left out. */
+uint32_t file_of(uint64_t device, uint64_t inode, const char *name)
+{
+	uint32_t count = rec.header.file_count;
+	for (uint32_t i = count; i--;)
+		if (rec.files[i].device == device && rec.files[i].inode == inode)
+			return i + 1;
+	if (count == TRACE_FILES_MOST)
+		return count;
+	if (!(count & (count - 1)))
+		rec.files = room(rec.files, sizeof(*rec.files) * (count ? 2 * count : 1));
+	struct file *file = &rec.files[rec.header.file_count++];
+	struct stat now;
+	*file = (struct file) { .device = device, .inode = inode, .name = strdup(name) };
+	file->shared_memory = begins(name, "/dev/") || begins(name, "/memfd:") ||
+			      begins(name, "/SYSV") || name[0] != '/';
+	if (!stat(name, &now) && now.st_ino == inode && S_ISREG(now.st_mode))
+		file->bytes = (uint64_t)now.st_size;
+	return rec.header.file_count;
+}
+
+void end_files(void)
+{
+	for (uint32_t i = 0; i < rec.header.file_count; i++) {
+		struct file *file = &rec.files[i];
+		struct stat now;
+		if (!stat(file->name, &now) && now.st_ino == file->inode &&
+		    (uint64_t)now.st_size > file->bytes)
+			file->bytes = (uint64_t)now.st_size;
+		if (!file->bytes)
+			file->bytes = file->extent;
+	}
+}
