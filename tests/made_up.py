@@ -27,6 +27,7 @@ class Machine:
         self.store, self.factor, self.blocks = store, 1.0, 9
         self.environment: dict[str, Any] = {"kernel_release": "6.1.0", "host_name": "secret"}
         self.asked: list[dict[str, Any]] = []
+        self.host: dict[str, int] = {}  # what the host counts during each trial
 
     def sweep(self, experiment: str, **asked: Any) -> api.Run:
         """As api.sweep."""
@@ -62,6 +63,7 @@ class Machine:
             elapsed_ns *= self.factor
         return {
             "window": window(round(elapsed_ns * (1 + 0.005 * (block * 7 % 5 - 2)))),
+            "host": self.host,
             "call_count": calls,
             "byte_count": calls * size,
             "floor_ns": 1,

@@ -941,6 +941,32 @@ def test_a_hostile_store_declares_nothing(subject: dict[str, object]) -> None:
         experiments.load("try", subject)
 
 
+def test_a_gate_decides_nothing_if_others_disturbed_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store_path: Path
+) -> None:
+    """Of times; what others cannot change is decided all the same."""
+    from click.testing import CliRunner
+
+    from memlab.cli import cli
+    from memlab.errors import CannotRun
+    from memlab.judging.disturbed import Disturbed
+
+    monkeypatch.setattr(
+        Disturbed, "of_run", lambda run: Disturbed(run.id, 6, 6, ["other CPUs busy"])
+    )
+
+    def gated(expect: str) -> Any:
+        words = ["try", "-q", "--gate", "--blocks=6", "--wait", "-p", "n=1,2", "--expect", expect]
+        words += ["--", "true", "{n}"]
+        return CliRunner().invoke(cli, words)
+
+    undecided = gated("elapsed: n=1 < 9s")
+    assert isinstance(undecided.exception, CannotRun)
+    assert str(undecided.exception).startswith("--gate is undecided: others disturbed all 6 ")
+    assert gated("peak_rss: n=1 < 1G").exit_code == 0
+    assert gated("peak_rss: n=1 < 1").exit_code == 1
+
+
 def test_only_placeholders_with_levels_are_filled() -> None:
     assert command.fill("awk '{print $1}' {n} {other}", {"n": 4}) == "awk '{print $1}' 4 {other}"
 

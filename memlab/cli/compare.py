@@ -49,7 +49,8 @@ class CompareOptions:
     fail_on: str | None = option(
         "--fail-on",
         type=click.Choice(["regression", "difference"]),
-        help="Exit with 1 if a point is slower (regression), or slower or faster (difference).",
+        help="Exit with 1 if a point is slower (regression), or slower or faster (difference); "
+        "with 3 if other programs disturbed every sample.",
     )
     force: bool = option(
         "--force", is_flag=True, help="Compare runs of different machines, with a warning."
@@ -73,6 +74,7 @@ def command(given: CompareOptions) -> None:
     memlab compare v6.1 v6.6 v6.12 --format markdown --force
     """
     from memlab.cli import GATE
+    from memlab.errors import CannotRun
     from memlab.present import terminal
     from memlab.present.formats import cases, markdown
 
@@ -96,8 +98,12 @@ def command(given: CompareOptions) -> None:
         echo_json(Compare.made_of(found[0]))
     else:
         echo_cases(form, cases.of_comparison(found[0]))
-    if given.fail_on and any(one.fails(given.fail_on) for one in found):
+    if not given.fail_on:
+        return
+    if any(one.fails(given.fail_on) for one in found):
         click.get_current_context().exit(GATE)
+    if undecided := next((one.undecided for one in found if one.undecided), ""):
+        raise CannotRun(f"--fail-on is undecided: {undecided}")
 
 
 def _between(given: CompareOptions, new: str) -> Compared:

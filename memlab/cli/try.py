@@ -85,7 +85,10 @@ class TryOptions:
         "lock=off < 100M'.",
     )
     gate: bool = option(
-        "--gate", is_flag=True, help="Exit with 1 unless every --expect is shown to hold."
+        "--gate",
+        is_flag=True,
+        help="Exit with 1 unless every --expect is shown to hold; with 3 if other programs "
+        "disturbed every sample.",
     )
     asked: Mapping[str, Any] = shared(asked_options("try"))
     guest: GuestOptions = several(GuestOptions)
@@ -129,7 +132,9 @@ def command(given: TryOptions) -> None:
     if given.jsonl and (given.as_json or given.gate):
         raise click.UsageError("--jsonl prints rows: without --json and --gate")
     from memlab.cli import GATE, _planning, _sweeping
+    from memlab.errors import CannotRun
     from memlab.judging.claims import judge
+    from memlab.judging.disturbed import Disturbed, is_undecided
 
     _sweeping.check(given.asked)
     guest = given.guest.place()
@@ -150,10 +155,15 @@ def command(given: TryOptions) -> None:
     _sweeping.report(run, folder, quiet=given.quiet, as_json=given.as_json)
     if not given.gate:
         return
-    if short := {one.claim.id for one in judge(run) if one.word != "reproduced"}:
+    judged, disturbed = judge(run), Disturbed.of_run(run)
+    undecided = {one.claim.id for one in judged if is_undecided(run, one, disturbed)}
+    short = {one.claim.id for one in judged if one.word != "reproduced"} - undecided
+    if short:
         said = f"{len(short)} of {len(run.experiment.claims)} expectations are not shown to hold"
         click.echo(f"memlab: {said}", err=True)
         click.get_current_context().exit(GATE)
+    if undecided:
+        raise CannotRun(f"--gate is undecided: {disturbed.text}")
 
 
 def _on_hosts(given: TryOptions) -> None:

@@ -101,6 +101,8 @@ DISTURBANCES: Mapping[str, Expression] = {
     "memory reported to the hypervisor": F.host.reported_kib.or_(0) > 0,
 }
 
+OWN_DISTURBANCES = ("major faults", "writeback")  # which a trial's own work may cause
+
 
 def noise(raw: Raw) -> list[str]:
     """What disturbed this sample, in words."""

@@ -15,12 +15,13 @@ from memlab.errors import NotComparable, Unlike, nearest
 from memlab.experiment import At, Experiment, Metric
 from memlab.experiment.points import point_key, point_label
 from memlab.experiment.window import OTHERS_BUSY_SHARE, WINDOW_METRICS
+from memlab.judging.disturbed import Disturbed, is_timing
 from memlab.observe import environment
 from memlab.results import Run
 from memlab.text import units
 
 _NAMED = 4  # levels or points that a message names
-_FLAGGED_SHARE = 0.25  # of a side's samples, above which a comparison says so
+DISTURBED_SHARE = 0.25  # of a side's samples, above which a comparison says so
 FAILS = {"regression": ("slower",), "difference": ("slower", "faster")}
 
 
@@ -64,6 +65,8 @@ class Compared:
     only_new: Sequence[At]
     remarks: Sequence[str]
     heads: tuple[str, str] = ("base", "new")  # of a table's columns
+    disturbed: Sequence[Disturbed] = ()  # each run that it is of
+    one_session_each: bool = False
 
     @property
     def unit(self) -> str:
@@ -74,9 +77,17 @@ class Compared:
     def counts(self) -> Counter[str]:
         return Counter(point.comparison.word for point in self.points)
 
+    @property
+    def undecided(self) -> str:
+        """Why a gate neither closes nor opens: others disturbed all samples of a side. Empty if
+        it does either."""
+        if not is_timing(self.metric):
+            return ""
+        return next((side.text for side in self.disturbed if side.is_all), "")
+
     def fails(self, on: str) -> bool:
         """Whether a gate closes: `regression` on a slower point, `difference` on either way."""
-        return any(self.counts[word] for word in FAILS[on])
+        return not self.undecided and any(self.counts[word] for word in FAILS[on])
 
 
 def compare_runs(
@@ -146,6 +157,8 @@ def compare_runs(
         only_base=[before.at[key] for key in before.values if key not in after.values],
         only_new=[after.at[key] for key in after.values if key not in before.values],
         remarks=remarks,
+        disturbed=[Disturbed.of_run(run) for run in (base, new)],
+        one_session_each=before.unit == after.unit == "block",
     )
 
 
@@ -201,7 +214,7 @@ def _disturbance(base: Measured, new: Measured) -> list[str]:
 def _flagged(sides: Sequence[Run]) -> list[str]:
     """A remark where so many samples of a side were disturbed that its medians may be."""
     counts = [(int(run.disturbed(run.samples).sum()), len(run.samples)) for run in sides]
-    if not any(count > _FLAGGED_SHARE * of for count, of in counts):
+    if not any(count > DISTURBED_SHARE * of for count, of in counts):
         return []
     said = [
         f"{count} of {of} samples of run {run.id}"

@@ -13,6 +13,7 @@ from memlab.experiment import Level, Metric
 from memlab.experiment.levels import check_levels
 from memlab.experiment.points import Point, point_key, point_label
 from memlab.judging.compare import Compared, PointComparison, left_out, metric_of, no_ratio
+from memlab.judging.disturbed import Disturbed
 from memlab.results import Run
 
 
@@ -75,6 +76,7 @@ def compare_levels(
         only_new=(),
         remarks=left_out(run.experiment, chosen, sides),
         heads=(text, name),
+        disturbed=[Disturbed.of_run(run)],
     )
 
 

@@ -16,7 +16,7 @@ from memlab.analysis.least import least_samples
 from memlab.experiment import At, Count, Experiment, Level, Metric, Outcome
 from memlab.experiment.points import short_label
 from memlab.judging import evidence, summary
-from memlab.judging.compare import Compared
+from memlab.judging.compare import DISTURBED_SHARE, Compared
 from memlab.judging.effects import Effect, Extreme, LevelChange
 from memlab.judging.reproduce import Reproduced
 from memlab.judging.summary import HERE, SettingGroup
@@ -313,15 +313,26 @@ def unfelt_limit(run: Run) -> Iterator[str]:
 
 
 def counts(compared: Compared) -> str:
-    """`34 points: 30 same within 5 %, 4 inconclusive`."""
-    said = {
+    """`34 points: 30 same within 5 %, 4 inconclusive; one session each; disturbed: 56 of 56`."""
+    texts = {
         "slower": "slower",
         "faster": "faster",
         "same": f"same within {100 * compared.threshold:.3g} %",
         "inconclusive": "inconclusive",
     }
-    each = (f"{compared.counts[w]} {text}" for w, text in said.items() if compared.counts[w])
-    return f"{count(len(compared.points), 'point')}: {', '.join(each)}{_detectable(compared)}"
+    each = (f"{compared.counts[w]} {text}" for w, text in texts.items() if compared.counts[w])
+    said = f"{count(len(compared.points), 'point')}: {', '.join(each)}{_detectable(compared)}"
+    return "; ".join([said, *_reservations(compared)])
+
+
+def _reservations(compared: Compared) -> Iterator[str]:
+    """What the words leave out: the next session, and samples that others disturbed."""
+    if compared.one_session_each:
+        yield "one session each"
+    many = [side for side in compared.disturbed if side.count > DISTURBED_SHARE * side.of]
+    if many:
+        said = " and ".join(f"{side.count} of {side.of}" for side in compared.disturbed)
+        yield f"samples that others disturbed: {said}"
 
 
 def _detectable(compared: Compared) -> str:

@@ -13,6 +13,7 @@ from memlab.experiment import Claim, Level
 from memlab.judging.claims import Judged, judge
 from memlab.judging.compare import FAILS, Compared, compare_runs
 from memlab.judging.compare_levels import compare_levels
+from memlab.judging.disturbed import Disturbed, is_undecided
 from memlab.present import exports, words
 from memlab.present.formats import cases
 from memlab.pytest_plugin import baselines
@@ -109,12 +110,17 @@ class Run(api.Run):
         claim = self._claim(name)
         judged = [j for j in self._judged if j.claim is claim]
         self._entry.verdicts.update(j.word for j in judged)
+        title = f"{self.experiment.name}, run {self.id}: {claim.text}"
+        untestable = {j.word for j in judged} == {"not testable here"}
+        disturbed = Disturbed.of_run(self)
+        if not untestable and any(is_undecided(self, j, disturbed) for j in judged):
+            return Shortfall(title, (), [disturbed.text, *map(self._verdict_line, judged)])
         said = [(j.word, self._verdict_line(j)) for j in judged if j.word != "reproduced"]
         return Shortfall(
-            f"{self.experiment.name}, run {self.id}: {claim.text}",
+            title,
             [line for word, line in said if word == "contradicted"],
             [line for word, line in said if word != "contradicted"],
-            untestable={j.word for j in judged} == {"not testable here"},
+            untestable=untestable,
         )
 
     def _claim(self, name: str) -> Claim:
@@ -159,12 +165,21 @@ class Run(api.Run):
             )
             for p in compared.points
         ]
+        if compared.undecided:
+            bad = ()
         about = f"{compared.new} against {compared.base}, {compared.metric.help}"
         return Shortfall(
             "\n".join([f"{self.experiment.name}, {about}", *compared.remarks]),
             [line for word, line in said if word in bad],
-            [line for word, line in said if word == "inconclusive"],
+            self._undecided(compared, said),
         )
+
+    @staticmethod
+    def _undecided(compared: Compared, said: Sequence[tuple[str, str]]) -> list[str]:
+        """A line per point that is not decided, which is each if others disturbed all samples."""
+        if compared.undecided:
+            return [compared.undecided, *(line for _, line in said)]
+        return [line for word, line in said if word == "inconclusive"]
 
     def _beside(self, baseline: Baseline | None, metric: str | None, by: float) -> Compared:
         if isinstance(baseline, Mapping):

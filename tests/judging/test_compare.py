@@ -11,10 +11,12 @@ from pretend import EXPERIMENT, World, costs, exact, took
 from resealed import resealed
 
 from memlab.cli import cli
-from memlab.errors import BadExport, NotComparable, Unlike
+from memlab.errors import BadExport, CannotRun, NotComparable, Unlike
 from memlab.experiment import At
 from memlab.judging.compare import Compared, compare_runs
-from memlab.present import exports
+from memlab.judging.disturbed import Disturbed, is_timing
+from memlab.present import exports, words
+from memlab.present.formats import cases
 from memlab.results import Run, rows_file
 
 Measure = Callable[..., Run]
@@ -105,6 +107,54 @@ def test_flagged_samples_are_counted_per_side_where_there_are_many(
     counted = f"{count} of {count} samples of run"
     named = f"flagged as disturbed: {counted} ba5e0000, {counted} 00ce0000; "
     assert [remark.startswith(named) for remark in remarks] == [True] * said
+
+
+@pytest.mark.parametrize("by", ["other CPUs busy", "writeback", "nobody"])
+def test_a_gate_decides_nothing_if_others_disturbed_all(measured: Measure, by: str) -> None:
+    """What a trial itself may cause, such as writeback, is no reason."""
+    host = {
+        "other CPUs busy": {"other_cpus_ticks": 100, "other_cpus_busy_ticks": 90},
+        "writeback": {"nr_written": 10_000},
+        "nobody": {},
+    }[by]
+    base, new = (
+        measured(EXPERIMENT, costs(lambda _, f=factor: f * 1e-6, host=host), id=id, levels=LEVELS)
+        for id, factor in (("ba5e0000", 1), ("00ce0000", 2))
+    )
+    gated = CliRunner().invoke(
+        cli,
+        ["compare", base.id, new.id, "--fail-on", "regression", "--store", str(new.store_path)],
+    )
+    if by == "other CPUs busy":
+        assert isinstance(gated.exception, CannotRun)  # exit 3: neither passed nor failed
+        assert str(gated.exception).startswith("--fail-on is undecided: others disturbed all ")
+    else:
+        assert gated.exit_code == 1
+    compared = compare_runs(base, new)
+    assert set(compared.counts) == {"slower"}
+    assert compared.fails("regression") == (by != "other CPUs busy")
+    first, count = words.counts(compared), len(new.samples)
+    assert "; one session each" in first
+    disturbed = f"; samples that others disturbed: {count} of {count} and {count} of {count}"
+    assert first.endswith(disturbed) == (by == "other CPUs busy")
+    found = cases.of_comparison(compared)
+    standings = {case.standing for case in found.cases}
+    assert standings == {"open" if by == "other CPUs busy" else "bad"}
+    assert compared.undecided.startswith(
+        f"others disturbed all {count} samples of run ba5e0000 (other CPUs busy): "
+        if by == "other CPUs busy"
+        else ""
+    )
+
+
+def test_a_count_is_decided_whatever_disturbs(measured: Measure) -> None:
+    host = {"other_cpus_ticks": 100, "other_cpus_busy_ticks": 90}
+    run = measured(EXPERIMENT, costs(lambda _: 1e-6, host=host), levels=LEVELS)
+    found = Disturbed.of_run(run)
+    assert found.is_all
+    timing = {metric.name for metric in run.metrics if is_timing(metric)}
+    assert {"time", "speed"} <= timing
+    assert not timing & {"minor_faults", "rss_peak", "vm_locked"}
 
 
 def sessions_of(each: int, luck: tuple[float, ...], factor: float = 1.0) -> World:
@@ -397,7 +447,7 @@ class TestCommand:
         base_and_new(measured, 1.2)
         code, output = self.run(tmp_path, "base", "new")
         assert code == 0
-        assert output.splitlines()[0] == "3 points: 1 slower, 2 same within 5 %"
+        assert output.splitlines()[0] == "3 points: 1 slower, 2 same within 5 %; one session each"
 
     @pytest.mark.parametrize(
         ("factor", "fail_on", "code"),

@@ -46,6 +46,30 @@ def test_a_contradicted_claim_fails_with_its_evidence(
     assert "judging" not in result.stdout.str()  # no frame of memlab's own
 
 
+@pytest.mark.parametrize(
+    ("policy", "outcome"),
+    [
+        ("warn", {"passed": 1, "warnings": 1}),
+        ("skip", {"skipped": 1}),
+        ("fail", {"failed": 1}),
+    ],
+)
+@pytest.mark.parametrize(
+    "line", [f"run.assert_claim({CLAIM})", "run.assert_not_slower_than({'method': 'mmap'})"]
+)
+def test_what_others_disturbed_throughout_is_inconclusive(
+    project: pytest.Pytester, machine: Machine, line: str, policy: str, outcome: dict[str, int]
+) -> None:
+    """An unchanged test failed (1.55, 1.32 to 2.01) under "flagged as disturbed: 12 of 12"."""
+    machine.factor = 0.01 if "claim" in line else 1
+    machine.host = {"other_cpus_ticks": 100, "other_cpus_busy_ticks": 90}
+    result = session(project, asserting(line), f"--memlab-inconclusive={policy}")
+    result.assert_outcomes(**outcome)
+    said = "*others disturbed all 36 samples of run 00000001 (other CPUs busy): *"
+    if policy != "skip":
+        result.stdout.fnmatch_lines([said])
+
+
 INI_FAIL = ["-o", "memlab_inconclusive=fail"]
 
 
@@ -122,7 +146,7 @@ def test_a_run_beside_an_older_one(
                 "E*mmap-write, run 00000002 against run 00000001, *",
                 "E*size=1 B method=write filesystem=tmpfs *: slower: * ratio 1.2 (1.* to 1.*)",
                 "E*size=4 KiB method=write filesystem=tmpfs *: slower: *",
-                "*; against run 00000001: 4 points: 2 slower, 2 same within 5 %",
+                "*; against run 00000001: 4 points: 2 slower, 2 same within 5 %; one session each",
             ]
         )
         assert "method=mmap" not in result.stdout.str()

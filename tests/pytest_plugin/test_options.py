@@ -103,7 +103,7 @@ def test_baselines_are_saved_by_node_id_and_compared(
     result = session.runpytest_inprocess("--memlab-compare=base")
     result.assert_outcomes(passed=3)  # compared and told: nothing was asserted
     line = "test_io.py::test_it[[]{size}] *; against its baseline: "
-    line += "2 points: 1 slower, 1 same within 5 %"
+    line += "2 points: 1 slower, 1 same within 5 %; one session each"
     result.stdout.fnmatch_lines(
         [line.format(size=size).replace("] *;", "]*;") for size in (1, 4096)]
     )

@@ -45,10 +45,11 @@ class Case:
     word: str
     text: str  # the evidence in one line
     measures: Mapping[str, Measure] = field(default_factory=dict)
+    is_decided: bool = True  # whether a gate may close on it
 
     @property
     def standing(self) -> Standing:
-        return _STANDINGS.get(self.word, "open")
+        return _STANDINGS.get(self.word, "open") if self.is_decided else "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ def _of_point(compared: Compared, point: PointComparison) -> Case:
             metric: _measure(point.new_interval),
             f"{metric} ratio": _measure(point.comparison.ratio),
         },
+        is_decided=not compared.undecided,
     )
 
 
