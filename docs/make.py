@@ -22,8 +22,8 @@ from memlab import api, experiments, published, recorded
 from memlab.cli import cli
 from memlab.judging import mechanism, reproduce, summary
 from memlab.judging.compare import metric_of
+from memlab.machines.history import figure as history_figure
 from memlab.machines.history import judge as history
-from memlab.machines.history import show as present_history
 from memlab.present import decisions, figures, pages, tables, words
 from memlab.present.table import Column, Table, markdown
 from memlab.results import Run, beside, crossing
@@ -279,7 +279,7 @@ def guides() -> None:
     for name in GUIDES:
         figures.write(figures.draw(_run(name)), DOCS / f"{name}.png")
     with TemporaryDirectory() as folder:
-        present_history.figure(nights(Path(folder) / "store.db"), DOCS / "history.png")
+        history_figure.figure(nights(Path(folder) / "store.db"), DOCS / "history.png")
 
 
 def in_git(run: Run) -> list[str]:

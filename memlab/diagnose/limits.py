@@ -119,7 +119,7 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
     grows = ""
     if left_s is not None:
         grows = (
-            f", and {_amount(room.growth_per_s, room.unit)} more per s in every part of the look: "
+            f", and {_amount(room.growth_per_s, room.unit)} more per s {_course(room)}: "
             f"met in {left(left_s)} if that goes on"
         )
     maps = room.name == "vm.max_map_count"
@@ -155,6 +155,10 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
     )
 
 
+def _course(room: Room) -> str:
+    return "between two readings" if room.two_readings else "in every part of the look"
+
+
 def _then(room: Room) -> str:
     if room.share >= _FAILS:
         return f"the limit is met: from here on {room.what}"
@@ -167,8 +171,8 @@ def _count_grows(room: Room) -> Finding:
     kind = COUNTED[room.name]
     return Finding(
         f"{kind}-grow", NOTE,
-        f"{_amount(room.growth_per_s, room.unit)} more {words[kind]} per s in every part of the "
-        f"look; {_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name})",
+        f"{_amount(room.growth_per_s, room.unit)} more {words[kind]} per s {_course(room)}; "
+        f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name})",
         "limits", room.name, room.growth_per_s, "1/s",
         setting=refused.hint(room.name, "threads that never end (ls /proc/PID/task), or a pool"),
         experiments=("vma-lock",) if kind == "mappings" else (),

@@ -61,6 +61,7 @@ _EXACT_BYTES = 1 << 20  # below, page tables decide: sums may lag
 _GROWN_COUNT = 16  # in the look: fewer are a program that warms up
 _GROWN_BYTES = 1 << 20
 _STATUS = re.compile(rb"^(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)", re.M)
+_UNREAD_BYTES = 16 << 20  # beside malloc: of less it is not worth to know whose it is
 _MAPPINGS_COUNTED = 10_000  # of so many the list is not read again and again
 
 Rates = Mapping[str, float | None]
@@ -244,6 +245,9 @@ class Look:
     process."""
     stack_limit_bytes: int | None = None
     """RLIMIT_STACK: what a thread's stack takes by default."""
+    within: tuple[str, ...] = ()
+    """Other allocators in its files, whose heaps are not read; looked for where much anonymous
+    memory is not malloc's."""
     shared: tuple[SharedUse, ...] = ()
     """Shared memory that it maps, by kind; the largest first."""
     attached: Attached | None = None
@@ -280,6 +284,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     ):
         members = family.first(children)
         mappings = process.maps(pid)
+        mappings_before = len(mappings)
         shared_before = shared.allocated(pid, mappings)
         segments_before = shared.attached(pid, mappings)
         pages_before, _, _ = _pages(pid, mappings, detailed=False)
@@ -302,13 +307,18 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         pid, replace(after, status=status), mappings, pages_after, thorough=thorough
     )
     malloc = allocator.read(pid, mappings)
+    resident = pages_after.by_mapping if pages_after else {}
     heaps, not_read = heap.read(
         pid,
         mappings,
         malloc.name if malloc else None,
         swapped=kept.swapped_bytes > 0,
+        resident=resident,
         pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
     )
+    unread = kept.anonymous_bytes - (heaps.held_bytes + heaps.mapped_bytes if heaps else 0)
+    much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
+    within = allocator.within(pid, mappings, malloc) if much else []
     began = started.read(found)
     open_files = files.known(lambda: process.descriptors(pid)) or {}
     port = family.port(pid, open_files)
@@ -319,7 +329,6 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     rooms = [*room.limits(pid, status, len(mappings)), *call_limits.of(pid, status, refused)]
     held = series.held
     forks = any(thread.per_s.get("processes_forked") for thread in threads)
-    resident = pages_after.by_mapping if pages_after else {}
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
     unfilled = sum(m.size_bytes - resident.get(m.start, 0) for m in writable)
     peak = after.bytes("VmHWM") or 0
@@ -348,6 +357,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
             *limits,
             *not_held,
             *allocator.not_searched(pid, malloc),
+            *_not_read(malloc, heaps, within, unread if much else 0),
             *_not_sampled(sampled, rates),
         ),
         pages=replace(pages_after, by_mapping={}) if pages_after else None,
@@ -370,8 +380,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         stack_bytes=after.bytes("VmStk") or 0,
         stack_growth_bytes=(after.bytes("VmStk") or 0) - (before.bytes("VmStk") or 0),
         rooms=tuple(
-            replace(one, growth_per_s=series.growth_per_s(room.COUNTED.get(one.name, ""), elapsed))
-            for one in rooms
+            _growing(one, series, elapsed, len(mappings) - mappings_before) for one in rooms
         ),
         tmpfs=tuple(room.tmpfs(pid)) if (after.bytes("RssShmem") or limit) else (),
         waits=waits_seen,
@@ -389,6 +398,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         floor_growth_bytes_per_s=floor_growth(held) / elapsed,
         fork_s=fault.fork_s(kept.anonymous_bytes) if forks else None,
         stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
+        within=tuple(within),
         shared=shared.uses(pid, mappings, resident),
         attached=segments,
         attached_by=tuple(shared.attaching(segments.elsewhere, descendants)) if segments else (),
@@ -471,6 +481,17 @@ class Series:
             self.charged.append(used)
 
 
+def _growing(one: Room, series: Series, elapsed: float, mappings_more: int) -> Room:
+    """With its growth. So many mappings that their list is not read again and again are counted at
+    the beginning and at the end."""
+    growth = series.growth_per_s(room.COUNTED.get(one.name, ""), elapsed)
+    if one.name == "vm.max_map_count" and one.used > _MAPPINGS_COUNTED and not growth:
+        least = max(_GROWN_COUNT, one.used / 1000)
+        more = mappings_more / elapsed if mappings_more >= least else 0.0
+        return replace(one, growth_per_s=more, two_readings=more > 0)
+    return replace(one, growth_per_s=growth)
+
+
 def _pages(
     pid: int, mappings: Sequence[process.Mapping], *, detailed: bool
 ) -> tuple[Pages | None, Mapping[str, str] | None, tuple[Unlooked, ...]]:
@@ -536,6 +557,23 @@ def _faults_per_s(pid: int) -> Callable[[], float]:
     """The rate from this call to that of what is returned."""
     began, before = time.monotonic(), process.stat(pid).minor_faults
     return lambda: (process.stat(pid).minor_faults - before) / (time.monotonic() - began)
+
+
+def _not_read(
+    malloc: Allocator | None, heaps: Heap | None, within: Sequence[str], unread_bytes: int
+) -> tuple[str, ...]:
+    """What another allocator holds free: no finding about it means nothing."""
+    own = malloc.name if malloc and malloc.name != "glibc" and heaps is None else None
+    names = [*([own] if own else []), *(one for one in within if not own or own not in one)]
+    if not names or not unread_bytes:
+        return ()
+    up_to = units.format_quantity(unread_bytes, "B")
+    whose = "an allocator" if len(names) == 1 else "allocators"
+    was = "was" if len(names) == 1 else "were"
+    return (
+        f"what of {up_to} is free and in use: {whose} that {was} not read "
+        f"({', '.join(names[:3])}) can hold up to that",
+    )
 
 
 def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:

@@ -26,6 +26,8 @@ class Room:
     """What happens at the limit."""
     growth_per_s: float = 0.0
     """Of what the process itself has, where each part of the look showed it; else 0."""
+    two_readings: bool = False
+    """That growth is between two readings, which show no course."""
 
     @property
     def share(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from memlab.diagnose import account, family, held_shared, sites, started
 from memlab.diagnose.account import Account, Line
@@ -44,8 +43,10 @@ def of(look: Look) -> Account:
         lines.append(Line("in huge pages", huge, part_of="anonymous", note=_unused(look)))
     heap = look.heap
     if heap is not None:
-        used = max(0, heap.held_bytes - heap.free_bytes)
-        lines.append(Line("in malloc's objects", used, part_of="anonymous"))
+        used = max(0, heap.held_bytes - heap.free_bytes) + heap.mapped_bytes
+        alone = f"{size(heap.mapped_bytes)} in {heap.mapped_count} mapped alone"
+        note = alone if heap.mapped_count else ""
+        lines.append(Line("in malloc's objects", used, part_of="anonymous", note=note))
         lines.append(Line("free in malloc", heap.retained_bytes, part_of="anonymous"))
         lines.append(Line("beside malloc", _beside_malloc(look), part_of="anonymous"))
     files = max(0, memory.resident_bytes - memory.anonymous_bytes - memory.shmem_bytes)
@@ -191,18 +192,22 @@ def _retained(look: Look) -> Iterator[Finding]:
 def _beside_malloc(look: Look) -> float:
     """Anonymous memory that is not of malloc's heaps: the program's own mappings, or a heap that a
     runtime has beside it."""
-    held = look.heap.held_bytes if look.heap else 0
+    held = look.heap.held_bytes + look.heap.mapped_bytes if look.heap else 0
     return max(0, look.memory.anonymous_bytes - held)
 
 
-# Runtimes with a heap of their own, by the file that holds them.
-_RUNTIMES = (
-    ("python", "Python's pymalloc", "arenas go back when every object in them is gone: what lives "
-     "on holds them; a worker that ends gives all back (max_requests), PYTHONMALLOC=malloc counts "
-     "it in malloc"),
-    ("node", "V8", "--max-old-space-size; a heap snapshot says what lives"),
-    ("java", "the JVM", "-Xmx; jcmd PID GC.heap_info, VM.native_memory"),
-)  # fmt: skip
+# What to try for a heap that a runtime or a library has beside malloc, by its name.
+_WITHIN = {
+    "Python's pymalloc": "arenas go back when every object in them is gone: what lives on holds "
+    "them; a worker that ends gives all back (max_requests), PYTHONMALLOC=malloc counts it in "
+    "malloc",
+    "V8": "--max-old-space-size; a heap snapshot says what lives",
+    "the JVM": "-Xmx; jcmd PID GC.heap_info, VM.native_memory",
+    "mimalloc": "mi_collect, MIMALLOC_PURGE_DELAY=0; the library's pool may have a call that "
+    "gives back what is free, or a setting that takes the system's malloc",
+    "jemalloc": "arena.0.purge by mallctl, dirty_decay_ms:0 in its MALLOC_CONF",
+    "tcmalloc": "MallocExtension::ReleaseFreeMemory",
+}
 
 
 def _beside(look: Look) -> Iterator[Finding]:
@@ -217,13 +222,14 @@ def _beside(look: Look) -> Iterator[Finding]:
     seen = look.pages
     if seen and seen.lazyfree and seen.lazyfree.value >= 0.1:
         return
-    program = Path((look.started.argv or (look.subject.command,))[0]).name
-    _, who, setting = next(
-        (one for one in _RUNTIMES if program.startswith(one[0])),
-        ("", "its own mappings, or a heap that it keeps in them", ""),
-    )
+    names = list(look.within)
+    who = "its own mappings, or a heap that it keeps in them"
+    if names:
+        who += f" ({' or '.join(names[:3])}, not read)"
+    settings = [text for name, text in _WITHIN.items() if any(name in one for one in names)]
+    setting = "; ".join(settings[:2])
     policies = None
-    if program.startswith("python"):
+    if any("pymalloc" in one for one in names):
         now = started.present(look.started, "PYTHONMALLOC")
         policies = {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None
     yield Finding(

@@ -242,4 +242,14 @@ EXPERIMENT = Experiment(
         base=BARE,
         claims=[claim.id for claim in CLAIMS],
     ),
+    more_figures={
+        # The study's figure 6 is of bandwidth.
+        "bandwidth": Bars(
+            "bandwidth",
+            over="work",
+            by=["cgroup", "depth", "thresholds"],
+            base=BARE,
+            claims=[claim.id for claim in CLAIMS if claim.metric == "bandwidth"],
+        )
+    },
 )

@@ -147,7 +147,7 @@ CASES = (
     Case("dirties", never=("waits-for-files", "copies-after-fork", *RETURNS)),
     Case("fills_lock", said="waits-for-mappings", words="wait for a kernel semaphore, as the "
          "mmap_lock", needs_root=True, moves=True),
-    Case("pymalloc.py", said="held-beside-malloc", words="of Python's pymalloc",
+    Case("pymalloc.py", said="held-beside-malloc", words="keeps in them .Python's pymalloc",
          never=("growing", "retained"), needs_root=True),
     Case("pymalloc.py", ("-", "none"), never=("held-beside-malloc", "growing")),
     Case("shm", ("-", "unmapped"), said="held-open", words="48 MiB lie in memfd", quick=True),

@@ -59,7 +59,7 @@ def drawn_of(path: Path) -> str:
 
 def test_the_guides_figures_have_the_numbers_of_today(make: ModuleType, tmp_path: Path) -> None:
     """`make pages` draws them: README's was once of an interval that was no longer the text's."""
-    history = make.present_history.source(make.nights(tmp_path / "store.db"))
+    history = make.history_figure.source(make.nights(tmp_path / "store.db"))
     wanted = {f"{n}.png": figures.source(api.load(n, example=True)) for n in make.GUIDES}
     wanted |= {"history.png": history}
     assert {name: drawn_of(DOCS / name) for name in wanted} == wanted
