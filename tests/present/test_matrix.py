@@ -79,7 +79,9 @@ def test_a_cell_has_the_words_the_median_and_what_was_published(make: Make) -> N
     assert "killed: 4 of 8" in said
     assert said.count(" 1 MiB") == 2
     assert said.count("number below a word: median reached") == 1
-    assert said.count("published: case 1: mmap fails") == 2  # of a private mapping in a, with swap too
+    assert (
+        said.count("published: case 1: mmap fails") == 2
+    )  # of a private mapping in a, with swap too
     assert collisions(figure) == []
 
 
