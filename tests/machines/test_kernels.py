@@ -198,7 +198,7 @@ def test_what_is_no_kernels_package_is_a_line_and_the_others_are_taken(tmp_path:
 @pytest.mark.needs("dpkg-deb")
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     put(tmp_path / "file", "")
-    with pytest.raises(CannotRun, match="cannot unpack into"):
+    with pytest.raises(CannotRun, match=r"cannot write .*/file: Not a directory"):
         kernels.unpack([], tmp_path / "file")
 
 
