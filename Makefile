@@ -11,7 +11,7 @@ PIN := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --s
 PINNED := \# Exact versions and the hashes of their files; `make constraints` writes this.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-all check bench storm format docs-commands pages site wheels constraints clean
+.PHONY: help run test test-all check bench storm format docs-commands pages site man wheels constraints clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -54,13 +54,16 @@ format: $(VENV)/ready-dev ## format Python and C
 docs-commands: $(VENV)/ready-dev ## run every command that README and the guides show
 	$(BIN)/pytest tests/test_docs.py tests/test_adding.py tests/machines/test_guest_docs.py tests/fleet/test_page.py
 
-pages: $(VENV)/ready-dev ## write the generated pages, figures and man pages in docs
+pages: $(VENV)/ready-dev ## write the generated pages and figures that git has in docs
 	$(BIN)/python docs/make.py
 
-site: $(VENV)/ready-dev ## build the documentation as a site in build/site
+site: $(VENV)/ready-dev man ## build the documentation as a site in build/site, with every figure and reference
 	$(BIN)/mkdocs build --strict --quiet
 
-wheels: $(VENV)/ready-dev ## build an sdist and wheels for x86_64 and aarch64 in dist/
+man: $(VENV)/ready-dev ## write the man pages in build/man; wheels that are built then hold them
+	$(BIN)/python docs/built.py build/man
+
+wheels: $(VENV)/ready-dev man ## build an sdist and wheels for x86_64 and aarch64 in dist/
 	packaging/wheels.sh $(BIN)/python
 
 constraints: $(VENV)/ready-dev ## pin the newest versions that fit, with their hashes

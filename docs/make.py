@@ -1,32 +1,29 @@
-"""Write the generated pages (experiments, studies, references), the figures and the man pages:
-`make pages`.
+"""Write the pages of the experiments and the studies, their main figures, and what other pages show
+of recorded runs: `make pages`.
 
-They are committed, so that they can be read without a build; tests/present/test_pages.py holds them
-to what the experiments declare and the recorded runs hold, a figure by what its file says.
+These are committed, so that they can be read without a build; docs/built.py makes the rest of the
+site. tests/present/test_pages.py holds them to what the experiments declare and the recorded runs
+hold, a figure by what its file says.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
-from collections.abc import Iterator
-from copy import copy
-from functools import cache, cached_property
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import click
 from click.testing import CliRunner
-from click_man.core import write_man_pages
 
-import memlab
-from memlab import __version__, api, experiments, published, recorded
+from memlab import api, experiments, published, recorded
 from memlab.cli import cli
 from memlab.judging import mechanism, reproduce, summary
 from memlab.judging.compare import metric_of
+from memlab.machines.history import figure as history_figure
 from memlab.machines.history import judge as history
-from memlab.machines.history import show as present_history
 from memlab.present import decisions, figures, pages, tables, words
 from memlab.present.table import Column, Table, markdown
 from memlab.results import Run, beside, crossing
@@ -34,9 +31,7 @@ from memlab.store import Store
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "experiments"
-MAN = DOCS / "man"
 STUDIES = DOCS / "studies.md"
-REFERENCE = DOCS / "reference"
 # README's and the guides' figures that are a recorded run's own.
 GUIDES = ("mmap-write", "log-append")
 # The runs of these do not ship with memlab: nobody can draw them again.
@@ -54,7 +49,7 @@ def studies() -> str:
     ]
     for source in map(published.load, published.ids()):
         lines += ["", f"## {source.id}", "", *_reference(source), "", *_tables(source)]
-        lines += ["", *_verdicts(source)]
+        lines += ["", *_verdicts(source), "", *_statements(source)]
     return "\n".join(lines) + "\n"
 
 
@@ -97,6 +92,49 @@ def _verdicts(source: published.Source) -> Iterator[str]:
         yield f"- {_page(name)}: {summary.sentence(found, '', source.id)[0]}"
 
 
+# What a reader is told of a statement, by the field that judges it.
+_JUDGED = {
+    "corrected": "corrected",
+    "not_testable": "not testable here",
+    "background": "nothing to judge",
+    "open": "open",
+}
+
+
+def _statements(source: published.Source) -> Iterator[str]:
+    """Each statement of the study, what becomes of it, and how many there are of each word."""
+    rows, words = [], Counter[str]()
+    for one in source.statements.values():
+        word = _JUDGED.get(one.judgment) or _word(one.judged_by)
+        words[word] += 1
+        rows.append([one.text, one.place, word, _why(one)])
+    counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
+    yield f"{len(rows)} statements of the study: {counts}."
+    yield ""
+    heads = ["statement", "place", "judged", "by"]
+    yield from markdown(Table("", [Column(head) for head in heads], rows))
+
+
+def _why(one: published.Statement) -> str:
+    """The claims that judge it, else the sentence."""
+    if not one.judged_by:
+        return str(getattr(one, one.judgment))
+    parts = [name.split(":") for name in one.judged_by]
+    return ", ".join(f"{_page(experiment)} {id}" for experiment, id in parts)
+
+
+def _word(names: Sequence[str]) -> str:
+    """The word of these claims together, by the recorded runs."""
+    found = {_overall(name.split(":")[0]).get(name.split(":")[1], "not decided") for name in names}
+    return found.pop() if len(found) == 1 else "in part: " + ", ".join(sorted(found))
+
+
+@cache
+def _overall(name: str) -> dict[str, str]:
+    judged = summary.by_claim(reproduce.of_run(_run(name)).judged)
+    return {one.claim.id: one.overall for one in judged}
+
+
 @cache
 def _run(name: str) -> api.Run:
     return api.load(name, example=True)
@@ -109,119 +147,6 @@ def _beside() -> dict[str, list[beside.Beside]]:
 
 def _page(name: str) -> str:
     return f"[{name}](experiments/{name}.md)"
-
-
-def commands() -> str:
-    """Every command with its help: the man pages as one page."""
-    lines = ["# Commands", "", "Each is also a man page: `man memlab-sweep`.", ""]
-    context = click.Context(
-        cli,
-        info_name="memlab",
-        terminal_width=90,
-        max_content_width=90,
-        **cli.context_settings,
-    )
-    lines += ["```text", cli.get_help(context), "```"]
-    for name, inner in _commands(context):
-        lines += ["", f"## memlab {name}", "", "```text", inner.command.get_help(inner), "```"]
-    return "\n".join(lines) + "\n"
-
-
-def _commands(above: click.Context, path: str = "") -> Iterator[tuple[str, click.Context]]:
-    """The commands below a group, each with the words that name it."""
-    assert isinstance(above.command, click.Group)
-    for name in above.command.list_commands(above):
-        command = above.command.get_command(above, name)
-        assert command is not None
-        if command.hidden:
-            continue
-        inner = click.Context(command, info_name=name, parent=above)
-        yield f"{path}{name}", inner
-        if isinstance(command, click.Group):
-            yield from _commands(inner, f"{path}{name} ")
-
-
-def python() -> str:
-    """The names of `memlab`, each with its signature and docstring."""
-    lines = ["# Python reference", "", inspect.getdoc(memlab) or ""]
-    lines[-1] = "```text\n" + lines[-1] + "\n```"
-    for name in sorted(set(memlab.__all__) - {"__version__"}):
-        lines += ["", *_documented(f"memlab.{name}", getattr(memlab, name), "##")]
-    return "\n".join(lines) + "\n"
-
-
-def _documented(name: str, what: object, level: str) -> Iterator[str]:
-    # An error without a constructor of its own has no signature.
-    own = not inspect.isclass(what) or what.__init__ is not Exception.__init__
-    call = inspect.signature(what) if callable(what) and own else ""
-    yield f"{level} {name}"
-    yield from ("", "```python", _signature(name.rpartition(".")[2], call), "```")
-    yield from ("", "```text", inspect.getdoc(what) or "", "```")
-    if inspect.isclass(what):
-        for member in sorted(n for n in dir(what) if not n.startswith("_")):
-            found = inspect.getattr_static(what, member)
-            found = found.func if isinstance(found, cached_property) else found
-            found = found.fget if isinstance(found, property) else found
-            if inspect.isfunction(found) and inspect.getdoc(found):
-                yield ""
-                yield from _documented(f"{name}.{member}", found, "###")
-
-
-def _signature(name: str, call: inspect.Signature | str) -> str:
-    """On lines of its own each parameter, where they are more than fit a line."""
-    if isinstance(call, str):
-        return name
-    inner = [_parameter(one) for one in call.parameters.values() if one.name != "self"]
-    named = sum(one.kind is one.KEYWORD_ONLY for one in call.parameters.values())
-    if named:
-        more = any(one.kind is one.VAR_KEYWORD for one in call.parameters.values())
-        inner.insert(len(inner) - named - more, "*")
-    whole = f"{name}({', '.join(inner)})"
-    return whole if len(whole) <= 90 else f"{name}(\n    " + ",\n    ".join(inner) + ",\n)"
-
-
-def _as_man(command: click.Command) -> click.Command:
-    """The same, its examples marked as man(7) wants what is not to be filled. click-man walks the
-    commands of a group, which memlab's own import only when they are used."""
-    made = copy(command)
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        inner = {
-            name: command.get_command(context, name) for name in command.list_commands(context)
-        }
-        commands = {name: _as_man(one) for name, one in inner.items() if one and not one.hidden}
-        made = click.Group(
-            command.name,
-            commands=commands,
-            params=command.params,
-            short_help=command.short_help,
-        )
-    made.help = re.sub(
-        r"\x08\n(.*?)(?=\n\s*\n|\Z)",
-        r".nf\n\1\n.fi",
-        inspect.cleandoc(command.help or ""),
-        flags=re.S,
-    )
-    return made
-
-
-def _parameter(one: inspect.Parameter) -> str:
-    """`name: type = default`; an annotation is text here, and its quotes are not."""
-    stars = {one.VAR_KEYWORD: "**", one.VAR_POSITIONAL: "*"}.get(one.kind, "")
-    kind = "" if one.annotation is one.empty else f": {one.annotation}"
-    default = "" if one.default is one.empty else f" = {one.default!r}"
-    return f"{stars}{one.name}{kind}{default}"
-
-
-def man(folder: Path) -> None:
-    """A man page for memlab and one for each command."""
-    folder.mkdir(exist_ok=True)
-    version = f"memlab {__version__}"  # where a date would change every day
-    whole = _as_man(cli)
-    write_man_pages("memlab", whole, version=version, target_dir=str(folder), date=version)
-    for path in folder.glob("memlab-*.1"):  # click-man refers to `memlab kernels-list(1)`
-        text = re.sub(r"memlab (\w+-\w+\(1\))", r"memlab-\1", path.read_text(encoding="utf-8"))
-        path.write_text(text, encoding="utf-8")
 
 
 def crossings() -> str:
@@ -352,33 +277,36 @@ def nights(store: Path) -> history.History:
 def guides() -> None:
     """The figures of README and the guides."""
     for name in GUIDES:
-        figures.write_png(figures.draw(_run(name)), DOCS / f"{name}.png")
+        figures.write(figures.draw(_run(name)), DOCS / f"{name}.png")
     with TemporaryDirectory() as folder:
-        present_history.figure(nights(Path(folder) / "store.db"), DOCS / "history.png")
+        history_figure.figure(nights(Path(folder) / "store.db"), DOCS / "history.png")
+
+
+def in_git(run: Run) -> list[str]:
+    """The figures of a run that are committed: its main one, and those that a guide shows."""
+    guides = "".join(path.read_text(encoding="utf-8") for path in DOCS.glob("*.md"))
+    name = run.experiment.name
+    return [one for one in figures.names(run) if not one or f"{name}-{one}.svg)" in guides]
 
 
 def main(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    recordings = recorded.names()
+    for path in folder.iterdir():
+        path.unlink()
     for name in experiments.names():
-        run = api.load(name, example=True) if name in recordings else None
-        text = pages.page(experiments.load(name), run)
+        run = _run(name) if name in recorded.names() else None
+        shown = in_git(run) if run else []
+        text = pages.page(experiments.load(name), run, shown=shown)
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
-        if run:
-            figures.save(run, folder, ["svg"], name)
-            (folder / f"{name}.json").unlink()  # the sidecar: `memlab plot --example` writes it
+        for one in shown:
+            assert run is not None
+            path = folder / f"{name}{one and f'-{one}'}.svg"
+            figures.write(figures.draw(run, one), path)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        main(Path(sys.argv[1]))
-    else:
-        for page in BLOCKS:
-            path = DOCS.parent / page
-            path.write_text(with_blocks(page, path.read_text(encoding="utf-8")), encoding="utf-8")
-        STUDIES.write_text(studies(), encoding="utf-8")
-        (REFERENCE / "commands.md").write_text(commands(), encoding="utf-8")
-        (REFERENCE / "python.md").write_text(python(), encoding="utf-8")
-        main(FOLDER)
-        guides()
-        man(MAN)
+    for page in BLOCKS:
+        path = DOCS.parent / page
+        path.write_text(with_blocks(page, path.read_text(encoding="utf-8")), encoding="utf-8")
+    STUDIES.write_text(studies(), encoding="utf-8")
+    main(FOLDER)
+    guides()

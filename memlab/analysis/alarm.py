@@ -6,6 +6,7 @@ them do: `correlation` is how much they do, and the limits follow it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 
@@ -16,6 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 
 YEAR = 365  # looks, one per run, over which the rate of false alarms is stated
 FIRST = 12  # runs that a level needs before it is watched by itself
+SEVERAL = 4  # runs that lie beyond most of the others, if not beyond all
 NEWEST = 8  # runs at most whose rank sum is tested
 # The lag-1 correlations at which the limits were simulated; between them logs are interpolated.
 CORRELATIONS = (0.0, 0.2, 0.4, 0.6, 0.8)
@@ -25,43 +27,58 @@ MOST_CORRELATED = CORRELATIONS[-1]
 # `python -m tests.bench.history limits` derives both by simulation, each at half the rate;
 # together they take 0.8 of it, and what the third look adds depends on the noise.
 LIMITS = {
-    0.01: (4.543, 5.3, 6.3, 7.8, 10.4),
-    0.05: (4.168, 4.9, 5.7, 7.1, 9.6),
-    0.1: (4.007, 4.7, 5.5, 6.7, 9.1),
-    0.5: (3.582, 4.1, 4.8, 5.8, 7.8),
+    0.01: (4.543, 5.279, 6.224, 7.657, 10.149),
+    0.05: (4.168, 4.841, 5.707, 7.002, 9.243),
+    0.1: (4.007, 4.650, 5.492, 6.682, 8.837),
+    0.5: (3.582, 4.118, 4.820, 5.830, 7.636),
 }
 RANK_SUMS = {
-    0.01: (4.49e-6, 3e-7, 3e-9, 8.5e-12, 1e-17),
-    0.05: (2.2e-5, 1.5e-6, 3e-8, 1.8e-10, 1e-15),
-    0.1: (4.49e-5, 3e-6, 1e-7, 6.8e-10, 1e-14),
-    0.5: (2.51e-4, 3e-5, 2e-6, 3.8e-8, 1e-11),
+    0.01: (4.49e-06, 1.9e-07, 2.69e-09, 7.23e-12, 3.52e-15),
+    0.05: (2.2e-05, 1.39e-06, 3.9e-08, 1.67e-10, 6.45e-14),
+    0.1: (4.49e-05, 3.49e-06, 1.16e-07, 7.03e-10, 3.13e-13),
+    0.5: (0.000251, 3.64e-05, 2.29e-06, 3.76e-08, 4.64e-11),
 }
 # By the rate: how far the newest runs lie beyond all older ones, as a share of what these span.
 SPANS = {0.01: 2.0, 0.05: 1.0, 0.1: 1.0, 0.5: 0.5}
 
 
-def alarm(logs: FloatArray, rate: float, correlation: float = 0.0) -> int | None:
-    """The first run of a new level, if the runs, oldest first, show one now; else None.
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The logs of runs, oldest first, with their ranks, the normal scores of these, and the split
+    statistics of the scores."""
+
+    logs: FloatArray
+    ranks: FloatArray
+    scores: FloatArray
+    statistics: FloatArray
+
+    @classmethod
+    def of(cls, logs: FloatArray) -> Ranked:
+        ranks = midranks(logs)
+        normal = scores(ranks)
+        return cls(logs, ranks, normal, split_statistics(normal))
+
+
+def alarm(runs: Ranked, rate: float, correlation: float = 0.0) -> int | None:
+    """The first run of a new level, if the runs show one now; else None.
 
     Three looks. The van der Waerden statistic at the split where it is largest (Ross, Tasoulis and
     Adams, Technometrics 53 (2011) 379-389), which is at most sqrt(n - 1) and so is blind to a step
     of any size after few runs. The exact rank sum of the newest 2 to 8 runs (Wilcoxon, Biometrics
     Bulletin 1 (1945) 80-83), whose p can be as small as 2 in C(n, k). And the newest two runs
-    beyond all older ones by a share of what these span: ranks bound how often that happens by 2 in
-    C(n, 2) a look.
+    beyond all older ones by a share of what these span, or the newest four beyond most of them.
     """
-    n = len(logs)
+    n = len(runs.logs)
     if n < FIRST:
         return None
-    ranks = midranks(logs)
-    statistic = split_statistics(scores(ranks))
-    best = int(np.argmax(statistic))
-    if statistic[best] > _limit(rate, correlation):
+    best = int(np.argmax(runs.statistics))
+    if runs.statistics[best] > _limit(rate, correlation):
         return best + 1
-    newest = _shown_by_sums(ranks, rate, correlation)
+    newest = _shown_by_sums(runs.ranks, rate, correlation)
     if newest:
-        return n - max(newest, key=lambda k: statistic[n - k - 1])
-    return n - 2 if is_beyond(logs[:-2], logs[-2:], rate) else None
+        return n - max(newest, key=lambda k: runs.statistics[n - k - 1])
+    beyond = (k for k in (2, SEVERAL) if is_beyond(runs.logs[:-k], runs.logs[-k:], rate))
+    return next((n - k for k in beyond), None)
 
 
 def newest_of_few(
@@ -95,16 +112,24 @@ def gap(older: FloatArray, newest: FloatArray) -> float:
 
 
 def is_beyond(older: FloatArray, newest: FloatArray, rate: float) -> bool:
-    return gap(older, newest) > max(0.0, SPANS[rate] * float(np.ptp(older)))
+    """Whether the newest lie beyond all older ones by a share of their span; or, if they are
+    several, beyond these without a tenth on each side, by twice that share of what is left."""
+    if gap(older, newest) > max(0.0, SPANS[rate] * float(np.ptp(older))):
+        return True
+    if len(newest) < SEVERAL:
+        return False
+    cut = len(older) // 10
+    most = np.sort(older)[cut : len(older) - cut]
+    return gap(most, newest) > max(0.0, 2 * SPANS[rate] * float(np.ptp(most)))
 
 
 def split_statistics(normal: FloatArray) -> FloatArray:
     """|Z| of the runs after each split against those before it, shape (n - 1,), of normal scores
     (van der Waerden); Z has variance 1 if all orders of the runs are alike."""
     n, centred = len(normal), normal - normal.mean()
-    total = (centred**2).sum()
-    if total <= 0:
-        return np.zeros(n - 1)
+    total = float(centred @ centred)
+    if n < 2 or total <= 0:
+        return np.zeros(max(0, n - 1))
     k = np.arange(1, n)
     spread = np.sqrt(k * (n - k) / (n * (n - 1)) * total)
     return np.asarray(np.abs(np.cumsum(centred)[:-1]) / spread)
@@ -113,7 +138,11 @@ def split_statistics(normal: FloatArray) -> FloatArray:
 def scores(ranks: FloatArray) -> FloatArray:
     """The normal quantiles at those ranks."""
     n = len(ranks)
-    return np.interp(ranks, np.arange(1, n + 1), normal_scores(n))
+    whole = ranks.astype(np.int64)
+    normal = normal_scores(n)
+    if (whole == ranks).all():
+        return normal[whole - 1]
+    return np.interp(ranks, np.arange(1, n + 1), normal)
 
 
 @cache
@@ -124,9 +153,14 @@ def normal_scores(n: int) -> FloatArray:
 
 
 def midranks(x: FloatArray) -> FloatArray:
-    _, which, counts = np.unique(x, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[which], dtype=float)
+    order = np.argsort(x, kind="stable")
+    rising = x[order]
+    ranks = np.empty(len(x))
+    ranks[order] = np.arange(1.0, len(x) + 1)
+    if len(x) > 1 and (rising[1:] == rising[:-1]).any():
+        first = np.searchsorted(rising, x, "left")
+        ranks = (first + np.searchsorted(rising, x, "right") + 1) / 2
+    return ranks
 
 
 def _limit(rate: float, correlation: float) -> float:

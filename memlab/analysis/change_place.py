@@ -77,8 +77,8 @@ def size(new: FloatArray, old: FloatArray, noise: FloatArray, correlation: float
         by_chance = np.median(draws[:, :n], axis=1) - np.median(draws[:, n:], axis=1)
         half = float(np.quantile(np.abs(by_chance), _LEVEL)) * np.sqrt(wider)
         low, high = middle - half, middle + half
-    ends = (float(np.exp(end)) for end in (low, middle, high))
-    return Interval(*ends, min(n, m), "Hodges-Lehmann")
+    low, middle, high = (float(np.exp(end)) for end in (low, middle, high))
+    return Interval(low, middle, high, min(n, m), "Hodges-Lehmann")
 
 
 def inflation(correlation: float) -> float:

@@ -131,7 +131,7 @@ def _left(p_values: Sequence[float]) -> list[float]:
     """Of each point, the largest p at which Benjamini and Hochberg would call it a find beside the
     others as they are."""
     p, ranks = np.asarray(p_values, dtype=float), np.arange(1, len(p_values) + 1)
-    lines = ALPHA * ranks / max(1, p.size)
+    lines = ALPHA * (ranks / max(1, p.size))
     under = np.array([np.count_nonzero(p <= line) for line in lines])
     return [
         float(max(lines[under - (one <= lines) >= ranks - 1], default=0.0)) for one in p.tolist()

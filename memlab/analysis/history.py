@@ -7,13 +7,15 @@ later, and what later nights add is added.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.alarm import FIRST, YEAR, alarm, newest_of_few
+from memlab.analysis.alarm import FIRST, YEAR, Ranked, alarm, newest_of_few
 from memlab.analysis.change_place import LEAST, place, size
 from memlab.analysis.correlation import of_runs
 from memlab.analysis.intervals import Interval
@@ -74,9 +76,10 @@ class Watch:
         recent = self.level[-YEAR:]
         if len(recent) >= FIRST:
             parts = [self.of(level) for level in self.earlier if len(level) >= FIRST]
-            self.correlation = of_runs(parts, self.of(recent))
-            if alarm(self.of(recent), self.rate, self.correlation) is not None:
-                self._change(recent, place(self.of(recent), self.correlation).first)
+            runs = Ranked.of(self.of(recent))
+            self.correlation = of_runs(parts, runs)
+            if alarm(runs, self.rate, self.correlation) is not None:
+                self._change(recent, place(runs.logs, self.correlation).first)
         elif self.earlier:
             first = newest_of_few(self.of(recent), self.noise, self.rate, self.correlation)
             if first is not None:
@@ -85,6 +88,12 @@ class Watch:
 
     def of(self, runs: list[int]) -> FloatArray:
         return np.array([self.logs[run] for run in runs])
+
+    def levels(self) -> FloatArray:
+        """The log of each run's level: the median between two changes that stand."""
+        edges = [0, *(c.after + 1 for c in self.changes if c.withdrawn is None), len(self.logs)]
+        parts = [self.logs[first:end] for first, end in pairwise(sorted(edges)) if first < end]
+        return np.concatenate([np.full(len(part), np.median(part)) for part in parts])
 
     def _size(self, new: list[int], old: list[int]) -> Interval:
         noise = self.noise if len(self.noise) else self._apart(old)
@@ -197,19 +206,28 @@ def changes(x: npt.ArrayLike, rate: float = RATE) -> list[Change]:
     return watch(x, rate).changes
 
 
-def visible(x: npt.ArrayLike, newest: int, rate: float = RATE) -> float | None:
-    """The least ratio by which the newest runs would have to lie above the others to be seen as a
-    new level by now; None if no ratio would do, or if these runs are a new level already."""
-    values = np.asarray(x, dtype=float)
-    if len(values) <= newest:
-        return None
-    before = watch(values[:-newest], rate)
+def visible(x: npt.ArrayLike, newest: Sequence[int], rate: float = RATE) -> dict[int, float | None]:
+    """By a number of newest runs: the least ratio by which they would have to lie above the others
+    to be seen as a new level by now. None if no ratio would do, or if they are one already."""
+    values = np.asarray(x, dtype=float).tolist()
+    before: dict[int, Watch] = {}
+    watched = Watch(rate)
+    for number, value in enumerate(values):
+        if len(values) - number in newest:
+            before[len(values) - number] = deepcopy(watched)
+        watched.look(value)
+    return {
+        count: _least_seen(before[count], values[-count:]) if count in before else None
+        for count in newest
+    }
 
+
+def _least_seen(before: Watch, values: Sequence[float]) -> float | None:
     def is_seen(ratio: float) -> bool:
         moved = deepcopy(before)
-        for value in values[-newest:] * ratio:
-            moved.look(float(value))
-        return any(change.after >= len(values) - newest - LEAST for change in moved.changes)
+        for value in values:
+            moved.look(value * ratio)
+        return any(change.after >= len(before.logs) - LEAST for change in moved.changes)
 
     low, high = 1.0, _MOST
     if is_seen(low) or not is_seen(high):

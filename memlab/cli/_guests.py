@@ -40,7 +40,7 @@ class GuestOptions:
         "--kernel",
         default="installed",
         show_default=True,
-        help="The guest's vmlinuz; `installed` is the newest in /boot.",
+        help="The guest's kernel: a version such as 6.12, an image, or `installed`, the newest.",
     )
     guest_memory: int = option(
         "--guest-memory", type=SIZE, default="2g", show_default=True, help="The guest's memory."

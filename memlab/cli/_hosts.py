@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from memlab.cli._options import GIVEN, echo, echo_json
 from memlab.errors import CannotRun, NotComparable, UnknownRun
 from memlab.judging.reproduce import Study
 from memlab.machines.fleet import links
-from memlab.machines.fleet.links import Result
+from memlab.machines.fleet.links import Hints, Result, Wanted
 from memlab.store import RunRow, Store, default_path
 from memlab.store.travel import Taken
 from memlab.text import units
@@ -36,7 +37,8 @@ def by_host(store: Store, taken: Taken) -> list[Result]:
 
 
 def print_results(results: Sequence[Result], path: Path, *, as_json: bool) -> None:
-    """Print what came from each host, and what was wrong. CannotRun where something was."""
+    """Print what came from each host. CannotRun if one failed; of several, `failed` has said why
+    already."""
     with Store(path) as opened:
         rows = {row.id: row for row in opened.runs()}
     if as_json:
@@ -46,20 +48,37 @@ def print_results(results: Sequence[Result], path: Path, *, as_json: bool) -> No
     else:
         for one in results:
             _host(one, rows)
-    wrong = [one for one in results if one.wrong]
-    if len(wrong) == len(results) == 1:
-        raise CannotRun(f"{wrong[0].host}: {printable(wrong[0].wrong)}")
-    for one in wrong:
-        click.echo(f"memlab: {one.host}: {printable(one.wrong)}", err=True)
-    if wrong:
-        named = ", ".join(one.host for one in wrong)
-        raise CannotRun(f"{len(wrong)} of {len(results)} hosts failed: {named}")
+    names = [one.host for one in results if one.is_failed]
+    if len(names) == len(results) == 1:
+        raise CannotRun(f"{names[0]}: {printable(results[0].wrong)}")
+    if names:
+        raise CannotRun(f"{len(names)} of {len(results)} hosts failed: {', '.join(names)}")
+
+
+def failed(result: Result) -> None:
+    """Say why a host failed, while the others go on."""
+    click.echo(f"memlab: {result.host}: {printable(result.wrong)}", err=True)
+
+
+def pull(on: str, store: Path | None, *, as_json: bool) -> None:
+    """Fetch what hosts hold, and print what came. CannotRun if one failed."""
+    path, chosen = store or default_path(), links.hosts(on)
+    results = links.pull(chosen, path, _say, failed if len(chosen) > 1 else _unsaid)
+    print_results(results, path, as_json=as_json)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _unsaid(_: object) -> None:
+    """Of one host the error at the end says it."""
 
 
 def _host(one: Result, rows: dict[str, RunRow]) -> None:
     new = {id: count for id, count in one.runs.items() if count}
     if not new:
-        if not one.wrong:
+        if not one.is_failed:
             echo(f"{one.host}: nothing new")
         return
     echo(f"{one.host}: {_count(sum(new.values()), 'new sample')} in {_count(len(new), 'run')}")
@@ -104,61 +123,85 @@ def arguments(local: Collection[str] = _LOCAL) -> list[str]:
     return [*words, "--", *positional] if positional else words
 
 
+def wanted_run(experiment: str | None, resumed: str | None) -> Wanted:
+    """What the hosts are asked for, as far as it is known here: a file of the user's own is another
+    path there, and `last` is a run of each."""
+    known = experiment if experiment in (*experiments.names(), "try") else None
+    is_id = resumed is not None and re.fullmatch("[0-9a-f]{8}", resumed) is not None
+    return Wanted(known, resumed if is_id else None, goes_on=resumed is not None)
+
+
 def sweep(
     on: str,
     command: str,
+    wanted: Wanted,
     store: Path | None,
     *,
     quiet: bool,
     words: Sequence[str] | None = None,
 ) -> tuple[list[Result], list[Run]]:
     """Run `sweep` or `try` on every host, with the words of this command unless others are given;
-    each host's result, and the runs that have samples."""
-    path = store or default_path()
-    words = arguments() if words is None else words
-
-    def say(line: str) -> None:
-        if not quiet:
-            click.echo(line, err=True)
-
-    results = links.sweep(links.hosts(on), command, words, path, say)
+    each host's result, and the runs that have samples. A run that is resumed is resumed only on its
+    own host, if it is known here."""
+    path, chosen = store or default_path(), links.hosts(on)
+    if wanted.run and path.exists():
+        with Store(path) as opened:
+            row = opened.run(wanted.run)
+        if row and row.origin in chosen:
+            chosen = {row.origin: chosen[row.origin]}
+    results = links.sweep(
+        chosen,
+        [command, *(arguments() if words is None else words)],
+        wanted,
+        path,
+        Hints(on, store),
+        _unsaid if quiet else _say,
+        failed if len(chosen) > 1 else _unsaid,
+    )
     with Store(path) as opened:
         rows = [opened.run(run) for one in results for run, new in one.runs.items() if new]
     return results, [Run(row, path) for row in rows if row]
 
 
 def newest(experiment: str, store: Path | None) -> list[Run]:
-    """The newest run of an experiment on each host; `last` is that of the newest run. UnknownRun
-    where there is none."""
+    """The newest run with samples of an experiment on each host, and in each guest; `last` is that
+    of the newest run. UnknownRun if there is none."""
     path = store or default_path()
     with Store(path) as opened:
         if experiment == "last" and (rows := opened.runs()):
             experiment = rows[-1].experiment
         name = experiments.named(experiment)
         experiments.load(name)
-        by_host = {row.origin: row for row in opened.runs() if row.experiment == name}
-    if not by_host:
+        rows = [row for row in opened.runs() if row.experiment == name]
+        by_place = {
+            (row.origin, str((row.request.get("guest") or {}).get("kernel"))): row
+            for row in rows
+            if opened.sample_count(row.id)
+        }
+    if not by_place:
         raise UnknownRun(f"no run of {name} in {path}; memlab sweep {name} --on ssh:HOST,...")
-    return [Run(row, path) for row in by_host.values()]
+    return [Run(row, path) for row in by_place.values()]
 
 
 def claims(runs: Sequence[Run], *, as_json: bool = False) -> bool:
-    """Print what several hosts show of one experiment's claims; whether any is contradicted."""
+    """Print what several hosts show of one experiment's claims; whether any is contradicted on a
+    host, also on one that was lost."""
     from memlab.machines.fleet import judge as judging
     from memlab.machines.fleet import show as present
 
     if len({run.row.experiment for run in runs}) > 1:
         raise NotComparable("the runs are of several experiments: name runs of one")
-    by_host = judging.named(runs)
-    rows = judging.rows(by_host)
-    splits = judging.splits(by_host, rows)
-    levels = judging.levels(by_host)
+    fleet = judging.host_runs(runs)
+    rows = judging.rows(fleet.runs)
+    splits = judging.splits(fleet.runs, rows)
+    levels = judging.levels(fleet.runs)
     if as_json:
         from memlab.machines.fleet.documents import HostsClaims
 
-        echo_json(HostsClaims.made_of(by_host, rows, splits, levels))
+        echo_json(HostsClaims.made_of(fleet, rows, splits, levels))
     else:
-        present.show(by_host, rows, splits, levels)
+        present.show(fleet, rows, splits, levels)
+    rows += judging.rows(fleet.lost)
     return any(cell.word == "contradicted" for row in rows for cell in row.cells.values())
 
 
@@ -175,7 +218,8 @@ def reproduce(
     contradicted, failed = False, []
     for declared in study.experiments:
         words = [*how, f"--blocks={measure.BLOCKS}", declared.name]
-        results, runs = sweep(on, "sweep", store, quiet=quiet, words=words)
+        wanted = Wanted(declared.name)
+        results, runs = sweep(on, "sweep", wanted, store, quiet=quiet, words=words)
         if runs:
             contradicted |= claims(runs)
         try:

@@ -11,7 +11,7 @@ from typing import Any
 def _documents() -> dict[str, Any]:
     """The type of each document, by the words that print it after `memlab`."""
     from memlab.diagnose.documents import Diagnose, LastKill
-    from memlab.fit.answer import FitAnswer
+    from memlab.fit.documents import FitAnswer
     from memlab.machines.fleet.documents import FromHost, HostsClaims
     from memlab.machines.guest.documents import FoundKernel
     from memlab.machines.history.documents import RunHistory

@@ -29,7 +29,9 @@ from memlab.run.watch import Silent, Watch
 from memlab.store import Store, default_path, lines
 
 if TYPE_CHECKING:
-    from memlab.fit.answer import FitAnswer
+    from memlab.fit.documents import FitAnswer
+
+BEAT_S = 10.0  # between two lines that say that a sweep lives
 
 
 def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Level]]:
@@ -48,32 +50,45 @@ class Rows:
 
     def __init__(self) -> None:
         self.count = 0
+        self._turn, self._ended = threading.Lock(), threading.Event()
 
     def __call__(self, line: str) -> None:
         self.count += line.startswith('{"row":"sample"')
-        try:
-            sys.stdout.write(f"{line}\n")
-            sys.stdout.flush()
-        except ReaderGone:
-            click.echo("memlab: nobody reads the rows any more: they are in the store", err=True)
+        with self._turn:
+            try:
+                sys.stdout.write(f"{line}\n")
+                sys.stdout.flush()
+            except ReaderGone:
+                said = "memlab: nobody reads the rows any more: they are in the store"
+                click.echo(said, err=True)
+
+    def beat(self) -> None:
+        """Print an empty line now and then, so that whoever reads the rows knows that they may
+        still come."""
+        self("")
+        while not self._ended.wait(BEAT_S):
+            self("")
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         self(lines.of_end(self.count))
 
 
-def stop_on_input() -> None:
-    """Ctrl-C for a sweep at the end of a link: the line `stop` on standard input. The end of the
-    input is none: a link that breaks ends no sweep."""
+def on_a_link(rows: Rows | None) -> None:
+    """What a sweep does at the end of a link: the line `stop` on standard input is its Ctrl-C, and
+    its rows say that it lives. The end of the input is nothing: a link that breaks ends no
+    sweep."""
 
     def listen() -> None:
-        while said := os.read(0, 100):  # sys.stdin's lock would be in the way of the exit
-            if b"stop" in said:
+        while line := os.read(0, 100):  # sys.stdin's lock would be in the way of the exit
+            if b"stop" in line:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=listen, daemon=True).start()
+    for work in (listen, *([rows.beat] if rows else [])):
+        threading.Thread(target=work, daemon=True).start()
 
 
 def sweep(

@@ -24,6 +24,7 @@ class Row(NamedTuple):
 KERNELS = (
     Row("list", "List the kernels at hand for guests.", "memlab.cli.kernels.list"),
     Row("fetch", "Unpack kernels, or print how to get them.", "memlab.cli.kernels.fetch"),
+    Row("run", "Run a command in a guest under a kernel.", "memlab.cli.kernels.run"),
     Row("ladder", "Judge claims on counts under each kernel.", "memlab.cli.kernels.ladder"),
     Row("bisect", "Find the kernel that changed a claim or a count.", "memlab.cli.kernels.bisect"),
 )

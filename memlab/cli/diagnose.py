@@ -158,15 +158,13 @@ def _watch(given: DiagnoseOptions, pid: int | None) -> None:
 
 
 def _last_kill(file: str, as_json: bool) -> None:
-    from memlab.diagnose import killed
+    from memlab.diagnose.kernel_log import answer, source
 
-    found = killed.read(Path(file) if file else None)
+    log = source.read(Path(file) if file else None)
     if as_json:
         from memlab.diagnose.documents import LastKill
 
-        echo_json(LastKill.made_of(found))
-    elif not found:
-        echo("no kill for want of memory in this log: it may have been overwritten; journalctl -k")
+        echo_json(LastKill.made_of(log))
     else:
-        for line in killed.lines(found[-1], len(found) - 1):
+        for line in answer.lines(log):
             echo(line)

@@ -1,7 +1,10 @@
 """`memlab history`."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,12 +22,22 @@ from memlab.cli._options import (
     verbose_option,
 )
 
+if TYPE_CHECKING:
+    from memlab.machines.history.judge import History
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryOptions:
     """What `memlab history` is given."""
 
-    experiment: str = argument(shell_complete=_completing.experiment)
+    experiment: str | None = argument(required=False, shell_complete=_completing.experiment)
+    csv: Path | None = option(
+        "--csv",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Follow the values in this file, not stored runs: a header such as `date,time[s]`, "
+        "then a date and a value per row.",
+    )
     metric: str | None = option(
         "--metric", help="Metric to follow (default: the experiment's first)."
     )
@@ -75,17 +88,59 @@ def command(given: HistoryOptions) -> None:
     \b
     memlab history page-fault
     memlab history mmap-write -p method=mmap --metric bandwidth --gate
+    memlab history --csv nights.csv --gate
     """
     from memlab import experiments
-    from memlab.api import Run
     from memlab.cli import GATE
+    from memlab.machines.history import figure, values
+    from memlab.machines.history import show as present
+
+    rate = float(given.rate.rstrip("%")) / 100
+    if given.csv:
+        _check_csv(given)
+        found = values.of_csv(given.csv, given.metric, given.limit, rate)
+    else:
+        found = _of_runs(given, rate)
+    folder = output_folder(given.output, given.store)
+    name = given.csv.stem if given.csv else experiments.short(found.of)
+    place = folder / f"history-{name}-{found.metric.name}.png"
+    figure.figure(found, place)
+    if given.as_json:
+        from memlab.machines.history.documents import RunHistory
+
+        echo_json(RunHistory.made_of(found, place))
+    else:
+        present.show(found, "" if given.verbose else in_full())
+        echo(f"figure: {place}")
+    if given.gate and found.alarm:
+        click.get_current_context().exit(GATE)
+
+
+def _check_csv(given: HistoryOptions) -> None:
+    """UsageError if something is asked of stored runs too."""
+    of_runs = {
+        "EXPERIMENT": given.experiment,
+        "-p": given.levels,
+        "--run": given.run,
+        "--host": given.host,
+    }
+    if other := next((name for name, value in of_runs.items() if value), None):
+        raise click.UsageError(
+            f"--csv reads a file, and {other} selects stored runs: leave one out"
+        )
+
+
+def _of_runs(given: HistoryOptions, rate: float) -> History:
+    from memlab import experiments
+    from memlab.api import Run
     from memlab.errors import UnknownRun
     from memlab.experiment.levels import read_levels
     from memlab.judging.compare import metric_of
-    from memlab.machines.history import judge as history
-    from memlab.machines.history import show as present
+    from memlab.machines.history import judge
     from memlab.store import Store, default_path
 
+    if not given.experiment:
+        raise click.UsageError("name an EXPERIMENT, or a file of values with --csv")
     path = given.store or default_path()
     name = experiments.named(given.experiment)
     declared = experiments.load(name)
@@ -108,16 +163,4 @@ def command(given: HistoryOptions) -> None:
             raise UnknownRun(
                 f"run {given.run} is none of the {len(runs)} runs of {name} of this host"
             )
-    found = history.of_runs(runs, metric, levels, float(given.rate.rstrip("%")) / 100, followed)
-    folder = output_folder(given.output, given.store)
-    place = folder / f"history-{experiments.short(name)}-{metric.name}.png"
-    present.figure(found, place)
-    if given.as_json:
-        from memlab.machines.history.documents import RunHistory
-
-        echo_json(RunHistory.made_of(found, place))
-    else:
-        present.show(found, "" if given.verbose else in_full())
-        echo(f"figure: {place}")
-    if given.gate and found.alarm:
-        click.get_current_context().exit(GATE)
+    return judge.of_runs(runs, metric, levels, rate, followed)

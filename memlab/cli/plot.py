@@ -148,4 +148,4 @@ def _of_hosts(given: PlotOptions, choice: Choice) -> results.Run:
 
     if given.example or choice.given:
         raise click.UsageError("--hosts draws verdicts: without --example and a choice of points")
-    return figure.of_hosts(judge.named(_hosts.newest(given.run, given.store)))
+    return figure.of_hosts(judge.host_runs(_hosts.newest(given.run, given.store)).runs)

@@ -96,7 +96,7 @@ def command(given: SweepOptions) -> None:
     folder = None if rows or given.dry_run else output_folder(given.output, given.store)
     quiet = given.quiet or given.as_json
     if given.stop_on_input:
-        _sweeping.stop_on_input()
+        _sweeping.on_a_link(rows)
     if given.resume:
         _check_resumed(given)
         budget_s = given.asked["budget_s"]
@@ -157,7 +157,8 @@ def _on_hosts(given: SweepOptions) -> None:
     if given.jsonl or given.dry_run:
         raise click.UsageError("--on goes without --jsonl and --dry-run")
     quiet = given.quiet or given.as_json
-    results, runs = _hosts.sweep(given.on or "", "sweep", given.store, quiet=quiet)
+    wanted = _hosts.wanted_run(given.experiment, given.resume)
+    results, runs = _hosts.sweep(given.on or "", "sweep", wanted, given.store, quiet=quiet)
     if runs and runs[0].experiment.claims and not quiet:
         _hosts.claims(runs)
     _hosts.print_results(results, given.store or default_path(), as_json=given.as_json)

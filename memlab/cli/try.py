@@ -146,7 +146,7 @@ def command(given: TryOptions) -> None:
     rows = _sweeping.Rows() if given.jsonl else None
     folder = None if rows else output_folder(given.output, given.store)
     if given.stop_on_input:
-        _sweeping.stop_on_input()
+        _sweeping.on_a_link(rows)
     quiet = given.quiet or given.as_json
     run = _sweeping.sweep(request, guest, given.store, quiet, given.wait_s, rows)
     if folder is None:
@@ -172,7 +172,9 @@ def _on_hosts(given: TryOptions) -> None:
             "--on takes a command of the hosts: without --jsonl, --dry-run, --gate and a file"
         )
     quiet = given.quiet or given.as_json
-    results, runs = _hosts.sweep(given.on or "", "try", given.store, quiet=quiet)
+    results, runs = _hosts.sweep(
+        given.on or "", "try", _hosts.wanted_run("try", None), given.store, quiet=quiet
+    )
     if not quiet:
         for run in runs:
             terminal.show(run)

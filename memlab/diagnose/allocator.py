@@ -72,7 +72,7 @@ _KINDS = (
     MallocKind(
         "glibc",
         re.compile(r"libc(?:\.so|-\d)[^/]*"),
-        re.compile(rb"GNU C Library [^\n]*?release version (\d+\.\d+)"),
+        re.compile(rb"GNU C Library [^\n]{0,200}?release version (\d+\.\d+)"),
     ),
 )
 # A number alone is the ABI's, as in libc.so.6.
@@ -152,3 +152,52 @@ def _conf_variable(held: bytes) -> str | None:
             return word
         at = held.find(b"MALLOC_CONF\0", at + 1)
     return None
+
+
+# Allocators inside a library or the executable, by messages or options that each build holds; a
+# runtime's own heap too.
+_WITHIN = (
+    ("mimalloc", b"mimalloc: warning: "), ("jemalloc", b"<jemalloc>: "),
+    ("tcmalloc", b"TCMALLOC_AGGRESSIVE_DECOMMIT"), ("Python's pymalloc", b"pymalloc_debug"),
+    ("V8", b"max_old_space_size"), ("V8", b"max-old-space-size"),
+    ("the JVM", b"MaxDirectMemorySize"),
+)  # fmt: skip
+_CODE_BYTES_LEAST = 256 << 10
+_PIECE_BYTES = 4 << 20
+_MARK_BYTES_MAX = 64
+_WITHIN_BYTES_MAX = 256 << 20  # some 0.2 s
+
+
+def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None) -> list[str]:
+    """Other allocators that the process has, such as `mimalloc in libarrow.so`, whose heaps are
+    not read."""
+    found: list[str] = []
+    left = _WITHIN_BYTES_MAX
+    seen: set[str] = set()
+    for one in mappings:
+        large = one.size_bytes >= _CODE_BYTES_LEAST and "x" in one.permissions
+        if not large or not one.path.startswith("/") or one.path in seen:
+            continue
+        seen.add(one.path)
+        if own is not None and own.where == one.path and own.name == "glibc":
+            continue
+        path = next(iter(process.files_of(pid, one)))
+        size = files.known(lambda path=path: path.stat().st_size) or 0  # type: ignore[misc]
+        left -= size
+        if not size or left < 0:
+            continue
+        names = files.known(lambda path=path: _names_within(path))  # type: ignore[misc]
+        found += [f"{name} in {Path(one.path).name}" for name in names or ()]
+    return list(dict.fromkeys(found))
+
+
+def _names_within(path: Path) -> list[str]:
+    """In pieces: a file that is cut short meanwhile ends a read, and a program that maps it."""
+    found: list[str] = []
+    last = b""
+    with files.opened(path) as file:
+        while piece := file.read(_PIECE_BYTES):
+            held = last + piece
+            found += [name for name, mark in _WITHIN if name not in found and mark in held]
+            last = held[-_MARK_BYTES_MAX:]
+    return found

@@ -100,7 +100,9 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     left_out: tuple[Unlooked, ...] = ()
     if len(seen.members) < seen.processes:
         what = f"{seen.processes - len(seen.members)} of {seen.processes} processes"
-        left_out = (Unlooked(what, "ended, or not to be read, or beyond the first 64", None, None),)
+        left_out = (
+            Unlooked(what, "ended, or not to be read, or smaller than the 64 largest", None, None),
+        )
     return Diagnosis(None, seen, tuple(held.accounts(seen)), findings, left_out, cost)
 
 

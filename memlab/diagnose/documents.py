@@ -16,7 +16,11 @@ from memlab.diagnose.finding import Fact, Finding
 from memlab.diagnose.group import Charge  # noqa: F401
 from memlab.diagnose.heap import Heap  # noqa: F401
 from memlab.diagnose.held import GroupLook
-from memlab.diagnose.killed import Kill, Task  # noqa: F401
+from memlab.diagnose.kernel_log import answer
+from memlab.diagnose.kernel_log.answer import Kill, Killed  # noqa: F401
+from memlab.diagnose.kernel_log.holders import Holding, Task  # noqa: F401
+from memlab.diagnose.kernel_log.killers import Hint
+from memlab.diagnose.kernel_log.reports import Log
 from memlab.diagnose.look import (  # noqa: F401
     GroupRoom,
     Look,
@@ -28,10 +32,13 @@ from memlab.diagnose.look import (  # noqa: F401
 from memlab.diagnose.malloc_options import MallocOption  # noqa: F401
 from memlab.diagnose.memory import Memory  # noqa: F401
 from memlab.diagnose.pages import Pages, Sampled  # noqa: F401
+from memlab.diagnose.refusals import Refusal  # noqa: F401
 from memlab.diagnose.room import Room, Segments, TmpfsUse  # noqa: F401
+from memlab.diagnose.shared import Attached, SharedUse  # noqa: F401
 from memlab.diagnose.sites import Site, Sites  # noqa: F401
 from memlab.diagnose.started import Started  # noqa: F401
 from memlab.diagnose.subject import Subject  # noqa: F401
+from memlab.diagnose.tree import Below, Events  # noqa: F401
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.waits import Waits  # noqa: F401
 from memlab.present.documents import Document
@@ -95,14 +102,29 @@ class Diagnose(Document):
 
 
 class LastKill(Document):
-    """What the kernel's log says of kills for want of memory."""
+    """What a log says about kills for want of memory."""
 
     schema: Literal[1]
     kills: int
-    """In the log."""
+    """How many the log has; a kill of a whole group is one."""
     last: Kill | None
-    """null: there is none; the log may have been overwritten."""
+    """null: the log has none."""
+    lines: int
+    """How many lines were read."""
+    first: str
+    """The stamp of the first line that has one."""
+    until: str
+    """The stamp of the last line that has one."""
+    refused: list[str]
+    """Allocations that failed, which kills nobody."""
+    hints: list[Hint]
+    """Lines by which programs tell of a kill by the kernel."""
 
     @classmethod
-    def made_of(cls, found: Sequence[Kill]) -> Self:
-        return cls(schema=1, kills=len(found), last=found[-1] if found else None)
+    def made_of(cls, log: Log) -> Self:
+        kill, _, earlier = answer.last(log)
+        kills = 0 if kill is None or kill.ended == "cut" else earlier + 1
+        return cls(
+            schema=1, kills=kills, last=kill, lines=log.lines, first=log.first, until=log.last,
+            refused=log.refused, hints=log.hints,
+        )  # fmt: skip

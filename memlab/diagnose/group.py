@@ -160,6 +160,9 @@ def _charge_1(
         return stat.get(f"total_{name}", stat.get(name, 0))
 
     kernel = files.number(directory / "memory.kmem.usage_in_bytes") or 0
+    # Of the root group the kernel adds up anonymous memory and page cache, no memory of its own
+    # (mm/memcontrol-v1.c, mem_cgroup_usage()).
+    used += kernel if directory.is_mount() else 0
     stacks, tables = _of_processes(directory, root)
     stacks = min(stacks, kernel)
     tables = min(tables, kernel - stacks)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import process
@@ -21,7 +21,8 @@ from memlab.observe.proc import ROOT
 _HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE of 64-bit machines
 _ARENA_BYTES = (2200, 2112)  # sizeof(struct malloc_state) since 2.26, and of 2.43
 _INFO_BYTES_MAX = 64  # sizeof(heap_info): 32, and 48 since 2.35
-_LEAST, _ALIGNED, _IN_USE_BEFORE = 32, 16, 1
+_LEAST, _ALIGNED, _IN_USE_BEFORE, _IS_MAPPED = 32, 16, 1, 2
+_LEAST_MAPPED = 4096
 PIECES_MAX = 4_000_000  # some 8 s of processor time
 PIECES_LOOKED_AT = 100_000
 """Without being asked for more: some 0.2 s of this program, none of the subject's."""
@@ -32,7 +33,7 @@ _PRESENT = 1 << 63  # of /proc/PID/pagemap
 
 @dataclass(frozen=True, slots=True)
 class Heap:
-    """Of glibc's arenas; what is mapped for one object alone is none of it."""
+    """Of glibc's arenas, and of objects that have a mapping of their own."""
 
     arenas: int
     held_bytes: int
@@ -43,6 +44,10 @@ class Heap:
     """Of that resident."""
     ends_bytes: int
     """Of that at the ends of the heaps, which trimming shortens; the rest lies between objects."""
+    mapped_count: int = 0
+    """Objects that are mapped each alone (M_MMAP_THRESHOLD); none of `held_bytes`."""
+    mapped_bytes: int = 0
+    """Resident in these."""
 
 
 class _Strange(Exception):
@@ -60,8 +65,10 @@ def read(
     *,
     swapped: bool,
     pieces_max: int = PIECES_LOOKED_AT,
+    resident: Mapping[int, int] | None = None,
 ) -> tuple[Heap | None, tuple[Unlooked, ...]]:
-    """What is free, and what is not looked at: a heap of more pieces than `pieces_max`."""
+    """What is free, and what is not looked at: a heap of more pieces than `pieces_max`. `resident`
+    is by the start of the mapping."""
     if malloc != "glibc" or struct.calcsize("P") != 8:
         return None, ()
 
@@ -72,7 +79,12 @@ def read(
         return left_out("part of it is in swap, and would be read back")
     try:
         with _Memory(pid, pieces_max) as memory:
-            return _walked(memory, mappings), ()
+            found = _walked(memory, mappings)
+            count, size = _mapped_alone(memory, mappings, resident or {})
+            if found is None and not count:
+                return None, ()
+            found = found or Heap(0, 0, 0, 0, 0)
+            return replace(found, mapped_count=count, mapped_bytes=size), ()
     except PermissionError:
         return left_out("its memory may not be read: run as root")
     except _TooMany:
@@ -107,6 +119,29 @@ def _walked(memory: _Memory, mappings: Sequence[process.Mapping]) -> Heap | None
         ends_bytes=sum(size for size, (_, _, is_end) in zip(resident, free, strict=True) if is_end),
     )
     return found if parts else None
+
+
+def _mapped_alone(
+    memory: _Memory, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
+) -> tuple[int, int]:
+    """How many objects have a mapping of their own, and what is resident in these.
+
+    Such a piece begins at a page, with its size and the flag of one that is mapped
+    (malloc/malloc.c, sysmalloc_mmap()). The kernel joins neighbours to one mapping: pieces are
+    followed from its beginning for as long as one begins behind another.
+    """
+    count = total = 0
+    for mapping in mappings:
+        if mapping.path or mapping.permissions != "rw-p" or not resident.get(mapping.start):
+            continue
+        at = mapping.start
+        while at < mapping.end and (size := memory.mapped_piece(at, mapping.end)):
+            count, at = count + 1, at + size
+        if at == mapping.end:
+            total += resident[mapping.start]
+        elif at > mapping.start:  # what is behind them is not theirs
+            total += memory.resident(mapping.start, at - mapping.start)
+    return count, total
 
 
 def _parts(
@@ -170,6 +205,17 @@ class _Memory:
             raise _TooMany
         (entry,) = struct.unpack("Q", os.pread(self._pagemap, 8, 8 * number))
         return os.pread(self._memory, _PAGE, number * _PAGE) if entry & _PRESENT else None
+
+    def mapped_piece(self, at: int, end: int) -> int:
+        """The size of the piece that has a mapping of its own and begins there; 0 of none."""
+        page = self.page(at // _PAGE)
+        if page is None:
+            return 0
+        before, word = struct.unpack_from("2Q", page)
+        size = word & ~7
+        is_mapped = word & 7 == _IS_MAPPED and before < _PAGE and not before % _ALIGNED
+        fits = _LEAST_MAPPED <= size <= end - at and size % _PAGE == 0
+        return size if is_mapped and fits else 0
 
     def free_pieces(self, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
         """Address and size of each, and whether it is the last one, which grows and shrinks."""

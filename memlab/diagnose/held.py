@@ -9,13 +9,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab.diagnose import account, family, group, limits, look, waits
+from memlab.diagnose import account, family, group, limits, look, tree, waits
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, per_day, per_second, size
 from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom
 from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
+from memlab.diagnose.tree import Below, Events
 from memlab.diagnose.waits import Waits
 from memlab.errors import CannotLook
 from memlab.observe import cgroup, files, proc
@@ -51,6 +52,13 @@ class GroupLook:
     pressure_share: float | None
     """Of the time, in which some of its threads waited for memory (memory.pressure, v2)."""
     grows_steadily: bool
+    below: tuple[Below, ...] = ()
+    """Limits of the groups below it: the fullest, at most 32."""
+    events_before: Events | None = None
+    events: Events | None = None
+    """At the end of the look."""
+    tree_whole: bool = True
+    """Whether all groups below were looked at."""
     segments: Segments | None = None
     """System V shared memory that no process attaches, in the IPC namespace of its first process;
     None where that is another than this program's."""
@@ -63,12 +71,18 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
     limited = limit.group if limit else directory
     name = limit.name if limit else None
     try:
+        pids = family.largest(pids)
         before_members = family.first(pids)
+        below, tree_whole = tree.folders(directory)
+        events_before, began_below = (
+            tree.events(directory, version, below), tree.first(below, version)
+        )  # fmt: skip
         before = group.charge(directory, version)
         of_limit = group.charge(limited, version, limit_name=name)
-        began, stalled, slab = time.monotonic(), _stalled_us(directory), _slab()
+        began, stalled, slab = time.monotonic(), tree.stalled_us(directory), _slab()
         charged: list[int] = []
         charged_limit: list[int] = []
+        charged_below: dict[Path, list[int]] = {one.limit.group: [] for one in began_below}
         own = cgroup.MemoryLimit(directory, version, "", 0)
         count = max(4, round(seconds / _SAMPLE_S))
         with closing(waits.Sampler(pids[:16], count + 1)) as sampler:
@@ -77,6 +91,8 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
                 charged.append(group.used_bytes(own) or 0)
                 if limit:
                     charged_limit.append(group.used_bytes(limit) or 0)
+                for one in began_below:
+                    charged_below[one.limit.group].append(group.used_bytes(one.limit) or 0)
                 if left:
                     time.sleep(seconds / count)
         after = group.charge(directory, version)
@@ -85,8 +101,10 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         raise CannotLook(f"the group {directory} has gone while it was looked at") from None
     elapsed = time.monotonic() - began
     members = family.last(before_members)
-    later = _stalled_us(directory)
-    stall = None if stalled is None or later is None else (later - stalled) / 1e6 / elapsed
+    later = tree.stalled_us(directory)
+    stall = None
+    if stalled is not None and later is not None:
+        stall = min(1.0, (later - stalled) / 1e6 / elapsed)
     first = next((m.pid for m in members), None)
     return GroupLook(
         path=str(directory),
@@ -106,6 +124,10 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         waits=sampler.result(),
         pressure_share=stall,
         grows_steadily=look.steadily(charged),
+        below=tree.last(directory, began_below, elapsed, charged_below),
+        events_before=events_before,
+        events=tree.events(directory, version, below),
+        tree_whole=tree_whole,
         segments=left_segments(first or os.getpid()),
     )
 
@@ -113,15 +135,6 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
 def _slab() -> int:
     """Reclaimable slab of the machine."""
     return (files.known(proc.meminfo) or {}).get("SReclaimable", 0)
-
-
-def _stalled_us(directory: Path) -> int | None:
-    """The sum of `some` of memory.pressure, in microseconds."""
-    for line in (files.text(directory / "memory.pressure") or "").splitlines():
-        words = dict(word.split("=") for word in line.split()[1:])
-        if line.startswith("some") and words.get("total", "").isdigit():
-            return int(words["total"])
-    return None
 
 
 def stock(charge: Charge, *, whole: bool = True) -> Account:
@@ -153,6 +166,8 @@ def accounts(seen: GroupLook) -> list[Account]:
     """The four accounts of a group."""
     whole = len(seen.members) >= seen.processes
     lines = list(limits.group_lines(seen.room)) if seen.room else []
+    if seen.events and seen.events_before:
+        lines += tree.lines(seen.below, seen.events_before, seen.events)
     known = sum(m.faults for m in seen.members) / seen.seconds
     growth = sum(max(0, m.growth_bytes) for m in seen.members) / 4096 / seen.seconds
     faults = [
@@ -168,7 +183,7 @@ def accounts(seen: GroupLook) -> list[Account]:
     return [
         stock(seen.charge, whole=True),
         account.made("flow", "page faults", "1/s", seen.faults_per_s, faults, whole=whole),
-        Account("limits", "limits", "B", None, tuple(lines), 0.0, whole=True),
+        Account("limits", "limits", "B", None, tuple(lines), 0.0, whole=seen.tree_whole),
         account.made("time", "what its threads wait for, in samples", "count", wait.samples, states,
                      whole=bool(wait.samples) or not seen.processes),
     ]  # fmt: skip
@@ -179,6 +194,8 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     charge = seen.charge
     per_s = seen.unshared_bytes / seen.seconds
     more = family.may_grow_bytes([m.shared_bytes or 0 for m in seen.members])
+    if seen.events and seen.events_before:
+        yield from tree.findings(seen.below, seen.events_before, seen.events)
     if seen.room:
         yield from limits.of_group(
             seen.room, unshares=(per_s, more), mounts=seen.tmpfs, segments=seen.segments
@@ -246,11 +263,19 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
         yield Finding(
             "group-stalls", COSTLY,
             f"some of its threads wait for memory in {100 * seen.pressure_share:.0f} % of the time "
-            "(memory.pressure)",
+            f"(memory.pressure){_most_stalled(seen)}",
             "time", "reclaim", seen.pressure_share, "1",
             setting="raise memory.high or memory.max, or use less",
             experiments=("coop-reclaim",),
         )  # fmt: skip
+
+
+def _most_stalled(seen: GroupLook) -> str:
+    stalled = [one for one in seen.below if one.stall_share]
+    most = max(stalled, key=lambda one: one.stall_share or 0.0, default=None)
+    if most is None:
+        return ""
+    return f", those of the group {most.name} in {100 * (most.stall_share or 0.0):.0f} %"
 
 
 def header(seen: GroupLook) -> str:

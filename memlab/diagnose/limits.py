@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import stock
+from memlab.diagnose import refused, stock
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -22,31 +22,16 @@ from memlab.diagnose.finding import (
 )
 from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom, Look
-from memlab.diagnose.room import COUNTED, Room, Segments, TmpfsUse
+from memlab.diagnose.room import COUNTED, PINNED, Room, Segments, TmpfsUse
 from memlab.observe import files, proc
 from memlab.text import units
 
 MiB = units.MiB
-_NEAR = {"vm.max_map_count": 0.5, "RLIMIT_MEMLOCK": 0.8}
+_NEAR = {"vm.max_map_count": 0.5, "RLIMIT_MEMLOCK": 0.8, PINNED: 0.5}
 _NEAR_OF_OTHERS = 0.9
 _DROPPED = ": dropped before anyone is killed; no danger, no leak"
 _FAILS = 0.99
 _SOON_S = 600.0  # a growth of a count is worth an alarm where its limit is nearer than this
-_HINTS = {
-    "vm.max_map_count": "sysctl vm.max_map_count; fewer mappings: neighbours of equal protection, "
-    "lock and advice are one mapping",
-    "RLIMIT_MEMLOCK": "ulimit -l, LimitMEMLOCK= of its unit, or CAP_IPC_LOCK",
-    "RLIMIT_NOFILE": "ulimit -n, LimitNOFILE= of its unit; files that are never closed (ls -l "
-    "/proc/PID/fd)",
-    "pids.max": "pids.max of its group: TasksMax= of its unit, --pids-limit of its container; "
-    "fewer threads",
-    "RLIMIT_NPROC": "ulimit -u, LimitNPROC= of its unit: it counts all threads of the user",
-    "RLIMIT_AS": "ulimit -v, LimitAS= of its unit: address space counts, not memory",
-    "RLIMIT_DATA": "ulimit -d, LimitDATA= of its unit",
-    "RLIMIT_STACK": "ulimit -s; less recursion, smaller arrays on the stack",
-    "CommitLimit": "vm.overcommit_memory=0, or vm.overcommit_ratio, or swap",
-    "huge pages (hugetlb)": "vm.nr_hugepages, or nr_overcommit_hugepages",
-}
 
 
 def of(look: Look) -> Account:
@@ -56,11 +41,13 @@ def of(look: Look) -> Account:
         lines += group_lines(look.group)
     for room in sorted(look.rooms, key=lambda room: -room.share):
         lines.append(Line(room.name, room.used, limit=room.limit, note=room.what, unit=room.unit))
-    calls = sorted(failing(look).items())
-    lines += [Line(f"{name} fails", per_s, unit="1/s", note="now") for name, per_s in calls]
+    lines += [
+        Line(f"{one.call} ({one.errno}) fails", one.per_s, unit="1/s", note="now")
+        for one in look.refused
+    ]
     return Account(
         "limits", "limits", "B", None, tuple(lines), 0.0,
-        whole=look.rate("enomem") is not None or bool(calls),
+        whole=look.rate("enomem") is not None or bool(look.refused),
     )  # fmt: skip
 
 
@@ -71,43 +58,18 @@ def group_lines(group: GroupRoom) -> list[Line]:
     return [Line(group.limit_name, charge.used_bytes, limit=group.limit_bytes, note=note, unit="B")]
 
 
-_CALLS = (
-    ("mmap_eagain", "mmap", "EAGAIN"), ("mremap_eagain", "mremap", "EAGAIN"),
-    ("mmap_enomem", "mmap", "ENOMEM"), ("mprotect_enomem", "mprotect", "ENOMEM"),
-    ("munmap_enomem", "munmap", "ENOMEM"), ("mlock_refused", "mlock", "ENOMEM or EPERM"),
-    ("mlock2_refused", "mlock2", "ENOMEM or EPERM"),
-    ("mlockall_refused", "mlockall", "ENOMEM or EPERM"),
-    ("clone_eagain", "clone", "EAGAIN"), ("clone3_eagain", "clone3", "EAGAIN"),
-    ("fork_eagain", "fork", "EAGAIN"), ("vfork_eagain", "vfork", "EAGAIN"),
-    ("emfile", "open or socket", "EMFILE"), ("enospc", "write", "ENOSPC"),
-)  # fmt: skip
-
-
-def failing(look: Look) -> Mapping[str, float]:
-    """Calls that fail, per second, by call and errno."""
-    found = {
-        f"{call} ({errno})": value
-        for name, call, errno in _CALLS
-        if (value := look.rate(name) or 0.0)
-    }
-    known = sum(
-        look.rate(name) or 0 for name in ("mmap_enomem", "mprotect_enomem", "munmap_enomem")
-    )
-    other = (look.rate("enomem") or 0.0) - known
-    locks = sum(look.rate(f"{name}_refused") or 0 for name in ("mlock", "mlock2", "mlockall"))
-    if other - locks > 1e-9:
-        found["another call (ENOMEM)"] = other - locks
-    return found
-
-
 def findings(look: Look) -> Iterator[Finding]:
     """What is worth saying of limits."""
-    yield from _failing(look)
+    yield from _bus_errors(look)
+    failing = list(refused.findings(look))
+    yield from failing
     if look.group:
         yield from of_group(look.group, look, mounts=look.tmpfs, segments=look.left_segments)
     # Of limits of one name the one that is met first is said.
+    explained = {one.line for one in failing}
     for room in sorted(look.rooms, key=_time_left):
-        yield from _near(look, room)
+        if room.name not in explained:
+            yield from _near(look, room)
     yield from _tmpfs(look)
 
 
@@ -116,8 +78,7 @@ def _time_left(room: Room) -> tuple[float, float]:
     return math.inf if left_s is None else left_s, -room.share
 
 
-def _failing(look: Look) -> Iterator[Finding]:
-    rooms = {room.name: room for room in look.rooms}
+def _bus_errors(look: Look) -> Iterator[Finding]:
     bus = look.rate("bus_errors") or 0.0
     if bus:
         yield Finding(
@@ -128,65 +89,6 @@ def _failing(look: Look) -> Iterator[Finding]:
             "and huge pages are reserved ahead (fallocate, no MAP_NORESERVE)",
             experiments=("mmap-write",),
         )  # fmt: skip
-    locked = sum(look.rate(name) or 0.0 for name in ("mmap_eagain", "mremap_eagain"))
-    if locked:
-        yield _refused(
-            look, "lock-limit-refuses", "RLIMIT_MEMLOCK", locked, "EAGAIN", _of_lock(look)
-        )
-    mlocks = sum(look.rate(f"{name}_refused") or 0.0 for name in ("mlock", "mlock2", "mlockall"))
-    if mlocks:
-        room = rooms.get("RLIMIT_MEMLOCK")
-        said = (
-            f"{size(room.used)} of {size(room.limit)} are locked"
-            if room
-            else "no limit explains it"
-        )
-        yield _refused(
-            look, "lock-refused", "RLIMIT_MEMLOCK", mlocks, "ENOMEM or EPERM",
-            f"mlock is refused: {said} (RLIMIT_MEMLOCK)",
-        )  # fmt: skip
-    threads = sum(
-        look.rate(f"{call}_eagain") or 0.0 for call in ("clone", "clone3", "fork", "vfork")
-    )
-    if threads:
-        fullest = _fullest(
-            look, ("pids.max", "RLIMIT_NPROC", "kernel.threads-max", "kernel.pid_max")
-        )
-        yield _refused(
-            look, "threads-refused", fullest.name if fullest else "threads", threads, "EAGAIN",
-            "new threads or processes are refused: " + _said(fullest),
-        )  # fmt: skip
-    emfile = look.rate("emfile") or 0.0
-    if emfile:
-        yield _refused(
-            look, "files-refused", "RLIMIT_NOFILE", emfile, "EMFILE",
-            "open, socket or accept is refused: " + _said(rooms.get("RLIMIT_NOFILE")),
-        )  # fmt: skip
-    enospc = look.rate("enospc") or 0.0
-    if enospc >= 0.2:
-        full = max(
-            look.tmpfs, key=lambda one: one.used_bytes / max(one.size_bytes, 1), default=None
-        )
-        where = (
-            f"; fullest tmpfs: {full.path}, {size(full.used_bytes)} of {size(full.size_bytes)}"
-            if full
-            else ""
-        )
-        yield _refused(
-            look, "no-space", "file systems", enospc, "ENOSPC", f"a file system is full{where}"
-        )
-    memory = sum(
-        look.rate(name) or 0.0 for name in ("mmap_enomem", "mprotect_enomem", "munmap_enomem")
-    )
-    if memory:
-        fullest = _fullest(look, ("vm.max_map_count", "RLIMIT_AS", "RLIMIT_DATA", "CommitLimit",
-                                  "huge pages (hugetlb)"))  # fmt: skip
-        line, why = fullest.name if fullest else "address space", _said(fullest)
-        if (look.rate("mmap_hugetlb") or 0.0) >= 0.9 * memory:
-            line, why = "huge pages (hugetlb)", _hugetlb()
-        yield _refused(
-            look, "memory-refused", line, memory, "ENOMEM", "mapping memory is refused: " + why
-        )
 
 
 def _of_bus(look: Look) -> str:
@@ -205,73 +107,6 @@ def _of_bus(look: Look) -> str:
     )
 
 
-def _refused(look: Look, name: str, line: str, per_s: float, errno: str, why: str) -> Finding:
-    # A program may try and fall back (hints of addresses, probes of a size): what is refused of
-    # memory that is locked, and of threads, has no such use.
-    certain = name in ("lock-limit-refuses", "threads-refused") and per_s >= 1
-    return Finding(
-        name, CRITICAL if certain else COSTLY,
-        f"{per_second(per_s, 'calls')} fail with {errno}: {why}", "limits", line, per_s, "1/s",
-        facts(*(Fact(call, value, "1/s") for call, value in failing(look).items())),
-        _hint(line, name),
-        experiments=("vma-lock",) if "lock" in name else ("mmap-overcommit",),
-    )  # fmt: skip
-
-
-def _hint(line: str, name: str) -> str:
-    if name == "lock-limit-refuses":
-        return (
-            f"{_HINTS['RLIMIT_MEMLOCK']}; or mlockall(MCL_CURRENT) alone (MCL_ONFAULT does not "
-            "help: "
-            "a mapping counts whole); or smaller stacks"
-        )
-    return _HINTS.get(line, "")
-
-
-def _of_lock(look: Look) -> str:
-    room = next((room for room in look.rooms if room.name == "RLIMIT_MEMLOCK"), None)
-    if room is None:
-        return "new mappings are locked (MCL_FUTURE) and pass RLIMIT_MEMLOCK"
-    stack = look.stack_limit_bytes
-    left_bytes = max(0.0, room.limit - room.used)
-    example = ""
-    if stack and stack > left_bytes:
-        example = f": a thread's stack of {size(stack)} does not fit"
-    return (
-        f"{size(room.used)} of {size(room.limit)} are locked (RLIMIT_MEMLOCK), and each new "
-        "mapping "
-        f"counts whole (MCL_FUTURE){example}"
-    )
-
-
-def _fullest(look: Look, names: tuple[str, ...]) -> Room | None:
-    return max((r for r in look.rooms if r.name in names), key=lambda r: r.share, default=None)
-
-
-def _said(room: Room | None) -> str:
-    """A limit that is not nearly reached explains nothing by itself: the call may ask for much."""
-    if room is None:
-        return "no limit that is read here explains it"
-    used = _amount(room.used, room.unit)
-    most = _amount(room.limit, room.unit)
-    if room.share < 0.5:
-        return (
-            f"the fullest limit is {room.name}, {used} of {most}: the call asks for more, or "
-            "another limit holds"
-        )
-    return f"{used} of {most} ({room.name})"
-
-
-def _hugetlb() -> str:
-    machine = files.known(proc.meminfo) or {}
-    total, free = machine.get("HugePages_Total", 0), machine.get("HugePages_Free", 0)
-    spare = max(0, free - machine.get("HugePages_Rsvd", 0))
-    return (
-        f"it asks for huge pages (MAP_HUGETLB), of which the pool has {total:,} "
-        f"({size(machine.get('Hugepagesize', 0))} each), {spare:,} of them free"
-    )
-
-
 def _amount(value: float, unit: str) -> str:
     return size(value) if unit == "B" else f"{value:,.0f}"
 
@@ -284,7 +119,7 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
     grows = ""
     if left_s is not None:
         grows = (
-            f", and {_amount(room.growth_per_s, room.unit)} more per s in every part of the look: "
+            f", and {_amount(room.growth_per_s, room.unit)} more per s {_course(room)}: "
             f"met in {left(left_s)} if that goes on"
         )
     maps = room.name == "vm.max_map_count"
@@ -297,11 +132,12 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
         severity = CRITICAL
     elif (
         (maps and room.share >= 0.8)
-        or (room.name != "RLIMIT_MEMLOCK" and room.share >= 0.95)
+        or (room.name not in ("RLIMIT_MEMLOCK", PINNED) and room.share >= 0.95)
         or (left_s is not None and left_s <= _SOON_S)
     ):
         severity = COSTLY
     kind = {"vm.max_map_count": "mappings-limit-nears", "RLIMIT_MEMLOCK": "lock-limit-nears",
+            PINNED: "pin-limit-nears",
             "RLIMIT_NOFILE": "files-limit-nears", "pids.max": "threads-limit-nears",
             "RLIMIT_NPROC": "threads-limit-nears", "kernel.threads-max": "threads-limit-nears",
             "kernel.pid_max": "threads-limit-nears"}  # fmt: skip
@@ -309,14 +145,24 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
         kind.get(room.name, "limit-nears"),
         severity,
         f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name}, "
-        f"{share(room.share)}){grows}: at the limit {room.what}",
+        f"{share(room.share)}){grows}: {_then(room)}",
         "limits",
         room.name,
         room.share,
         "1",
-        setting=_HINTS.get(room.name, ""),
+        setting=refused.hint(room.name),
         experiments=("vma-lock",) if maps or "LOCK" in room.name else ("mmap-overcommit",),
     )
+
+
+def _course(room: Room) -> str:
+    return "between two readings" if room.two_readings else "in every part of the look"
+
+
+def _then(room: Room) -> str:
+    if room.share >= _FAILS:
+        return f"the limit is met: from here on {room.what}"
+    return f"at the limit {room.what}"
 
 
 def _count_grows(room: Room) -> Finding:
@@ -325,10 +171,10 @@ def _count_grows(room: Room) -> Finding:
     kind = COUNTED[room.name]
     return Finding(
         f"{kind}-grow", NOTE,
-        f"{_amount(room.growth_per_s, room.unit)} more {words[kind]} per s in every part of the "
-        f"look; {_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name})",
+        f"{_amount(room.growth_per_s, room.unit)} more {words[kind]} per s {_course(room)}; "
+        f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name})",
         "limits", room.name, room.growth_per_s, "1/s",
-        setting=_HINTS.get(room.name, "threads that never end (ls /proc/PID/task), or a pool"),
+        setting=refused.hint(room.name, "threads that never end (ls /proc/PID/task), or a pool"),
         experiments=("vma-lock",) if kind == "mappings" else (),
     )  # fmt: skip
 

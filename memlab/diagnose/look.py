@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 
 from memlab.diagnose import (
     allocator,
+    call_limits,
     counters,
     family,
     fault,
@@ -20,7 +21,9 @@ from memlab.diagnose import (
     heap,
     memory,
     pages,
+    refusals,
     room,
+    shared,
     sites,
     snapshot,
     started,
@@ -33,7 +36,9 @@ from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.pages import Pages
+from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room, Segments, TmpfsUse
+from memlab.diagnose.shared import Attached, SharedUse
 from memlab.diagnose.sites import Sites
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
@@ -56,6 +61,7 @@ _EXACT_BYTES = 1 << 20  # below, page tables decide: sums may lag
 _GROWN_COUNT = 16  # in the look: fewer are a program that warms up
 _GROWN_BYTES = 1 << 20
 _STATUS = re.compile(rb"^(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)", re.M)
+_UNREAD_BYTES = 16 << 20  # beside malloc: of less it is not worth to know whose it is
 _MAPPINGS_COUNTED = 10_000  # of so many the list is not read again and again
 
 Rates = Mapping[str, float | None]
@@ -196,7 +202,7 @@ class Look:
     zeros_growth_bytes: int = 0
     """Of the page of zeros, mapped by reads of memory that nobody wrote."""
     files_growth_bytes: int = 0
-    """Of resident pages of files over the look."""
+    """Of resident pages of files, and of shared memory that was there before, over the look."""
     peak_stands: bool = False
     """It was larger before the look than at any time in it."""
     age_s: float = 0.0
@@ -239,6 +245,21 @@ class Look:
     process."""
     stack_limit_bytes: int | None = None
     """RLIMIT_STACK: what a thread's stack takes by default."""
+    within: tuple[str, ...] = ()
+    """Other allocators in its files, whose heaps are not read; looked for where much anonymous
+    memory is not malloc's."""
+    shared: tuple[SharedUse, ...] = ()
+    """Shared memory that it maps, by kind; the largest first."""
+    attached: Attached | None = None
+    """System V segments; None where its IPC namespace is another."""
+    attached_by: tuple[int, ...] = ()
+    """Processes beside it that attach what it made and removed."""
+    removed_growth_bytes: int = 0
+    """Of System V segments that were removed and that it attaches, over the look."""
+    met_shared_bytes: int = 0
+    """Of shared memory that was there before and that it touched for the first time."""
+    refused: tuple[Refusal, ...] = ()
+    """Calls that fail for want of something, the most frequent first."""
     prices: tuple[Unlooked, ...] = ()
     """What was not looked at for its cost, and the option that does."""
 
@@ -259,9 +280,14 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     with (
         counters.counting(pid) as counted,
         sites.sampling(counters.busiest_first(pid), faults() * seconds) as sampled,
+        refusals.recording(counters.busiest_first(pid)[: counters.THREADS_MAX]) as recorded,
     ):
         members = family.first(children)
-        pages_before, _, _ = _pages(pid, process.maps(pid), detailed=False)
+        mappings = process.maps(pid)
+        mappings_before = len(mappings)
+        shared_before = shared.allocated(pid, mappings)
+        segments_before = shared.attached(pid, mappings)
+        pages_before, _, _ = _pages(pid, mappings, detailed=False)
         before, counts_before = snapshot.take(pid, limit), counted.read()
         series = Series(found, pidfd, limit, [pid, *children[:15]], seconds)
         with closing(series):
@@ -269,6 +295,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         after, counts_after = snapshot.take(pid, limit), counted.read()
         unseen = dict(counted.unseen)
         limits = tuple(counted.limits)
+        failing = recorded.result(after.at_s - before.at_s)
         faulted = sampled.result(pid, files.known(lambda: process.maps(pid)) or [])
     waits_seen = series.sampler.result()
     mappings = process.maps(pid)
@@ -280,21 +307,28 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         pid, replace(after, status=status), mappings, pages_after, thorough=thorough
     )
     malloc = allocator.read(pid, mappings)
+    resident = pages_after.by_mapping if pages_after else {}
     heaps, not_read = heap.read(
         pid,
         mappings,
         malloc.name if malloc else None,
         swapped=kept.swapped_bytes > 0,
+        resident=resident,
         pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
     )
+    unread = kept.anonymous_bytes - (heaps.held_bytes + heaps.mapped_bytes if heaps else 0)
+    much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
+    within = allocator.within(pid, mappings, malloc) if much else []
     began = started.read(found)
     open_files = files.known(lambda: process.descriptors(pid)) or {}
     port = family.port(pid, open_files)
-    rooms = room.limits(pid, status, len(mappings))
+    met_shared = _met_shared(before, after, shared_before, shared.allocated(pid, mappings))
+    segments = shared.attached(pid, mappings)
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
+    refused = refusals.with_counts(failing, rates)
+    rooms = [*room.limits(pid, status, len(mappings)), *call_limits.of(pid, status, refused)]
     held = series.held
     forks = any(thread.per_s.get("processes_forked") for thread in threads)
-    resident = pages_after.by_mapping if pages_after else {}
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
     unfilled = sum(m.size_bytes - resident.get(m.start, 0) for m in writable)
     peak = after.bytes("VmHWM") or 0
@@ -314,7 +348,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         group=_room(limit, before, after, elapsed, series),
         available_bytes=after.machine.get("MemAvailable"),
         available_seconds_left=_host_seconds_left(held, after, elapsed),
-        growth_bytes_per_s=_growth(pages_before, pages_after, held) / elapsed,
+        growth_bytes_per_s=(_growth(pages_before, pages_after, held) - met_shared) / elapsed,
         grows_steadily=steadily(held),
         heap=heaps,
         fault_s=fault.seconds() if (rates["minor_faults"] or 0) >= _PRICED_FAULTS_PER_S else None,
@@ -323,6 +357,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
             *limits,
             *not_held,
             *allocator.not_searched(pid, malloc),
+            *_not_read(malloc, heaps, within, unread if much else 0),
             *_not_sampled(sampled, rates),
         ),
         pages=replace(pages_after, by_mapping={}) if pages_after else None,
@@ -334,7 +369,9 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         unfilled_bytes=max(0, unfilled),
         mapped_growth_bytes=(after.bytes("VmSize") or 0) - (before.bytes("VmSize") or 0),
         zeros_growth_bytes=_zeros(pages_after) - _zeros(pages_before),
-        files_growth_bytes=(after.bytes("RssFile") or 0) - (before.bytes("RssFile") or 0),
+        files_growth_bytes=(after.bytes("RssFile") or 0)
+        - (before.bytes("RssFile") or 0)
+        + met_shared,
         peak_stands=peak - lately > max(_CHARGE_BATCH_BYTES, peak // 50),
         age_s=family.age_s(found.start_ticks),
         state=after.stat.state,
@@ -343,8 +380,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         stack_bytes=after.bytes("VmStk") or 0,
         stack_growth_bytes=(after.bytes("VmStk") or 0) - (before.bytes("VmStk") or 0),
         rooms=tuple(
-            replace(one, growth_per_s=series.growth_per_s(room.COUNTED.get(one.name, ""), elapsed))
-            for one in rooms
+            _growing(one, series, elapsed, len(mappings) - mappings_before) for one in rooms
         ),
         tmpfs=tuple(room.tmpfs(pid)) if (after.bytes("RssShmem") or limit) else (),
         waits=waits_seen,
@@ -362,6 +398,13 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         floor_growth_bytes_per_s=floor_growth(held) / elapsed,
         fork_s=fault.fork_s(kept.anonymous_bytes) if forks else None,
         stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
+        within=tuple(within),
+        shared=shared.uses(pid, mappings, resident),
+        attached=segments,
+        attached_by=tuple(shared.attaching(segments.elsewhere, descendants)) if segments else (),
+        removed_growth_bytes=shared.removed_bytes(segments) - shared.removed_bytes(segments_before),
+        met_shared_bytes=met_shared,
+        refused=refused,
         prices=(*not_read_pages, *not_walked, *not_read),
     )
 
@@ -438,6 +481,17 @@ class Series:
             self.charged.append(used)
 
 
+def _growing(one: Room, series: Series, elapsed: float, mappings_more: int) -> Room:
+    """With its growth. So many mappings that their list is not read again and again are counted at
+    the beginning and at the end."""
+    growth = series.growth_per_s(room.COUNTED.get(one.name, ""), elapsed)
+    if one.name == "vm.max_map_count" and one.used > _MAPPINGS_COUNTED and not growth:
+        least = max(_GROWN_COUNT, one.used / 1000)
+        more = mappings_more / elapsed if mappings_more >= least else 0.0
+        return replace(one, growth_per_s=more, two_readings=more > 0)
+    return replace(one, growth_per_s=growth)
+
+
 def _pages(
     pid: int, mappings: Sequence[process.Mapping], *, detailed: bool
 ) -> tuple[Pages | None, Mapping[str, str] | None, tuple[Unlooked, ...]]:
@@ -460,6 +514,16 @@ def _growth(before: Pages | None, after: Pages | None, held: Sequence[int]) -> f
     if abs(held[-1] - held[0]) > _EXACT_BYTES:  # shared memory among it
         return held[-1] - held[0]
     return after.anonymous_bytes - before.anonymous_bytes
+
+
+def _met_shared(
+    before: snapshot.Snapshot, after: snapshot.Snapshot, had: int | None, has: int | None
+) -> int:
+    """What its shared memory grew by in this process and not in all: those pages were there."""
+    if had is None or has is None:
+        return 0
+    grown = (after.bytes("RssShmem") or 0) - (before.bytes("RssShmem") or 0)
+    return max(0, grown - max(0, has - had))
 
 
 def _unshared(before: Pages | None, after: Pages | None) -> int | None:
@@ -493,6 +557,23 @@ def _faults_per_s(pid: int) -> Callable[[], float]:
     """The rate from this call to that of what is returned."""
     began, before = time.monotonic(), process.stat(pid).minor_faults
     return lambda: (process.stat(pid).minor_faults - before) / (time.monotonic() - began)
+
+
+def _not_read(
+    malloc: Allocator | None, heaps: Heap | None, within: Sequence[str], unread_bytes: int
+) -> tuple[str, ...]:
+    """What another allocator holds free: no finding about it means nothing."""
+    own = malloc.name if malloc and malloc.name != "glibc" and heaps is None else None
+    names = [*([own] if own else []), *(one for one in within if not own or own not in one)]
+    if not names or not unread_bytes:
+        return ()
+    up_to = units.format_quantity(unread_bytes, "B")
+    whose = "an allocator" if len(names) == 1 else "allocators"
+    was = "was" if len(names) == 1 else "were"
+    return (
+        f"what of {up_to} is free and in use: {whose} that {was} not read "
+        f"({', '.join(names[:3])}) can hold up to that",
+    )
 
 
 def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:

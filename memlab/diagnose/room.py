@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memlab.observe import cgroup, files, proc, process
 from memlab.observe.proc import ROOT
 
 _USERS_PROCESSES_MAX = 20_000
+PINNED = "pinned (RLIMIT_MEMLOCK)"
+PIN_FAILS = "io_uring's buffers, rings of perf events and RDMA are refused (ENOMEM, EPERM)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Room:
     """What happens at the limit."""
     growth_per_s: float = 0.0
     """Of what the process itself has, where each part of the look showed it; else 0."""
+    two_readings: bool = False
+    """That growth is between two readings, which show no course."""
 
     @property
     def share(self) -> float:
@@ -33,6 +37,18 @@ class Room:
     def seconds_left(self) -> float | None:
         """Until the limit at that rate; None where it does not grow."""
         return max(0.0, self.limit - self.used) / self.growth_per_s if self.growth_per_s else None
+
+
+def pinned_of_user(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """What all processes of its user have pinned: io_uring and perf events count by user."""
+    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/limits")) or ""
+    most = files.known(lambda: process.parse_limit(text, "Max locked memory")) if text else None
+    if most is None or int(status.get("CapEff", "0"), 16) >> 14 & 1:
+        return
+    uid = status.get("Uid", "0").split()[0]
+    used = _sum_of_user(uid, lambda one: proc.status_bytes(one, "VmPin") or 0)
+    if used is not None:
+        yield Room(PINNED, used, most, "B", PIN_FAILS)
 
 
 def limits(pid: int, status: Mapping[str, str], mappings: int) -> list[Room]:
@@ -54,6 +70,9 @@ def _limits(pid: int, status: Mapping[str, str], mappings: int) -> Iterator[Room
     lock, locked = soft("Max locked memory"), proc.status_bytes(status, "VmLck") or 0
     if lock is not None and not capable >> 14 & 1:  # CAP_IPC_LOCK
         yield Room("RLIMIT_MEMLOCK", locked, lock, "B", "mlock fails with ENOMEM, mmap with EAGAIN")
+        # Pinned pages are a count of their own, against the same limit (io_uring/rsrc.c).
+        if pinned := proc.status_bytes(status, "VmPin") or 0:
+            yield Room(PINNED, pinned, lock, "B", PIN_FAILS)
     for name, field, called in (
         ("Max address space", "VmSize", "RLIMIT_AS"),
         ("Max data size", "VmData", "RLIMIT_DATA"),
@@ -111,6 +130,11 @@ def frozen(pid: int) -> bool:
 
 def _threads_of(uid: str) -> int | None:
     """Threads of all processes of a user."""
+    return _sum_of_user(uid, lambda status: int(status.get("Threads", "0")))
+
+
+def _sum_of_user(uid: str, of: Callable[[Mapping[str, str]], int]) -> int | None:
+    """Over all processes of a user; None where there are too many processes to ask."""
     total = 0
     entries = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
     if len(entries) > _USERS_PROCESSES_MAX:
@@ -118,7 +142,7 @@ def _threads_of(uid: str) -> int | None:
     for name in entries:
         status = files.known(lambda name=name: proc.status(name))  # type: ignore[misc]
         if status and status.get("Uid", "").split()[:1] == [uid]:
-            total += int(status.get("Threads", "0"))
+            total += of(status)
     return total
 
 

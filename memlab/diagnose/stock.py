@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from memlab.diagnose import account, family, sites, started
+from memlab.diagnose import account, family, held_shared, sites, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, left, per_day, share, size
@@ -44,8 +43,10 @@ def of(look: Look) -> Account:
         lines.append(Line("in huge pages", huge, part_of="anonymous", note=_unused(look)))
     heap = look.heap
     if heap is not None:
-        used = max(0, heap.held_bytes - heap.free_bytes)
-        lines.append(Line("in malloc's objects", used, part_of="anonymous"))
+        used = max(0, heap.held_bytes - heap.free_bytes) + heap.mapped_bytes
+        alone = f"{size(heap.mapped_bytes)} in {heap.mapped_count} mapped alone"
+        note = alone if heap.mapped_count else ""
+        lines.append(Line("in malloc's objects", used, part_of="anonymous", note=note))
         lines.append(Line("free in malloc", heap.retained_bytes, part_of="anonymous"))
         lines.append(Line("beside malloc", _beside_malloc(look), part_of="anonymous"))
     files = max(0, memory.resident_bytes - memory.anonymous_bytes - memory.shmem_bytes)
@@ -63,6 +64,17 @@ def of(look: Look) -> Account:
     if look.segments and look.segments.bytes:
         lines.append(Line("System V segments, not attached", look.segments.bytes, part_of="none",
                           note="made by it, in nobody's resident memory"))  # fmt: skip
+    for use in look.shared:
+        if use.resident_bytes:
+            lines.append(Line(use.kind, use.resident_bytes, part_of="shared"))
+    if look.attached and look.attached.destroyed_bytes:
+        lines.append(Line("System V segments, removed", look.attached.destroyed_bytes,
+                          part_of="none", note="attached by it: gone when all detach"))  # fmt: skip
+    if look.attached and look.attached.elsewhere_bytes:
+        lines.append(Line("System V segments, attached by others", look.attached.elsewhere_bytes,
+                          part_of="none", note="made and removed by it"))  # fmt: skip
+    if memory.pinned_bytes:
+        lines.append(Line("pinned", memory.pinned_bytes, part_of="all", note="for devices"))
     if memory.locked_bytes:
         resident = memory.locked_resident_bytes
         note = "resident not seen" if resident is None else f"{size(resident)} of it resident"
@@ -96,7 +108,7 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _swings(look)
     yield from _bloat(look)
     yield from _tables(look)
-    yield from _shmem(look)
+    yield from held_shared.findings(look)
     yield from _held_open(look)
     yield from _swapped(look)
     yield from _locked(look)
@@ -180,18 +192,22 @@ def _retained(look: Look) -> Iterator[Finding]:
 def _beside_malloc(look: Look) -> float:
     """Anonymous memory that is not of malloc's heaps: the program's own mappings, or a heap that a
     runtime has beside it."""
-    held = look.heap.held_bytes if look.heap else 0
+    held = look.heap.held_bytes + look.heap.mapped_bytes if look.heap else 0
     return max(0, look.memory.anonymous_bytes - held)
 
 
-# Runtimes with a heap of their own, by the file that holds them.
-_RUNTIMES = (
-    ("python", "Python's pymalloc", "arenas go back when every object in them is gone: what lives "
-     "on holds them; a worker that ends gives all back (max_requests), PYTHONMALLOC=malloc counts "
-     "it in malloc"),
-    ("node", "V8", "--max-old-space-size; a heap snapshot says what lives"),
-    ("java", "the JVM", "-Xmx; jcmd PID GC.heap_info, VM.native_memory"),
-)  # fmt: skip
+# What to try for a heap that a runtime or a library has beside malloc, by its name.
+_WITHIN = {
+    "Python's pymalloc": "arenas go back when every object in them is gone: what lives on holds "
+    "them; a worker that ends gives all back (max_requests), PYTHONMALLOC=malloc counts it in "
+    "malloc",
+    "V8": "--max-old-space-size; a heap snapshot says what lives",
+    "the JVM": "-Xmx; jcmd PID GC.heap_info, VM.native_memory",
+    "mimalloc": "mi_collect, MIMALLOC_PURGE_DELAY=0; the library's pool may have a call that "
+    "gives back what is free, or a setting that takes the system's malloc",
+    "jemalloc": "arena.0.purge by mallctl, dirty_decay_ms:0 in its MALLOC_CONF",
+    "tcmalloc": "MallocExtension::ReleaseFreeMemory",
+}
 
 
 def _beside(look: Look) -> Iterator[Finding]:
@@ -206,13 +222,14 @@ def _beside(look: Look) -> Iterator[Finding]:
     seen = look.pages
     if seen and seen.lazyfree and seen.lazyfree.value >= 0.1:
         return
-    program = Path((look.started.argv or (look.subject.command,))[0]).name
-    _, who, setting = next(
-        (one for one in _RUNTIMES if program.startswith(one[0])),
-        ("", "its own mappings, or a heap that it keeps in them", ""),
-    )
+    names = list(look.within)
+    who = "its own mappings, or a heap that it keeps in them"
+    if names:
+        who += f" ({' or '.join(names[:3])}, not read)"
+    settings = [text for name, text in _WITHIN.items() if any(name in one for one in names)]
+    setting = "; ".join(settings[:2])
     policies = None
-    if program.startswith("python"):
+    if any("pymalloc" in one for one in names):
         now = started.present(look.started, "PYTHONMALLOC")
         policies = {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None
     yield Finding(
@@ -500,33 +517,6 @@ def _tables(look: Look) -> Iterator[Finding]:
         "memory used side by side; huge pages (one entry instead of 512); fewer processes that map "
         "the same shared memory",
         experiments=("page-fault",),
-    )
-
-
-def _shmem(look: Look) -> Iterator[Finding]:
-    shmem = look.memory.shmem_bytes
-    if not _worth(shmem, look.memory.resident_bytes / 2.5):
-        return
-    where = [
-        use.name for use in look.largest if use.name.startswith(("/dev/shm", "/memfd", "/SYSV"))
-    ]
-    deleted = [name for name in where if name.endswith("(deleted)")]
-    names = ", ".join(where[:2]) or "anonymous shared memory"
-    yield Finding(
-        "shared-memory",
-        NOTE,
-        f"{size(shmem)} are shared memory or tmpfs ({names}): they stay when this process ends"
-        + ("" if deleted else ", and a kill does not free them")
-        if not deleted
-        else f"{size(shmem)} are shared memory of files already deleted ({names}): they go when "
-        "the "
-        "last process that maps them ends",
-        "stock",
-        "shared memory, tmpfs",
-        shmem,
-        "B",
-        setting="unlink what is no longer used (ls -l /dev/shm, ipcs -m); a size= for the mount",
-        experiments=("memcg-accounting",),
     )
 
 

@@ -34,7 +34,7 @@ _NAMES = {
     "pressure": "waiting for memory, of the machine or the group, in 10 s",
     "kills": "kills in its group since the watch began",
 }
-_TRIGGER = re.compile(r"\s*(\w+)\s*([<>])=?\s*([0-9.]+\s*\w*%?)\s*")
+_TRIGGER = re.compile(r"\s*(\w+)\s*([<>])=?\s*([0-9.]+\s{0,8}(?:[^\W\d]\w*)?%?)\s*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from memlab.experiment.checks import (
 )
 from memlab.experiment.claims import (
     Claim,
+    Condition,
     Count,
     Crossover,
     Decision,
@@ -96,6 +97,7 @@ __all__ = [
     "Check",
     "Checks",
     "Claim",
+    "Condition",
     "Containment",
     "Control",
     "Cost",

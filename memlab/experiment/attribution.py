@@ -17,7 +17,7 @@ from memlab.experiment.metric import Metric
 from memlab.experiment.vocabulary import Control, control
 from memlab.text import units
 
-# Every cause (enum trace_cause of the probes), in words that follow "met".
+# Every cause (enum trace_cause of the probes), in words.
 CAUSES: Mapping[str, str] = {
     "major_fault": "a major fault",
     "minor_fault": "a minor fault",
@@ -66,13 +66,13 @@ def _share(name: str, count: Callable[[Mapping[str, Any]], int | None]) -> Expre
     return each(name, share, F[FIELD].optional)
 
 
-def _met(cause: str) -> Expression:
-    """None where this machine could not trace the cause."""
+def _by(cause: str) -> Expression:
+    """The share of operations whose main cause it was; none if it could not be traced here."""
 
     def seen(events: Mapping[str, Any] | None, share: float | None) -> float | None:
         return None if (events or {}).get(cause, {}).get("error") else share
 
-    share = _share(f"met_{cause}", lambda tail: tail["causes"].get(cause, {}).get("met_count", 0))
+    share = _share(f"by_{cause}", lambda tail: tail["causes"].get(cause, {}).get("main_count", 0))
     return each("traced", seen, F[FIELD].events.optional, share)
 
 
@@ -100,7 +100,8 @@ def _time(time_ns: int) -> str:
 
 
 def metrics(operations: str) -> list[Metric]:
-    """Shares of the operations over p99.9, in samples that were traced; others have none."""
+    """Shares of the operations over p99.9 by their main cause, which add up to 1, in samples that
+    were traced; others have none."""
     return [
         Metric(
             "p999_unexplained",
@@ -111,10 +112,10 @@ def metrics(operations: str) -> list[Metric]:
         ),
         *(
             Metric(
-                f"p999_met_{cause}",
+                f"p999_by_{cause}",
                 "1",
-                f"share of the {operations} over p99.9 that met {words}",
-                of=_met(cause),
+                f"share of the {operations} over p99.9 whose main cause was {words}",
+                of=_by(cause),
                 evidence=slowest,
             )
             for cause, words in CAUSES.items()

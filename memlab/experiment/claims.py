@@ -19,10 +19,20 @@ Where = Mapping[str, Level]
 
 # What a claim rests on that no study makes: by how its `published` begins.
 BASES = {
-    "man pages": re.compile(r"\w+\(\d\)"),  # mlock(2)
-    "the kernel": re.compile(r"(Linux )?commit [0-9a-f]{12}|[\w/-]+\.(rst|c)\b"),
+    "man pages": re.compile(r"\b\w+\(\d\)"),  # mlock(2)
+    "the kernel": re.compile(r"(Linux )?commit [0-9a-f]{12}|(?<![\w/-])[\w/-]+\.(rst|c)\b"),
     "memlab's own": re.compile(r"memlab's own"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a sample has to show of itself for a claim to be judged by it: a metric of the same
+    sample, at least so much. `text` says it, as in "the reader ran"."""
+
+    metric: str
+    least: float
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +53,7 @@ class Claim:
     nearest: Where = field(default_factory=dict)
     published: str = ""  # what the sentence rests on: printed numbers, or one of BASES
     controls: Sequence[str] = ()  # the names of the controls that test the explanation
+    provided: Condition | None = None  # samples without it do not count
     timed: bool = True  # about times, which a guest with emulated time cannot judge
     since: str = ""  # the version of Linux whose changelog makes it, and before which it is not so
     boots_with: str = ""  # what a guest's kernel is booted with for it

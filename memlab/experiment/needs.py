@@ -124,8 +124,9 @@ def over(claim: Claim) -> str:
 def settings(points: Sequence[Point], claim: Claim) -> list[At]:
     """Every setting of the factors that a claim neither holds nor varies.
 
-    From the grid; if the grid has none of the claim's points, from the controls. One empty setting
-    if there are none of them at all.
+    From the grid, and from the controls where they alone have the level nearest to the study's; if
+    the grid has none of the claim's points, from the controls. One empty setting if there are none
+    of them at all.
     """
     sides = parts(claim)
     named = {name for side in sides for name in side} | {over(claim)}
@@ -137,5 +138,7 @@ def settings(points: Sequence[Point], claim: Claim) -> list[At]:
         if any(all(point.at[name] == level for name, level in side.items()) for side in sides)
     ]
     grid = [point for point in looked_at if point.control is None]
-    found = (tuple((name, point.at[name]) for name in free) for point in grid or looked_at)
+    near = [*matching(looked_at, claim.nearest)] if claim.nearest else []
+    chosen = grid if grid and any(point.control is None for point in near) else [*grid, *near]
+    found = (tuple((name, point.at[name]) for name in free) for point in chosen or looked_at)
     return [dict(pairs) for pairs in dict.fromkeys(found)] or [{}]

@@ -127,6 +127,8 @@ def check_claim(claim: Claim, scope: DeclaredNames) -> None:
     """Its metric, levels and controls are there, and a preset measures each side of it."""
     scope.metric(claim.metric)
     scope.metric(getattr(claim, "beside", claim.metric))
+    if claim.provided:
+        scope.metric(claim.provided.metric)
     for name in claim.controls:
         scope.control(name)
     for name in claim.judged_over:
@@ -173,7 +175,7 @@ def check_decision(decision: Decision, claims: Mapping[str, Claim]) -> None:
     if name not in claims:
         raise unknown("claim", name, claims)
     for said in (decision.holds, decision.fails, decision.between):
-        if names := set(re.findall(r"\{(.*?)\}", said)) - {"number"}:
+        if names := set(re.findall(r"\{([^{}]*)\}", said)) - {"number"}:
             raise BadDeclaration(f"{name}: it names {min(names)!r}, not number")
     claim = claims[name]
     if isinstance(claim, Count) and claim.exact:

@@ -259,20 +259,26 @@ _METRIC = re.compile(
 
 def read_metric(text: str, *, in_file: bool) -> OwnMetric:
     """`rate[1/s]=Throughput: ([0-9.]+)`; of a file `rate[1/s]` alone."""
-    found = _METRIC.fullmatch(text)
-    if not found or not (found["pattern"] or in_file):
+    metric = named_metric(text)
+    if not metric or not (metric.pattern or in_file):
         raise BadRequest(
             f"--metric {text!r}: write NAME[UNIT]=REGEX, as in 'rate[1/s]=([0-9.]+) req/s'"
         )
-    _check_pattern(found["pattern"] or "", f"--metric {text!r}")
-    if any(found["name"] == metric.name for metric in METRICS):
+    _check_pattern(metric.pattern, f"--metric {text!r}")
+    if any(metric.name == other.name for other in METRICS):
         raise BadRequest(
-            f"--metric {found['name']}: memlab has a metric of that name; choose another"
+            f"--metric {metric.name}: memlab has a metric of that name; choose another"
         )
-    unit = found["unit"] or "1"
-    return OwnMetric(
-        found["name"], unit, found["pattern"] or "", bool(found["higher"]) or unit.endswith("/s")
-    )
+    return metric
+
+
+def named_metric(text: str) -> OwnMetric | None:
+    """What NAME[UNIT] or NAME[UNIT]=REGEX names; None if it is neither."""
+    parts = _METRIC.fullmatch(text)
+    if not parts:
+        return None
+    unit, pattern = parts["unit"] or "1", parts["pattern"] or ""
+    return OwnMetric(parts["name"], unit, pattern, bool(parts["higher"]) or unit.endswith("/s"))
 
 
 def _check_pattern(pattern: str, said: str) -> None:

@@ -22,7 +22,9 @@ from typing import Any
 from cffi import FFI
 
 MODULE = "memlab._probes"
-CDEF_BLOCK = re.compile(r"^/\* cdef:[^\n]*\*/\n(.*?)^/\* end \*/$", re.MULTILINE | re.DOTALL)
+CDEF_BLOCK = re.compile(
+    r"^/\* cdef:[^\n]*\*/\n((?:(?!/\* (?:cdef:|end \*/$)).*\n)*+)/\* end \*/$", re.MULTILINE
+)
 INCLUDE = re.compile(r'^#include "(.+)"', re.MULTILINE)
 
 

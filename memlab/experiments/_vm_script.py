@@ -80,8 +80,12 @@ CALLS = {call.name: call for call in globals().values() if isinstance(call, Call
 
 
 def _names(prefix: str, flags: IntFlag) -> str:
-    """As strace(1) prints them: MCL_CURRENT | MCL_FUTURE; PROT_NONE where there is none."""
-    return " | ".join(f"{prefix}_{flag.name}" for flag in flags) or f"{prefix}_NONE"
+    """As strace(1) prints them: MCL_CURRENT | MCL_FUTURE; PROT_NONE where there is none; a bit that
+    has no name as a number."""
+    named = [flag for flag in type(flags) if flag in flags]
+    unknown = int(flags) & ~sum(named)
+    parts = [f"{prefix}_{flag.name}" for flag in named] + ([hex(unknown)] if unknown else [])
+    return " | ".join(parts) or f"{prefix}_NONE"
 
 
 def words(step: Step) -> str:

@@ -389,6 +389,7 @@ EXPERIMENT = Experiment(
         unit="s/s",
         scale=1e-9,
         where=SHOWN,
+        claims=["jitter", "cpu"],
     ),
     more_figures={
         "calm": Tradeoff(

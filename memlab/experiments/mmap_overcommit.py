@@ -102,6 +102,7 @@ NAMED = {
     "private_noreserve": "MAP_PRIVATE with MAP_NORESERVE",
     "shared": "MAP_SHARED",
 }
+WITH_SWAP = {"swap": "file"}  # the study's 16 G are memory and swap
 SIZES = {
     "a": "30/16 of RAM and swap in one process",
     "b": "15/16 of RAM and swap in each of two processes",
@@ -134,6 +135,8 @@ def claims_of(case: int, scenario: str, mapping: str, outcome: str) -> Iterator[
         text=f"{mapped}: the OOM killer kills {'none' if normal else 'one process'}",
         metric="killed",
         where=at | {"scope": "group"},
+        judged_over=["swap"],
+        nearest=WITH_SWAP,
         equals=0 if normal else 1,
         published=printed,
         controls=("swap",) if outcome == KILLED else (),
@@ -145,6 +148,8 @@ def claims_of(case: int, scenario: str, mapping: str, outcome: str) -> Iterator[
             text=f"{mapped}: {'all is written' if normal else 'the other process writes all'}",
             metric="completed",
             where=at | {"scope": "group"},
+            judged_over=["swap"],
+            nearest=WITH_SWAP,
             equals=rest,
             published=printed,
         )
@@ -393,7 +398,7 @@ EXPERIMENT = Experiment(
         over="mapping",
         by=("scenario",),
         panels=("scope", "swap", "overcommit"),
-        claims=["case-2-killed", "case-3-written"],
+        claims=["case-2-killed", "case-3-written", "case-4-killed"],
         word=word,
         calm=lambda said: said in (GRANTED, WRITTEN),
         printed=Printed(

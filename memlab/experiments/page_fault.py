@@ -370,7 +370,7 @@ EXPERIMENT = Experiment(
                 equals=1,
                 within=0.001,
                 exact=True,
-                published="5,020,288 and 20,263 for 20GB",
+                published="memlab's own: what is touched or locked faults once a page",
             )
             for lock in ("off", "future")
             for at in (UNTOUCHED, TOUCHED)

@@ -167,7 +167,7 @@ CLAIMS = (
         where={"memory": "perf_ring", "lock": "mlock"},
         equals=0,
         exact=True,
-        published=NOT_LOCKED + ", of reserved memory",
+        published="memlab's own: the lock follows from VM_PFNMAP, not from the memory's kind",
     ),
     Count(
         id="no-sync-uncached",

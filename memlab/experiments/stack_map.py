@@ -139,6 +139,16 @@ EXPERIMENT = Experiment(
     ),
     shrinks="threads",
     tiny={"threads": [2], "lock": ["off"], "stack": [2 * MIB]},
+    published=[
+        Published(
+            "miao-2021",
+            "4",
+            "resident_per_thread",
+            columns={"mapped": CASE},
+            rows={"on": FUTURE, "off": OFF},
+            note="Assumed there, not measured.",
+        )
+    ],
     judges={"miao-2021": ["4"]},
     claims=[
         Count(
@@ -203,4 +213,14 @@ EXPERIMENT = Experiment(
         ),
     ],
     figure=Bars("thread_time", over="stack", by=["lock"], panels=["touched"], base=OFF),
+    more_figures={
+        "mapped": Bars(
+            "resident_per_thread",
+            over="stack",
+            by=["lock"],
+            panels=["touched"],
+            base=OFF,
+            claims=["future-resident", "off-resident"],
+        )
+    },
 )

@@ -8,10 +8,12 @@ import errno
 from memlab.experiment import *
 from memlab.experiments._vm_script import *
 
+UNKNOWN = 8  # the lowest bit that is no flag of mlockall
 READ_EXEC = Prot.READ | Prot.EXEC
 MIB = 2**20
 
 TABLE_1 = "Table 1"
+TABLE_3 = "Table 3, faults with mlock"
 ROOT_ALONE = "Table 1, note: these are root's alone"
 FLAGS = "section 1, on vm_flags and VM_LOCKED"
 FIGURE_2 = "Figure 2 and its text"
@@ -33,6 +35,7 @@ CHECKS = [
           reads("resident_pages", 7, PURPOSE, "mlock brings in every page at once"),
           reads("mlocked_pages", 7, LRU, "a locked page is marked PG_mlocked"),
           reads("unevictable_pages", 7, LRU, "a locked page lies on the unevictable list"),
+          reads("minor_faults", 1, TABLE_3, "mlock takes one page fault for the whole range"),
           reads("minor_faults", 7, MAN, "mlock takes one fault a page"),
           reads("trapped", 0, MAN, "mlock takes its faults without an exception")),
     check("mlock_middle", [mmap(0, 7), mlock(3, 1)],
@@ -62,6 +65,15 @@ CHECKS = [
           reads("resident_pages", 0, MAN, "MLOCK_ONFAULT brings in no page")),
     check("touch_onfault", [mmap(0, 7), mlock_onfault(0, 7), store(2, 3)],
           reads("locked_pages", 3, MAN, "under MLOCK_ONFAULT a page is locked when touched")),
+    check("mlock_after_onfault", [mmap(0, 7), mlock_onfault(0, 7), mlock(0, 7)],
+          reads("vm_lck_pages", 7, MAN, "mlock after MLOCK_ONFAULT counts its pages once in VmLck"),
+          reads("lockonfault_vma_count", 0, MAN, "mlock after MLOCK_ONFAULT locks at once"),
+          reads("resident_pages", 7, MAN, "mlock after MLOCK_ONFAULT brings in every page")),
+    check("munlock_hole", [mmap(0, 7), mlock(0, 7), munmap(3, 1), munlock(0, 7)],
+          reads("call_errno", errno.ENOMEM, MAN, "munlock over a hole fails with ENOMEM")),
+    check("munlock_rest", [mmap(0, 7), mlock(0, 7), munlock(2, 3), munlock(0, 7)],
+          reads("vma_count_before", 3, MAN, "munlock of a part splits the VMA in three"),
+          reads("vma_count", 1, OWN, "munlock of the whole merges what a part had split")),
     check("munlock", [mmap(0, 7), mlock(0, 7), munlock(0, 7)],
           reads("locked_vma_count", 0, TABLE_1, "munlock takes VM_LOCKED off the VMA"),
           reads("resident_pages", 7, LRU, "munlock reclaims no page at once"),
@@ -94,6 +106,9 @@ CHECKS = [
           reads("resident_pages", 0, MAN, "MCL_FUTURE | MCL_ONFAULT brings in no page")),
     check("onfault_alone", [mmap(0, 7), mlockall(Mcl.ONFAULT)],
           reads("call_errno", errno.EINVAL, MAN, "MCL_ONFAULT alone is refused")),
+    check("unknown_flag", [mmap(0, 7), mlockall(UNKNOWN)],
+          reads("call_errno", errno.EINVAL, MAN, "a flag that mlockall does not have is refused"),
+          reads("locked_pages", 0, MAN, "mlockall that is refused locks nothing")),
     check("munlockall", [mmap(0, 7), mlock(0, 7), munlockall()],
           reads("locked_pages", 0, MAN, "munlockall undoes mlock as well")),
     check("munlockall_later", [mlockall(Mcl.FUTURE), munlockall(), mmap(0, 7)],

@@ -4,67 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from memlab.analysis.intervals import ratio_interval
 from memlab.experiment.points import Point
-from memlab.fit.search import STEP, LimitTrials, Word, most_broken_share
+from memlab.fit.documents import FitAnswer, LimitRow, State
+from memlab.fit.search import STEP, LimitTrials, most_broken_share
 from memlab.fit.trials import FitRun
 from memlab.results import Run
 
-State = Literal["answered", "open", "too small", "fails without a limit", "not measured"]
 _PARTS = 8  # of a run's time, in each of which memory that grows steadily grows
 _EVEN = 0.5  # of the mean growth, at least, in each part
 _GROWN = 0.2  # of the peak, at least, in all parts
-
-
-class LimitRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One limit beside the unlimited trials. `low` and `high`: the 95 % interval of `cost` at every
-    look; null before there are enough blocks."""
-
-    limit_bytes: int
-    word: Word
-    cost: float | None
-    low: float | None
-    high: float | None
-    blocks: int
-    outcomes: Mapping[str, int]
-    refaults_per_s: float | None
-
-
-class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The smallest limit at which a command does its work.
-
-    limit_bytes: the smallest limit that seems to fit. above_bytes: the largest that is shown too
-    small. fits_bytes: the smallest that is shown to fit; the answer lies between these two.
-    setting_bytes: the limit to set, with room of one step; null where none can be advised.
-    broken_share_most: the upper 95 % bound of how often a run breaks at fits_bytes.
-    grows_bytes_per_s: how fast the unlimited program grew to its very end; null where it did not.
-    """
-
-    run: str
-    command: str
-    metric: str
-    within: float
-    swap: str
-    state: State
-    limit_bytes: int | None
-    above_bytes: int | None
-    fits_bytes: int | None
-    setting_bytes: int | None
-    gate_bytes: int | None
-    peak_bytes: int | None
-    resident_peak_bytes: int | None
-    baseline: float | None
-    baseline_blocks: int
-    baseline_outcomes: Mapping[str, int]
-    baseline_detail: str | None
-    broken_share_most: float | None
-    grows_bytes_per_s: float | None
-    limits: Sequence[LimitRow]
 
 
 def answer(run: Run) -> FitAnswer:

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from memlab.fit.answer import FitAnswer, LimitRow
+from memlab.fit.documents import FitAnswer, LimitRow
 from memlab.fit.shown import sentences
 from memlab.present import figures
 from memlab.present.figures import paint, scales, style
@@ -44,7 +44,7 @@ def draw(run: Run, found: FitAnswer, path: Path) -> Path:
         trials = sum(sum(row.outcomes.values()) for row in found.limits) + found.baseline_blocks
         foot = f"{machine_of(run.environment)}; swap {found.swap}; {trials} runs; run {found.run}"
         made.text(0.02, 0.012, foot, fontsize=style.SMALL, color=style.QUIET, parse_math=False)
-    return figures.write_png(made, path)
+    return figures.write(made, path)
 
 
 def _limits(above: Axes, below: Axes, found: FitAnswer) -> None:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor, inf, log, log1p, log2
-from typing import Literal
 
 import numpy as np
 
 from memlab.analysis.exact import sign_test
+from memlab.fit.documents import Word
 
 ALPHA = 0.05
 LOOKED_MAX = 16  # limits that share the error
@@ -26,8 +26,6 @@ LEAST_BYTES = 1 << 20
 _AGREEING_BLOCKS, _DIFFERING_BLOCKS = 2, 5  # that say where to go next
 _STUCK_BLOCKS = 20  # after which the neighbours of an undecided limit are tried too
 _FIRST_STEPS = 7  # of the grid: 0.71 times the peak
-
-Word = Literal["fits", "slow", "broken", "open"]
 
 
 @dataclass(frozen=True, slots=True)

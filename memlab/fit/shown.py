@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from memlab.fit.answer import FitAnswer, LimitRow
+from memlab.fit.documents import FitAnswer, LimitRow
 from memlab.present.table import Cell, Column, Table
 from memlab.present.words import count
 from memlab.results import Run

@@ -51,7 +51,8 @@ class Judged:
 
     @property
     def fallen(self) -> bool:
-        """Whether it is decided by itself, and not once all verdicts of the run are corrected."""
+        """Whether it is decided by its own test, and not once all verdicts of the run are
+        corrected: it then counts as undecided, whichever way its own test went."""
         return self.verdict.p is not None and not self.survives
 
     @property
@@ -61,7 +62,8 @@ class Judged:
 
     @property
     def word(self) -> str:
-        return self.verdict.word
+        """What is said of it, everywhere; `verdict.word` is the word of its own test."""
+        return "inconclusive" if self.fallen else self.verdict.word
 
 
 def judge(run: Run, claims: Sequence[Claim] | None = None) -> Sequence[Judged]:
@@ -86,7 +88,7 @@ def _judge(run: Run, claims: Sequence[Claim]) -> Sequence[Judged]:
     tested = [
         one
         for one in found
-        if one.verdict.n and one.word != "not testable here" and one.verdict.p != 0
+        if one.verdict.n and one.verdict.word != "not testable here" and one.verdict.p != 0
     ]
     adjusted = iter(benjamini_hochberg([_or_one(one.verdict.p) for one in tested]))
     corrected = {id(one): next(adjusted) for one in tested}

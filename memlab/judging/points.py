@@ -65,7 +65,7 @@ def within(claim: Within, sight: ClaimView) -> VerdictFinding:
 
 def count(claim: Count, sight: ClaimView) -> VerdictFinding:
     side = sight.side({})
-    values = sight.run.by_block(claim.metric, side.point)  # the median of a session would hide one
+    values = sight.by_block(side.point)
     stopped = sight.run.stopped
     verdict = verdicts.count_verdict(values, claim.equals, claim.within, stopped, exact=claim.exact)
     low, middle, high = (

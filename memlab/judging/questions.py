@@ -38,7 +38,7 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
     are for that, where they fit in what the undecided ones leave or in a tenth of the time.
     """
     judged = [one for one in judge(run) if one.points]
-    asked = [one for one in judged if one.word == "inconclusive"]
+    asked = [one for one in judged if one.verdict.word == "inconclusive"]
     weak = [one for one in judged if _may_stand(one)]
     trial_s = _trial_s(run, {point for one in [*asked, *weak] for point in one.points})
     most_s = inf if left_s is None else left_s
@@ -82,7 +82,7 @@ def _may_stand(one: Judged) -> bool:
 
 
 def _has_flat_p(one: Judged) -> bool:
-    share = isinstance(one.claim, Count | Outcome) and one.word == "contradicted"
+    share = isinstance(one.claim, Count | Outcome) and one.verdict.word == "contradicted"
     return share or isinstance(one.claim, Crossover)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from memlab.experiment import (
 from memlab.experiment.needs import parts
 from memlab.experiment.points import Point
 from memlab.results import Run
+from memlab.text import units
 
 ABSENT = "not in this run"  # of points that the run was never to measure
 FAILED = " ended as "  # of points whose trials did not end well
@@ -166,10 +167,34 @@ class ClaimView:
         (said,) = first.read(lambda one: str(evidence(one.readings or {}, point.at)), what)
         return said.splitlines()
 
-    def _side(self, point: Point) -> ClaimSide:
-        values = self.run.values(self.metric.name, point)
+    def values(self, point: Point) -> FloatArray:
+        """The metric at a point by what counts once, of samples that meet the claim's condition."""
+        return self._where_provided(self.run.values, point)
+
+    def by_block(self, point: Point) -> FloatArray:
+        """The same by block: the median of a session would hide one."""
+        return self._where_provided(self.run.by_block, point)
+
+    def _where_provided(self, read: Callable[[str, Point], FloatArray], point: Point) -> FloatArray:
+        values = read(self.metric.name, point)
         if not np.isfinite(values).any():
             raise _no_value(self, point)
+        if (condition := self.claim.provided) is None:
+            return values
+        shown = read(condition.metric, point)
+        kept = np.where(shown >= condition.least, values, np.nan)
+        if np.isfinite(kept).any():
+            return kept
+        metric = self.run.metric(condition.metric)
+        known = shown[np.isfinite(shown)]
+        seen = units.format_quantity(float(known.max()), metric.unit) if known.size else "not known"
+        least = units.format_quantity(condition.least, metric.unit)
+        raise MissingData(
+            f"judged only where {condition.text}: {metric.label} {seen} at most, needs {least}"
+        )
+
+    def _side(self, point: Point) -> ClaimSide:
+        values = self.values(point)
         baseline_loop = self.run.baseline_loop(self.metric, point)
         return ClaimSide(point, values, baseline_loop if baseline_loop.size else None)
 

@@ -46,11 +46,11 @@ class ClaimSummary:
 
     @property
     def overall(self) -> str:
-        """One word. It holds where each setting is shown to, with all verdicts of the run
-        corrected; it depends on the setting where some are shown to and others shown not to; it is
-        contradicted where some are shown not to and none is shown to. Where a claim names the
-        setting nearest to the study's, and the run has it, that one decides."""
-        words = {_settled(j) for j in self.deciding}
+        """One word, with all verdicts of the run corrected. It holds if each setting is shown to;
+        it depends on the setting if some are shown to and others shown not to; it is contradicted
+        if some are shown not to and none is shown to. If a claim names the setting nearest to the
+        study's, and the run has it, that one decides."""
+        words = {OVERALL[j.word] for j in self.deciding}
         if "contradicted" in words:
             return DIFFERS if "holds" in words else "contradicted"
         if "holds" in words:
@@ -84,7 +84,7 @@ class ClaimSummary:
     @property
     def counts(self) -> str:
         """`contradicted in 1 setting, undecided in 2`; empty where the settings agree."""
-        words = Counter(_settled(j).removeprefix("not ") for j in self.deciding)
+        words = Counter(OVERALL[j.word].removeprefix("not ") for j in self.deciding)
         (first, count), *rest = words.most_common()
         said = [f"{_SAID.get(first, first)} in {count} setting{'' if count == 1 else 's'}"]
         said += [f"{_SAID.get(word, word)} in {count}" for word, count in rest]
@@ -98,13 +98,6 @@ def is_nearest(judged: Judged) -> bool:
     """Whether it is at the setting that its claim names as nearest to the study's."""
     near = judged.claim.nearest
     return bool(near) and all(judged.setting.get(n, level) == level for n, level in near.items())
-
-
-def _settled(judged: Judged) -> str:
-    """The word of one setting. That a claim holds has to stand with all verdicts corrected."""
-    if judged.word == "reproduced" and judged.fallen:
-        return "not decided"
-    return OVERALL[judged.word]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,23 +168,29 @@ def _counted(found: Sequence[ClaimSummary], what: str, place: str) -> str:
         _NO_SAMPLE if s.no_sample else _FAILED if s.failed else s.overall for s in found
     )
     total, holding = len(found), counts["holds"]
-    words = {
-        "contradicted": ("is contradicted", "are contradicted"),
-        DIFFERS: ("depends on the setting", "depend on the setting"),
-        PARTLY: ("holds in part", "hold in part"),
-        "not decided": (f"is {_UNDECIDED}", f"are {_UNDECIDED}"),
-        _NO_SAMPLE: ("has no sample yet", "have no sample yet"),
-        _FAILED: ("could not be measured", "could not be measured"),
-        "not testable here": ("is not testable", "are not testable"),
-    }
-    parts = [
-        f"{counts[overall]} {one if counts[overall] == 1 else several}"
-        for overall, (one, several) in words.items()
-        if counts[overall]
-    ]
+    others = [overall for overall in _VERBS if counts[overall] and overall != "holds"]
+    parts = [counted(counts[overall], overall) for overall in others]
     of = f"{holding} of {total} {what.format(s='' if holding == total == 1 else 's')}"
     verb = "holds" if holding == 1 else "hold"
     return "; ".join([f"{of} {verb} {place}".rstrip(), *parts])
+
+
+_VERBS = {
+    "contradicted": ("is contradicted", "are contradicted"),
+    DIFFERS: ("depends on the setting", "depend on the setting"),
+    PARTLY: ("holds in part", "hold in part"),
+    "not decided": (f"is {_UNDECIDED}", f"are {_UNDECIDED}"),
+    _NO_SAMPLE: ("has no sample yet", "have no sample yet"),
+    _FAILED: ("could not be measured", "could not be measured"),
+    "not testable here": ("is not testable", "are not testable"),
+    "holds": ("holds", "hold"),
+}
+
+
+def counted(count: int, overall: str) -> str:
+    """`2 are contradicted`."""
+    one, several = _VERBS[overall]
+    return f"{count} {one if count == 1 else several}"
 
 
 Said = tuple[str, str, float | None]
@@ -199,8 +198,8 @@ Said = tuple[str, str, float | None]
 
 
 def verdicts(judged: Iterable[Judged]) -> list[Said]:
-    """Those that had a sample: without one there was no chance to be wrong."""
-    return [(j.claim.id, j.word, j.verdict.p) for j in judged if j.verdict.n]
+    """Those that had a sample, by their own tests: without one there was no chance to be wrong."""
+    return [(j.claim.id, j.verdict.word, j.verdict.p) for j in judged if j.verdict.n]
 
 
 def standing(found: Sequence[Said], over: str = "") -> str:
@@ -249,7 +248,7 @@ def groups(summary: ClaimSummary, along: str) -> list[SettingGroup]:
     found: dict[tuple[object, ...], list[Judged]] = {}
     for j in summary.judged:
         shared = tuple((name, j.setting.get(name)) for name in varied if name != along)
-        key = (shared, j.word, j.word == "reproduced" and j.fallen, j.control_says)
+        key = (shared, j.word, j.fallen, j.control_says)
         found.setdefault(key, []).append(j)
     return [_group(members, varied, along) for members in found.values()]
 
@@ -277,4 +276,4 @@ def nothing_decided(judged: Iterable[Judged]) -> str:
 
 def contradicted(judged: Iterable[Judged]) -> bool:
     """Whether any claim is contradicted in any setting: what closes a gate."""
-    return any(j.verdict.word == "contradicted" for j in judged)
+    return any(j.word == "contradicted" for j in judged)

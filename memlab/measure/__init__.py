@@ -58,7 +58,9 @@ def sweep(
         local, prepared = _local(request.libc, wait_s), _asking(prepare(request))
         with Store(store, create=True, tell=tell) as opened:
             return driver.sweep(prepared, opened, watch, local, asked)
-    request = guest.fitted(request)
+    request, left_out = guest.fitted(request)
+    for why, count in left_out.items():
+        watch.warned(f"left out, {units.counted(count, 'point')}: {why}")
     points = guest.points(request)
     request = _precise(request, experiments.load(request.experiment, request.subject), points)
     with (
@@ -120,8 +122,8 @@ def resume(
         row = opened.find(run)
         if row.origin:
             raise CannotRun(
-                f"run {row.id} is from {row.origin}: resume it there, then "
-                f"memlab hosts pull {row.origin}"
+                f"run {row.id} is from {row.origin}: add --on ssh:{row.origin}, or --on the file "
+                "that says how it is reached"
             )
         guest, asked = row.request.get("guest"), _asked(store)
         if guest is None:
@@ -138,7 +140,7 @@ def dry_run(
     """What a sweep would measure, and what is known of its guest. Nothing is made or booted."""
     if guest is None:
         return _asking(prepare(request)), None
-    prepared, known = guest.dry_run(guest.fitted(request))
+    prepared, known = guest.dry_run(request)
     return _asking(prepared), known
 
 
@@ -259,6 +261,23 @@ def like(request: Request, path: Path) -> RunRow:
             if row := _holding(store, experiment, points, None, turns=turns):
                 return row
     raise CannotRun(f"no run of {experiment.name} with these points was measured on this machine")
+
+
+def emulation(experiment: Experiment, path: Path) -> tuple[str, float] | None:
+    """The newest run of an experiment in an emulated guest of this host, and how many times its
+    trials took what they are declared to take; None without one."""
+    if not path.exists():
+        return None
+    with Store(path) as store:
+        for row in reversed(store.runs()):
+            here = row.experiment == experiment.name and row.origin is None
+            if here and (row.environment.get("guest") or {}).get("accelerator") == "tcg":
+                at = {point.point: point.levels for point in store.points(row.id)}
+                trials = [(s.trial_s, at[s.point]) for s in store.samples(row.id)]
+                declared_s = sum(admission.trial_s(experiment, levels) for _, levels in trials)
+                if declared_s:
+                    return row.id, sum(taken_s for taken_s, _ in trials) / declared_s
+    return None
 
 
 def _newest(store: Store, prepared: Prepared) -> RunRow | None:

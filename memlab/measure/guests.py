@@ -23,11 +23,11 @@ def _guest() -> Capability:
 
 def _installed_kernel() -> Capability:
     name = "a guest's kernel"
-    found = kernel.installed()
-    if found is None:
-        detail = "none in /boot with its modules that may be read"
+    newest = kernel.default()
+    if newest is None:
+        detail = f"none with its modules that may be read is in /boot or {kernel.folder()}"
         return Capability(name, False, detail, kernel.TO_INSTALL)
-    return Capability(name, True, f"{found.path}", None)
+    return Capability(name, True, f"{newest.path}", None)
 
 
 def _kvm() -> Capability:

@@ -99,7 +99,7 @@ LIBRARIES: Mapping[str, Library] = {
     "jemalloc": Library(
         re.compile(r"libjemalloc\.so(\.\d+)*"),
         "libjemalloc2",
-        re.compile(rb"(\d+\.\d+\.\d+)-\d+-g[0-9a-f]{7,40}"),
+        re.compile(rb"(?<![\d.])(\d+\.\d+\.\d+)-\d+-g[0-9a-f]{7,40}"),
         _jemalloc,
     ),
     "tcmalloc": Library(

@@ -84,7 +84,7 @@ def choice(path: Path) -> str | None:
     found = text(path)
     if not found:
         return None
-    chosen = re.search(r"\[([^\]]+)\]", found)
+    chosen = re.search(r"\[([^\[\]]+)\]", found)
     return chosen[1] if chosen else found
 
 

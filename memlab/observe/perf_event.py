@@ -24,8 +24,9 @@ _EXCLUDE_KERNEL = 1 << 5
 _EXCLUDE_HV = 1 << 6
 _USER_ONLY = _EXCLUDE_KERNEL | _EXCLUDE_HV
 _NO_KERNEL_STACK = 1 << 21
-_IP, _ADDRESS, _CALLCHAIN = 1 << 0, 1 << 3, 1 << 5  # PERF_SAMPLE_
+_IP, _TIME, _ADDRESS, _CALLCHAIN, _RAW = 1 << 0, 1 << 2, 1 << 3, 1 << 5, 1 << 10  # PERF_SAMPLE_
 _DISABLE = {"ppc64le": 0x2000_2401}  # _IO('$', 1)
+_SET_OUTPUT = {"ppc64le": 0x2000_2405}  # _IO('$', 5)
 # _IOW('$', 6, char *); PowerPC encodes the direction of an ioctl otherwise.
 _SET_FILTER = {"ppc64le": 0x8008_2406}
 # The first published perf_event_attr, 64 bytes, which every kernel takes: type, size, config,
@@ -79,8 +80,7 @@ def count(
     fd = _open(kind, config, task, -1, flags)
     if filtered is not None:
         try:
-            request = _SET_FILTER.get(_MACHINE, 0x4008_2406)
-            fcntl.ioctl(fd, request, filtered.encode() + b"\0")
+            _filter(fd, filtered)
         except OSError:
             os.close(fd)
             raise
@@ -92,6 +92,27 @@ def sample(config: int, task: int, scope: Scope, period: int) -> int:
     mapped: the instruction, the address and the stack outside the kernel. Raises `OSError`."""
     flags = _NO_KERNEL_STACK | (_USER_ONLY if scope is Scope.USER else 0)
     return _open(SOFTWARE, config, task, -1, flags, period, _IP | _ADDRESS | _CALLCHAIN)
+
+
+def record(number: int, task: int, filtered: str) -> int:
+    """A descriptor that writes the time and the fields of each event of a tracepoint that passes
+    the filter into a ring, to be mapped. Raises `OSError`."""
+    fd = _open(TRACEPOINT, number, task, -1, 0, 1, _TIME | _RAW)
+    try:
+        _filter(fd, filtered)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def write_to(fd: int, other: int) -> None:
+    """Events of `fd` go into the ring of `other`, of the same task. Raises `OSError`."""
+    fcntl.ioctl(fd, _SET_OUTPUT.get(_MACHINE, 0x2405), other)
+
+
+def _filter(fd: int, text: str) -> None:
+    fcntl.ioctl(fd, _SET_FILTER.get(_MACHINE, 0x4008_2406), text.encode() + b"\0")
 
 
 def stop(fd: int) -> None:

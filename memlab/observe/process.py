@@ -52,6 +52,8 @@ class Mapping:
     """In the two letters of smaps: ``lo`` is locked."""
     offset_bytes: int = 0
     """Of its first byte in its file."""
+    inode: int = 0
+    """Of the file; of a System V segment its number."""
 
     @property
     def size_bytes(self) -> int:
@@ -89,9 +91,13 @@ def parse_maps(text: str) -> list[Mapping]:
         start, end, permissions, offset = header.groups()
         words = line.split(maxsplit=5)
         path = words[5] if words[5:] else ""
+        inode = int(words[4]) if words[4:] and words[4].isdigit() else 0
         found.append(
-            Mapping(int(start, 16), int(end, 16), permissions, path, offset_bytes=int(offset, 16))
-        )
+            Mapping(
+                int(start, 16), int(end, 16), permissions, path,
+                offset_bytes=int(offset, 16), inode=inode,
+            )
+        )  # fmt: skip
     return found
 
 

@@ -20,7 +20,13 @@ _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _CMD_CREATE = 6  # FSCONFIG_CMD_CREATE, include/uapi/linux/mount.h
 _CLOEXEC = 1
 # field:unsigned long args[6];	offset:16;	size:48;	signed:0;
-_FIELD = re.compile(r"field:.*?(\w+)(?:\[\w*\])?;\s*offset:(\d+);\s*size:(\d+);")
+_FIELD = re.compile(r"field:([^;]{1,256});\s*offset:(\d+);\s*size:(\d+);")
+
+
+def _name(declaration: str) -> str:
+    """`args` of ``unsigned long args[6]``."""
+    name = declaration.rpartition("[")[0] if declaration.endswith("]") else declaration
+    return name.split()[-1].lstrip("*") if name.split() else declaration
 
 
 class TraceEvents:
@@ -36,7 +42,7 @@ class TraceEvents:
     def fields(self, event: str) -> dict[str, tuple[int, int]]:
         """The offset and size of each field of an event, by name, in bytes."""
         found = _FIELD.findall(self._text(event, "format"))
-        return {name: (int(offset), int(size)) for name, offset, size in found}
+        return {_name(text): (int(offset), int(size)) for text, offset, size in found}
 
     def _text(self, event: str, file: str) -> str:
         return self._read(f"events/{event.replace(':', '/')}/{file}")

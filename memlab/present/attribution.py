@@ -1,4 +1,4 @@
-"""What the slowest operations met, in sentences, and what tracing them cost."""
+"""The main causes of the slowest operations, in sentences, and what tracing them cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memlab.results.attribution import Tail, Traced, refused, traced
 
 
 def lines(run: Run) -> Iterator[str]:
-    """Per traced point: what its slowest operations met, what tracing cost, what is missing."""
+    """Per traced point: the main causes of its slowest operations, and what tracing cost."""
     declared = run.experiment.attribution
     if declared is None:
         return
@@ -57,22 +57,24 @@ def share(count: int, of: int) -> str:
 
 
 def sentence(declared: Attribution, found: Traced) -> str:
-    """`of the touches over p99.9, 71 % met a major fault, 3 % a softirq; 12 % are unexplained`."""
+    """`main causes of the touches over p99.9: a major fault 71 %, a softirq 3 %; unexplained 26 %,
+    of which ...`. The shares add up to all of them."""
     one = tail_of(found)
     if not one.judged:
         return f"none of the {declared.operations} over {percentile(one)} could be judged"
-    met = ", ".join(f"{share(met.met, one.judged)} {CAUSES[c]}" for c, met in one.causes.items())
-    said = met.replace(" % ", " % met ", 1) or "none met anything that is traced"
-    return f"of the {declared.operations} over {percentile(one)}, {said}; {_rest(one)}"
+    main = sorted(one.causes.items(), key=lambda pair: -pair[1].main)
+    causes = [f"{CAUSES[c]} {share(met.main, one.judged)}" for c, met in main if met.main]
+    said = ", ".join(causes) or "no cause that is traced"
+    return f"main causes of the {declared.operations} over {percentile(one)}: {said}{_rest(one)}"
 
 
 def _rest(one: Tail) -> str:
     """The unexplained operations, and how many of them met something nonetheless."""
     if not one.unexplained:
-        return "none is unexplained"
-    said = f"{share(one.unexplained, one.judged)} are unexplained"
+        return "; none is unexplained"
+    said = f"; unexplained {share(one.unexplained, one.judged)}"
     if not one.brief:
-        return f"{said}, having met nothing that is traced"
+        return f"{said}, which met nothing that is traced"
     brief = f"{share(one.brief, one.judged)} met only what took under a tenth of them"
     if not one.nothing:
         return f"{said}: {brief}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from importlib import import_module
 
 from memlab.experiment import Checks, Experiment
@@ -19,15 +19,15 @@ from memlab.results import Run
 _SHOWN = "quick"  # the preset of the recorded runs
 
 
-def page(experiment: Experiment, run: Run | None) -> str:
-    """The page as text: the finding first. Its figures are NAME.svg, and NAME-FIGURE.svg of the
-    further ones."""
+def page(experiment: Experiment, run: Run | None, shown: Collection[str] = ("",)) -> str:
+    """The page as text: the finding first. Figures that are `shown` are NAME.svg, and
+    NAME-FIGURE.svg of the further ones; of the others it says how to get them."""
     lines = [
         f"# {experiment.name}",
         "",
         f"**{experiment.question}**",
         "",
-        *(_found(run) if run else ["No run of it ships with memlab."]),
+        *(_found(run, shown) if run else ["No run of it ships with memlab."]),
         *_declared(experiment),
     ]
     return "\n".join(lines) + "\n"
@@ -50,7 +50,7 @@ def _more(experiment: Experiment) -> str:
     return _inline((inspect.getdoc(module) or "").partition("\n\n")[2])
 
 
-def _found(run: Run) -> Iterator[str]:
+def _found(run: Run, shown: Collection[str]) -> Iterator[str]:
     found = reproduce.of_run(run)
     # What is contradicted stands first in the table.
     claims, study = summary.by_claim(found.judged), words.study([run.experiment])
@@ -63,9 +63,7 @@ def _found(run: Run) -> Iterator[str]:
     )
     yield " ".join([*said, recorded])
     yield from decisions.page(run, found.judged)
-    for name in names(run):
-        stem = f"{run.experiment.name}-{name}" if name else run.experiment.name
-        yield from ("", f"[![{caption(run, name)}]({stem}.svg)]({stem}.svg)")  # a phone enlarges it
+    yield from _figures(run, shown)
     sources = [f"[{source}](../studies.md#{source})" for source in run.experiment.sources]
     if sources:
         more = any(not one.claim.of_study for one in claims)
@@ -75,6 +73,17 @@ def _found(run: Run) -> Iterator[str]:
         drawn = [run.experiment.figure, *run.experiment.more_figures.values()]
         listed = any(isinstance(figure, Checks) for figure in drawn)
         yield from _claims(verdicts(run, found.judged), listed=listed)
+
+
+def _figures(run: Run, shown: Collection[str]) -> Iterator[str]:
+    for name in names(run):
+        stem = f"{run.experiment.name}-{name}" if name else run.experiment.name
+        if name in shown:
+            yield from ("", f"[![{caption(run, name)}]({stem}.svg)]({stem}.svg)")  # to enlarge it
+    if rest := [caption(run, name) for name in names(run) if name not in shown]:
+        draws = f"`memlab plot {run.experiment.name} --example`"
+        yield from ("", f"Further figures, which {draws} draws and the built site shows:", "")
+        yield from (f"- {_inline(one)}" for one in rest)
 
 
 def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:

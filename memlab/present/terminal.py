@@ -319,7 +319,7 @@ def _open_claims(console: Console, run: Run) -> list[RichText]:
         (one.word, f"{claim.text}{f' ({one.where})' if one.where else ''}")
         for claim in verdicts(run, summary.deciding(_judged(run).judged))
         for one in claim.verdicts
-        if one.samples and (one.word in _OPEN or one.fallen)
+        if one.samples and one.word in _OPEN
     )
     return [*chain.from_iterable(_in_columns(console, said))]
 
@@ -328,9 +328,8 @@ _OPEN = ("contradicted", "inconclusive")
 
 
 def _in_columns(console: Console, said: Iterable[tuple[str, str]]) -> Iterator[list[RichText]]:
-    """The lines of each. Those that are contradicted first; one that does not stand is open."""
-    found = [(word if word in _OPEN else "inconclusive", text) for word, text in said]
-    found.sort(key=lambda one: _OPEN.index(one[0]))
+    """The lines of each. Those that are contradicted first."""
+    found = sorted(said, key=lambda one: _OPEN.index(one[0]))
     width = max(map(len, _OPEN)) + 2
     for word, text in found:
         yield [*_in_column(console, word, text, width)]
@@ -640,7 +639,7 @@ def _short_lines(claim: ClaimVerdicts, longest: int) -> Iterator[tuple[str, str,
     for one in claim.verdicts:
         if not one.samples and one.word == "inconclusive":
             continue  # the first line has counted it
-        by_word.setdefault("inconclusive" if one.fallen else one.word, []).append(one)
+        by_word.setdefault(one.word, []).append(one)
     for word, several in by_word.items():
         where = ""
         if len(several) < len(claim.verdicts):

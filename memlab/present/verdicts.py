@@ -33,7 +33,6 @@ class ShownVerdict:
     settings: int
     samples: int
     clearance: float  # see Finding; 0 where there is none
-    fallen: bool = False  # reproduced by itself, and not once all verdicts are corrected
 
     @property
     def reason(self) -> str:
@@ -77,8 +76,7 @@ def verdicts(run: Run, judged: Sequence[Judged]) -> list[ClaimVerdicts]:
 
 def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
     closest = group.closest
-    is_fallen = closest.word == "reproduced" and closest.fallen
-    fallen = f"; {summary.FALLEN}" if is_fallen else ""
+    fallen = f"; {summary.FALLEN}" if closest.fallen else ""
     return ShownVerdict(
         where=words.where(run.named, group),
         word=closest.word,
@@ -92,7 +90,6 @@ def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
             for index in {index for judged in group.members for index in judged.points}
         ),
         clearance=closest.clearance or 0.0,
-        fallen=is_fallen,
     )
 
 

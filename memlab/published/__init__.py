@@ -61,6 +61,48 @@ class PrintedTable:
         return PrintedCell.read(row[column])
 
 
+JUDGMENTS = ("claims", "checks", "corrected", "not_testable", "background", "open")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a study, in English, and what becomes of it: exactly one of JUDGMENTS.
+
+    `claims` are the study's, as EXPERIMENT:ID, and `checks` those that rest on other grounds.
+    `corrected` is the sentence that is right, with its source. `not_testable` says what would be
+    needed, `background` why there is nothing to judge, `open` what is still to be built.
+    """
+
+    id: str
+    place: str
+    text: str
+    claims: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    corrected: str = ""
+    not_testable: str = ""
+    background: str = ""
+    open: str = ""
+
+    @property
+    def judgment(self) -> str:
+        (name,) = (name for name in JUDGMENTS if getattr(self, name))
+        return name
+
+    @property
+    def judged_by(self) -> tuple[str, ...]:
+        return self.claims or self.checks
+
+    @classmethod
+    def read(cls, id: str, data: Mapping[str, Any]) -> Statement:
+        """ValueError if it has no judgment, or more than one."""
+        names = [name for name in JUDGMENTS if data.get(name)]
+        if len(names) != 1:
+            has = " and ".join(names) or "none"
+            raise ValueError(f"statement {id}: needs one of {', '.join(JUDGMENTS)}; has {has}")
+        lists = {name: tuple(data[name]) for name in ("claims", "checks") if name in data}
+        return cls(id, **{**data, **lists})
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One published study: how to cite it, the host it measured, its tables.
@@ -79,6 +121,7 @@ class Source:
     missing: str
     host: Mapping[str, str]
     tables: Mapping[str, PrintedTable]
+    statements: Mapping[str, Statement]
 
     @property
     def reference(self) -> str:
@@ -127,4 +170,7 @@ def _read(path: Path) -> Source:
         year=data.get("year"),
         appeared=data.get("appeared", ""),
         tables=tables,
+        statements={
+            name: Statement.read(name, one) for name, one in data.get("statements", {}).items()
+        },
     )

@@ -1,4 +1,5 @@
-"""The kernel that a guest boots: an image by its path, or the newest that is installed."""
+"""The kernel that a guest boots, by one of its names: a version (6.1, 6.12.107), a release, the
+path of its image, or `installed`, the newest at hand."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ from pathlib import Path
 from typing import IO
 
 from memlab.errors import BadRequest, CannotRun
+from memlab.files import folders
 from memlab.observe import proc
 from memlab.text.printable import printable
 from memlab.text.units import version_order
 
 INSTALLED = "installed"
-TO_INSTALL = "apt install linux-image-amd64, or name one with --kernel PATH"
+TO_INSTALL = "apt install linux-image-amd64, or memlab kernels fetch 6.1 7.3"
+_IMAGES = ("boot/vmlinuz-*", "lib/modules/*/vmlinuz", "usr/lib/modules/*/vmlinuz")
 
 # Documentation/arch/x86/boot.rst: the header's magic, and where the version's text lies.
 _MAGIC, _MAGIC_AT = b"HdrS", 0x202
@@ -43,7 +46,7 @@ class Kernel:
     def version(self) -> str:
         """`6.1.192`, where a distribution's release is 6.1.0-56-amd64; `6.12.117-16k` where its
         pages have another size than 4 KiB."""
-        found = re.search(r"SMP .*Debian (\d+(?:\.\d+)+)", self.banner) or re.match(
+        found = re.search(r"SMP .{0,200}Debian (\d+(?:\.\d+)+)", self.banner) or re.match(
             r"(\d+(?:\.\d+)+)", self.release
         )
         version = found[1] if found else self.release
@@ -64,13 +67,60 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def find(named: str) -> Kernel:
-    """The kernel asked for. BadRequest where the path is wrong, CannotRun where none is there."""
-    if named != INSTALLED:
-        return read(Path(named).absolute())
-    found = installed()
-    if found is None:
-        raise CannotRun(f"no kernel with its modules is installed here: {TO_INSTALL}")
-    return found
+    """The kernel of a name. BadRequest for a wrong name, CannotRun if no kernel is at hand."""
+    if named == INSTALLED:
+        newest = default()
+        if newest is None:
+            raise CannotRun(f"no kernel with its modules is at hand: {TO_INSTALL}")
+        return newest
+    if "/" not in named:
+        if fitting := [one for one in _at_hand() if one.machine == X86_64 and fits(one, named)]:
+            return fitting[-1]
+        if not Path(named).exists():
+            raise none_at_hand(named)
+    return read(Path(named).absolute())
+
+
+def fits(kernel: Kernel, word: str) -> bool:
+    """Whether a word names it: as its version, the beginning of that, or its release."""
+    return word in (kernel.version, kernel.release) or kernel.version.startswith(f"{word}.")
+
+
+def none_at_hand(word: str) -> BadRequest:
+    return BadRequest(f"no kernel {word!r} is at hand; `memlab kernels list` lists those that are")
+
+
+def folder() -> Path:
+    """Where `memlab kernels fetch` unpacks them."""
+    return folders.user("cache") / "kernels"
+
+
+def images(place: Path | None = None, root: Path = proc.ROOT) -> list[Path]:
+    """Every image below a folder, else in /boot, the module folders and memlab's own folder."""
+    paths: dict[Path, Path] = {}
+    for base in [root, folder()] if place is None else [place]:
+        below = ("", "*/") if base != root else ("",)
+        patterns = [*_IMAGES, "vmlinuz*", "bzImage*"] if base != root else _IMAGES
+        for path in (p for b in below for pattern in patterns for p in base.glob(b + pattern)):
+            paths.setdefault(path.resolve(), path)
+    return list(paths.values())
+
+
+def _at_hand(root: Path = proc.ROOT) -> list[Kernel]:
+    """The kernels that may be read and whose modules may be loaded, the oldest version first."""
+    kernels = []
+    for path in images(root=root):
+        with suppress(BadRequest, CannotRun):
+            kernel = read(path)
+            check_modules(kernel)
+            kernels.append(kernel)
+    return sorted(kernels, key=lambda kernel: version_order(kernel.version))
+
+
+def default(root: Path = proc.ROOT) -> Kernel | None:
+    """The newest installed kernel; without one, the newest that was unpacked with its modules."""
+    unpacked = (one for one in reversed(_at_hand(root)) if one.machine == X86_64)
+    return installed(root) or next((one for one in unpacked if modules(one)), None)
 
 
 def installed(root: Path = proc.ROOT) -> Kernel | None:

@@ -134,13 +134,13 @@ def _find(named: str, root: Path) -> Kernel:
             return image
     except (BadRequest, CannotRun) as wrong:
         raise Unavailable(str(wrong)) from None
-    found = kernel.installed(root)
-    if found is None:
+    newest = kernel.default(root)
+    if newest is None:
         raise Unavailable(
-            "needs a kernel for the guest, and none is in /boot with its modules: "
+            "needs a kernel for the guest, and none is at hand with its modules: "
             "apt install linux-image-amd64, or name one with -p kernel=PATH"
         )
-    return found
+    return newest
 
 
 def _passed_through(root: Path) -> str:

@@ -7,13 +7,14 @@ store of its own first, and from there into the user's, all of it or nothing.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 
 from memlab.errors import BadExport, StoreError
 from memlab.files import folders
@@ -25,6 +26,9 @@ from .store import Store
 Known = Mapping[str, tuple[int, str | None]]  # of a run: its samples, and how it ended
 
 _TOGETHER = 500  # samples that are written in one transaction
+_TOGETHER_CHARACTERS = 16 << 20  # of lines, which are in memory until then
+_POINTS_MOST = 100_000  # of a run; all of them are in memory at once
+_FREE_BYTES, _FREE_SHARE = 256 << 20, 0.05  # of a disk, that rows from elsewhere leave to others
 _SQLITE = b"SQLite format 3\0"
 _CUT = "it ends before its last row; --partial takes what is there"
 
@@ -74,7 +78,7 @@ class Arriving:
     """Lines from elsewhere, one after another, on their way into a store. `host` is where runs
     come from that name no other; else the name that the host gave itself. Of a `live` sweep a
     session has the samples that came, whatever it says of itself. `own` makes rows this host's own:
-    those of its guests are."""
+    those of its guests are. `check` raises ValueError for a run that is not wanted."""
 
     def __init__(
         self,
@@ -83,7 +87,10 @@ class Arriving:
         *,
         live: bool = False,
         own: Callable[[lines.Line], lines.Line] | None = None,
+        check: Callable[[RunRow], None] | None = None,
     ) -> None:
+        self._check = check
+        self._waiting = self._unchecked = 0  # characters, since rows were stored, since a look
         self._store, self._host, self._live, self._own = store, host, live, own
         self.clock_s = 0.0  # how far its clock is ahead, where rows come as they are written
         self._run: RunRow | None = None
@@ -108,6 +115,7 @@ class Arriving:
             writer = error.writer or (self._run and self._run.memlab)
             wrote = f"; memlab {writer:.40} wrote it: upgrade memlab here" if writer else ""
             raise ValueError(f"{error}{wrote}") from None
+        self._check_room(len(line))
         if self._own:
             row = self._own(row)
         if self.ended:
@@ -116,6 +124,10 @@ class Arriving:
             raise ValueError(f"{self._missing} points of its run are missing before it")
         if isinstance(row, RunRow):
             self.flush()
+            if self._check:
+                self._check(row)
+            if counts.points > _POINTS_MOST:
+                raise ValueError(f"a run of more than {_POINTS_MOST:,} points")
             self._run, self._points, self.session = self._from(row), [], None
             self._missing = counts.points
             self.expected[run] = counts.samples
@@ -144,6 +156,20 @@ class Arriving:
             self._add(row)
         return row
 
+    def _check_room(self, characters: int) -> None:
+        """ValueError if what comes takes the room that others need: on the disk, and in memory
+        before it is there."""
+        self._waiting += characters
+        self._unchecked += characters
+        if self._missing and self._waiting > _TOGETHER_CHARACTERS:
+            raise ValueError(f"points of more than {_TOGETHER_CHARACTERS >> 20} MiB")
+        if self._unchecked > _TOGETHER_CHARACTERS:
+            self._unchecked = 0
+            disk = shutil.disk_usage(self._store.path.parent)
+            least = min(_FREE_BYTES, int(disk.total * _FREE_SHARE))
+            if disk.free < least:
+                raise ValueError(f"only {disk.free >> 20} MiB are free where {self._store.path} is")
+
     @property
     def interrupted(self) -> bool:
         """Whether the last session that came was interrupted."""
@@ -154,6 +180,7 @@ class Arriving:
 
     def flush(self) -> None:
         """Bring what has come into the store."""
+        self._waiting = 0
         if self._run and self.session:
             session = replace(self.session, samples=0) if self._live else self.session
             new = self._store.receive(self._run.id, session, self._samples)
@@ -201,25 +228,39 @@ class Arriving:
         self.ahead_s[run.id] = max(self.ahead_s.get(run.id, 0.0), ahead_s)
         self._samples.append(row)
         self.seen += 1
-        if len(self._samples) >= _TOGETHER:
+        if len(self._samples) >= _TOGETHER or self._waiting > _TOGETHER_CHARACTERS:
             self.flush()
 
 
+class Lines(Protocol):
+    """What lines are read from: a file, or a link."""
+
+    def readline(self, limit: int, /) -> bytes: ...
+
+
 def take_in(
-    store: Store, source: IO[bytes], name: str, host: str | None = None, *, partial: bool = False
+    store: Store,
+    source: Lines,
+    name: str,
+    host: str | None = None,
+    *,
+    partial: bool = False,
+    turn: AbstractContextManager[object] | None = None,
 ) -> Taken:
-    """Take rows in from a file or a stream; with `partial`, up to where it breaks off. BadExport
+    """Take rows in from a file or a stream; with `partial`, up to where it breaks off. `turn` is
+    held while the store is written to, which others write to as well. BadExport
     with the line's number, StoreError where what is there already differs: nothing is taken."""
     with _staged() as path:
         try:
             arriving = stage(path, source, name, host, partial=partial)
         except BadExport as error:
             raise BadExport(f"{error}; nothing is imported") from None
-        return arriving.taken(store.merge(path))
+        with turn or nullcontext():
+            return arriving.taken(store.merge(path))
 
 
 def stage(
-    path: Path, source: IO[bytes], name: str, host: str | None = None, *, partial: bool = False
+    path: Path, source: Lines, name: str, host: str | None = None, *, partial: bool = False
 ) -> Arriving:
     """Put rows into a new store of their own. BadExport with the line's number, where the source's
     `name` is said."""
@@ -270,7 +311,7 @@ def _staged() -> Iterator[Path]:
         yield made / "rows.db"
 
 
-def lines_of(source: IO[bytes], *, partial: bool) -> Iterator[str]:
+def lines_of(source: Lines, *, partial: bool) -> Iterator[str]:
     """With `partial`, a last line that is cut short is none."""
     while line := source.readline(lines.LONGEST + 1):
         if len(line) > lines.LONGEST:

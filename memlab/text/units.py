@@ -48,7 +48,9 @@ _SIZE = re.compile(_DECIMAL + r" ?(?:(?P<prefix>[kKmMgGtT])(?:[iI][bB])?|[bB])?"
 _DURATION = re.compile(_DECIMAL + r" ?(?P<unit>[a-zµ]+)?")
 _PERCENT = re.compile(_DECIMAL + r" ?%")
 _CPUS = re.compile(r"(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?")
-_RANGE = re.compile(r"(?P<first>.+?)\.\.(?P<last>[^*+]+)(?P<operator>[*+])(?P<step>[^*+]+)")
+_RANGE = re.compile(
+    r"(?P<first>(?:(?!\.\.).)+)\.\.(?P<last>[^*+]+)(?P<operator>[*+])(?P<step>[^*+]+)"
+)
 
 
 def parse_size(text: str) -> int:

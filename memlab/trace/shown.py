@@ -182,4 +182,4 @@ def figure(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
         program = file.name(trace) or "a program"
         said = f"{trace.path.name}: {program} held at most {_bytes(found.peak_pages)}"
         above.set_title(said, loc="left", fontsize=style.FINDING, weight="bold", parse_math=False)
-    return figures.write_png(made, path)
+    return figures.write(made, path)

@@ -98,6 +98,11 @@ def test_benjamini_hochberg_is_scipys():
     assert benjamini_hochberg([]) == []
 
 
+def test_equal_p_are_not_rounded_above_themselves():
+    """0.05 * 12 / 12 is more than 0.05: twelve verdicts at their level all stood or none."""
+    assert all(benjamini_hochberg([0.05] * count) == [0.05] * count for count in range(1, 200))
+
+
 def test_one_false_find_among_many_points_is_corrected_away():
     rng = np.random.default_rng(0)
     pairs = [tuple(np.exp(0.3 * rng.standard_normal((2, 10)))) for _ in range(40)]

@@ -8,7 +8,7 @@ import pytest
 from .tables import BLOCKS, coverage_rows, power_rows, stopped_rows
 
 DOCS = Path(__file__).parents[2] / "docs"
-DOC = DOCS / "reference" / "error-rates.md"
+DOC = DOCS / "error-rates.md"
 
 
 def documented():

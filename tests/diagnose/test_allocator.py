@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,28 @@ def test_glibcs_tunables_and_its_old_variables() -> None:
 )
 def test_giving_back_at_once(name: str, options: dict[str, str], eager: bool) -> None:
     assert malloc_options.gives_back_at_once(name, options) is eager
+
+
+def test_an_allocator_inside_a_library_is_named_by_what_the_file_holds(tmp_path: Path) -> None:
+    file = tmp_path / "libarrow.so"
+    file.write_bytes(b"\0" * ((4 << 20) - 7) + b"mimalloc: warning: " + b"\0" * 100)
+    found = allocator._names_within(file)  # the mark lies across two pieces
+    assert found == ["mimalloc"]
+    file.write_bytes(b"this library says mimalloc in a sentence, and has none")
+    assert allocator._names_within(file) == []
+
+
+def test_a_runtimes_own_heap_is_found_in_its_files_and_none_in_a_plain_program(
+    binary: Compiled,
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "print('ready', flush=True); input()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as program:  # fmt: skip
+        assert program.stdout
+        program.stdout.readline()
+        found = allocator.within(program.pid, process.maps(program.pid), None)
+        program.kill()
+    assert any(one.startswith("Python's pymalloc in ") for one in found)
+    with running(binary("steady"), "1") as plain:
+        assert allocator.within(plain.pid, process.maps(plain.pid), None) == []

@@ -1,16 +1,25 @@
-"""The kernel's report of a kill, read as it is written by 6.18 (cgroup v1) and 6.1 (v2)."""
+"""Kills explained from any log: the kernel's sentences since 2.6.26, in every form of paste."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import struct
+import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 from command import memlab
 
-from memlab.diagnose import killed
+from memlab.diagnose.documents import LastKill
+from memlab.diagnose.kernel_log import answer, forms, reports, source, versions
 from memlab.errors import CannotLook
 
-MiB = 1 << 20
+LOGS = Path(__file__).parent / "kernel_logs"
+ANSWERS = tomllib.loads((LOGS / "answers.toml").read_text(encoding="utf-8"))
+NAMES = [name for name in ANSWERS if name != "team"]
+TEXTS = {name: (LOGS / f"{name}.txt").read_bytes() for name in NAMES}
 V1 = """\
 [  41.1] worker invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
 [  41.2] memory: usage 65536kB, limit 65536kB, failcnt 77
@@ -26,66 +35,220 @@ swapents oom_score_adj name
       500 worker
 [  41.4] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,\
 oom_memcg=/job,task_memcg=/job,task=worker,pid=701,uid=0
-[  41.5] Memory cgroup out of memory: Killed process 701 (worker) total-vm:32028kB, \
+[  41.5] Memory cgroup out of memory: Killed process 701 (worker) total-vm:15900kB, \
 anon-rss:5492kB, file-rss:920kB, shmem-rss:0kB, UID:0 pgtables:76kB oom_score_adj:500
 """
-MACHINE = """\
-Nov 25 13:00:00 host kernel: a (b) invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER), order=0
-Nov 25 13:00:00 host kernel: oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,\
-mems_allowed=0,global_oom,task_memcg=/user,task=a (b),pid=12,uid=7
-Nov 25 13:00:00 host kernel: Out of memory: Killed process 12 (a (b)) total-vm:10kB, \
-anon-rss:1024kB, file-rss:0kB, shmem-rss:4kB, UID:7 pgtables:4kB oom_score_adj:-5
-"""
+BARE = [line.partition("] ")[2] for line in V1.splitlines()]
+
+
+def read(content: bytes | str) -> reports.Log:
+    return reports.read(forms.lines_of(content.encode() if isinstance(content, str) else content))
+
+
+def printed(content: bytes | str) -> str:
+    return "\n".join(answer.lines(read(content))) + "\n"
+
+
+def kill(content: bytes | str) -> answer.Kill:
+    last, _, _ = answer.last(read(content))
+    assert last is not None
+    return last
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_log_that_people_pasted(name: str) -> None:
+    right, text = ANSWERS[name], printed(TEXTS[name])
+    last, _, _ = answer.last(read(TEXTS[name]))
+    assert (last.cause if last else None) == right.get("cause")
+    if last is not None:
+        assert last.ended == right.get("ended", "killed")
+        assert (last.killed[0].pid if last.killed else None) == right.get("killed")
+        assert "page" not in right or last.page_bytes == right["page"]
+    assert [part for part in right["says"] if part not in text] == []
+    assert [part for part in right.get("never", []) if part in text] == []
+    assert text.count("\n") <= 24, "it is longer than one screen"
+    msgspec.json.encode(LastKill.made_of(read(TEXTS[name])))
+
+
+def test_every_log_has_an_answer_and_every_change_of_the_kernels_a_log() -> None:
+    assert sorted(path.stem for path in LOGS.glob("*.txt")) == sorted(NAMES)
+    text = b"".join(TEXTS.values()).decode() + V1
+    assert [change for change in versions.CHANGES if change.example not in text] == []
 
 
 def test_who_was_chosen_and_why_and_what_was_left() -> None:
-    (kill,) = killed.kills(V1.split("\n"))
-    assert (kill.pid, kill.name, kill.asked, kill.group) == (701, "worker", "worker", "/job")
-    assert (kill.usage_bytes, kill.limit_bytes, kill.failures) == (64 * MiB, 64 * MiB, 77)
-    assert [(task.pid, task.name) for task in kill.tasks] == [(700, "big [x] 1"), (701, "worker")]
-    assert kill.tasks[0].resident_bytes == 3619 * 4096
-    said = "\n".join(killed.lines(kill, 0))
-    assert "it was the limit of the group /job: 64 MiB of 64 MiB, met 77 times" in said
-    assert "chosen by its oom_score_adj of 500: 700 (big [x] 1) holds more" in said
-    assert "could still be dropped: 2 MiB" in said
-    assert "46 MiB were tmpfs or shared memory, which a kill does not free" in said
+    last = kill(V1)
+    assert (last.killed[0].pid, last.killed[0].name, last.requester) == (701, "worker", "worker")
+    assert (last.group, last.usage_bytes, last.limit_bytes) == ("/job", 64 << 20, 64 << 20)
+    assert (last.counter, last.failures, last.page_bytes) == ("memory", 77, 4096)
+    assert [(task.pid, task.name) for task in last.tasks] == [(700, "big [x] 1"), (701, "worker")]
+    assert last.tasks[0].resident_bytes == 3619 * 4096
+    text = printed(V1)
+    assert "it was the limit of the group /job: 64 MiB of 64 MiB, met 77 times" in text
+    assert "chosen by its oom_score_adj of 500: 700 (big [x] 1) holds more" in text
+    assert "could still be dropped: 2 MiB of page cache" in text
+    assert "46 MiB were tmpfs or shared memory, which a kill does not free" in text
 
 
-def test_the_whole_machines_memory_and_a_name_with_parentheses() -> None:
-    (kill,) = killed.kills(MACHINE.split("\n"))
-    assert (kill.pid, kill.name, kill.group) == (12, "a (b)", None)
-    assert kill.score_adjustment == -5
-    assert "the whole machine's memory" in "\n".join(killed.lines(kill, 0))
+def _journal(line: str, **fields: object) -> str:
+    return json.dumps({"MESSAGE": line, "SYSLOG_IDENTIFIER": "kernel", **fields})
 
 
-def test_the_last_of_several_and_a_report_that_is_cut() -> None:
-    found = killed.kills((V1 + MACHINE).split("\n"))
-    assert [kill.pid for kill in found] == [701, 12]
-    assert found[1].statistics == {}  # none of the kill before
-    (cut,) = killed.kills(V1.split("\n")[-2:])
-    assert (cut.pid, cut.group, cut.tasks) == (701, None, ())
-    assert killed.kills(["oom-kill:", "[", "Killed process x (y)", "\x1b]0;x\x07"]) == []
+PREFIXES = {
+    "dmesg": "[  581.376828] {}",
+    "dmesg -T": "[Thu Apr  1 16:45:10 2021] {}",
+    "dmesg -T, another language": "[四 4月  1 16:45:10 2021] {}",
+    "dmesg -x": "kern  :info  : [  581.376828] {}",
+    "dmesg -r": "<6>[  581.376828] {}",
+    "dmesg --time-format iso": "2026-10-02T14:14:07,376000+00:00 {}",
+    "dmesg -d": "[  581.376828 <    0.000012>] {}",
+    "dmesg -e": "[  +0.000003] {}",
+    "dmesg --color": "\x1b[32m[  581.376828] \x1b[0m{}",
+    "caller id": "[  581.376828][ T1234] {}",
+    "caller id of a CPU": "[  581.376828] [   C12] {}",
+    "kmsg": "6,1234,581376828,-;{}",
+    "kmsg, caller": "6,1234,581376828,-,caller=T12;{}",
+    "journalctl -k": "Oct 02 14:14:07 host kernel: {}",
+    "journalctl -o short-monotonic": "[  581.376828] host kernel: {}",
+    "journalctl -o short-full": "Thu 2026-10-02 14:14:07 CEST host kernel: {}",
+    "journalctl -o short-precise": "Oct 02 14:14:07.376828 host kernel: {}",
+    "journalctl -o short-unix": "1790950447.376828 host kernel: {}",
+    "journalctl -o short-iso": "2026-10-02T14:14:07+0200 host kernel: {}",
+    "journalctl -o verbose": "    MESSAGE={}",
+    "syslog": "Oct  2 14:14:07 host kernel: [  581.376828] {}",
+    "rsyslog of 2023": "2026-10-02T14:14:07.376828+02:00 host kernel: [  581.376828] {}",
+    "indented": "    [  581.376828] {}",
+    "quoted twice": "> > [  581.376828] {}",
+    "HTML": "&gt; [  581.376828] {}",
+    "a table of Markdown": "| [  581.376828] {}",
+    "crlf": "[  581.376828] {}\r",
+    "containerd": "2026-10-02T14:14:07.376828123Z stdout F [  581.376828] {}",
+    "docker compose": "node-1  | [  581.376828] {}",
+    "talos": " kern:    info: [2026-10-02T14:14:07.376828123Z]: {}",
+    "grep": "/var/log/messages:Oct  2 14:14:07 host kernel: {}",
+    "nothing that is known": "%%WORKER-7-KMSG 0x41; {}",
+}
+
+
+@pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
+def test_a_report_behind_any_prefix(prefix: str) -> None:
+    lines = [prefix.format(line) for line in BARE]
+    assert _same("\n".join(["noise", *lines, "```"])) == _same("\n".join(BARE))
+
+
+def _same(content: bytes | str) -> answer.Kill:
+    return dataclasses.replace(kill(content), at="")
+
+
+def test_a_report_as_the_journal_exports_it() -> None:
+    right, records = _same("\n".join(BARE)), [*BARE[:2], "\n".join(BARE[2:5]), *BARE[5:]]
+    stamp = {"__MONOTONIC_TIMESTAMP": "581376828", "_TRANSPORT": "kernel"}
+    lines = [_journal(line, **stamp) for line in records]
+    assert _same("\n".join(lines)) == right
+    assert kill("\n".join(lines)).at == "581.376828"
+    assert _same("[" + ",\n".join(lines) + "]") == right
+    assert _same("\n".join(f"\x1e{line}" for line in lines)) == right
+    assert _same("\n".join(_journal(list(line.encode())) for line in records)) == right  # type: ignore[arg-type]
+    pretty = "\n".join(json.dumps(json.loads(line), indent=1) for line in lines)
+    assert _same(pretty) == right
+    docker = [json.dumps({"log": f"{line}\n", "stream": "stdout"}) for line in BARE]
+    assert _same("\n".join(docker)) == right
+    cloud = [
+        json.dumps({"jsonPayload": {"MESSAGE": line}, "timestamp": "2026-10-02T14:14:07Z"})
+        for line in BARE
+    ]
+    assert _same("\n".join(cloud)) == right
+    export = b"".join(
+        b"__CURSOR=s=1\n__MONOTONIC_TIMESTAMP=581376828\nMESSAGE\n"
+        + struct.pack("<Q", len(record.encode()))
+        + record.encode()
+        + b"\n_TRANSPORT=kernel\n\n"
+        for record in records
+    )
+    assert _same(export) == right
+
+
+def test_a_report_newest_first_twice_escaped_and_in_sixteen_bits() -> None:
+    right = _same("\n".join(BARE))
+    stamped = [f"[  581.{number:06}] {line}" for number, line in enumerate(BARE)]
+    text = "\n".join(stamped)
+    assert _same("\n".join(reversed(stamped))) == right
+    assert _same(text.encode("utf-16")) == right
+    assert _same("6,1,1,-;" + "\\x0a".join(BARE)) == right
+    assert _same("#012".join(stamped)) == right
+    log = read(f"{text}\n{text}\n")
+    assert answer.last(log)[2] == 0, "the second copy is the same kill"
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if ANSWERS[n].get("cause") in ("group", "node")])
+def test_a_cut_report_never_becomes_the_whole_machines(name: str) -> None:
+    """Whatever part of the log was pasted, and wherever the last line ends."""
+    text = TEXTS[name].decode()
+    lines = text.splitlines()
+    parts = [lines[:end] for end in range(len(lines) + 1)]
+    parts += [lines[begin:] for begin in range(len(lines))]
+    long = max(lines, key=lambda line: ("oom-kill:" in line, len(line)))
+    parts += [[long[:end]] for end in range(0, len(long), 3)]
+    for part in parts:
+        last, _, _ = answer.last(read("\n".join(part)))
+        assert last is None or last.cause in ("group", "node", "unknown"), part[-1:]
+
+
+def test_hostile_names() -> None:
+    """A process names itself with 15 bytes; a group has any path."""
+    for name in (",task=x,pid=1", "a) total-vm:1kB", "(x) score 9", "] oom-kill:c=1", "a,uid=0"):
+        line = BARE[-2].replace("task=worker", f"task={name}")
+        assert kill(f"x\n{line}").killed[0].pid == 701
+        assert kill(f"x\n{line}").killed[0].name == name
+        line = BARE[-1].replace("(worker)", f"({name})")
+        assert (kill(line).killed[0].pid, kill(line).killed[0].name) == (701, name)
+        assert kill(line).killed[0].anonymous_bytes == 5492 << 10
+    for group in ("/a,task_memcg=/b", "/a,global_oom", "/ killed as a result of limit of /x"):
+        line = BARE[-2].replace("/job", group)
+        last = kill(line)
+        assert (last.cause, last.killed[0].pid) == ("group", 701)
+    assert kill(BARE[-2].replace("/job", "/a,task_memcg=/b")).group == "/a,task_memcg=/b"
+
+
+def test_what_alone_is_a_kill() -> None:
+    reaper = "[ 9.5] oom_reaper: reaped process 12 (a (b)), now anon-rss:0kB, file-rss:0kB"
+    assert (kill(reaper).killed[0].pid, kill(reaper).killed[0].name) == (12, "a (b)")
+    assert kill(reaper).cause == "unknown"
+    assert kill(BARE[-2]).killed[0].pid == 701
+    assert read("oom-kill:\n[\nKilled process x (y)\n\x1b]0;x\x07").reports == []
+
+
+def test_a_kill_that_a_program_tells_of_without_the_kernels_report() -> None:
+    end = "A process of this unit has been killed by the OOM killer."
+    text = printed(f"Oct 2 14:14:07 host systemd[1]: a.service: {end}")
+    assert "no kill for want of memory in this log" in text
+    assert "systemd reports a kill, but the kernel's own report is not in" in text
+
+
+def test_a_log_without_a_kill_says_what_was_read() -> None:
+    text = printed("[    1.5] usb 1-1: new device\n[   99.5] usb 1-1: gone\n")
+    assert "in this log: 3 lines were read, from 1.5 to 99.5" in text
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
     log = tmp_path / "kernel.txt"
     log.write_text(V1)
-    assert len(killed.read(log)) == 1
+    assert len(source.read(log).reports) == 1
     with pytest.raises(CannotLook, match="no regular file"):
-        killed.read(tmp_path)
+        source.read(tmp_path)
 
 
 DIGITS = "9" * 5000  # more than int() reads (sys.set_int_max_str_digits)
-KILL = MACHINE.splitlines()[-1]
+KILL = BARE[-1]
 
 
 @pytest.mark.parametrize(
     "log",
     [
-        KILL.replace("anon-rss:1024", f"anon-rss:{DIGITS}"),
-        KILL.replace("anon-rss:1024", f"anon-rss:1{'0' * 400}"),
-        KILL.replace("process 12", f"process {DIGITS}"),
-        KILL.replace("adj:-5", f"adj:-{DIGITS}"),
+        KILL.replace("anon-rss:5492", f"anon-rss:{DIGITS}"),
+        KILL.replace("anon-rss:5492", f"anon-rss:1{'0' * 400}"),
+        KILL.replace("process 701", f"process {DIGITS}"),
+        KILL.replace("adj:500", f"adj:-{DIGITS}"),
         f"[  1.2.3] {KILL}",
         f"[  ...] {KILL}",
         f"[{DIGITS}.0] {KILL}",
@@ -94,14 +257,22 @@ KILL = MACHINE.splitlines()[-1]
         V1.replace("[    700]", f"[{DIGITS}]"),
         "Killed process 1 (" * 200_000,
         "oom-kill:constraint=X," + "task=" * 200_000,
+        "{" * 100_000 + '{"MESSAGE":' * 20_000,
+        '{"MESSAGE": [1, 2, 999, "x"], "message": {"a": 1}}',
+        "__CURSOR=x\nMESSAGE\n\xff\xff\xff\xff\xff\xff\xff\xff",
     ],
-    ids=range(12),
+    ids=range(15),
 )
-def test_a_log_with_numbers_that_no_kernel_prints_is_read(log: str, tmp_path: Path) -> None:
+def test_a_log_with_numbers_that_no_kernel_prints_is_read(log: str) -> None:
     """It may come from anybody; a line that is none of the kernel's is passed over."""
+    content = f"{log}\n\n{KILL}\n"
+    assert "701" in printed(content)
+    assert b"701" in msgspec.json.encode(LastKill.made_of(read(content)))
+
+
+def test_the_command(tmp_path: Path) -> None:
     path = tmp_path / "kernel.txt"
-    path.write_text(f"{log}\n{KILL}\n")
-    for words in ([], ["--json"]):
-        done = memlab("diagnose", f"--last-kill={path}", *words)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert "12" in done.stdout
+    path.write_text(V1)
+    assert "process 701 (worker)" in memlab("diagnose", f"--last-kill={path}").stdout
+    printed = json.loads(memlab("diagnose", f"--last-kill={path}", "--json").stdout)
+    assert printed["last"]["killed"][0]["pid"] == 701

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -121,3 +122,13 @@ def test_what_grows_or_falls_is_not_at_rest_after_its_peak() -> None:
 
     assert "held-beside-malloc" in said(lowest=79 * MiB)
     assert "held-beside-malloc" not in said(lowest=70 * MiB)
+
+
+def test_mappings_too_many_to_list_again_are_counted_at_both_ends() -> None:
+    """Two readings of a count over 10,000: the growth is said, and that it shows no course."""
+    grown = Room("vm.max_map_count", 14_700, 65_530, "count", "mmap fails", 870.0, True)
+    (found,) = limits.findings(look(rooms=(grown,)))
+    assert (found.name, found.severity) == ("mappings-limit-nears", COSTLY)
+    assert "870 more per s between two readings" in found.title
+    stands = replace(grown, growth_per_s=0.0, two_readings=False)
+    assert list(limits.findings(look(rooms=(stands,)))) == []

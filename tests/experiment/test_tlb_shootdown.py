@@ -134,3 +134,18 @@ def test_a_flush_by_broadcast_is_the_reason_for_no_count(name: str) -> None:
     lacks = EXPERIMENT.metric(name).lacks
     assert lacks({"tlb_broadcast": "by TLBI"}) == "by TLBI"
     assert lacks({"tlb_broadcast": None}) == lacks({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("user_ns", "readers", "share"),
+    [(190, 1, 0.9), (120, 1, 0.2), (90, 1, 0.0), (340, 3, 0.8), (100, 0, None)],
+)
+def test_the_readers_ran_for_what_the_initiator_cannot_have_taken(
+    user_ns: int, readers: int, share: float | None
+) -> None:
+    """Of a window of 100 ns, in which the initiator ran for 100 at most."""
+    raw = {
+        "window": {"elapsed_ns": 100, "user_ns": user_ns - 10, "system_ns": 10},
+        "reader_count": readers,
+    }
+    assert value("reader_ran", raw) == (share if share is None else pytest.approx(share))

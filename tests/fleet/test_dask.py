@@ -182,5 +182,5 @@ def test_a_worker_lost_before_its_first_row(scheduler: str, tmp_path: Path) -> N
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     assert client.returncode == 3
-    fetch = f"memlab hosts pull dask:{scheduler} fetches it"
+    fetch = f"memlab hosts pull dask:{scheduler} --store {on[-1]} fetches it"
     assert said == f"memlab: a: lost before its first row, and may go on there: {fetch}\n"

@@ -42,7 +42,8 @@ def test_a_link_that_breaks_loses_the_host_and_no_row(hosts: Hosts, command: Com
     done = command("sweep", *TINY, "--blocks", "6", "--on", "ssh:a,b,c")
     assert done.returncode == 3
     assert "memlab: b: lost after " in done.stderr
-    assert "or goes on there, and nowhere else: memlab hosts pull b fetches it" in done.stderr
+    fetch = f"memlab hosts pull ssh:b --store {home()}"
+    assert f"or goes on there, and nowhere else: {fetch} fetches it" in done.stderr
     assert done.stderr.endswith("memlab: 1 of 3 hosts failed: b\n")
     assert held(home(), "a") == held(hosts.store("a"), None)
     assert len(held(home(), "c")) == len(held(home(), "a")) == 1
@@ -52,7 +53,7 @@ def test_a_link_that_breaks_loses_the_host_and_no_row(hosts: Hosts, command: Com
     assert samples == whole[run][1][: len(samples)]
     assert whole[run][2][0][1] == "blocks"
     hosts.cut("b", None)
-    assert command("hosts", "pull", "b").returncode == 0
+    assert command(*fetch.split()[1:]).returncode == 0
     assert held(home(), "b") == whole
 
 
@@ -122,8 +123,23 @@ def test_a_sweep_that_ends_with_its_link_is_told_as_interrupted(
     ((run, (_, samples, sessions)),) = held(home(), "a").items()
     assert held(home(), "a") == held(hosts.store("a"), None)
     assert sessions[0][1] == "interrupted"
-    what = f"interrupted there after {len(samples)} samples: memlab sweep --resume {run}"
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (3, f"memlab: a: {what}")
+    what, _, resume = done.stderr.splitlines()[-1].partition(" samples: ")
+    assert (done.returncode, what) == (3, f"memlab: a: interrupted there after {len(samples)}")
+    how = f"memlab sweep --resume {run} --on {file} --store {home()}"
+    assert resume == how
+
+
+def test_a_run_is_resumed_on_its_own_host(hosts: Hosts, command: Command, tmp_path: Path) -> None:
+    """Of those that a file names, which alone says how they are reached."""
+    file = tmp_path / "hosts.toml"
+    file.write_text('[hosts.big]\nssh = "a"\n[hosts.b]\n')
+    measured = command("sweep", *TINY, "--budget", "100ms", "--blocks", "2", "--on", str(file))
+    assert measured.returncode == 0, measured.stderr
+    ((run, _),) = held(home(), "big").items()
+    done = command("sweep", "--resume", run, "--on", str(file))
+    assert done.returncode == 0, done.stderr
+    assert held(home(), "big") == held(hosts.store("a"), None)
+    assert len(held(hosts.store("b"), None)) == 1
 
 
 def test_what_a_host_refuses_is_its_own_words(hosts: Hosts, command: Command) -> None:

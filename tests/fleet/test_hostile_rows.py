@@ -83,7 +83,7 @@ def test_a_run_that_names_a_program_starts_none(command: Command, tmp_path: Path
     for words in (["show", "0123"], ["claims", "0123"], ["report", "0123"], ["runs"]):
         command(*words)
     resumed = command("sweep", "--resume", "0123")
-    assert (resumed.returncode, "is from b: resume it there" in resumed.stderr) == (3, True)
+    assert (resumed.returncode, "is from b: add --on ssh:b" in resumed.stderr) == (3, True)
     assert not (tmp_path / "done").exists()
 
 

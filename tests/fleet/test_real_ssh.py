@@ -105,7 +105,7 @@ def test_two_clients_four_hosts_and_a_link_that_is_killed(
 
     until(lambda: ended("c"))
     for store in stores:
-        done = memlab("pull", str(hosts), "--store", str(store))
+        done = memlab("hosts", "pull", str(hosts), "--store", str(store))
         assert done.returncode == 0, done.stderr
         for name in NAMES:
             assert held(store, name) == held(theirs(tmp_path, name), None)

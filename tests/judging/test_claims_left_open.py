@@ -2,13 +2,14 @@
 floors, drift, values that were extrapolated."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pretend import FAST, SLOW, Measure, costs, counting, experiment, only, ratio, slope, took
 from synthetic import failed
 
-from memlab.experiment import At, Count, Outcome, Ratio, Saturates, Within
+from memlab.experiment import At, Condition, Count, Outcome, Ratio, Saturates, Within
 from memlab.judging.claims import judge
 from memlab.present.documents import JudgedClaim
 
@@ -169,3 +170,31 @@ def test_an_older_run_without_a_factor_is_still_judged(measured: Measure) -> Non
     for point in run.points:
         dict.pop(point.at, "place")
     assert [j.word for j in judge(run)] == ["reproduced"]
+
+
+class TestCondition:
+    """A claim that is provided for is judged by the samples that meet its condition alone."""
+
+    RAN = Condition("speed", 5e5, "the reader ran")
+    CLAIM = Count(text="c", metric="faults", where={**FAST, "size": 1}, equals=3, provided=RAN)
+
+    def test_a_count_stays_open_if_no_sample_met_its_condition(self, measured: Measure) -> None:
+        run = measured(experiment(self.CLAIM), lambda at, block: took(4e-6, fault_count=3))
+        judged = judge(run)[0]
+        assert judged.word == "inconclusive"
+        assert judged.evidence == (
+            "judged only where the reader ran: calls a second 250 k/s at most, needs 500 k/s"
+        )
+
+    def test_samples_without_the_condition_do_not_count(self, measured: Measure) -> None:
+        """Every third sample was held up, and counted other than the rest."""
+
+        def world(at: At, block: int) -> Mapping[str, Any]:
+            held_up = block % 3 == 0
+            return took(4e-6, fault_count=0) if held_up else took(1e-6, fault_count=3)
+
+        judged = judge(measured(experiment(self.CLAIM), world, blocks=9))[0]
+        assert (judged.word, judged.verdict.n) == ("reproduced", 6)
+        unconditional = replace(self.CLAIM, provided=None)
+        judged = judge(measured(experiment(unconditional), world, blocks=9, id="0123abce"))[0]
+        assert (judged.word, judged.verdict.n) == ("inconclusive", 9)

@@ -69,7 +69,7 @@ def test_a_crossing_is_held_against_where_the_printed_curves_cross(run: Run) -> 
 
 def test_one_printed_number_is_read_out_of_the_claim(tmp_path: Path) -> None:
     read = stored(tmp_path, lambda at: 0.5, experiment="mmap-read", blocks=6, size=[4096, 10240])
-    row = claims(read)["2 GiB are read through a mapping in 0.9 ms at 10240 bytes per call"]
+    row = claims(read)["2 GiB are read through a mapping in 0.9 ms or less at 10240 bytes per call"]
     assert row.printed == against.PrintedNumber(pytest.approx(867.88e-6))
     assert row.word == "contradicted"
     ratio = claims(read)["copying out of a mapping is faster than read(2) of the same size"]

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from memlab import published
-from memlab.published import PrintedCell
+from memlab import experiments, published
+from memlab.experiment import Claim
+from memlab.published import PrintedCell, Statement
 
 # As the article prints them, row by row: bytes a call, mmap, write.
 WRITE = """
@@ -275,3 +276,54 @@ def test_who_pays_is_said_of_four_cases() -> None:
     assert said["page shared by several groups"] == "the group that touched it first"
     assert said["threads of one process in several groups"] == "the group of the main thread"
     assert len(said) == 4
+
+
+def claim(name: str) -> Claim:
+    experiment, id = name.split(":")
+    (found,) = (one for one in experiments.load(experiment).claims if one.id == id)
+    return found
+
+
+@pytest.mark.parametrize("source", published.ids())
+def test_every_statement_is_judged_by_what_there_is(source: str) -> None:
+    """A claim of the study is one that the study makes; a check rests on other grounds."""
+    statements = published.load(source).statements
+    assert len(statements) > 20
+    for one in statements.values():
+        assert one.judgment  # reading refuses a statement without one
+        assert all([one.place, one.text]), one.id
+        for name in one.judged_by:
+            experiment = experiments.load(name.split(":")[0])
+            its_own = claim(name).of_study and source in experiment.sources
+            assert its_own == bool(one.claims), (one.id, name)
+
+
+@pytest.mark.parametrize("source", published.ids())
+def test_every_claim_of_a_study_belongs_to_a_statement(source: str) -> None:
+    """No claim is counted as the study's that is of none of its statements. Exact checks are
+    several to a statement: one of each check is enough."""
+    judged = {n for one in published.load(source).statements.values() for n in one.claims}
+    checks = {(n.split(":")[0], str(claim(n).where.get("check"))) for n in judged}
+    loose = [
+        f"{name}:{one.id}"
+        for name in experiments.names()
+        if source in experiments.load(name).sources
+        for one in experiments.load(name).claims
+        if one.of_study
+        and f"{name}:{one.id}" not in judged
+        and (name, str(one.where.get("check"))) not in checks - {(name, "None")}
+    ]
+    assert loose == []
+
+
+@pytest.mark.parametrize(
+    ("judged", "said"),
+    [
+        ({}, "has none"),
+        ({"corrected": ""}, "has none"),
+        ({"claims": ["a:b"], "open": "later"}, "has claims and open"),
+    ],
+)
+def test_a_statement_without_one_judgment_is_refused(judged: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=f"statement new: needs one of claims, .* {said}"):
+        Statement.read("new", {"place": "p", "text": "t", **judged})

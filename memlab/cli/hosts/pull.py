@@ -13,18 +13,15 @@ from memlab.cli._options import json_option, store_option
 @json_option
 def command(hosts: str, store: Path | None, as_json: bool) -> None:
     """Copy the results of other hosts that this store lacks, over ssh or Dask: only the missing
-    rows, including those of a running sweep. If a link breaks, the rows received so far are kept,
-    and the next pull continues from there. If a host fails, the exit code is 3, after the others
-    are copied.
+    rows, including those of a running sweep. All hosts are asked at once; one that sends nothing
+    for 30 s is left. If a link breaks, the rows received so far are kept, and the next pull
+    continues from there. If a host fails, the exit code is 3, after the others are copied.
 
     \b
     memlab hosts pull b
     memlab hosts pull hosts.toml
     """
     from memlab.cli import _hosts
-    from memlab.machines.fleet import links
-    from memlab.store import default_path
 
-    chosen = links.hosts(hosts if ":" in hosts or hosts.endswith(".toml") else f"ssh:{hosts}")
-    path = store or default_path()
-    _hosts.print_results(links.pull(chosen, path), path, as_json=as_json)
+    on = hosts if ":" in hosts or hosts.endswith(".toml") else f"ssh:{hosts}"
+    _hosts.pull(on, store, as_json=as_json)

@@ -33,7 +33,9 @@ from urllib.parse import urlsplit
 from memlab._version import __version__
 from memlab.errors import BadRequest, CannotRun
 from memlab.files import folders
+from memlab.machines.tail import Tail
 from memlab.observe import allocators, proc
+from memlab.run import cleanup
 from memlab.store import rows
 from memlab.text.printable import printable
 
@@ -46,7 +48,7 @@ _LOOK_S = 0.5  # how often a worker looks for new lines while it is asked
 _PATIENCE_S = 20.0  # after so long it says that there are none
 _SILENT_S = 60.0  # then the link is broken: three times as long
 _PIECE = 1 << 22  # bytes of one answer
-_SAID = 1 << 12  # of them what was said on standard error
+_HELLO_S = 20.0  # in which a worker that lives answers
 _STOP_S = 30.0  # that a command has to end
 _JOIN_S = 60.0  # that a scheduler has to be there
 _HEARTBEAT_S = 10.0  # Dask's own is 0.5 s; a scheduler drops workers after 5 min
@@ -101,11 +103,12 @@ def _loopback(name: str) -> bool:
 
 
 def hosts(address: str) -> list[str]:
-    """The names of a cluster's workers that measure. CannotRun where there is none, or two of one
-    machine."""
+    """The names of a cluster's workers that measure, with those that do not answer: each of these
+    fails when it is asked for more. CannotRun if there is none, or if two are on one machine."""
     found = _run(_asked(address))
     mine = {name: said for name, said in found.items() if isinstance(said, dict)}
-    if not mine:
+    silent = [name for name, said in found.items() if isinstance(said, Exception)]
+    if not (mine or silent):
         others = f": its {len(found)} workers are Dask's own" if found else ""
         raise CannotRun(
             f"{address} has no worker that measures{others}; on each host: "
@@ -120,23 +123,28 @@ def hosts(address: str) -> list[str]:
                 "measure each other: end one"
             )
         machines[machine] = name
-    bad = [name for name in mine if not rows.host_name(name)]
+    names = [*mine, *silent]
+    bad = [name for name in names if not rows.host_name(name)]
     if bad:
         raise CannotRun(
             f"{bad[0]!r:.100} is not the name of a host: memlab hosts worker --name NAME"
         )
-    return list(mine)
+    return names
 
 
 async def _asked(address: str) -> dict[str, Any]:
+    """By name, what each worker answers: None if it is one of Dask's own, an error if it answers
+    nothing in time."""
     async with _scheduler(address) as scheduler:
-        workers = await _workers(scheduler)
-        if not workers:
-            return {}
-        said = await scheduler.broadcast(
-            msg={"op": "memlab_hello"}, workers=list(workers.values()), on_error="ignore"
-        )
-    return {name: said.get(at) for name, at in workers.items()}
+        workers = await asyncio.wait_for(_workers(scheduler), _HELLO_S)
+
+        async def hello(at: str) -> Any:
+            message = {"op": "memlab_hello"}
+            asked = scheduler.broadcast(msg=message, workers=[at], on_error="ignore")
+            return (await asyncio.wait_for(asked, _HELLO_S)).get(at)
+
+        answers = await asyncio.gather(*map(hello, workers.values()), return_exceptions=True)
+        return dict(zip(workers, answers, strict=True))
 
 
 async def _workers(scheduler: Any) -> dict[str, str]:
@@ -156,7 +164,7 @@ def command(address: str, name: str, words: Sequence[str]) -> list[str]:
 async def _remote(address: str, name: str, words: Sequence[str]) -> int:
     """Run a command there to its end; its exit code."""
     async with _scheduler(address) as scheduler:
-        at = (await _workers(scheduler)).get(name)
+        at = (await asyncio.wait_for(_workers(scheduler), _HELLO_S)).get(name)
         if at is None:
             raise OSError(f"{address} has no worker {name}")
         id = uuid.uuid4().hex
@@ -212,11 +220,11 @@ async def _pass_input(ask: Callable[..., Awaitable[Any]]) -> None:
 
 @dataclass
 class _Command:
-    """A command that was started, and the files that it prints into."""
+    """A command that was started, the file that it prints into, and the end of what it says."""
 
     process: subprocess.Popen[bytes]
     out: IO[bytes]
-    err: IO[bytes]
+    err: Tail
     asked_s: float = field(default_factory=time.monotonic)
 
 
@@ -247,7 +255,7 @@ class _WorkerCommands:
         if not words or words[0] not in _COMMANDS:
             return {"refused": f"a worker starts {', '.join(_COMMANDS)}, not {words[:1]!s:.50}"}
         if id not in self.running:
-            out, err = TemporaryFile(), TemporaryFile()  # noqa: SIM115 - closed when it is forgotten
+            out, err = TemporaryFile(), Tail()  # noqa: SIM115 - closed when it is forgotten
             own = os.sched_getaffinity(0)
             os.sched_setaffinity(0, self.cpus)  # a child has this thread's
             try:
@@ -256,12 +264,13 @@ class _WorkerCommands:
                     env=self.environ,
                     stdin=subprocess.PIPE,
                     stdout=out,
-                    stderr=err,
+                    stderr=err.end,
                     cwd=Path.home(),
                     start_new_session=True,
                 )
             finally:
                 os.sched_setaffinity(0, own)
+                err.started()
             self.running[id] = _Command(process, out, err)
         return {"refused": ""}
 
@@ -288,8 +297,8 @@ class _WorkerCommands:
             out = os.pread(one.out.fileno(), _PIECE, at)
             one.asked_s = time.monotonic()
             if code is not None and not out:
-                said = os.pread(one.err.fileno(), _SAID, max(0, _size(one.err) - _SAID))
-                return {"out": b"", "code": code, "err": said}
+                await asyncio.to_thread(one.err.close)
+                return {"out": b"", "code": code, "err": one.err.text().encode()}
             if out or one.asked_s > deadline:
                 return {"out": out, "code": None, "err": b""}
             await asyncio.sleep(_LOOK_S)
@@ -314,10 +323,6 @@ class _WorkerCommands:
             await asyncio.wait_for(self.ended(), _STOP_S)
 
 
-def _size(file: IO[bytes]) -> int:
-    return os.fstat(file.fileno()).st_size
-
-
 def check_environment(environ: Mapping[str, str]) -> None:
     """CannotRun where a variable would change what is measured: every command inherits it."""
     for name in environ:
@@ -340,6 +345,9 @@ def work(address: str, name: str | None, store: Path | None, say: Callable[[str]
     commands = _WorkerCommands({**os.environ, **where}, os.sched_getaffinity(0))
     # By default a sweep measures on the last CPU of its affinity mask.
     os.sched_setaffinity(0, {min(commands.cpus)})
+    for scratch in folders.abandoned():  # of workers that were killed
+        if scratch.name.startswith("memlab-worker-"):
+            cleanup.remove_folder(scratch)
     with folders.temporary("worker") as folder:
         _run(_work(address, name, commands, folder, say))
 
@@ -452,6 +460,8 @@ def _last(error: BaseException) -> str:
     """What was at the bottom of an error of Dask, in a line."""
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__ or error
+    if isinstance(error, TimeoutError) and not str(error):
+        return "it does not answer"
     return printable(str(error).splitlines()[0] if str(error) else type(error).__name__)[:300]
 
 

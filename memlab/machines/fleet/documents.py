@@ -11,10 +11,9 @@ from memlab.present.documents import Document, Levels, NonEmpty, Number, RunId, 
 from memlab.present.machine import machine_of
 
 if TYPE_CHECKING:
-    from memlab.machines.fleet.judge import Level, Split
+    from memlab.machines.fleet.judge import HostRuns, Level, Split
     from memlab.machines.fleet.links import Result
     from memlab.machines.ladder.judge import KernelRow
-    from memlab.results import Run
     from memlab.store import RunRow
 
 
@@ -106,6 +105,16 @@ class Disagreement(Document):
         )
 
 
+class ApartRun(Document):
+    """A run that is not held beside those of the other hosts."""
+
+    host: str
+    run: RunId
+    reason: str
+    """`lost` if its run was cut off, `guest` if it was measured in a virtual machine."""
+    samples: Number
+
+
 class HostsClaims(Document):
     """The claims of one experiment on several hosts."""
 
@@ -113,16 +122,18 @@ class HostsClaims(Document):
     hosts: NonEmpty[HostsRun]
     claims: list[HostsClaim]
     disagreements: list[Disagreement]
+    apart: list[ApartRun]
 
     @classmethod
     def made_of(
         cls,
-        runs: Mapping[str, Run],
+        fleet: HostRuns,
         rows: Sequence[KernelRow],
         splits: Sequence[Split],
         levels: Sequence[Level],
     ) -> Self:
-        by_host = {level.host: level for level in levels}
+        by_host, runs = {level.host: level for level in levels}, fleet.runs
+        apart = [("lost", fleet.lost), ("guest", fleet.guests)]
         return cls(
             experiment=next(iter(runs.values())).experiment.name,
             hosts=[
@@ -137,4 +148,9 @@ class HostsClaims(Document):
             ],
             claims=[HostsClaim.made_of(row) for row in rows],
             disagreements=[Disagreement.made_of(split) for split in splits],
+            apart=[
+                ApartRun(host=host, run=run.id, reason=reason, samples=len(run.samples))
+                for reason, found in apart
+                for host, run in found.items()
+            ],
         )

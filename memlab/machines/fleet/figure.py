@@ -107,7 +107,8 @@ def finding(run: Run, shown: Fleet, rows: Rows) -> str | None:
     """How many claims hold on all hosts, and which host stands apart."""
     found = judging.rows(shown.hosts)
     apart = [one.host for one in judging.levels(shown.hosts) if one.apart]
-    said = show.answer(shown.hosts, found, judging.splits(shown.hosts, found))[:3]
+    fleet = judging.HostRuns(shown.hosts)
+    said = show.answer(fleet, judging.splits(shown.hosts, found))[:3]
     said += [f"{host} is an outlier in {shown.metric}" for host in apart]
     return "; ".join(said).removeprefix(f"{run.experiment.name}: ")
 

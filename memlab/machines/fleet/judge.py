@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 from memlab.analysis.noise import outliers
 from memlab.analysis.separation import Separation, separation
 from memlab.experiment.points import point_key
+from memlab.judging.claims import judge
+from memlab.judging.summary import ClaimSummary, by_claim
 from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder.judge import KernelRow
 from memlab.observe import environment
@@ -45,14 +48,73 @@ class Split:
     differences: Sequence[Difference]
 
 
+@dataclass(frozen=True)
+class HostRuns:
+    """Runs by the name of their host: `runs` are those that are held beside each other; apart from
+    them stand hosts that were `lost` before their run had ended, and `guests`, whose kernel and
+    machine are not their host's. Without a whole run of a host the others are all there is."""
+
+    runs: Mapping[str, Run]
+    lost: Mapping[str, Run] = field(default_factory=dict)
+    guests: Mapping[str, Run] = field(default_factory=dict)
+
+    @cached_property
+    def claims(self) -> Mapping[str, Mapping[str, ClaimSummary]]:
+        """By the id of a claim, what becomes of it on each host."""
+        found: dict[str, dict[str, ClaimSummary]] = {}
+        for host, run in self.runs.items():
+            for one in by_claim(judge(run)):
+                found.setdefault(one.claim.id, {})[host] = one
+        return found
+
+    @property
+    def differing(self) -> dict[str, dict[str, list[str]]]:
+        """By claim, the hosts by what becomes of it there, if that is not the same on all."""
+        words = {id: self._hosts_by_word(one) for id, one in self.claims.items()}
+        return {id: hosts for id, hosts in words.items() if len(hosts) > 1}
+
+    def is_of_study(self, id: str) -> bool:
+        """Whether a claim is one of a study's, and no further check."""
+        return next(iter(self.claims[id].values())).claim.of_study
+
+    def _hosts_by_word(self, claim: Mapping[str, ClaimSummary]) -> dict[str, list[str]]:
+        words: dict[str, list[str]] = {}
+        for host, one in claim.items():
+            words.setdefault(one.overall, []).append(host)
+        return words
+
+
+def host_runs(runs: Sequence[Run]) -> HostRuns:
+    """Runs of one experiment, parted. A run without a sample says nothing, and is lost."""
+    guests = [run for run in runs if is_guest(run)]
+    lost = [run for run in runs if run not in guests and cut_off(run)]
+    whole = [run for run in runs if run not in guests and run not in lost]
+    if whole:
+        return HostRuns(named(whole), named(lost), named(guests))
+    with_samples = [run for run in lost if run.samples]
+    if with_samples:
+        without = [run for run in lost if not run.samples]
+        return HostRuns(named(with_samples), named(without), named(guests))
+    return HostRuns(named(guests or lost), named(lost if guests else []))
+
+
 def named(runs: Sequence[Run]) -> dict[str, Run]:
     """Each run under its host's name; the newest of a host's, where it has several, keeps it and
     the others add their id."""
     found: dict[str, Run] = {}
     for run in sorted(runs, key=lambda run: run.row.created_at, reverse=True):
         host = run.row.origin or HERE
+        if is_guest(run):
+            host = (
+                f"guest {run.environment.get('kernel_release', 'of an unknown kernel')} on {host}"
+            )
         found[f"{host} ({run.id})" if host in found else host] = run
     return dict(sorted(found.items()))
+
+
+def is_guest(run: Run) -> bool:
+    """Whether it was measured in a virtual machine that its host booted for it."""
+    return bool(run.row.request.get("guest"))
 
 
 def alike(runs: Mapping[str, Run]) -> list[list[str]]:
@@ -66,8 +128,8 @@ def alike(runs: Mapping[str, Run]) -> list[list[str]]:
 
 
 def cut_off(run: Run) -> bool:
-    """Whether its last session has not ended, as far as its rows came."""
-    return not run.sessions or run.sessions[-1].ended in (None, "interrupted")
+    """Whether its last session has not ended, as far as its rows came; so has one without rows."""
+    return not run.samples or not run.sessions or run.sessions[-1].ended in (None, "interrupted")
 
 
 def rows(runs: Mapping[str, Run]) -> list[KernelRow]:

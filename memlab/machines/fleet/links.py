@@ -11,22 +11,22 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryFile
+from threading import Lock
 
 import msgspec
 
 from memlab.errors import BadExport, BadRequest, CannotRun, Interrupted, StoreError
 from memlab.machines.fleet import cluster
+from memlab.machines.fleet.link import Link
 from memlab.observe import files, guest_tools
 from memlab.run.driver import interruptible
-from memlab.store import Store, rows, travel
+from memlab.store import RunRow, Store, rows, travel
 from memlab.text.printable import printable
 
 # Nobody is there to type a password; a link on which nothing comes for 45 s is broken.
@@ -34,8 +34,11 @@ _SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInte
 _SSH_FAILED, _NOT_FOUND = 255, 127
 _FILE_BYTES_MAX = 1 << 20
 _FLUSH_S = 0.5  # rows of so long are written together
-_STOP_S = 30.0  # that a host has to end its trial and its sweep
-_SAID_BYTES = 1 << 16  # of what a host says on standard error
+_EVERY_S = 10.0  # between two lines about those that still measure
+_STOP_S = 60.0  # that a host has to end its trial and its sweep
+PULL_S = 30.0  # without a line, then a host that is asked for its rows is left
+SWEEP_S = 90.0  # the same of a host that measures, which says every 10 s that it lives
+_BEATS = 20, 2.0  # empty lines: so many, and so many per second, are those of a host that lives
 
 
 class HostLink(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -53,19 +56,40 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     hosts: dict[str, HostLink]
 
 
+_BROKE_OFF = "it ended with 0, and its last row did not come"
+_NO_END = "all of its rows came, and then it did not end"
+
+
 @dataclass
 class Result:
-    """What came of one host: its runs with how many new samples came home, and, where something
-    went wrong, a line that says so. `clock_s` is how far its clock is ahead of this host's."""
+    """What came of one host: its runs with how many new samples each. If the host failed, `wrong`
+    is a line that says why. `clock_s` is how far its clock is ahead of this host's."""
 
     host: str
     runs: dict[str, int] = field(default_factory=dict)
+    is_failed: bool = False
     wrong: str = ""
     clock_s: float = 0.0
 
     @property
     def samples(self) -> int:
         return sum(self.runs.values())
+
+    def fail(self, why: str) -> None:
+        """The host failed, whatever it says of that; the first reason stays."""
+        if not self.is_failed:
+            self.is_failed = True
+            self.wrong = why.strip() or "it failed, and does not say why"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The run that a host is asked to measure: of this experiment, or this run if it goes on with
+    one; None if that is not known here."""
+
+    experiment: str | None = None
+    run: str | None = None
+    goes_on: bool = False
 
 
 def hosts(text: str) -> dict[str, HostLink]:
@@ -100,6 +124,29 @@ def hosts(text: str) -> dict[str, HostLink]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """The commands that go on with a host's run. `on` is what --on took, `store` is None if it is
+    this user's own."""
+
+    on: str
+    store: Path | None = None
+
+    def fetch(self, name: str, host: HostLink) -> str:
+        return f"memlab hosts pull {self._where(name, host)} fetches it"
+
+    def resume(self, name: str, host: HostLink, run: str) -> str:
+        return f"memlab sweep --resume {run} --on {self._where(name, host)}"
+
+    def _where(self, name: str, host: HostLink) -> str:
+        """A file stays one: only it knows how its hosts are reached."""
+        if self.on.endswith(".toml"):
+            on = shlex.quote(self.on)
+        else:
+            on = f"dask:{host.dask}" if host.dask else f"ssh:{name}"
+        return on + (f" --store {shlex.quote(str(self.store))}" if self.store else "")
+
+
 def command(name: str, host: HostLink, arguments: Sequence[str]) -> list[str]:
     """The words that run memlab on a host."""
     if host.dask:
@@ -119,204 +166,278 @@ def _ssh(name: str, host: HostLink, line: str) -> list[str]:
 
 def sweep(
     chosen: Mapping[str, HostLink],
-    what: str,
-    arguments: Sequence[str],
+    words: Sequence[str],
+    wanted: Wanted,
     store: Path,
+    hints: Hints,
     say: Callable[[str], None],
-    every_s: float = 10.0,
+    failed: Callable[[Result], None],
 ) -> list[Result]:
-    """Run `memlab WHAT ARGUMENTS`, a sweep or a try, on every host at once, and take the rows in as
-    they come.
+    """Run a sweep or a try, `memlab WORDS`, on every host at once, and take the rows in as they
+    come.
 
-    `say` is given a line now and then. Ctrl-C stops the hosts' sweeps and raises Interrupted: what
-    came home is kept.
+    `say` is given a line now and then, `failed` each host that fails, when it does. Ctrl-C stops
+    the hosts' sweeps and raises Interrupted: what came here is kept.
     """
-    with Store(store, create=True):
-        pass  # made once, not by each thread
-    words = [what, "--jsonl", "--quiet", "--stop-on-input", *arguments]
-    results = [Result(name) for name in chosen]
-    links: dict[str, subprocess.Popen[bytes]] = {}
+    with Store(store, create=True) as opened:
+        before = {row.id for row in opened.runs()}  # made once, not by each thread
+    what, *more = words
+    words = [what, "--jsonl", "--quiet", "--stop-on-input", *more]
+    sweeps = [_HostSweep(Result(name), chosen[name], wanted, hints) for name in chosen]
     number = 0
+
+    def waiting() -> None:
+        say(", ".join(one.progress() for one in sweeps))
+
     with ThreadPoolExecutor(len(chosen)) as pool, interruptible() as heard:
-        all_of_them = {
-            pool.submit(_measure, chosen[one.host], words, store, one, links) for one in results
-        }
-        pending = set(all_of_them)
+        pending = {pool.submit(one.measure, words, store, before): one.result for one in sweeps}
         while pending:
             try:
-                done, pending = wait(pending, every_s)
-                if not done:
-                    said = ", ".join(f"{one.host}: {one.samples} samples" for one in results)
-                    say(said)
+                _report(pending, waiting, failed)
             except KeyboardInterrupt:
+                if not number:
+                    say("stopping the hosts' sweeps")
                 number = number or (heard or [signal.SIGINT])[0]
-                say("stopping the hosts' sweeps")
-                for link in links.values():
-                    _stop(link)
-                every_s = _STOP_S
-    for each in all_of_them:
-        each.result()  # raises what a thread did not foresee
+                for one in sweeps:
+                    one.stop()
+    results = [one.result for one in sweeps]
     if number:
         runs = [run for one in results for run in one.runs]
         raise Interrupted(runs[0] if runs else "", sum(one.samples for one in results), number)
     return results
 
 
-def _stop(link: subprocess.Popen[bytes]) -> None:
-    """Its host's sweep ends as with Ctrl-C; asked a second time, the link ends."""
-    assert link.stdin
-    try:
-        link.stdin.write(b"stop\n")
-        link.stdin.close()
-    except (OSError, ValueError):
-        link.kill()
-
-
-def _measure(
-    host: HostLink,
-    words: Sequence[str],
-    store: Path,
-    result: Result,
-    links: dict[str, subprocess.Popen[bytes]],
+def _report(
+    pending: dict[Future[None], Result],
+    waiting: Callable[[], None],
+    failed: Callable[[Result], None],
 ) -> None:
-    with Store(store) as opened, _linked(result, host, words) as link:
-        links[result.host] = link
-        assert link.stdout
-        arriving = travel.Arriving(opened, result.host, live=True)
-        flushed = time.monotonic()
+    """Wait for one host or more, and report those that failed."""
+    done, _ = wait(pending, _EVERY_S, FIRST_COMPLETED)
+    if not done:
+        waiting()
+    for one in done:
+        result = pending.pop(one)
+        one.result()  # raises what a thread did not foresee
+        if result.is_failed:
+            failed(result)
+
+
+class _HostSweep:
+    """A sweep on one host, followed by a thread."""
+
+    def __init__(self, result: Result, host: HostLink, wanted: Wanted, hints: Hints) -> None:
+        self.result = result
+        self._host, self._wanted, self._hints = host, wanted, hints
+        self._link: Link | None = None
+        self._is_stopping = False
+        self._row_s = time.monotonic()  # when the last row came
+        self._beats, self._began_s = 0, time.monotonic()
+
+    def progress(self) -> str:
+        silent_s = time.monotonic() - self._row_s
+        since = f", {silent_s / 60:.0f} min without a row" if silent_s > 100 else ""
+        return f"{self.result.host}: {self.result.samples} samples{since}"
+
+    def stop(self) -> None:
+        """End it as with Ctrl-C; the second time the link is ended."""
+        self._is_stopping = True
+        if self._link:
+            self._link.stop(_STOP_S)
+
+    def measure(self, words: Sequence[str], store: Path, before: Collection[str]) -> None:
+        result = self.result
+        link = self._link = Link(command(result.host, self._host, words), SWEEP_S)
+        if self._is_stopping:
+            link.stop(_STOP_S)
         try:
-            for line in travel.lines_of(link.stdout, partial=True):
-                arriving.take(line)
-                if time.monotonic() - flushed > _FLUSH_S:
-                    arriving.flush()
-                    flushed = time.monotonic()
-                result.runs, result.clock_s = arriving.runs, arriving.clock_s
-            arriving.flush()
-        except Exception as error:  # whatever a host sends, the others' sweeps go on
-            result.wrong = f"its rows are not taken any more: {error}"
-            link.kill()
-        refused = bool(result.wrong)
-    if _broken(link) and not refused:
-        result.wrong = _cut(link, host, result, arriving)
+            with Store(store) as opened:
+                arriving = travel.Arriving(
+                    opened, result.host, live=True, check=lambda row: self._check(row, before)
+                )
+                try:
+                    self._take(link, arriving)
+                except Exception as error:  # whatever a host sends, the others' sweeps go on
+                    result.fail(f"its rows are not taken any more: {printable(str(error))}")
+                    link.kill()
+        finally:
+            link.close()
+        if not result.is_failed:
+            self._judge(link, arriving)
+
+    def _take(self, link: Link, arriving: travel.Arriving) -> None:
+        flushed = time.monotonic()
+        for line in travel.lines_of(link, partial=True):
+            if not line:
+                self._count_beat()
+                continue
+            arriving.take(line)
+            self._row_s = time.monotonic()
+            if self._row_s - flushed > _FLUSH_S:
+                arriving.flush()
+                flushed = time.monotonic()
+            self.result.runs, self.result.clock_s = arriving.runs, arriving.clock_s
+        arriving.flush()
+
+    def _count_beat(self) -> None:
+        self._beats += 1
+        at_once, per_s = _BEATS
+        if self._beats > at_once + per_s * (time.monotonic() - self._began_s):
+            raise ValueError("it sends empty lines without end")
+
+    def _check(self, row: RunRow, before: Collection[str]) -> None:
+        """ValueError for a run that was not asked for."""
+        wanted, runs = self._wanted, self.result.runs
+        if row.id not in runs and runs:
+            raise ValueError("it sends a second run, and one was asked for")
+        if wanted.experiment not in (None, row.experiment):
+            raise ValueError(f"it sends a run of {row.experiment:.60}, which was not asked for")
+        if wanted.run not in (None, row.id):
+            raise ValueError(f"it sends run {row.id:.60}, which was not asked for")
+        if not wanted.goes_on and row.id in before:
+            raise ValueError(f"it sends run {row.id:.60}, which is here already")
+
+    def _judge(self, link: Link, arriving: travel.Arriving) -> None:
+        """Whether the host failed, by how its link ended and by which rows came."""
+        result, code = self.result, link.code
+        lost = f"lost after {result.samples} samples"
+        fetch = self._hints.fetch(result.host, self._host)
+        if arriving.interrupted:
+            how = self._hints.resume(result.host, self._host, [*arriving.runs][-1])
+            result.fail(f"interrupted there after {result.samples} samples: {how}")
+        elif arriving.ended:
+            self._judge_whole(link)
+        elif why := _silence(link):
+            how = "it did not stop in time" if self._is_stopping else why
+            result.fail(f"{lost}: {how}, and may go on there: {fetch}")
+        elif _is_broken(link) and arriving.runs:
+            # ssh ends alike if the link broke and if its command was killed.
+            how = "it was killed there, or goes on there, and nowhere else"
+            result.fail(f"{lost}: {how}: {fetch}")
+        elif code == cluster.CUT:
+            result.fail(f"lost before its first row, and may go on there: {fetch}")
+        else:
+            result.fail(_reason(link, self._host) if code else _BROKE_OFF)
+
+    def _judge_whole(self, link: Link) -> None:
+        """The same if all rows came: a link that broke later took nothing with it."""
+        if _silence(link):
+            self.result.fail(_NO_END)
+        elif link.code and not _is_broken(link):
+            self.result.fail(_reason(link, self._host))
+        elif not (self.result.runs or self._wanted.goes_on):
+            self.result.fail("it measured nothing, and does not say why")
 
 
-def _cut(
-    link: subprocess.Popen[bytes], host: HostLink, result: Result, arriving: travel.Arriving
-) -> str:
-    """What is known of a sweep whose link broke; nothing is wrong where all of it came before."""
-    where = f"dask:{host.dask}" if host.dask else result.host
-    fetch = f"memlab hosts pull {where} fetches it"
-    if not arriving.runs:
-        if link.returncode != cluster.CUT:
-            return result.wrong
-        return f"lost before its first row, and may go on there: {fetch}"
-    if not arriving.ended:
-        # ssh ends alike where the link broke and where its command was killed.
-        return (
-            f"lost after {result.samples} samples: it was killed there, or goes on there, and "
-            f"nowhere else: {fetch}"
-        )
-    if arriving.interrupted:
-        run = [*arriving.runs][-1]
-        return f"interrupted there after {result.samples} samples: memlab sweep --resume {run}"
-    return ""
+def pull(
+    chosen: Mapping[str, HostLink],
+    store: Path,
+    say: Callable[[str], None],
+    failed: Callable[[Result], None],
+) -> list[Result]:
+    """Fetch what the hosts' stores hold and this one lacks, from all hosts at once. If a link
+    breaks, what came is kept, and the next pull fetches the rest. `say` and `failed` as in
+    `sweep`."""
+    with Store(store, create=True):
+        pass  # made once, not by each thread
+    links: dict[str, Link] = {}
+    turn, results = Lock(), [Result(name) for name in chosen]
+    number, pending = 0, dict[Future[None], Result]()
 
+    def waiting() -> None:
+        say(f"waiting for {', '.join(one.host for one in pending.values())}")
 
-def pull(chosen: Mapping[str, HostLink], store: Path) -> list[Result]:
-    """Fetch what the hosts' stores hold and this one lacks, host by host. Of a link that breaks
-    what came is kept, and the next pull fetches the rest."""
-    results = [Result(name) for name in chosen]
-    with Store(store, create=True) as opened:
+    with ThreadPoolExecutor(len(chosen)) as pool, interruptible() as heard:
         for one in results:
-            short = _pull(opened, chosen[one.host], one, ())
-            if short and not one.wrong:  # what is here is not the first part of what is there
-                _pull(opened, chosen[one.host], one, short)
+            made = pool.submit(_pull, store, chosen[one.host], one, links, turn)
+            pending[made] = one
+        while pending:
+            try:
+                _report(pending, waiting, failed)
+            except KeyboardInterrupt:
+                number = number or (heard or [signal.SIGINT])[0]
+                for link in links.values():
+                    link.kill()
+    if number:
+        raise Interrupted("", sum(one.samples for one in results), number)
     return results
 
 
-def _pull(store: Store, host: HostLink, result: Result, whole: Collection[str]) -> Collection[str]:
+def _pull(
+    store: Path,
+    host: HostLink,
+    result: Result,
+    links: dict[str, Link],
+    turn: AbstractContextManager[bool],
+) -> None:
+    with Store(store) as opened:
+        lacking = _fetch(opened, host, result, links, turn, ())
+        if lacking and not result.is_failed:  # what is here is not the first part of what is there
+            _fetch(opened, host, result, links, turn, lacking)
+
+
+def _fetch(
+    store: Store,
+    host: HostLink,
+    result: Result,
+    links: dict[str, Link],
+    turn: AbstractContextManager[bool],
+    whole: Collection[str],
+) -> Collection[str]:
     """One link; runs in `whole` are fetched from their start. Returns the runs that lack samples
     after all."""
     words = ["export", "--all", "--format", "rows", "--known", "-"]
-    have = travel.known(store)
-    with _linked(result, host, words) as link:
-        assert link.stdin
-        assert link.stdout
-        known = {run: of for run, of in have.items() if run not in whole}
-        with suppress(OSError):  # a link that is not there says why on standard error
-            link.stdin.write(json.dumps(known).encode())
-            link.stdin.close()
-        try:
-            taken = travel.take_in(store, link.stdout, result.host, result.host, partial=True)
-        except (BadExport, StoreError) as error:
-            result.wrong = str(error)
-            link.kill()
-            return ()
-        for run, count in taken.runs.items():
-            result.runs[run] = result.runs.get(run, 0) + count
-        result.clock_s = max(result.clock_s, *taken.ahead_s.values(), 0.0)
-    if taken.whole and _broken(link):
-        result.wrong = ""
-    if not taken.whole:
-        if _broken(link) and taken.runs:
-            result.wrong = f"the link broke after {result.samples} samples; pull again for the rest"
+    known = {run: of for run, of in travel.known(store).items() if run not in whole}
+    link = Link(command(result.host, host, words), PULL_S, json.dumps(known).encode())
+    links[result.host] = link
+    name = result.host
+    try:
+        taken = travel.take_in(store, link, name, name, partial=True, turn=turn)
+    except (BadExport, StoreError) as error:
+        result.fail(printable(str(error)))
+        link.kill()
         return ()
+    finally:
+        link.close()
+    for run, count in taken.runs.items():
+        result.runs[run] = result.runs.get(run, 0) + count
+    result.clock_s = max(result.clock_s, *taken.ahead_s.values(), 0.0)
+    after = f"after {result.samples} samples; pull again for the rest"
+    why = _silence(link)
+    if taken.whole and why:
+        result.fail(_NO_END)
+    elif why:
+        result.fail(f"{why}, {after}" if taken.runs else f"not reached: {why}")
+    elif _is_broken(link) and taken.runs and not taken.whole:
+        result.fail(f"the link broke {after}")
+    elif link.code and not (_is_broken(link) and taken.whole):
+        result.fail(_reason(link, host))
+    elif not taken.whole:
+        result.fail(_BROKE_OFF)
     return [run for run, count in taken.expected.items() if store.sample_count(run) < count]
 
 
-@contextmanager
-def _linked(
-    result: Result, host: HostLink, words: Sequence[str]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A process on a host; where it fails, what it said last is what was wrong."""
-    with TemporaryFile() as said:
-        try:
-            link = subprocess.Popen(
-                command(result.host, host, words),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=said,
-                start_new_session=True,  # Ctrl-C is for this process, which tells the hosts
-            )
-        except OSError as error:
-            result.wrong = f"cannot start ssh: {error.strerror}"
-            raise CannotRun(result.wrong) from None
-        try:
-            yield link
-        except BaseException:
-            link.kill()
-            raise
-        finally:
-            _close(link)
-        said.seek(max(0, said.tell() - _SAID_BYTES))
-        lines = said.read().decode(errors="replace").splitlines()
-        if link.returncode:
-            result.wrong = result.wrong or _said(link.returncode, host, lines)
+def _silence(link: Link) -> str:
+    """Why a link was ended from here; empty if it ended by itself."""
+    if link.is_silent:
+        return f"it sent no line for {link.patience_s:.0f} s"
+    return "it sends no more, and does not end" if link.is_late else ""
 
 
-def _close(link: subprocess.Popen[bytes]) -> None:
-    for stream in filter(None, (link.stdin, link.stdout)):
-        with suppress(OSError):  # what was not written goes nowhere
-            stream.close()
-    try:
-        link.wait(_STOP_S)
-    except subprocess.TimeoutExpired:
-        link.kill()
-        link.wait()
-
-
-def _broken(link: subprocess.Popen[bytes]) -> bool:
+def _is_broken(link: Link) -> bool:
     """Whether the link itself ended, and not the command at its other end."""
-    return link.returncode in (_SSH_FAILED, cluster.CUT) or link.returncode < 0
+    return link.code in (_SSH_FAILED, cluster.CUT) or link.code < 0
 
 
-def _said(code: int, host: HostLink, lines: Sequence[str]) -> str:
-    last = printable(lines[-1].removeprefix("memlab: ")[:500]) if lines else f"exit code {code}"
+def _reason(link: Link, host: HostLink) -> str:
+    """What the host says of an exit code that is not 0, in a line that is never empty."""
+    code = link.code
+    said = printable(link.last_line.removeprefix("memlab: ")[:500]).strip() or f"exit code {code}"
     if code in (_SSH_FAILED, cluster.CUT):
-        return f"not reached: {last}"
+        return f"not reached: {said}"
     if code == _NOT_FOUND:
         return (
             f"no {host.memlab!r} there: install memlab, or say where it is in a HOSTS.toml: "
-            f'memlab = "/path/to/memlab" (it, or its Python, is missing: {last})'
+            f'memlab = "/path/to/memlab" (it, or its Python, is missing: {said})'
         )
-    return last
+    return said

@@ -1,12 +1,14 @@
-"""A fleet's answer in print: hosts as rows, the claims they disagree on, what tells them apart."""
+"""A fleet's answer in print: what holds on all hosts, where they differ, what tells them apart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 
-from memlab.judging.summary import standing
+from memlab.judging.claims import judge
+from memlab.judging.summary import HERE, ORDER, ClaimSummary, by_claim, counted, sentence, standing
 from memlab.machines.fleet import judge as judging
-from memlab.machines.fleet.judge import Level, Split
+from memlab.machines.fleet.judge import HostRuns, Level, Split
 from memlab.machines.ladder.judge import KernelRow, verdicts
 from memlab.present import table, words
 from memlab.present.table import Cell, Column, Table, Text, write
@@ -20,120 +22,182 @@ SHORT = {
 }
 _SAME = 0.01  # levels that differ by less are no column
 _ENOUGH = 0.05  # a p-value above it is chance
+_ROWS = 12  # claims of the table
+_NAMED = 6  # hosts, or claims, that a line names
 
 
 def show(
-    runs: Mapping[str, Run],
-    rows: Sequence[KernelRow],
-    splits: Sequence[Split],
-    levels: Sequence[Level],
+    hosts: HostRuns, rows: Sequence[KernelRow], splits: Sequence[Split], levels: Sequence[Level]
 ) -> None:
-    """Print the answer, a row per host, then each disagreement with what separates its sides."""
+    """Print the answer, then a row per claim on which the hosts differ, and what separates them."""
     console = table.console()
-    for number, line in enumerate(answer(runs, rows, splits)):
+    for number, line in enumerate(answer(hosts, splits)):
         console.print(Text(line, style="" if number else "bold"))
-    ids = [id for id, said in _by_claim(runs, rows).items() if len(said) > 1]
-    metric = next(iter(runs.values())).experiment.metrics[0]
-    differ = [level for level in levels if abs(level.ratio - 1) > _SAME]
-    heads = ["host", "machine", *([f"{metric.name}, of the median host"] if differ else []), *ids]
-    by_host = {level.host: level for level in differ and levels}
-    cells: list[list[Cell | str]] = [
-        [
-            f"{host}, cut off" if judging.cut_off(run) else host,
-            words.machine(run),
-            *([_level(by_host[host])] if differ else []),
-            *(_verdict([row for row in rows if row.id == id], host) for id in ids),
-        ]
-        for host, run in runs.items()
-    ]
-    write(console, Table("", [Column(head, "left", wrap=24) for head in heads], cells))
-    for split in splits:
-        console.print()
-        for line in _split(runs, split):
-            console.print(Text(line))
+    if differing := hosts.differing:
+        write(console, _differing(differing, {split.row.id for split in splits}))
+    for line in _reasons(hosts.runs, splits):
+        console.print(Text(line))
+    for line in _machines(hosts, levels):
+        console.print(Text(line))
     if together := standing(verdicts(rows), "all hosts"):
         console.print(Text(together, style="dim"))
 
 
-def _by_claim(runs: Mapping[str, Run], rows: Sequence[KernelRow]) -> dict[str, set[str]]:
-    """By claim, the words that its hosts come to."""
-    return {
-        id: {_verdict([row for row in rows if row.id == id], host).text for host in runs}
-        for id in dict.fromkeys(row.id for row in rows)
-    }
-
-
-def answer(
-    runs: Mapping[str, Run], rows: Sequence[KernelRow], splits: Sequence[Split]
-) -> list[str]:
-    """How many claims hold on all hosts, where they disagree, and which host stands apart."""
-    name = next(iter(runs.values())).experiment.name
-    found, where = _by_claim(runs, rows), _where(runs)
-    alike: dict[str, list[str]] = {}
-    for id, seen in found.items():
-        if len(seen) == 1:
-            alike.setdefault(next(iter(seen)), []).append(id)
-    hold = len(alike.pop("holds", []))
-    verb = "holds" if hold == 1 else "hold"
-    said = [f"{name}: {hold} of {words.count(len(found), 'claim')} {verb} {where}"]
-    if differ := list(dict.fromkeys(split.row.id for split in splits)):
-        said.append(f"the hosts disagree on {', '.join(differ)}")
-    alone = [split.outlier for split in splits if split.outlier]
-    for host in dict.fromkeys(alone):
-        said.append(f"{host} stands apart: alone against all others in {alone.count(host)} of them")
-    said += [f"{word} {where}: {', '.join(ids)}" for word, ids in alike.items()]
-    for names in judging.alike(runs):
-        said.append(
+def answer(hosts: HostRuns, splits: Sequence[Split]) -> list[str]:
+    """What holds on all hosts, which ones are not among them, where the others disagree, and which
+    stands apart."""
+    lines = [_holding(hosts), *_apart(hosts)]
+    if ids := list(dict.fromkeys(split.row.id for split in splits)):
+        lines.append(f"the hosts disagree on {_list(ids, 'claim')}")
+    alone = Counter(split.outlier for split in splits if split.outlier)
+    for host, times in alone.items():
+        lines.append(f"{host} stands apart: alone against all others in {times} of them")
+    for names in judging.alike(hosts.runs):
+        lines.append(
             f"{' and '.join(names)} are one machine: what one shows, the other does not confirm, "
             "and measured at the same time they disturb each other"
         )
-    for host, run in runs.items():
+    return lines
+
+
+def _holding(hosts: HostRuns) -> str:
+    """`vma-lock: 19 of 24 claims of miao-2021 and 60 of 60 further checks hold on all 2 hosts; on
+    all of them 2 are contradicted: a, b; 3 are not testable`."""
+    run = next(iter(hosts.runs.values()))
+    name, where = run.experiment.name, _where(hosts.runs)
+    study = words.study([run.experiment])
+    if len(hosts.runs) == 1:
+        summaries = [one for by_host in hosts.claims.values() for one in by_host.values()]
+        return f"{name}: {' '.join(sentence(summaries, where, study))}"
+    words_by_id = {
+        id: _same(by_host)
+        for id, by_host in hosts.claims.items()
+        if not all(one.absent for one in by_host.values())
+    }
+    own = {id for id in words_by_id if hosts.is_of_study(id) or not study}
+    kinds = [(own, f"claims of {study}"), (words_by_id.keys() - own, "further checks")]
+    if not own or not kinds[1][0]:
+        kinds = [(set(words_by_id), "claims")]
+    parts = [f"{_held(ids, words_by_id)} of {len(ids)} {noun}" for ids, noun in kinds]
+    verb = "holds" if [one[:2] for one in parts] == ["1 "] else "hold"
+    lines = [f"{name}: {' and '.join(parts)} {verb} {where}"]
+    for word in (one for one in ORDER if one != "holds"):
+        if same := [id for id, overall in words_by_id.items() if overall == word]:
+            ids = f" ({', '.join(same)})" if word == "contradicted" and len(same) <= _NAMED else ""
+            lines.append(f"{counted(len(same), word)}{ids}")
+    if differing := sum(not overall for overall in words_by_id.values()):
+        lines.append(f"{differing} not the same on all")
+    return "; ".join(lines)
+
+
+def _held(ids: Set[str], words_by_id: Mapping[str, str]) -> int:
+    return sum(words_by_id[id] == "holds" for id in ids)
+
+
+def _same(by_host: Mapping[str, ClaimSummary]) -> str:
+    """What becomes of a claim on all hosts; empty if they differ."""
+    overall = {one.overall for one in by_host.values()}
+    return overall.pop() if len(overall) == 1 else ""
+
+
+def _list(ids: Sequence[str], noun: str) -> str:
+    named = f": {', '.join(ids)}" if len(ids) <= _NAMED else ""
+    return f"{words.count(len(ids), noun)}{named}"
+
+
+def _apart(hosts: HostRuns) -> list[str]:
+    """A line for each run that is not held beside the others, with what it shows."""
+    lines = []
+    for host, run in hosts.runs.items():
         if judging.cut_off(run):
             samples = words.count(len(run.samples), "sample")
-            said.append(f"{host}: its run was cut off after {samples}, on which its verdicts rest")
-    return said
+            lines.append(f"{host}: its run was cut off after {samples}, on which this rests")
+    for host, run in hosts.lost.items():
+        samples = words.count(len(run.samples), "sample")
+        lines.append(f"lost: {host}, after {samples}{_shows(run)}")
+    for host, run in hosts.guests.items():
+        lines.append(f"apart: {host}, run {run.id}{_shows(run)}")
+    return lines
+
+
+def _shows(run: Run) -> str:
+    counts = Counter(one.overall for one in by_claim(judge(run)))
+    shown = [counted(counts[word], word) for word in reversed(ORDER) if counts[word]]
+    return f": {', '.join(shown)}" if run.samples and shown else ""
 
 
 def _where(runs: Mapping[str, Run]) -> str:
     """`on all 3 hosts`, `on all 3 hosts (2 machines)`, `on b`."""
     if len(runs) == 1:
-        return f"on {next(iter(runs))}"
+        (host,) = runs
+        return HERE if host == judging.HERE else f"on {host}"
     machines = len(runs) - sum(len(names) - 1 for names in judging.alike(runs))
     few = f" ({words.count(machines, 'machine')})" if machines < len(runs) else ""
     return f"on all {words.count(len(runs), 'host')}{few}"
 
 
-def _level(level: Level) -> Cell | str:
-    text = f"{level.ratio:.2f}x"
-    return Cell(f"{text}, an outlier", "inconclusive") if level.apart else text
+def _differing(claims: Mapping[str, Mapping[str, Sequence[str]]], split: Set[str]) -> Table:
+    """A row per claim, those first on which hosts disagree."""
+    order = sorted(claims.items(), key=lambda one: one[0] not in split)
+    rows: list[list[Cell | str]] = [
+        [id, "; ".join(f"{word} on {_hosts(hosts[word])}" for word in hosts)]
+        for id, hosts in order[:_ROWS]
+    ]
+    more = len(order) - _ROWS
+    note = [f"{words.count(more, 'more claim')} on which hosts differ: --json"] if more > 0 else []
+    columns = [Column("claim", "left", wrap=30), Column("on which hosts", "left", wrap=46)]
+    return Table("", columns, rows, note)
 
 
-def _verdict(rows: Sequence[KernelRow], host: str) -> Cell:
-    seen = {row.cells[host].word for row in rows if host in row.cells}
-    if not seen:
-        return Cell("-", "quiet")
-    if len(seen) > 1:
-        return Cell("depends on the setting", "inconclusive")
-    (word,) = seen
-    return Cell(SHORT.get(word, word), word)
+def _hosts(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _split(runs: Mapping[str, Run], split: Split) -> list[str]:
+def _machines(hosts: HostRuns, levels: Sequence[Level]) -> Iterator[str]:
+    """The hosts by machine, if they are not alike; and levels of the first metric that differ."""
+    machines: dict[str, list[str]] = {}
+    for host, run in hosts.runs.items():
+        machines.setdefault(words.machine(run), []).append(host)
+    if len(machines) > 1:
+        yield from (f"{_hosts(names)}: {machine}" for machine, names in machines.items())
+    differ = [level for level in levels if abs(level.ratio - 1) > _SAME]
+    differ.sort(key=lambda level: (not level.apart, -abs(level.ratio - 1)))
+    if differ:
+        metric = next(iter(hosts.runs.values())).experiment.metrics[0].name
+        named = [
+            f"{level.host} {level.ratio:.2f}x{', an outlier' if level.apart else ''}"
+            for level in differ
+        ]
+        yield f"{metric}, of the median host: {_hosts(named)}"
+
+
+def _reasons(runs: Mapping[str, Run], splits: Sequence[Split]) -> Iterator[str]:
+    """What separates the hosts, once for all claims that part them in the same way."""
+    alike: dict[str, list[Split]] = {}
+    for split in splits:
+        sides = "; ".join(
+            f"{SHORT[word]} on {_hosts(hosts)}" for word, hosts in split.groups.items()
+        )
+        alike.setdefault(sides, []).append(split)
+    for sides, parted in alike.items():
+        yield ""
+        yield f"{_list([_name(runs, split) for split in parted], 'verdict')}: {sides}"
+        for one in parted[0].differences:
+            values: dict[str, list[str]] = {}
+            for host, value in one.values.items():
+                values.setdefault(value, []).append(host)
+            said = "; ".join(f"{value} on {_hosts(hosts)}" for value, hosts in values.items())
+            how = "tells them apart" if one.separation.explained > 0.999 else "goes with it in part"
+            chance = "" if one.separation.p <= _ENOUGH else ", which may be chance"
+            yield f"  {one.name} {how}{chance} (p = {one.separation.p:.2g}): {said}"
+        if not parted[0].differences:
+            yield "  nothing that memlab reads of these machines tells them apart"
+
+
+def _name(runs: Mapping[str, Run], split: Split) -> str:
     declared = next(iter(runs.values())).experiment
-    place = words.levels(declared, split.row.at, split.row.at) if split.row.at else ""
-    name = split.row.id + (f", {place}" if place else "")
-    sides = "; ".join(
-        f"{SHORT[word]} on {', '.join(hosts)}" for word, hosts in split.groups.items()
-    )
-    lines = [f"{name}: {sides}"]
-    for one in split.differences:
-        values: dict[str, list[str]] = {}
-        for host, value in one.values.items():
-            values.setdefault(value, []).append(host)
-        said = "; ".join(f"{value} on {', '.join(hosts)}" for value, hosts in values.items())
-        how = "tells them apart" if one.separation.explained > 0.999 else "goes with it in part"
-        chance = "" if one.separation.p <= _ENOUGH else ", which may be chance"
-        lines.append(f"  {one.name} {how}{chance} (p = {one.separation.p:.2g}): {said}")
-    if not split.differences:
-        lines.append("  nothing that memlab reads of these machines tells them apart")
-    return lines
+    varied = {name for run in runs.values() for name in run.varied}
+    at = [name for name in split.row.at if name in varied]
+    place = words.levels(declared, split.row.at, at) if at else ""
+    return split.row.id + (f" ({place})" if place else "")

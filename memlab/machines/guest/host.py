@@ -41,6 +41,11 @@ _PORT_PATH_MAX = 107  # sun_path of unix(7), less its end
 _HIDDEN = (Path("/run"), Path("/dev"), Path("/var/tmp"))  # file systems of its own are there
 
 
+def accelerator(image: Kernel) -> str:
+    """What QEMU runs a guest of this kernel with here: kvm, or tcg, which emulates."""
+    return kvm.accelerator() if image.machine == kernel.X86_64 else "tcg"
+
+
 class GuestTarget:
     """A place to sweep in (run.target). Open, its guest runs; however it is left, nothing stays."""
 
@@ -61,8 +66,7 @@ class GuestTarget:
         check_directory(self.place)
         check_directory(default_directory())
         kernel.check_modules(self.image)
-        native = self.image.machine == kernel.X86_64
-        self.accelerator = kvm.accelerator() if native else "tcg"
+        self.accelerator = accelerator(self.image)
         self.spec = replace(spec, cpus=spec.cpus or machine.CPUS[self.accelerator])
         self.silence_s = silence_s or SILENCE_S[self.accelerator]
         self._wait_s = wait_s
@@ -160,6 +164,11 @@ class GuestTarget:
             yield followed
         finally:
             self._cut_short = not followed.ended
+
+    @property
+    def machine(self) -> Machine:
+        """The guest itself, once it is booted."""
+        return self._running()
 
     def _running(self) -> Machine:
         if self._machine is None:

@@ -1,9 +1,11 @@
-"""What runs in the guest: one sweep after another, as its host asks for them, until it is killed.
+"""What runs in the guest: one sweep, or command, after another, as its host asks for them, until it
+is killed.
 
 A sweep here is `memlab sweep --jsonl`: the driver, this machine, a store of its own, each row a
 line on the port once it is committed. What is asked for is JSON behind the word `sweep`, since a
 request has more than words can say; of a run that goes on its rows follow. Beside rows there are
-notes, which begin with `#`, and empty lines: the guest is alive.
+notes, which begin with `#`, and empty lines: the guest is alive. What a command prints comes as
+notes.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any
 
 from memlab.errors import CannotRun, Interrupted, MemlabError
 from memlab.experiment import Experiment
@@ -35,7 +40,9 @@ from memlab.store import RunRow, Store, lines, travel
 BEAT_S = 1.0  # so often the guest says that it is alive
 EMULATED_PATIENCE = 10.0  # a slow emulator is no reason for an outcome of `timeout`
 FILES = Path("/var/tmp")  # where its disk is mounted
-SWEEP, STOP = "sweep ", "stop"  # what its host says; the second in Ctrl-C's place
+SWEEP, RUN, STOP = "sweep ", "run ", "stop"  # what its host says; the last in Ctrl-C's place
+_PIECE = 1 << 16
+_DRAIN_S = 5.0  # for what a command has printed, once it has ended
 _OWN = Path("/run/memlab")  # in its memory
 
 
@@ -51,14 +58,15 @@ def main() -> None:
 
 
 def serve(descriptor: int) -> None:
-    """Sweep as the other end of the port asks, for ever."""
+    """Sweep, or run a command, as the other end of the port asks, for ever."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     port = _Port(descriptor)
     for work in (port.write, port.listen, port.beat):
         threading.Thread(target=work, daemon=True).start()
     port.note(up=os.uname().release)
     while True:
-        _sweep(port.asked(), port)
+        kind, asked = port.asked()
+        (_sweep if kind == SWEEP else _run)(asked, port)
 
 
 class _Port:
@@ -68,7 +76,8 @@ class _Port:
         self._port = port
         self._heard: SimpleQueue[str] = SimpleQueue()
         self._said: SimpleQueue[tuple[str, threading.Event]] = SimpleQueue()
-        self.stopped = False  # since the sweep was asked for
+        self.stopped = False  # since the sweep or the command was asked for
+        self.command: int | None = None  # its process group; 0 before it has one
 
     def say(self, line: str) -> None:
         """Have a line written, and wait for that. By another thread: what interrupts this one cuts
@@ -99,22 +108,31 @@ class _Port:
             *whole, pending = (pending + piece).split(b"\n")
             for line in map(bytes.decode, whole):
                 if line == STOP:
-                    self.stopped = True
-                    os.kill(os.getpid(), signal.SIGINT)
+                    self.stop()
                     continue
-                if line.startswith(SWEEP):
+                if line.startswith((SWEEP, RUN)):
                     self.stopped = False
                 self._heard.put(line)
+
+    def stop(self) -> None:
+        """End what runs as Ctrl-C does: the command, or the sweep of this process."""
+        self.stopped = True
+        if self.command is None:
+            os.kill(os.getpid(), signal.SIGINT)
+        elif self.command:
+            with suppress(ProcessLookupError):
+                os.killpg(self.command, signal.SIGINT)
 
     def lines(self) -> Iterator[str]:
         while True:
             yield self._heard.get()
 
-    def asked(self) -> dict[str, Any]:
-        """The next sweep. What the one before did not read any more is passed over."""
-        line = next(line for line in self.lines() if line.startswith(SWEEP))
-        asked: dict[str, Any] = json.loads(line.removeprefix(SWEEP))
-        return asked
+    def asked(self) -> tuple[str, dict[str, Any]]:
+        """The next sweep or command. What the one before did not read any more is passed over."""
+        line = next(line for line in self.lines() if line.startswith((SWEEP, RUN)))
+        kind = SWEEP if line.startswith(SWEEP) else RUN
+        asked: dict[str, Any] = json.loads(line.removeprefix(kind))
+        return kind, asked
 
     def needed(self, _: RunRow, left_s: float | None) -> frozenset[int]:
         """The points that the run still needs, as its host finds by the rows that it has."""
@@ -185,6 +203,57 @@ def _sweep(asked: dict[str, Any], port: _Port) -> None:
         code, said = CannotRun.exit_code, line
     rows.end()
     port.note(code=code, said=said)
+
+
+def _run(asked: dict[str, Any], port: _Port) -> None:
+    """One command. What it prints are notes as it comes; its exit code is the last one."""
+    folder = asked["folder"] if os.access(asked["folder"], os.X_OK) else "/"
+    (place := _OWN / "bin").mkdir(exist_ok=True)
+    (place / "memlab").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m memlab "$@"\n')
+    (place / "memlab").chmod(0o755)
+    path = {"PATH": f"{place}:{os.environ['PATH']}"}
+    port.command = 0
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a command inherits what is ignored
+    try:
+        process = subprocess.Popen(
+            asked["words"],
+            env=os.environ | asked["environment"] | path,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        line = f"memlab: cannot start {asked['words'][0]} in the guest: {error.strerror}\n"
+        port.note(err=line)
+        port.command = None
+        port.note(code=CannotRun.exit_code, said="")
+        return
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def pass_on(name: str, stream: IO[bytes]) -> None:
+        while piece := os.read(stream.fileno(), _PIECE):
+            port.note(**{name: piece.decode("latin-1")})
+
+    assert process.stdout
+    assert process.stderr
+    streams = {"out": process.stdout, "err": process.stderr}
+    passing = [threading.Thread(target=pass_on, args=one, daemon=True) for one in streams.items()]
+    for thread in passing:
+        thread.start()
+    port.command = process.pid
+    if port.stopped:  # before it had a process group
+        port.stop()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    with suppress(ProcessLookupError):  # what it left may hold its output open
+        os.killpg(process.pid, signal.SIGKILL)
+    code = process.wait()
+    port.command = None
+    for thread in passing:
+        thread.join(_DRAIN_S)
+    port.note(code=code if code >= 0 else 128 - code, said="")
 
 
 def _measure(asked: dict[str, Any], store: Store, port: _Port) -> None:

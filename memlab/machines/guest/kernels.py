@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from memlab.errors import BadRequest, CannotRun, MemlabError
-from memlab.files import folders, output, ownership
+from memlab.files import output, ownership
 from memlab.machines.guest import image
 from memlab.observe import available, guest_tools, proc
 from memlab.run import kernel
@@ -26,7 +26,6 @@ from memlab.run.kernel import Kernel
 from memlab.text.units import GiB, version_order
 
 OPTIONS = ("MEMCG_V1", "LRU_GEN", "TRANSPARENT_HUGEPAGE", "DEVMEM")
-_IMAGES = ("boot/vmlinuz-*", "lib/modules/*/vmlinuz", "usr/lib/modules/*/vmlinuz")
 _MOST_BYTES = 4 * GiB  # of one package, unpacked; a kernel of Debian takes 0.6 GiB
 _RELEASE = r"(?P<release>\d[\w.+~-]*)"
 # What is taken of a package, and where it goes in the kernel's own folder.
@@ -63,22 +62,11 @@ class Found:
         return self.kernel.released if self.kernel else None
 
 
-def folder() -> Path:
-    """Where `unpack` puts them."""
-    return folders.user("cache") / "kernels"
-
-
 def at_hand(place: Path | None = None, root: Path = proc.ROOT) -> list[Found]:
     """Every kernel below a folder, else in /boot, the module folders and memlab's own folder, the
     oldest version first."""
-    places = [root, folder()] if place is None else [place]
-    paths: dict[Path, Path] = {}
-    for base in places:
-        below = ("", "*/") if base != root else ("",)
-        patterns = [*_IMAGES, "vmlinuz*", "bzImage*"] if base != root else _IMAGES
-        for path in (p for b in below for pattern in patterns for p in base.glob(b + pattern)):
-            paths.setdefault(path.resolve(), path)
-    return sorted(map(look, paths.values()), key=lambda found: version_order(found.version))
+    found = map(look, kernel.images(place, root))
+    return sorted(found, key=lambda found: version_order(found.version))
 
 
 def look(path: Path) -> Found:
@@ -103,14 +91,14 @@ def choose(words: Sequence[str], machine: str = kernel.X86_64) -> list[Found]:
     """The kernels of a machine that a list names: versions (6.1, 6.12.107) or releases among those
     at hand, the newest of each; images; folders, with all in them. None: all at hand, of builds of
     one version the last. BadRequest where one fits nothing, or is another machine's."""
-    named = not words or any("/" not in word for word in words)
+    named = not words or any("/" not in word for word in words)  # else no image need be read
     here = [found for found in at_hand() if found.machine == machine] if named else []
     if not words:
         return list({found.version: found for found in here}.values())
     chosen: dict[Path, Found] = {}
     for word in words:
-        fits = [found for found in here if _fits(found, word)][-1:]
-        if "/" in word:
+        fits = [one for one in here if one.kernel and kernel.fits(one.kernel, word)][-1:]
+        if "/" in word or (not fits and os.path.isfile(word)):  # noqa: PTH113 - as below
             folder = os.path.isdir(word)  # noqa: PTH112 - False for what is not a path at all
             fits = at_hand(Path(word)) if folder else [look(Path(word).absolute())]
             if folder:
@@ -118,9 +106,7 @@ def choose(words: Sequence[str], machine: str = kernel.X86_64) -> list[Found]:
             elif fits[0].kernel and fits[0].machine != machine:
                 raise BadRequest(f"{word} is a kernel of {fits[0].machine}, not of {machine}")
         if not fits:
-            raise BadRequest(
-                f"no kernel {word!r} is at hand; `memlab kernels list` lists those that are"
-            )
+            raise kernel.none_at_hand(word)
         chosen.update((found.path, found) for found in fits)
     return sorted(chosen.values(), key=lambda found: version_order(found.version))
 
@@ -143,16 +129,10 @@ def between(first: Found, last: Found) -> list[Found]:
     return [first, *within.values(), last]
 
 
-def _fits(found: Found, word: str) -> bool:
-    if found.kernel is None:
-        return False
-    return word in (found.version, found.kernel.release) or found.version.startswith(f"{word}.")
-
-
 def unpack(packages: Iterable[Path], place: Path | None = None) -> tuple[list[Found], list[str]]:
     """Take the kernels out of Debian packages, each into a folder of its own: what was unpacked,
     and a line for each package that was not. CannotRun where nothing can be written."""
-    place = place or folder()
+    place = place or kernel.folder()
     dpkg = guest_tools.find("dpkg-deb")
     if dpkg is None:
         raise CannotRun("packages are read by dpkg-deb, and it is not here: apt install dpkg")

@@ -17,10 +17,12 @@ from pathlib import Path
 from memlab.errors import CannotRun
 from memlab.machines.guest import device
 from memlab.machines.guest import image as boot
+from memlab.machines.tail import Tail
 from memlab.observe import guest_tools
 from memlab.observe.virtualization import GUEST_PORT
 from memlab.run import kernel
 from memlab.store.lines import LONGEST
+from memlab.text.printable import printable
 from memlab.text.units import MiB
 
 # Two emulated processors are two threads of QEMU, and now and then (7.2, once in some ten sweeps)
@@ -94,7 +96,7 @@ def command(
         *("-m", f"{spec.memory_bytes // MiB}M", "-smp", str(spec.cpus or CPUS[accelerated])),
         *("-kernel", str(image), "-initrd", str(initramfs)),
         *("-append", " ".join([f"console={console}", *_KERNEL_OPTIONS, *appended])),
-        *("-serial", f"file:{folder / 'log'}"),
+        *("-serial", "file:/proc/self/fd/2"),  # what its kernel says goes where QEMU's words go
         *("-drive", f"file={_escaped(disk)},format=raw,if=none,id=disk,discard=unmap"),
         *("-device", "virtio-blk-pci,drive=disk"),
         *("-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"),
@@ -115,21 +117,21 @@ class Machine:
     """A guest that has been started, and its port."""
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
-        self._folder = folder
         self._port: socket.socket | None = None
         self._heard: list[bytes] = []
         self._pending = b""  # of a line that has not come to its end
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(str(folder / "port"))
         self._listening.listen(1)
-        with (folder / "said").open("x+b") as said:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,  # out of reach of the terminal's Ctrl-C
-            )
+        self._said = Tail()  # of QEMU, and of the guest's kernel
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._said.end,
+            stderr=self._said.end,
+            start_new_session=True,  # out of reach of the terminal's Ctrl-C
+        )
+        self._said.started()
 
     @property
     def group(self) -> int:
@@ -193,21 +195,21 @@ class Machine:
 
     def _last_words(self) -> str:
         """Why, as its kernel or QEMU says."""
-        log = ""
-        with suppress(FileNotFoundError):  # QEMU makes it
-            log = (self._folder / "log").read_text(errors="replace")
+        if self._process.poll() is not None:
+            self._said.close()
+        log = self._said.text()
         if panic := _PANIC.search(log):
-            return f": kernel panic: {panic[1].strip()}"
-        log += (self._folder / "said").read_text(errors="replace")
+            return f": kernel panic: {printable(panic[1].strip())[:200]}"
         lines = [_LOG_STAMP.sub("", line).strip() for line in log.splitlines()]
         last = next((line for line in reversed(lines) if line), None)
-        return f": {last[-200:]}" if last else ""
+        return f": {printable(last[-200:])}" if last else ""
 
     def stop(self) -> None:
         """End it at once, and wait for that."""
         with suppress(ProcessLookupError):
             os.killpg(self.group, signal.SIGKILL)
         self._process.wait()
+        self._said.close()
         if self._port is not None:
             self._port.close()
         self._listening.close()

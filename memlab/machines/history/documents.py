@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
-from memlab.present.documents import DateTime, Document, NonEmpty, RunId, Share, ShownInterval
+from memlab.present.documents import DateTime, Document, NonEmpty, Share, ShownInterval
 
 if TYPE_CHECKING:
     from memlab.analysis.history import Change
-    from memlab.machines.history.judge import History, RunOfHistory
+    from memlab.machines.history.judge import History, Night
 
 
 class HistoryRun(Document):
     """One run of a history."""
 
-    run: RunId
+    run: str
+    """The run's id; its date in a CSV file."""
     created_at: DateTime
     level: ShownInterval
     """To the typical run's: 1 is as the median run."""
@@ -23,41 +24,45 @@ class HistoryRun(Document):
     """What of the machine, of memlab or of the probe is another than at the run before."""
 
     @classmethod
-    def made_of(cls, found: RunOfHistory) -> Self:
-        return cls.from_attributes(found, found.run.row, run=found.run.id)
+    def made_of(cls, found: Night) -> Self:
+        return cls.from_attributes(found, created_at=found.date.isoformat())
 
 
 class Changed(Document):
-    """A change between two runs of a history."""
+    """A change between two runs of a history; runs by what `runs` calls them."""
 
-    after: RunId
+    word: Literal["worse", "better", "recovered"]
+    """recovered: better, and back within a level that was there before."""
+    after: str
     """The last run before it, most likely."""
-    earliest: RunId
+    earliest: str
     """The same, at 95 %."""
-    latest: RunId
+    latest: str
     """The same, at 95 %."""
-    seen: RunId
+    seen: str
     """The run that raised the alarm."""
     ratio: ShownInterval
     """Of the runs after it to those before it."""
-    worse: bool
+    said: ShownInterval
+    """The ratio as the run that raised the alarm showed it."""
+    said_after: str
+    """The last run before it, as that run showed it."""
+    withdrawn: str | None
+    """The run since which the ratio may be 1; null: the change stands."""
 
     @classmethod
     def made_of(cls, found: Change, history: History) -> Self:
-        return cls.from_attributes(
-            found,
-            after=history.nights[found.after].run.id,
-            earliest=history.nights[found.earliest].run.id,
-            latest=history.nights[found.latest].run.id,
-            seen=history.nights[found.seen].run.id,
-            worse=(found.ratio.estimate > 1) == history.metric.lower_is_better,
-        )
+        nights, names = history.nights, ("after", "earliest", "latest", "seen", "said_after")
+        runs = {name: nights[getattr(found, name)].run for name in names}
+        gone = None if found.withdrawn is None else nights[found.withdrawn].run
+        return cls.from_attributes(found, word=history.word(found), withdrawn=gone, **runs)
 
 
 class RunHistory(Document):
     """The runs of one host over time, and when they changed."""
 
     experiment: str
+    """The experiment; the name of a CSV file."""
     metric: str
     unit: str
     host: str | None
@@ -66,25 +71,27 @@ class RunHistory(Document):
     """The median run's value; null where several points are taken together."""
     rate: Share
     """Of machines on which nothing changes, so many show a change in 365 runs."""
+    correlation: Share
+    """How much a run resembles the one before it: the limits of the alarm follow it."""
     alarm: bool
-    """Whether the newest run shows a change that the one before did not."""
+    """Whether the newest run shows a change that the one before did not, and not a recovery."""
     runs: NonEmpty[HistoryRun]
     """The oldest first."""
     changes: list[Changed]
-    left_out: list[RunId]
+    remarks: list[str]
+    """What else moves the series: a drift, weekdays, runs that are missing."""
+    left_out: list[str]
     """Runs that lack a point or a value."""
     figure: str
     """The file's path."""
 
     @classmethod
     def made_of(cls, found: History, figure: Path) -> Self:
-        newest = found.nights[-1].run
         return cls.from_attributes(
             found,
             found.metric,
-            experiment=newest.experiment.name,
+            experiment=found.of,
             metric=found.metric.name,
-            host=newest.row.origin,
             runs=[HistoryRun.made_of(one) for one in found.nights],
             changes=[Changed.made_of(one, found) for one in found.changes],
             figure=str(figure),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
 
 import numpy as np
 
@@ -14,45 +16,90 @@ from memlab.errors import NotComparable
 from memlab.experiment import Level, Metric
 from memlab.experiment.fields import FloatArray
 from memlab.experiment.points import Point, point_key
+from memlab.machines.history import remarks
 from memlab.observe import environment
 from memlab.results import Run
 
 LEAST_RUNS = 2
+NEWEST = (3, 6)  # runs of which is said what change in them would have been seen
+Word = Literal["worse", "better", "recovered"]
 
 
 @dataclass(frozen=True, slots=True)
-class RunOfHistory:
-    """One run of the series. level: of its points to the typical run's, the median over points and
-    blocks, with the interval of its own blocks; events: what of the machine, or of memlab, is
-    another than at the run before."""
+class Night:
+    """One run of the series.
 
-    run: Run
+    run: its id, or the date in a file of values. level: of its points to the typical run's, the
+    median over points and blocks, with the interval of its own blocks. events: what of the
+    machine, or of memlab, is another than at the run before.
+    """
+
+    run: str
+    date: datetime
     level: Interval
-    events: Sequence[str]
+    events: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A series of runs, oldest first. typical: the median run's value, in the metric's unit, where
-    the series is of one point, else None. left_out: ids of runs that lack a point or a value.
-    followed: the run whose points these are. visible: by a number of newest runs, the least ratio
-    that they would have had to lie away from the others to be seen now, None where none would."""
+    """A series of runs, oldest first.
 
+    of: the experiment, or the file. host: where the runs are of; None for this machine. typical:
+    the median run's value, in the metric's unit, if the series is of one point, else None.
+    left_out: runs that lack a point or a value. followed: the run whose points these are. newer:
+    runs left out that are newer than all of the series. visible: by a number of newest runs, the
+    least ratio by which they would have had to lie away from the others to be seen now, None if
+    none would do. in_level: runs of the
+    present level. remarks: what else moves the series.
+    """
+
+    of: str
     metric: Metric
-    points: Sequence[Point]
     typical: float | None
-    nights: Sequence[RunOfHistory]
-    left_out: Sequence[str]
+    nights: Sequence[Night]
     changes: Sequence[Change]
     rate: float
-    followed: str
     visible: Mapping[int, float | None]
-    newer: int  # runs left out that are newer than all of the series
+    in_level: int
+    correlation: float
+    remarks: Sequence[str]
+    left_out: Sequence[str] = ()
+    host: str | None = None
+    followed: str = ""
+    newer: int = 0
+
+    def word(self, change: Change) -> Word:
+        if (change.ratio.estimate > 1) == self.metric.lower_is_better:
+            return "worse"
+        return "recovered" if change.is_return else "better"
 
     @property
     def alarm(self) -> bool:
-        """Whether the newest run shows a change that the one before did not."""
-        return any(change.seen == len(self.nights) - 1 for change in self.changes)
+        """Whether the newest run shows a change that the one before did not, and not a recovery."""
+        newest = len(self.nights) - 1
+        return any(
+            change.seen == newest and self.word(change) != "recovered" for change in self.changes
+        )
+
+
+def of_nights(
+    of: str, metric: Metric, typical: float | None, nights: Sequence[Night], rate: float
+) -> History:
+    """What a series of runs, oldest first, shows."""
+    estimates = [night.level.estimate for night in nights]
+    watched = history.watch(estimates, rate)
+    return History(
+        of=of,
+        metric=metric,
+        typical=typical,
+        nights=nights,
+        changes=watched.changes,
+        rate=rate,
+        visible=history.visible(estimates, NEWEST, rate),
+        in_level=len(watched.level),
+        correlation=watched.correlation,
+        remarks=remarks.lines([night.date for night in nights], watched),
+    )
 
 
 def of_runs(
@@ -64,7 +111,7 @@ def of_runs(
 ) -> History:
     """The series of a metric, of runs oldest first: at the points of the `followed` one, else of
     the newest whose points two runs or more have; of these the points that have the `wanted`
-    levels. NotComparable where there are too few."""
+    levels. NotComparable if there are too few."""
     named = [followed] if followed else list(reversed(runs))
     for run in named:
         points = [
@@ -80,31 +127,27 @@ def of_runs(
     else:
         raise _too_few(runs, metric, wanted, named[0])
     logs = [values for _, values in found if values is not None]
-    left_out = [other.id for other, values in found if values is None]
     typical = np.median([np.nanmedian(values, axis=1) for values in logs], axis=0)
-    levels = [
-        _exponentiated(
-            median_interval(
-                np.nanmedian(values - typical[:, None], axis=0), sequential=run.sequential
-            )
+    nights = [
+        Night(
+            run.id,
+            datetime.fromisoformat(run.row.created_at),
+            _exponentiated(
+                median_interval(
+                    np.nanmedian(values - typical[:, None], axis=0), sequential=run.sequential
+                )
+            ),
+            [] if before is None else _events(before, run),
         )
-        for run, values in zip(whole, logs, strict=True)
+        for before, run, values in zip([None, *whole], whole, logs, strict=False)
     ]
-    estimates = [level.estimate for level in levels]
-    return History(
-        metric=metric,
-        points=points,
-        typical=float(np.exp(typical[0])) if len(points) == 1 else None,
-        nights=[
-            RunOfHistory(run, level, [] if before is None else _events(before, run))
-            for before, run, level in zip([None, *whole], whole, levels, strict=False)
-        ],
-        left_out=left_out,
-        changes=history.changes(estimates, rate),
-        rate=rate,
+    one_point = float(np.exp(typical[0])) if len(points) == 1 else None
+    return replace(
+        of_nights(runs[-1].experiment.name, metric, one_point, nights, rate),
+        left_out=[other.id for other, values in found if values is None],
+        host=runs[-1].row.origin,
         followed=followed.id,
         newer=len(runs) - 1 - max(runs.index(other) for other in whole),
-        visible={newest: history.visible(estimates, newest, rate) for newest in (3, 6)},
     )
 
 

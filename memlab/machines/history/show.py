@@ -1,16 +1,18 @@
-"""A history in print: the changes first, then the runs, and a figure of both."""
+"""A history in print: the changes first, then the runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
-from memlab.analysis.history import FIRST, YEAR, Change
-from memlab.machines.history.judge import History, RunOfHistory
+from memlab.analysis.alarm import FIRST, YEAR
+from memlab.analysis.change_place import LEAST
+from memlab.analysis.history import Change
+from memlab.analysis.intervals import Interval
+from memlab.judging import evidence
+from memlab.machines.history.judge import History, Night
+from memlab.machines.history.remarks import percent
 from memlab.present import table, words
 from memlab.present.table import Cell, Column, Table, Text, write
-from memlab.results import Run
 
 _SHOWN, _EVENTS = 20, 5  # runs of the table and changes of the machine, unless asked for all
 
@@ -19,18 +21,18 @@ def show(found: History, in_full: str = "") -> None:
     """Print what changed, when and by how much, then a row per run: the newest alone where
     `in_full`, the command that prints all, is given."""
     console = table.console()
-    for number, line in enumerate(_answer(found)):
+    for number, line in enumerate(answer(found)):
         console.print(Text(line, style="" if number else "bold"))
     for change in found.changes:
         for line in _change(found, change):
             console.print(Text(line))
     shown = found.nights[-_SHOWN:] if in_full else found.nights
     heads = ["run", "measured", _head(found), "changed"]
-    first_after = {change.after + 1 for change in found.changes}
+    first_after = {change.after + 1 for change in found.changes if change.withdrawn is None}
     cells: list[list[Cell | str]] = [
         [
-            night.run.id,
-            _day(night.run),
+            night.run,
+            _day(night),
             Cell(_level(found, night), "inconclusive" if number in first_after else ""),
             ", ".join(dict.fromkeys(event.partition(":")[0] for event in night.events)),
         ]
@@ -50,60 +52,104 @@ def show(found: History, in_full: str = "") -> None:
         console.print(Text(f"{runs} left out, without these points or values: {_few(found)}"))
 
 
-def _answer(found: History) -> Iterator[str]:
-    newest = found.nights[-1].run
-    host = newest.row.origin or "this host"
-    changes = words.count(len(found.changes), "change") if found.changes else "no change"
-    yield (
-        f"{newest.experiment.name}, {found.metric.name}: {changes} in "
-        f"{words.count(len(found.nights), 'run')} of {host} since {_day(found.nights[0].run)}"
-    )
+def answer(found: History) -> Iterator[str]:
+    """How many changes there are, what could have been seen, how often that is wrong, and what
+    else moves the series."""
+    yield _headline(found)
     if found.newer:
         yield (
             f"{words.count(found.newer, 'newer run')} measured other points; these are the points "
             f"of run {found.followed}, and --run RUN takes another's"
         )
-    if len(found.nights) < FIRST:
-        yield f"below {FIRST} runs no change is looked for"
-    elif not found.changes:
-        yield _could_see(found)
-    rate = f"{100 * found.rate:.0f} %"
+    yield _could_see(found)
     yield (
-        f"of machines on which nothing changes, {rate} show a change in {YEAR} runs; each run "
-        "counts once, whatever its blocks"
+        f"of machines on which nothing changes, {100 * found.rate:.0f} % show a change in {YEAR} "
+        "runs; each run counts once, whatever its blocks"
+    )
+    yield from found.remarks
+
+
+def _headline(found: History) -> str:
+    withdrawn = sum(change.withdrawn is not None for change in found.changes)
+    standing = len(found.changes) - withdrawn
+    changes = words.count(standing, "change") if standing else "no change"
+    gone = f" ({withdrawn} withdrawn)" if withdrawn else ""
+    newest = found.changes[-1] if found.changes else None
+    now = ""
+    if newest and newest.seen == len(found.nights) - 1:
+        now = f"; now {found.word(newest)}: {_ratio(newest.ratio)}"
+    return (
+        f"{found.of}, {found.metric.name}: {changes}{gone} in "
+        f"{words.count(len(found.nights), 'run')}{_host(found)} since {_day(found.nights[0])}{now}"
     )
 
 
+def _host(found: History) -> str:
+    if not found.followed:  # a file says nothing of its host
+        return ""
+    return f" of {found.host or 'this host'}"
+
+
 def _could_see(found: History) -> str:
-    """What no alarm means."""
+    """What no alarm means, and what the newest runs are blind to."""
+    runs, level = len(found.nights), words.count(found.in_level, "run")
+    if runs < FIRST:
+        return f"below {FIRST} runs no change is looked for: {FIRST - runs} more are needed"
     seen = [
         f"one over {100 * (ratio - 1):.2g} % in the newest {newest} runs"
         if ratio
         else f"none of any size in the newest {newest} runs"
         for newest, ratio in found.visible.items()
+        if found.in_level >= newest + LEAST
     ]
-    return f"a change would have been seen: {', '.join(seen)}"
+    if not seen:
+        return f"no further change could have been seen yet: the new level has {level}"
+    few = f"; the new level has {level}, and {FIRST} show more" if found.in_level < FIRST else ""
+    return f"a further change would have been seen: {', '.join(seen)}, none in one run{few}"
 
 
 def _change(found: History, change: Change) -> Iterator[str]:
-    nights, ratio = found.nights, change.ratio
-    slower = (ratio.estimate > 1) == found.metric.lower_is_better
-    interval = ""
-    if ratio.low is not None and ratio.high is not None:
-        interval = f" ({_percent(ratio.low)} to {_percent(ratio.high)})"
+    nights, word = found.nights, found.word(change)
+    gone = "withdrawn, " if change.withdrawn is not None else ""
+    back = " (a level that was there before)" if change.is_return else ""
     alarm = ", now" if change.seen == len(nights) - 1 else ""
     yield (
-        f"{'worse' if slower else 'better'}: {_percent(ratio.estimate)}{interval} after run "
-        f"{nights[change.after].run.id} of {_day(nights[change.after].run)}, seen "
-        f"{words.count(change.seen - change.after, 'run')} later{alarm}"
+        f"{gone}{word}: {_ratio(change.ratio)}{back} after {_name(nights[change.after])}, seen "
+        f"{_later(nights, change.after, change.seen)} later{alarm}"
     )
+    if change.withdrawn is not None:
+        yield f"  since {_name(nights[change.withdrawn])} it may be no change"
+    said, now = (_ratio(change.said), change.said_after), (_ratio(change.ratio), change.after)
+    if said != now:
+        yield f"  said then: {said[0]} after {_name(nights[change.said_after])}"
     if change.earliest < change.latest:
-        first, last = nights[change.earliest].run, nights[change.latest + 1].run
+        first, last = nights[change.earliest], nights[change.latest + 1]
         yield f"  between {_day(first)} and {_day(last)} (95 %)"
     events = [line for number in _around(change) for line in _events(nights[number])]
     yield from (f"  {line}" for line in events)
-    if not events:
+    if found.followed and not events:
         yield "  nothing that memlab reads of the machine changed there"
+
+
+def _later(nights: Sequence[Night], first: int, last: int) -> str:
+    """`2 runs`, and how many days they took if that is another number."""
+    runs, days = (
+        last - first,
+        round((nights[last].date - nights[first].date).total_seconds() / 86400),
+    )
+    more = f" and {words.count(days, 'day')}" if days not in (0, runs) else ""
+    return f"{words.count(runs, 'run')}{more}"
+
+
+def _ratio(ratio: Interval) -> str:
+    """`+5.7 % (+5.1 % to +6.2 %)`; beyond a factor of two `101 times (97.6 to 105 times)`."""
+    times = not 0.5 <= ratio.estimate <= 2
+    estimate = f"{evidence.number(ratio.estimate)} times" if times else percent(ratio.estimate)
+    if ratio.low is None or ratio.high is None:
+        return estimate
+    if times:
+        return f"{estimate} ({evidence.number(ratio.low)} to {evidence.number(ratio.high)} times)"
+    return f"{estimate} ({percent(ratio.low)} to {percent(ratio.high)})"
 
 
 def _around(change: Change) -> range:
@@ -111,16 +157,19 @@ def _around(change: Change) -> range:
     return range(change.earliest + 1, change.latest + 2)
 
 
-def _events(night: RunOfHistory) -> list[str]:
-    return [f"with run {night.run.id} of {_day(night.run)}: {event}" for event in night.events]
+def _events(night: Night) -> list[str]:
+    return [f"with {_name(night)}: {event}" for event in night.events]
 
 
-def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f} %"
+def _name(night: Night) -> str:
+    """`run a0000026 of 2026-02-08 03:00`, or the date alone if that is its name."""
+    day = _day(night)
+    return day if night.run[:10] == day[:10] else f"run {night.run} of {day}"
 
 
-def _day(run: Run) -> str:
-    return run.row.created_at[:16].replace("T", " ")
+def _day(night: Night) -> str:
+    day, _, minute = night.date.isoformat(" ", "minutes")[:16].partition(" ")
+    return day if len(night.run) == len(day) else f"{day} {minute}"
 
 
 def _few(found: History) -> str:
@@ -132,90 +181,13 @@ def _head(found: History) -> str:
     return found.metric.name if found.typical else f"{found.metric.name}, of the typical run"
 
 
-def _level(found: History, night: RunOfHistory) -> str:
+def _level(found: History, night: Night) -> str:
     level = night.level
     ends = [level.low, level.estimate, level.high]
     if found.typical is None:
-        said = [None if end is None else _percent(end) for end in ends]
+        said = [None if end is None else percent(end) for end in ends]
     else:
         unit, scale = found.metric.unit, found.typical
         said = [None if end is None else words.quantity(end * scale, unit) for end in ends]
     low, estimate, high = said
     return f"{estimate} ({low} to {high})" if low and high else f"{estimate}"
-
-
-def figure(found: History, path: Path) -> Path:
-    """Every run with its interval over the days; the level of each part; the changes with the span
-    in which they lie, and where the machine was another than before. Written as PNG."""
-    from datetime import datetime
-
-    import matplotlib.dates as mdates
-    import numpy as np
-
-    from memlab.present import figures
-    from memlab.present.figures import style
-
-    measured = [datetime.fromisoformat(night.run.row.created_at) for night in found.nights]
-    number: Callable[[datetime], float] = mdates.date2num
-    days = [number(at.replace(tzinfo=None)) for at in measured]
-    levels = np.array([100 * (night.level.estimate - 1) for night in found.nights])
-    with style.settings():
-        made = figures.RunFigure(figsize=(8, 4.2), layout="constrained", dpi=200)
-        axes = made.add_subplot()
-        for day, night, level in zip(days, found.nights, levels, strict=True):
-            low, high = night.level.low, night.level.high
-            if low is not None and high is not None:
-                ends = [100 * (low - 1), 100 * (high - 1)]
-                axes.plot([day, day], ends, color=style.PALE, linewidth=0.8, zorder=1)
-            axes.plot([day], [level], "o", markersize=3, color=style.colour(0), zorder=2)
-        edges = [0, *(change.after + 1 for change in found.changes), len(days)]
-        for first, end in pairwise(edges):
-            middle = float(np.median(levels[first:end]))
-            axes.plot([days[first], days[end - 1]], [middle] * 2, color=style.INK, linewidth=1.6)
-        for change in found.changes:
-            span = days[change.earliest], days[change.latest + 1]
-            axes.axvspan(*span, color=style.colour(1), alpha=0.18, linewidth=0, zorder=0)
-            said = _percent(change.ratio.estimate)
-            axes.annotate(
-                said,
-                (span[1], 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(3, -3),
-                textcoords="offset points",
-                va="top",
-                color=style.colour(1),
-                fontsize=style.SMALL,
-            )
-        for day, night in zip(days, found.nights, strict=True):
-            if night.events:
-                axes.axvline(day, color=style.QUIET, linewidth=0.8, linestyle=style.DOTTED)
-                what = f"{night.events[0].partition(':')[0]}" + (" ..." if night.events[1:] else "")
-                axes.annotate(
-                    what,
-                    (day, 0.0),
-                    xycoords=("data", "axes fraction"),
-                    xytext=(2, 3),
-                    textcoords="offset points",
-                    rotation=90,
-                    fontsize=7,
-                    color=style.QUIET,
-                )
-        locator = mdates.AutoDateLocator()  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_locator(locator)
-        shown = mdates.ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_formatter(shown)
-        label = found.metric.name if found.typical else f"{found.metric.name} over all points"
-        axes.set_ylabel(f"{label}, % of the typical run")
-        axes.spines[["top", "right"]].set_visible(False)
-        made.suptitle(next(_answer(found)), x=0.01, ha="left", fontsize=10)
-        made.source = source(found)
-    return figures.write_png(made, path)
-
-
-def source(found: History) -> str:
-    """What the file of the figure says that it is of."""
-    from memlab.present.figures import sidecar
-
-    nights = [[n.run.id, n.level.low, n.level.estimate, n.level.high] for n in found.nights]
-    changes = [[c.after, c.earliest, c.latest, c.ratio.estimate] for c in found.changes]
-    return f"{next(_answer(found))}, numbers {sidecar.digest(nights, changes)}"

@@ -211,9 +211,10 @@ def save(
     return _write(folder, made)
 
 
-def write_png(figure: RunFigure, path: Path) -> Path:
-    """Write one figure; its folder is made. CannotRun where that cannot be written."""
-    (written,) = _write(path.parent, {path.name: _rendered(figure, "png")})
+def write(figure: RunFigure, path: Path) -> Path:
+    """Write one figure as its file's name says; its folder is made. CannotRun if that cannot be
+    written."""
+    (written,) = _write(path.parent, {path.name: _rendered(figure, path.suffix[1:])})
     return written
 
 

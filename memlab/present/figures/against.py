@@ -131,7 +131,7 @@ def _against(run: Run, group: SettingGroup) -> JudgedRatio:
     return JudgedRatio(
         group=group,
         where=words.where(run.named, group),
-        word=verdict.word,
+        word=judged.word,
         n=verdict.n,
         claimed=claimed(claim),
         low=low,

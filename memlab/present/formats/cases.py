@@ -127,8 +127,8 @@ def _of_claim(experiment: Experiment, judged: Judged) -> Case:
         measures[kind] = Measure(verdict.estimate, finite(verdict.low), finite(verdict.high))
     return Case(
         name=f"{experiment.name}/{judged.claim.id}{f' ({at})' if at else ''}",
-        word=verdict.word,
-        text=f"{verdict.word}: {judged.claim.text}: {judged.evidence}",
+        word=judged.word,
+        text=f"{judged.word}: {judged.claim.text}: {judged.evidence}",
         measures=measures,
     )
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from matplotlib.figure import Figure
 
-_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_REFERENCE = re.compile(r"url\(#([^()]+)\)")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # which XML 1.0 has no way to write
 _LEFT_OUT = ("metadata", "style")  # the licence's URLs, and a rule for every element of the page
 

@@ -133,22 +133,31 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
     """The printed columns in the figure's metric, once a panel."""
     seen = set()
     for beside in tables(run):
-        fits = beside.declared.metric == shown.metric and beside.table.rows_are == shown.over
+        # A printed row is a level of the axis, or stands for a point that has one.
+        places = {
+            row.level: beside.declared.row(beside.table.rows_are, row.level) for row in beside.rows
+        }
+        fits = beside.declared.metric == shown.metric and all(
+            shown.over in at for at in places.values()
+        )
         setting = {name: level for name, level in beside.setting.items() if name in panel}
         source = f"{beside.source.id}, {beside.table.id}"
         if not fits or source in seen or not frame.has(panel, setting):
             continue
         seen.add(source)
         for column, at in beside.declared.columns.items():
+            own = {name: level for name, level in at.items() if name in panel}
+            if not frame.has(panel, own):
+                continue
             like = next((rank for rank, one in enumerate(lines) if frame.has(one, at)), len(lines))
-            for row in sorted(beside.rows, key=lambda row: float(row.level)):
-                cell = row.cells[column]
-                if _drawable(shown, float(row.level), cell.value):
+            for row in sorted(beside.rows, key=lambda row: float(places[row.level][shown.over])):
+                cell, x = row.cells[column], places[row.level][shown.over]
+                if _drawable(shown, float(x), cell.value):
                     yield {
                         "kind": "published",
                         "series": f"{column}, published",
-                        "levels": {**at, shown.over: row.level},
-                        "x": float(row.level),
+                        "levels": {**at, shown.over: x},
+                        "x": float(x),
                         "metric": shown.metric,
                         "unit": run.metric(shown.metric).unit,
                         "_rank": like,

@@ -82,13 +82,14 @@ def _words(run: Run, shown: Matrix, summary: PointSummary) -> Iterator[str]:
 
 
 def _published(printed: Printed, at: At) -> str:
-    """The printed word for a point; "" where the table has none."""
+    """The printed word for a point, with the row that has it; "" where the table has none."""
     wanted = {name: word[at[name]] for name, word in printed.keys.items() if at[name] in word}
     if len(wanted) < len(printed.keys):
         return ""
-    for row in published.load(printed.source).tables[printed.table].rows:
+    table = published.load(printed.source).tables[printed.table]
+    for row in table.rows:
         if all(row[name] == word for name, word in wanted.items()):
-            return str(row[printed.column])
+            return f"{table.rows_are} {row[table.rows_are]}: {row[printed.column]}"
     return ""
 
 

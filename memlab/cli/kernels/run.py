@@ -1,0 +1,61 @@
+"""`memlab kernels run`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TextIO
+
+import click
+
+from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._guests import SIZE, append_option
+from memlab.cli._options import Waiting, wait_option
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What `memlab kernels run` is given."""
+
+    kernel: str = argument(metavar="KERNEL")
+    words: tuple[str, ...] = argument(
+        metavar="-- COMMAND...", nargs=-1, type=click.UNPROCESSED, required=True
+    )
+    guest_memory: int = option(
+        "--guest-memory", type=SIZE, default="2g", show_default=True, help="The guest's memory."
+    )
+    append: str = shared(append_option)
+    wait_s: float = shared(wait_option)
+
+
+@click.command(cls=Waiting)
+@takes(RunOptions)
+def command(given: RunOptions) -> None:
+    """Run COMMAND in a guest under KERNEL: a version such as 6.12, an image, or `installed`.
+    COMMAND is a command of memlab, without that name, or a program of this host. The guest sees
+    this host's files; what it writes is lost with it. The exit code is that of COMMAND.
+
+    \b
+    memlab kernels run 6.12 -- doctor
+    memlab kernels run 6.12 -- diagnose 1
+    memlab kernels run 6.12 -- sh -c './server & memlab diagnose $!'
+    """
+    from memlab.cli._table import SECTIONS
+    from memlab.machines.guest import running
+    from memlab.machines.guest.handle import Guest
+
+    names = {row.name for rows in SECTIONS.values() for row in rows}
+    words = [*(["memlab"] if given.words[0] in names else []), *given.words]
+    guest = Guest(given.kernel, memory=given.guest_memory, append=given.append)
+    with guest.open(given.wait_s) as booted:
+        code = running.run(booted, words, _printed(sys.stdout), _printed(sys.stderr))
+    click.get_current_context().exit(code)
+
+
+def _printed(stream: TextIO) -> Callable[[bytes], None]:
+    def print_piece(piece: bytes) -> None:
+        stream.buffer.write(piece)
+        stream.flush()
+
+    return print_piece

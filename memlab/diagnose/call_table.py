@@ -1,0 +1,99 @@
+"""Which limits may explain a failing call, by call and errno.
+
+Sources: the pages of manual of the calls; fs/notify/inotify/inotify_user.c, fs/aio.c, ipc/util.c,
+io_uring/rsrc.c, kernel/events/core.c, kernel/fork.c, mm/mmap.c, mm/mlock.c of Linux 6.18.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What may explain some failing calls."""
+
+    name: str
+    calls: str
+    """Names, with spaces between; `*` is any."""
+    errnos: str
+    limits: tuple[str, ...]
+    """Names of `Room`, or what such a name begins with."""
+    reads: str = ""
+    """The key of `call_limits.READERS` that reads them; empty for those that each look reads."""
+    refuses: str = ""
+    """What is refused, in words."""
+    setting: str = ""
+    certain: bool = False
+    """A program does not try this and fall back: to be refused it is an alarm."""
+
+
+_NEW_FILES = (
+    "open openat openat2 creat socket socketpair accept accept4 pipe pipe2 dup dup2 dup3 fcntl "
+    "eventfd eventfd2 epoll_create epoll_create1 timerfd_create signalfd signalfd4 memfd_create "
+    "pidfd_open userfaultfd perf_event_open bpf io_uring_setup recvmsg memfd_secret"
+)
+_WRITES = (
+    "write pwrite64 writev pwritev pwritev2 fallocate ftruncate truncate sendfile splice "
+    "copy_file_range fsync fdatasync msync open openat openat2 creat mkdir mkdirat rename renameat "
+    "renameat2 link linkat symlink symlinkat mknod mknodat setxattr fsetxattr"
+)
+LOCK = "ulimit -l, LimitMEMLOCK= of its unit, or CAP_IPC_LOCK"
+_TASKS = ("pids.max", "RLIMIT_NPROC", "kernel.threads-max", "kernel.pid_max")
+FILES = "ulimit -n, LimitNOFILE= of its unit; files that are never closed (ls -l /proc/PID/fd)"
+_SPACE = ("vm.max_map_count", "RLIMIT_AS", "RLIMIT_DATA", "CommitLimit", "huge pages (hugetlb)")
+
+ROWS = (
+    Row("lock-limit-refuses", "mmap mremap brk", "EAGAIN", ("RLIMIT_MEMLOCK",), setting=LOCK
+        + "; or mlockall(MCL_CURRENT) alone (MCL_ONFAULT does not help: a mapping counts whole); "
+        "or smaller stacks", certain=True),
+    Row("lock-refused", "mlock mlock2 mlockall", "ENOMEM EPERM EAGAIN", ("RLIMIT_MEMLOCK",),
+        refuses="mlock is refused", setting=LOCK),
+    Row("pin-refused", "io_uring_register io_uring_setup perf_event_open bpf", "ENOMEM EPERM",
+        ("pinned (RLIMIT_MEMLOCK)",), "pins", "pinned memory is refused",
+        setting=LOCK + "; what other programs of the user pin counts too (VmPin in their "
+        "/proc/PID/status)"),
+    Row("pin-refused", "mmap", "EPERM", ("pinned (RLIMIT_MEMLOCK)",), "pins",
+        "a ring of perf events is refused", "sysctl kernel.perf_event_mlock_kb; " + LOCK),
+    Row("threads-refused", "clone clone3 fork vfork execve", "EAGAIN", _TASKS,
+        refuses="new threads or processes are refused", certain=True),
+    Row("inotify-refused", "inotify_add_watch", "ENOSPC", ("fs.inotify.", "user.max_inotify_"),
+        "inotify watches", "a watch is refused, of files or folders",
+        "sysctl fs.inotify.max_user_watches: it counts the watches of all programs of the user"),
+    Row("inotify-refused", "inotify_init inotify_init1", "EMFILE",
+        ("RLIMIT_NOFILE", "fs.inotify.", "user.max_inotify_"), "inotify instances",
+        "inotify_init is refused",
+        "sysctl fs.inotify.max_user_instances: it counts those of all programs of the user"),
+    Row("epoll-refused", "epoll_ctl", "ENOSPC", ("fs.epoll.max_user_watches",), "epoll",
+        "epoll_ctl is refused", "sysctl fs.epoll.max_user_watches"),
+    Row("files-refused", _NEW_FILES, "EMFILE", ("RLIMIT_NOFILE",),
+        refuses="a new file descriptor is refused", setting=FILES),
+    Row("machine-files-refused", "*", "ENFILE", ("fs.file-max",), "open files",
+        "open is refused", "sysctl fs.file-max: it counts the files of all processes"),
+    Row("aio-refused", "io_setup", "EAGAIN", ("fs.aio-max-nr",), "aio", "io_setup is refused",
+        "sysctl fs.aio-max-nr: it counts the events of all processes"),
+    Row("sysv-refused", "semget", "ENOSPC", ("kernel.sem",), "semaphores", "semget is refused",
+        "sysctl kernel.sem; sets that nobody removed (ipcs -s, ipcrm -s ID)"),
+    Row("sysv-refused", "shmget", "ENOSPC", ("kernel.shm",), "segments", "shmget is refused",
+        "sysctl kernel.shmmni, kernel.shmall; segments that nobody removed (ipcs -m, ipcrm -m ID)"),
+    Row("sysv-refused", "msgget", "ENOSPC", ("kernel.msgmni",), "queues", "msgget is refused",
+        "sysctl kernel.msgmni; queues that nobody removed (ipcs -q, ipcrm -q ID)"),
+    Row("signals-refused", "timer_create rt_sigqueueinfo", "EAGAIN", ("RLIMIT_SIGPENDING",),
+        "signals", "timers and queued signals are refused", "ulimit -i, LimitSIGPENDING="),
+    Row("keys-refused", "add_key request_key keyctl", "EDQUOT", ("kernel.keys.",), "keys",
+        "a key is refused", "sysctl kernel.keys.maxkeys, kernel.keys.maxbytes"),
+    Row("memory-refused", "mmap mremap mprotect munmap pkey_mprotect", "ENOMEM", _SPACE,
+        refuses="mapping memory is refused"),
+    Row("no-space", _WRITES, "ENOSPC",
+        ("the file system", "inodes of the file system"), "file systems",
+        "there is no room for what is written", "remove files (df, df -i), or a larger file "
+        "system; size= of a tmpfs"),
+)  # fmt: skip
+
+
+def row(call: str, errno: str) -> Row | None:
+    """The row that explains this pair; None where it is not known."""
+    for one in ROWS:
+        if (one.calls == "*" or call in one.calls.split()) and errno in one.errnos.split():
+            return one
+    return None

@@ -1,0 +1,115 @@
+"""What is worth saying of shared memory: when it goes, by kind, and whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlab.diagnose import shared
+from memlab.diagnose.finding import NOTE, Fact, Finding, facts, size
+from memlab.diagnose.look import Look
+from memlab.diagnose.shared import SharedUse
+from memlab.text import units
+
+_WORTH_BYTES = 16 << 20
+_WORTH_SHARE = 0.25
+_LEAST_MET_BYTES = 16 * 4096  # in the look, as of a growth
+
+# By kind: when it goes, and what to try.
+_KINDS = {
+    shared.ANONYMOUS: ("go when the last process that maps them ends", "munmap what is no longer "
+                       "used; MADV_REMOVE gives back a part of it"),
+    shared.SYSTEM_V: ("stay when this process ends, until shmctl(IPC_RMID)", "shmctl(IPC_RMID) "
+                      "once all have attached; ipcs -m, ipcrm -m ID"),
+    shared.MEMFD: ("go when the last process that maps them or holds them open ends", "munmap and "
+                   "close, or fallocate(FALLOC_FL_PUNCH_HOLE) what is no longer used"),
+    shared.DELETED: ("go when the last process that maps them or holds them open ends", "munmap "
+                     "and close what is no longer used"),
+    shared.NAMED: ("stay when this process ends, and a kill does not free them", "unlink what is "
+                   "no longer used (ls -l /dev/shm); a size= for the mount"),
+}  # fmt: skip
+
+
+def findings(look: Look) -> Iterator[Finding]:
+    """Of the largest kind, of removed segments, and of pages that were there before."""
+    yield from _largest(look)
+    yield from _removed(look)
+    yield from _met(look)
+
+
+def _largest(look: Look) -> Iterator[Finding]:
+    shmem = look.memory.shmem_bytes
+    if shmem < _WORTH_BYTES or shmem < _WORTH_SHARE * look.memory.resident_bytes:
+        return
+    use = max(look.shared, key=lambda one: one.resident_bytes, default=None)
+    if use is None or use.resident_bytes < shmem / 2:
+        goes, setting, what = "when they go was not read", "", "shared memory or tmpfs"
+    else:
+        goes, setting = _KINDS[use.kind]
+        what = use.kind if not use.name else f"shared memory ({use.kind}: {use.name})"
+    yield Finding(
+        "shared-memory", NOTE, f"{size(shmem)} are {what}: they {goes}" if use and setting
+        else f"{size(shmem)} are {what}: {goes}",
+        "stock", "shared memory, tmpfs", shmem, "B", _facts(use), setting,
+        experiments=("memcg-accounting",),
+    )  # fmt: skip
+
+
+def _facts(use: SharedUse | None) -> tuple[Fact, ...]:
+    if use is None:
+        return ()
+    return facts(
+        Fact("objects", use.count, "count"),
+        None
+        if use.allocated_bytes is None
+        else Fact("in all of them, whoever touched it", use.allocated_bytes, "B"),
+    )
+
+
+def _removed(look: Look) -> Iterator[Finding]:
+    seen = look.attached
+    if seen is None:
+        return
+    if seen.destroyed_bytes >= _WORTH_BYTES:
+        count = units.counted(seen.destroyed_count, "segment")
+        more = look.removed_growth_bytes / look.seconds
+        grows = f", {size(more)} more per s" if more > 0 else ""
+        yield Finding(
+            "segments-removed", NOTE,
+            f"{size(seen.destroyed_bytes)} lie in {count} of System V shared memory that were "
+            f"removed (IPC_RMID) and that it still attaches{grows}: they go when it detaches or "
+            "ends",
+            "stock", "System V segments, removed", seen.destroyed_bytes, "B",
+            facts(Fact("attached by it in all", seen.count, "count")),
+            "shmdt (of an X server: XShmDetach in its client) when one is no longer used; ipcs -m "
+            "shows them as dest", experiments=("memcg-accounting",),
+        )  # fmt: skip
+    if seen.elsewhere_bytes >= _WORTH_BYTES:
+        count = units.counted(len(seen.elsewhere), "segment")
+        who = ", ".join(map(str, look.attached_by[:3]))
+        by = "not its own children"
+        if who:
+            by = f"process {who}" if len(look.attached_by) == 1 else f"processes {who}"
+        yield Finding(
+            "segments-held-elsewhere", NOTE,
+            f"{size(seen.elsewhere_bytes)} lie in {count} of System V shared memory that it made "
+            f"and removed (IPC_RMID), and that others still attach: {by}",
+            "stock", "System V segments, attached by others", seen.elsewhere_bytes, "B",
+            setting=f"memlab diagnose {look.attached_by[0]}" if who else "ipcs -m, ipcs -pm",
+            experiments=("memcg-accounting",),
+        )  # fmt: skip
+
+
+def _met(look: Look) -> Iterator[Finding]:
+    met = look.met_shared_bytes
+    if met < _LEAST_MET_BYTES:
+        return
+    whole = sum(use.allocated_bytes or 0 for use in look.shared)
+    mine = sum(use.resident_bytes for use in look.shared)
+    yield Finding(
+        "touches-shared", NOTE,
+        f"its resident memory grows by {size(met / look.seconds)}/s of shared memory that is there "
+        f"already ({size(mine)} of {size(whole)} touched): nothing is used up, no leak",
+        "stock", "shared memory, tmpfs", met / look.seconds, "B/s",
+        setting="PSS, or RSS without RssShmem, in the monitoring; huge pages make fewer faults and "
+        "page tables", experiments=("page-fault",),
+    )  # fmt: skip

@@ -1,0 +1,334 @@
+"""What `diagnose --last-kill` says: who was killed, the one cause, who held the memory, and what
+the log does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from memlab.diagnose.kernel_log import cause, holders, killers
+from memlab.diagnose.kernel_log.cause import Kind, size
+from memlab.diagnose.kernel_log.holders import Holding, Task
+from memlab.diagnose.kernel_log.reports import Log, Report
+from memlab.diagnose.kernel_log.sentences import Process
+from memlab.text import units
+
+Ended = Literal["killed", "nobody killed", "panic", "cut"]
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """A process, or by a user-space killer a group, that was killed."""
+
+    pid: int | None
+    name: str
+    resident_bytes: int | None
+    """null: the log does not have it."""
+    anonymous_bytes: int | None
+    file_bytes: int | None
+    shared_bytes: int | None
+    page_table_bytes: int | None
+    score_adjustment: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """What a log says about its last kill. null: the log does not have it."""
+
+    at: str
+    """Seconds since boot, or the clock time as the log writes it; empty without a stamp."""
+    ended: Ended
+    cause: Kind
+    sentence: str
+    """The cause in words."""
+    by: str
+    """Who killed: "kernel", or the name of a user-space killer."""
+    killed: tuple[Killed, ...]
+    requester: str | None
+    """Who requested the memory that was not there."""
+    order: int | None
+    """The request was for 2 to the power of this pages; -1 for SysRq."""
+    group: str | None
+    """The group whose limit it was, or that a program killed."""
+    process_group: str | None
+    """The group of the process."""
+    counter: str | None
+    """The counter of the group that stands at its limit: memory, memory+swap, kmem."""
+    usage_bytes: int | None
+    limit_bytes: int | None
+    failures: int | None
+    """How often the limit was met."""
+    nodes: str | None
+    """The nodes to which a cpuset or a memory policy limited the request."""
+    page_bytes: int | None
+    """The size of a page, as far as the log has it."""
+    swap_bytes: int | None
+    swap_free_bytes: int | None
+    statistics: dict[str, int]
+    """Of the group, in bytes; events are counts."""
+    holdings: tuple[Holding, ...]
+    """What held the memory, the largest first."""
+    tasks: tuple[Task, ...]
+    """The 20 that hold most; empty if the log has no table of tasks."""
+    tasks_total: int
+    tasks_bytes: int
+    """What all tasks of the table hold; pages that several map count several times."""
+    missing: tuple[str, ...]
+    """What the log does not have, and would have answered more."""
+
+
+def kill_of(report: Report) -> Kill:
+    """Put a report of the kernel into one answer."""
+    reason = cause.cause_of(report)
+    shown = report.counters.get(reason.counter or "memory")
+    tasks = holders.tasks_of(report)
+    return Kill(
+        at=report.stamp,
+        ended=_ended(report),
+        cause=reason.kind,
+        sentence=reason.sentence,
+        by="kernel",
+        killed=tuple(_killed(process, tasks) for process in _victims(report)),
+        requester=report.requester,
+        order=report.order,
+        group=report.group,
+        process_group=report.task_group,
+        counter=reason.counter,
+        usage_bytes=shown.usage if shown else None,
+        limit_bytes=shown.limit if shown else None,
+        failures=shown.failures if shown else None,
+        nodes=reason.nodes,
+        page_bytes=cause.page_size(report),
+        swap_bytes=report.memory.swap_total,
+        swap_free_bytes=report.memory.swap_free,
+        statistics=report.statistics,
+        holdings=holders.holdings_of(report),
+        tasks=tuple(tasks[:20]),
+        tasks_total=len(tasks),
+        tasks_bytes=sum(task.resident_bytes for task in tasks),
+        missing=tuple(_missing(report, tasks)),
+    )
+
+
+def user_space_kill(kill: killers.Kill) -> Kill:
+    """Put the sentence of a user-space killer into the same form."""
+    reason = f": {kill.reason}" if kill.reason else ""
+    sentence = f"it was the decision of {kill.by}{reason}"
+    kind: Kind = "driver" if kill.by == killers.DRIVER else "user space"
+    victim = Killed(kill.pid, kill.victim, kill.resident, None, None, None, None, None)
+    return Kill(
+        at=kill.stamp, ended="killed", cause=kind, sentence=sentence, by=kill.by,
+        killed=(victim,), requester=None, order=None,
+        group=kill.victim if kill.victim.startswith("/") else None,
+        process_group=None, counter=None, usage_bytes=None, limit_bytes=None, failures=None,
+        nodes=None, page_bytes=None, swap_bytes=None, swap_free_bytes=None, statistics={},
+        holdings=(), tasks=(), tasks_total=0, tasks_bytes=0, missing=(),
+    )  # fmt: skip
+
+
+def last(log: Log) -> tuple[Kill | None, Report | None, int]:
+    """Return the last kill, its report if it is the kernel's, and how many were before it."""
+    ended = [report for report in log.reports if _ended(report) != "cut"]
+    count = len(ended) + len(log.user_space)
+    if log.user_space and (not ended or log.user_space[-1].line > ended[-1].line):
+        return user_space_kill(log.user_space[-1]), None, count - 1
+    if ended:
+        return kill_of(ended[-1]), ended[-1], count - 1
+    if log.reaped:
+        report = Report(0, victims=[log.reaped[-1]])
+        return kill_of(report), report, len(log.reaped) - 1
+    if log.reports:
+        return kill_of(log.reports[-1]), log.reports[-1], 0
+    return None, None, 0
+
+
+def lines(log: Log) -> Iterator[str]:
+    """Yield the answer, at most some 20 lines."""
+    kill, report, earlier = last(log)
+    if kill is None:
+        yield from _no_kill(log)
+        return
+    yield _first_line(kill, report)
+    yield kill.sentence
+    if report is None:
+        if log.user_space[-1].processes:
+            yield f"it killed {holders.processes(log.user_space[-1].processes)} of it"
+    else:
+        yield from _choice(kill, report)
+        yield from holders.lines(report, kill.holdings)
+        if holders.is_whole(report):
+            yield from _unheld(kill)
+        yield from _table(kill)
+    if kill.missing:
+        yield f"not in this log: {'; '.join(kill.missing)}"
+    yield from _others(log, report, earlier)
+
+
+def _ended(report: Report) -> Ended:
+    if report.panic is not None:
+        return "panic"
+    if report.is_nobody:
+        return "nobody killed"
+    return "killed" if _victims(report) or report.is_task else "cut"
+
+
+def _victims(report: Report) -> list[Process]:
+    if report.is_nobody:
+        return []
+    chosen = [report.chosen] if report.chosen is not None and not report.panic else []
+    return report.victims or chosen
+
+
+def _killed(process: Process, tasks: list[Task]) -> Killed:
+    """The sizes of the kill's line; if it is not in the log, of the table."""
+    row = next((task for task in tasks if task.pid == process.pid), None)
+    if process.resident is None and row is not None:
+        return Killed(
+            process.pid, process.name, row.resident_bytes, row.anonymous_bytes, row.file_bytes,
+            row.shared_bytes, row.page_table_bytes, row.score_adjustment,
+        )  # fmt: skip
+    return Killed(
+        process.pid, process.name, process.resident, process.anonymous, process.file,
+        process.shared, process.page_tables, process.score_adjustment,
+    )  # fmt: skip
+
+
+def _when(at: str) -> str:
+    seconds = at.replace(".", "", 1)
+    if seconds.isascii() and seconds.isdigit():
+        return f" at {float(at):,.0f} s after boot"
+    return f" at {at}" if at else ""
+
+
+def _first_line(kill: Kill, report: Report | None) -> str:
+    when = _when(kill.at)
+    if kill.ended == "panic":
+        return f"the kernel panicked{when} for want of memory: {report.panic if report else ''}"
+    if kill.ended == "nobody killed":
+        return f"nothing was killed{when}: memory was short, and no process could be killed"
+    if kill.ended == "cut":
+        who = f": {kill.requester} requested memory" if kill.requester else ""
+        return f"memory was short{when}, and the log ends before a kill{who}"
+    if not kill.killed:
+        return f"killed{when}: a process of {kill.process_group}; which one is not in this log"
+    if kill.by != "kernel":
+        other = "OOM killer" if kill.cause == "driver" else "kernel"
+        return f"killed{when} by {kill.by}, not by the {other}: {_who(kill.killed[0])}"
+    line = f"killed{when}: {_who(kill.killed[0])}"
+    if len(kill.killed) > 1:
+        line += f"; and {holders.processes(len(kill.killed) - 1)} more"
+    return line
+
+
+def _who(victim: Killed) -> str:
+    line = victim.name or "a process"
+    if victim.pid is not None:
+        line = f"process {victim.pid} ({victim.name})"
+    resident, tables = victim.resident_bytes, victim.page_table_bytes or 0
+    if resident is not None:
+        line += f", {size(resident)} resident"
+        line += f" and {size(tables)} of page tables" if tables > max(resident, 1 << 20) else ""
+    kinds = (
+        (victim.anonymous_bytes, "anonymous"),
+        (victim.file_bytes, "of files"),
+        (victim.shared_bytes, "shared memory"),
+    )
+    shown = ", ".join(f"{size(number)} {kind}" for number, kind in kinds if number)
+    return line + (f": {shown}" if shown else "")
+
+
+def _choice(kill: Kill, report: Report) -> Iterator[str]:
+    """Who requested, and why this process was chosen, if that was printed."""
+    if kill.requester and kill.ended != "cut" and kill.cause != "by hand":
+        yield f"{kill.requester} requested the memory that was not there"
+    if report.whole_group is not None:
+        same = report.whole_group in (report.group, report.task_group)
+        name = "its group" if same else report.whole_group
+        yield f"all processes of {name} are killed with it (memory.oom.group)"
+    victims = _victims(report)
+    if report.words == "requester":
+        yield "chosen because it requested the memory (vm.oom_kill_allocating_task)"
+    elif report.chosen and victims and victims[0].pid != report.chosen.pid:
+        score = f" by its score of {report.chosen.score}" if report.chosen.score else ""
+        parent = f"process {report.chosen.pid} ({report.chosen.name})"
+        yield f"the kernel chose {parent}{score}, and killed this child of it"
+    elif victims:
+        yield from holders.why_chosen(report, victims[0])
+
+
+def _unheld(kill: Kill) -> Iterator[str]:
+    """What no task of the table explains."""
+    whole = sum(holding.bytes for holding in kill.holdings) or kill.usage_bytes or 0
+    free = sum(holding.bytes for holding in kill.holdings if holding.name == "free")
+    rest = whole - free - kill.tasks_bytes
+    if kill.tasks_total and kill.cause in ("group", "machine") and rest > whole / 10:
+        hold = "hold" if kill.tasks_total > 1 else "holds"
+        table = f"the table's {holders.processes(kill.tasks_total)} {hold} {size(kill.tasks_bytes)}"
+        yield f"{table}; {size(rest)} are in none of them"
+
+
+def _table(kill: Kill) -> Iterator[str]:
+    for task in kill.tasks[:_SHOWN]:
+        kinds = (
+            (task.anonymous_bytes, "anonymous"),
+            (task.file_bytes, "of files"),
+            (task.shared_bytes, "shared"),
+            (task.swapped_bytes, "in swap"),
+            (task.page_table_bytes, "page tables"),
+        )
+        least = max(1 << 20, task.resident_bytes // 20)
+        shown = ", ".join(f"{size(n)} {kind}" for n, kind in kinds if n and n >= least)
+        note = f" ({shown})" if shown else ""
+        yield f"  {task.pid:>8}  {size(task.resident_bytes):>9}  {task.name}{note}"
+    names = holders.by_name(kill.tasks) if kill.tasks_total > 1 else None
+    if names is not None:
+        yield f"  {names}"
+
+
+def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
+    if earlier:
+        yield f"{units.counted(earlier, 'earlier kill')} in the same log"
+    if report is not None and log.reports and log.reports[-1].line > report.line > 0:
+        yield "a later report in this log is cut before its kill"
+    if log.reaped and report is not None and log.reports:
+        names = ", ".join(dict.fromkeys(process.name for process in log.reaped[:6]))
+        yield f"also killed, without a report in this log: {names}"
+    if report is not None and log.refused and cause.cause_of(report).kind == "unknown":
+        yield f"memory was refused in the same log: {log.refused[-1]}"
+    if log.suppressed:
+        yield f"the kernel left out {units.counted(log.suppressed, 'report')} (rate limit)"
+
+
+def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
+    reason = cause.cause_of(report)
+    victims = _victims(report)
+    if victims and _killed(victims[0], tasks).resident_bytes is None:
+        yield "the size of what was killed"
+    if reason.kind == "group" and report.container is None:
+        if not report.counters:
+            yield "the group's usage and limit"
+        if not report.statistics:
+            yield "what the group's memory was"
+    elif reason.kind in ("machine", "unknown") and not report.memory.zones and not report.is_nobody:
+        is_sum = cause.free_in_sum(report) is not None
+        yield "what was free of each zone" if is_sum else "the machine's free memory (Mem-Info)"
+    if not tasks:
+        yield "the table of processes"
+    elif victims and not holders.is_in_table(victims[0], tasks):
+        yield "a part of the table of processes"
+    elif cause.page_size(report) is None:
+        yield "the size of a page (4 KiB is assumed)"
+
+
+def _no_kill(log: Log) -> Iterator[str]:
+    span = f", from {log.first} to {log.last}" if log.first and log.last != log.first else ""
+    yield f"no kill for want of memory in this log: {log.lines:,} lines were read{span}"
+    if log.refused:
+        yield f"memory was refused, which kills nobody: {log.refused[-1]}"
+    for hint in log.hints[-1:]:
+        reported = f"{hint.by} reports a kill, but the kernel's own report is not in this log"
+        yield f"{reported}: {hint.text}"
+    if not log.refused and not log.hints:
+        yield "it may have been overwritten, or stands in an earlier boot: journalctl -k -b -1"

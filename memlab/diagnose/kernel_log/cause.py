@@ -1,0 +1,343 @@
+"""Why a kill was made: one answer for a report, from what was read in it.
+
+A cause is said only if the log has it. "The whole machine" needs the kernel's word for it, or free
+memory that is gone in every zone that the request could use.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from memlab.diagnose.kernel_log.meminfo import MemInfo, Zone, rank
+from memlab.diagnose.kernel_log.reports import Report
+from memlab.diagnose.kernel_log.sentences import Counter, Process, Row
+from memlab.text import units
+
+Kind = Literal[
+    "group",
+    "machine",
+    "node",
+    "zone",
+    "fragmentation",
+    "by hand",
+    "user space",
+    "driver",
+    "unknown",
+]
+PAGE_SIZES = (4096, 8192, 16384, 32768, 65536, 262144)
+_USUAL_PAGE = 4096
+_HIGHMEM, _MOVABLE, _DMA, _DMA32 = 0x2, 0x8, 0x1, 0x4  # ___GFP_* of every version
+_RANKS = {"DMA": 0, "DMA32": 1, "Normal": 2, "HighMem": 3, "Movable": 4}
+
+
+class Cause(NamedTuple):
+    """Whose memory was short."""
+
+    kind: Kind
+    sentence: str
+    counter: str | None = None
+    """The counter of the group that stands at its limit."""
+    nodes: str | None = None
+
+
+def cause_of(report: Report) -> Cause:
+    """Return the one answer."""
+    if report.is_by_hand or report.order == -1:
+        return _by_hand(report)
+    if report.container is not None:
+        sentence = f"it was the limit of the OpenVZ container {report.container}, or of its node"
+        return Cause("group", f"{sentence}: the log does not say which")
+    if _is_group(report):
+        return _group(report)
+    if report.constraint == "CONSTRAINT_MEMORY_POLICY" or report.words == "policy":
+        return _node(report, report.nodes or report.mems_allowed, "a memory policy")
+    if report.constraint == "CONSTRAINT_CPUSET":
+        name = f"the cpuset {report.cpuset}" if report.cpuset else "a cpuset"
+        return _node(report, report.mems_allowed or report.nodes, name)
+    return _machine(report)
+
+
+def page_size(report: Report) -> int | None:
+    """Return the size of a page: a victim's pages against its kB, or the smallest free block."""
+    columns = {name: place for place, name in enumerate(report.columns[:-1])}
+    for victim in report.victims:
+        row = _row_of(report, victim)
+        for measured, column, usual in (
+            (victim.virtual, "total_vm", 2),
+            (victim.resident, "rss", 3),
+        ):
+            place = columns.get(column, usual)
+            pages = row.numbers[place] if row and place < len(row.numbers) else 0
+            if measured and pages > 0 and (page := _fitting(measured / pages)):
+                return page
+    if (smallest := report.memory.smallest_block) in PAGE_SIZES:
+        return smallest
+    free, free_pages = report.memory.free, report.memory.pages.get("free")
+    return _fitting(free / free_pages) if free and free_pages else None
+
+
+def _row_of(report: Report, victim: Process) -> Row | None:
+    """The victim's row, or that of the only process of its name, whose thread it is."""
+    for row in report.rows:
+        if row.pid == victim.pid:
+            return row
+    named = [row for row in report.rows if row.name == victim.name[:15]]
+    return named[0] if len(named) == 1 else None
+
+
+def _fitting(ratio: float) -> int | None:
+    return next((page for page in PAGE_SIZES if page * 0.8 < ratio < page * 1.25), None)
+
+
+def page_or_usual(report: Report) -> int:
+    """Return the size of a page, 4 KiB if no line tells."""
+    return page_size(report) or _USUAL_PAGE
+
+
+def size(value: float) -> str:
+    """Return bytes for people."""
+    return units.format_quantity(value, "B")
+
+
+def _is_group(report: Report) -> bool:
+    if report.constraint is not None:
+        return report.constraint == "CONSTRAINT_MEMCG"
+    return report.words == "group" or report.group is not None or report.is_charge
+
+
+def limiting(report: Report) -> Counter | None:
+    """Return the counter that stands at its limit: within a batch of charges, or above it."""
+    batch = 64 * page_or_usual(report)
+    at_limit = [counter for counter in report.counters.values() if _is_at_limit(counter, batch)]
+    order = ("memory", "memory+swap", "kmem")
+    return min(
+        (counter for counter in at_limit if counter.name in order),
+        key=lambda counter: order.index(counter.name),
+        default=None,
+    )
+
+
+def _is_at_limit(counter: Counter, batch: int) -> bool:
+    bound = counter.limit
+    return bound is not None and counter.usage + max(batch, bound >> 9) >= bound > 0
+
+
+def _group(report: Report) -> Cause:
+    counter = limiting(report)
+    memory = report.counters.get("memory")
+    name = {"memory+swap": "memory+swap limit", "kmem": "kernel memory limit"}.get(
+        counter.name if counter else "", "limit"
+    )
+    if report.group is None:
+        sentence = f"it was the {name} of a memory group; which one is not in this log"
+    else:
+        sentence = f"it was the {name} of the group {report.group}"
+        if report.task_group is not None and report.task_group != report.group:
+            sentence += ", a parent of the process's"
+    if (shown := counter or memory) is not None and shown.limit is not None:
+        sentence += f": {size(shown.usage)} of {size(shown.limit)}"
+        sentence += f", met {shown.failures:,} times" if shown.failures else ""
+        if counter is None:
+            sentence += ", which is not its limit"
+        elif counter.name != "memory" and memory is not None and memory.limit is not None:
+            sentence += f"; memory {size(memory.usage)} of {size(memory.limit)}"
+    elif shown is not None:
+        sentence += f": {size(shown.usage)} used, without a limit of its own"
+    return Cause("group", sentence, counter.name if counter else None)
+
+
+def _by_hand(report: Report) -> Cause:
+    free, total = report.memory.free, report.memory.total(page_or_usual(report))
+    sentence = "it was requested by hand (SysRq f)"
+    if free is not None:
+        sentence += f": {size(free)}{f' of {size(total)}' if total else ''} were free"
+    return Cause("by hand", sentence)
+
+
+def _node(report: Report, nodes: str | None, by: str) -> Cause:
+    memory = report.memory
+    where = f"node{'s' if nodes and not nodes.isdigit() else ''} {nodes}" if nodes else "some nodes"
+    sentence = f"it was the memory of {where}, to which {by} limits the request"
+    inside = [zone for zone in memory.zones if zone.node in node_numbers(nodes)]
+    if not inside:
+        return Cause("node", f"{sentence}; what was free there is not in this log", nodes=nodes)
+    free = sum(zone.free for zone in inside)
+    pages = memory.pages.get("free")
+    everywhere = max(pages * page_or_usual(report) if pages else 0, memory.free or 0)
+    sentence += f": {size(free)} free there, {size(max(0, everywhere - free))} on other nodes"
+    usable = [zone for zone in inside if zone.rank <= _rank(report)]
+    if not usable:
+        sentence += f"; this request cannot use its zone {inside[0].name}"
+    return Cause("node", sentence, nodes=nodes)
+
+
+def node_numbers(text: str | None) -> set[int]:
+    """Return the nodes of a list of the kernel's, at most 1,024 of them."""
+    try:
+        return {node for node in units.parse_cpus(text or "") if node < 1024}
+    except ValueError:
+        return set()
+
+
+def _rank(report: Report) -> int:
+    """The highest zone that a request may use, by the low bits of its gfp_mask."""
+    mask = report.gfp_mask
+    if mask is None:
+        return _RANKS["Movable"]
+    if mask & _DMA:
+        return _RANKS["DMA"]
+    if mask & _DMA32:
+        return _RANKS["DMA32"]
+    if mask & _HIGHMEM:
+        return _RANKS["Movable" if mask & _MOVABLE else "HighMem"]
+    return _RANKS["Normal"]
+
+
+def _usable(zone: Zone, report: Report, page: int) -> int:
+    """What a request may take: without CMA if it does not move, without what is kept from it."""
+    movable = report.gfp_mask is None or report.gfp_mask & _MOVABLE
+    is_top = _rank(report) >= _RANKS["HighMem"] or not report.memory.high_pages
+    reserve = zone.reserve[-1] * page if zone.reserve and is_top else 0
+    return max(0, zone.free - (0 if movable else zone.cma) - reserve)
+
+
+def _is_short(zone: Zone, report: Report, page: int) -> bool:
+    """At its watermarks; the report is printed a moment after the request failed."""
+    return _usable(zone, report, page) <= max(2 * zone.high, zone.present // 100)
+
+
+def _machine(report: Report) -> Cause:
+    is_said = report.constraint == "CONSTRAINT_NONE"
+    memory, page = report.memory, page_or_usual(report)
+    if not memory.zones:
+        return _without_zones(report, is_said)
+    allowed = node_numbers(report.mems_allowed or report.nodes)
+    allowed = allowed or {zone.node for zone in memory.zones}
+    eligible = [z for z in memory.zones if z.node in allowed and z.rank <= _rank(report)]
+    others = [zone for zone in memory.zones if zone not in eligible]
+    free = sum(_usable(zone, report, page) for zone in eligible)
+    if not all(_is_short(zone, report, page) for zone in eligible):
+        return _with_room(report, free, is_said)
+    least = 4 * free + (memory.total(page) or 0) // 50
+    if not is_said and _elsewhere(memory, page) > least:
+        listed = ",".join(str(node) for node in sorted({zone.node for zone in memory.zones}))
+        return _node(report, listed, "a cpuset or a memory policy")
+    outside = sum(zone.free for zone in others if zone.free > 4 * zone.high)
+    if outside > 4 * free:
+        if not is_said and {zone.node for zone in others} - allowed:
+            return _node(report, report.mems_allowed, f"the cpuset {report.cpuset or 'of it'}")
+        return _zone(report, eligible, others, free)
+    if memory.high_pages and _rank(report) < _RANKS["HighMem"] and not others:
+        return _zone(report, eligible, others, free)
+    return Cause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
+
+
+def _elsewhere(memory: MemInfo, page: int) -> int:
+    """What is free on nodes that the report leaves out, because the request was limited."""
+    return max(0, memory.pages.get("free", 0) * page - sum(zone.free for zone in memory.zones))
+
+
+def _of_all(report: Report, free: int) -> str:
+    total = report.memory.total(page_or_usual(report))
+    return f"{size(free)}{f' of {size(total)}' if total else ''} free{swap(report.memory)}"
+
+
+def swap(memory: MemInfo) -> str:
+    """Return the state of the swap."""
+    if memory.swap_total is None or memory.swap_free is None:
+        return ""
+    if not memory.swap_total:
+        return "; no swap"
+    if memory.swap_free < memory.swap_total / 100:
+        return f"; swap full ({size(memory.swap_total)})"
+    return f"; swap {size(memory.swap_free)} free of {size(memory.swap_total)}"
+
+
+def _zone(report: Report, eligible: list[Zone], others: list[Zone], free: int) -> Cause:
+    names = ", ".join(dict.fromkeys(zone.name for zone in eligible))
+    plural = "s" if "," in names else ""
+    sentence = f"it was the memory of the zone{plural} {names}, to which the request was limited: "
+    sentence += f"{size(free)} free"
+    cma = sum(zone.cma for zone in eligible)
+    if cma and not (report.gfp_mask or 0) & _MOVABLE:
+        sentence += f", {size(cma)} for movable pages only (CMA)"
+    for zone in others:
+        sentence += f", {size(zone.free)} in {zone.name}"
+    if not others:
+        total = report.memory.high_pages * page_or_usual(report)
+        sentence += f"; it cannot use the {size(total)} of HighMem"
+    return Cause("zone", sentence)
+
+
+def _without_zones(report: Report, is_said: bool) -> Cause:
+    if (cause := _fragmented(report)) is not None:
+        return cause
+    if is_said:
+        free = free_in_sum(report)
+        if free is None:
+            return Cause("machine", "it was the whole machine's memory" + swap(report.memory))
+        if free > _sum(report) // 20:
+            return _with_room(report, free, is_said)
+        return Cause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
+    if report.words in ("machine", "requester") or report.panic:
+        return Cause(
+            "unknown",
+            "it was not the limit of a memory group; whether it was the whole machine's memory or "
+            f"that of a cpuset or a memory policy is not in this log{swap(report.memory)}",
+        )
+    sentence = "whose memory was short is not in this log"
+    if report.is_nobody and not report.panic:
+        sentence += "; for the whole machine's the kernel would have panicked"
+    return Cause("unknown", sentence)
+
+
+def free_in_sum(report: Report) -> int | None:
+    """Return what was free of all, in bytes, if no line tells of each zone."""
+    pages = report.memory.pages.get("free")
+    return report.memory.free if pages is None else pages * page_or_usual(report)
+
+
+def _sum(report: Report) -> int:
+    """The machine's memory, or what of it is counted."""
+    kinds = ("free", "active_anon", "inactive_anon", "active_file", "inactive_file")
+    page = page_or_usual(report)
+    counted = sum(report.memory.pages.get(kind, 0) for kind in kinds) * page
+    return report.memory.total(page) or counted
+
+
+def _fragmented(report: Report) -> Cause | None:
+    """No free block that is large enough, though there is free memory."""
+    page = page_or_usual(report)
+    usable = [blocks for blocks in report.memory.blocks if rank(blocks.zone) <= _rank(report)]
+    if not usable or not report.order or report.order < 1:
+        return None
+    wanted = page << report.order
+    if any(count for blocks in usable for block, count in blocks.counts.items() if block >= wanted):
+        return None
+    return Cause(
+        "fragmentation",
+        f"it was a free block of {size(wanted)} in one piece (order {report.order}): there was "
+        f"none, and {size(sum(blocks.free for blocks in usable))} were free in smaller blocks",
+    )
+
+
+def _with_room(report: Report, free: int, is_said: bool) -> Cause:
+    """Free memory was there: it does not explain the kill."""
+    if (cause := _fragmented(report)) is not None:
+        return cause
+    state = _of_all(report, free)
+    if 2 * (cma := sum(zone.cma for zone in report.memory.zones)) > free:
+        state += f"; {size(cma)} of the free memory are for movable pages only (CMA)"
+    if report.gfp_mask == 0:
+        return Cause(
+            "unknown",
+            f"it was not for want of free memory: {state}. A page fault was refused memory "
+            "(gfp_mask 0); by which limit is not in this log",
+        )
+    if report.order and report.order > 0:
+        wanted = size(page_or_usual(report) << report.order)
+        state += f"; requested was a block of {wanted} in one piece (order {report.order})"
+    if is_said:
+        sentence = "it was the whole machine's memory by the kernel's word, but not all was used"
+        return Cause("machine", f"{sentence}: {state}")
+    return Cause("unknown", f"free memory does not explain it: {state}")

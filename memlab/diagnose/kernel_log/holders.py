@@ -1,0 +1,239 @@
+"""Who held the memory: the table of tasks, and what no task explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from memlab.diagnose.kernel_log import cause
+from memlab.diagnose.kernel_log.cause import size
+from memlab.diagnose.kernel_log.reports import Report
+from memlab.diagnose.kernel_log.sentences import Process
+
+_LEAST = 0.02  # of all: what is less is not shown
+_SHOWN = 6
+# What holds a group's memory: names of v2's memory.stat, and of v1's.
+_GROUP_LINES = (
+    ("anonymous", ("anon",), ("total_rss", "rss")),
+    ("tmpfs or shared memory", ("shmem",), ("total_shmem", "shmem")),
+    ("reclaimable slab", ("slab_reclaimable",), ()),
+    ("unreclaimable slab", ("slab_unreclaimable",), ()),
+    ("page tables", ("pagetables",), ()),
+    ("kernel stacks", ("kernel_stack",), ()),
+    ("per-CPU", ("percpu",), ()),
+    ("sockets", ("sock",), ()),
+    ("vmalloc", ("vmalloc",), ()),
+    ("zswap", ("zswap",), ()),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A process at the moment of the kill."""
+
+    pid: int
+    name: str
+    resident_bytes: int
+    anonymous_bytes: int | None
+    """null before 6.8, as file and shared memory."""
+    file_bytes: int | None
+    shared_bytes: int | None
+    swapped_bytes: int | None
+    """null before 3.6."""
+    page_table_bytes: int | None
+    score_adjustment: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What held memory."""
+
+    name: str
+    bytes: int
+
+
+def tasks_of(report: Report) -> list[Task]:
+    """Return the table of tasks, the largest first."""
+    page = cause.page_or_usual(report)
+    names = report.columns[:-1]
+    tasks = []
+    for row in report.rows:
+        cells = dict(zip(names, row.numbers, strict=False))
+        if not names:  # uid tgid total_vm rss stand first in every version, the score last
+            cells = {"rss": row.numbers[3], "oom_score_adj": row.numbers[-1]}
+        pages = {name: number * page for name, number in cells.items()}
+        tasks.append(
+            Task(
+                row.pid, row.name, pages.get("rss", 0), pages.get("rss_anon"),
+                pages.get("rss_file"), pages.get("rss_shmem"), pages.get("swapents"),
+                _page_tables(cells, page), cells.get("oom_score_adj", cells.get("oom_adj")),
+            )
+        )  # fmt: skip
+    return sorted(tasks, key=lambda task: -task.resident_bytes)
+
+
+def _page_tables(cells: dict[str, int], page: int) -> int | None:
+    if "pgtables_bytes" in cells:
+        return cells["pgtables_bytes"]
+    if "nr_ptes" in cells:
+        return (cells["nr_ptes"] + cells.get("nr_pmds", 0)) * page
+    return None
+
+
+def is_in_table(process: Process, tasks: Sequence[Task]) -> bool:
+    """Whether a process, or the one whose thread it is, stands in the table."""
+    return any(t.pid == process.pid or t.name == process.name[:15] for t in tasks)
+
+
+def why_chosen(report: Report, victim: Process) -> Iterator[str]:
+    """By the kernel's score: resident, swapped and page tables, moved by oom_score_adj."""
+    tasks = tasks_of(report)
+    row = next((t for t in tasks if t.pid == victim.pid), None)
+    row = row or next((t for t in tasks if t.name == victim.name[:15]), None)
+    if row is None or len(tasks) < 2:
+        return
+    first = max(tasks, key=_weight)
+    if _weight(row) >= _weight(first):
+        yield f"chosen as the largest of {len(tasks)} processes"
+    elif (row.score_adjustment or 0) > (first.score_adjustment or 0):
+        yield (
+            f"chosen by its oom_score_adj of {row.score_adjustment}: {first.pid} ({first.name}) "
+            f"holds more, {size(_weight(first))}, at {first.score_adjustment}"
+        )
+
+
+def _weight(task: Task) -> int:
+    return task.resident_bytes + (task.swapped_bytes or 0) + (task.page_table_bytes or 0)
+
+
+def processes(count: int) -> str:
+    """`1 process`, `2 processes`."""
+    return f"{count:,} process{'' if count == 1 else 'es'}"
+
+
+def by_name(tasks: Sequence[Task]) -> str | None:
+    """The processes of one name that hold more than the largest one."""
+    sums: dict[str, list[int]] = {}
+    for task in tasks:
+        sums.setdefault(task.name, []).append(task.resident_bytes)
+    name, sizes = max(sums.items(), key=lambda item: sum(item[1]))
+    if len(sizes) < 3 or sum(sizes) < 1.25 * tasks[0].resident_bytes:
+        return None
+    return f"{processes(len(sizes))} {name}: {size(sum(sizes))} together"
+
+
+def holdings_of(report: Report) -> tuple[Holding, ...]:
+    """Return what held the memory of the group, or of the machine, and what is in no counter."""
+    if cause.cause_of(report).kind == "group":
+        whole, parts = _of_group(report)
+    else:
+        whole, parts = _of_machine(report)
+    known = [Holding(name, number) for name, number in parts if number > 0]
+    if whole and parts and (rest := whole - sum(part.bytes for part in known)) > 0:
+        known.append(Holding("in no counter", rest))
+    return tuple(sorted(known, key=lambda holding: -holding.bytes))
+
+
+def _of_group(report: Report) -> tuple[int, list[tuple[str, int]]]:
+    numbers = report.statistics
+    memory = report.counters.get("memory")
+    if not numbers:
+        return 0, []
+    is_v1 = not numbers.keys().isdisjoint(("rss", "total_rss", "cache", "total_cache"))
+    parts = []
+    for name, v2, v1 in _GROUP_LINES:
+        keys = v1 if is_v1 else v2
+        parts.append((name, next((numbers[key] for key in keys if key in numbers), 0)))
+    cache = numbers.get("total_cache", numbers.get("cache", numbers.get("file", 0)))
+    parts.append(("page cache", max(0, cache - dict(parts)["tmpfs or shared memory"])))
+    if is_v1 and (kmem := report.counters.get("kmem")) is not None:
+        parts.append(("kernel memory", kmem.usage))
+    return memory.usage if memory else 0, parts
+
+
+def _of_machine(report: Report) -> tuple[int, list[tuple[str, int]]]:
+    memory, page = report.memory, cause.page_or_usual(report)
+    pages = memory.pages
+    if pages.keys().isdisjoint(("slab_unreclaimable", "active_anon", "free")):
+        return 0, []
+
+    def counted(*names: str) -> int:
+        return sum(pages.get(name, 0) for name in names) * page
+
+    return (memory.total(page) or 0) if "active_anon" in pages else 0, [
+        ("anonymous", counted("active_anon", "inactive_anon", "isolated_anon") - counted("shmem")),
+        ("tmpfs or shared memory", counted("shmem")),
+        ("page cache", counted("active_file", "inactive_file", "isolated_file")),
+        ("unevictable", counted("unevictable")),
+        ("reclaimable slab", counted("slab_reclaimable", "kernel_misc_reclaimable")),
+        ("unreclaimable slab", counted("slab_unreclaimable")),
+        ("page tables", counted("pagetables", "sec_pagetables")),
+        ("kernel stacks", memory.kernel_stack),
+        ("huge pages", memory.huge),
+        ("free", counted("free", "free_pcp")),
+    ]
+
+
+def lines(report: Report, holdings: Sequence[Holding]) -> Iterator[str]:
+    """Yield what could be dropped, what a kill does not free, and the account."""
+    whole = sum(holding.bytes for holding in holdings)
+    if whole:
+        shown = [h for h in holdings if h.bytes >= _LEAST * whole][:_SHOWN]
+        begin = f"of {size(whole)}" if _is_total(report) else "counted"
+        begin = begin if is_whole(report) else "read in part"
+        yield f"{begin}: " + ", ".join(f"{size(h.bytes)} {h.name}" for h in shown)
+    known = {holding.name: holding.bytes for holding in holdings}
+    if "in no counter" in known and known["in no counter"] >= 0.05 * whole:
+        is_group = cause.cause_of(report).kind == "group"
+        yield "no counter of the report has " + (
+            "other memory of the kernel"
+            if is_group
+            else "pipes, sockets, zswap, drivers, balloons or vmalloc"
+        )
+    yield from _droppable(report, known, whole)
+    shared = known.get("tmpfs or shared memory", 0)
+    if shared >= max(1 << 20, _LEAST * whole):
+        yield f"{size(shared)} were tmpfs or shared memory, which a kill does not free"
+    if slab := max(report.memory.slabs.items(), key=lambda item: item[1], default=None):
+        yield f"the largest unreclaimable slab: {slab[0]}, {size(slab[1])}"
+
+
+def is_whole(report: Report) -> bool:
+    """Whether the account has all of its lines."""
+    return bool(report.statistics) or "active_anon" in report.memory.pages
+
+
+def _is_total(report: Report) -> bool:
+    """Whether the sum is what a line has of all, and not what the lines of the parts have."""
+    if cause.cause_of(report).kind == "group":
+        return "memory" in report.counters
+    return report.memory.ram_pages is not None
+
+
+def _droppable(report: Report, known: dict[str, int], whole: int) -> Iterator[str]:
+    is_counted = any(name in report.statistics for name in ("file", "cache", "total_cache"))
+    if not is_counted and "active_file" not in report.memory.pages:
+        return
+    has_slab = "slab_reclaimable" in report.statistics or "slab_reclaimable" in report.memory.pages
+    cache, dirty = known.get("page cache", 0), min(known.get("page cache", 0), _dirty(report))
+    droppable = cache - dirty + known.get("reclaimable slab", 0)
+    if droppable > _LEAST * dirty:
+        kinds = "page cache and reclaimable slab" if has_slab else "page cache"
+        only = "only " if droppable < whole // 100 else ""
+        yield f"could still be dropped: {only}{size(droppable)} of {kinds}"
+    elif not dirty:
+        kinds = "no page cache, no reclaimable slab" if has_slab else "no page cache"
+        yield f"nothing was left to drop: {kinds}"
+    if dirty >= max(1 << 20, _LEAST * whole):
+        yield f"{size(dirty)} of page cache were dirty, and could not be dropped before a write"
+
+
+def _dirty(report: Report) -> int:
+    numbers, pages = report.statistics, report.memory.pages
+    for names in (("total_dirty", "total_writeback"), ("file_dirty", "file_writeback")):
+        if names[0] in numbers:
+            return sum(numbers.get(name, 0) for name in names)
+    if numbers:
+        return numbers.get("dirty", 0) + numbers.get("writeback", 0)
+    page = cause.page_or_usual(report)
+    return (pages.get("dirty", 0) + pages.get("writeback", 0)) * page

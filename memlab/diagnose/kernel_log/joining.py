@@ -1,0 +1,67 @@
+"""Sentences that a mail or a narrow terminal broke, put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from memlab.diagnose.kernel_log import forms
+
+_LENGTH_MAX = 8192
+# The words of a sentence, its last field, how a rest of it begins, and what joins them.
+_SIZES = ("(", "total-vm:", "anon-rss:", "file-rss:", "shmem-rss:", "UID", "pgtables:", "oom_score")
+_COLUMNS = ("rss", "pgtables", "swapents", "nr_", "oom_", "name", "cpu")
+_BROKEN = (
+    ("oom-kill:constraint=", ",uid=", (), ""),
+    ("illed process ", "oom_score_adj:", _SIZES, " "),
+    ("in UB ", "illed process ", ("killed process ",), " "),
+    ("invoked oom-killer: ", "order=", ("(", "order=", "nodemask=", "GFP"), " "),
+    ("ut of memory:", "process ", ("process ", "Kill"), " "),
+    (": usage ", "failcnt", ("limit", "failcnt", *"0123456789"), " "),
+    ("total_vm ", " name", _COLUMNS, " "),
+)
+_CONTEXT = ("nodemask=", "cpuset=", "mems_allowed=", "task=", ",pid=", "memcg=", "global_oom")
+
+
+def joined(lines: Iterable[str]) -> Iterator[str]:
+    """Put a broken sentence together: at most four lines, the next ones without a stamp."""
+    waiting, parts = "", 0
+    for line in lines:
+        if waiting:
+            rest = _continuation(waiting, line) if parts < 4 else None
+            if rest is not None:
+                waiting, parts = waiting + rest, parts + 1
+                if _broken(waiting) is None:
+                    yield waiting
+                    waiting = ""
+                continue
+            yield waiting
+            waiting = ""
+        if _broken(line) is not None:
+            waiting, parts = line, 0
+        else:
+            yield line
+    if waiting:
+        yield waiting
+
+
+def _broken(line: str) -> tuple[str, str, tuple[str, ...], str] | None:
+    if not any(word in line for word in ("oom", "emory", "illed", "total_vm", ": usage ")):
+        return None
+    for form in _BROKEN:
+        if (at := line.find(form[0])) >= 0 and form[1] not in line[at + len(form[0]) - 1 :]:
+            return form
+    return None
+
+
+def _continuation(waiting: str, line: str) -> str | None:
+    """The rest of a sentence, or None if the line begins another one."""
+    form = _broken(waiting)
+    rest = line.strip(" \t>|")
+    if form is None or not rest or len(waiting) + len(rest) > _LENGTH_MAX:
+        return None
+    _, _, begins, glue = form
+    if begins:
+        return glue + rest if rest.startswith(begins) else None
+    is_other = "ut of memory" in rest or "oom-kill:" in rest
+    is_rest = any(key in rest for key in _CONTEXT) and not is_other
+    return glue + rest if is_rest and not forms.parted(line)[0] else None

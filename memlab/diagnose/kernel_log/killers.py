@@ -1,0 +1,221 @@
+"""Kills by programs, which act before the kernel does, and programs that tell of a kernel's kill.
+
+Formats: systemd-oomd 247 to 257 (src/oom/oomd-manager.c), earlyoom 0.9 to 1.8, nohang 0.1 and 0.2,
+oomd 0.3 and later, Android's lmkd and the kernel driver before it, Talos 1.12, kubelet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from memlab.diagnose.kernel_log import forms
+
+_OOMD = re.compile(r"(?:Killed|Marked) (/.{1,1024}?) (?:for killing )?due to ")
+_OOMD_COUNT = re.compile(r"systemd-oomd killed (\d{1,9}) process")
+_EARLYOOM = re.compile(
+    r'ending (SIG\w{1,8}) to process (\d{1,10}) (?:uid \d{1,10} )?"(.{0,64}?)":? '
+    r".{0,40}VmRSS (\d{1,10}) MiB"
+)
+_EARLYOOM_FORMER = re.compile(
+    r"illing process (?:(\d{1,10}) \"(.{0,64}?)\"|'(.{0,64}?)') with signal (\d{1,2})"
+    r"(?:, pid: (\d{1,10}))?.{0,40}?VmRSS:? (\d{1,10}) MiB"
+)
+_NOHANG = re.compile(r"end(?:ing)? (SIG[A-Z]{3,5}) to (?:the victim|\"?(.{1,64}?)\"?;)")
+_NOHANG_VICTIM = re.compile(r"PID: (\d{1,10}), [nN]ame: (.{1,64}), badness: ")
+_LMKD = re.compile(
+    r"owmemorykiller: {1,2}(?:Kill|Killing) '(.{1,256}?)' \((\d{1,10})\)"
+    r"(?:.{0,200}?to free (\d{1,12})kB)?(?:.{0,200}?; reason: (.{0,120}))?"
+)
+_DRIVER = re.compile(r"cache \d{1,12}kB is below limit \d{1,12}kB for oom_score_adj -?\d{1,5}")
+_FACEBOOK = re.compile(r"illed (\d{1,6}): (\d{1,10})(?:\((.{0,64}?)\))?")
+_FACEBOOK_PICK = re.compile(r'Picked "(.{1,512}?)" \((\d{1,9})MB\) based on (.{1,80})')
+_TALOS = re.compile(r'ending SIGKILL to cgroup \{.{0,300}?"cgroup": "(.{1,512}?)"')
+_KUBELET = re.compile(r"must evict pod\(s\) to reclaim\"? {0,4}(?:resourceName=\"?)?(\w{1,32})")
+_EVICTED = re.compile(r"pod \"?(\S{1,253}?)\"? (?:is )?evicted successfully")
+
+LMKD = "Android's lmkd"
+DRIVER = "Android's driver lowmemorykiller"
+"""A part of the kernel, but not its OOM killer."""
+
+_HINT_MARKS = (
+    ("has been killed by the OOM killer", "systemd"),
+    ("Failed with result 'oom-kill'", "systemd"),
+    ("OOM killer killed some processes", "systemd"),
+    ("Invoking oom killer", "earlyoom"),
+    ("System OOM encountered", "kubelet"),
+    ("oom-kill event(s)", "Slurm"),
+    ("oom_kill event(s)", "Slurm"),
+    ("OOMKilled", "the container runtime"),
+    ("TaskOOM", "containerd"),
+    ("topic=/tasks/oom", "containerd"),
+    ("out of memory: OOM killed", "the batch system"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """A kill by a program."""
+
+    line: int
+    by: str
+    """The program."""
+    victim: str
+    """A process or a group, as it is named."""
+    pid: int | None
+    resident: int | None
+    """In bytes."""
+    signal: str | None
+    reason: str
+    """As the program gives it; empty if it gives none."""
+    stamp: str = ""
+    processes: int | None = None
+    """How many processes of a group, if it is printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A line by which a program tells of a kill by the kernel."""
+
+    line: int
+    by: str
+    text: str
+
+
+class Reader:
+    """Collects what programs print."""
+
+    def __init__(self, kills: list[Kill], hints: list[Hint]) -> None:
+        self._kills, self._hints = kills, hints
+        self._victim: tuple[int | None, str] = (None, "")
+        self._limit = ""
+        self._picked: tuple[str, int, str] | None = None
+
+    def read(self, line: str, number: int) -> bool:
+        """Read a line; whether it was such a program's."""
+        for marker, function in _PROGRAMS:
+            if marker in line and function(self, line, number):
+                if self._kills and self._kills[-1].line == number:
+                    self._kills[-1] = replace(self._kills[-1], stamp=forms.parted(line)[0])
+                return True
+        for marker, by in _HINT_MARKS:
+            if marker in line:
+                if len(self._hints) < 100:
+                    self._hints.append(Hint(number, by, line.strip()[-160:]))
+                return True
+        return False
+
+    def _add(self, kill: Kill) -> bool:
+        self._kills.append(kill)
+        return True
+
+    def oomd(self, line: str, number: int) -> bool:
+        match = _OOMD.search(line)
+        if match is None or ("memory" not in line and "swap" not in line):
+            return False
+        reason = line[match.end() :][:200]
+        return self._add(Kill(number, "systemd-oomd", match[1], None, None, "SIGKILL", reason))
+
+    def oomd_count(self, line: str, number: int) -> bool:
+        match = _OOMD_COUNT.search(line)
+        if match is None:
+            return False
+        if self._kills and self._kills[-1].by == "systemd-oomd":  # the line before has the group
+            self._kills[-1] = replace(self._kills[-1], processes=int(match[1]))
+            return True
+        unit = line[: match.start()].rstrip(" :").rsplit(" ", 1)[-1]
+        return self._add(Kill(number, "systemd-oomd", unit, None, None, "SIGKILL", ""))
+
+    def low_memory(self, line: str, number: int) -> bool:
+        self._limit = line[line.find("low memory!") :][:120]
+        return True
+
+    def earlyoom(self, line: str, number: int) -> bool:
+        if not (match := _EARLYOOM.search(line)):
+            return False
+        size = int(match[4]) << 20
+        kill = Kill(number, "earlyoom", match[3], int(match[2]), size, match[1], self._limit)
+        return self._add(kill)
+
+    def earlyoom_former(self, line: str, number: int) -> bool:
+        if not (match := _EARLYOOM_FORMER.search(line)):
+            return False
+        pid, signal = match[1] or match[5], {"15": "SIGTERM", "9": "SIGKILL"}.get(match[4])
+        return self._add(
+            Kill(
+                number, "earlyoom", match[2] or match[3] or "", int(pid) if pid else None,
+                int(match[6]) << 20, signal or f"signal {match[4]}", self._limit,
+            )
+        )  # fmt: skip
+
+    def nohang_victim(self, line: str, number: int) -> bool:
+        if match := _NOHANG_VICTIM.search(line):
+            self._victim = int(match[1]), match[2]
+        return match is not None
+
+    def nohang(self, line: str, number: int) -> bool:
+        if not (match := _NOHANG.search(line)):
+            return False
+        pid, name = self._victim
+        return self._add(Kill(number, "nohang", name or match[2] or "", pid, None, match[1], ""))
+
+    def lmkd(self, line: str, number: int) -> bool:
+        if not (match := _LMKD.search(line)):
+            return False
+        size = int(match[3]) << 10 if match[3] else None
+        by = LMKD if "uid" in line else DRIVER
+        return self._add(Kill(number, by, match[1], int(match[2]), size, "SIGKILL", match[4] or ""))
+
+    def driver(self, line: str, number: int) -> bool:
+        """The reason stands in a line behind the name."""
+        match = _DRIVER.search(line)
+        if match is None or not self._kills or self._kills[-1].by != DRIVER:
+            return False
+        self._kills[-1] = replace(self._kills[-1], reason=match[0])
+        return True
+
+    def facebook(self, line: str, number: int) -> bool:
+        if pick := _FACEBOOK_PICK.search(line):
+            self._picked = pick[1], int(pick[2]) << 20, pick[3]
+            return True
+        match = _FACEBOOK.search(line)
+        if match is None or ("oomd" not in line and "KillPlugin" not in line) or match[1] == "0":
+            return False
+        group, size, reason = self._picked or ("", 0, "")
+        victim = group or match[3] or ""
+        return self._add(
+            Kill(number, "oomd", victim, int(match[2]), size or None, "SIGKILL", reason)
+        )
+
+    def talos(self, line: str, number: int) -> bool:
+        if not (match := _TALOS.search(line)):
+            return False
+        return self._add(Kill(number, "Talos", match[1], None, None, "SIGKILL", ""))
+
+    def kubelet(self, line: str, number: int) -> bool:
+        if match := _KUBELET.search(line):
+            self._limit = f"to reclaim {match[1]}"
+            return True
+        if not (match := _EVICTED.search(line)):
+            return False
+        reason, self._limit = self._limit, ""
+        return self._add(Kill(number, "kubelet (eviction)", match[1], None, None, None, reason))
+
+
+_PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
+    (" due to ", Reader.oomd),
+    ("systemd-oomd killed", Reader.oomd_count),
+    ("low memory!", Reader.low_memory),
+    ("SIG", Reader.earlyoom),
+    ("with signal", Reader.earlyoom_former),
+    (", badness: ", Reader.nohang_victim),
+    ("SIG", Reader.nohang),
+    ("owmemorykiller: ", Reader.lmkd),
+    (" is below limit ", Reader.driver),
+    ("Picked ", Reader.facebook),
+    ("illed ", Reader.facebook),
+    ("to cgroup", Reader.talos),
+    ("must evict pod(s)", Reader.kubelet),
+    ("evicted successfully", Reader.kubelet),
+)

@@ -1,0 +1,173 @@
+"""What the machine had: the part of a report that show_mem() prints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_ZONES = ("DMA", "DMA32", "Normal", "HighMem", "Movable", "Device")
+_ZONE = re.compile(
+    r"(?:Node (\d{1,4}) )?(DMA32|DMA|Normal|HighMem|Movable|Device) free:(\d{1,16})kB"
+)
+_LIST = re.compile(r"(DMA32|DMA|Normal|HighMem|Movable|Device): \d")
+_NODE = re.compile(r"Node (\d{1,4}) active_anon:")
+_RESERVE = re.compile(r"lowmem_reserve\[\]:((?: \d{1,12}){1,8})")
+_PAGES = re.compile(r"([a-z_]{2,40}(?:\(\w{2,8}\))?):(\d{1,15})(?![\dkK])")
+_BLOCKS = re.compile(r"(\d{1,12})\*(\d{1,10})kB")
+_KILOBYTES = re.compile(r"([a-z_]{2,40}):(\d{1,16})kB")
+_SWAP = re.compile(r"(Free|Total) swap {0,3}= {0,3}(\d{1,16})kB")
+_COUNT = re.compile(r"(\d{1,15}) pages (RAM|reserved|HighMem)")
+_HUGE = re.compile(r"hugepages_total=(\d{1,12}) .{1,80}hugepages_size=(\d{1,12})kB")
+_SLAB = re.compile(r"([\w.:-]{1,48}) {1,40}(\d{1,14})KB {1,20}(\d{1,14})KB")
+_GLOBAL_MAX = 64  # of the counters of all nodes
+
+
+@dataclass(slots=True)
+class Zone:
+    """A zone of a node, in bytes."""
+
+    node: int
+    name: str
+    free: int
+    high: int
+    cma: int
+    """Free, but only for pages that can be moved."""
+    present: int
+    reserve: tuple[int, ...] = ()
+    """In pages: what is kept from requests of each higher class."""
+
+    @property
+    def rank(self) -> int:
+        """The place of the zone."""
+        return rank(self.name)
+
+
+@dataclass(slots=True)
+class Blocks:
+    """The free blocks of a zone, by their size in bytes."""
+
+    zone: str
+    counts: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def free(self) -> int:
+        """What they hold, in bytes."""
+        return sum(size * count for size, count in self.counts.items())
+
+
+def rank(zone: str) -> int:
+    """The place of a zone: a request takes from its class and from lower ones."""
+    return _ZONES.index(zone)
+
+
+@dataclass(slots=True)
+class MemInfo:
+    """Free memory, watermarks, swap and what held the rest."""
+
+    zones: list[Zone] = field(default_factory=list)
+    pages: dict[str, int] = field(default_factory=dict)
+    """Counters of all nodes, in pages."""
+    kernel_stack: int = 0
+    """In bytes."""
+    ram_pages: int | None = None
+    reserved_pages: int = 0
+    high_pages: int = 0
+    swap_total: int | None = None
+    swap_free: int | None = None
+    huge: int = 0
+    """In bytes."""
+    blocks: list[Blocks] = field(default_factory=list)
+    slabs: dict[str, int] = field(default_factory=dict)
+    """Unreclaimable caches, in bytes."""
+    _is_slab_table: bool = False
+
+    def read(self, text: str) -> bool:
+        """Read a line, wherever its prefix ends; whether it was one of these."""
+        if "free:" in text and (zone := _ZONE.search(text)):
+            self._zone(zone, text)
+        elif "lowmem_reserve[]" in text and self.zones:
+            if reserve := _RESERVE.search(text):
+                self.zones[-1].reserve = tuple(int(pages) for pages in reserve[1].split())
+        elif "active_anon:" in text and _NODE.search(text):
+            stack = _KILOBYTES.search(text, text.find("kernel_stack:"))
+            self.kernel_stack += int(stack[2]) << 10 if stack and "kernel_stack:" in text else 0
+        elif "kB" in text and "*" in text and (blocks := _BLOCKS.findall(text)):
+            self._blocks(text, blocks)
+        elif " swap" in text and (swap := _SWAP.search(text)):
+            self._swap(swap[1], int(swap[2]) << 10)
+        elif " pages " in text and (count := _COUNT.search(text)):
+            self._count(count[2], int(count[1]))
+        elif "hugepages_total=" in text and (huge := _HUGE.search(text)):
+            self.huge += int(huge[1]) * int(huge[2]) << 10
+        elif "Unreclaimable slab info" in text:
+            self._is_slab_table = True
+        elif self._is_slab_table and (slab := _SLAB.search(text)):
+            self.slabs[slab[1]] = int(slab[3]) << 10
+        else:
+            return self._counters(text)
+        return True
+
+    def _zone(self, match: re.Match[str], text: str) -> None:
+        numbers = {m[1]: int(m[2]) << 10 for m in _KILOBYTES.finditer(text, match.start(3) - 5)}
+        self.zones.append(
+            Zone(
+                int(match[1] or 0), match[2], numbers.get("free", 0),
+                numbers.get("high", 2 * numbers.get("min", 0)), numbers.get("free_cma", 0),
+                numbers.get("managed") or numbers.get("present") or 0,
+            )
+        )  # fmt: skip
+        self.kernel_stack += numbers.get("kernel_stack", 0)
+
+    def _blocks(self, text: str, blocks: list[tuple[str, str]]) -> None:
+        """A list of free blocks; a mail breaks it, and the rest has no zone."""
+        if name := _LIST.search(text):
+            self.blocks.append(Blocks(name[1]))
+        if self.blocks:
+            counts = self.blocks[-1].counts
+            for count, size in blocks:
+                counts.setdefault(int(size) << 10, int(count))
+
+    def _swap(self, word: str, size: int) -> None:
+        if word == "Free":
+            self.swap_free = size
+        else:
+            self.swap_total = size
+
+    def _count(self, word: str, pages: int) -> None:
+        if word == "RAM":
+            self.ram_pages = pages
+        elif word == "reserved":
+            self.reserved_pages = pages
+        else:
+            self.high_pages = pages
+
+    def _counters(self, text: str) -> bool:
+        """The lines behind "Mem-Info:", in pages."""
+        if ":" not in text or not any(
+            word in text for word in ("_anon:", "_file:", "slab", "pagetables:", "free:", "misc")
+        ):
+            return False
+        counters = _PAGES.findall(text)
+        for name, number in counters:
+            if len(self.pages) < _GLOBAL_MAX:
+                self.pages.setdefault(name, int(number))
+        return bool(counters)
+
+    @property
+    def free(self) -> int | None:
+        """What is free in all that is printed, in bytes."""
+        if self.zones:
+            return sum(zone.free for zone in self.zones)
+        return sum(blocks.free for blocks in self.blocks) if self.blocks else None
+
+    @property
+    def smallest_block(self) -> int | None:
+        """The size of a page, by the lists of free blocks."""
+        sizes = [size for blocks in self.blocks for size in blocks.counts]
+        return min(sizes, default=None)
+
+    def total(self, page: int) -> int | None:
+        """The memory that the kernel manages, in bytes."""
+        if self.ram_pages is None:
+            return None
+        return max(0, self.ram_pages - self.reserved_pages) * page

@@ -1,0 +1,342 @@
+"""Reports of kills: the kernel's sentences, grouped in the order of the log.
+
+A report may be cut anywhere: each sentence goes into the open report, or opens one. Sentences that
+only a complete report has (memory, tasks) are read until its kill.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from memlab.diagnose.kernel_log import forms, joining, killers, sentences
+from memlab.diagnose.kernel_log.meminfo import MemInfo
+from memlab.diagnose.kernel_log.sentences import Counter, Process, Row
+
+_STATISTICS_MAX = 400
+_STAMPED = 50  # lines at each end of a log, of which one may have a stamp
+# What opens a report may begin in its midst; a line without any of these is passed over.
+_MEMORY = ("Mem-Info:", "active_anon:", "slab_reclaimable:", "kB min:", "slab info:", "Free swap ")
+_GATE = (
+    "oom", "OOM", "emory", "ill", "SIG", "total_vm", "badness", "allocation failure", "  cache: ",
+    "SLUB", "evict", "is below limit", *_MEMORY,
+)  # fmt: skip
+_CHARGES = ("mem_cgroup_out_of_memory", "mem_cgroup_oom_synchronize", "try_charge_memcg")
+
+
+@dataclass(slots=True)
+class Report:
+    """What the kernel printed about one kill, as far as the log has it."""
+
+    line: int
+    """Its first line in the log."""
+    stamp: str = ""
+    requester: str | None = None
+    gfp_mask: int | None = None
+    order: int | None = None
+    is_by_hand: bool = False
+    is_charge: bool = False
+    """The call trace leads from a group's charge to the kill."""
+    is_summed: bool = False
+    """Whether the line that sums it up was read, which since 5.0 is the last before the kill."""
+    constraint: str | None = None
+    nodes: str | None = None
+    cpuset: str | None = None
+    mems_allowed: str | None = None
+    words: str = ""
+    """How the kill is opened: "group", "machine", "requester", "policy", or nothing."""
+    group: str | None = None
+    task_group: str | None = None
+    container: str | None = None
+    """OpenVZ's group."""
+    counters: dict[str, Counter] = field(default_factory=dict)
+    statistics: dict[str, int] = field(default_factory=dict)
+    """Of the group: in bytes, or counts of events."""
+    memory: MemInfo = field(default_factory=MemInfo)
+    columns: tuple[str, ...] = ()
+    rows: list[Row] = field(default_factory=list)
+    chosen: Process | None = None
+    """Named before the kill; before 5.1 a child of it may be killed instead."""
+    victims: list[Process] = field(default_factory=list)
+    whole_group: str | None = None
+    is_task: bool = False
+    """Whether a process of a group was killed whose name is not in the log."""
+    is_nobody: bool = False
+    is_second: bool = False
+    """Whether it begins with a choice that was read before."""
+    panic: str | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the report says how it ended."""
+        return bool(self.victims or self.is_nobody or self.panic)
+
+    @property
+    def is_report(self) -> bool:
+        """Whether it is more than a table that something else printed."""
+        is_begun = self.requester is not None or self.is_summed or self.group is not None
+        return bool(self.is_decided or is_begun or self.counters or self.columns or self.chosen)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is a choice that was read before, and no kill."""
+        return self.is_second and not self.victims
+
+
+@dataclass(slots=True)
+class Log:
+    """What a log says about kills."""
+
+    reports: list[Report] = field(default_factory=list)
+    user_space: list[killers.Kill] = field(default_factory=list)
+    hints: list[killers.Hint] = field(default_factory=list)
+    """Sentences of other programs that tell of a kill without the kernel's report."""
+    refused: list[str] = field(default_factory=list)
+    """Allocations that failed, which kills nobody."""
+    reaped: list[Process] = field(default_factory=list)
+    """Killed, by the sentence of the reaper only: their reports are not in the log."""
+    suppressed: int = 0
+    """Reports that the kernel left out to print less."""
+    lines: int = 0
+    first: str = ""
+    last: str = ""
+    """Stamps of the first and of the last line that has one."""
+
+
+def read(lines: Iterable[str]) -> Log:
+    """Read a log."""
+    reader = _Reader()
+    begin: list[str] = []
+    end: deque[str] = deque(maxlen=_STAMPED)
+    for line in joining.joined(lines):
+        if len(begin) < _STAMPED:
+            begin.append(line)
+        end.append(line)
+        reader.feed(line)
+    log = reader.log
+    log.reports = [report for report in log.reports if report.is_report and not report.is_copy]
+    log.first = next(filter(None, (forms.parted(line)[0] for line in begin)), "")
+    log.last = next(filter(None, (forms.parted(line)[0] for line in reversed(end))), "")
+    return log
+
+
+class _Reader:
+    """Puts each sentence where it belongs."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self._open: Report | None = None
+        self._is_by_hand = False
+        self._is_in_statistics = False
+        self._is_refused = False
+        self._is_other = False  # the lines about memory belong to something else
+        self._row = ""
+        self._kills: set[tuple[int, str, int | None, int | None]] = set()
+        self._killers = killers.Reader(self.log.user_space, self.log.hints)
+
+    def feed(self, line: str) -> None:
+        """Read a line."""
+        self.log.lines += 1
+        is_open = self._open is not None and not self._open.is_decided
+        if not is_open and not any(word in line for word in _GATE):
+            return
+        for at, sentence in sentences.within(line):
+            if (value := sentence.read(line, at)) is not None:
+                self._is_in_statistics = False
+                getattr(self, f"on_{sentence.kind}")(value, line)
+                return
+        if not self._killers.read(line, self.log.lines):
+            self._rest(line)
+
+    def _rest(self, line: str) -> None:
+        """Lines that only a report's place makes the kernel's: memory, tasks, statistics."""
+        if self._is_refused and " cache: " in line:
+            self.log.refused[-1] += f";{forms.parted(line)[1][:160]}"
+            self._is_refused = False
+            return
+        report = self._open
+        if not self._is_other and any(mark in line for mark in _MEMORY):
+            report = self._undecided(line)
+        if report is None or report.is_decided:
+            return
+        if self._is_in_statistics and self._statistic(report, line):
+            return
+        if report.memory.read(line) or self._task(report, line):
+            return
+        self._context(report, line)
+
+    def _context(self, report: Report, line: str) -> None:
+        """The lines behind the first one: whose memory, and how the request came there."""
+        if "+0x" in line:
+            report.is_by_hand |= "moom_callback" in line
+            report.is_charge |= "? " not in line and any(name in line for name in _CHARGES)
+        elif " Comm: " in line and report.requester is not None:
+            self._requester(report, line)
+        elif "cpuset=" in line and " mems_allowed=" in line and report.mems_allowed is None:
+            before, _, report.mems_allowed = line.rpartition(" mems_allowed=")
+            report.cpuset = before.rpartition("cpuset=")[2]
+
+    def _task(self, report: Report, line: str) -> bool:
+        """A line of the table; a narrow terminal or a mail breaks it in two."""
+        whole, self._row = f"{self._row} {line.strip(' >|')}" if self._row else line, ""
+        if not report.columns and "]" not in whole:
+            return False
+        width = len(report.columns) - 1 if report.columns else None
+        row = sentences.row(whole, width)
+        if row is None:
+            return False
+        if width is not None and len(row.numbers) < width and not row.name:
+            self._row = whole
+        else:
+            report.rows.append(row)
+        return True
+
+    def _undecided(self, line: str) -> Report:
+        """The report that is before its kill: since 5.0 its sum is the last line before."""
+        report = self._open
+        if report is None or report.is_decided or report.is_summed:
+            return self._new(line)
+        return report
+
+    def _new(self, line: str) -> Report:
+        report = Report(self.log.lines, forms.parted(line)[0], is_by_hand=self._is_by_hand)
+        self._is_by_hand = self._is_other = False
+        self.log.reports.append(report)
+        self._open = report
+        return report
+
+    def _requester(self, report: Report, line: str) -> None:
+        """The line behind the first one has the name without a prefix."""
+        name = line.partition(" Comm: ")[2]
+        for mark in (" Not tainted", " Tainted:", " Kdump:"):
+            name = name.partition(mark)[0]
+        if len(name) <= 15 and report.requester and name.endswith(report.requester):
+            report.requester = name
+
+    def _statistic(self, report: Report, line: str) -> bool:
+        if numbers := sentences.statistics(line, 0).numbers:  # a mail broke the line
+            for name, size in numbers.items():
+                report.statistics[name] = report.statistics.get(name, 0) + size
+            return True
+        number = sentences.statistic(forms.parted(line)[1])
+        if number is None or len(report.statistics) >= _STATISTICS_MAX:
+            return False
+        report.statistics.setdefault(*number)
+        return True
+
+    def on_invoked(self, value: sentences.Invoked, line: str) -> None:
+        report = self._new(line)
+        body = forms.parted(value.before)[1]
+        name = body if len(body) <= 15 else (body.rsplit(": ", 1)[-1].rsplit("] ", 1)[-1])
+        report.requester = name if len(name) <= 15 else name.split()[-1][-15:]
+        report.gfp_mask, report.order, report.nodes = value.gfp_mask, value.order, value.nodes
+
+    def on_limit(self, value: sentences.Limit, line: str) -> None:
+        report = self._undecided(line)
+        report.group, report.task_group = value.group, value.task_group
+        report.is_task = value.task_group is not None
+
+    def on_counter(self, value: Counter, line: str) -> None:
+        self._undecided(line).counters.setdefault(value.name, value)
+
+    def on_statistics(self, value: sentences.Statistics, line: str) -> None:
+        report = self._undecided(line)
+        report.group = report.group or value.group
+        self._is_in_statistics = True
+        for name, size in value.numbers.items():  # of each group below, in a line of its own
+            report.statistics[name] = report.statistics.get(name, 0) + size
+
+    def on_columns(self, value: tuple[str, ...], line: str) -> None:
+        report = self._undecided(line)
+        report.columns, report.rows = value, []
+
+    def on_chosen(self, value: sentences.Chosen, line: str) -> None:
+        report = self._open
+        if report is None or report.is_decided or report.is_summed:
+            report = self._new(line)
+        report.is_summed = True
+        report.constraint, report.nodes = value.constraint, value.nodes or report.nodes
+        report.cpuset = value.cpuset or report.cpuset
+        report.mems_allowed = value.mems_allowed or report.mems_allowed
+        report.group = value.group or report.group
+        report.task_group = value.task_group or report.task_group
+        if value.pid is not None:
+            report.chosen = Process(value.pid, value.name or "")
+
+    def on_victim(self, value: Process, line: str) -> None:
+        report = self._open
+        if report is None or report.is_decided:
+            report = self._new(line)
+            report.is_second = self._is_repeated(value)  # or another child of it is killed
+        report.chosen, report.words = value, value.words or report.words
+
+    def _is_repeated(self, process: Process) -> bool:
+        key = (process.pid, process.name, process.virtual, process.anonymous)
+        is_repeated = key in self._kills
+        self._kills.add(key)
+        return is_repeated
+
+    def on_killed(self, value: Process, line: str) -> None:
+        if self._is_repeated(value):  # memory.oom.group names it twice; two logs in one file
+            report = self._open
+            if report is not None and not report.is_decided:
+                self._drop(report)
+            return
+        report = self._open
+        if report is None or (report.is_decided and report.whole_group is None):
+            report = self._new(line)
+        report.victims.append(value)
+        report.words = value.words or report.words
+        report.stamp = forms.parted(line)[0] or report.stamp
+
+    def _drop(self, report: Report) -> None:
+        """A second copy of a report that was read already."""
+        self.log.reports.remove(report)
+        self._open = None
+
+    def on_container(self, value: tuple[str, Process], line: str) -> None:
+        report = self._new(line)
+        report.container, process = value
+        report.victims.append(process)
+
+    def on_whole_group(self, value: str, line: str) -> None:
+        self._decidable(line).whole_group = value
+
+    def _decidable(self, line: str) -> Report:
+        return self._open if self._open is not None else self._new(line)
+
+    def on_reaped(self, value: Process, line: str) -> None:
+        for report in reversed(self.log.reports[-64:]):
+            victims = [*report.victims, *([report.chosen] if report.chosen else [])]
+            if any(process.pid == value.pid for process in victims):
+                return
+        if not self._is_repeated(value):
+            self.log.reaped.append(value)
+
+    def on_nobody(self, value: str, line: str) -> None:
+        report = self._undecided(line)
+        report.is_nobody = True
+        if "Kernel panic" in line:
+            report.panic = value
+            report.words = report.words or "machine"  # for a group's limit it never panicked so
+
+    def on_panic(self, value: str, line: str) -> None:
+        report = self._decidable(line)
+        report.panic = value
+        if "deadlocked" in value:
+            report.words = report.words or "machine"
+
+    def on_by_hand(self, value: str, line: str) -> None:
+        self._is_by_hand = True
+        self._open = None
+
+    def on_suppressed(self, value: int, line: str) -> None:
+        self.log.suppressed += value
+
+    def on_refused(self, value: str, line: str) -> None:
+        if len(self.log.refused) < 100:
+            self.log.refused.append(forms.parted(line)[1][:160])
+        self._is_refused = self._is_other = True
+        if self._open is not None and self._open.is_decided:
+            self._open = None

@@ -1,0 +1,368 @@
+"""The kernel's sentences about want of memory; `versions` says since when each is printed.
+
+`TABLE` is what the parser runs: a marker that stands in the line, wherever, and a function that
+reads what is around it. Fields that some version leaves out are None. A process names itself and a
+group may be named by anybody, so names are split off from the right, where their length is bounded
+(TASK_COMM_LEN), and every pattern is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+CONSTRAINTS = (
+    "CONSTRAINT_NONE", "CONSTRAINT_CPUSET", "CONSTRAINT_MEMORY_POLICY", "CONSTRAINT_MEMCG"
+)  # fmt: skip
+_COMM_MAX = 15  # TASK_COMM_LEN without its end
+_GFP = re.compile(r"gfp_mask=0x([0-9a-fA-F]{1,16})")
+_ORDER = re.compile(r"order=(-?\d{1,4})")
+_NODEMASK = re.compile(r"nodemask=([\d,-]{1,200}), ")
+_PID = re.compile(r"(\d{1,10})")
+_UID = re.compile(r"UID:? ?(\d{1,10})")
+_SCORE = re.compile(r"score (-?\d{1,10})")
+_ADJUSTMENT = re.compile(r"oom_score_adj:(-?\d{1,5})(?!\d)")
+_COUNTER = re.compile(
+    r"(memory\+swap|memory|swap|kmem): usage (\d{1,20})kB, limit (\d{1,20})kB"
+    r"(?:, failcnt (\d{1,20}))?"
+)
+_STATISTIC = re.compile(r"([a-z_]{2,40}):(\d{1,18})KB")
+_STATISTIC_LINE = re.compile(r"([a-z][a-z0-9_()]{1,40}) (\d{1,20})")
+_COLUMNS = re.compile(r"\[ {0,4}pid {0,4}\]([a-z_()0-9 ]{8,240})")
+_ROW = re.compile(r"\[ {0,9}(\d{1,10})\]((?: {1,14}-?\d{1,20}){4,14})(?: {1,9}(.{1,64}))?")
+_SUPPRESSED = re.compile(r"oom_kill_process: (\d{1,9}) callbacks suppressed")
+_UB = re.compile(r"in UB (\S{1,40}): OOM killed process ")
+_VM = re.compile(r"vm:(\d{1,16})kB, rss:(\d{1,16})kB")
+_PANIC = re.compile(r"Kernel panic - not syncing: (.{0,120})")
+
+
+class Invoked(NamedTuple):
+    """Who requested the memory that was not there."""
+
+    before: str
+    """What stands before it: a prefix, and at its end the name."""
+    gfp_mask: int | None
+    order: int | None
+    nodes: str | None
+
+
+class Chosen(NamedTuple):
+    """The line that sums a kill up."""
+
+    constraint: str | None
+    """None if it is cut."""
+    nodes: str | None
+    cpuset: str | None
+    mems_allowed: str | None
+    group: str | None
+    task_group: str | None
+    name: str | None
+    pid: int | None
+
+
+class Process(NamedTuple):
+    """A process that was chosen or killed; sizes in bytes, None if the version prints none."""
+
+    pid: int
+    name: str
+    words: str = ""
+    score: int | None = None
+    score_adjustment: int | None = None
+    virtual: int | None = None
+    anonymous: int | None = None
+    file: int | None = None
+    shared: int | None = None
+    page_tables: int | None = None
+
+    @property
+    def resident(self) -> int | None:
+        """The sum of the kinds that were printed."""
+        if self.anonymous is None:
+            return None
+        return self.anonymous + (self.file or 0) + (self.shared or 0)
+
+
+class Limit(NamedTuple):
+    """The group whose limit it was, and that of the process."""
+
+    group: str
+    task_group: str | None
+
+
+class Counter(NamedTuple):
+    """A counter of a group, in bytes; `limit` is None without one."""
+
+    name: str
+    usage: int
+    limit: int | None
+    failures: int | None
+
+
+class Statistics(NamedTuple):
+    """Of a group, in one line; empty if one line per number follows."""
+
+    group: str
+    numbers: dict[str, int]
+
+
+class Row(NamedTuple):
+    """A task of the table: numbers in pages, as the columns name them."""
+
+    pid: int
+    numbers: tuple[int, ...]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of the kernel's."""
+
+    kind: str
+    marker: str
+    """Text that stands in every such line."""
+    read: Callable[[str, int], Any]
+    """Reads a line with the marker at this place; None if it is another sentence."""
+
+
+def invoked(text: str, at: int) -> Invoked | None:
+    rest = text[at:]
+    mask, order, nodes = _GFP.search(rest), _ORDER.search(rest), _NODEMASK.search(rest)
+    return Invoked(
+        text[:at],
+        int(mask[1], 16) if mask else None,
+        int(order[1]) if order else None,
+        nodes[1] if nodes else None,
+    )
+
+
+def chosen(text: str, at: int) -> Chosen | None:
+    """Split from the right: pid, then a name of at most 15 characters, then the groups."""
+    body = text[at + len("oom-kill:") :].lstrip()
+    if not body.startswith("constraint="):
+        return None
+    body = body.replace(", ", ",").replace("task_memcg= ", "task_memcg=")
+    head, pid, tail = body.rpartition(",pid=")
+    number = _PID.match(tail.lstrip()) if pid else None
+    name = None
+    if number is None:
+        head = body
+    else:
+        begin = max(0, len(head) - _COMM_MAX - len(",task="))
+        if (split := head.find(",task=", begin)) >= 0:
+            head, name = head[:split], head[split + len(",task=") :]
+    context, group, task_group = _groups(head)
+    where, has_cpusets, mems = context.rpartition(",mems_allowed=")  # none without CONFIG_CPUSETS
+    where, _, cpuset = (where if has_cpusets else context).partition(",cpuset=")
+    kind, _, nodes = where.removeprefix("constraint=").partition(",nodemask=")
+    kind = kind.partition(",")[0]
+    return Chosen(
+        constraint=kind if kind in CONSTRAINTS else None,
+        nodes=nodes if nodes and not nodes.strip("0123456789,-") else None,
+        cpuset=cpuset or None,
+        mems_allowed=mems if has_cpusets else None,
+        group=group,
+        task_group=task_group,
+        name=name,
+        pid=int(number[1]) if number else None,
+    )
+
+
+def _groups(head: str) -> tuple[str, str | None, str | None]:
+    """The context before the groups, the group of the limit and that of the task."""
+    context, limit, rest = head.partition(",oom_memcg=")
+    if not limit:
+        context, _, task_group = head.partition(",task_memcg=")
+        return context.removesuffix(",global_oom"), None, task_group or None
+    parts = rest.split(",task_memcg=", 4)
+    for number in range(1, len(parts)):
+        group = ",task_memcg=".join(parts[:number])
+        task_group = ",task_memcg=".join(parts[number:])
+        if task_group.startswith(group.rstrip("/")):  # the limit is the task's or a parent's
+            return context, group, task_group
+    return context, parts[0], ",task_memcg=".join(parts[1:]) or None
+
+
+def killed(text: str, at: int) -> Process | None:
+    """`Killed process 7 (a) total-vm:...`; Red Hat's 2.6.32 and 3.10 put the UID into it."""
+    rest = text[at + len("Killed process ") :]
+    if not (pid := _PID.match(rest)):
+        return None
+    sizes = max(rest.rfind(" total-vm:"), rest.rfind(" vsz:"))
+    naming = rest[:sizes] if sizes >= 0 else rest[: pid.end() + 64]
+    begin, end = naming.find("("), naming.rfind(")")
+    numbers = rest[sizes:] if sizes >= 0 else ""
+    adjustment = _ADJUSTMENT.search(numbers)
+    virtual = _kilobytes(numbers, "total-vm:") or _kilobytes(numbers, "vsz:")
+    tables = _kilobytes(numbers, "pgtables:")
+    return Process(
+        int(pid[1]),
+        naming[begin + 1 : end] if 0 <= begin < end else "",
+        words=_words(text[:at]),
+        score_adjustment=int(adjustment[1]) if adjustment else None,
+        virtual=virtual,
+        anonymous=_kilobytes(numbers, "anon-rss:"),
+        file=_kilobytes(numbers, "file-rss:"),
+        shared=_kilobytes(numbers, "shmem-rss:"),
+        # The first 5.4 printed bytes there (941f762bcb27): more than was mapped.
+        page_tables=tables if tables and virtual and tables < virtual else None,
+    )
+
+
+def victim(text: str, at: int) -> Process | None:
+    """`Kill process 7 (a) score 12 or sacrifice child`, which may kill another one."""
+    rest = text[at + len("ill process ") :]
+    if not (pid := _PID.match(rest)) or "sharing same memory" in rest:
+        return None
+    end = rest.rfind(") score ")
+    name = rest[rest.find("(") + 1 : end] if end > 0 else ""
+    score = _SCORE.search(rest[end:]) if end > 0 else None
+    return Process(int(pid[1]), name, _words(text[:at]), int(score[1]) if score else None)
+
+
+def reaped(text: str, at: int) -> Process | None:
+    rest = text[at + len("oom_reaper: ") :]
+    begin = rest.find("pid:") + 4 if rest.startswith("unable") else len("reaped process ")
+    if not (pid := _PID.match(rest, begin)):
+        return None
+    end = max(rest.rfind("), now"), rest.rfind(") ")) if "," in rest else rest.rfind(")")
+    return Process(int(pid[1]), rest[rest.find("(") + 1 : end] if end > 0 else "")
+
+
+def container(text: str, at: int) -> tuple[str, Process] | None:
+    """OpenVZ's kernels, whose groups are beancounters."""
+    if not (group := _UB.match(text, at)):
+        return None
+    process = killed(f"Killed process {text[group.end() :]}", 0)
+    sizes = _VM.search(text, group.end())
+    if process is None or sizes is None:
+        return None
+    name = process.name.partition(") score")[0]
+    virtual, resident = int(sizes[1]) << 10, int(sizes[2]) << 10
+    return group[1], process._replace(name=name, virtual=virtual, anonymous=resident)
+
+
+def limit(text: str, at: int) -> Limit | None:
+    before, _, after = text.partition(" killed as a result of limit of ")
+    begin = before.rfind("Task in ")
+    return Limit(after.strip(), before[begin + 8 :] if begin >= 0 else None)
+
+
+def reached(text: str, at: int) -> Limit | None:
+    return Limit(text[at + len("Memory limit reached of cgroup ") :].strip(), None)
+
+
+def whole_group(text: str, at: int) -> str | None:
+    begin = text.rfind("Tasks in ", 0, at)
+    return text[begin + 9 : at] if begin >= 0 else None
+
+
+def counter(text: str, at: int) -> Counter | None:
+    begin = max(0, at - len("memory+swap"))
+    if not (match := _COUNTER.search(text, begin)):
+        return None
+    bound = int(match[3])
+    return Counter(
+        match[1],
+        int(match[2]) << 10,
+        bound << 10 if bound < 1 << 52 else None,  # PAGE_COUNTER_MAX and RES_COUNTER_MAX in kB
+        int(match[4]) if match[4] else None,
+    )
+
+
+def statistics(text: str, at: int) -> Statistics:
+    rest = text[at + len("emory cgroup stats for ") :]
+    numbers = {m[1]: int(m[2]) << 10 for m in _STATISTIC.finditer(rest)}
+    group = rest.partition(": cache:")[0] if numbers else rest.rstrip().removesuffix(":")
+    return Statistics(group, numbers)
+
+
+def statistic(text: str) -> tuple[str, int] | None:
+    """A number of a group that has a line of its own: the last two words of it."""
+    words = text.rsplit(None, 2)
+    match = _STATISTIC_LINE.fullmatch(" ".join(words[-2:]))
+    return (match[1], int(match[2])) if match else None
+
+
+def columns(text: str, at: int) -> tuple[str, ...] | None:
+    match = _COLUMNS.search(text)
+    return tuple(match[1].split()) if match and " name" in match[1] else None
+
+
+def row(text: str, width: int | None) -> Row | None:
+    """A line of the table of tasks; `width` is the number of its columns, if they were read."""
+    if not (match := _ROW.search(text)):
+        return None
+    numbers, name = match[2].split(), match[3] or ""
+    if width is not None and len(numbers) > width:  # a name may begin with a number
+        name = " ".join([*numbers[width:], name]).rstrip()
+        numbers = numbers[:width]
+    return Row(int(match[1]), tuple(int(number) for number in numbers), name)
+
+
+def suppressed(text: str, at: int) -> int | None:
+    match = _SUPPRESSED.match(text, at)
+    return int(match[1]) if match else None
+
+
+def panic(text: str, at: int) -> str | None:
+    match = _PANIC.match(text, at)
+    ends = match is not None and ("memory" in match[1])
+    return match[1].removesuffix(" ]---") if match and ends else None
+
+
+def nobody(text: str, at: int) -> str:
+    begin = text.rfind("ut of ", 0, at)
+    return f"O{text[begin : at + len('no killable processes')]}" if begin >= 0 else text[at:]
+
+
+def _plain(text: str, at: int) -> str:
+    return text[at:]
+
+
+def _words(before: str) -> str:
+    """Which of the kernel's two openings stands before a kill."""
+    if "emory cgroup out of memory" in before:
+        return "group"
+    if "(oom_kill_allocating_task)" in before:
+        return "requester"
+    if "No available memory" in before:
+        return "policy"
+    return "machine" if "ut of memory" in before or "ut of Memory" in before else ""
+
+
+def _kilobytes(text: str, key: str) -> int | None:
+    at = text.find(key)
+    digits = text[at + len(key) : at + len(key) + 18].partition("kB")[0] if at >= 0 else ""
+    return int(digits) << 10 if digits.isascii() and digits.isdigit() else None
+
+
+TABLE = (
+    Sentence("invoked", " invoked oom-killer", invoked),
+    Sentence("limit", " killed as a result of limit of ", limit),
+    Sentence("limit", "Memory limit reached of cgroup ", reached),
+    Sentence("counter", ": usage ", counter),
+    Sentence("statistics", "emory cgroup stats for ", statistics),
+    Sentence("columns", "total_vm", columns),
+    Sentence("chosen", "oom-kill:", chosen),
+    Sentence("container", "in UB ", container),
+    Sentence("killed", "Killed process ", killed),
+    Sentence("victim", "ill process ", victim),
+    Sentence("whole_group", " are going to be killed due to memory.oom.group set", whole_group),
+    Sentence("reaped", "oom_reaper: ", reaped),
+    Sentence("nobody", "no killable processes", nobody),
+    Sentence("panic", "Kernel panic - not syncing: ", panic),
+    Sentence("by_hand", "Manual OOM execution", _plain),
+    Sentence("suppressed", "oom_kill_process: ", suppressed),
+    Sentence("refused", "page allocation failure", _plain),
+    Sentence("refused", "SLUB: Unable to allocate memory", _plain),
+    Sentence("refused", "VM_FAULT_OOM leaked out", _plain),
+)
+"""Of several whose markers stand in a line, the leftmost counts: what follows it is a name."""
+
+
+def within(line: str) -> list[tuple[int, Sentence]]:
+    """Return the sentences whose markers stand in a line, the leftmost first."""
+    places = [(line.find(sentence.marker), sentence) for sentence in TABLE]
+    return sorted((place for place in places if place[0] >= 0), key=lambda place: place[0])

@@ -1,0 +1,210 @@
+"""Calls that fail for want of something: which call, with which errno, how often.
+
+The kernel writes the number and the result of each such call of a thread into a ring of 16 KiB,
+some 340 of them, until that is full: then the rate is that of the time that it covers. Sources:
+perf_event_open(2); include/trace/events/syscalls.h; asm-generic/errno-base.h and errno.h.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from memlab.observe import perf_event, system_calls, tracefs
+
+_EVENT, _MMAP = "raw_syscalls:sys_exit", "syscalls:sys_enter_mmap"
+_LARGE = "len >= 67108864"  # smaller mappings are many, and fail where a limit is met already
+_RING_PAGES = 4  # a power of two
+_DATA_HEAD = 1024  # of perf_event_mmap_page
+_HEADER = struct.Struct("=IHH")
+_SAMPLE = 9  # PERF_RECORD_
+_RECORD_MAX = 96  # bytes: a ring with less room is full
+
+ERRNOS = {
+    1: "EPERM", 11: "EAGAIN", 12: "ENOMEM", 23: "ENFILE", 24: "EMFILE", 28: "ENOSPC",
+    37: "ENOLCK", 87: "EUSERS", 105: "ENOBUFS", 122: "EDQUOT",
+}  # fmt: skip
+_OF_ANY_CALL = ("ENOMEM", "ENFILE", "EMFILE", "ENOSPC", "ENOLCK", "EUSERS", "ENOBUFS", "EDQUOT")
+# Of other calls these mean that there is nothing to read yet, or that a right is missing.
+_OF_SOME = {
+    "EAGAIN": ("mmap", "mremap", "brk", "mlock", "mlock2", "mlockall", "clone", "clone3", "fork",
+               "vfork", "execve", "io_setup", "io_uring_setup", "timer_create", "rt_sigqueueinfo"),
+    "EPERM": ("mmap", "mlock", "mlock2", "mlockall", "perf_event_open", "bpf", "io_uring_setup"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A call that fails with one errno."""
+
+    call: str
+    """Its name; `another call` of a thread that began after the look did."""
+    errno: str
+    per_s: float
+    asked_bytes: int = 0
+    """The length of the last mapping of 64 MiB or more that was asked for before; else 0."""
+    reserved: bool = False
+    """That mapping is a reservation (PROT_NONE)."""
+
+
+class Refusals:
+    """Rings of the threads of a process."""
+
+    def __init__(self, tasks: Sequence[int]) -> None:
+        self._rings: list[tuple[list[int], mmap.mmap]] = []
+        self.why = ""
+        """Why calls are not told apart; empty where they are."""
+        try:
+            with tracefs.opened() as events:
+                self._exit, self._exit_fields = events.number(_EVENT), events.fields(_EVENT)
+                self._enter, self._enter_fields = events.number(_MMAP), events.fields(_MMAP)
+        except OSError:
+            self.why = "tracepoints may not be read: run as root"
+            return
+        for task in tasks:
+            self._open(task)
+
+    def _open(self, task: int) -> None:
+        fds: list[int] = []
+        try:
+            fds.append(perf_event.record(self._exit, task, _filter()))
+            fds.append(perf_event.record(self._enter, task, _LARGE))
+            ring = mmap.mmap(fds[0], (1 + _RING_PAGES) * mmap.PAGESIZE)
+            perf_event.write_to(fds[1], fds[0])
+        except OSError as error:
+            for fd in fds:
+                os.close(fd)
+            if not isinstance(error, ProcessLookupError):  # else the thread has ended
+                self.why = perf_event.why(error)
+            return
+        self._rings.append((fds, ring))
+
+    def close(self) -> None:
+        """Nothing is recorded from here on."""
+        for fds, ring in self._rings:
+            ring.close()
+            for fd in fds:
+                os.close(fd)
+        self._rings.clear()
+
+    def result(self, seconds: float) -> list[Refusal]:
+        """By call and errno, over so many seconds."""
+        per_s: dict[tuple[int, int], float] = defaultdict(float)
+        asked: dict[tuple[int, int], tuple[int, int]] = {}
+        for fds, ring in self._rings:
+            with suppress(OSError):
+                for fd in fds:
+                    perf_event.stop(fd)  # nothing is written while it is read
+            events, covered_s = _read(ring)
+            last = (0, 1)
+            for raw in events:
+                if int.from_bytes(raw[:2], sys.byteorder) == self._enter:
+                    last = (
+                        _number(raw, self._enter_fields["len"]),
+                        _number(raw, self._enter_fields["prot"]),
+                    )
+                    continue
+                pair = (
+                    _number(raw, self._exit_fields["id"]),
+                    _number(raw, self._exit_fields["ret"]),
+                )
+                per_s[pair] += 1 / (covered_s or seconds)
+                if pair[0] == system_calls.NUMBERS.get("mmap"):
+                    asked[pair] = last
+        return [
+            Refusal(
+                system_calls.name(call), ERRNOS.get(-code, f"errno {-code}"), rate,
+                asked.get((call, code), (0, 1))[0], asked.get((call, code), (0, 1))[1] == 0,
+            )
+            for (call, code), rate in per_s.items()
+        ]  # fmt: skip
+
+
+@contextmanager
+def recording(tasks: Sequence[int]) -> Iterator[Refusals]:
+    """Records from here on."""
+    made = Refusals(tasks)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+# The counts of `counters.EVENTS` that hold one call, and those that hold all of one errno.
+_COUNTED = {
+    "mmap_eagain": ("mmap", "EAGAIN"), "mremap_eagain": ("mremap", "EAGAIN"),
+    "mmap_enomem": ("mmap", "ENOMEM"), "mprotect_enomem": ("mprotect", "ENOMEM"),
+    "munmap_enomem": ("munmap", "ENOMEM"), "mlock_refused": ("mlock", "ENOMEM"),
+    "mlock2_refused": ("mlock2", "ENOMEM"), "mlockall_refused": ("mlockall", "ENOMEM"),
+    "clone_eagain": ("clone", "EAGAIN"), "clone3_eagain": ("clone3", "EAGAIN"),
+    "fork_eagain": ("fork", "EAGAIN"), "vfork_eagain": ("vfork", "EAGAIN"),
+}  # fmt: skip
+_OF_ERRNO = {"enomem": "ENOMEM", "emfile": "EMFILE", "enospc": "ENOSPC"}
+
+
+def with_counts(
+    recorded: Sequence[Refusal], rates: Mapping[str, float | None]
+) -> tuple[Refusal, ...]:
+    """Completed by the counts, which threads that are made later inherit; the most frequent
+    first."""
+    found = list(recorded)
+
+    def more(counted: float, those: Sequence[Refusal]) -> float:
+        rest = counted - sum(one.per_s for one in those)
+        return rest if rest > max(0.5, counted / 20) else 0.0
+
+    for name, (call, errno) in _COUNTED.items():
+        those = [one for one in found if one.call == call]
+        those = [one for one in those if name.endswith("_refused") or one.errno == errno]
+        if rest := more(rates.get(name) or 0.0, those):
+            found = [one for one in found if one not in those[:1]]
+            part = those[0].per_s if those else 0.0
+            found.append(Refusal(call, those[0].errno if those else errno, part + rest))
+    for name, errno in _OF_ERRNO.items():
+        if rest := more(rates.get(name) or 0.0, [one for one in found if one.errno == errno]):
+            found.append(Refusal("another call", errno, rest))
+    return tuple(sorted(found, key=lambda one: -one.per_s))
+
+
+def _filter() -> str:
+    numbers = {name: number for number, name in ERRNOS.items()}
+    parts = [f"ret == -{numbers[name]}" for name in _OF_ANY_CALL]
+    for errno, calls in _OF_SOME.items():
+        known = [system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS]
+        if known:
+            some = " || ".join(f"id == {number}" for number in known)
+            parts.append(f"(ret == -{numbers[errno]} && ({some}))")
+    return " || ".join(parts)
+
+
+def _number(raw: bytes, field: tuple[int, int]) -> int:
+    at, size = field
+    return int.from_bytes(raw[at : at + size], sys.byteorder, signed=True)
+
+
+def _read(ring: mmap.mmap) -> tuple[list[bytes], float | None]:
+    """The fields of each event, and the time that a full ring covers; None where it has room."""
+    (head,) = struct.unpack_from("=Q", ring, _DATA_HEAD)
+    data = ring[mmap.PAGESIZE : mmap.PAGESIZE * (1 + _RING_PAGES)]
+    at, end = 0, min(head, len(data))
+    events: list[bytes] = []
+    times: list[int] = []
+    while at + _HEADER.size <= end:
+        kind, _, size = _HEADER.unpack_from(data, at)
+        if size < _HEADER.size or at + size > end:
+            break
+        if kind == _SAMPLE and size >= _HEADER.size + 12:
+            time_ns, length = struct.unpack_from("=QI", data, at + _HEADER.size)
+            first = at + _HEADER.size + 12
+            times.append(time_ns)
+            events.append(data[first : min(first + length, at + size)])
+        at += size
+    full = end > len(data) - _RECORD_MAX and len(times) > 1
+    covered_s = (times[-1] - times[0]) * len(times) / (len(times) - 1) * 1e-9 if full else None
+    return events, covered_s

@@ -1,0 +1,141 @@
+"""Shared memory that a process maps, by kind: how much of it there is, whoever touched it.
+
+What is allocated to such an object is in its inode (st_blocks), which /proc/PID/map_files opens
+also where no name is left. System V segments are in /proc/sysvipc/shm, where 01000 in the
+permissions is a segment that was removed and goes with its last attachment (SHM_DEST).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memlab.observe import files, proc, process
+from memlab.observe.proc import ROOT
+
+ANONYMOUS, SYSTEM_V, MEMFD, DELETED, NAMED = (
+    "anonymous shared memory", "System V segments", "memfd files", "files already deleted",
+    "files of tmpfs",
+)  # fmt: skip
+_OBJECTS_MAX = 1000
+_DESTROYED = 0o1000
+
+
+@dataclass(frozen=True, slots=True)
+class SharedUse:
+    """The objects of one kind that a process maps."""
+
+    kind: str
+    count: int
+    name: str
+    """The largest; empty where it has none."""
+    resident_bytes: int
+    """In this process."""
+    allocated_bytes: int | None
+    """Of the objects, whoever touched them; None where not seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """System V segments of a process; None of them where its IPC namespace is another."""
+
+    count: int
+    bytes: int
+    """Attached by it: what is resident of them, whoever touched it."""
+    destroyed_count: int
+    destroyed_bytes: int
+    """Of these removed already: they go when the last process detaches."""
+    elsewhere: tuple[int, ...]
+    """Numbers of those that it made, that were removed, and that others alone attach."""
+    elsewhere_bytes: int
+
+
+def kind(mapping: process.Mapping) -> str | None:
+    """None of a mapping that is no shared memory."""
+    path = mapping.path
+    if path.startswith("/SYSV"):
+        return SYSTEM_V
+    if path.startswith("/memfd:"):
+        return MEMFD
+    if path == "/dev/zero (deleted)":
+        return ANONYMOUS
+    if path.startswith("/dev/shm/"):
+        return DELETED if path.endswith(process.DELETED) else NAMED
+    return None
+
+
+def uses(
+    pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
+) -> tuple[SharedUse, ...]:
+    """By kind, the largest first; `resident` is by the start of the mapping."""
+    by_kind: dict[str, list[process.Mapping]] = {}
+    for one in mappings:
+        if (found := kind(one)) is not None:
+            by_kind.setdefault(found, []).append(one)
+    made = []
+    for name, those in by_kind.items():
+        sizes = allocated(pid, those)
+        held = sum(resident.get(one.start, 0) for one in those)
+        first = max(those, key=lambda one: resident.get(one.start, 0))
+        said = "" if name == ANONYMOUS else first.path
+        made.append(SharedUse(name, len(those), said, held, sizes))
+    return tuple(sorted(made, key=lambda one: -max(one.resident_bytes, one.allocated_bytes or 0)))
+
+
+def allocated(pid: int, mappings: Sequence[process.Mapping]) -> int | None:
+    """What the objects behind these mappings hold, each once; None where not seen."""
+    sizes: dict[tuple[int, int], int] = {}
+    those = [one for one in mappings if kind(one) is not None]
+    if len(those) > _OBJECTS_MAX:
+        return None
+    for one in those:
+        path = ROOT / f"proc/{pid}/map_files/{one.start:x}-{one.end:x}"
+        found = files.known(path.stat)
+        if found is None:
+            return None
+        sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+    return sum(sizes.values())
+
+
+def attached(pid: int, mappings: Sequence[process.Mapping]) -> Attached | None:
+    """The segments that it attaches, and those that it made and others hold."""
+    own, other = (files.known((ROOT / f"proc/{one}/ns/ipc").readlink) for one in ("self", pid))
+    if own is None or own != other:
+        return None
+    here = {one.inode for one in mappings if kind(one) == SYSTEM_V}
+    held: list[int] = []
+    destroyed: list[int] = []
+    elsewhere: dict[int, int] = {}
+    for line in proc.lines(files.text(ROOT / "proc/sysvipc/shm") or "")[1:]:
+        words = line.split()
+        if len(words) < 15:
+            continue
+        number, mode, size = int(words[1]), int(words[2], 8), int(words[14])
+        if number in here:
+            held.append(size)
+            if mode & _DESTROYED:
+                destroyed.append(size)
+        elif mode & _DESTROYED and words[4] == str(pid) and words[6] != "0":
+            elsewhere[number] = size
+    return Attached(
+        len(held), sum(held), len(destroyed), sum(destroyed),
+        tuple(elsewhere), sum(elsewhere.values()),
+    )  # fmt: skip
+
+
+def removed_bytes(seen: Attached | None) -> int:
+    """Of removed segments that it attaches; 0 where not seen."""
+    return seen.destroyed_bytes if seen else 0
+
+
+def attaching(numbers: Sequence[int], pids: Sequence[int]) -> list[int]:
+    """Which of these processes attach one of the segments."""
+    wanted = set(numbers)
+    return [
+        pid
+        for pid in pids
+        if any(
+            one.inode in wanted and kind(one) == SYSTEM_V
+            for one in files.known(lambda pid=pid: process.maps(pid)) or []  # type: ignore[misc]
+        )
+    ]

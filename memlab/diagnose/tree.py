@@ -1,0 +1,211 @@
+"""The groups below a group: their limits, what happened in them, and which of them matters.
+
+A pod is judged by its containers: each has limits, and the kernel reclaims, throttles and kills in
+the group whose limit is met. Kills are counted in the group where they were: v2's memory.events
+adds those of the groups below, v1's memory.oom_control does not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from memlab.diagnose import group, limits, look
+from memlab.diagnose.account import Line
+from memlab.diagnose.finding import COSTLY, Finding, size
+from memlab.diagnose.group import Charge
+from memlab.diagnose.look import GroupRoom
+from memlab.observe import cgroup, files, proc
+
+_GROUPS_MAX = 1000
+_WATCHED_MAX = 32  # of which all files are read at both ends of the look
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """A limit of a group below, at the end of the look."""
+
+    name: str
+    """Its path below the group that is looked at."""
+    room: GroupRoom
+    stall_share: float | None
+    """Of the time, in which some of its threads waited for memory; None where not seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What the kernel counted in a group and those below it since they were made."""
+
+    kills: int
+    max_reached: int
+    """How often a limit was met that refuses: memory.max, of v1 memory.limit_in_bytes."""
+    high_reached: int
+    """memory.high, which makes wait; 0 of v1."""
+    where: str
+    """The group with most kills, below the one that is looked at; empty for that itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """One limit at the beginning."""
+
+    limit: cgroup.MemoryLimit
+    charge: Charge
+    stalled_us: int | None
+
+
+def folders(directory: Path) -> tuple[list[Path], bool]:
+    """The groups below, at most 1000, and whether those are all."""
+    found: list[Path] = []
+    for folder, names, _ in os.walk(directory):
+        found += [Path(folder) / name for name in sorted(names)]
+        if len(found) > _GROUPS_MAX:
+            return found[:_GROUPS_MAX], False
+    return found, True
+
+
+def events(directory: Path, version: str, below: Sequence[Path]) -> Events:
+    """Counts since the groups were made; of one that is gone none remain under v1."""
+    if version == "2":
+        total = group.pairs(directory / "memory.events")
+        kills = {path: _local_kills(path) for path in (directory, *below)}
+        most = max(kills, key=lambda path: kills[path])
+        where = _name(most, directory) if kills[most] else ""
+        return Events(
+            total.get("oom_kill", 0), total.get("max", 0), total.get("high", 0), where
+        )  # fmt: skip
+    counted = {
+        path: group.pairs(path / "memory.oom_control").get("oom_kill", 0)
+        for path in (directory, *below)
+    }
+    met = sum(files.number(path / "memory.failcnt") or 0 for path in (directory, *below))
+    most = max(counted, key=lambda path: counted[path])
+    return Events(sum(counted.values()), met, 0, _name(most, directory) if counted[most] else "")
+
+
+def _local_kills(path: Path) -> int:
+    local = group.pairs(path / "memory.events.local") or group.pairs(path / "memory.events")
+    return local.get("oom_kill", 0)
+
+
+def _name(path: Path, directory: Path) -> str:
+    return "" if path == directory else str(path.relative_to(directory))
+
+
+def first(below: Sequence[Path], version: str) -> list[First]:
+    """Those limits that are fullest now, or were met before: what they hold."""
+    found = [limit for path in below for limit in cgroup.limits(path, version)]
+    fullness = {limit: _share(limit) for limit in found}
+    watched = sorted(found, key=lambda limit: -fullness[limit])[:_WATCHED_MAX]
+    made = []
+    for limit in watched:
+        with suppress(OSError):
+            charge = group.charge(limit.group, version, limit_name=limit.name)
+            made.append(First(limit, charge, stalled_us(limit.group)))
+    return made
+
+
+def _share(limit: cgroup.MemoryLimit) -> float:
+    return (group.used_bytes(limit) or 0) / max(1, limit.limit_bytes)
+
+
+def last(
+    directory: Path, began: Sequence[First], elapsed: float, charged: Mapping[Path, Sequence[int]]
+) -> tuple[Below, ...]:
+    """The same limits at the end; one whose group has gone is left out."""
+    found = []
+    for one in began:
+        limit = one.limit
+        now = files.known(
+            lambda limit=limit: group.charge(limit.group, limit.version, limit_name=limit.name)  # type: ignore[misc]
+        )
+        if now is None:
+            continue
+        samples = charged.get(limit.group, ())
+        room = look.room_of(limit, one.charge, now, elapsed, samples, 0)
+        later = stalled_us(limit.group)
+        stall = None
+        if later is not None and one.stalled_us is not None:
+            stall = min(1.0, (later - one.stalled_us) / 1e6 / elapsed)
+        found.append(Below(str(limit.group.relative_to(directory)), room, stall))
+    return tuple(found)
+
+
+def stalled_us(directory: Path) -> int | None:
+    """The sum of `some` of memory.pressure, in microseconds."""
+    for line in proc.lines(files.text(directory / "memory.pressure") or ""):
+        words = dict(word.split("=") for word in line.split()[1:] if "=" in word)
+        if line.startswith("some") and words.get("total", "").isdigit():
+            return int(words["total"])
+    return None
+
+
+def lines(below: Sequence[Below], before: Events, now: Events) -> Iterator[Line]:
+    """Of the account of limits: the nearest limits below, and what happened."""
+    for one in sorted(below, key=lambda b: b.room.room_share)[:3]:
+        charge = one.room.charge
+        yield Line(
+            f"{one.name}/{one.room.limit_name}",
+            charge.used_bytes,
+            limit=one.room.limit_bytes,
+            unit="B",
+            note=f"{size(charge.droppable_bytes)} of it can be dropped",
+        )
+    for name, was, count in (
+        ("kills (oom_kill)", before.kills, now.kills),
+        ("limits met (max)", before.max_reached, now.max_reached),
+        ("throttled (high)", before.high_reached, now.high_reached),
+    ):
+        if count:
+            note = f"since the groups were made; {count - was:,} of them in the look"
+            yield Line(name, count, unit="count", note=note)
+
+
+def findings(below: Sequence[Below], before: Events, now: Events) -> Iterator[Finding]:
+    """What of the groups below is worth saying, each with the name of its group."""
+    found = [
+        (one, finding)
+        for one in sorted(below, key=_matters)
+        for finding in limits.of_group(one.room)
+        if finding.account == "limits"
+    ]
+    counts: dict[str, int] = {}
+    for _, finding in found:
+        counts[finding.name] = counts.get(finding.name, 0) + 1
+    named: set[str] = set()
+    for one, finding in found:
+        if finding.name in named:
+            continue
+        named.add(finding.name)
+        more = counts[finding.name] - 1
+        others = f" (and of {more} more group{'' if more == 1 else 's'} below)" if more else ""
+        yield replace(
+            finding, title=f"in the group {one.name} below{others}: {finding.title}",
+            line=f"{one.name}/{finding.line}",
+        )  # fmt: skip
+    kills = now.kills - before.kills
+    seen_below = any(one.room.kills for one in below)
+    if now.kills and not (kills and seen_below):
+        yield _killed(kills, now)
+
+
+def _killed(kills: int, now: Events) -> Finding:
+    where = f", most in the group {now.where}" if now.where else ""
+    when = f"{kills} of them in the look" if kills else "none of them in the look"
+    noun = "process" if now.kills == 1 else "processes"
+    return Finding(
+        "group-has-killed", COSTLY,
+        f"the kernel has killed {now.kills} {noun} of it for want of memory since it was made, "
+        f"{when}{where}",
+        "limits", "kills (oom_kill)", now.kills, "count",
+        setting="memlab diagnose --last-kill says which and why",
+        experiments=("reclaim-or-kill",),
+    )  # fmt: skip
+
+
+def _matters(one: Below) -> tuple[int, float, float]:
+    """The first is the one that matters: kills, waits, then the least room."""
+    return -one.room.kills, -(one.stall_share or 0.0), one.room.room_share

@@ -1,0 +1,57 @@
+"""What a fit answers, and what `memlab fit --json` prints, as types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+Word = Literal["fits", "slow", "broken", "open"]
+State = Literal["answered", "open", "too small", "fails without a limit", "not measured"]
+
+
+class LimitRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One limit beside the unlimited trials. `low` and `high`: the 95 % interval of `cost` at every
+    look; null before there are enough blocks."""
+
+    limit_bytes: int
+    word: Word
+    cost: float | None
+    low: float | None
+    high: float | None
+    blocks: int
+    outcomes: Mapping[str, int]
+    refaults_per_s: float | None
+
+
+class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The smallest limit at which a command does its work.
+
+    limit_bytes: the smallest limit that seems to fit. above_bytes: the largest that is shown too
+    small. fits_bytes: the smallest that is shown to fit; the answer lies between these two.
+    setting_bytes: the limit to set, with room of one step; null where none can be advised.
+    broken_share_most: the upper 95 % bound of how often a run breaks at fits_bytes.
+    grows_bytes_per_s: how fast the unlimited program grew to its very end; null where it did not.
+    """
+
+    run: str
+    command: str
+    metric: str
+    within: float
+    swap: str
+    state: State
+    limit_bytes: int | None
+    above_bytes: int | None
+    fits_bytes: int | None
+    setting_bytes: int | None
+    gate_bytes: int | None
+    peak_bytes: int | None
+    resident_peak_bytes: int | None
+    baseline: float | None
+    baseline_blocks: int
+    baseline_outcomes: Mapping[str, int]
+    baseline_detail: str | None
+    broken_share_most: float | None
+    grows_bytes_per_s: float | None
+    limits: Sequence[LimitRow]

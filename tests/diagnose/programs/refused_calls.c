@@ -1,0 +1,41 @@
+/* Does a failing call 23 times each time that it is told to (one character), and says "ready". */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void act(int what, int full)
+{
+	unsigned long context = 0;
+	char page[4096] = { 0 };
+	if (what == 'a')
+		(void)syscall(SYS_io_setup, 1 << 20, &context); /* EAGAIN */
+	if (what == 'm')
+		(void)!mmap(0, 1ul << 47, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (what == 'w')
+		(void)!write(full, page, sizeof page); /* ENOSPC */
+	if (what == 'o')
+		(void)!open("/nowhere/at/all", O_RDONLY); /* ENOENT */
+	if (what == 'r')
+		(void)!inotify_init1(0); /* EMFILE */
+}
+
+int main(void)
+{
+	int what, full = open("/dev/full", O_WRONLY);
+	for (puts("ready"), fflush(stdout); (what = getchar()) != EOF;
+	     puts("ready"), fflush(stdout)) {
+		if (what == 'r') {
+			struct rlimit few = { 3, 3 };
+			if (setrlimit(RLIMIT_NOFILE, &few))
+				return 1;
+		}
+		for (int i = 0; i < 23; i++)
+			act(what, full);
+	}
+}

@@ -1,0 +1,155 @@
+"""Calls that fail: which, how often, and which limit is said to be the cause."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from memlab.diagnose import call_limits, limits, refusals, refused
+from memlab.diagnose.call_table import ROWS, Row, row
+from memlab.diagnose.finding import Finding
+from memlab.diagnose.refusals import Refusal
+from memlab.diagnose.room import Room
+from memlab.observe import proc, system_calls
+
+from .live import Compiled, running
+from .looks import look, rates
+from .test_counters import TIMES, tell
+
+GiB, MiB = 1 << 30, 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("a", {("io_setup", "EAGAIN"): TIMES}),
+        ("m", {("mmap", "ENOMEM"): TIMES}),
+        ("w", {("write", "ENOSPC"): TIMES}),
+        ("r", {("inotify_init1", "EMFILE"): TIMES}),
+        ("o", {}),  # fails, and for want of nothing
+    ],
+)
+def test_each_failing_call_is_counted_by_its_number(
+    binary: Compiled, what: str, expected: dict[tuple[str, str], int]
+) -> None:
+    with running(binary("refused_calls")) as program, refusals.recording([program.pid]) as seen:
+        if seen.why:
+            pytest.skip(seen.why)
+        tell(program, what)
+        found = seen.result(1.0)
+    assert {(one.call, one.errno): round(one.per_s, 6) for one in found} == expected
+    if what == "m":
+        assert [(one.asked_bytes, one.reserved) for one in found] == [(1 << 47, True)]
+
+
+def test_a_full_ring_has_the_rate_of_the_time_that_it_covers(binary: Compiled) -> None:
+    with running(binary("refused_calls")) as program, refusals.recording([program.pid]) as seen:
+        if seen.why:
+            pytest.skip(seen.why)
+        for _ in range(40):  # 920 calls: more than a ring holds
+            tell(program, "a")
+        (found,) = seen.result(1e9)  # of a ring with room these would be none to speak of
+    assert found.per_s > 100
+
+
+def said(*failing: Refusal, rooms: tuple[Room, ...] = (), **per_s: float) -> list[Finding]:
+    return list(refused.findings(look(refused=failing, rooms=rooms, per_s=rates(**per_s))))
+
+
+WATCHES = Room("fs.inotify.max_user_watches", 8192, 8192, "count", "")
+
+
+def test_a_limit_that_is_met_is_the_cause() -> None:
+    (found,) = said(Refusal("inotify_add_watch", "ENOSPC", 40.0), rooms=(WATCHES,))
+    assert found.name == "inotify-refused"
+    assert "8,192 of 8,192 (fs.inotify.max_user_watches)" in found.title
+    (twice,) = said(Refusal("inotify_add_watch", "ENOSPC", 80.0), rooms=(WATCHES,))
+    assert twice.measured == 2 * found.measured
+
+
+def test_a_limit_that_is_not_met_is_not() -> None:
+    files = Room("RLIMIT_NOFILE", 131, 20_000, "count", "")
+    instances = Room("fs.inotify.max_user_instances", 128, 128, "count", "")
+    (found,) = said(Refusal("inotify_init1", "EMFILE", 10.0), rooms=(files, instances))
+    assert (found.line, "RLIMIT" in found.title) == ("fs.inotify.max_user_instances", False)
+    (found,) = said(Refusal("openat", "EMFILE", 10.0), rooms=(files,))
+    assert "131 of 20,000 are used (RLIMIT_NOFILE): the call asks for more" in found.title
+
+
+def test_what_is_asked_for_and_does_not_fit_is_the_cause() -> None:
+    space = Room("RLIMIT_AS", 1 * GiB, 6 * GiB, "B", "")
+    (found,) = said(Refusal("mmap", "ENOMEM", 10.0, 10 * GiB, reserved=True), rooms=(space,))
+    assert "10 GiB are asked for (PROT_NONE, a reservation), and 1 GiB of 6 GiB" in found.title
+    (found,) = said(Refusal("mmap", "ENOMEM", 10.0, 4 * GiB, reserved=True), rooms=(space,))
+    assert "are asked for" not in found.title
+
+
+def test_an_unknown_pair_is_said_without_a_cause() -> None:
+    full = Room("the file system /tmp (tmpfs)", MiB, MiB, "B", "")
+    (found,) = said(Refusal("swapon", "ENOSPC", 3.0), rooms=(WATCHES, full))
+    assert (found.name, found.title) == (
+        "calls-fail",
+        "3 calls per second fail: swapon with ENOSPC; which limit that is was not read",
+    )
+    assert said(Refusal("swapon", "ENOSPC", 0.9)) == []
+
+
+def test_a_file_system_is_full_only_where_that_was_read() -> None:
+    write = Refusal("write", "ENOSPC", 3.0)
+    full = Room("the file system /tmp (tmpfs)", MiB, MiB, "B", "")
+    half = Room("the file system / (ext4)", MiB / 2, MiB, "B", "")
+    assert "1 MiB of 1 MiB (the file system /tmp" in said(write, rooms=(full, half))[0].title
+    (found,) = said(write, rooms=(half,))
+    assert found.title.endswith("no file system that it has files open on is full")
+
+
+def test_what_a_cause_says_is_not_said_again_as_near() -> None:
+    seen = look(refused=(Refusal("openat", "EMFILE", 9.0),),
+                rooms=(Room("RLIMIT_NOFILE", 64, 64, "count", ""),))  # fmt: skip
+    assert [one.name for one in limits.findings(seen)] == ["files-refused"]
+
+
+def test_counts_of_threads_that_came_later_complete_the_recorded() -> None:
+    recorded = [Refusal("mmap", "ENOMEM", 10.0, 3 * GiB)]
+    found = refusals.with_counts(recorded, {"mmap_enomem": 10.2, "enomem": 10.2})
+    assert found == tuple(recorded)  # two readings, a moment apart
+    found = refusals.with_counts([], {"clone_eagain": 4.0, "enospc": 7.0})
+    assert {(one.call, one.errno, one.per_s) for one in found} == {
+        ("another call", "ENOSPC", 7.0), ("clone", "EAGAIN", 4.0)
+    }  # fmt: skip
+
+
+def test_each_row_names_calls_that_have_a_number_and_limits_that_are_read() -> None:
+    named = {call for one in ROWS for call in one.calls.split()} - {"*"}
+    assert not system_calls.NUMBERS or named <= system_calls.NUMBERS.keys()
+    assert {one.reads for one in ROWS} - {""} <= call_limits.READERS.keys()
+    assert row("inotify_add_watch", "EINTR") is None
+
+
+def test_limits_are_read_from_their_places(binary: Compiled) -> None:
+    with running(binary("refused_calls")) as program:
+        status = proc.status(program.pid)
+        found = call_limits.read(program.pid, status, set(call_limits.READERS))
+    names = {one.name for one in found}
+    assert {"fs.file-max", "fs.inotify.max_user_watches", "RLIMIT_SIGPENDING"} <= names
+    assert all(one.limit > 0 and one.used >= 0 for one in found)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a user namespace of another is entered")
+def test_a_limit_of_a_user_namespace_is_read_inside_it() -> None:
+    script = "echo 50 > /proc/sys/user/max_inotify_watches && echo ready && exec sleep 60"
+    with running("unshare", "-Ur", "sh", "-c", script) as program:
+        status = proc.status(program.pid)
+        found = call_limits.read(program.pid, status, {"inotify watches"})
+    inside = "user.max_inotify_watches of its user namespace"
+    assert [one.limit for one in found if one.name == inside] == [50]
+
+
+@pytest.mark.parametrize("known", ROWS, ids=lambda known: f"{known.name}-{known.calls.split()[0]}")
+def test_each_row_twice_as_often_has_twice_the_number(known: Row) -> None:
+    call = "openat" if known.calls == "*" else known.calls.split()[0]
+    errno = known.errnos.split()[0]
+    (once,), (twice,) = (said(Refusal(call, errno, per_s)) for per_s in (4.0, 8.0))
+    assert (once.name, once.measured, twice.measured) == (known.name, 4.0, 8.0)
+    assert "no limit that is read here explains it" in once.title

@@ -1,0 +1,85 @@
+"""Shared memory by kind: what is said of each, from made-up lines and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memlab.diagnose import held_shared, shared
+from memlab.diagnose.shared import SharedUse
+from memlab.observe import process
+
+from .looks import MiB, look, memory
+
+PATHS = {
+    "/dev/zero (deleted)": shared.ANONYMOUS,
+    "/SYSV00000000 (deleted)": shared.SYSTEM_V,
+    "/memfd:cache (deleted)": shared.MEMFD,
+    "/dev/shm/ring": shared.NAMED,
+    "/dev/shm/ring (deleted)": shared.DELETED,
+    "/usr/lib/libc.so.6": None,
+    "/home/memfd:": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize(("path", "kind"), PATHS.items())
+def test_the_kind_is_that_of_the_mapping(path: str, kind: str | None) -> None:
+    assert shared.kind(process.Mapping(0, 4096, "rw-s", path)) == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (shared.ANONYMOUS, "go when the last process that maps them ends"),
+        (shared.SYSTEM_V, "stay when this process ends"),
+        (shared.MEMFD, "maps them or holds them open ends"),
+        (shared.DELETED, "maps them or holds them open ends"),
+        (shared.NAMED, "a kill does not free them"),
+    ],
+)
+def test_each_kind_says_when_it_goes(kind: str, words: str) -> None:
+    use = SharedUse(kind, 1, "", 48 * MiB, 48 * MiB)
+    (found,) = held_shared.findings(
+        look(memory=memory(shmem_bytes=48 * MiB, resident_bytes=60 * MiB), shared=(use,))
+    )
+    assert words in found.title
+
+
+def test_what_is_of_no_kind_that_is_read_is_said_to_be_that() -> None:
+    (found,) = held_shared.findings(
+        look(memory=memory(shmem_bytes=48 * MiB, resident_bytes=60 * MiB))
+    )
+    assert "when they go was not read" in found.title
+    assert not found.setting
+
+
+HEAD = "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime rss swap\n"
+
+
+def test_segments_are_told_apart_by_who_made_and_who_attaches_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [  # number, permissions, made by, attached, resident MiB
+        (1, "1600", 7, 2, 8), (2, "600", 7, 1, 4), (3, "1600", 7, 1, 32), (4, "1600", 9, 1, 64),
+        (5, "600", 7, 0, 16),
+    ]  # fmt: skip
+    (tmp_path / "proc/sysvipc").mkdir(parents=True)
+    for name in ("self", "7"):
+        (tmp_path / f"proc/{name}/ns").mkdir(parents=True)
+        (tmp_path / f"proc/{name}/ns/ipc").symlink_to("ipc:[1]")
+    lines = "".join(
+        f"0 {number} {mode} 0 {maker} 0 {count} 0 0 0 0 0 0 0 {size * MiB} 0\n"
+        for number, mode, maker, count, size in rows
+    )
+    (tmp_path / "proc/sysvipc/shm").write_text(HEAD + lines)
+    monkeypatch.setattr(shared, "ROOT", tmp_path)
+    path = "/SYSV00000000 (deleted)"
+    mappings = [process.Mapping(0, 4096, "rw-s", path, inode=number) for number in (1, 2)]
+    assert shared.attached(7, mappings) == shared.Attached(
+        2, 12 * MiB, 1, 8 * MiB, (3,), 32 * MiB
+    )  # fmt: skip
+    (tmp_path / "proc/7/ns/ipc").unlink()
+    (tmp_path / "proc/7/ns/ipc").symlink_to("ipc:[2]")
+    assert shared.attached(7, mappings) is None

@@ -1,0 +1,131 @@
+"""The groups below a group, from made-up files of v1 and v2: which is named, and what happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memlab.diagnose import family, tree
+from memlab.diagnose.finding import Finding
+
+MiB = 1 << 20
+FILES = {
+    "2": ("memory.current", "memory.max"),
+    "1": ("memory.usage_in_bytes", "memory.limit_in_bytes"),
+}
+
+
+def made(
+    directory: Path, version: str, used: int, limit: int | None, *, cache: int = 0, kills: int = 0
+) -> Path:
+    directory.mkdir(exist_ok=True)
+    usage, most = FILES[version]
+    (directory / usage).write_text(f"{used * MiB}\n")
+    (directory / most).write_text("max\n" if limit is None else f"{limit * MiB}\n")
+    names = ("anon", "file") if version == "2" else ("total_rss", "total_cache")
+    values = (used - cache, cache)
+    stat = "".join(f"{name} {value * MiB}\n" for name, value in zip(names, values, strict=True))
+    (directory / "memory.stat").write_text(stat)
+    if version == "1":
+        (directory / "memory.oom_control").write_text(f"oom_kill_disable 0\noom_kill {kills}\n")
+        (directory / "memory.failcnt").write_text("0\n")
+    else:
+        (directory / "memory.events.local").write_text(f"high 0\nmax 0\noom_kill {kills}\n")
+        (directory / "memory.events").write_text(f"high 0\nmax 0\noom_kill {kills}\n")
+    return directory
+
+
+def said(directory: Path, version: str, during: tuple[Path, int] | None = None) -> list[Finding]:
+    """Of a look in which a group has so many kills at its end."""
+    below, whole = tree.folders(directory)
+    assert whole
+    before, began = tree.events(directory, version, below), tree.first(below, version)
+    if during:
+        path, kills = during
+        for folder in {path, directory} if version == "2" else {path}:
+            for file in folder.glob("memory.events*" if version == "2" else "memory.oom_control"):
+                file.write_text(f"oom_kill {kills}\n")
+    seen = tree.last(directory, began, 1.0, {})
+    return list(tree.findings(seen, before, tree.events(directory, version, below)))
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_the_group_at_its_limit_is_named(tmp_path: Path, version: str) -> None:
+    pod = made(tmp_path / "pod", version, 90, None)
+    made(pod / "app", version, 76, 80)
+    made(pod / "sidecar", version, 14, 200)
+    (found,) = said(pod, version)
+    assert found.name == "group-nearly-full"
+    assert found.title.startswith("in the group app below: its memory cgroup is 95 % full")
+    assert found.line == f"app/{FILES[version][1]}"
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_one_that_is_full_of_what_is_dropped_is_not_at_its_limit(
+    tmp_path: Path, version: str
+) -> None:
+    pod = made(tmp_path / "pod", version, 90, None)
+    made(pod / "app", version, 76, 80, cache=60)
+    assert said(pod, version) == []
+
+
+def test_of_two_the_fuller_is_named_and_the_other_counted(tmp_path: Path) -> None:
+    pod = made(tmp_path / "pod", "2", 156, None)
+    made(pod / "a", "2", 77, 80)
+    made(pod / "b", "2", 79, 80)
+    (found,) = said(pod, "2")
+    assert found.title.startswith("in the group b below (and of 1 more group below): ")
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_kill_before_the_look_is_said_once_and_twice_is_two(
+    tmp_path: Path, version: str, kills: int
+) -> None:
+    pod = made(tmp_path / "pod", version, 20, None, kills=kills if version == "2" else 0)
+    made(pod / "app", version, 10, 80, kills=kills)
+    if version == "2":  # of the pod itself, memory.events has those of the groups below
+        (pod / "memory.events.local").write_text("oom_kill 0\n")
+    (found,) = said(pod, version)
+    assert (found.name, found.measured) == ("group-has-killed", kills)
+    assert "none of them in the look, most in the group app" in found.title
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_kill_in_the_look_is_of_its_group(tmp_path: Path, version: str) -> None:
+    pod = made(tmp_path / "pod", version, 20, None)
+    app = made(pod / "app", version, 10, 80)
+    (found,) = said(pod, version, (app, 1))
+    assert found.name == "group-kills"
+    assert found.title.startswith("in the group app below: the kernel killed 1 ")
+
+
+def test_no_share_of_the_time_is_over_all_of_it(tmp_path: Path) -> None:
+    app = made(tmp_path / "app", "2", 10, 80)
+    (app / "memory.pressure").write_text("some avg10=99 total=1000000\nfull avg10=0 total=0\n")
+    began = tree.first([app], "2")
+    (app / "memory.pressure").write_text("some avg10=99 total=2010000\nfull avg10=0 total=0\n")
+    (seen,) = tree.last(tmp_path, began, 1.0, {})
+    assert seen.stall_share == 1.0
+    (half,) = tree.last(tmp_path, began, 2.02, {})
+    assert half.stall_share == pytest.approx(0.5)
+
+
+def test_the_largest_of_all_are_first_and_kernel_threads_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pid, resident in ((1, 50), (2, 0), (300, 70_000)):
+        (tmp_path / f"proc/{pid}").mkdir(parents=True)
+        words = f"{resident * 2} {resident} 0 1 0 0 0"
+        (tmp_path / f"proc/{pid}/statm").write_text(words)
+    monkeypatch.setattr(family, "ROOT", tmp_path)
+    assert family.largest([1, 2, 300, 4]) == [300, 1]  # 4 has ended
+
+
+def test_the_events_of_a_group_without_limits_are_in_its_account(tmp_path: Path) -> None:
+    pod = made(tmp_path / "pod", "2", 20, None)
+    (pod / "memory.events").write_text("high 7\nmax 5\noom_kill 2\n")
+    now = tree.events(pod, "2", [])
+    lines = {line.name: line.value for line in tree.lines((), now, now)}
+    assert lines == {"kills (oom_kill)": 2, "limits met (max)": 5, "throttled (high)": 7}
