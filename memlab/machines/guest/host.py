@@ -21,11 +21,12 @@ from memlab.observe import available, guest_tools, kvm, libc
 from memlab.observe.libc import Libc
 from memlab.request import Request
 from memlab.run import admission, kernel
-from memlab.run.admission import HEADROOM, Need
+from memlab.run.admission import Need
 from memlab.run.executor import default_directory
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
 from memlab.run.kernel import Kernel
+from memlab.run.limits import HEADROOM
 from memlab.run.machine_lock import machine_lock
 from memlab.run.prepare import check_directory
 from memlab.run.target import PointsNeeded

@@ -29,8 +29,8 @@ from memlab.observe import available, kvm
 from memlab.request import Request
 from memlab.results import Run
 from memlab.run import driver, plan
-from memlab.run.admission import HEADROOM
 from memlab.run.beforehand import libcs
+from memlab.run.limits import HEADROOM
 from memlab.run.machine_lock import machine_lock
 from memlab.run.target import Elsewhere
 from memlab.run.watch import Progress, Watch
