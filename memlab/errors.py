@@ -109,6 +109,14 @@ class CannotRun(HostError):
     """This host or this directory cannot carry out the request."""
 
 
+class CannotWrite(CannotRun):
+    """A file of the user's cannot be written; `strerror` says why."""
+
+    def __init__(self, path: object, strerror: str) -> None:
+        super().__init__(f"cannot write {path}: {strerror}")
+        self.strerror = strerror
+
+
 class Refused(CannotRun):
     """The host is too small for the plan; the message has the numbers."""
 

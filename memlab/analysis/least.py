@@ -14,6 +14,16 @@ def least_samples(level: float) -> int:
     return n
 
 
+def least_pairs(comparisons: int, level: float = 0.95) -> int:
+    """Smallest n for which signs of n pairs decide one of so many comparisons, should it be the
+    only one that differs: 2 * 2**-n for each. An interval of one takes as many."""
+    check_level(level)
+    n = least_samples(level)
+    while 2.0 ** (1 - n) * max(1, comparisons) > 1 - level:
+        n += 1
+    return n
+
+
 def check_level(level: float) -> None:
     if not 0.5 <= level < 1:
         raise ValueError(f"confidence level lies in [0.5, 1): {level:g}")

@@ -125,13 +125,9 @@ class _OutputFolder(click.Path):
 
 
 def _writable(folder: Path) -> Path:
-    from memlab.errors import CannotRun
     from memlab.files import output
 
-    try:
-        output.check_folder(folder)
-    except OSError as error:
-        raise CannotRun(f"cannot write {error.filename}: {error.strerror}") from None
+    output.check_folder(folder)
     return folder
 
 

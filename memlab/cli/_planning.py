@@ -18,6 +18,7 @@ from memlab.run import admission, beforehand, relay
 from memlab.run.prepare import Prepared
 from memlab.run.stop_rule import StopRule, budget_s, least_blocks
 from memlab.run.target import Place
+from memlab.store import default_path
 from memlab.text import units
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ def dry_run(
     points = prepared.plan.points
     lacking = beforehand.lacking(prepared.experiment, points, in_guest=guest is not None)
     data = _needs(prepared) | {"unavailable": lacking, "guest": known}
+    like = None
+    if known and known["accelerator"] != "kvm":
+        like = measure.emulation(prepared.experiment, store or default_path())
+        data["about_seconds"] *= like[1] if like else 1
     data["promise"], why_not = None, "not known before the guest has measured"
     if not guest:
         data["promise"], why_not = _promise(prepared.request, store, data["budget_seconds"])
@@ -48,7 +53,7 @@ def dry_run(
             data["promise"] = converted(data["promise"], Promise)
         echo_json(DryRun(**data))
     else:
-        _show(prepared, data, why_not, verbose=verbose)
+        _show(prepared, data, like[0] if like else "", why_not, verbose=verbose)
 
 
 def _promise(
@@ -58,7 +63,6 @@ def _promise(
     that is not known, empty for a user's command."""
     from memlab.judging import planning
     from memlab.results import Run
-    from memlab.store import default_path
 
     if request.subject is not None:
         return None, ""
@@ -91,7 +95,11 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _show(prepared: Prepared, data: dict[str, Any], why_not: str, *, verbose: bool) -> None:
+def _show(
+    prepared: Prepared, data: dict[str, Any], like: str, why_not: str, *, verbose: bool
+) -> None:
+    """`like` is the run by which the time in an emulated guest is known; empty without one.
+    `why_not` says why it is not known what the sweep can show."""
     from memlab.present import table
 
     points, guest = prepared.plan.points, data["guest"]
@@ -120,7 +128,11 @@ def _show(prepared: Prepared, data: dict[str, Any], why_not: str, *, verbose: bo
     for place, size in data["disk_bytes"].items():
         echo(f"files    {units.format_quantity(size, 'B')} in {place}")
     seconds, budget_s = data["about_seconds"], data["budget_seconds"]
-    echo(f"time     about {units.format_duration(seconds)} for {blocks} blocks")
+    emulated = bool(guest) and guest["accelerator"] != "kvm"
+    about = "at least" if emulated and not like else "about"
+    how = f", as run {like} took" if like else ", many times that in an emulator" * emulated
+    booted = ", once it has booted" if guest else ""
+    echo(f"time     {about} {units.format_duration(seconds)} for {blocks} blocks{how}{booted}")
     echo(f"ends     {_ends(prepared.request)}")
     if budget_s is not None:
         short = "" if guest else _shortfall(prepared)
@@ -242,5 +254,3 @@ def _show_guest(guest: dict[str, Any], echo: Callable[[str], None]) -> None:
     echo(f"         /var/tmp on a disk of {disk}, a file with holes in {guest['directory']}")
     echo("not known before it boots:")
     echo("         how much of its memory is free; where that is short the plan is shrunk")
-    if emulated:
-        echo("         how long trials take; an emulator needs many times a host's time")

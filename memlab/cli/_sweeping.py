@@ -164,6 +164,8 @@ def _naming_the_way_on(store: Path | None) -> Iterator[None]:
 
 def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     """What a finished sweep leaves: the table (or JSON) on stdout, the figure on disk."""
+    from memlab.judging import summary
+    from memlab.judging.claims import judge
     from memlab.present import figures, terminal, words
 
     if run.experiment.name == FIT and not quiet:
@@ -188,6 +190,9 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     else:
         figure = [f"figure: {path}" for path in files[:1]]
         terminal.ended(run, [*figure, f"next: memlab {_next(run)}"])
+    if why := summary.nothing_decided(judge(run)):
+        said = words.shared_reason(why).removeprefix("unavailable: ")
+        raise CannotRun(f"nothing can be decided here: {said}")
 
 
 def _next(run: Run) -> str:

@@ -1,6 +1,6 @@
 """`memlab diagnose`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -147,14 +147,20 @@ def _look(given: DiagnoseOptions, pid: int | None) -> None:
 
 def _watch(given: DiagnoseOptions, pid: int | None) -> None:
     from memlab.diagnose import group, subject, watching
+    from memlab.files import output
 
     asked = [watching.trigger(one) for one in given.triggers]
+    if given.keep is not None:
+        output.check_file(given.keep)
     directory, version = group.named(given.group) if given.group is not None else (None, None)
     if pid is not None:
         with subject.held(pid):  # one line for what cannot be looked at
             pass
+    whole = replace(given, group=str(directory)) if directory else given  # its process may end
     watch = watching.Watcher(pid, directory, version, given.keep)
-    watching.run(watch, asked, given.every_s, partial(echo, err=True), lambda: _look(given, pid))
+    watching.run(watch, asked, given.every_s, partial(echo, err=True), lambda: _look(whole, pid))
+    if watch.unwritten:
+        raise watch.unwritten
 
 
 def _last_kill(file: str, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import click
 from memlab.cli._options import echo, echo_behind, echo_json, json_option, verbose_option
 
 if TYPE_CHECKING:
+    from memlab.measure import RunsHere
     from memlab.observe.capabilities import Capability
 
 
@@ -40,7 +41,7 @@ def command(verbose: bool, as_json: bool) -> None:
         echo("")
         _in_full(machine)
     else:
-        _in_short([c.name.removeprefix(measure.EXPERIMENT) for c in part], machine)
+        _in_short(part, machine)
     if packages := _packages([c.remedy or "" for c in [*runs, *machine] if not c.available]):
         echo(f"apt install {' '.join(packages)}")
 
@@ -48,10 +49,15 @@ def command(verbose: bool, as_json: bool) -> None:
 _ROOM = 12  # lines of what is missing, so that all of it fits a screen
 
 
-def _in_short(part: Sequence[str], machine: Sequence[Capability]) -> None:
+def _in_short(part: Sequence[RunsHere], machine: Sequence[Capability]) -> None:
     """What is there in a sentence, what is missing in a line each."""
-    if part:
-        echo_behind("", f"in part: {', '.join(part)}")
+    for what, some in (
+        ("in part", [c for c in part if c.decides or not c.claims]),
+        ("decide nothing here", [c for c in part if c.claims and not c.decides]),
+    ):
+        if some:
+            names = ", ".join(c.name.rpartition(" ")[2] for c in some)
+            echo_behind("", f"{what}: {names}")
     missing = [c for c in machine if not c.available]
     echo_behind("yes  ", ", ".join(c.name for c in machine if c.available))
     width = max((len(c.name) for c in missing), default=0)

@@ -139,6 +139,10 @@ def command(given: TryOptions) -> None:
     _sweeping.check(given.asked)
     guest = given.guest.place()
     request = _request(given)
+    blocks = given.asked["blocks"]
+    if blocks and request.blocks and request.blocks > blocks:
+        said = f"{request.blocks} blocks, not {blocks}: fewer cannot tell so many levels apart"
+        click.echo(f"memlab: {said}", err=True)
     if given.gate and not (request.subject or {}).get("expect"):
         raise click.UsageError("--gate needs an --expect")
     if given.dry_run:

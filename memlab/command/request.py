@@ -6,11 +6,13 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from memlab.analysis.least import least_pairs
 from memlab.errors import BadRequest
 from memlab.experiment import tried
 from memlab.experiment.fit import FIT, Fit
@@ -106,6 +108,9 @@ def command(
     )
     if not fit and how.get("blocks") is None and how.get("precision") is None:
         how["precision"] = PRECISION  # what levels change is the question, more than expectations
+    if (how.get("blocks") or 0) >= least_pairs(1):  # fewer compare nothing, and are a rehearsal
+        compared = prod(map(len, levels.values())) - 1
+        how["blocks"] = max(how["blocks"], least_pairs(compared))
     request = Request(
         experiment=FIT if fit else tried.NAME, subject=msgspec.to_builtins(subject), **how
     )

@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from memlab.diagnose import group
-from memlab.errors import BadRequest
+from memlab.errors import BadRequest, BadSubject, CannotLook, CannotWrite
 from memlab.files import output
 from memlab.observe import files, proc, process
 from memlab.text import units
 
 _RING = 300
+_LAST = 5  # looks that are printed when the subject has ended
 _KEPT_EVERY = 10  # looks, and at each change
 _CHANGE = 0.05
 _NAMES = {
@@ -86,6 +87,8 @@ class Watcher:
             self._directory, self._version = own if own else (None, None)
         self._start = process.stat(pid).start_ticks if pid is not None else None
         self._kills: int | None = None
+        self._has_failed = False  # once, to write
+        self.unwritten: CannotWrite | None = None  # why the file lacks the last looks
         self.ring: deque[Sample] = deque(maxlen=_RING)
 
     def look(self) -> Sample | None:
@@ -126,11 +129,29 @@ class Watcher:
             self._kills = charge.oom_kill_count
         yield "kills", float(charge.oom_kill_count - self._kills)
 
-    def kept(self, note: str) -> None:
-        """Write the ring and why, whole or not at all."""
-        if self._keep is not None:
-            document = {"why": note, "samples": [asdict(one) for one in self.ring]}
+    def killed(self) -> str:
+        """That there were kills in its group meanwhile; empty without one."""
+        if self._directory is None or self._version is None:
+            return ""
+        kills = dict(self._of_group(self._directory, self._version)).get("kills", 0)
+        many = f"{kills:.0f} processes" if kills != 1 else "a process"
+        said = f", and the kernel killed {many} of its group for want of memory meanwhile"
+        return f"{said} (memlab diagnose --last-kill says which)" if kills else ""
+
+    def keep(self, note: str, say: Callable[[str], None]) -> None:
+        """Write the ring and why, whole or not at all. The watch goes on if that fails: a full disk
+        may be what it watches for."""
+        if self._keep is None:
+            return
+        document = {"why": note, "samples": [asdict(one) for one in self.ring]}
+        try:
             output.write({self._keep: (json.dumps(document, indent=1) + "\n").encode()})
+        except CannotWrite as error:
+            if not self._has_failed:
+                say(f"{error}; the watch goes on")
+            self._has_failed, self.unwritten = True, error
+        else:
+            self.unwritten = None
 
 
 def run(
@@ -147,25 +168,35 @@ def run(
     while True:
         seen = watch.look()
         if seen is None:
-            watch.kept("ended")
-            say("the subject has ended; these were the last looks:")
-            for one in [*watch.ring][-5:]:
+            watch.keep("ended", say)
+            say(f"the subject has ended{watch.killed()}; these were the last looks:")
+            for one in [*watch.ring][-_LAST:]:
                 say(line(one))
             return False
         taken += 1
         if last is None or _changed(last, seen):
             say(line(seen))
             last = seen
-            watch.kept("running")
+            watch.keep("running", say)
         elif taken % _KEPT_EVERY == 0:
-            watch.kept("running")
+            watch.keep("running", say)
         met = next((one for one in triggers if one.met(seen)), None)
         if met is not None:
-            watch.kept(met.text)
+            watch.keep(met.text, say)
             say(f"{met.text}: {line(seen)}")
-            look()
+            _look_whole(watch, say, look)
             return True
         time.sleep(every_s)
+
+
+def _look_whole(watch: Watcher, say: Callable[[str], None], look: Callable[[], None]) -> None:
+    """What met the trigger may have ended the subject too, as a kill does."""
+    try:
+        look()
+    except (BadSubject, CannotLook) as error:
+        say(f"it cannot be looked at any more: {error}; these were the last looks:")
+        for one in [*watch.ring][-_LAST:]:
+            say(line(one))
 
 
 def line(seen: Sample) -> str:

@@ -39,8 +39,11 @@ def needs(experiment: Experiment, points: Sequence[Point], least_blocks: int) ->
 
     First the decisions and what heads the figure, then the claims, then the controls' predictions,
     and at last each point by itself. A count that cannot vary needs one block, and as many as the
-    others only after them.
+    others only after them. The levels of a user's command are needed beside its first ones.
     """
+    if experiment.watched and len(points) > 1:
+        first = points[0].index
+        return [Need(frozenset([first, point.index]), least_blocks) for point in points[1:]]
     indices = {point.index for point in points}
     found = [*_needs(experiment, points, least_blocks)]
     exact = [Need(one.points, least_blocks) for one in found if one.blocks < least_blocks]

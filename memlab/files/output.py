@@ -5,6 +5,8 @@ it. What is not a regular file (a device, a FIFO, a terminal) is written to, nev
 is followed to what it names, unless another user may have put it there. Also a place that memlab
 chose, such as a folder beside another user's store, is reached folder by folder, each held open:
 a link that is put in the way meanwhile is not followed.
+
+Whatever fails is CannotWrite, with the name that the user gave.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from memlab.errors import CannotWrite
 from memlab.files import ownership
 
 _LINKS_MAX = 40  # as the kernel's (path_resolution(7))
@@ -31,8 +34,8 @@ Content = bytes | Iterable[bytes]  # or its pieces, none of which is held longer
 
 def write(contents: Mapping[Path, Content]) -> None:
     """Write these files; none appears before all are on disk beside their targets. The folders
-    must be there. OSError, with the file's name, where one cannot be written."""
-    with ExitStack() as stack:
+    must be there."""
+    with _named(next(iter(contents), Path())), ExitStack() as stack:
         held = stack.enter_context(_held())
         finish = [_begin(path, content, held, stack) for path, content in contents.items()]
         for step in finish:
@@ -42,7 +45,7 @@ def write(contents: Mapping[Path, Content]) -> None:
 @contextmanager
 def unnamed(path: Path) -> Iterator[int]:
     """A file to write to for long, its user's alone, which has no name (and so is nowhere once this
-    process has ended) until it is whole: then it is `path`. OSError, with the file's name."""
+    process has ended) until it is whole: then it is `path`."""
     with _held() as held:
         with _named(path):
             place = _reached(path, held)
@@ -65,7 +68,7 @@ def unnamed(path: Path) -> Iterator[int]:
 
 
 def append(path: Path, content: bytes) -> None:
-    """Add to a file, which is made where it is not there. OSError, with the file's name."""
+    """Add to a file, which is made if it is not there."""
     with _named(path), _held() as held:
         place = _reached(path, held)
         if place.status is None:
@@ -74,14 +77,14 @@ def append(path: Path, content: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it, where they are not there. OSError, with its name."""
+    """Make a folder, and those above it, if they are not there."""
     with _named(folder), _held() as held:
         _reached(folder, held, inside=True, make=True)
 
 
 def file_to_open(path: Path, *, make: bool) -> Path:
     """The path without a link in it, for a library that opens files by their paths; `make` makes
-    an empty file where there is none. OSError, with the file's name."""
+    an empty file where there is none."""
     with _named(path), _held() as held:
         place = _reached(path, held)
         if make and place.status is None:
@@ -90,15 +93,26 @@ def file_to_open(path: Path, *, make: bool) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """OSError, with the folder's name, where it could not be made or written to: what takes minutes
-    asks this first."""
-    import tempfile  # takes longer than all else here
-
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    """CannotWrite if a folder could not be made or written to: what takes minutes asks this
+    first."""
     with _named(folder), _held() as held:
-        _reached(there, held, inside=True)
-        with tempfile.TemporaryFile(dir=there):
-            pass
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        _try_new_file(_reached(there, held, inside=True))
+
+
+def check_file(path: Path) -> None:
+    """The same of a file, whose folder must be there."""
+    with _named(path), _held() as held:
+        place = _reached(path, held)
+        if not place.in_proc and (place.status is None or stat.S_ISREG(place.status.st_mode)):
+            _try_new_file(place)
+
+
+def _try_new_file(place: _Place) -> None:
+    """OSError if the folder of a place takes no new file."""
+    part = _Place(place.folder, place.path, f".{secrets.token_hex(8)}.part", None, in_proc=False)
+    os.close(part.open(_NEW, 0o600))
+    _unlink(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +236,7 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        raise CannotWrite(path, error.strerror or str(error)) from None
 
 
 def _write_new(

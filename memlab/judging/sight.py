@@ -21,6 +21,7 @@ from memlab.results import Run
 from memlab.text import units
 
 ABSENT = "not in this run"  # of points that the run was never to measure
+FAILED = " ended as "  # of points whose trials did not end well
 # Of a cost: what is left of it where the baseline loop takes all, since logs need some.
 _BASELINE_LOOP_LEFT = 0.01
 
@@ -225,7 +226,7 @@ def _no_value(sight: ClaimView, point: Point) -> MissingData:
         why = sight.metric.lacks(sight.run.environment)
         reason = f"{where} has no {sight.metric.name} here" + (f": {why}" if why else "")
         return MissingData(reason, testable=False)
-    return MissingData(f"{where} ended as {', '.join(sorted(outcomes))}{detail}")
+    return MissingData(f"{where}{FAILED}{', '.join(sorted(outcomes))}{detail}")
 
 
 def _levels(sight: ClaimView, at: At) -> str:

@@ -11,8 +11,9 @@ from memlab.analysis.verdicts import ALPHA
 from memlab.experiment import At, Claim, Level
 from memlab.experiment.claims import BASES
 from memlab.judging.claims import Judged
+from memlab.judging.sight import FAILED
 
-_OVERALL = {
+OVERALL = {
     "reproduced": "holds",
     "contradicted": "contradicted",
     "inconclusive": "not decided",
@@ -30,8 +31,8 @@ ORDER = (  # as it is printed
 )
 HERE = "on this machine"
 _TESTED = ("reproduced", "contradicted", "inconclusive")
-_UNDECIDED = "undecided (too few or too noisy samples)"
-_NO_SAMPLE = "no sample yet"
+_UNDECIDED = "undecided"
+_NO_SAMPLE, _FAILED = "no sample yet", "failed"
 # What stands beside a verdict that its own test decides, and all tests of the run together do not.
 FALLEN = "does not stand once all verdicts are corrected: it needs more blocks"
 
@@ -49,7 +50,7 @@ class ClaimSummary:
         it depends on the setting if some are shown to and others shown not to; it is contradicted
         if some are shown not to and none is shown to. If a claim names the setting nearest to the
         study's, and the run has it, that one decides."""
-        words = {_OVERALL[j.word] for j in self.deciding}
+        words = {OVERALL[j.word] for j in self.deciding}
         if "contradicted" in words:
             return DIFFERS if "holds" in words else "contradicted"
         if "holds" in words:
@@ -69,12 +70,21 @@ class ClaimSummary:
     @property
     def no_sample(self) -> bool:
         """Undecided since the run has no sample yet of what it needs."""
+        return self._has_no_value and not self.failed
+
+    @property
+    def failed(self) -> bool:
+        """Undecided since no trial of what it needs ended well."""
+        return self._has_no_value and any(FAILED in j.verdict.reason for j in self.deciding)
+
+    @property
+    def _has_no_value(self) -> bool:
         return self.overall == "not decided" and not any(j.verdict.n for j in self.deciding)
 
     @property
     def counts(self) -> str:
         """`contradicted in 1 setting, undecided in 2`; empty where the settings agree."""
-        words = Counter(_OVERALL[j.word].removeprefix("not ") for j in self.deciding)
+        words = Counter(OVERALL[j.word].removeprefix("not ") for j in self.deciding)
         (first, count), *rest = words.most_common()
         said = [f"{_SAID.get(first, first)} in {count} setting{'' if count == 1 else 's'}"]
         said += [f"{_SAID.get(word, word)} in {count}" for word, count in rest]
@@ -154,7 +164,9 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = 
 
 def _counted(found: Sequence[ClaimSummary], what: str, place: str) -> str:
     """`3 of 4 claims hold on this machine; 1 is contradicted`. `what` has `{s}` for the plural."""
-    counts = Counter(_NO_SAMPLE if s.no_sample else s.overall for s in found)
+    counts = Counter(
+        _NO_SAMPLE if s.no_sample else _FAILED if s.failed else s.overall for s in found
+    )
     total, holding = len(found), counts["holds"]
     others = [overall for overall in _VERBS if counts[overall] and overall != "holds"]
     parts = [counted(counts[overall], overall) for overall in others]
@@ -169,6 +181,7 @@ _VERBS = {
     PARTLY: ("holds in part", "hold in part"),
     "not decided": (f"is {_UNDECIDED}", f"are {_UNDECIDED}"),
     _NO_SAMPLE: ("has no sample yet", "have no sample yet"),
+    _FAILED: ("could not be measured", "could not be measured"),
     "not testable here": ("is not testable", "are not testable"),
     "holds": ("holds", "hold"),
 }
@@ -249,6 +262,16 @@ def _group(members: Sequence[Judged], varied: Sequence[str], along: str) -> Sett
         members=members,
         closest=min(members, key=lambda j: j.clearance or 0.0),
     )
+
+
+def nothing_decided(judged: Iterable[Judged]) -> str:
+    """Why no claim could be decided on this machine, in the words of the most claims; empty if one
+    could, if samples are missing, or if no claim is about the run's points."""
+    asked = [one for one in by_claim(judged) if not one.absent]
+    if not all(one.overall == "not testable here" or one.failed for one in asked):
+        return ""
+    reasons = Counter(j.verdict.reason for one in asked for j in one.deciding)
+    return reasons.most_common(1)[0][0] if reasons else ""
 
 
 def contradicted(judged: Iterable[Judged]) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from memlab import experiments
-from memlab.errors import BadRequest, CannotRun, Interrupted
+from memlab.errors import BadRequest, CannotRun, Interrupted, Refused
 from memlab.experiment import Experiment
+from memlab.experiment.needs import needs
 from memlab.experiment.points import Point, point_key
 from memlab.judging import questions
 from memlab.judging.reproduce import Reproduced, Study, of_run
@@ -57,7 +58,9 @@ def sweep(
         local, prepared = _local(request.libc, wait_s), _asking(prepare(request))
         with Store(store, create=True, tell=tell) as opened:
             return driver.sweep(prepared, opened, watch, local, asked)
-    request = guest.fitted(request)
+    request, left_out = guest.fitted(request)
+    for why, count in left_out.items():
+        watch.warned(f"left out, {units.counted(count, 'point')}: {why}")
     points = guest.points(request)
     request = _precise(request, experiments.load(request.experiment, request.subject), points)
     with (
@@ -137,7 +140,7 @@ def dry_run(
     """What a sweep would measure, and what is known of its guest. Nothing is made or booted."""
     if guest is None:
         return _asking(prepare(request)), None
-    prepared, known = guest.dry_run(guest.fitted(request))
+    prepared, known = guest.dry_run(request)
     return _asking(prepared), known
 
 
@@ -146,19 +149,46 @@ def _local(folder: str | None, wait_s: float) -> LocalTarget:
     return LocalTarget(wait_s=wait_s, libc=libc.find(Path(folder)) if folder else None)
 
 
-def runs_here() -> list[Capability]:
+@dataclass(frozen=True, slots=True)
+class RunsHere(Capability):
+    """Whether an experiment runs here in full; `decides` is how many of its claims can be judged,
+    out of `claims`."""
+
+    decides: int
+    claims: int
+
+
+def runs_here() -> list[RunsHere]:
     """Each experiment, what its quick preset takes, and what this machine lacks for it."""
-    found = []
-    for experiment in map(experiments.load, experiments.names()):
+    return [_runs_here(experiment) for experiment in map(experiments.load, experiments.names())]
+
+
+def _runs_here(experiment: Experiment) -> RunsHere:
+    try:
+        points = admission.admit(experiment, "quick", {}, _USUAL)[0].points
+        reasons = beforehand.reasons(experiment, points)
+        lacking = beforehand.counted(reasons)
+    except Refused as short:
         points = plan.build(experiment, "quick", {}).points
-        lacking = beforehand.lacking(experiment, points)
-        left = len(points) - sum(lacking.values())
-        said = f"{left} of {len(points)} points" if lacking else f"all {len(points)} points"
-        memory = units.format_quantity(admission.need(experiment, points, _USUAL).memory_bytes, "B")
-        said += f", at most {units.format_quantity(experiment.budget_s['quick'], 's')} and {memory}"
-        remedy = "; ".join(lacking) or None
-        found.append(Capability(EXPERIMENT + experiment.name, not lacking, said, remedy))
-    return found
+        reasons = {point.index: str(short) for point in points}
+        lacking = {str(short): len(points)}
+    found = [need for need in needs(experiment, points, 1) if need.claim and need.decides]
+    claims = {need.claim for need in found}
+    decided = claims - {need.claim for need in found if need.points & reasons.keys()}
+    left = len(points) - len(reasons)
+    said = f"{left} of {len(points)} points" if lacking else f"all {len(points)} points"
+    if lacking and claims:
+        said += f" and {len(decided)} of {len(claims)} claims"
+    memory = units.format_quantity(admission.need(experiment, points, _USUAL).memory_bytes, "B")
+    said += f", at most {units.format_quantity(experiment.budget_s['quick'], 's')} and {memory}"
+    return RunsHere(
+        name=EXPERIMENT + experiment.name,
+        available=not lacking,
+        detail=said,
+        remedy="; ".join(lacking) or None,
+        decides=len(decided),
+        claims=len(claims),
+    )
 
 
 def capabilities_here() -> list[Capability]:
@@ -231,6 +261,23 @@ def like(request: Request, path: Path) -> RunRow:
             if row := _holding(store, experiment, points, None, turns=turns):
                 return row
     raise CannotRun(f"no run of {experiment.name} with these points was measured on this machine")
+
+
+def emulation(experiment: Experiment, path: Path) -> tuple[str, float] | None:
+    """The newest run of an experiment in an emulated guest of this host, and how many times its
+    trials took what they are declared to take; None without one."""
+    if not path.exists():
+        return None
+    with Store(path) as store:
+        for row in reversed(store.runs()):
+            here = row.experiment == experiment.name and row.origin is None
+            if here and (row.environment.get("guest") or {}).get("accelerator") == "tcg":
+                at = {point.point: point.levels for point in store.points(row.id)}
+                trials = [(s.trial_s, at[s.point]) for s in store.samples(row.id)]
+                declared_s = sum(admission.trial_s(experiment, levels) for _, levels in trials)
+                if declared_s:
+                    return row.id, sum(taken_s for taken_s, _ in trials) / declared_s
+    return None
 
 
 def _newest(store: Store, prepared: Prepared) -> RunRow | None:

@@ -1,7 +1,8 @@
-"""Live progress on standard error: one line that changes on a terminal, else a line a block."""
+"""Live progress on standard error: a line that changes on a terminal, else one now and then."""
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Sequence
 
@@ -10,6 +11,7 @@ from rich.status import Status
 
 from memlab import experiments
 from memlab.analysis.intervals import median_interval
+from memlab.analysis.least import least_samples
 from memlab.experiment.points import Point, point_label, varied_factors
 from memlab.present import words
 from memlab.present.table import Text, console
@@ -17,6 +19,8 @@ from memlab.run.watch import Progress
 from memlab.store import RunRow
 from memlab.text import units
 from memlab.text.printable import printable
+
+_EVERY_S = 30.0  # outside of a terminal: a log shows that it goes on, and no line per block
 
 
 class Live:
@@ -26,7 +30,7 @@ class Live:
         self._part = part
         self._console = console(stderr=True)
         self._status: Status | None = None
-        self._block = -1
+        self._spoke_s = time.monotonic()
         self._measured = False
 
     def warned(self, line: str) -> None:
@@ -42,6 +46,10 @@ class Live:
             f"run {run.id}: {self._experiment.name}, {units.counted(len(points), 'point')}{kept}",
             err=True,
         )
+        asked = run.request.get("blocks")
+        if asked is not None and asked < least_samples(0.95):
+            blocks, enough = units.counted(asked, "block"), least_samples(0.95)
+            click.echo(f"{blocks}: a rehearsal, since an interval takes {enough}", err=True)
         if self._console.is_terminal:
             self._status = self._console.status("starting")
             self._status.start()
@@ -50,15 +58,15 @@ class Live:
         self._measured |= progress.outcome != "unavailable"
         if self._status:
             self._status.update(Text(self._part + self._line(progress)))
-        elif progress.block != self._block:
-            self._block = progress.block
+        elif time.monotonic() >= self._spoke_s + _EVERY_S:
+            self._spoke_s = time.monotonic()
             click.echo(self._part + self._block_line(progress), err=True)
 
     def ended(self, reason: str) -> None:
         if self._status:
             self._status.stop()
         why = {
-            "decided": "what the budget can decide is decided (--precision measures on, for "
+            "decided": "what the budget can decide here is decided (--precision measures on, for "
             "narrower intervals)",
             "precise": "every point is as precise as asked",
             "blocks": "all blocks are done",

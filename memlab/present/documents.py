@@ -776,7 +776,8 @@ class DryRun(Document):
     disk_bytes: dict[str, Number]
     """Room for files that it needs, by folder; memory where that is a tmpfs."""
     about_seconds: Annotated[float, Meta(ge=0)]
-    """An estimate for those blocks."""
+    """An estimate for those blocks; for an emulated guest in which none of these was measured yet,
+    what this host would take."""
     promise: Promise | None
     """What it can show, by the noise of the newest run here with these points; null without one."""
     budget_seconds: float | None

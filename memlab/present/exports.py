@@ -83,11 +83,8 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: files.Content) -> None:
-    try:
-        files.make_folder(path.parent)
-        files.write({path: content})
-    except OSError as error:
-        raise CannotRun(f"cannot write {path}: {error.strerror or error}") from None
+    files.make_folder(path.parent)
+    files.write({path: content})
 
 
 def _cell(text: str) -> str:

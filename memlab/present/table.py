@@ -28,6 +28,7 @@ STYLES = {
     "slower": "bold red",
 }
 SCREEN = 24  # lines
+SCREEN_WITH_TABLE = 40  # of what ends with a table of numbers
 _LEAST_WIDTH = 20  # characters; COLUMNS=0 is what some programs leave behind
 _GAP = 2  # characters between two columns of a terminal
 _NAME = 12  # characters that a name keeps where it has to be broken into lines

@@ -28,11 +28,11 @@ from memlab.text import units
 
 _SIDE_BY_SIDE = 4  # more lines than this, and than levels, are rows
 _SIGNS = {  # of a cell: what it means
-    "±": "± is half of the median's 95 % interval",
-    " (": "in brackets are its ends, where it is wide or one side is longer",
-    "n=": "n is the samples, where these are under 6",
-    "~": "~ is extrapolated from what was measured",
-    "*": "* is where the baseline loop is over 20 % of it",
+    "±": "± half of the 95 % interval",
+    " (": "(its ends) if it is wide or skewed",
+    "n=": "n the samples, if under 6",
+    "~": "~ extrapolated",
+    "*": "* over 20 % baseline loop",
 }
 PUBLISHED_LEGEND = (
     "ratio: here / published; < and > where the published number is itself a bound; published "
@@ -41,10 +41,10 @@ PUBLISHED_LEGEND = (
 
 
 def legend(cells: Iterable[str]) -> str:
-    """What the signs mean that these medians have."""
+    """What the signs mean that these medians have; empty if they have none."""
     cells = [*cells]
     said = [text for sign, text in _SIGNS.items() if any(sign in cell for cell in cells)]
-    return "; ".join(["medians", *said])
+    return f"medians: {'; '.join(said)}" if said else ""
 
 
 def medians(run: Run) -> list[Table]:
@@ -52,6 +52,11 @@ def medians(run: Run) -> list[Table]:
     command one table, a row per point."""
     if run.experiment.watched:
         return [_command(run, of_command(run))]
+    return [shown for _, shown in panels(run)]
+
+
+def panels(run: Run) -> list[tuple[At, Table]]:
+    """The same with the levels of each panel."""
     figure, metric = run.experiment.figure, run.metric(run.experiment.figure.metric)
     grid = [s for s in run.summaries if s.point.control is None]
     by = [name for name in figure.by if name in run.varied] or list(figure.by[:1])
@@ -69,7 +74,7 @@ def medians(run: Run) -> list[Table]:
         place = _levels(run.named, panel, panel_names)
         title = f"{metric.label} ({metric.unit})" + (f": {place}" if place else "")
         title += "; all extrapolated" if every else ""
-        made.append(_panel(run, title, part, by, turned=turned, mark=not every))
+        made.append((panel, _panel(run, title, part, by, turned=turned, mark=not every)))
     return made
 
 

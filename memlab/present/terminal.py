@@ -20,7 +20,8 @@ from memlab.judging.compare import Compared
 from memlab.judging.effects import effects, extremes
 from memlab.judging.reproduce import Reproduced
 from memlab.present import attribution, decisions, modes, table, tables, words
-from memlab.present.table import SCREEN, STYLES, Cell, Table, Text, write
+from memlab.present.key_table import key_tables, shortened
+from memlab.present.table import SCREEN, SCREEN_WITH_TABLE, STYLES, Cell, Table, Text, write
 from memlab.present.table import console as table_console
 from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, ShownVerdict, verdicts
@@ -30,8 +31,8 @@ from memlab.results.crossing import crossings
 from memlab.store import SampleRow
 from memlab.text.printable import printable
 
-_LINES = 40  # of `show`, unless all are asked for
-_FEW = 8  # lines of a table, below which it is left out as a whole
+_REASONS = 2  # why points cannot be measured here, on the first screen
+_LEFT_OUT = 2  # lines that name what is left out
 _PRINTED = 8  # lines of a command's output
 _WORD = len("contradicted")  # a longer verdict has a line of its own
 
@@ -41,11 +42,15 @@ def show(run: Run, *, verbose: bool = False) -> None:
     published, cost models, noise. Parts that do not fit into so many lines are named in the last
     one. With `verbose` all of them, with every metric, and each published table whole."""
     console = table.console()
-    made = _first_screen(console, run, verbose=verbose)
-    first = made if verbose else _cut(made, SCREEN - 1, run)
-    parts = [_Section("", _lines_of(console, first)), *_parts(console, run, verbose=verbose)]
+    parts = [*_parts(console, run, verbose=verbose)]
     left: list[str] = []
-    if not verbose:
+    if verbose:
+        made = [*_answer_lines(console, run, verbose=True), *_open_claims(console, run)]
+        parts.insert(0, _Section("", _lines_of(console, made)))
+    else:
+        fixed = sum(len(part.lines) for part in parts if not part.name)
+        first = _first_screen(console, run, SCREEN_WITH_TABLE - fixed - _LEFT_OUT)
+        parts = [_Section("", first.lines), *(one for one in parts if one.of not in first.tables)]
         parts, left = _that_fit(parts, console.width)
     for part in parts:
         console.file.write("".join(part.lines))
@@ -56,39 +61,38 @@ def show(run: Run, *, verbose: bool = False) -> None:
 @dataclass(frozen=True, slots=True)
 class _Section:
     """Lines of `show`, with their ends, and the noun for them where they are left out; those
-    without one always stand there. One that may be `shortened` has its first lines then."""
+    without one always stand there."""
 
     name: str
     lines: Sequence[str]
-    shortened: bool = False
+    of: Table | None = None
 
 
 def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
     """What follows the first lines, in the order in which it is printed."""
 
-    def part(
-        name: str, *shown: Table | str, dim: bool = False, shortened: bool = False
-    ) -> _Section:
+    def part(name: str, *shown: Table | str, dim: bool = False) -> _Section:
         with console.capture() as printed:
             for one in shown:
                 if isinstance(one, str):
                     _say(console, Text(one, style="dim" if dim else ""))
                 else:
                     write(console, one)
-        return _Section(name, printed.get().splitlines(keepends=True), shortened)
+        of = next((one for one in shown if isinstance(one, Table)), None)
+        return _Section(name, printed.get().splitlines(keepends=True), of)
 
     if run.experiment.watched:
         yield part("", *_printed(run))
     if run.measured:
-        measured = tables.medians(run)
-        for number, shown in enumerate(measured):
-            yield part("table", shown, shortened=not number)
+        measured = tables.medians(run) if verbose else key_tables(run, _judged(run).judged)
+        for shown in measured:
+            yield part("" if verbose else "table", shown)
         if verbose:
             measured.append(tables.every_metric(run))
             yield part("", measured[-1])
-        cells = (cell.text for one in measured for row in one.cells for cell in row[one.names :])
-        taken = tables.names_of_levels(run)
-        yield part("", tables.legend(cells), *([taken] if taken else []), dim=True)
+            yield part("", _legend(measured), dim=True)
+        if taken := tables.names_of_levels(run):
+            yield part("", taken, dim=True)
         for shown in tables.controls(run):
             yield part("control", shown)
     if verbose:
@@ -108,7 +112,8 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
     yield part("", f"noise: {said}, of {len(run.samples)} samples; flagged, none dropped")
     if two := [*modes.lines(run)]:
         yield part("the points with two modes", *two)
-    yield part("", *tables.ended(run, points=False))
+    how, *more = tables.ended(run, points=False)
+    yield part("", how if verbose else tables.end(run), *more)
     # The sentence of each level has said how its trials ended.
     if not (run.experiment.watched and len(run.varied) == 1) and (ends := [*tables.ends(run)]):
         yield part("how trials ended that were not ok", *ends)
@@ -116,19 +121,14 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
 
 
 def _that_fit(parts: Sequence[_Section], width: int) -> tuple[list[_Section], list[str]]:
-    """The parts that fit into _LINES, in their order, and the names of the others."""
-    room = _LINES - sum(len(part.lines) for part in parts if not part.name)
-    room -= 2  # the line that names what is left out
+    """The parts that fit into SCREEN_WITH_TABLE, in their order, and the names of the others."""
+    room = SCREEN_WITH_TABLE - sum(len(part.lines) for part in parts if not part.name) - _LEFT_OUT
     kept, left = [], []
     for part in parts:
         lines = part.lines
         if not part.name or len(lines) <= room:
             room -= len(lines) if part.name else 0
             kept.append(part)
-        elif part.shortened and room >= _FEW:
-            more = words.count(len(lines) - room + 1, "more line")
-            kept.append(_Section(part.name, [*lines[: room - 1], f"... {more}\n"]))
-            room = 0
         else:
             left.append(part.name)
     return kept, left
@@ -161,35 +161,86 @@ def _lines_of(console: Console, lines: Iterable[RichText]) -> list[str]:
 
 def ended(run: Run, last: Sequence[str]) -> None:
     """Print what a finished sweep ends with, on one screen: the answer, the claims that do not
-    hold, and the `last` lines. What does not fit is counted, and `memlab show` has it."""
+    hold, the table of its numbers, and the `last` lines. What does not fit is counted, and `memlab
+    show` has it."""
     console = table.console()
-    width = console.width
     last = [tables.end(run), *last]
-    room = SCREEN - _broken(last, width)
-    made = _first_screen(console, run, verbose=False)
-    if run.experiment.watched:
-        made += [part for line in _printed(run) for part in Text(line).wrap(console, width)]
-    for line in _cut(made, room, run):
-        _say(console, line)
+    printed = _printed(run) if run.experiment.watched else ()
+    more = _lines_of(console, map(Text, printed))
+    room = SCREEN_WITH_TABLE - _broken(last, console.width) - len(more)
+    for line in [*_first_screen(console, run, room).lines, *more]:
+        console.file.write(line)
     _unbroken(last)
 
 
-def _cut(lines: Sequence[RichText], room: int, run: Run) -> Sequence[RichText]:
+@dataclass(frozen=True, slots=True)
+class _FirstScreen:
+    """The lines of the answer, with their ends, and the tables among them."""
+
+    lines: Sequence[str]
+    tables: Sequence[Table]
+
+
+def _first_screen(console: Console, run: Run, room: int) -> _FirstScreen:
+    """The answer, the claims that do not hold, and as many tables as have room: of the first one at
+    least some rows."""
+    answer = _lines_of(console, _answer_lines(console, run, verbose=False))
+    open_ones = _lines_of(console, _open_claims(console, run))
+    made = key_tables(run, _judged(run).judged) if run.measured else []
+    left = room - len(answer) - min(len(open_ones), _FEW_OPEN)
+    shown: list[str] = []
+    whole: list[Table] = []
+    for one in made:
+        lines = _of_table(console, one, left - len(shown))
+        if not lines and not whole:
+            lines = _of_table(console, _of_height(console, run, one, left), left)
+        if not lines:
+            break
+        shown += lines
+        whole.append(one)
+    opened = _cut(open_ones, room - len(answer) - len(shown), run)
+    return _FirstScreen([*answer[: max(1, room)], *opened, *shown], whole)
+
+
+def _of_table(console: Console, shown: Table, room: int) -> list[str]:
+    """Its lines with what its signs mean; none if they have no room."""
+    with console.capture() as printed:
+        write(console, shown)
+        if legend := _legend([shown]):
+            _say(console, Text(legend, style="dim"))
+    lines = printed.get().splitlines(keepends=True)
+    return lines if len(lines) <= room else []
+
+
+def _of_height(console: Console, run: Run, shown: Table, room: int) -> Table:
+    """The table with as many rows as fit; with one if none do."""
+    for rows in range(len(shown.rows), 1, -1):
+        fewer = shortened(run, shown, rows)
+        if _of_table(console, fewer, room):
+            return fewer
+    return shortened(run, shown, 1)
+
+
+def _legend(shown: Sequence[Table]) -> str:
+    cells = (cell.text for one in shown for row in one.cells for cell in row[one.names :])
+    return tables.legend(cells)
+
+
+def _cut(lines: Sequence[str], room: int, run: Run) -> Sequence[str]:
     """So many of the lines, the last of which says how many more there are, and where."""
     if len(lines) <= room:
         return lines
-    more = "claims" if run.experiment.claims else "show"
-    left = words.count(len(lines) - room + 1, "more line")
-    return [*lines[: room - 1], Text(f"{left}: memlab {more} {run.asked_by}")]
+    left = words.count(len(lines) - max(0, room - 1), "more line")
+    return [*lines[: max(0, room - 1)], f"{left}: memlab claims {run.asked_by}\n"]
 
 
-def _first_screen(console: Console, run: Run, *, verbose: bool) -> list[RichText]:
-    """The first lines of a sweep's end and of `show`, as wide as the terminal."""
+def _answer_lines(console: Console, run: Run, *, verbose: bool) -> list[RichText]:
+    """The answer as wide as the terminal."""
     found = _answer(run, verbose=verbose)
     made = [part for line in found for part in line.wrap(console, console.width)]
     for line in made:
         line.rstrip()
-    return made + _open_claims(console, run)
+    return made
 
 
 def _unbroken(lines: Iterable[str]) -> None:
@@ -226,6 +277,9 @@ def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
         yield Text(words.headline([_judged(run)])[0], style="bold")
     for line in _measured(run):
         yield Text(line)
+    if run.measured:
+        for line in words.not_testable(run)[:_REASONS]:
+            yield Text(line)
 
 
 def _found(run: Run, *, verbose: bool) -> Iterator[str]:
@@ -431,8 +485,11 @@ def claims(found: Reproduced) -> None:
     given, and the last line counts what is left out."""
     console, run = table.console(), found.run
     assert run is not None
+    named = {decision.claim for decision in run.experiment.so}
     with console.capture() as head:
         console.print(Text(words.headline([found])[0], style="bold"))
+        for said in decisions.lines(run, found.judged):
+            console.print(Text(said, style="bold"))
         _head(console, found, verbose=False)
     standing = [*_standing(found, verbose=False)]
     room = SCREEN - len(head.get().splitlines()) - len(_lines_of(console, map(Text, standing)))
@@ -443,9 +500,13 @@ def claims(found: Reproduced) -> None:
     last = []
     if sum(len(one.lines) for one in entries) > room:
         for longest in (_SHORT, 0):  # all that are contradicted, if they fit without reasons
-            short = [line for claim in shown for line in _short_lines(claim, longest)]
-            short.sort(key=lambda line: _IN_SHORT.index(line[0]))
-            entries, left = _begin([*_entries(console, short)], room - 2)
+            # First those that a recommendation rests on, then those that do not hold.
+            short = sorted(
+                (claim.id not in named, _IN_SHORT.index(line[0]), line)
+                for claim in shown
+                for line in _short_lines(claim, longest)
+            )
+            entries, left = _begin([*_entries(console, [line for *_, line in short])], room - 2)
             if not left["contradicted"]:
                 break
         counts = [f"{count} {word}" for word, count in left.items() if count]

@@ -82,6 +82,18 @@ def reason(detail: str) -> str:
     return re.sub(r"(: E[A-Z0-9]+)? at \S+\.(c|h|py):\d+$", "", said)
 
 
+def not_testable(run: Run) -> list[str]:
+    """How many points cannot be measured here and why, a line per reason."""
+    reasons = Counter(
+        reason(said)
+        for found in run.summaries
+        if set(found.outcomes) == {"unavailable"}
+        for said in found.details[:1]
+    )
+    of = count(len(run.points), "point")
+    return [f"{n} of {of} not testable here: {why}" for why, n in reasons.most_common()]
+
+
 def shared_reason(evidence: str) -> str:
     """Why a claim is open, without the point, so that claims which share a reason are seen to."""
     _, unavailable, detail = evidence.partition(" is unavailable: ")
@@ -204,7 +216,8 @@ def change(found: LevelChange) -> str:
     """`+38 % (34 to 41)`, `2.1 times (2 to 2.2)`, `unchanged (-2 to 1 %)`, `0 B instead of 4 KiB`,
     or that nothing is shown yet, and what would."""
     compared = found.comparison
-    if blocks := found.equal_blocks:
+    blocks = found.equal_blocks
+    if blocks and (compared is None or blocks >= least_samples(compared.ratio.level)):
         return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, found.unit)}"
     if compared is None:
         # A noun that the label has not is the command's own.
@@ -221,11 +234,24 @@ def change(found: LevelChange) -> str:
     if compared.word == "same":
         return f"unchanged ({'equal in most blocks' if ratio.low == ratio.high else between})"
     if compared.word == "inconclusive":
-        return f"too noisy: {between if times else _signed_span(ratio)}"
+        span = between if times else _signed_span(ratio)
+        return f"{_bound(ratio, times=times)} ({span}; {_more_blocks(compared)} for a verdict)"
     if times:
         return f"{evidence.number(ratio.estimate)} times ({_times_span(ratio)})"
     sign = "+" if ratio.estimate > 1 else ""
     return f"{sign}{_percent(ratio.estimate)} % ({_percent_span(ratio)})"
+
+
+def _bound(ratio: Interval, *, times: bool) -> str:
+    """What the interval shows by itself: `at least 40 times`, `+2 % or more`; that nothing is
+    decided if 1 lies in it."""
+    low, high = ratio.low or 0.0, ratio.high or math.inf
+    if low <= 1 <= high:
+        return "not decided"
+    end = low if low > 1 else high
+    if times:
+        return f"at {'least' if low > 1 else 'most'} {evidence.number(end)} times"
+    return f"{'+' if low > 1 else ''}{_percent(end)} % or more"
 
 
 def _more_blocks(found: Comparison) -> str:
@@ -267,6 +293,8 @@ def effect(experiment: Experiment, found: Effect) -> str:
     ends = [word if n == total == 1 else f"{word} {n} of {total} times" for word, n in bad]
     if ends:
         said.append(f"{', '.join(ends)}: {'; '.join(map(reason, found.summary.details[:1]))}")
+    if not said and not total:
+        said.append("not measured yet")
     if not said:
         base = short_label(experiment, found.factor, found.baseline)
         base = base or f"{found.factor}={experiment.describe_level(found.factor, found.baseline)}"

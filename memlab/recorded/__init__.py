@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 
-from memlab.errors import CannotRun, StoreError, UnknownRun, nearest
+from memlab.errors import CannotRun, CannotWrite, StoreError, UnknownRun, nearest
 from memlab.files import folders, output
 from memlab.store import Store
 
@@ -43,7 +43,7 @@ def store(experiment: str) -> Path:
         pass
     try:
         return _unpacked(packed, _temporary() / name)
-    except OSError as error:
+    except (OSError, CannotWrite) as error:
         raise StoreError(
             f"cannot unpack the recorded run: {error.strerror}; set XDG_CACHE_HOME"
         ) from None

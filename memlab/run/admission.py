@@ -11,10 +11,10 @@ from memlab.experiment import COUNT, At, Experiment, Level
 from memlab.experiment.points import Point
 from memlab.observe import available
 from memlab.run.files import FRESH
+from memlab.run.limits import HEADROOM, TMPFS, Limits
 from memlab.run.plan import Plan, build
 from memlab.text import units
 
-HEADROOM = 1.25  # so many times what is needed must be free
 TRIAL_OVERHEAD_S = 0.01  # for estimates: forking, mapping and unmapping a file
 
 
@@ -23,7 +23,7 @@ class Directories:
     """The directories where files go, by the levels `dir` and `tmpfs` of a factor."""
 
     dir: Path
-    tmpfs: Path = Path("/dev/shm")
+    tmpfs: Path = TMPFS
 
     def of(self, level: Level) -> Path:
         return self.tmpfs if level == "tmpfs" else self.dir
@@ -49,8 +49,13 @@ def need(
     a file of its own where a window uses it up.
 
     A file on a disk counts as memory too: it is to stay in the page cache. A swap area on zram
-    is memory as well, all of it where its pages do not compress.
+    is memory as well, all of it where its pages do not compress. Points that a limit of this
+    process refuses take nothing.
     """
+    limits = Limits()
+    points = [point for point in points if not any(limits.short(experiment, point.at))]
+    if not points:
+        return Need(0, {}, 0.0)
     file = experiment.file
     files = [
         (directories.of(p.at[file.filesystem]), p.at[file.state], int(p.at[file.size]))

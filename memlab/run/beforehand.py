@@ -14,7 +14,7 @@ from pathlib import Path
 from memlab.errors import BadRequest
 from memlab.experiment import At, Experiment
 from memlab.experiment.points import Point
-from memlab.observe import allocators, capabilities, cgroup, libc, proc
+from memlab.observe import allocators, capabilities, cgroup, libc, perf_event, proc
 from memlab.run import containment, limits, swap, virtual_machine
 from memlab.run.cleanup import value_of
 from memlab.run.settings import endangered, no_such_file
@@ -71,6 +71,7 @@ class _Host:
         self._file = lru_cache(_file)
         self._libc = lru_cache(_libc)
         self._need = lru_cache(self._needs)
+        self._trace = lru_cache(_trace)
         self._limits = limits.Limits()
 
     def lacks(self, experiment: Experiment, at: At) -> Iterator[Reason]:
@@ -88,6 +89,8 @@ class _Host:
             yield self._file(file, value)
         if host.malloc:
             yield _malloc(experiment, at)
+        if experiment.attribution and at.get("trace"):
+            yield self._trace()
         if host.virtual_machine:
             yield self._machine(host.virtual_machine(at))
         yield from map(self._need, host.needs(at))
@@ -117,6 +120,15 @@ def _file(file: str, value: str) -> str:
     if os.access(path, os.W_OK) or value_of(path).split() == value.split():
         return ""
     return f"needs {file} = {value}, and it may not be written: run as root"
+
+
+def _trace() -> str:
+    """What the slowest operations met is traced of every process on their CPU."""
+    try:
+        perf_event.check(perf_event.SOFTWARE, perf_event.PAGE_FAULTS, perf_event.Scope.SYSTEM)
+    except OSError as refused:
+        return f"needs perf events of every process, and {refused.strerror}: run as root"
+    return ""
 
 
 def _libc(folder: str) -> str:

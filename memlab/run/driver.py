@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -55,6 +55,7 @@ def sweep(
     # The lock before the host is looked at: whoever has it may have changed settings.
     with target.lock():
         _tidy(watch)
+        lacking = _lacking(prepared, target)
         run = RunRow(
             id=new_id(),
             experiment=request.experiment,  # the name of memlab's own, the path of another's
@@ -67,8 +68,20 @@ def sweep(
         )
         points = prepared.plan.points
         store.add_run(run, [PointRow(p.index, dict(p.at), p.control) for p in points])
-        Sweep(run, prepared, store, watch, target, asked).measure()
+        Sweep(run, prepared, store, watch, target, asked, lacking).measure()
     return run
+
+
+def _lacking(prepared: Prepared, target: Target) -> Mapping[int, beforehand.Reason]:
+    """Raises CannotRun if nothing is left beside which a user's command could be compared."""
+    if target.role != "decides":
+        return {}
+    experiment, points = prepared.experiment, prepared.plan.points
+    found = beforehand.reasons(experiment, points)
+    others = [point for point in points[1:] if point.index not in found]
+    if experiment.watched and len(points) > 1 and (not others or points[0].index in found):
+        raise CannotRun(f"nothing is left to compare: {next(iter(beforehand.counted(found)))}")
+    return found
 
 
 def resume(
@@ -93,7 +106,8 @@ def resume(
             short = short or relay.shortage(experiment, prepared.plan.points, directories)
         if short:
             raise Refused(short)
-        Sweep(run, prepared, store, watch, target, asked).measure()
+        lacking = _lacking(prepared, target)
+        Sweep(run, prepared, store, watch, target, asked, lacking).measure()
     return run
 
 
@@ -144,6 +158,8 @@ class Sweep:
     watch: Watch
     target: Target
     asked: PointsNeeded | None
+    lacking: Mapping[int, beforehand.Reason] = field(default_factory=dict)
+    """Why points cannot be measured here, as far as it is known before the first trial."""
 
     def measure(self) -> None:
         """The sessions that the run lacks, each with an equal share of what is left; of a run that
@@ -181,10 +197,9 @@ class Sweep:
         request, points = self.prepared.request, self.prepared.plan.points
         stop_rule, taken = self.begun(share_s, self.target.role)
         blocks = self.blocks(stop_rule, taken, until)
-        lacking = self._lacking()
-        refused = beforehand.refused(lacking)
-        stop_rule.leave_out(lacking)
-        for why, of in beforehand.counted(lacking).items():
+        refused = beforehand.refused(self.lacking)
+        stop_rule.leave_out(self.lacking)
+        for why, of in beforehand.counted(self.lacking).items():
             watch.warned(f"{of} of {len(points)} points are not testable here: {why}")
         if short := stop_rule.shortfall():
             watch.warned(short)
@@ -206,6 +221,8 @@ class Sweep:
                         reason = "budget"
                         break
                     if trials[0].block != block:
+                        if block is not None and (short := stop_rule.shorter(block, left_s)):
+                            watch.warned(short)
                         block = trials[0].block
                         # Those that take turns warm a file by reading it.
                         executor.renew([] if self.prepared.turns else trials[0].active)
@@ -230,12 +247,6 @@ class Sweep:
             store.end_session(run.id, session, time.monotonic() - began, reason)
             watch.ended(reason)
         return reason
-
-    def _lacking(self) -> Mapping[int, beforehand.Reason]:
-        """Why points cannot be measured here, as far as it is known before the first trial."""
-        if self.target.role != "decides":
-            return {}
-        return beforehand.reasons(self.prepared.experiment, self.prepared.plan.points)
 
     def begun(
         self, share_s: float | None, role: Role = "decides"

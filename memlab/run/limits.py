@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 from memlab.experiment import At, Experiment
 from memlab.observe import available, capabilities, files, proc
 from memlab.text import units
 
+HEADROOM = 1.25  # so many times what is needed must be free
+TMPFS = Path("/dev/shm")
 _KIB = 1024
 _MANY = 100_000  # processes and threads: more than a user has
 
@@ -93,6 +96,22 @@ def _file_bytes(experiment: Experiment, at: At) -> int:
     return int(at[experiment.file.size]) if experiment.file else 0
 
 
+def _tmpfs_bytes(experiment: Experiment, at: At) -> int:
+    """What a point takes of the tmpfs, with the room that is to be left."""
+    file = experiment.file
+    taken = int(at[file.size]) if file and at[file.filesystem] == "tmpfs" else 0
+    if experiment.host.tmpfs:
+        taken += experiment.host.tmpfs(at)
+    return round(taken * HEADROOM)
+
+
+def _tmpfs_left() -> tuple[int, str]:
+    if not os.access(TMPFS, os.W_OK | os.X_OK):
+        return 0, f"{TMPFS} may not be written here"
+    left = available.disk(TMPFS)
+    return left, f"{TMPFS} has {units.format_quantity(left, 'B')} free"
+
+
 def _writable() -> tuple[int, str] | None:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     if limit == resource.RLIM_INFINITY:
@@ -128,4 +147,5 @@ LIMITS = (
     Limit(lambda of, at: of.host.locks(at), _lockable, "B", "ulimit -l, LimitMEMLOCK="),
     Limit(lambda of, at: of.host.tasks(at), _startable, "1", "ulimit -u, LimitNPROC=, TasksMax="),
     Limit(_file_bytes, _writable, "B", "ulimit -f, LimitFSIZE="),
+    Limit(_tmpfs_bytes, _tmpfs_left, "B", "mount -o remount,size=, docker --shm-size"),
 )

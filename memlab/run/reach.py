@@ -14,6 +14,7 @@ from memlab.experiment import Experiment
 from memlab.experiment.needs import Need, needs
 from memlab.experiment.points import Point
 
+_CLEARLY = 0.8  # of the points that were promised, below which it is said again
 _MARGIN = 0.9  # the share of what is left that is given to questions that have not begun
 
 
@@ -34,6 +35,7 @@ class Reach:
         self._taken_s: dict[int, float] = defaultdict(float)
         self._unavailable: set[int] = set()
         self._last_block = 0
+        self._said = len(points)  # points that a budget was said to reach
         self.trials_s = 0.0  # of the trials of this session
 
     def add(self, point: int, block: int, trial_s: float, *, available: bool) -> None:
@@ -86,11 +88,12 @@ class Reach:
             point for need in self._needs if not self._lacking(need) for point in need.points
         )
 
-    def shortfall(self, budget_s: float) -> str:
+    def shortfall(self, left_s: float, spent_s: float = 0.0) -> str:
         """What a budget leaves out, with the one that leaves nothing out; empty if it reaches every
-        point. `22 of 83 points and 3 of 5 claims; all: --budget 130s`."""
+        point. `about 22 of 83 points and 3 of 5 claims; all: --budget 130s`."""
         every = {p for p in self._blocks if p not in self._unavailable}
-        found = (self.points(budget_s) | self.reached) - self._unavailable
+        found = (self.points(left_s, spent_s) | self.reached) - self._unavailable
+        self._said = len(found)
         if every <= found:
             return ""
         scale = self._scale()
@@ -105,8 +108,14 @@ class Reach:
         of_claims = f" and {len(claims) - len(left)} of {len(claims)} claims" if claims else ""
         return (
             f"about {len(found)} of {len(every)} points{of_claims}; all: "
-            f"--budget {_rounded(whole_s)}s"
+            f"--budget {_rounded(spent_s + whole_s)}s"
         )
+
+    def shorter(self, left_s: float, spent_s: float) -> str:
+        """The same by what trials took, if it is clearly less than was said before."""
+        before = self._said
+        said = self.shortfall(left_s, spent_s)
+        return said if self._said < _CLEARLY * before else ""
 
     def _lacking(self, need: Need) -> bool:
         return self._whole(need) < need.blocks

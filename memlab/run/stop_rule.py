@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Collection, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Literal
 
-from memlab.analysis.least import least_samples
+from memlab.analysis.least import least_pairs, least_samples
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
 from memlab.request import Request
@@ -28,8 +29,10 @@ _LEAST_BLOCKS_OF_LEVELS = 8  # a sign test of two levels beside others finds not
 
 def least_blocks(experiment: Experiment) -> int:
     """How many blocks there are at least if no number was asked for."""
-    varied = any(len(factor.quick) > 1 for factor in experiment.factors)
-    return _LEAST_BLOCKS_OF_LEVELS if experiment.watched and varied else LEAST_BLOCKS
+    levels = prod(len(factor.quick) for factor in experiment.factors)
+    if not experiment.watched or levels == 1:
+        return LEAST_BLOCKS
+    return max(_LEAST_BLOCKS_OF_LEVELS, least_pairs(levels - 1))
 
 
 def budget_s(experiment: Experiment, request: Request) -> float | None:
@@ -132,7 +135,18 @@ class StopRule:
             return ""
         self._reach.trials_s = 0.0
         said = self._reach.shortfall(self._budget_s)
-        return f"{units.format_quantity(self._budget_s, 's')} measure {said}" if said else ""
+        return self._of_budget(said) if said else ""
+
+    def _of_budget(self, said: str) -> str:
+        return f"{units.format_quantity(self._budget_s or 0.0, 's')} measure {said}"
+
+    def shorter(self, block: int, left_s: float | None) -> str:
+        """What the budget leaves out by the times of the session's first block, if that is more
+        than was said before it."""
+        if block != self._first_block or self._reach is None or left_s is None:
+            return ""
+        said = self._reach.shorter(left_s, (self._budget_s or 0.0) - left_s)
+        return f"by the first block, {self._of_budget(said)}" if said else ""
 
     def look(self, block: int, elapsed: Callable[[], float]) -> None:
         """Choose the points of a block."""

@@ -75,8 +75,8 @@ class Elsewhere(Protocol):
 class Place(Protocol):
     """Where a sweep is asked for, if not on this host: `memlab.Guest`."""
 
-    def fitted(self, request: Request) -> Request:
-        """The request with what the place has room for."""
+    def fitted(self, request: Request) -> tuple[Request, Mapping[str, int]]:
+        """The request with what the place has room for; why points are left out, and how many."""
 
     def points(self, request: Request) -> Sequence[Point]:
         """Those that it is asked for, as far as this host knows. Raises BadRequest."""

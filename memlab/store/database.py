@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 from memlab._version import __version__
-from memlab.errors import StoreError
+from memlab.errors import CannotWrite, StoreError
 from memlab.files import folders, output
 from memlab.text.printable import printable
 
@@ -161,7 +161,7 @@ def opened(path: Path, create: bool, stack: ExitStack) -> Connection:
                 db, made = _connected(copied(path, stack), "rw", stack)
         if not made:
             _make(db, path)
-    except (OSError, ValueError, sqlite3.Error) as error:
+    except (OSError, CannotWrite, ValueError, sqlite3.Error) as error:
         why = getattr(error, "strerror", None) or error
         raise StoreError(f"cannot open the store {path}: {why}") from error
     return db

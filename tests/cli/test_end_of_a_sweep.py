@@ -8,7 +8,7 @@ from made_up import Machine
 
 from memlab import api
 from memlab.present import tables
-from memlab.present.table import SCREEN
+from memlab.present.table import SCREEN_WITH_TABLE
 from memlab.store import Store
 
 
@@ -40,6 +40,6 @@ def test_a_sweep_ends_with_its_verdicts(
     assert said.startswith(f"run {run.id} (small): {run.experiment.question} ")
     assert re.search(r": write (not )?cheaper |: mmap cheaper ", said)
     assert re.search(r"[0-9] of [0-9] claims? holds? on this machine", said)
-    assert len(swept.stdout.splitlines()) <= SCREEN
+    assert len(swept.stdout.splitlines()) <= SCREEN_WITH_TABLE
     assert figure.startswith("figure: ")
     assert last.startswith(f"next: memlab claims {run.id} --store ")

@@ -81,7 +81,7 @@ def test_what_a_try_proposes_runs(
         return
     done = ask(*words, *shlex.split(command))
     assert "unavailable" not in done.stdout
-    assert len(done.stdout.splitlines()) <= 24
+    assert len(done.stdout.splitlines()) <= 40
     assert SIXTY not in "".join(done.stdout.splitlines()[:-1])
     ask(*proposed(done.stdout))
     shown = " ".join(ask("show", "--store", str(store_path)).stdout.split())

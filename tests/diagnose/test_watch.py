@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from command import memlab
 
-from memlab.diagnose import watching
-from memlab.errors import BadRequest
+from memlab import cli
+from memlab.cli import diagnose
+from memlab.diagnose import group, watching
+from memlab.errors import BadRequest, BadSubject
 
 from .live import Compiled, running
+from .test_tree import made
 
 MiB = 1 << 20
 
@@ -61,7 +67,65 @@ def test_the_last_look_is_there_when_the_subject_is_not(binary: Compiled, tmp_pa
 
         said: list[str] = []
         assert not watching.run(watch, [], 0.01, say, lambda: None)
-    assert "the subject has ended; these were the last looks:" in said
+    assert [line for line in said if line.startswith("the subject has ended")]
     held = json.loads(kept.read_text())
     assert held["why"] == "ended"
     assert held["samples"]
+
+
+def test_a_watch_that_cannot_write_says_so_once_and_goes_on(binary: Compiled) -> None:
+    """A full disk may be what it watches for."""
+    full = Path("/dev/full")
+    with running(binary("steady"), "1") as program:
+        watch = watching.Watcher(program.pid, None, None, full)
+        said: list[str] = []
+        watch.keep("running", said.append)
+        watch.keep("running", said.append)
+        looks: list[str] = []
+        triggers = [watching.trigger("rss > 1M")]
+        assert watching.run(watch, triggers, 0.01, said.append, lambda: looks.append("whole"))
+    assert looks == ["whole"]
+    refused = "cannot write /dev/full: No space left on device"
+    assert [line for line in said if "cannot write" in line] == [f"{refused}; the watch goes on"]
+    assert str(watch.unwritten) == refused
+
+
+def test_where_to_keep_is_checked_before_anything_is_watched() -> None:
+    done = memlab("diagnose", str(os.getpid()), "--watch", "--keep", "/nonexistent/k.json")
+    refused = "memlab: cannot write /nonexistent/k.json: No such file or directory\n"
+    assert (done.returncode, done.stderr) == (3, refused)
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_kill_is_no_error_though_the_subject_went_with_it(tmp_path: Path, version: str) -> None:
+    directory = made(tmp_path / "pod", version, 70, 80)
+    watch = watching.Watcher(None, directory, version, None)
+    assert watch.look()
+    made(directory, version, 1, 80, kills=1)
+
+    def look() -> None:
+        raise BadSubject("no memory cgroup there")
+
+    said: list[str] = []
+    assert watching.run(watch, [watching.trigger("kills > 0")], 0.01, said.append, look)
+    assert said[1].startswith("kills > 0: ")
+    assert said[2].startswith("it cannot be looked at any more: no memory cgroup there; these")
+    assert len(said) == 3 + 2  # both looks
+
+
+def test_the_group_of_a_process_is_resolved_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill ends the process that `of:PID` names."""
+    directory = made(tmp_path / "pod", "2", 70, 80)
+    asked: list[str] = []
+
+    def named(text: str) -> tuple[Path, str]:
+        asked.append(text)
+        return directory, "2"
+
+    monkeypatch.setattr(group, "named", named)
+    monkeypatch.setattr(watching, "run", lambda *given: given[-1]())
+    monkeypatch.setattr(diagnose, "_look", lambda given, _: asked.append(given.group))
+    CliRunner().invoke(cli.cli, ["diagnose", "--group", "of:1", "--watch"], catch_exceptions=False)
+    assert asked == ["of:1", str(directory)]

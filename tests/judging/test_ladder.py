@@ -8,6 +8,7 @@ import pytest
 
 from memlab import api, experiments
 from memlab.errors import BadRequest
+from memlab.machines import least
 from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder import measure, show
 from memlab.machines.ladder.judge import KernelCell, KernelRow
@@ -50,8 +51,8 @@ def test_rows_are_of_the_claims_that_count_and_of_metrics() -> None:
 
 def test_the_least_levels_are_those_that_the_claims_name() -> None:
     declared = experiments.load("page-fault")
-    claims = ladder.selected(declared, ["off-count", "future-count"], timed=False)
-    found = ladder.levels(declared, claims)
+    claims = least.selected(declared, ["off-count", "future-count"], timed=False)
+    found = least.levels(declared, claims)
     assert found["lock"] == ["future", "off"]
     assert found["chunk"] == [1_024_000]
     assert found["chunks"] == list(declared.tiny["chunks"])
@@ -120,7 +121,7 @@ def test_a_changelogs_claim_is_judged_where_it_is_named_and_leaves_one_point(
     declared = experiments.load(name)
     (claim,) = (one for one in declared.changes if one.id == wanted)
     assert claim.since
-    assert claim not in ladder.selected(declared, (), timed=True)
+    assert claim not in least.selected(declared, (), timed=True)
     asked = measure.LadderRequest([name], [wanted], append=claim.boots_with, timed=False)
     (request,) = measure.requests(asked)
     (point,) = plan.build(declared, "quick", request.levels, controls=False).points

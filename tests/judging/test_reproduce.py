@@ -43,7 +43,7 @@ DECLARED = pretend.experiment(
 
 @pytest.mark.parametrize(
     ("study", "own", "others"),
-    [("miao-2021", 54, 88), ("logstore-mmap", 22, 0), ("chen-2014", 47, 13)],
+    [("miao-2021", 49, 102), ("logstore-mmap", 22, 0), ("chen-2014", 38, 22)],
 )
 def test_a_study_is_counted_by_its_own_claims(study: str, own: int, others: int) -> None:
     """Those that rest on a manual page, the kernel or memlab's own reasoning are counted apart."""
@@ -287,7 +287,7 @@ class TestSummary:
         found = judge(measured(DECLARED, WORLD))
         assert summary.by_claim(found)[0].overall == "holds"
         weak = [replace(one, adjusted_p=0.08) for one in found]
-        assert [one.overall for one in summary.by_claim(weak)] == ["not decided", "contradicted"]
+        assert [one.overall for one in summary.by_claim(weak)] == ["not decided", "not decided"]
         assert summary.groups(summary.by_claim(weak)[0], "size")[0].closest.fallen
 
     def test_what_the_run_was_never_to_measure_is_in_no_count(self, measured: Measure) -> None:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Barrier
@@ -19,10 +20,10 @@ from made_up import Machine
 from memlab import cli, experiments
 from memlab.errors import BadRequest, CannotRun, Interrupted
 from memlab.experiment import At
+from memlab.machines import least
 from memlab.machines.guest import kernels
 from memlab.machines.guest.following import GuestLost
 from memlab.machines.guest.kernels import Found
-from memlab.machines.ladder import judge as judging
 from memlab.machines.ladder import measure as ladder
 from memlab.run import driver
 from memlab.run.kernel import Kernel
@@ -290,7 +291,7 @@ def test_a_metric_is_bisected_too(
     def pretended(asked: ladder.LadderRequest, kernels: Sequence[Found], *_: Any, **__: Any) -> Any:
         (one,) = kernels
         (request,) = ladder.requests(asked)
-        assert judging.selected(experiments.load("mmap-write"), asked.claims, asked.timed) == []
+        assert least.selected(experiments.load("mmap-write"), asked.claims, asked.timed) == []
         if one.version == "6.9":
             return [ladder.KernelResult(one, {}, ["it did not come up"], 0.0)]
         measured.append(one.version)
@@ -313,6 +314,29 @@ def test_a_metric_is_bisected_too(
     assert f"{since}" in done.output
     assert "256" in done.output
     assert len(set(measured)) <= 4
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "at hand"])
+def test_a_kernel_that_fails_is_an_error_after_the_others(
+    named: bool, store_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that cannot boot fails if it was named, and not if it only lies there."""
+    broken = replace(kernel("6.9"), why="virtio is not built in")
+
+    def pretended(asked: ladder.LadderRequest, *_: Any, **__: Any) -> Any:
+        (request,) = ladder.requests(asked)
+        run = Machine(tmp_path / "a.db").sweep("mmap-write", controls=False, **request.levels)
+        whole = ladder.KernelResult(kernel("6.1"), {"mmap-write": run}, [], 0.0)
+        return [whole, ladder.KernelResult(broken, {}, [broken.why], 0.0)]
+
+    monkeypatch.setattr(ladder, "measure", pretended)
+    monkeypatch.setattr(kernels, "choose", lambda *_: [kernel("6.1"), broken])
+    words = ["kernels", "ladder", "mmap-write", "--metric", "faults_per_mib"]
+    words += ["-p", "file_size=1m", "-o", str(tmp_path), "--store", str(store_path)]
+    done = CliRunner().invoke(cli.cli, [*words, *(["--kernels", "6.1,6.9"] if named else [])])
+    assert f"figure: {tmp_path}/ladder-mmap-write.png" in done.output
+    assert isinstance(done.exception, CannotRun) == named
+    assert not named or str(done.exception) == "1 of 2 kernels failed: 6.9"
 
 
 def test_a_metric_that_none_has_is_said_before_anything_boots(boots: list[str]) -> None:

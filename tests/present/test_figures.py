@@ -253,7 +253,7 @@ def test_few_blocks_have_marks_and_no_interval(tmp_path: Path) -> None:
     assert {(mark["low"], mark["high"], mark["n"]) for mark in lines} == {(None, None, 3)}
     text = written(figures.draw(run))
     assert "3 per point; no interval below 6" in text
-    assert "n=3, no interval" in text
+    assert "not known yet: 3 of 6 samples" in text
 
 
 # The page

@@ -16,7 +16,7 @@ from memlab import api, experiments
 from memlab.analysis.intervals import Interval
 from memlab.judging import costs, reproduce
 from memlab.present import tables, terminal, words
-from memlab.present.table import SCREEN
+from memlab.present.table import SCREEN_WITH_TABLE
 from memlab.results import Run, beside
 from memlab.results.run import _inside_ns
 from memlab.store import PointRow, Store
@@ -49,7 +49,7 @@ def test_a_sweep_ends_on_one_screen(
     last = ["figure: /root/.local/share/memlab/figures/it.png", f"next: memlab claims {run.id}"]
     terminal.ended(run, last)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= SCREEN
+    assert len(lines) <= SCREEN_WITH_TABLE
     assert lines[-2:] == last
     # The question, and how many claims hold or where a side becomes the cheaper one.
     assert " ".join(lines).startswith(f"run {run.id}")
@@ -65,9 +65,29 @@ def test_show_begins_with_what_the_sweep_ended_with(
     run = api.load(name, example=True)
     monkeypatch.setenv("COLUMNS", "80")
     terminal.ended(run, [])
-    *ended, _ = capsys.readouterr().out.splitlines()  # how the sweep ended
+    ended = capsys.readouterr().out.splitlines()
     terminal.show(run)
-    assert capsys.readouterr().out.splitlines()[: len(ended)] == ended
+    answer = next(i for i, line in enumerate(ended) if line.startswith(("contradicted", "incon")))
+    assert capsys.readouterr().out.splitlines()[:answer] == ended[:answer]
+
+
+@pytest.mark.parametrize("name", mostly_quick(NAMES, "tlb-shootdown"))
+@pytest.mark.parametrize("what", ["sweep", "show"])
+def test_each_ends_with_a_table_of_its_numbers(
+    name: str, what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On one screen of 40 lines, and no number without an interval in it, but exact counts."""
+    run = api.load(name, example=True)
+    monkeypatch.setenv("COLUMNS", "80")
+    if what == "sweep":
+        terminal.ended(run, ["figure: it.png", f"next: memlab claims {run.id}"])
+    else:
+        terminal.show(run)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= SCREEN_WITH_TABLE
+    rules = [i for i, line in enumerate(lines) if line and not line.strip("─")]
+    assert rules
+    assert not re.search(r"n=[1-5]\b", "\n".join(lines))
 
 
 def test_a_published_number_stands_once(

@@ -6,6 +6,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ from PIL import Image
 from quick import mostly_quick
 
 from memlab import api, experiments, published, recorded
+from memlab.judging import reproduce
 from memlab.present import figures, pages
 from memlab.present.figures import kinds
 from memlab.present.table import Column, Table, markdown
@@ -129,10 +131,13 @@ def test_every_experiment_is_found_from_the_start(page: str) -> None:
 
 
 def test_exact_checks_that_a_figure_lists_are_not_listed_again() -> None:
-    declared = experiments.load("vma-lock")
-    text = pages.page(declared, api.load("vma-lock", example=True))
-    assert f"{len(declared.claims) - 5} exact checks hold: the figure lists them." in text
-    assert text.count("**contradicted**") == 5
+    run = api.load("vma-lock", example=True)
+    text = pages.page(run.experiment, run)
+    count = Counter(judged.word for judged in reproduce.of_run(run).judged)
+    assert count["reproduced"] > 70
+    assert count["contradicted"] >= 5
+    assert f"{count['reproduced']} exact checks hold: the figure lists them." in text
+    assert text.count("**contradicted**") == count["contradicted"]
     assert "**reproduced**" not in text
 
 

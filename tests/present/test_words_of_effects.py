@@ -39,7 +39,7 @@ def change(new: np.ndarray, base: np.ndarray) -> LevelChange:
     ("new", "text"),
     [
         ([100.0] * 8, "the same in all 8 blocks"),
-        ([100.0], "the same in 1 block"),
+        ([100.0], "not decided (too few blocks for an interval; about 4 more blocks)"),
         ([100.0] * 11 + [101.0], "unchanged (equal in most blocks)"),
         ([99.0, 101.0] * 4, "unchanged (-1 to 1 %)"),
         ([138.0] * 4 + [139.0] * 4, "+38 % (38 to 39)"),
@@ -50,13 +50,23 @@ def change(new: np.ndarray, base: np.ndarray) -> LevelChange:
         ([0.0] * 8, "0 instead of 100"),
         (
             [90.0, 110.0] * 4,
-            "too noisy: -10 to +10 %",
+            "not decided (-10 to +10 %; about 35 more blocks for a verdict)",
         ),
         ([90.0], "not decided (too few blocks for an interval; about 4 more blocks)"),
     ],
 )
 def test_a_change_in_words(new: list[float], text: str) -> None:
     assert said(new) == text
+
+
+def test_what_leaves_out_1_is_never_called_undecided_only() -> None:
+    """One of three levels differs 40 times, in as many blocks as an interval takes."""
+    level = BASE[:6]
+    pairs = [(level, level * 40.0), (level, level), (level, level)]
+    found = compare_paired(pairs)[0]
+    assert found.word == "inconclusive"
+    text = words.change(LevelChange(FAULTS, 100.0, 4000.0, 0, found))
+    assert text == "at least 40 times (40 to 40 times; about 1 more block for a verdict)"
 
 
 def test_zero_at_both_levels_is_the_same() -> None:

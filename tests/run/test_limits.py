@@ -15,6 +15,7 @@ from unprivileged import without_capabilities
 
 from memlab import experiments
 from memlab.experiment import Host
+from memlab.experiment.needs import needs
 from memlab.experiment.points import Point
 from memlab.request import Request
 from memlab.run import beforehand, driver, limits, plan, target
@@ -181,6 +182,23 @@ _LOCKING: dict[str, dict[str, Any]] = {
     },
     "vma-lock": {"check": ["current_present"]},
 }
+
+
+def test_the_guide_says_which_experiments_lock_more_than_most_users_may() -> None:
+    """Of those that need no root otherwise, what a recommendation rests on."""
+    rows = (Path(__file__).parents[2] / "docs/choose.md").read_text().splitlines()
+    for name in experiments.names():
+        of = experiments.load(name)
+        points = {point.index: point for point in plan.build(of, "quick", {}).points}
+        so = {decision.claim for decision in of.so}
+        decisive = [need for need in needs(of, [*points.values()], 1) if need.claim in so]
+        locks = any(
+            of.host.locks(points[index].at) > 8 * MIB for need in decisive for index in need.points
+        )
+        (row,) = (row for row in rows if f"(experiments/{name}.md) |" in row)
+        root = row.split("|")[3].strip()
+        if not root.startswith(("yes", "parts")):
+            assert (root == "above RLIMIT_MEMLOCK") == locks, (name, root, locks)
 
 
 def test_every_task_of_a_plan_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,6 +28,9 @@ from memlab.cli._options import (
     verbose_option,
     wait_option,
 )
+
+if TYPE_CHECKING:
+    from memlab.machines.ladder.measure import KernelResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,8 @@ def command(given: LadderOptions) -> None:
     """Judge the experiments' claims on counts and outcomes under each kernel, in a guest that boots
     once per kernel; print a matrix and each kernel that changes a verdict, and draw a figure.
     Claims on times are skipped if the guests are emulated. After an interruption, the same command
-    continues. A kernel that fails is reported on standard error; if all fail, the exit code is 3.
+    continues. A kernel that fails is reported on standard error at once; the exit code is then 3,
+    after the others.
 
     \b
     memlab kernels ladder vma-lock page-fault
@@ -143,6 +149,7 @@ def command(given: LadderOptions) -> None:
         from memlab.machines.ladder.documents import Ladder
 
         echo_json(Ladder.made_of(results, rows, place, taken_s, guests))
+        _check(given, results)
         return
     present.show(versions, rows, verbose=given.verbose)
     if not asked.timed:
@@ -152,3 +159,13 @@ def command(given: LadderOptions) -> None:
         least = f"{words.count(boots, 'boot')} in {taken_s:.0f} s"
         echo(f"{least}, {60 * boots / taken_s:.1f} per minute; at once {guests} of {size}")
     echo(f"figure: {place}")
+    _check(given, results)
+
+
+def _check(given: LadderOptions, results: Sequence[KernelResult]) -> None:
+    """CannotRun if a kernel failed; one that nobody named and that cannot boot is none."""
+    from memlab.errors import CannotRun
+
+    wanted = [one for one in results if given.kernels or not one.kernel.why]
+    if names := [one.kernel.version for one in wanted if one.failed]:
+        raise CannotRun(f"{len(names)} of {len(wanted)} kernels failed: {', '.join(names)}")

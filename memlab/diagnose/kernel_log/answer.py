@@ -312,7 +312,8 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
         if not report.statistics:
             yield "what the group's memory was"
     elif reason.kind in ("machine", "unknown") and not report.memory.zones and not report.is_nobody:
-        yield "the machine's free memory (Mem-Info)"
+        is_sum = cause.free_in_sum(report) is not None
+        yield "what was free of each zone" if is_sum else "the machine's free memory (Mem-Info)"
     if not tasks:
         yield "the table of processes"
     elif victims and not holders.is_in_table(victims[0], tasks):

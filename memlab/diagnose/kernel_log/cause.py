@@ -273,7 +273,12 @@ def _without_zones(report: Report, is_said: bool) -> Cause:
     if (cause := _fragmented(report)) is not None:
         return cause
     if is_said:
-        return Cause("machine", "it was the whole machine's memory" + swap(report.memory))
+        free = free_in_sum(report)
+        if free is None:
+            return Cause("machine", "it was the whole machine's memory" + swap(report.memory))
+        if free > _sum(report) // 20:
+            return _with_room(report, free, is_said)
+        return Cause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
     if report.words in ("machine", "requester") or report.panic:
         return Cause(
             "unknown",
@@ -284,6 +289,20 @@ def _without_zones(report: Report, is_said: bool) -> Cause:
     if report.is_nobody and not report.panic:
         sentence += "; for the whole machine's the kernel would have panicked"
     return Cause("unknown", sentence)
+
+
+def free_in_sum(report: Report) -> int | None:
+    """Return what was free of all, in bytes, if no line tells of each zone."""
+    pages = report.memory.pages.get("free")
+    return report.memory.free if pages is None else pages * page_or_usual(report)
+
+
+def _sum(report: Report) -> int:
+    """The machine's memory, or what of it is counted."""
+    kinds = ("free", "active_anon", "inactive_anon", "active_file", "inactive_file")
+    page = page_or_usual(report)
+    counted = sum(report.memory.pages.get(kind, 0) for kind in kinds) * page
+    return report.memory.total(page) or counted
 
 
 def _fragmented(report: Report) -> Cause | None:

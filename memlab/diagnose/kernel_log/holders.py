@@ -179,7 +179,8 @@ def lines(report: Report, holdings: Sequence[Holding]) -> Iterator[str]:
     whole = sum(holding.bytes for holding in holdings)
     if whole:
         shown = [h for h in holdings if h.bytes >= _LEAST * whole][:_SHOWN]
-        begin = f"of {size(whole)}" if is_whole(report) else "read in part"
+        begin = f"of {size(whole)}" if _is_total(report) else "counted"
+        begin = begin if is_whole(report) else "read in part"
         yield f"{begin}: " + ", ".join(f"{size(h.bytes)} {h.name}" for h in shown)
     known = {holding.name: holding.bytes for holding in holdings}
     if "in no counter" in known and known["in no counter"] >= 0.05 * whole:
@@ -202,16 +203,25 @@ def is_whole(report: Report) -> bool:
     return bool(report.statistics) or "active_anon" in report.memory.pages
 
 
+def _is_total(report: Report) -> bool:
+    """Whether the sum is what a line has of all, and not what the lines of the parts have."""
+    if cause.cause_of(report).kind == "group":
+        return "memory" in report.counters
+    return report.memory.ram_pages is not None
+
+
 def _droppable(report: Report, known: dict[str, int], whole: int) -> Iterator[str]:
-    if not known or not is_whole(report):
+    is_counted = any(name in report.statistics for name in ("file", "cache", "total_cache"))
+    if not is_counted and "active_file" not in report.memory.pages:
         return
     has_slab = "slab_reclaimable" in report.statistics or "slab_reclaimable" in report.memory.pages
     cache, dirty = known.get("page cache", 0), min(known.get("page cache", 0), _dirty(report))
     droppable = cache - dirty + known.get("reclaimable slab", 0)
-    if droppable >= 1 << 20:
+    if droppable > _LEAST * dirty:
         kinds = "page cache and reclaimable slab" if has_slab else "page cache"
-        yield f"could still be dropped: {size(droppable)} of {kinds}"
-    elif not dirty >= 1 << 20:
+        only = "only " if droppable < whole // 100 else ""
+        yield f"could still be dropped: {only}{size(droppable)} of {kinds}"
+    elif not dirty:
         kinds = "no page cache, no reclaimable slab" if has_slab else "no page cache"
         yield f"nothing was left to drop: {kinds}"
     if dirty >= max(1 << 20, _LEAST * whole):

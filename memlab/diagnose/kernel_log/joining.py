@@ -62,5 +62,6 @@ def _continuation(waiting: str, line: str) -> str | None:
     _, _, begins, glue = form
     if begins:
         return glue + rest if rest.startswith(begins) else None
-    is_rest = any(key in rest for key in _CONTEXT) and "ut of memory" not in rest
+    is_other = "ut of memory" in rest or "oom-kill:" in rest
+    is_rest = any(key in rest for key in _CONTEXT) and not is_other
     return glue + rest if is_rest and not forms.parted(line)[0] else None

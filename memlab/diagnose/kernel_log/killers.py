@@ -42,6 +42,8 @@ DRIVER = "Android's driver lowmemorykiller"
 _HINT_MARKS = (
     ("has been killed by the OOM killer", "systemd"),
     ("Failed with result 'oom-kill'", "systemd"),
+    ("OOM killer killed some processes", "systemd"),
+    ("Invoking oom killer", "earlyoom"),
     ("System OOM encountered", "kubelet"),
     ("oom-kill event(s)", "Slurm"),
     ("oom_kill event(s)", "Slurm"),

@@ -63,6 +63,8 @@ class Report:
     is_task: bool = False
     """Whether a process of a group was killed whose name is not in the log."""
     is_nobody: bool = False
+    is_second: bool = False
+    """Whether it begins with a choice that was read before."""
     panic: str | None = None
 
     @property
@@ -75,6 +77,11 @@ class Report:
         """Whether it is more than a table that something else printed."""
         is_begun = self.requester is not None or self.is_summed or self.group is not None
         return bool(self.is_decided or is_begun or self.counters or self.columns or self.chosen)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is a choice that was read before, and no kill."""
+        return self.is_second and not self.victims
 
 
 @dataclass(slots=True)
@@ -108,7 +115,7 @@ def read(lines: Iterable[str]) -> Log:
         end.append(line)
         reader.feed(line)
     log = reader.log
-    log.reports = [report for report in log.reports if report.is_report]
+    log.reports = [report for report in log.reports if report.is_report and not report.is_copy]
     log.first = next(filter(None, (forms.parted(line)[0] for line in begin)), "")
     log.last = next(filter(None, (forms.parted(line)[0] for line in reversed(end))), "")
     return log
@@ -260,9 +267,8 @@ class _Reader:
     def on_victim(self, value: Process, line: str) -> None:
         report = self._open
         if report is None or report.is_decided:
-            if self._is_repeated(value):
-                return
             report = self._new(line)
+            report.is_second = self._is_repeated(value)  # or another child of it is killed
         report.chosen, report.words = value, value.words or report.words
 
     def _is_repeated(self, process: Process) -> bool:

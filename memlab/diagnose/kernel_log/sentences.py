@@ -153,15 +153,15 @@ def chosen(text: str, at: int) -> Chosen | None:
         if (split := head.find(",task=", begin)) >= 0:
             head, name = head[:split], head[split + len(",task=") :]
     context, group, task_group = _groups(head)
-    where, _, mems = context.rpartition(",mems_allowed=")
-    where, _, cpuset = (where if mems else context).partition(",cpuset=")
+    where, has_cpusets, mems = context.rpartition(",mems_allowed=")  # none without CONFIG_CPUSETS
+    where, _, cpuset = (where if has_cpusets else context).partition(",cpuset=")
     kind, _, nodes = where.removeprefix("constraint=").partition(",nodemask=")
     kind = kind.partition(",")[0]
     return Chosen(
         constraint=kind if kind in CONSTRAINTS else None,
-        nodes=nodes if nodes and nodes != "(null)" else None,
+        nodes=nodes if nodes and not nodes.strip("0123456789,-") else None,
         cpuset=cpuset or None,
-        mems_allowed=mems if where != context else None,
+        mems_allowed=mems if has_cpusets else None,
         group=group,
         task_group=task_group,
         name=name,
@@ -173,9 +173,8 @@ def _groups(head: str) -> tuple[str, str | None, str | None]:
     """The context before the groups, the group of the limit and that of the task."""
     context, limit, rest = head.partition(",oom_memcg=")
     if not limit:
-        context, _, rest = head.partition(",global_oom")
-        _, _, task_group = rest.partition(",task_memcg=")
-        return context, None, task_group or None
+        context, _, task_group = head.partition(",task_memcg=")
+        return context.removesuffix(",global_oom"), None, task_group or None
     parts = rest.split(",task_memcg=", 4)
     for number in range(1, len(parts)):
         group = ",task_memcg=".join(parts[:number])
@@ -310,7 +309,7 @@ def suppressed(text: str, at: int) -> int | None:
 def panic(text: str, at: int) -> str | None:
     match = _PANIC.match(text, at)
     ends = match is not None and ("memory" in match[1])
-    return match[1] if match and ends else None
+    return match[1].removesuffix(" ]---") if match and ends else None
 
 
 def nobody(text: str, at: int) -> str:

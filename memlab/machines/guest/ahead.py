@@ -15,7 +15,8 @@ from memlab.machines.guest.host import GuestTarget
 from memlab.machines.guest.inside import FILES
 from memlab.request import Request
 from memlab.run import admission
-from memlab.run.admission import HEADROOM, Directories, Need
+from memlab.run.admission import Directories, Need
+from memlab.run.limits import HEADROOM
 from memlab.run.prepare import Prepared
 from memlab.text import units
 

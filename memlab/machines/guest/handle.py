@@ -13,6 +13,7 @@ from memlab import experiments
 from memlab.errors import BadRequest
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
+from memlab.machines import least
 from memlab.machines.guest import ahead, host
 from memlab.machines.guest.check import check
 from memlab.machines.guest.machine import GuestSpec
@@ -90,12 +91,20 @@ class Guest:
     def memory_bytes(self) -> int:
         return self._spec.memory_bytes
 
-    def fitted(self, request: Request) -> Request:
-        """A command's request with a limit of memory that the guest has room for."""
-        if request.subject is None:
-            return request
-        cap_bytes = int(self.memory_bytes * _CAP_SHARE)
-        return replace(request, subject={**request.subject, "cap_bytes": cap_bytes})
+    def fitted(self, request: Request) -> tuple[Request, Mapping[str, int]]:
+        """A command's request with a limit of memory that the guest has room for; of an experiment
+        what an emulated guest can measure, and why points are left out, and how many."""
+        if request.subject is not None:
+            cap_bytes = int(self.memory_bytes * _CAP_SHARE)
+            return replace(request, subject={**request.subject, "cap_bytes": cap_bytes}), {}
+        _checked(request)  # before its kernel is looked for
+        return least.fitted(request) if self._is_emulated else (request, {})
+
+    @property
+    def _is_emulated(self) -> bool:
+        if self._booted is not None:
+            return self._booted.accelerator == "tcg"
+        return host.accelerator(kernel.find(self._spec.kernel)) == "tcg"
 
     def points(self, request: Request) -> Sequence[Point]:
         """What the plan has here, which may differ in levels that depend on CPUs: the guest makes
@@ -116,8 +125,12 @@ class Guest:
     def dry_run(self, request: Request) -> tuple[Prepared, Mapping[str, Any]]:
         """The plan, and what is known of the guest; it is not booted."""
         _checked(request)
+        request, left_out = self.fitted(request)
         unbooted = host.GuestTarget(self._spec)
-        return ahead.prepare(request, unbooted), ahead.known(unbooted)
+        prepared = ahead.prepare(request, unbooted)
+        excluded = {**prepared.plan.excluded, **left_out}
+        whole = replace(prepared, plan=replace(prepared.plan, excluded=excluded))
+        return whole, ahead.known(unbooted)
 
     @contextmanager
     def open(

@@ -21,11 +21,12 @@ from memlab.observe import available, guest_tools, kvm, libc
 from memlab.observe.libc import Libc
 from memlab.request import Request
 from memlab.run import admission, kernel
-from memlab.run.admission import HEADROOM, Need
+from memlab.run.admission import Need
 from memlab.run.executor import default_directory
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
 from memlab.run.kernel import Kernel
+from memlab.run.limits import HEADROOM
 from memlab.run.machine_lock import machine_lock
 from memlab.run.prepare import check_directory
 from memlab.run.target import PointsNeeded
@@ -38,6 +39,11 @@ SILENCE_S = {"kvm": 20.0, "tcg": 60.0}  # a guest that lives says so every secon
 DISK_BYTES = 4 * GiB  # a file with holes: what is written to it is what it takes
 _PORT_PATH_MAX = 107  # sun_path of unix(7), less its end
 _HIDDEN = (Path("/run"), Path("/dev"), Path("/var/tmp"))  # file systems of its own are there
+
+
+def accelerator(image: Kernel) -> str:
+    """What QEMU runs a guest of this kernel with here: kvm, or tcg, which emulates."""
+    return kvm.accelerator() if image.machine == kernel.X86_64 else "tcg"
 
 
 class GuestTarget:
@@ -60,8 +66,7 @@ class GuestTarget:
         check_directory(self.place)
         check_directory(default_directory())
         kernel.check_modules(self.image)
-        native = self.image.machine == kernel.X86_64
-        self.accelerator = kvm.accelerator() if native else "tcg"
+        self.accelerator = accelerator(self.image)
         self.spec = replace(spec, cpus=spec.cpus or machine.CPUS[self.accelerator])
         self.silence_s = silence_s or SILENCE_S[self.accelerator]
         self._wait_s = wait_s

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from memlab.analysis.verdicts import ALPHA, Verdict, VerdictWord
-from memlab.experiment import At, Claim, Count, Experiment, Level, Outcome, Within
+from memlab.experiment import At, Count, Outcome, Within
 from memlab.judging.claims import judge
 from memlab.judging.summary import Said
+from memlab.machines import least
 from memlab.results import Run
 from memlab.text.units import finite, version_order
 
@@ -85,29 +86,6 @@ def verdicts(rows: Sequence[KernelRow]) -> list[Said]:
     return [(row.id, cell.word, cell.p) for row in rows for cell in row.cells.values()]
 
 
-def selected(experiment: Experiment, ids: Sequence[str], timed: bool) -> list[Claim]:
-    """The claims on counts and outcomes, and with `timed` the others. Where some are named, those,
-    and what changelogs claim among them."""
-    known = [*experiment.claims, *experiment.changes] if ids else experiment.claims
-    return [c for c in known if (timed or not c.timed) and (not ids or c.id in ids)]
-
-
-def counted(experiment: Experiment) -> list[str]:
-    """The metrics that count, for an experiment without a claim on a count."""
-    return [m.name for m in experiment.metrics if m.unit == "count" or m.unit.startswith("faults")]
-
-
-def levels(experiment: Experiment, claims: Sequence[Claim]) -> dict[str, list[Level]]:
-    """The least that the claims need: levels that they name, else the experiment's smallest."""
-    named: dict[str, list[Level]] = {}
-    for claim in claims:
-        sides = [claim.where, *(getattr(claim, side, {}) for side in ("of", "to"))]
-        for name, level in (pair for side in sides for pair in side.items()):
-            if level not in named.setdefault(name, []):
-                named[name].append(level)
-    return {name: list(of) for name, of in experiment.tiny.items()} | named
-
-
 def rows(
     runs: Sequence[tuple[str, Run]], ids: Sequence[str], metrics: Sequence[str], timed: bool
 ) -> list[KernelRow]:
@@ -123,7 +101,7 @@ def rows(
 
 
 def _claims(run: Run, ids: Sequence[str], timed: bool) -> Iterator[tuple[KernelRow, KernelCell]]:
-    for judged in judge(run, selected(run.experiment, ids, timed)):
+    for judged in judge(run, least.selected(run.experiment, ids, timed)):
         claim = judged.claim
         number = isinstance(claim, Count | Within)
         unit = run.metric(claim.metric).unit if number else "1"

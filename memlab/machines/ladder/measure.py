@@ -19,6 +19,7 @@ from memlab.errors import BadRequest, CannotRun, Interrupted, UsageError, neares
 from memlab.experiment import At, Experiment, Host, Level
 from memlab.experiment.levels import read_levels
 from memlab.experiment.points import Point
+from memlab.machines import least
 from memlab.machines.guest.following import GuestLost
 from memlab.machines.guest.handle import Guest
 from memlab.machines.guest.kernels import Found
@@ -28,15 +29,14 @@ from memlab.observe import available, kvm
 from memlab.request import Request
 from memlab.results import Run
 from memlab.run import driver, plan
-from memlab.run.admission import HEADROOM
 from memlab.run.beforehand import libcs
+from memlab.run.limits import HEADROOM
 from memlab.run.machine_lock import machine_lock
 from memlab.run.target import Elsewhere
 from memlab.run.watch import Progress, Watch
 from memlab.store import RunRow, Store
 from memlab.text.units import MiB
 
-BLOCKS = 6  # fewer decide nothing
 MEMORY_BYTES = 512 * MiB
 BOOTS = 3  # for one experiment, whose guest is lost each time
 SKIP = 125  # what tells git bisect run that a commit cannot be tested
@@ -57,7 +57,7 @@ class LadderRequest:
     claims: Sequence[str] = ()
     metrics: Sequence[str] = ()
     levels: Sequence[str] = ()
-    blocks: int = BLOCKS
+    blocks: int = least.BLOCKS
     memory_bytes: int = MEMORY_BYTES
     append: str = ""  # to the guests' command line
     timed: bool = field(default_factory=lambda: judges_times(os.uname().machine))
@@ -93,7 +93,7 @@ def requests(asked: LadderRequest) -> list[Request]:
         raise BadRequest(f"no claim {wanted!r} in {theirs}; {near}")
     for name in dict.fromkeys(asked.experiments):
         declared = experiments.load(name)
-        claims = judging.selected(declared, asked.claims, asked.timed)
+        claims = least.selected(declared, asked.claims, asked.timed)
         if not claims and not metrics_of(asked, name):
             raise BadRequest(f"{name} has no claim on a count or an outcome; name a --metric")
         for claim in claims:
@@ -102,7 +102,7 @@ def requests(asked: LadderRequest) -> list[Request]:
         factors = {factor.name for factor in declared.factors}
         own = [text for text in asked.levels if text.partition("=")[0] in factors]
         taken |= set(own)
-        levels: dict[str, Sequence[Level]] = {**judging.levels(declared, claims)}
+        levels: dict[str, Sequence[Level]] = {**least.levels(declared, claims)}
         levels |= read_levels(declared, tuple(own))
         made.append(Request(name, levels=levels, controls=False, blocks=asked.blocks, seed=1))
     if lost := set(asked.levels) - taken:
@@ -117,9 +117,9 @@ def metrics_of(asked: LadderRequest, name: str) -> list[str]:
     own = {metric.name for metric in declared.metrics}
     if asked.metrics:
         return [metric for metric in asked.metrics if metric in own]
-    if asked.claims or judging.selected(declared, (), asked.timed):
+    if asked.claims or least.selected(declared, (), asked.timed):
         return []
-    return judging.counted(declared)
+    return least.counted(declared)
 
 
 def cpus_of(asked: LadderRequest) -> int | None:

@@ -49,11 +49,17 @@ def show(kernels: Sequence[str], rows: Sequence[KernelRow], *, verbose: bool) ->
     for row in counted:
         same = _said(row, next(iter(row.cells.values())))
         console.print(Text(f"{_name(row)}: {same} everywhere"))
+    untested = [row for row in alike if _is_untested(row)]
     for name in dict.fromkeys(row.experiment for row in rows):
         more = [row for row in alike if row.experiment == name and row not in counted]
-        if more:
-            said = f"{name}: {words.count(len(more), 'more row')} alike under every kernel (-v)"
-            console.print(Text(said, style="dim"))
+        testable = [row for row in more if row not in untested]
+        for number, what in (
+            (len(testable), "alike under every kernel"),
+            (len(more) - len(testable), "not testable under any"),
+        ):
+            if number:
+                line = f"{name}: {words.count(number, 'more row')} {what} (-v)"
+                console.print(Text(line, style="dim"))
     if verbose and (together := standing(verdicts(rows), "all kernels")):
         console.print(Text(together, style="dim"))
 
@@ -88,7 +94,13 @@ def bisected(row: KernelRow, found: Bisected) -> list[str]:
 def _telling(row: KernelRow) -> bool:
     """Whether it changes, or does not hold; a metric, whether it changes."""
     words_seen = {cell.word for cell in row.cells.values()}
-    return bool(row.steps) or not (row.is_metric or words_seen <= {"reproduced"})
+    is_same = row.is_metric or words_seen <= {"reproduced"} or _is_untested(row)
+    return bool(row.steps) or not is_same
+
+
+def _is_untested(row: KernelRow) -> bool:
+    """Whether no kernel here can be asked."""
+    return {cell.word for cell in row.cells.values()} == {"not testable here"}
 
 
 def _name(row: KernelRow) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from memlab.errors import BadRequest, CannotRun, nearest
+from memlab.errors import BadRequest, nearest
 from memlab.experiment import figures as declared
 from memlab.experiment.figures import Choice
 from memlab.files import output
@@ -236,9 +236,6 @@ def _rendered(figure: RunFigure, kind: str) -> bytes:
 
 def _write(folder: Path, made: Mapping[str, bytes]) -> list[Path]:
     contents = {folder / name: content for name, content in made.items()}
-    try:
-        output.make_folder(folder)
-        output.write(contents)
-    except OSError as error:
-        raise CannotRun(f"cannot write {error.filename or folder}: {error.strerror}") from None
+    output.make_folder(folder)
+    output.write(contents)
     return list(contents)

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from memlab._version import __version__
-from memlab.errors import CannotRun, NotComparable
+from memlab.errors import NotComparable
 from memlab.files import output
 from memlab.judging.compare import compare_runs
 from memlab.present import figures, tables, words
@@ -92,10 +92,7 @@ def _finalize(value: object) -> object:
 
 
 def write(runs: Sequence[Run], path: Path) -> None:
-    """Write the report; it appears whole or not at all. CannotRun where it cannot be written."""
+    """Write the report; it appears whole or not at all."""
     text = html(runs)
-    try:
-        output.make_folder(path.parent)
-        output.write({path: text.encode()})
-    except OSError as error:
-        raise CannotRun(f"cannot write {error.filename or path}: {error.strerror}") from None
+    output.make_folder(path.parent)
+    output.write({path: text.encode()})

@@ -1,0 +1,136 @@
+"""The table that belongs on the first screen: the numbers at the points that matter.
+
+Of a run's tables of medians those come first that a recommendation rests on. Exact checks have a
+row per claim, outcomes a word per cell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from memlab.analysis.least import least_samples
+from memlab.experiment import At, Checks, Claim, Count, Matrix, Outcome, Within
+from memlab.experiment.needs import needs
+from memlab.experiment.points import Point
+from memlab.judging import summary
+from memlab.judging.claims import Judged
+from memlab.present import tables, words
+from memlab.present.table import Cell, Column, Table
+from memlab.present.verdicts import number
+from memlab.results import PointSummary, Run
+from memlab.store import SampleRow
+
+_CLAIM = 44  # of a claim's text, where two numbers have to stand beside it on 80 columns
+
+
+def key_tables(run: Run, judged: Sequence[Judged]) -> list[Table]:
+    """The tables for the first screen, the most important first; none without a number."""
+    figure = run.experiment.figure
+    if isinstance(figure, Checks):
+        return [_checks(run, judged)] if judged else []
+    if isinstance(figure, Matrix):
+        return [_words(run, figure)]
+    if not any(found.medians for found in run.summaries):
+        return []
+    if run.experiment.watched:
+        return tables.medians(run)
+    return [table for _, table in sorted(_ranked(run), key=lambda one: -one[0])]
+
+
+def shortened(run: Run, shown: Table, rows: int) -> Table:
+    """So many rows at most, with a note of how many there are: of checks the first, which are the
+    most important; else from the first to the last one."""
+    whole = len(shown.rows)
+    if whole <= rows:
+        return shown
+    kept = sorted({round(i * (whole - 1) / max(1, rows - 1)) for i in range(rows)})
+    if isinstance(run.experiment.figure, Checks):
+        kept = [*range(rows)]
+    note = f"{len(kept)} of {whole} rows"
+    return replace(shown, rows=[shown.rows[i] for i in kept], notes=[note, *shown.notes])
+
+
+def _ranked(run: Run) -> Iterator[tuple[int, Table]]:
+    """Each panel's table, with how many of its points the first questions need."""
+    wanted = _decisive(run)
+    for panel, shown in tables.panels(run):
+        inside = [point for point in run.points if point.control is None and _has(point, panel)]
+        yield sum(point.index in wanted for point in inside), shown
+
+
+def _decisive(run: Run) -> frozenset[int]:
+    """The points of the settings that decide what is recommended; else of the first question."""
+    named = {decision.claim for decision in run.experiment.so}
+    found = needs(run.experiment, run.points, least_samples(0.95))
+    decisive = [need.points for need in found if need.claim in named and need.decides]
+    return frozenset().union(*(decisive or [need.points for need in found[:1]]))
+
+
+def _has(point: Point, at: At) -> bool:
+    return all(point.at[name] == level for name, level in at.items())
+
+
+def _checks(run: Run, judged: Sequence[Judged]) -> Table:
+    """A row per claim: what is expected and what was found. First what a recommendation rests on,
+    then what does not hold."""
+    named = [decision.claim for decision in run.experiment.so]
+    measured = [one for one in judged if one.verdict.n]
+
+    def order(one: Judged) -> tuple[int, int]:
+        first = named.index(one.claim.id) if one.claim.id in named else len(named)
+        return first, summary.ORDER.index(summary.OVERALL[one.word])
+
+    rows: list[list[Cell | str]] = [
+        [one.claim.text, _expected(run, one.claim), Cell(number(run, one), one.word)]
+        for one in sorted(measured, key=order)
+    ]
+    columns = [Column("check", "left", wrap=_CLAIM), Column("expected"), Column("here")]
+    return Table("", columns, rows)
+
+
+def _expected(run: Run, claim: Claim) -> str:
+    """`3`, `sigbus`, `above 0.5`."""
+    if isinstance(claim, Outcome):
+        return claim.outcome
+    if not isinstance(claim, Count | Within):
+        return ""
+    unit = words.cell_unit(run.metric(claim.metric).unit)
+    if isinstance(claim, Count):
+        return words.quantity(claim.equals, unit)
+    bounds = (("above", claim.above), ("below", claim.below))
+    return " and ".join(
+        f"{word} {words.quantity(bound, unit)}" for word, bound in bounds if bound is not None
+    )
+
+
+def _words(run: Run, figure: Matrix) -> Table:
+    """What happened at each point, in words, with how often if that differs."""
+    grid = [found for found in run.summaries if found.point.control is None]
+    names = [name for name in (*figure.by, *figure.panels) if name in run.varied]
+    names = names or list(figure.by[:1])
+    columns = list(dict.fromkeys(found.point.at[figure.over] for found in grid))
+    heads = [Column(words.label(run.named, figure.over, level), "left") for level in columns]
+    by_row: dict[str, dict[object, str]] = {}
+    for found in grid:
+        row = words.labels(run.named, found.point.at, names)
+        by_row.setdefault(row, {})[found.point.at[figure.over]] = _word(run, figure, found)
+    rows = [[row, *(cells.get(level, "") for level in columns)] for row, cells in by_row.items()]
+    return Table(
+        f"{figure.title}, by {run.experiment.factor(figure.over).label}",
+        [Column("", "left"), *heads],
+        rows,
+    )
+
+
+def _word(run: Run, figure: Matrix, found: PointSummary) -> str:
+    def word(sample: SampleRow) -> str:
+        if sample.outcome != "ok" or sample.readings is None:
+            return sample.outcome
+        return figure.word(sample.readings, found.point.at)
+
+    counts = Counter(map(word, run.by_point[found.point.index]))
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{count} {said}" for said, count in counts.most_common())
