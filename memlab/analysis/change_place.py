@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import pairs_outside
+from memlab.analysis.exact import inflation, pairs_outside
 from memlab.analysis.intervals import Interval
 
 FloatArray = npt.NDArray[np.float64]
@@ -79,13 +79,6 @@ def size(new: FloatArray, old: FloatArray, noise: FloatArray, correlation: float
         low, high = middle - half, middle + half
     low, middle, high = (float(np.exp(end)) for end in (low, middle, high))
     return Interval(low, middle, high, min(n, m), "Hodges-Lehmann")
-
-
-def inflation(correlation: float) -> float:
-    """By how much the variance of a mean of many runs is more than that of independent ones, if
-    each resembles the one before by that correlation (Bayley and Hammersley, Supplement to the
-    Journal of the Royal Statistical Society 8 (1946) 184-197)."""
-    return (1 + correlation) / (1 - correlation)
 
 
 def _deviations(x: FloatArray) -> FloatArray:

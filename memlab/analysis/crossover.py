@@ -14,15 +14,15 @@ costlier at the largest size, the crossover lies beyond, whatever the sizes befo
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf, log
 
 import numpy as np
 import numpy.typing as npt
 
 from memlab.analysis.blocks import fewest_samples, median_over_blocks
-from memlab.analysis.exact import most_outside, sign_p
+from memlab.analysis.exact import least_of, most_outside, sign_p
 from memlab.analysis.intervals import FloatArray, logs_of
-from memlab.analysis.least import least_samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,12 @@ class _Signs:
     not_above: npt.NDArray[np.int64]
     n: npt.NDArray[np.int64]
     sequential: bool
+    correlation: float
 
     @classmethod
-    def of(cls, log_sizes: FloatArray, ratios: FloatArray, sequential: bool) -> "_Signs":
+    def of(
+        cls, log_sizes: FloatArray, ratios: FloatArray, sequential: bool, correlation: float
+    ) -> "_Signs":
         """Of ratios, shape (blocks, m). One of zero is not positive, as in `sign_test`."""
         rows = []
         for i, log_size in enumerate(log_sizes):
@@ -54,13 +57,14 @@ class _Signs:
             where = log_size + falls * (log_sizes[i + 1] - log_size)
             rows.append(np.stack([where, not_above, np.full(falls.size, left.size)]))
         where, not_above, n = np.concatenate(rows, axis=1)
-        return cls(where, not_above.astype(np.int64), n.astype(np.int64), sequential)
+        return cls(where, not_above.astype(np.int64), n.astype(np.int64), sequential, correlation)
 
     def shown(self, error: float) -> float:
         """Up to which log size they are shown to be positive at each; -inf where not at the
         smallest, inf where at the largest too."""
         counts, which = np.unique(self.n, return_inverse=True)
-        most = np.array([most_outside(int(n), error, self.sequential) for n in counts])[which]
+        test = partial(most_outside, sequential=self.sequential, correlation=self.correlation)
+        most = np.array([test(int(n), error) for n in counts])[which]
         (beyond,) = np.nonzero(self.not_above > most)
         if not beyond.size:
             return inf
@@ -70,13 +74,16 @@ class _Signs:
         """That they are positive at each size up to that one."""
         upto = self.where <= max(log_size, self.where[0])
         return max(
-            sign_p(int(self.not_above[upto & (self.n == n)].max()), int(n), self.sequential)
+            self._p(int(self.not_above[upto & (self.n == n)].max()), int(n))
             for n in np.unique(self.n[upto])
         )
 
     def p_of_last(self) -> float:
         """That they are positive at the last size."""
-        return sign_p(int(self.not_above[-1]), int(self.n[-1]), self.sequential)
+        return self._p(int(self.not_above[-1]), int(self.n[-1]))
+
+    def _p(self, wrong: int, n: int) -> float:
+        return sign_p(wrong, n, self.sequential, self.correlation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,7 @@ def crossover(
     b: npt.ArrayLike,
     level: float = 0.95,
     sequential: bool = False,
+    correlation: float = 0.0,
 ) -> CrossingPoint:
     """Locate the crossover of costs a and b, shape (blocks, m), over sizes, shape (m,).
 
@@ -134,10 +142,10 @@ def crossover(
     points, ratios = _paired_ratios(sizes, a, b)
     log_sizes, medians = np.log(points), median_over_blocks(ratios)
     n = fewest_samples(ratios)
-    up = _Signs.of(log_sizes, ratios, sequential)
-    down = _Signs.of(-log_sizes[::-1], -ratios[:, ::-1], sequential)
+    up = _Signs.of(log_sizes, ratios, sequential, correlation)
+    down = _Signs.of(-log_sizes[::-1], -ratios[:, ::-1], sequential, correlation)
     low, high = None, None
-    if n >= least_samples(level):
+    if n >= least_of(level, correlation):
         error = (1 - level) / 2
         low = inf if up.p_of_last() <= error else _as_size(up.shown(error))
         high = _as_size(-down.shown(error))

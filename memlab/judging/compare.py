@@ -137,6 +137,7 @@ def compare_runs(
         chosen.lower_is_better,
         "block" if "block" in (before.unit, after.unit) else "session",
         (before.sequential, after.sequential),
+        max(run.correlations(chosen.name).of_medians for run in (base, new)),
     )
     return Compared(
         experiment=new.named,
@@ -149,7 +150,7 @@ def compare_runs(
                 after.at[key],
                 float(np.median(before.values[key])),
                 float(np.median(after.values[key])),
-                new.interval(after.values[key]),
+                new.interval(np.asarray(after.values[key]), chosen.name),
                 comparison,
             )
             for key, comparison in zip(shared, found, strict=True)

@@ -30,13 +30,14 @@ def equivalent(claim: Equivalent, sight: ClaimView) -> VerdictFinding:
 
 def within(claim: Within, sight: ClaimView) -> VerdictFinding:
     side = sight.side({})
-    found = median_interval(side.values, sequential=sight.run.sequential)
+    correlation = sight.run.correlations(sight.claim.metric).of_medians
+    found = median_interval(side.values, sequential=sight.run.sequential, correlation=correlation)
     above = -inf if claim.above is None else claim.above
     below = inf if claim.below is None else claim.below
     heavy = side.baseline_loop_share > BASELINE_LOOP_SHARE_LIMIT
     verdict = _placed(found, above, below, low=0.0 if heavy else found.low)
     there = side.values[np.isfinite(side.values)]
-    verdict = verdicts.with_p(verdict, there, above, below, sight.run.sequential)
+    verdict = verdicts.with_p(verdict, there, above, below, sight.run.sequential, correlation)
     unit = sight.metric.unit
     limits = [
         "" if bound is None else units.format_quantity(bound, unit)
@@ -105,7 +106,11 @@ def outcome(claim: Outcome, sight: ClaimView) -> VerdictFinding:
 
 def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float) -> VerdictFinding:
     first, second = sight.pair(of, to)
-    ratio = ratio_interval(first.values, second.values, sequential=sight.run.sequential)
+    ratio = ratio_interval(
+        first.values,
+        second.values,
+        **sight.run.sampling(sight.claim.metric),
+    )
     verdict = verdicts.ratio_verdict(
         first.values,
         second.values,
@@ -113,7 +118,7 @@ def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float)
         below=below,
         baseline_loop_a=first.baseline_loop,
         baseline_loop_b=second.baseline_loop,
-        sequential=sight.run.sequential,
+        **sight.run.sampling(sight.claim.metric),
     )
     experiment, where = sight.run.experiment, sight.claim.where
     names = evidence.side(experiment, of), evidence.side(experiment, to)
