@@ -6,6 +6,7 @@ is not here.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Sequence
 
 
@@ -32,10 +33,19 @@ class Interrupted(MemlabError):
 
     exit_code = 130
 
-    def __init__(self, run: str, kept: int, signal: int = 2) -> None:
-        """`signal` is its number; the exit code is what a shell makes of it."""
+    def __init__(self, run: str, kept: int, number: int = 2) -> None:
+        """`number` is the signal's; the exit code is what a shell makes of it."""
         super().__init__(f"interrupted; {kept} samples kept")
-        self.run, self.kept, self.exit_code = run, kept, 128 + signal
+        self.run, self.kept, self.exit_code = run, kept, 128 + number
+
+
+class EndedBySignal(MemlabError):
+    """SIGINT, SIGTERM or SIGHUP ended the command in order; what it had to write is written."""
+
+    def __init__(self, number: int) -> None:
+        """The exit code is what a shell makes of the signal."""
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
 
 
 def there_are(names: Iterable[str]) -> str:

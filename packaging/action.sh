@@ -7,8 +7,19 @@ read -ra arguments <<<"${ARGUMENTS:-}"
 gate=(--fail-on "${FAIL_ON:-regression}")
 [[ ${gate[1]} == nothing ]] && gate=()
 
+# What is refused is a line on the step's page too.
+refused=$(mktemp)
 memlab sweep "$EXPERIMENT" -p "$FACTOR=$BASE,$HEAD" --blocks "${BLOCKS:-12}" --no-controls \
-	--quiet "${arguments[@]}"
+	--quiet "${arguments[@]}" 2>"$refused" || {
+	closed=$?
+	cat "$refused" >&2
+	line=$(tail -n 1 "$refused" | tr '`<>@' "'()_")
+	[[ -z ${GITHUB_STEP_SUMMARY:-} ]] ||
+		printf 'memlab measured nothing:\n\n`%s`\n' "$line" >>"$GITHUB_STEP_SUMMARY"
+	exit "$closed"
+}
+cat "$refused" >&2
+rm -f "$refused"
 
 # The table that memlab adds to the step's page is the comment as well.
 table=$(mktemp)

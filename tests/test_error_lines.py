@@ -161,7 +161,7 @@ CANNOT = {
     "sweep mmap-write --dir /proc/nonexistent": ["/proc/nonexistent is not a directory", "--dir"],
     "sweep mmap-write --dir /proc/self/stat": ["/proc/self/stat is not a directory", "--dir"],
     "sweep mmap-write -p file_size=1000t": [
-        "the plan needs 3750 TiB of free memory",
+        "the plan, with memlab itself, needs 3750 TiB of free memory",
         "is free",
         "file_size",
     ],
@@ -346,6 +346,15 @@ def test_too_little_address_space_is_a_line(kilobytes: int) -> None:
     done = subprocess.run(["bash", "-c", words, sys.executable], capture_output=True, text=True)
     assert done.returncode == CANNOT_RUN
     assert re.fullmatch("memlab: .*raise `ulimit -v`.*\n", done.stderr)
+
+
+@pytest.mark.parametrize("kilobytes", [40_000, 150_000])
+def test_too_little_data_is_a_line(kilobytes: int) -> None:
+    """OpenBLAS would end the process with words of its own."""
+    words = f'ulimit -d {kilobytes}; exec "$0" -m memlab show --example page-fault'
+    done = subprocess.run(["bash", "-c", words, sys.executable], capture_output=True, text=True)
+    assert done.returncode == CANNOT_RUN
+    assert re.fullmatch("memlab: .*`ulimit -d`.*\n", done.stderr)
 
 
 @pytest.mark.needs("root's capabilities")

@@ -788,7 +788,8 @@ def test_without_a_group_only_the_level_that_needs_one_is_unavailable(
 ) -> None:
     none = Capability("memory cgroup", False, "there is none", "make one")
     monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: none)
-    run = memlab.trial(["true"], blocks=1, store=store_path, memory_max=["none", "8M"])
+    levels = {"memory_max": ["none", "8M"], "nice": [0, 5]}  # with one of them nothing is left
+    run = memlab.trial(["true"], blocks=1, store=store_path, **levels)
     said = {
         next(p.at["memory_max"] for p in run.points if p.index == s.point): (s.outcome, s.detail)
         for s in run.samples

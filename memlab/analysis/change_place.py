@@ -9,6 +9,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from memlab.analysis.alarm import gap, is_steady, most
 from memlab.analysis.exact import inflation, pairs_outside
 from memlab.analysis.intervals import Interval
 
@@ -39,7 +40,9 @@ def place(logs: FloatArray, correlation: float = 0.0) -> Place:
     """Where two levels fit best, of the logs of at least 2 * LEAST runs.
 
     By least absolute deviations first, which a step of any size and runs that are far off leave
-    exact; then by least squares of what lies at most _CLIP standard deviations from its level.
+    exact; then by least squares of what lies at most _CLIP standard deviations from its level. If
+    most runs of the two levels lie no further apart than either spans, a run beside the change may
+    be of either: each split that leaves two steady sides may then be the place too, by ranks.
     """
     n = len(logs)
     splits = np.arange(LEAST, n - LEAST + 1)
@@ -52,7 +55,13 @@ def place(logs: FloatArray, correlation: float = 0.0) -> Place:
     best = int(np.argmin(squares))
     variance = squares[best] / max(1, n - 2) * inflation(correlation)
     likely = splits[squares <= squares[best] + _WORSE * variance + 1e-12]
-    return Place(int(splits[best]), int(likely[0]), int(likely[-1]))
+    first = int(splits[best])
+    old, new = most(logs[:first]), most(logs[first:])
+    if gap(old, new) <= max(np.ptp(old), np.ptp(new)):
+        wider = inflation(correlation)
+        steady = [k for k in splits if is_steady(logs[:k], wider) and is_steady(logs[k:], wider)]
+        likely = np.sort([*likely, *steady])
+    return Place(first, int(likely[0]), int(likely[-1]))
 
 
 def size(new: FloatArray, old: FloatArray, noise: FloatArray, correlation: float = 0.0) -> Interval:

@@ -28,11 +28,13 @@ DONE, GATE, INTERNAL = 0, 1, 4  # the other exit codes stand with the errors
 _LIMITS = {
     errno.EMFILE: "too few open files are allowed here: raise `ulimit -n`",
     errno.ENFILE: "this machine has as many files open as fs.file-max allows",
-    errno.ENOMEM: "too little memory is allowed here: raise `ulimit -v` or the cgroup's limit",
+    errno.ENOMEM: "too little memory is allowed here: raise `ulimit -v`, `ulimit -d` or the "
+    "cgroup's limit",
     errno.EAGAIN: "too few processes are allowed here: raise `ulimit -u` or the cgroup's pids.max",
 }
 # Of address space. With less, OpenBLAS ends the process by itself as numpy is imported.
 _LEAST_BYTES = 200 * 1000 * 1024
+_LEAST_DATA_BYTES, _THREAD_BYTES = 160 << 20, 64 << 20  # the same of data, and per thread of it
 _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any length
 
 
@@ -61,10 +63,12 @@ def cli(ctx: click.Context, debug: bool) -> None:
     """
     ctx.obj = debug
     show_help(ctx)
-    from resource import RLIMIT_AS, getrlimit
+    from resource import RLIMIT_AS, RLIMIT_DATA, getrlimit
 
-    if 0 <= getrlimit(RLIMIT_AS)[0] < _LEAST_BYTES:
-        raise MemoryError
+    data_bytes = _LEAST_DATA_BYTES + len(os.sched_getaffinity(0)) * _THREAD_BYTES
+    for limit, least in ((RLIMIT_AS, _LEAST_BYTES), (RLIMIT_DATA, data_bytes)):
+        if 0 <= getrlimit(limit)[0] < least:
+            raise MemoryError
 
 
 class _Signalled(SystemExit):

@@ -60,7 +60,8 @@ def listed(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
 
 def duration(text: str) -> float:
     """A bare number is in seconds, as in Python."""
-    return units.parse_duration(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
+    bare = text.isascii() and text.replace(".", "", 1).isdecimal()
+    return units.parse_duration(f"{text}s" if bare else text)
 
 
 DURATION = Parsed("duration", duration)

@@ -69,6 +69,7 @@ def command(
     import shlex
     import shutil
 
+    from memlab.errors import CannotRun, EndedBySignal
     from memlab.text.printable import printable
     from memlab.trace import file, recording, shown
 
@@ -84,21 +85,26 @@ def command(
         )
     if not pid and shutil.which(words[0]) is None:
         raise click.UsageError(f"{printable(shlex.quote(words[0]))}: no such command or process")
-    ended = recording.record(
-        output,
-        command=() if pid else words,
-        pid=pid,
+    how = recording.How(
         seconds=seconds,
         redact=redact,
         keep_huge=keep_huge,
         allocations=allocations,
         ring_bytes=ring_bytes,
+        stdout=2 if as_json else None,
+        warn=lambda line: click.echo(f"memlab: {line}", err=True),
     )
+    ended = recording.record(output, command=() if pid else words, pid=pid, how=how)
     trace = file.read(output)
     if as_json:
         from memlab.trace.documents import Recording
 
         echo_json(Recording.made_of(trace, ended))
-        return
-    for line in shown.recorded(trace, ended):
-        echo(line)
+    else:
+        for line in shown.recorded(trace, ended):
+            echo(line)
+    if ended.ended_by:
+        raise EndedBySignal(ended.ended_by)
+    if trace.cut in file.FAILED:
+        raise CannotRun(f"{output} is cut short: {file.why_cut(trace.cut, trace.cut_by)}")
+    click.get_current_context().exit(ended.exit_status)

@@ -1,6 +1,6 @@
 /* launch - start a command under the policies that are asked for, and report what it took.
  *
- *   launch report=FD [asked=FD] [group=FOLDER]... [nproc=COUNT] [nice=N] [stack=BYTES]
+ *   launch report=FD [asked=FD] [gate=FD] [group=FOLDER]... [nproc=COUNT] [nice=N] [stack=BYTES]
  *          [nofile=COUNT] [aslr=off] [thp=never] [preload=LIBRARIES] [tracepoint=ID]
  *          -- COMMAND [ARGUMENT...]
  *
@@ -16,10 +16,15 @@
  * line of JSON; `errno` in it says that the command could not be started, and `failed` where. A
  * byte that arrives at `asked` is answered by a line with the counters as they are.
  *
+ * With `gate` the command begins once a byte has come by it, and after the report, which then has
+ * `running`, the processes that the command has left, this process waits for a second byte: that
+ * leaves them alone. The end of that pipe, at any time, kills the command and all of them.
+ *
  * If its parent ends, by SIGKILL too, the command and all that it started are killed: processes
  * whose parent has ended are children of this one, in whatever session they are. A command that
  * stops this process, its parent, does not keep it from that.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -46,7 +51,8 @@
  * patched: the fork server holds one of each of these open (probe_perf_prewarm). */
 enum { FAULTS, MIGRATIONS, CPU, SHOOTDOWNS, EVENT_COUNT };
 static const char *const event_names[EVENT_COUNT] = { "faults", "migrations", "cpu", "shootdowns" };
-enum { MOST_GROUPS = 2 };
+enum { MOST_GROUPS = 2, STOPS_MOST = 100 };
+#define PATIENCE_NS 10000000000LL /* with those that are killed */
 
 struct policy {
 	const char *nice, *stack, *nofile, *nproc, *preload, *tracepoint;
@@ -156,6 +162,8 @@ static sigset_t signals_read(void)
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCONT);
 	sigaddset(&set, SIGCHLD);
 	return set;
@@ -222,21 +230,129 @@ static long long time_ns(struct timeval time)
 	return time.tv_sec * 1000000000LL + time.tv_usec * 1000LL;
 }
 
-/* Kill all children until there are none: what a killed one had started is a child then. */
-static _Noreturn void kill_all(void)
+struct pids {
+	pid_t *at;
+	size_t count, room;
+};
+
+/* Of all threads of a process (proc_pid_children(5)). */
+static void add_children(struct pids *pids, pid_t of)
 {
 	char path[64];
-	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-	for (;;) {
-		FILE *children = fopen(path, "re");
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)of);
+	DIR *threads = opendir(path);
+	struct dirent *thread;
+	while (threads && (thread = readdir(threads))) {
 		int pid;
-		while (children && fscanf(children, "%d", &pid) == 1)
-			kill(pid, SIGKILL);
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)of,
+			 atoi(thread->d_name));
+		FILE *children = fopen(path, "re");
+		while (children && fscanf(children, "%d", &pid) == 1) {
+			if (pids->count == pids->room) {
+				size_t room = pids->room ? 2 * pids->room : 64;
+				void *wider = realloc(pids->at, room * sizeof(*pids->at));
+				if (!wider)
+					break; /* the others are found once these have ended */
+				pids->at = wider;
+				pids->room = room;
+			}
+			pids->at[pids->count++] = pid;
+		}
 		if (children)
 			fclose(children);
-		if (waitpid(-1, NULL, 0) < 0)
-			_exit(1);
 	}
+	if (threads)
+		closedir(threads);
+}
+
+static void find_descendants(struct pids *pids)
+{
+	pids->count = 0;
+	add_children(pids, getpid());
+	for (size_t i = 0; i < pids->count; i++)
+		add_children(pids, pids->at[i]);
+}
+
+/* Kill all descendants until there are none: what a killed one had started is a child then. They are
+ * stopped first, or those of one that forks for ever were never all killed. What may not be killed,
+ * a program of another user's say, is not waited for longer than a while. */
+static _Noreturn void kill_all(void)
+{
+	struct pids pids = { .count = 0 };
+	size_t before = SIZE_MAX;
+	int64_t until_ns = now_ns() + PATIENCE_NS;
+	for (int i = 0; i < STOPS_MOST && pids.count != before; i++) {
+		before = pids.count;
+		find_descendants(&pids);
+		for (size_t j = 0; j < pids.count; j++)
+			kill(pids.at[j], SIGSTOP);
+	}
+	for (;;) {
+		pid_t reaped;
+		find_descendants(&pids);
+		for (size_t i = 0; i < pids.count; i++)
+			kill(pids.at[i], SIGKILL);
+		while ((reaped = waitpid(-1, NULL, WNOHANG)) > 0)
+			until_ns = now_ns() + PATIENCE_NS;
+		if (reaped < 0 || now_ns() > until_ns)
+			_exit(1);
+		nanosleep(&(struct timespec) { 0, 1000000 }, NULL);
+	}
+}
+
+/* What has come by the signals says that all is to end. */
+static bool is_to_end(int signals, pid_t parent)
+{
+	struct signalfd_siginfo came = { 0 };
+	bool asked = read(signals, &came, sizeof(came)) == sizeof(came) &&
+		     came.ssi_signo != SIGCONT && came.ssi_signo != SIGCHLD;
+	return asked || getppid() != parent;
+}
+
+/* Until a byte has come by it. */
+static void await_gate(int gate, pid_t parent)
+{
+	sigset_t wanted = signals_read();
+	struct pollfd waited[] = {
+		{ .fd = gate, .events = POLLIN },
+		{ .fd = signalfd(-1, &wanted, SFD_CLOEXEC), .events = POLLIN },
+	};
+	char byte;
+	for (;;) {
+		if (poll(waited, 2, -1) <= 0)
+			continue;
+		if (waited[1].revents && is_to_end(waited[1].fd, parent))
+			kill_all();
+		if (waited[0].revents && read(gate, &byte, 1) != 1)
+			kill_all();
+		if (waited[0].revents)
+			break;
+	}
+	close(waited[1].fd);
+}
+
+/* The descendants that have not ended, in the report. */
+static void print_running(FILE *report)
+{
+	struct pids pids = { .count = 0 };
+	const char *separator = "";
+	find_descendants(&pids);
+	fprintf(report, ", \"running\": [");
+	for (size_t i = 0; i < pids.count; i++) {
+		char path[64], text[512];
+		snprintf(path, sizeof(path), "/proc/%d/stat", (int)pids.at[i]);
+		FILE *file = fopen(path, "re");
+		const char *after =
+			file && fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
+		if (file)
+			fclose(file);
+		if (!after || strchr("ZX", after[1] ? after[2] : 'Z'))
+			continue;
+		fprintf(report, "%s%d", separator, (int)pids.at[i]);
+		separator = ", ";
+	}
+	fprintf(report, "]");
+	free(pids.at);
 }
 
 /* Reap what has become a child of this process since its own parent ended. */
@@ -258,12 +374,11 @@ static void await(pid_t child, pid_t parent, int64_t started_ns, int asked, FILE
 		{ .fd = asked, .events = POLLIN },
 		{ .fd = signalfd(-1, &wanted, SFD_CLOEXEC), .events = POLLIN },
 	};
-	struct signalfd_siginfo came;
 	siginfo_t ended;
 	char byte;
 	while (waited[0].fd >= 0 && poll(waited, 3, -1) > 0 && !waited[0].revents) {
-		if (waited[2].revents && read(waited[2].fd, &came, sizeof(came)) == sizeof(came)) {
-			if (came.ssi_signo == SIGTERM || getppid() != parent)
+		if (waited[2].revents) {
+			if (is_to_end(waited[2].fd, parent))
 				kill_all();
 			reap_others(child);
 		}
@@ -295,7 +410,7 @@ static bool watch_over(void)
 	       !prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0);
 }
 
-static int run(char **command, const struct policy *policy, FILE *report, int asked)
+static int run(char **command, const struct policy *policy, FILE *report, int asked, int gate)
 {
 	int go[2], sayings[2], status;
 	pid_t parent = getppid();
@@ -319,6 +434,8 @@ static int run(char **command, const struct policy *policy, FILE *report, int as
 	long minor_before_count = said.minor_count;
 	fprintf(report, "{\"pid\": %d}\n", (int)child);
 	fflush(report);
+	if (!said.error && gate >= 0)
+		await_gate(gate, parent);
 	int64_t started_ns = now_ns();
 	if (!said.error && write(go[1], "g", 1) == 1) {
 		await(child, parent, started_ns, asked, report, events);
@@ -343,20 +460,26 @@ static int run(char **command, const struct policy *policy, FILE *report, int as
 		usage.ru_nivcsw);
 	if (heard && said.error)
 		fprintf(report, ", \"errno\": %d, \"failed\": \"%s\"", said.error, said.where);
+	if (gate >= 0)
+		print_running(report);
 	fprintf(report, "}\n");
-	return fclose(report) ? 1 : 0;
+	if (fclose(report))
+		return 1;
+	if (gate >= 0)
+		await_gate(gate, parent);
+	return 0;
 }
 
 int main(int count, char **words)
 {
 	struct policy policy = { 0 };
 	FILE *report = NULL;
-	int asked = -1, group_count = 0;
+	int asked = -1, gate = -1, group_count = 0;
 	signal(SIGPIPE, SIG_IGN);
 	for (int i = 1; i < count; i++) {
 		char *word = words[i], *value = strchr(word, '=');
 		if (!strcmp(word, "--") && i + 1 < count && report)
-			return run(words + i + 1, &policy, report, asked);
+			return run(words + i + 1, &policy, report, asked, gate);
 		if (!value)
 			break;
 		*value++ = '\0';
@@ -367,6 +490,9 @@ int main(int count, char **words)
 		} else if (!strcmp(word, "asked")) {
 			asked = atoi(value);
 			fcntl(asked, F_SETFD, FD_CLOEXEC);
+		} else if (!strcmp(word, "gate")) {
+			gate = atoi(value);
+			fcntl(gate, F_SETFD, FD_CLOEXEC);
 		} else if (!strcmp(word, "group") && group_count < MOST_GROUPS)
 			policy.groups[group_count++] = value;
 		else if (!strcmp(word, "nproc"))

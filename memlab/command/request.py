@@ -72,8 +72,8 @@ def command(
     serve, metrics = list(trying.serve), trying.metrics
     if isinstance(words, str):
         raise BadRequest(f"a command is a list of its words, not the text {words!r}: shlex.split")
-    if isinstance(trying.expect, str):
-        raise BadRequest(f"expect is a list of texts, not the text {trying.expect!r}")
+    if isinstance(trying.expect, str):  # one text, as --expect takes it
+        trying = replace(trying, expect=[trying.expect])
     if not words:
         raise BadRequest("name the command, after the options and --, such as -- ./app")
     folder, what = cwd or Path.cwd(), ""

@@ -32,7 +32,7 @@ class Subject:
 def named(text: str) -> int:
     """The PID of a number, or of a name that one process alone has: its command (comm), or the
     file name of its program. Raises `BadSubject`."""
-    if text.isdecimal() and len(text) < 10:
+    if text.isascii() and text.isdecimal() and len(text) < 10:
         if int(text) < 1:
             raise BadSubject(f"PID {text} is not a process: a number from 1, or a name")
         return int(text)

@@ -81,11 +81,17 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fit: Fit | None = None  # what the search for the smallest memory_max is to keep
 
 
-def _or(word: str, noun: str, parse: Callable[[str], Level], form: Callable[[Level], str]) -> Kind:
-    """A kind of number that has a word for "leave it as it is"."""
+def _or(
+    word: str,
+    noun: str,
+    parse: Callable[[str], Level],
+    form: Callable[[Level], str],
+    same: Sequence[str] = (),
+) -> Kind:
+    """A kind of number that has a word for "leave it as it is", and others that are the `same`."""
 
     def read(text: str) -> Level:
-        return word if text == word else parse(text)
+        return word if text in (word, *same) else parse(text)
 
     def write(level: Level) -> str:
         return word if level == word else form(level)
@@ -130,7 +136,7 @@ def _size_text(level: Level) -> str:
 
 
 TEXT = Kind("text", str, str, str)
-_LIMIT = _or("none", "size", _limit, _size_text)
+_LIMIT = _or("none", "size", _limit, _size_text, same=("off", "max"))
 _NUMBER = _or("inherit", "count", _whole(3, 2**31 - 1), str)
 
 POLICIES = {
@@ -632,6 +638,7 @@ def _host(subject: Tried, names: set[str]) -> Host:
         cpus=(lambda _: 1) if subject.duet else cpus if "cpus" in names else "all",
         malloc=malloc if "malloc" in names else None,
         settings=settings,
+        needs=lambda at: ["memory cgroup v2"] if at.get("memory_high", "none") != "none" else [],
         # By one worker, which keeps what the second took.
         kept=lambda _: "duet" if subject.duet else "",
     )

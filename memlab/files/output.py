@@ -42,10 +42,22 @@ def write(contents: Mapping[Path, Content]) -> None:
             step()
 
 
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """A file without a name, and what it is to be called in a folder that is held open: `part`
+    first, which nobody can foresee, and then `name`."""
+
+    file: int
+    folder: int
+    part: str
+    name: str
+
+
 @contextmanager
-def unnamed(path: Path) -> Iterator[int]:
-    """A file to write to for long, its user's alone, which has no name (and so is nowhere once this
-    process has ended) until it is whole: then it is `path`."""
+def unnamed(path: Path) -> Iterator[Unnamed]:
+    """A file to write to for long, its user's alone, which has no name (and so is nowhere once all
+    that have it open have ended) until whoever writes it gives it one. OSError, with the file's
+    name."""
     with _held() as held:
         with _named(path):
             place = _reached(path, held)
@@ -55,13 +67,7 @@ def unnamed(path: Path) -> Iterator[int]:
             made = os.open(".", flags, 0o600, dir_fd=place.folder)
         part = _Place(place.folder, path, f".{secrets.token_hex(8)}.part", None, in_proc=False)
         try:
-            yield made
-            with _named(path):
-                # follow_symlinks is heeded only with a folder for the source, which is not used.
-                link = f"/proc/self/fd/{made}"
-                os.link(link, part.name, src_dir_fd=made, dst_dir_fd=part.folder,
-                        follow_symlinks=True)  # fmt: skip
-            _rename(path, part.name, place)
+            yield Unnamed(made, place.folder, part.name, place.name)
         finally:
             os.close(made)
             _unlink(part)

@@ -168,7 +168,7 @@ def _runs_here(experiment: Experiment) -> RunsHere:
         points = admission.admit(experiment, "quick", {}, _USUAL)[0].points
         reasons = beforehand.reasons(experiment, points)
         lacking = beforehand.counted(reasons)
-    except Refused as short:
+    except (Refused, FileNotFoundError) as short:  # without /proc nothing is known of the memory
         points = plan.build(experiment, "quick", {}).points
         reasons = {point.index: str(short) for point in points}
         lacking = {str(short): len(points)}

@@ -26,6 +26,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from memlab import request
 from memlab.experiment import PRESETS, claims
+from memlab.experiment.claims import Condition
 from memlab.experiment.kinds import Level
 from memlab.experiment.tried import Tried
 from memlab.text.printable import json_text
@@ -989,7 +990,7 @@ def schema(document: Any, name: str, title: str) -> dict[str, Any]:
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     (item, *_) = getattr(document, "__args__", (document,))
     own = vars(sys.modules[item.__module__])  # of the feature that declares it
-    classes = {Tried.__name__: Tried} | globals() | own
+    classes = {kind.__name__: kind for kind in (Tried, Condition)} | globals() | own
     for part_name, part in parts.items():
         _describe(part, classes.get(part_name))
     return {

@@ -331,8 +331,8 @@ _OPEN = ("contradicted", "inconclusive")
 
 def _in_columns(console: Console, said: Iterable[tuple[str, str]]) -> Iterator[list[RichText]]:
     """The lines of each. Those that are contradicted first."""
-    found = sorted(said, key=lambda one: _OPEN.index(one[0]))
-    width = max(map(len, _OPEN)) + 2
+    found = sorted(said, key=lambda one: one[0] != "contradicted")
+    width = max(map(len, [*_OPEN, *(word for word, _ in found)])) + 2
     for word, text in found:
         yield [*_in_column(console, word, text, width)]
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab.errors import Refused
+from memlab.errors import BadLevels, Refused
 from memlab.experiment import COUNT, At, Experiment, Level
 from memlab.experiment.points import Point
-from memlab.observe import available
+from memlab.observe import available, proc
 from memlab.run.files import FRESH
 from memlab.run.limits import HEADROOM, TMPFS, Limits
 from memlab.run.plan import Plan, build
 from memlab.text import units
 
+# What memlab itself takes: driver, guardian, fork servers and worker. Of all the driver takes most,
+# when it judges and draws; vma-lock took 98 MiB in all, a short sweep 67 MiB.
+OWN_BYTES = 100 * units.MiB
+GUESTS_OWN_BYTES = 48 * units.MiB  # in a guest nothing is judged or drawn
 TRIAL_OVERHEAD_S = 0.01  # for estimates: forking, mapping and unmapping a file
 
 
@@ -98,12 +103,21 @@ def _memory(experiment: Experiment, at: At) -> int:
     return own + (held.swap_bytes if held.swap(at) == "zram" else 0)
 
 
-def shortage(wanted: Need, whose: str = "the plan") -> str | None:
+def own_bytes(most: int = OWN_BYTES) -> int:
+    """What memlab itself will still take, beside what this process has already."""
+    has = proc.status_bytes(proc.status(os.getpid()), "RssAnon") or 0
+    return max(0, most - has)
+
+
+def shortage(wanted: Need, whose: str = "the plan", own: int = OWN_BYTES) -> str | None:
     """One line, with the numbers, about what the host, or a cgroup here, lacks; None where there is
-    enough."""
+    enough. `own` is what memlab itself takes in all."""
     room = available.memory()
-    if wanted.memory_bytes * HEADROOM > room.left:
-        return _short(whose, "memory", room.where, wanted.memory_bytes, room.left)
+    memory_bytes = wanted.memory_bytes + own_bytes(own)
+    if memory_bytes * HEADROOM > room.left:
+        return _short(
+            f"{whose}, with memlab itself,", "memory", room.where, memory_bytes, room.left
+        )
     for place, size in wanted.disk_bytes.items():
         try:
             left = available.disk(place)
@@ -136,8 +150,14 @@ def admit(
     """
     chosen = {name: list(values) for name, values in levels.items()}
     name, scaled = experiment.shrinks, dict[str, str]()
+    lacks: str | None = None
     while True:
-        plan = build(experiment, preset, chosen, controls=controls)
+        try:
+            plan = build(experiment, preset, chosen, controls=controls)
+        except BadLevels as left:
+            if not scaled:
+                raise
+            raise Refused(f"{lacks}; with a smaller {name} {left}") from None
         lacks = short(need(experiment, plan.points, directories))
         if lacks is None:
             return plan, scaled

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from memlab.observe import proc
 
+MARK = r"MEMLAB_CONTAINED=[0-9a-f]{32}"  # in the environment of what a recorded command starts
 PREFIX = "memlab-"  # names of all folders, groups and swap labels of a run begin with it
 LABEL_AT = 1024 + 12 + 16  # of volume_name in union swap_header, include/linux/swap.h
 ZRAM_MARK_KIB = 16 << 10  # of readahead, at least: ours; the kernel's own is 128
@@ -171,6 +172,48 @@ def _ours(folder: Path, session: int, start_ticks: int, mark: str) -> bool:
     with suppress(FileNotFoundError, ProcessLookupError):
         return proc.life(session).start_ticks == start_ticks
     return mark.encode() in (folder / "cmdline").read_bytes()
+
+
+def end_marked(mark: str, deadline: float | None = None) -> bool:
+    """Kill the processes that have a mark in their environment, as all have that were started by
+    one that has it, and wait for their ends. OSError (EBUSY) if some do not end."""
+    if not re.fullmatch(MARK, mark):
+        raise NotOurs("not a mark that memlab gives")
+    until, had_any = deadline or time.monotonic() + PATIENCE_S, False
+    while killed := _kill_marked(mark.encode()):
+        had_any = True
+        try:
+            for ended in killed:
+                left_s = until - time.monotonic()
+                if left_s < 0 or not select.select([ended], [], [], left_s)[0]:
+                    raise OSError(errno.EBUSY, "processes of it do not end")
+        finally:
+            for ended in killed:
+                os.close(ended)
+    return had_any
+
+
+def _kill_marked(mark: bytes) -> list[int]:
+    """The pidfds of those that were killed."""
+    killed = []
+    for folder in os.listdir("/proc"):  # noqa: PTH208
+        with suppress(OSError, ValueError):
+            if not folder.isdecimal() or not _is_marked(folder, mark):
+                continue
+            pidfd = os.pidfd_open(int(folder))
+            with ExitStack() as stack:
+                stack.callback(os.close, pidfd)
+                if not _is_marked(folder, mark):  # of the process that the descriptor is bound to
+                    continue
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                stack.pop_all()
+            killed.append(pidfd)
+    return killed
+
+
+def _is_marked(pid: str, mark: bytes) -> bool:
+    """One that has ended has no environment any more, and neither has a thread of the kernel."""
+    return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
 
 
 def remove_group(path: Path, deadline: float | None = None) -> bool:

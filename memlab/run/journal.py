@@ -136,6 +136,14 @@ class Journal:
         that it will be known by."""
         self._write({"undo": "zram", "path": str(path), "node": str(node), "mark": mark})
 
+    def note_mark(self, mark: str) -> None:
+        """Record the mark in the environment of processes that are about to begin."""
+        self._write({"undo": "marked", "path": mark})
+
+    def forget_mark(self, mark: str) -> None:
+        """Its processes may go on."""
+        self._write({"undo": "nothing", "path": mark})
+
     def note_session(self, leader: int, mark: str) -> None:
         """Record a session of processes that has begun. `mark` is on the command line of each."""
         start = str(proc.start_ticks(leader))
@@ -178,6 +186,7 @@ _KINDS: dict[str, tuple[frozenset[str], _Undo]] = {
     "folder": (frozenset(), lambda e, _: cleanup.remove_folder(Path(e["path"]))),
     "value": (frozenset({"value"}), lambda e, _: cleanup.restore(Path(e["path"]), e["value"])),
     "session": (frozenset({"start", "mark"}), _remove_session),
+    "marked": (frozenset(), lambda e, until: cleanup.end_marked(e["path"], until)),
     "cgroup": (frozenset(), lambda e, until: cleanup.remove_group(Path(e["path"]), until)),
     "swap": (frozenset(), lambda e, until: cleanup.remove_swap_file(Path(e["path"]), until)),
     "zram": (
@@ -190,7 +199,7 @@ _KINDS: dict[str, tuple[frozenset[str], _Undo]] = {
 }
 _NOTED_NS = "noted_ns"  # when the last line was written, which the driver may have died after
 _PATHS = ("path", "node")
-_FIRST = {"session": 0, "cgroup": 1}  # what runs may still use the rest
+_FIRST = {"session": 0, "marked": 0, "cgroup": 1}  # what runs may still use the rest
 _PASSING = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ENOMEM})
 _REPORTED = "its failures last, and were told"  # the path of an entry that says so
 _REPORTED_ENTRY = json.dumps({"undo": "nothing", "path": _REPORTED}).encode() + b"\n"
@@ -344,7 +353,7 @@ def _undo(
         what = f"{entry['undo']} {entry['path']}"
         if not (this_boot or entry["undo"] in _OUTLIVES_A_BOOT):
             continue
-        if entry["undo"] == "session" and entry["path"] in ended:
+        if entry["undo"] in ("session", "marked") and entry["path"] in ended:
             continue
         if entry["undo"] not in _KINDS:
             said = (

@@ -14,7 +14,7 @@ import pwd
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -116,11 +116,18 @@ def _said(pid: int | None) -> str:
     if pid is not None:
         with suppress(OSError, ValueError):
             life, folder = proc.life(pid), Path(f"/proc/{pid}")
-            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            who = f"pid {pid} of {_user(folder)}, {_age(life)}: {printable(words.strip())[:80]}"
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            who = f"pid {pid} of {_user(folder)}, {_age(life)}: {printable(_command(words))[:80]}"
             if life.state in "Tt":
                 stopped = f"; it is stopped: kill -CONT {pid} resumes it, kill -KILL {pid} ends it"
     return f"another memlab measures on this machine ({who}){stopped}"
+
+
+def _command(words: Sequence[str]) -> str:
+    """The command from `memlab` on, so that its subcommand is not what is cut off."""
+    at = next((at for at, word in enumerate(words) if Path(word).name == "memlab"), None)
+    known = words if at is None else ["memlab", *words[at + 1 :]]
+    return " ".join(known).strip()
 
 
 def _user(folder: Path) -> str:

@@ -34,8 +34,9 @@ class Prepared:
     turns: bool = False  # whether the points of a block take turns
 
 
-def prepare(request: Request) -> Prepared:
-    """Check everything that can be checked without creating anything.
+def prepare(request: Request, own: int = admission.OWN_BYTES) -> Prepared:
+    """Check everything that can be checked without creating anything. `own` is what memlab itself
+    takes of the memory.
 
     Raises UnknownExperiment, BadLevels, Refused or CannotRun.
     """
@@ -59,6 +60,7 @@ def prepare(request: Request) -> Prepared:
         request.levels,
         directories,
         controls=request.controls,
+        short=lambda wanted: admission.shortage(wanted, own=own),
     )
     kept = replace(request, scaled=scaled, directory=str(directories.dir))
     why_not = relay.why_not(experiment, built.points, request, directories)

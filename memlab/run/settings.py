@@ -74,7 +74,7 @@ class Settings:
 
     def _resolved(self, file: str, value: str) -> str:
         """`+8` is 8 more than the host had without this run."""
-        if not (value.startswith("+") and value[1:].isdecimal()):
+        if not (value.startswith("+") and value.isascii() and value[1:].isdecimal()):
             return value
         before = self._before.get(file) or value_of(Path(file))
         return str(int(before) + int(value))

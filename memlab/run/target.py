@@ -97,6 +97,8 @@ class Place(Protocol):
 class LocalTarget:
     """The machine that this process runs on."""
 
+    own = admission.OWN_BYTES  # of its memory that memlab itself takes
+
     role: Role = "decides"
 
     def __init__(
@@ -127,7 +129,7 @@ class LocalTarget:
     def shortage(
         self, experiment: Experiment, points: Sequence[Point], directories: Directories
     ) -> str | None:
-        return admission.shortage(admission.need(experiment, points, directories))
+        return admission.shortage(admission.need(experiment, points, directories), own=self.own)
 
     def executor(
         self, run: str, experiment: Experiment, directories: Directories, cpus: Sequence[int]

@@ -17,6 +17,7 @@ _UNSEEN = (
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _ONE = re.compile(f"[{_UNSEEN}]")
+_MENTION = re.compile(r"[@#](?=\w)")
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -25,6 +26,12 @@ def printable(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return _ONE.sub(lambda found: found[0] if found[0] in keep else _written(found[0]), text)
+
+
+def unmentioned(markdown: str) -> str:
+    """Markdown in which `@name` tells no user of GitHub, and `#7` links no issue: what follows the
+    sign is another text."""
+    return _MENTION.sub(r"\g<0><!-- -->", markdown)
 
 
 def json_text(text: str) -> str:

@@ -49,6 +49,8 @@ struct control {
 	uint64_t next, buffered_at, buffered;
 	uint64_t allocated, freed, resized, refused, touches, skipped;
 	uint32_t ended, killed;
+	uint32_t
+		reporting; /* the task that reports the end: the first, or a thread of it by an exec */
 	uint32_t too_many; /* the number of the task that the host refused, + 1 */
 	struct trace_record buffer[BUFFERED];
 	struct task tasks[];
@@ -146,7 +148,7 @@ static void end_all(void)
 {
 	control->ended = 1;
 	for (uint32_t i = 0; i < control->header.task_count; i++)
-		if (control->tasks[i].state == ALIVE || i == 0)
+		if (control->tasks[i].state == ALIVE || i == control->reporting)
 			wake(i);
 }
 
@@ -387,6 +389,8 @@ static void exec_again(uint32_t me)
 	for (uint32_t i = 0; i < control->header.task_count; i++)
 		if (i != me && control->tasks[i].process == control->tasks[me].process)
 			control->tasks[i].state = ENDED;
+	if (control->tasks[me].process == 0)
+		control->reporting = me;
 	execv("/proc/self/exe", given);
 	fail("the replayer cannot be started again");
 }
@@ -515,13 +519,13 @@ int main(int count, char **words)
 	else
 		fail("allocate: name a trace");
 	run(me);
-	if (me)
+	if (me != control->reporting)
 		leave_thread();
 	if (!control->ended && !has_others(0))
 		free_all();
 	while (!control->ended) { /* it has ended before others */
-		control->tasks[0].wake = 0;
-		await_turn(0);
+		control->tasks[me].wake = 0;
+		await_turn(me);
 	}
 	while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
 		;

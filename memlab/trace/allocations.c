@@ -36,6 +36,7 @@ static struct {
 } real;
 
 static struct shim_ring *ring; /* NULL: nothing is written down */
+static uint64_t slots;         /* of it: not what its memory says, which the program may write to */
 static bool looks_up, gone;    /* `gone`: the recorder did not make room once */
 static _Alignas(LEAST_ALIGNMENT) char early[EARLY_BYTES];
 static size_t early_used;
@@ -70,7 +71,9 @@ static bool reserve(uint64_t *at)
 {
 	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
 	for (unsigned waited_ms = 0;;) {
-		if (head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) < ring->slots) {
+		if (__atomic_load_n(&ring->closed, __ATOMIC_RELAXED))
+			return false;
+		if (head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) < slots) {
 			if (__atomic_compare_exchange_n(&ring->head, &head, head + 1, true,
 							__ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 				*at = head;
@@ -95,14 +98,13 @@ static void write_down(enum shim_kind kind, const void *address, size_t bytes, s
 	if (!ring)
 		return;
 	if (reserve(&at)) {
-		struct shim_record *record = &ring->records[at & (ring->slots - 1)];
+		struct shim_record *record = &ring->records[at & (slots - 1)];
 		record->address = (uint64_t)(uintptr_t)address;
 		record->what = (bytes & ((1ULL << SHIM_BYTES_BITS) - 1)) | log << SHIM_BYTES_BITS |
 			       (uint64_t)kind << (SHIM_BYTES_BITS + SHIM_ALIGNMENT_BITS);
 		record->tid = own_tid();
 		record->time_ns = now_ns();
-		__atomic_store_n(&record->round, (uint32_t)(at / ring->slots + 1),
-				 __ATOMIC_RELEASE);
+		__atomic_store_n(&record->round, (uint32_t)(at / slots + 1), __ATOMIC_RELEASE);
 	}
 	errno = before;
 }
@@ -148,7 +150,8 @@ __attribute__((constructor)) static void map_ring(void)
 			    MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_POPULATE, fd, 0);
 	if (fd >= 0)
 		close(fd);
-	if (made != (void *)SHIM_PLACE) {
+	slots = ((uint64_t)status.st_size - sizeof(*ring)) / sizeof(*ring->records);
+	if (made != (void *)SHIM_PLACE || !slots || slots & (slots - 1)) {
 		madvise(0, 0, (int)SHIM_IS_DEAF);
 		return;
 	}

@@ -119,7 +119,9 @@ static inline const char *trace_header_fault(const struct trace_header *header, 
 	if (header->version != TRACE_VERSION)
 		return "it is of another version";
 	if (!header->task_count || header->task_count > TRACE_TASKS_MOST ||
-	    header->file_count > TRACE_FILES_MOST || header->block_count > 1ULL << 32)
+	    header->file_count > TRACE_FILES_MOST || header->block_count > 1ULL << 32 ||
+	    header->cut >= TRACE_CUT_END || header->unfollowed_task >= header->task_count ||
+	    header->running_task >= header->task_count)
 		return "its counts are out of bounds";
 	if (header->record_count > (bytes - sizeof(*header)) / sizeof(struct trace_record))
 		return "it is cut short";

@@ -12,7 +12,7 @@ from memlab.present.documents import Document, Number, Positive
 if TYPE_CHECKING:
     from memlab.trace.account import TraceAccount
     from memlab.trace.file import Trace
-    from memlab.trace.recording import Recorded
+    from memlab.trace.session import Recorded
 
 
 class Recording(Document):

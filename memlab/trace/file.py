@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum, auto
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 from memlab.errors import BadTrace, NotBuilt
-from memlab.text.printable import printable
+from memlab.text.printable import printable, signal_name
 
 SUFFIX = ".trace"
-_MAGIC, _VERSION = b"memlabTR", 1
-_HEADER = struct.Struct("<8sII9QIIIIQQ")  # struct trace_header
+_MAGIC, _VERSION = b"memlabTR", 2
+_HEADER = struct.Struct("<8sII9QIIIIQQ8I")  # struct trace_header
 _RECORD_BYTES, _TASK_BYTES = 16, 16
 _FILE = struct.Struct("<QII")  # struct trace_file
 _TASKS_MOST, _FILES_MOST, _NAME_MOST = 1 << 20, 1 << 16, 4096
 _TIME_MOST = 253_402_300_799  # the end of the year 9999
-_LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT, _DEAF = 1, 2, 4, 8, 16, 32
+_LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT, _DEAF, _DAMAGED, _HUGE_OFF = (
+    1 << bit for bit in range(8)
+)
+_ERROR_MOST = 4095  # MAX_ERRNO, include/linux/err.h
 _MACHINES = {"x86_64": 62, "aarch64": 183}  # elf(5)
+
+
+class Cut(IntEnum):
+    """Why a trace ends before its subject did: enum trace_cut."""
+
+    WHOLE = 0
+    RECORDER_KILLED = auto()
+    DRIVER_KILLED = auto()
+    SIGNALLED = auto()
+    NOT_WRITTEN = auto()
+    NO_MEMORY = auto()
+    MANY_PROCESSES = auto()
+
+
+# The recording has failed, and not its command.
+FAILED = (Cut.RECORDER_KILLED, Cut.NOT_WRITTEN, Cut.NO_MEMORY, Cut.MANY_PROCESSES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +62,13 @@ class Trace:
     files: int
     flags: int
     recorded_s: int
+    cut: int
+    cut_by: int
+    unfollowed: int
+    unfollowed_name: str
+    running: int
+    running_name: str
+    running_pid: int
 
     @property
     def live(self) -> bool:
@@ -66,13 +95,63 @@ class Trace:
         return bool(self.flags & _ALLOCATIONS)
 
     @property
+    def small_pages(self) -> bool:
+        """The command was kept from huge pages."""
+        return bool(self.flags & _HUGE_OFF)
+
+    @property
     def incomplete(self) -> str:
         """Why it is incomplete; empty where it is not."""
+        return "; ".join(self._gaps())
+
+    def _gaps(self) -> Iterator[str]:
+        if self.cut:
+            yield why_cut(self.cut, self.cut_by)
         if self.lost:
-            return f"{self.lost:,} events found no room and are lost"
+            yield f"{self.lost:,} events found no room and are lost"
+        if self.flags & _DAMAGED:
+            yield (
+                "the buffer of allocations held what memlab's library does not write, and "
+                "allocations after that are missing"
+            )
+        if self.unfollowed:
+            yield (
+                f"{counted(self.unfollowed, 'task')}{_named(self.unfollowed_name)} ran on after "
+                "the kernel had ended its events, as it does when a set-id program starts"
+            )
+        if self.running:
+            name = re.sub(r"[^\w.-]", "", self.running_name) or "rest"
+            yield (
+                f"{counted(self.running, 'process')} still ran: "
+                f"memlab record -o {name}{SUFFIX} {self.running_pid}"
+            )
         if self.flags & _DEAF:
-            return "the allocations of a program that may not read /proc of root's were not seen"
-        return "the calls of a 32-bit program were not seen" if self.compat else ""
+            yield "the allocations of a program that may not read /proc of root's were not seen"
+        if self.compat:
+            yield "the calls of a 32-bit program were not seen"
+
+
+def why_cut(cut: int, by: int) -> str:
+    """As a clause."""
+    return {
+        Cut.RECORDER_KILLED: "the recorder was killed, and the names of files and threads are lost",
+        Cut.DRIVER_KILLED: "memlab was killed while it recorded",
+        Cut.SIGNALLED: f"{signal_name(by)} ended the recording before the command ended",
+        Cut.NOT_WRITTEN: "the trace could not be written any further "
+        f"({os.strerror(min(by, _ERROR_MOST))})",
+        Cut.NO_MEMORY: "no memory was left for the recorder",
+        Cut.MANY_PROCESSES: f"more than {by:,} processes ran at once: the command forks for ever",
+    }[Cut(cut)]
+
+
+def _named(name: str) -> str:
+    return f" ({name})" if name else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 process`, `1,200 tasks`."""
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 def is_named(words: Sequence[str]) -> bool:
@@ -86,16 +165,21 @@ def read(path: Path) -> Trace:
         if not stat.S_ISREG(path.stat().st_mode):  # a FIFO would be waited for
             raise BadTrace(f"{path}: it is not a file")
         with path.open("rb") as file:
-            head = file.read(_HEADER.size)
-            size = os.fstat(file.fileno()).st_size
+            return _read(path, file)
     except OSError as error:
         raise BadTrace(f"{path}: {error.strerror}") from None
+
+
+def _read(path: Path, file: IO[bytes]) -> Trace:
+    head = file.read(_HEADER.size)
+    size = os.fstat(file.fileno()).st_size
     if head[: len(_MAGIC)] != _MAGIC:
         raise BadTrace(f"{path}: it is not a trace of `memlab record`")
     if len(head) < _HEADER.size:
         raise BadTrace(f"{path}: it is cut short")
     (_, version, page, records, _, elapsed_ns, lost, late, refused, denied, _, _, tasks, files,
-     flags, machine, _, recorded_s) = _HEADER.unpack(head)  # fmt: skip
+     flags, machine, _, recorded_s, cut, cut_by, unfollowed, unfollowed_task, running,
+     running_task, running_pid, _) = _HEADER.unpack(head)  # fmt: skip
     if version != _VERSION:
         newer = "a newer" if version > _VERSION else "an unknown"
         raise BadTrace(f"{path}: it is of {newer} format, {version}; this memlab reads {_VERSION}")
@@ -104,21 +188,30 @@ def read(path: Path) -> Trace:
         raise BadTrace(f"{path}: it is of another kind of machine ({kind})")
     if page != os.sysconf("SC_PAGESIZE"):
         raise BadTrace(f"{path}: it has pages of {page} bytes, this machine others")
+    in_bounds = max(unfollowed_task, running_task) < tasks and cut <= Cut.MANY_PROCESSES
     if not 0 < tasks <= _TASKS_MOST or files > _FILES_MOST or recorded_s > _TIME_MOST:
+        in_bounds = False
+    if not in_bounds:
         raise BadTrace(f"{path}: it is damaged: its counts are out of bounds")
     if size < _HEADER.size + _RECORD_BYTES * records + _TASK_BYTES * tasks + _FILE.size * files:
         raise BadTrace(f"{path}: it is cut short")
+    names = [_task_name(file, records, task) for task in (unfollowed_task, running_task)]
     return Trace(
         path, size, records, elapsed_ns * 1e-9, lost, late, refused, denied, tasks, files, flags,
-        recorded_s,
+        recorded_s, cut, cut_by, unfollowed, names[0], running, names[1], running_pid,
     )  # fmt: skip
 
 
+def _task_name(file: IO[bytes], records: int, task: int) -> str:
+    """As the kernel has it (comm, 15 bytes at most); empty where redacted."""
+    file.seek(_HEADER.size + _RECORD_BYTES * records + _TASK_BYTES * task)
+    return printable(file.read(_TASK_BYTES).rstrip(b"\0").decode(errors="replace"))
+
+
 def name(trace: Trace) -> str:
-    """Of the program, as the kernel has it (comm, 15 bytes at most); empty where redacted."""
+    """Of the program; empty where redacted."""
     with trace.path.open("rb") as file:
-        file.seek(_HEADER.size + _RECORD_BYTES * trace.records)
-        return printable(file.read(_TASK_BYTES).rstrip(b"\0").decode(errors="replace"))
+        return _task_name(file, trace.records, 0)
 
 
 def file_names(trace: Trace) -> list[str]:

@@ -14,7 +14,7 @@
 
 #define TRACE_MAGIC "memlabTR"
 enum {
-	TRACE_VERSION = 1,
+	TRACE_VERSION = 2,
 	TRACE_LOW_BITS = 12,
 	TRACE_LOW = (1 << TRACE_LOW_BITS) - 1,
 	TRACE_KIND_BITS = 6,
@@ -63,6 +63,21 @@ enum {
 	TRACE_IS_REDACTED = 8,
 	TRACE_HAS_COMPAT = 16,        /* a 32-bit program ran, whose calls were not seen */
 	TRACE_LACKS_ALLOCATIONS = 32, /* of a program that could not map the ring */
+	TRACE_RING_DAMAGED = 64,      /* the program wrote over the ring: none from then on */
+	TRACE_HUGE_OFF = 128, /* the command was kept from huge pages: each small page is a touch */
+};
+
+/* In `cut` of the header: why the trace ends before its subject did. Until its recorder writes the
+ * end, it says that this was killed. */
+enum trace_cut {
+	TRACE_WHOLE,
+	TRACE_RECORDER_KILLED,
+	TRACE_DRIVER_KILLED, /* the memlab that had started the recorder */
+	TRACE_SIGNALLED,     /* `cut_by` is the signal, which memlab passed on to the command */
+	TRACE_NOT_WRITTEN,   /* `cut_by` is the error of write(2) */
+	TRACE_NO_MEMORY,
+	TRACE_MANY_PROCESSES, /* at once */
+	TRACE_CUT_END,
 };
 
 struct trace_header {
@@ -83,6 +98,13 @@ struct trace_header {
 	uint32_t machine;     /* e_machine, elf(5) */
 	uint64_t block_count; /* of allocations */
 	uint64_t recorded_s;  /* since the epoch */
+	uint32_t cut, cut_by;
+	/* Tasks that lived on after their events had ended, as one does that has started a set-id
+	 * program (perf_event_exit_task, fs/exec.c), and the first of them. */
+	uint32_t unfollowed_count, unfollowed_task;
+	/* Processes that still ran when their command had ended, and the first of them. */
+	uint32_t running_count, running_task, running_pid;
+	uint32_t unused;
 };
 
 struct trace_record {

@@ -1,28 +1,24 @@
 """Recording: a command from its start, or a process that runs, into a trace's file.
 
-What follows it is record.c, by perf events: they are that process's own and the kernel
-closes them with it, so nothing is left behind however it ends, and no other tracer is disturbed.
-The file has no name until it is whole.
+What follows it is recorder/, by perf events: they are that process's own and the kernel closes them
+with it, so nothing is left behind however it ends, and no other tracer is disturbed. A command is
+contained as those of `try` are. The file has no name until it is written to its end.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from errno import EAGAIN
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from memlab.errors import BadSubject, CannotLook, CannotRun
 from memlab.files import output
 from memlab.observe import tracefs
-from memlab.trace import file
+from memlab.run.contained import Contained
+from memlab.trace import file, ring
+from memlab.trace.session import Recorded, Recorder, Session
 
 # The tracepoints in the order that record.c wants them, and where it reads their fields.
 _EVENTS = {
@@ -36,48 +32,56 @@ RING_BYTES = 32 << 20  # a CPU
 PROCESSES_MOST = 8192  # at once: more is a program that forks for ever
 
 
-class Recorded(msgspec.Struct):
-    """How a recording ended: the exit status and signal are the command's."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """What of a recording may be asked. `stdout` is the command's, if not this process's; `warn` is
+    given a line where the trace has failed and the command goes on."""
 
-    records: int
-    lost: int
-    late: int
-    untraced: int
-    status: int
-    signal: int
+    seconds: float = 0.0  # 0: until it ends
+    redact: bool = False
+    keep_huge: bool = False
+    allocations: bool = False
+    ring_bytes: int = RING_BYTES
+    stdout: int | None = None
+    warn: Callable[[str], None] = lambda _: None
 
 
-def record(
-    out: Path,
-    *,
-    command: Sequence[str] = (),
-    pid: int = 0,
-    seconds: float = 0.0,
-    redact: bool = False,
-    keep_huge: bool = False,
-    allocations: bool = False,
-    ring_bytes: int = RING_BYTES,
-) -> Recorded:
-    """Follow a command, or the process `pid` for so many seconds (0: until it ends), and write the
-    trace to `out`, whole or not at all. CannotRun and CannotLook say what is missing."""
-    with ExitStack() as stack:
-        words = [f"events={','.join(map(str, _numbers()))}", f"ring={ring_bytes}"]
-        words += [f"processes={PROCESSES_MOST}"]
-        words += [f"seconds={seconds}"] if seconds else []
-        words += ["redact=1"] if redact else []
-        words += ["thp=keep"] if keep_huge else []
+def record(out: Path, *, command: Sequence[str] = (), pid: int = 0, how: How = How()) -> Recorded:
+    """Follow a command, or the process `pid`, and write the trace to `out`. CannotRun and
+    CannotLook say what is missing; then there is no trace."""
+    words = [f"events={','.join(map(str, _numbers()))}", f"ring={how.ring_bytes}"]
+    words += [f"processes={PROCESSES_MOST}"]
+    words += ["redact=1"] if how.redact else []
+    if pid:
+        _check_subject(pid)
+    with output.unnamed(out) as made:
         if pid:
-            _check_subject(pid)
-            words += [f"pid={pid}"]
-        else:
-            preload = [os.environ.get("LD_PRELOAD", ""), file.tool("start.so")]
-            preload += [file.tool("allocations.so")] if allocations else []
-            words += ["allocations=1"] if allocations else []
-            words += [f"preload={':'.join(filter(None, preload))}", "--", *command]
-        try:
-            return _run(words, stack.enter_context(output.unnamed(out)))
-        except OSError as error:
-            raise CannotRun(f"cannot write {out}: {error.strerror}") from None
+            words += [f"seconds={how.seconds}"] if how.seconds else []
+            with Recorder(made, [*words, f"pid={pid}"]) as recorder:
+                return Session(recorder).run()
+        return _command(made, command, words, how)
+
+
+def _command(
+    made: output.Unnamed, command: Sequence[str], words: Sequence[str], how: How
+) -> Recorded:
+    with ExitStack() as stack:
+        shared = stack.enter_context(ring.opened(how.ring_bytes)) if how.allocations else None
+        environ = {**os.environ, **(shared.environ if shared else {})}
+        launched = _launched(how)
+        contained = Contained(file.tool("launch"), command, launched, environ, how.stdout)
+        stack.callback(contained.close)
+        words = [*words, f"command={contained.pid}", *(["thp=keep"] if how.keep_huge else [])]
+        recorder = stack.enter_context(Recorder(made, words, shared))
+        return Session(recorder, contained, how.seconds, how.warn).run()
+
+
+def _launched(how: How) -> list[str]:
+    """The launcher's words for a command that is recorded."""
+    preload = [os.environ.get("LD_PRELOAD", ""), file.tool("start.so")]
+    preload += [file.tool("allocations.so")] if how.allocations else []
+    huge = [] if how.keep_huge else ["thp=never"]
+    return [*huge, f"preload={':'.join(filter(None, preload))}"]
 
 
 def _numbers() -> list[int]:
@@ -112,32 +116,3 @@ def _check_subject(pid: int) -> None:
         raise CannotLook(f"process {pid} may not be read: {error.strerror}") from None
     if bits == b"\x01":
         raise BadSubject(f"process {pid} is a 32-bit program, whose calls are not recorded")
-
-
-def _run(words: Sequence[str], written: int) -> Recorded:
-    heard, report = os.pipe()
-    # Ctrl-C reaches the recorder and the command by itself; what they make of it is waited for.
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        recorder = _started([f"out={written}", f"report={report}", *words], [written, report])
-        signal.signal(signal.SIGTERM, lambda *_: recorder.terminate())
-        os.close(report)
-        with open(heard, "rb") as lines:
-            said: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        recorder.wait()
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-    failed = [line["failed"] for line in said if "failed" in line]
-    if failed or not said:
-        raise CannotRun(failed[0] if failed else "the recorder ended without a trace")
-    return msgspec.convert(said[-1], Recorded)
-
-
-def _started(words: Sequence[str], passed: Sequence[int]) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen([file.tool("record"), *words], pass_fds=passed)
-    except OSError as error:
-        remedy = "; raise pids.max of the cgroup, or `ulimit -u`" if error.errno == EAGAIN else ""
-        raise CannotRun(f"the recorder cannot be started: {error.strerror}{remedy}") from None

@@ -103,8 +103,10 @@ struct control {
 	uint64_t own_faults; /* not of the trace */
 	uint64_t shared_bytes;
 	uint32_t ended, killed, locked;
-	uint32_t living;   /* tasks, of a free replay */
-	uint32_t stated;   /* of a live process: the state of its start is there; a futex */
+	uint32_t living; /* tasks, of a free replay */
+	uint32_t stated; /* of a live process: the state of its start is there; a futex */
+	uint32_t
+		reporting; /* the task that reports the end: the first, or a thread of it by an exec */
 	uint32_t too_many; /* the number of the task that the host refused, + 1 */
 	int trace, disk, memory, self,
 		first;                      /* descriptors; `first` is a pidfd of the first task */
@@ -803,6 +805,8 @@ static void exec_again(uint32_t me)
 		if (i != me && task_of(i)->process == task->process && task_of(i)->state == ALIVE)
 			task_of(i)->state = DEAD;
 	task_of(task->process)->threads = 1;
+	if (task->process == 0)
+		CONTROL->reporting = me;
 	task->tid = (uint32_t)CALL(getpid, 0); /* a thread's becomes that of its process */
 	task->faults = (uint32_t)faults_of(RUSAGE_SELF);
 	const char *given[] = { "replay", words.at, self.at, NULL };
@@ -977,11 +981,11 @@ static _Noreturn void leave_free(uint32_t me)
 {
 	struct control *control = CONTROL;
 	task_of(me)->state = EXITED;
-	if (me == 0)
+	if (me == control->reporting)
 		say_stated();
 	uint32_t living = __atomic_sub_fetch(&control->living, 1, __ATOMIC_ACQ_REL);
 	CALL(futex, &control->living, FUTEX_WAKE, INT32_MAX);
-	if (me)
+	if (me != control->reporting)
 		leave_thread();
 	while (living && !control->ended) {
 		struct timespec look = { 0, LOOK_NS };
@@ -1082,12 +1086,12 @@ static _Noreturn void run(uint32_t me)
 			exec_again(me);
 		else if (kind == TRACE_EXIT) {
 			leave_task(me);
-			if (me)
+			if (me != control->reporting)
 				break;
 		} else
 			act(one.task, one.word, operands);
 	}
-	if (me == 0 || task_of(me)->state != EXITED)
+	if (me == control->reporting || task_of(me)->state != EXITED)
 		finish(me);
 	/* Another has to go on. */
 	if (!control->ended) {
@@ -1110,7 +1114,7 @@ static _Noreturn void finish(uint32_t me)
 	struct control *control = CONTROL;
 	struct text text = { .length = 0 };
 	struct counts all = { 0, 0, 0, 0 };
-	if (me)
+	if (me != control->reporting)
 		leave_thread();
 	for (;;) {
 		long pid = CALL(wait4, -1, 0, __WALL, 0);

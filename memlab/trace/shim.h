@@ -29,15 +29,19 @@ struct shim_record {
 	uint32_t round; /* written last: whole where it is the ring's round, from 1 on */
 };
 
+/* How many records it has, a power of two, follows from the size of its file, which is sealed. */
 struct shim_ring {
 	uint64_t head; /* reserved up to, over all rounds */
 	char apart[56];
 	uint64_t tail; /* read up to */
 	char apart_too[56];
-	uint64_t slots; /* a power of two */
-	uint64_t lost;  /* that found no room */
+	uint64_t lost;   /* that found no room */
+	uint64_t closed; /* nobody reads it any more, and nothing is written down */
 	char apart_last[48];
 	struct shim_record records[];
 };
+/* As ring.py has them. */
+_Static_assert(sizeof(struct shim_ring) == 192 && sizeof(struct shim_record) == 32, "sizes");
+_Static_assert(__builtin_offsetof(struct shim_ring, closed) == 136, "closed");
 
 #endif

@@ -11,8 +11,9 @@ from memlab.present import words
 from memlab.present.table import Column, Table, markdown
 from memlab.text import units
 from memlab.text.printable import signal_name
-from memlab.trace import file, recording
+from memlab.trace import file
 from memlab.trace.account import KINDS, TraceAccount
+from memlab.trace.session import Recorded
 
 PAGE = 4096  # of a record's address, whatever the machine's page is
 _NAMES = {
@@ -26,18 +27,18 @@ _HATCHES = ("", "////", "....", "xxxx", "----")  # of KINDS, which differ withou
 _FILES_SHOWN = 4
 
 
-def recorded(trace: file.Trace, ended: recording.Recorded) -> Iterator[str]:
+def recorded(trace: file.Trace, ended: Recorded) -> Iterator[str]:
     """What was recorded, what is missing, and what to do next."""
     if ended.signal:
         yield f"the command was ended by {signal_name(ended.signal)}"
     elif ended.status:
         yield f"the command ended with exit status {ended.status}"
     if trace.incomplete:
-        yield f"{trace.path} is incomplete: {trace.incomplete}; a larger --buffer holds more"
+        remedy = "; a larger --buffer holds more" if trace.lost else ""
+        yield f"{trace.path} is incomplete: {trace.incomplete}{remedy}"
     if ended.untraced:
         yield f"{words.count(ended.untraced, 'task')} beyond the most that a trace holds left out"
-    if trace.huge:
-        yield "huge pages were allowed: touches inside of one were not seen"
+    yield from _huge_pages(trace)
     yield (
         f"{trace.path}: {words.count(trace.records, 'record')}, "
         f"{units.format_quantity(trace.bytes, 'B')}, "
@@ -58,9 +59,11 @@ def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(trace.recorded_s))
     threads = f" and {words.count(found.threads, 'thread')} more" if found.threads else ""
     yield (
-        f"{trace.path.name}: {program}, {_processes(found.processes)}{threads}, "
+        f"{trace.path.name}: {program}, {file.counted(found.processes, 'process')}{threads}, "
         f"{units.format_quantity(trace.elapsed_s, 's')} {since}, {when}"
     )
+    if trace.incomplete:
+        yield f"incomplete: {trace.incomplete}"
     yield (
         f"held at most {_bytes(found.peak_pages)}, "
         f"{units.format_quantity(found.peak_ns * 1e-9, 's')} after the beginning, of at most "
@@ -98,17 +101,17 @@ def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     yield f"try it: {_try(trace)}"
 
 
-def _processes(count: int) -> str:
-    return f"{count:,} process{'' if count == 1 else 'es'}"
+def _huge_pages(trace: file.Trace) -> Iterator[str]:
+    if trace.huge:
+        yield "recorded with huge pages: touches inside of one were not seen"
+    if trace.small_pages:
+        yield "recorded without huge pages; --keep-huge-pages records the command as it runs"
 
 
 def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
-    if trace.incomplete:
-        yield f"incomplete: {trace.incomplete}"
     if trace.late:
         yield f"{words.count(trace.late, 'event')} came out of order, and may stand a little late"
-    if trace.huge:
-        yield "recorded with huge pages: touches inside of one were not seen"
+    yield from _huge_pages(trace)
     if found.outside:
         yield (
             f"{words.count(found.outside, 'page fault')} outside of every mapping: of the kernel's "

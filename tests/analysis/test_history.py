@@ -30,7 +30,9 @@ def holds(change: history.Change, ratio: float) -> bool:
 @pytest.mark.parametrize("correlation", mostly_slow([0.0, 0.2, 0.4, 0.6, 0.8], 0.6))
 def test_the_limits_are_what_simulation_gives(correlation: float) -> None:
     """Fewer series than the constants come from: within what that leaves open."""
-    statistics, sums = bench.limits(correlation, 500)
+    statistics, sums, one_look = bench.limits(correlation, 500)
+    if correlation == 0:
+        assert one_look == pytest.approx(alarm.ONE_LOOK, abs=0.2)
     at = alarm.CORRELATIONS.index(correlation)
     for rate in (0.1, 0.5):
         assert statistics[rate] == pytest.approx(alarm.LIMITS[rate][at], rel=0.05)

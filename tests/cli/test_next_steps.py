@@ -20,6 +20,7 @@ from memlab.cli import cli
 from memlab.errors import BadRequest, MemlabError, nearest
 from memlab.experiment.levels import read_levels
 from memlab.judging.claims import judge
+from memlab.measure import RunsHere
 from memlab.observe import cpu
 from memlab.observe.capabilities import Capability
 from memlab.run import plan
@@ -253,7 +254,8 @@ def test_doctor_ends_with_the_one_line_that_installs_what_is_missing(
         Capability("d", True, "x", "apt install what-is-there"),
         Capability("e", False, "x", None),
     ]
-    monkeypatch.setattr(measure, "runs_here", lambda: lacking[:1])
+    experiment = RunsHere("a", False, "x", lacking[0].remedy, decides=1, claims=2)
+    monkeypatch.setattr(measure, "runs_here", lambda: [experiment])
     monkeypatch.setattr(measure, "capabilities_here", lambda: lacking[1:])
     monkeypatch.setattr(cpu, "busy_share", lambda **_: 0.9)
     lines = ask("doctor").stdout.splitlines()

@@ -11,6 +11,7 @@ from made_up import Machine
 
 from memlab import measure
 from memlab.cli import cli
+from memlab.measure import RunsHere
 from memlab.observe.capabilities import Capability
 from memlab.present.table import SCREEN
 
@@ -101,7 +102,8 @@ def test_doctor_fits_where_nothing_is_there(monkeypatch: pytest.MonkeyPatch, sto
         Capability(f"thing {n}", False, "none", f"apt install package-{n}; or build it")
         for n in range(40)
     ]
-    monkeypatch.setattr("memlab.measure.runs_here", lambda: lacking[:20])
+    runs = [RunsHere(c.name, False, "none", c.remedy, 0, 0) for c in lacking[:20]]
+    monkeypatch.setattr("memlab.measure.runs_here", lambda: runs)
     monkeypatch.setattr("memlab.measure.capabilities_here", lambda: lacking[20:])
     lines = CliRunner().invoke(cli, ["doctor"]).stdout.splitlines()
     screen = [line for line in lines if not line.startswith("apt install ")]

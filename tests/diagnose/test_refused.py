@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from memlab.diagnose import call_limits, limits, refusals, refused
@@ -136,7 +134,7 @@ def test_limits_are_read_from_their_places(binary: Compiled) -> None:
     assert all(one.limit > 0 and one.used >= 0 for one in found)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a user namespace of another is entered")
+@pytest.mark.needs("root")
 def test_a_limit_of_a_user_namespace_is_read_inside_it() -> None:
     script = "echo 50 > /proc/sys/user/max_inotify_watches && echo ready && exec sleep 60"
     with running("unshare", "-Ur", "sh", "-c", script) as program:

@@ -56,6 +56,20 @@ def test_a_group_of_no_process(pid: str) -> None:
     assert (status, line[: len("memlab: --group of:")]) == (USAGE, "memlab: --group of:")
 
 
+@pytest.mark.parametrize("group", ["", " "])
+def test_no_group_is_not_the_whole_machine(group: str) -> None:
+    """As of a shell's variable that is not set."""
+    assert refused("--group", group) == (
+        USAGE,
+        f"memlab: --group {group!r} names no group: a path, self or of:PID\n",
+    )
+
+
+def test_a_number_in_other_digits_is_no_pid() -> None:
+    status, line = refused("\u0663")
+    assert (status, "no process has that name" in line) == (USAGE, True)
+
+
 def test_a_thread_names_its_process() -> None:
     found: list[int] = []
     go = threading.Event()

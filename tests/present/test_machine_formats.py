@@ -14,6 +14,7 @@ from memlab.cli import cli
 from memlab.present.formats import bmf, cases, github, junit
 from memlab.present.formats.cases import Case, Cases, Measure
 from memlab.run import plan
+from memlab.text.printable import unmentioned
 
 AWKWARD = "100%: a,b\r\n<c> | & \x1b[1m"
 FOUND = Cases(
@@ -112,6 +113,13 @@ def test_the_summary_is_a_table_that_nothing_in_a_cell_breaks() -> None:
     assert all(row.replace("\\|", "").count("|") == 4 for row in rows)
     assert "&lt;c&gt; \\| &amp;" in rows[2]
     assert f"**{FOUND.last_line}**" in lines
+
+
+def test_a_level_tells_no_user_and_links_no_issue() -> None:
+    cases = [Case("app=@octocat", "slower", "as #7 says, a@b.org"), Case("`@x`", "same", "# @ 1")]
+    for text in (github.summary(Cases("@x", "#1", cases, ["@y"], "@z")), unmentioned("`@a` #b")):
+        assert re.findall(r"[@#]\w", text) == []
+    assert unmentioned("### heading, # and @") == "### heading, # and @"
 
 
 def test_a_summary_stays_below_what_github_shows() -> None:

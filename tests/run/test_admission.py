@@ -21,7 +21,7 @@ PLACES = Directories(Path("/disk"), Path("/shm"))
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Free bytes, by what: change it to make the host larger or smaller."""
-    free = {"memory": 8 * GIB, "/disk": 8 * GIB, "/shm": 4 * GIB}
+    free = {"memory": 8 * GIB, "/disk": 8 * GIB, "/shm": 4 * GIB, "/dev/shm": 4 * GIB}
     groups = {"group": Path("/g")}
 
     def memory() -> available.AvailableMemory:
@@ -31,6 +31,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
     monkeypatch.setattr(available, "memory", memory)
     monkeypatch.setattr(available, "disk", lambda path: free[str(path)])
+    monkeypatch.setattr(admission, "own_bytes", lambda _: 0)
     return free
 
 
@@ -70,22 +71,33 @@ def test_enough_is_a_quarter_more_than_is_needed(host: dict[str, int]) -> None:
         "the plan needs 1000 B of free space on /disk, and 999 B is free"
     )
     host["memory"] = 999
-    assert admission.shortage(wanted) == ("the plan needs 1000 B of free memory, and 999 B is free")
+    said = "the plan, with memlab itself, needs 1000 B of free memory, and 999 B is free"
+    assert admission.shortage(wanted) == said
+
+
+def test_memlab_itself_needs_memory_too(host: dict[str, int]) -> None:
+    """Also for a plan that needs none."""
+    host["memory"] = 100 * MIB
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(admission, "own_bytes", lambda most: most)
+        assert admission.shortage(Need(0, {}, 0.0), own=80 * MIB) is None
+        said = str(admission.shortage(Need(0, {}, 0.0), own=88 * MIB))
+    assert said == "the plan, with memlab itself, needs 110 MiB of free memory, and 100 MiB is free"
 
 
 def test_a_size_that_the_preset_chose_is_halved_until_it_fits(host: dict[str, int]) -> None:
-    host["/shm"] = 25 * MIB
+    host["/disk"] = 25 * MIB
     plan, scaled = admission.admit(EXPERIMENT, "quick", BOTH, PLACES)
     assert {point.at["file_size"] for point in plan.points} == {16 * MIB}
     assert scaled == {"file_size": "16 MiB instead of 64 MiB"}
 
 
 def test_a_size_that_the_user_chose_is_refused_with_numbers(host: dict[str, int]) -> None:
-    host["/shm"] = 100 * MIB
+    host["/disk"] = 100 * MIB
     with pytest.raises(Refused) as refused:
         admission.admit(EXPERIMENT, "quick", BOTH | {"file_size": [256 * MIB]}, PLACES)
     assert str(refused.value) == (
-        "the plan needs 320 MiB of free space on /shm, and 100 MiB is free; "
+        "the plan needs 320 MiB of free space on /disk, and 100 MiB is free; "
         "free some, or choose a smaller file_size with -p"
     )
 
@@ -98,7 +110,10 @@ def test_a_host_too_small_for_any_size_is_refused(host: dict[str, int]) -> None:
 
 def test_an_experiment_that_does_not_shrink_is_refused(host: dict[str, int]) -> None:
     costly = experiment(cost=Cost(memory=lambda _: 100 * GIB))
-    with pytest.raises(Refused, match="the plan needs 125 GiB of free memory, and 8 GiB is free"):
+    with pytest.raises(
+        Refused,
+        match="the plan, with memlab itself, needs 125 GiB of free memory, and 8 GiB is free",
+    ):
         admission.admit(costly, "quick", {}, PLACES)
 
 
@@ -125,7 +140,8 @@ def test_a_host_too_small_for_one_is_refused(host: dict[str, int]) -> None:
 def test_the_limit_of_the_own_group_counts(host: dict[str, int]) -> None:
     host["group"] = 999
     assert admission.shortage(Need(800, {}, 1.0)) == (
-        "the plan needs 1000 B of free memory in this process's cgroup /g, and 999 B is free"
+        "the plan, with memlab itself, needs 1000 B of free memory in this process's cgroup /g, "
+        "and 999 B is free"
     )
 
 

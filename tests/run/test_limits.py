@@ -117,7 +117,7 @@ def test_an_ordinary_user_may_lock_too_little_for_these() -> None:
     assert lines["stack-map"].startswith("3 of 5: ")
     less = said(64, "vma-lock", "device-pinning", "madvise-refault")
     assert [line.split(": R")[0] for line in less.splitlines() if "RLIMIT" in line] == [
-        "vma-lock: 6 of 51",
+        "vma-lock: 6 of 55",
         "device-pinning: 3 of 6",
     ]
 

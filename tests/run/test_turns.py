@@ -33,7 +33,7 @@ SMALL = {"file_size": [MIB], "filesystem": ["dir"], "file_state": ["cached_4k"]}
 @pytest.fixture(autouse=True)
 def room(monkeypatch: pytest.MonkeyPatch) -> None:
     """What else runs on this host decides nothing here."""
-    monkeypatch.setattr(admission, "shortage", lambda *_: None)
+    monkeypatch.setattr(admission, "shortage", lambda *_, **__: None)
     monkeypatch.setattr(proc, "vmstat", dict)
 
 

@@ -116,7 +116,7 @@ def test_without_a_device_to_pass_through(
 @pytest.mark.parametrize(
     ("kernel", "said"),
     [
-        (FOUND, "none is in /boot with its modules: apt install linux-image-amd64"),
+        (FOUND, "none is at hand with its modules: apt install linux-image-amd64"),
         ("/no/such/vmlinuz", "no kernel at /no/such/vmlinuz; -p kernel takes a vmlinuz"),
         ("/dev/null", "is not a bootable kernel"),
     ],

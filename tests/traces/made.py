@@ -26,7 +26,8 @@ FORK, THREAD, VFORK = range(3)
 RW = mmap.PROT_READ | mmap.PROT_WRITE
 PRIVATE, SHARED, ANONYMOUS = 2, 1, 0x20
 AT = 0x10_0000_0000  # where a made up program maps
-HEADER = struct.Struct("<8sII9QIIIIQQ")
+HEADER = struct.Struct("<8sII9QIIIIQQ8I")
+GAPS = ("cut", "cut_by", "unfollowed", "unfollowed_task", "running", "running_task", "running_pid")
 MACHINE = {"x86_64": 62, "aarch64": 183}.get(os.uname().machine, 0)
 
 
@@ -45,7 +46,7 @@ class Made:
     files: list[tuple[int, bool, bytes]] = field(default_factory=list)  # bytes, of memory, name
     tasks: int = 1
     lost: int = 0
-    version: int = 1
+    version: int = 2
     flags: int = 0
 
     def add(
@@ -94,11 +95,12 @@ class Made:
             "lost": self.lost,
             "blocks": 0,
             "recorded_s": 0,
+            **dict.fromkeys(GAPS, 0),
         } | changed
         header = HEADER.pack(
             b"memlabTR", head["version"], PAGE, head["records"], head["sum"], 10**6, head["lost"],
             0, 0, 0, 0, 0, head["tasks"], head["files"], head["flags"], head["machine"],
-            head["blocks"], head["recorded_s"],
+            head["blocks"], head["recorded_s"], *(head[name] for name in GAPS), 0,
         )  # fmt: skip
         names = b"made".ljust(16, b"\0") * self.tasks
         files = b"".join(

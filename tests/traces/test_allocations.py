@@ -111,7 +111,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
 def recorded(program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs.of("recording")
     path = tmp_path_factory.mktemp("recorded") / "a.trace"
-    ended = recording.record(path, command=[program], allocations=True)
+    ended = recording.record(path, command=[program], how=recording.How(allocations=True))
     assert (ended.status, ended.signal, ended.lost) == (0, 0, 0)
     return path
 

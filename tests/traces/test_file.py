@@ -14,9 +14,25 @@ from quick import mostly_slow
 from memlab.cli import cli
 from memlab.errors import BadTrace
 from memlab.observe import available
-from memlab.trace import account, file, recording, shown
+from memlab.trace import account, file, shown
+from memlab.trace.session import Recorded
 
-from .made import ADVISE, AT, EXIT, FORK, MACHINE, MAP, PAGE, READ, REMAP, TASK, UNMAP, Made, replay
+from .made import (
+    ADVISE,
+    AT,
+    EXIT,
+    FORK,
+    HEADER,
+    MACHINE,
+    MAP,
+    PAGE,
+    READ,
+    REMAP,
+    TASK,
+    UNMAP,
+    Made,
+    replay,
+)
 
 pytestmark = pytest.mark.skipif(not MACHINE, reason="traces are of x86-64 and arm64")
 
@@ -46,14 +62,17 @@ def test_names_that_would_write_to_a_terminal_are_made_printable(tmp_path: Path)
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"version": 2}, "a newer format"),
-        ({"version": 0}, "unknown format"),
+        ({"version": 3}, "a newer format"),
+        ({"version": 1}, "unknown format"),
         ({"machine": 3}, "another kind of machine"),
         ({"records": 1 << 60}, "cut short"),
         ({"tasks": 0}, "counts are out of bounds"),
         ({"tasks": 1 << 30}, "counts are out of bounds"),
         ({"files": 1 << 31}, "counts are out of bounds"),
         ({"records": 61}, "cut short|damaged"),
+        ({"cut": 7}, "counts are out of bounds"),
+        ({"running_task": 1}, "counts are out of bounds"),
+        ({"unfollowed_task": 1 << 31}, "counts are out of bounds"),
     ],
 )
 def test_a_forged_head_is_a_line(tmp_path: Path, changed: dict[str, int], said: str) -> None:
@@ -73,7 +92,7 @@ def test_a_time_that_no_calendar_has_is_a_line(tmp_path: Path) -> None:
 
 def test_a_command_that_was_ended_by_a_signal_without_a_name(tmp_path: Path) -> None:
     trace = file.read(good().write(tmp_path / "a.trace"))
-    first, *_ = shown.recorded(trace, recording.Recorded(59, 0, 0, 0, 0, signal.SIGRTMIN + 6))
+    first, *_ = shown.recorded(trace, Recorded(59, 0, 0, 0, 0, signal.SIGRTMIN + 6))
     assert first == "the command was ended by SIGRTMIN+6"
 
 
@@ -138,7 +157,7 @@ def test_a_forged_record_is_found_before_any_is_replayed(
 
 def test_a_bit_that_is_not_as_it_was_written_is_found(tmp_path: Path) -> None:
     whole, path = bytearray(good().bytes()), tmp_path / "a.trace"
-    whole[120 + 40 * 16 + 8] ^= 1  # a time, which no bound would tell
+    whole[HEADER.size + 40 * 16 + 8] ^= 1  # a time, which no bound would tell
     path.write_bytes(whole)
     with pytest.raises(BadTrace, match="sum"):
         account.of(file.read(path))

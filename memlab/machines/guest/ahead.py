@@ -42,7 +42,12 @@ def prepare(request: Request, guest: GuestTarget) -> Prepared:
 
 def _shortage(wanted: Need, guest: GuestTarget) -> str | None:
     rooms = (
-        ("memory", wanted.memory_bytes, guest.spec.memory_bytes, "with all of it free"),
+        (
+            "memory",
+            wanted.memory_bytes + admission.GUESTS_OWN_BYTES,
+            guest.spec.memory_bytes,
+            "with all of it free",
+        ),
         ("disk", wanted.disk_bytes.get(FILES, 0), guest.disk_bytes, "by what --dir has free"),
     )
     for what, need, room, why in rooms:

@@ -29,7 +29,7 @@ from memlab.experiment import Experiment
 from memlab.machines.guest import device
 from memlab.observe import proc, virtualization
 from memlab.request import Request
-from memlab.run import driver
+from memlab.run import admission, driver
 from memlab.run.admission import Directories
 from memlab.run.prepare import prepare
 from memlab.run.stop_rule import Role
@@ -168,6 +168,7 @@ class _Guest(LocalTarget):
     """This machine, with what its host alone knows of it, and whose host chooses the points."""
 
     role: Role = "follows"
+    own = admission.GUESTS_OWN_BYTES
 
     def __init__(self, known: dict[str, Any]) -> None:
         patience = EMULATED_PATIENCE if virtualization.emulated(proc.ROOT) else 1.0
@@ -259,7 +260,7 @@ def _run(asked: dict[str, Any], port: _Port) -> None:
 def _measure(asked: dict[str, Any], store: Store, port: _Port) -> None:
     guest, watch = _Guest(asked["known"]), _Said(port)
     if "request" in asked:
-        prepared = prepare(Request(**asked["request"]))
+        prepared = prepare(Request(**asked["request"]), admission.GUESTS_OWN_BYTES)
         driver.sweep(prepared, store, watch, guest, port.needed)
         return
     begun = travel.Arriving(store, own=lambda row: row)

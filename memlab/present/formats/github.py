@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memlab.present.formats.cases import Case, Cases
-from memlab.text.printable import printable
+from memlab.text.printable import printable, unmentioned
 
 ANNOTATIONS = 10  # of one level in a step; GitHub shows no more
 _ROWS = 1_000  # a summary above 1 MiB is not shown at all
@@ -85,4 +85,4 @@ def _cell(words: str) -> str:
         line = line.replace(sign, escape)
     for sign in "\\`*_|~[]":
         line = line.replace(sign, f"\\{sign}")
-    return line
+    return unmentioned(line)

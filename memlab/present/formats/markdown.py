@@ -9,6 +9,7 @@ from memlab.judging.reproduce import Reproduced
 from memlab.present import tables, words
 from memlab.present.table import Column, Table, markdown
 from memlab.present.verdicts import verdicts
+from memlab.text.printable import unmentioned
 
 
 def compared(found: Sequence[Compared]) -> str:
@@ -18,7 +19,8 @@ def compared(found: Sequence[Compared]) -> str:
     notes = [f"- {line}" for line in tables.compared_notes(found)]
     legend = tables.ratio_legend(found[0])
     table = markdown(tables.compared(found))
-    return "\n".join([f"### {head}", "", *answer, "", what, "", *table, "", *notes, "", legend])
+    lines = [f"### {head}", "", *answer, "", what, "", *table, "", *notes, "", legend]
+    return unmentioned("\n".join(lines))
 
 
 def claims(found: Reproduced) -> str:
@@ -37,4 +39,5 @@ def claims(found: Reproduced) -> str:
     columns = [Column(head) for head in ("verdict", "id", "claim", "here")]
     headline, *_ = words.headline([found])
     title = f"### {found.experiment.name}{f', run {run.id}' if run else ''}"
-    return "\n".join([title, "", f"**{headline}**", "", *markdown(Table("", columns, rows))])
+    lines = [title, "", f"**{headline}**", "", *markdown(Table("", columns, rows))]
+    return unmentioned("\n".join(lines))

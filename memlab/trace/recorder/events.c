@@ -20,7 +20,7 @@ static void made_task(uint64_t at_ns, struct task *parent, int tid, uint64_t fla
 		copy->blocks = copy_of(&space->blocks);
 		space = copy;
 	}
-	struct task *child = new_task(tid, space, !thread);
+	struct task *child = new_task(thread ? parent->pid : tid, tid, space);
 	if (!child) {
 		let_go(space);
 		return;
@@ -128,12 +128,17 @@ static void take_mapping(const struct mapped *mapped, uint64_t at_ns)
 
 static void take_name(const struct named *named, uint64_t at_ns)
 {
+	bool in_exec = named->header.misc & PERF_RECORD_MISC_COMM_EXEC;
 	struct task *task = *slot((int)named->tid);
+	if (!task && in_exec && named->pid == named->tid)
+		task = exec_by_thread((int)named->pid);
 	if (!task)
 		return;
 	name_task(task, named->name);
-	if (!(named->header.misc & PERF_RECORD_MISC_COMM_EXEC))
+	if (!in_exec)
 		return;
+	if (task->pid == rec.subject) /* the trace is called as its first task is */
+		memcpy(rec.names[0], rec.names[task->number], sizeof(*rec.names));
 	if (rec.first_ns) /* the first is where the trace begins */
 		say(at_ns, task, trace_word(TRACE_EXEC, 0, 0, 0), NULL);
 	else
@@ -161,8 +166,10 @@ void take(const struct perf_event_header *header)
 		break;
 	case PERF_RECORD_EXIT:
 		task = *slot(id->tid);
-		if (task)
+		if (task) {
+			events_ended(task, id->time_ns);
 			say(id->time_ns, task, trace_word(TRACE_EXIT, 0, 0, 0), NULL);
+		}
 		forget(id->tid);
 		break;
 	case PERF_RECORD_LOST:

@@ -8,6 +8,15 @@
 
 #include "recorder.h"
 
+enum { ROUNDS_MOST = 8 };
+
+/* Unless the end is asked for before the state is read, without which there is no trace. */
+static void go_on(void)
+{
+	if (asked_to_end)
+		fail("it was ended before process %d was read", (int)rec.subject);
+}
+
 static void open_file(FILE **file, pid_t pid, const char *name)
 {
 	char path[64];
@@ -54,6 +63,7 @@ static void state_of_pages(const struct task *task, const struct area *area, int
 	uint64_t pages = (area->end - area->start) / (PAGE_MASK + 1);
 	bool memory = area->shared && area->name[0] && rec.files && area->inode;
 	for (uint64_t i = 0; i < pages;) {
+		go_on();
 		uint64_t many = pages - i < 4096 ? pages - i : 4096;
 		ssize_t got = pread(pagemap, entries, many * 8,
 				    (off_t)((area->start / (PAGE_MASK + 1) + i) * 8));
@@ -140,6 +150,7 @@ void read_state(pid_t pid)
 		say(rec.last_ns, task, trace_word(TRACE_THP_DISABLE, 0, 0, 1ULL << TRACE_LOW_BITS),
 		    NULL);
 	while (getline(&line, &line_room, smaps) > 0) {
+		go_on();
 		if (begins(line, "VmFlags:")) {
 			line[strcspn(line, "\n")] = '\0';
 			state_of_area(task, &area, line, pagemap);
@@ -152,25 +163,26 @@ void read_state(pid_t pid)
 	close(pagemap);
 }
 
-/* Every thread that is there; one that starts meanwhile inherits, or is found in the next round. */
+/* Every thread that is there; one that starts meanwhile inherits, or is found in the next round. All
+ * that start others are followed after two rounds or three. */
 void follow_threads(pid_t pid)
 {
 	char path[64];
 	bool found = true;
 	struct task *first = NULL;
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	while (found) {
+	for (int round = 0; found && round < ROUNDS_MOST; round++) {
 		DIR *threads = opendir(path);
 		struct dirent *entry;
 		found = false;
 		if (!threads)
 			fail("%s: %s", path, strerror(errno));
 		while ((entry = readdir(threads))) {
+			go_on();
 			int tid = atoi(entry->d_name);
 			if (tid <= 0 || *slot(tid) || !open_all(tid, false))
 				continue;
-			struct task *task =
-				new_task(tid, first ? first->space : new_space(), !first);
+			struct task *task = new_task(pid, tid, first ? first->space : new_space());
 			if (!task)
 				continue;
 			if (first) {

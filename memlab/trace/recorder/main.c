@@ -1,8 +1,9 @@
 /* record - write down what a program does with its address space, as a trace (format.h).
  *
- *   record out=FD report=FD events=ID,ID,ID,ID,ID [pid=PID] [ring=BYTES] [seconds=N] [redact=1]
- *          [thp=keep] [preload=LIBRARIES] [allocations=1] [processes=MOST]
- *          [-- COMMAND [ARGUMENT...]]
+ *   record out=FD report=FD events=ID,ID,ID,ID,ID folder=FD part=NAME name=NAME [control=FD]
+ *          parent=PID [ring=BYTES] [redact=1] [processes=MOST] [allocations=FD] [thp=keep]
+ *          [seconds=N] pid=PID | command=PID
+ *   record rescue=1 out=FD report=FD parent=PID folder=FD part=NAME name=NAME
  *
  * `events` are the numbers of the tracepoints exceptions:page_fault_user, exceptions:
  * page_fault_kernel, raw_syscalls:sys_enter, raw_syscalls:sys_exit and task:task_newtask, whose
@@ -23,24 +24,37 @@
  * Allocations come by another ring (shim.h), from a library that is preloaded (allocations.c), and
  * are merged with the events by time. A block has a number as long as it lives, its process's own.
  *
- * The command is killed if this process ends. SIGINT and SIGTERM end a recording by PID.
+ * `command` waits for its execve(2), below the launcher (memlab/command/launch.c); it may begin
+ * once this has said that it follows. Its end is the recording's. `control` says what ends it: a
+ * byte of a signal's number, which memlab passes on to it, or of 0, when its time is over.
+ *
+ * However a recording ends, it ends in `leave`: by the subject's end, SIGTERM, the end of the memlab
+ * that has started it (PR_SET_PDEATHSIG), a full disk. What is written by then is a trace that can be
+ * read, and says why it is cut short. Of a recorder that was killed, `rescue` makes one of what had
+ * reached the file: the names of files and threads are lost.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "recorder.h"
 
-struct recorder rec;
+struct recorder rec = { .ring_bytes = 32 << 20, .processes_most = 8192, .control = -1 };
+volatile sig_atomic_t asked_to_end;
+static volatile sig_atomic_t driver_ended;
 
-/* One line that the user reads. */
+struct options {
+	pid_t pid, command;
+	double seconds;
+	int allocations; /* a descriptor */
+	bool keep_huge, rescues;
+};
+
+/* One line that the user reads, and no trace. */
 _Noreturn void fail(const char *format, ...)
 {
 	va_list args;
@@ -59,9 +73,11 @@ _Noreturn void fail(const char *format, ...)
 void *room(void *old, size_t bytes)
 {
 	void *made = realloc(old, bytes);
-	if (!made)
-		fail("no memory is left for the recorder");
-	return made;
+	if (made)
+		return made;
+	if (rec.is_following)
+		leave(TRACE_NO_MEMORY, 0);
+	fail("no memory is left for the recorder");
 }
 
 uint64_t now_ns(clockid_t clock)
@@ -71,54 +87,59 @@ uint64_t now_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static volatile sig_atomic_t asked_to_end;
-
-static pid_t start(char **command, int *go, const char *preload, bool keep_huge)
+/* What memlab says of the end of a command. */
+static void read_control(void)
 {
-	int waits[2];
-	if (pipe2(waits, O_CLOEXEC))
-		fail("pipe: %s", strerror(errno));
-	pid_t child = fork();
-	if (child < 0)
-		fail("no process can be started (%s)%s", strerror(errno),
-		     errno == EAGAIN ? ": raise pids.max of the cgroup, or `ulimit -u`" : "");
-	if (child == 0) {
-		char byte;
-		close(waits[1]);
-		signal(SIGINT, SIG_DFL);
-		signal(SIGPIPE, SIG_DFL);
-		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-		if (!keep_huge)
-			prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-		if (preload)
-			setenv("LD_PRELOAD", preload, 1);
-		if (read(waits[0], &byte, 1) == 1)
-			execvp(command[0], command);
-		fprintf(rec.report, "{\"failed\": \"the command cannot be started: %s\"}\n",
-			strerror(errno));
-		fflush(rec.report);
-		_exit(127);
+	unsigned char byte;
+	while (rec.control >= 0 && read(rec.control, &byte, 1) == 1) {
+		rec.is_over |= !byte;
+		if (byte && !rec.cut) {
+			rec.cut = TRACE_SIGNALLED;
+			rec.cut_by = byte;
+		}
 	}
-	close(waits[0]);
-	*go = waits[1];
-	return child;
 }
 
-/* Kill all children until there are none: what a killed one had started is a child then. */
-static void kill_all(void)
+static _Noreturn void report_end(void)
 {
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-	for (;;) {
-		FILE *children = fopen(path, "re");
-		int pid;
-		while (children && fscanf(children, "%d", &pid) == 1)
-			kill(pid, SIGKILL);
-		if (children)
-			fclose(children);
-		if (waitpid(-1, NULL, 0) < 0)
-			return;
+	fprintf(rec.report,
+		"{\"records\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"late\": %" PRIu64
+		", \"untraced\": %" PRIu64 ", \"cut\": %u, \"cut_by\": %u}\n",
+		rec.header.record_count, rec.header.lost_count, rec.header.late_count,
+		rec.untraced_count, rec.header.cut, rec.header.cut_by);
+	exit(fclose(rec.report) ? 1 : 0);
+}
+
+/* The way out, however a recording ends: what is in the rings is taken, the file is written to its
+ * end and gets its name. What goes wrong meanwhile comes here again, and takes no more. */
+_Noreturn void leave(enum trace_cut cut, uint32_t by)
+{
+	bool again = rec.is_leaving;
+	rec.is_leaving = true;
+	if (cut && !rec.cut) {
+		rec.cut = cut;
+		rec.cut_by = by;
 	}
+	if (!again) {
+		if (!rec.is_command)
+			rec.ended_ns = now_ns(CLOCK_MONOTONIC);
+		if (rec.cut != TRACE_NOT_WRITTEN && rec.cut != TRACE_NO_MEMORY)
+			stop_events();
+		close_ring();
+		read_control();
+		if (rec.is_command && !rec.first_ns)
+			fail("the command has ended before it began");
+		if (driver_ended && !rec.cut)
+			rec.cut = TRACE_DRIVER_KILLED;
+		else if (rec.is_command && asked_to_end && !rec.cut && !rec.is_over) {
+			rec.cut = TRACE_SIGNALLED; /* of this process alone */
+			rec.cut_by = SIGTERM;
+		}
+		if (rec.is_command && !rec.cut && !rec.is_over)
+			count_running();
+	}
+	finish();
+	report_end();
 }
 
 static void end_asked(int number)
@@ -127,88 +148,155 @@ static void end_asked(int number)
 	asked_to_end = 1;
 }
 
-/* Until the process ends or the time is up. */
-static void follow(pid_t pid, bool is_child, double seconds)
+/* The kernel sends it when the thread ends that has started this. */
+static void parent_ended(int number)
 {
-	struct pollfd waited = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
-	uint64_t until_ns = seconds > 0 ? now_ns(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9) : 0;
-	bool over = waited.fd < 0;
-	while (!over) {
-		uint64_t before_ns = now_ns(CLOCK_MONOTONIC);
-		merge(before_ns - SLACK_NS);
-		if (rec.process_count > rec.processes_most) {
-			if (is_child)
-				kill_all();
-			fail("more than %u processes at once: it forks for ever%s",
-			     rec.processes_most, is_child ? ", and was killed" : "");
-		}
-		over = poll(&waited, 1, LOOK_EVERY_MS) > 0;
-		if (until_ns && now_ns(CLOCK_MONOTONIC) >= until_ns)
-			over = true;
-		if (asked_to_end && !is_child)
-			over = true;
-	}
-	merge(now_ns(CLOCK_MONOTONIC) - SLACK_NS);
+	(void)number;
+	if (getppid() != rec.parent)
+		asked_to_end = driver_ended = 1;
 }
 
-int main(int count, char **words)
+/* Until the subject ends or the time is up. */
+static _Noreturn void follow(double seconds)
 {
-	char **command = NULL, *preload = NULL;
-	pid_t pid = 0;
-	double seconds = 0;
-	bool keep_huge = false, allocations = false, cut_off = false;
+	struct pollfd waited[] = {
+		{ .fd = (int)syscall(SYS_pidfd_open, rec.subject, 0), .events = POLLIN },
+		{ .fd = rec.control, .events = POLLIN },
+	};
+	uint64_t until_ns = seconds > 0 ? now_ns(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9) : 0;
+	bool over = waited[0].fd < 0;
+	while (!over && !asked_to_end) {
+		uint64_t before_ns = now_ns(CLOCK_MONOTONIC);
+		merge(before_ns - SLACK_NS);
+		if (rec.process_count > rec.processes_most)
+			leave(TRACE_MANY_PROCESSES, rec.processes_most);
+		if (before_ns - rec.written_ns > WRITE_EVERY_MS * 1000000ULL)
+			flush();
+		if (poll(waited, 2, LOOK_EVERY_MS) <= 0)
+			waited[0].revents = waited[1].revents = 0;
+		if (waited[1].revents & POLLIN)
+			read_control();
+		else if (waited[1].revents)
+			waited[1].fd = -1;
+		over = waited[0].revents || (until_ns && now_ns(CLOCK_MONOTONIC) >= until_ns);
+	}
+	leave(TRACE_WHOLE, 0);
+}
+
+static void begin_command(const struct options *options)
+{
+	rec.is_command = true;
+	rec.subject = options->command;
+	if (options->allocations >= 0)
+		open_ring(options->allocations);
+	new_task(rec.subject, rec.subject, new_space());
+	if (options->keep_huge)
+		see_huge(0);
+	else
+		rec.header.flags |= TRACE_HUGE_OFF;
+	begin_file();
+	if (!open_all(rec.subject, true))
+		fail("the command has ended before it began");
+	fprintf(rec.report, "{\"follows\": true}\n");
+	fflush(rec.report);
+}
+
+static void begin_live(const struct options *options)
+{
+	rec.header.flags |= TRACE_IS_LIVE;
+	rec.subject = options->pid;
+	see_huge(rec.subject);
+	rec.first_ns = rec.last_ns = now_ns(CLOCK_MONOTONIC);
+	begin_file();
+	follow_threads(rec.subject);
+	read_state(rec.subject);
+}
+
+/* All that is this process's own: it is in no terminal's group, and nothing it has open is a
+ * command's. */
+static void take_signals(void)
+{
 	struct rlimit files;
-	rec.report = stderr;
-	rec.ring_bytes = 32 << 20;
-	rec.processes_most = 8192;
-	for (int i = 1; i < count && !command; i++) {
-		char *word = words[i], *value = strchr(word, '=');
-		if (!strcmp(word, "--")) {
-			command = words + i + 1;
-			break;
-		}
-		if (!value)
-			continue;
-		*value++ = '\0';
-		if (!strcmp(word, "out"))
-			rec.out = atoi(value);
-		else if (!strcmp(word, "report")) {
-			fcntl(atoi(value), F_SETFD, FD_CLOEXEC);
-			rec.report = fdopen(atoi(value), "w");
-		} else if (!strcmp(word, "events")) {
-			for (int e = 0; e < TRACEPOINTS; e++)
-				rec.ids[e] = strtoull(value + (e && *value == ','), &value, 10);
-		} else if (!strcmp(word, "pid"))
-			pid = atoi(value);
-		else if (!strcmp(word, "ring"))
-			rec.ring_bytes = strtoull(value, NULL, 10);
-		else if (!strcmp(word, "seconds"))
-			seconds = atof(value);
-		else if (!strcmp(word, "redact"))
-			rec.redact = true;
-		else if (!strcmp(word, "thp"))
-			keep_huge = !strcmp(value, "keep");
-		else if (!strcmp(word, "preload"))
-			preload = value;
-		else if (!strcmp(word, "processes"))
-			rec.processes_most = (uint32_t)atoi(value);
-		else if (!strcmp(word, "allocations"))
-			allocations = true;
-	}
-	if (!rec.report || rec.out <= 0 || !pid == !command || !rec.ids[NEW_TASK]) {
-		fprintf(stderr, "record: not a command line of memlab's\n");
-		return 2;
-	}
-	fcntl(rec.out, F_SETFD, FD_CLOEXEC);
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	signal(SIGPIPE, SIG_IGN);
+	setsid();
+	signal(SIGUSR2, parent_ended);
+	prctl(PR_SET_PDEATHSIG, SIGUSR2, 0, 0, 0);
+	parent_ended(SIGUSR2);
 	signal(SIGINT, end_asked);
 	signal(SIGTERM, end_asked);
+	signal(SIGHUP, end_asked);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* write(2) says it: EFBIG */
 	if (!getrlimit(RLIMIT_NOFILE, &files)) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
+}
+
+static int descriptor(const char *value)
+{
+	int fd = atoi(value);
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	return fd;
+}
+
+static void read_word(char *word, char *value, struct options *options)
+{
+	if (!strcmp(word, "out"))
+		rec.out = descriptor(value);
+	else if (!strcmp(word, "report"))
+		rec.report = fdopen(descriptor(value), "w");
+	else if (!strcmp(word, "control"))
+		rec.control = descriptor(value);
+	else if (!strcmp(word, "folder"))
+		rec.folder = descriptor(value);
+	else if (!strcmp(word, "part"))
+		rec.part = value;
+	else if (!strcmp(word, "name"))
+		rec.name = value;
+	else if (!strcmp(word, "events"))
+		for (int e = 0; e < TRACEPOINTS; e++)
+			rec.ids[e] = strtoull(value + (e && *value == ','), &value, 10);
+	else if (!strcmp(word, "pid"))
+		options->pid = atoi(value);
+	else if (!strcmp(word, "command"))
+		options->command = atoi(value);
+	else if (!strcmp(word, "parent"))
+		rec.parent = atoi(value);
+	else if (!strcmp(word, "ring"))
+		rec.ring_bytes = strtoull(value, NULL, 10);
+	else if (!strcmp(word, "seconds"))
+		options->seconds = atof(value);
+	else if (!strcmp(word, "redact"))
+		rec.redact = true;
+	else if (!strcmp(word, "thp"))
+		options->keep_huge = !strcmp(value, "keep");
+	else if (!strcmp(word, "processes"))
+		rec.processes_most = (uint32_t)atoi(value);
+	else if (!strcmp(word, "allocations"))
+		options->allocations = descriptor(value);
+	else if (!strcmp(word, "rescue"))
+		options->rescues = true;
+}
+
+int main(int count, char **words)
+{
+	struct options options = { .allocations = -1 };
+	for (int i = 1; i < count; i++) {
+		char *value = strchr(words[i], '=');
+		if (value) {
+			*value++ = '\0';
+			read_word(words[i], value, &options);
+		}
+	}
+	bool has_file = rec.report && rec.out > 0 && rec.folder > 0 && rec.part && rec.name;
+	if (!has_file ||
+	    (!options.rescues && (!options.pid == !options.command || !rec.ids[NEW_TASK]))) {
+		fprintf(stderr, "record: not a command line of memlab's\n");
+		return 2;
+	}
+	take_signals();
+	if (options.rescues)
+		rescue();
 	memcpy(rec.header.magic, TRACE_MAGIC, sizeof(rec.header.magic));
 	rec.header.version = TRACE_VERSION;
 	rec.header.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
@@ -216,49 +304,10 @@ int main(int count, char **words)
 	rec.header.lowest = TRACE_ADDRESS_END;
 	rec.header.recorded_s = now_ns(CLOCK_REALTIME) / 1000000000;
 	rec.header.flags = rec.redact ? TRACE_IS_REDACTED : 0;
-	int go = -1, status = 0;
-	if (command) {
-		if (allocations)
-			make_shim_ring();
-		pid = start(command, &go, preload, keep_huge);
-		new_task(pid, new_space(), true);
-		if (keep_huge)
-			see_huge(0);
-		if (!open_all(pid, true) || write(go, "g", 1) != 1)
-			fail("the command has ended before it began");
-	} else {
-		rec.header.flags |= TRACE_IS_LIVE;
-		see_huge(pid);
-		rec.first_ns = rec.last_ns = now_ns(CLOCK_MONOTONIC);
-		follow_threads(pid);
-		read_state(pid);
-	}
-	follow(pid, command != NULL, seconds);
-	if (!command)
-		rec.ended_ns = now_ns(CLOCK_MONOTONIC);
-	if (command) {
-		siginfo_t ended_how = { 0 };
-		for (int looks = 0;
-		     !waitid(P_PID, (id_t)pid, &ended_how, WEXITED | WNOHANG | WNOWAIT) &&
-		     !ended_how.si_pid && seconds > 0;
-		     looks++) { /* the time is up */
-			kill(pid, looks * LOOK_EVERY_MS < PATIENCE_MS ? SIGTERM : SIGKILL);
-			usleep(LOOK_EVERY_MS * 1000);
-			cut_off = true;
-		}
-		waitpid(pid, &status, 0);
-		if (cut_off) /* so are those that it started */
-			kill_all();
-	}
-	stop_events();
-	if (rec.shim)
-		rec.header.lost_count += __atomic_load_n(&rec.shim->lost, __ATOMIC_RELAXED);
-	finish();
-	fprintf(rec.report,
-		"{\"records\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"late\": %" PRIu64
-		", \"untraced\": %" PRIu64 ", \"status\": %d, \"signal\": %d}\n",
-		rec.header.record_count, rec.header.lost_count, rec.header.late_count,
-		rec.untraced_count, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-		WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-	return fclose(rec.report) ? 1 : 0;
+	rec.header.cut = TRACE_RECORDER_KILLED;
+	if (options.command)
+		begin_command(&options);
+	else
+		begin_live(&options);
+	follow(options.seconds);
 }

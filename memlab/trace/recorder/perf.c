@@ -34,6 +34,7 @@ void merge(uint64_t until_ns)
 	static unsigned char one[1 << 16];
 	for (int i = 0; i < rec.ring_count; i++)
 		rec.rings[i].end = __atomic_load_n(&rec.rings[i].page->data_head, __ATOMIC_ACQUIRE);
+	look_at_ring();
 	for (;;) {
 		int first = -1;
 		uint64_t first_ns = until_ns;
@@ -48,7 +49,7 @@ void merge(uint64_t until_ns)
 		const struct shim_record *allocation = next_allocation(until_ns == UINT64_MAX);
 		if (allocation && rec.shim_ns <= first_ns) {
 			take_allocation(allocation, rec.shim_ns);
-			__atomic_store_n(&rec.shim->tail, ++rec.shim_at, __ATOMIC_RELEASE);
+			pass_allocation();
 			continue;
 		}
 		if (first < 0)
@@ -164,8 +165,11 @@ static bool open_on(pid_t tid, int cpu, bool on_exec)
 		ring->page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE) + rec.ring_bytes,
 				  PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (ring->page == MAP_FAILED)
-			fail("no ring of %" PRIu64 " bytes a CPU: %s", rec.ring_bytes,
-			     strerror(errno));
+			fail("no buffer of %" PRIu64 " bytes a CPU (%s)%s", rec.ring_bytes,
+			     strerror(errno),
+			     errno == EPERM ? ": name a smaller --buffer, or raise "
+					      "kernel.perf_event_mlock_kb"
+					    : "");
 	}
 	return true;
 }

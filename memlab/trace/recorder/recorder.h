@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <linux/perf_event.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,9 @@
 enum { FAULT_USER, FAULT_KERNEL, ENTER, LEAVE, NEW_TASK, TRACEPOINTS };
 enum {
 	LOOK_EVERY_MS = 20,
-	PATIENCE_MS = 5000, /* from SIGTERM on */
+	WRITE_EVERY_MS = 100, /* at least, so that little is lost with a recorder that is killed */
 	SLACK_NS = 50000000,
+	UNFOLLOWED_KEPT = 64,
 	STACK_BELOW = 132
 		<< 10, /* what the kernel maps below the arguments: setup_arg_pages, fs/exec.c */
 	STACK_ABOVE = 8 << 10,
@@ -73,7 +75,7 @@ struct space {
 };
 
 struct task {
-	int tid;
+	int tid, pid;
 	uint32_t number;
 	struct space *space;
 	bool is_process, in_exec;
@@ -91,9 +93,28 @@ struct file {
 	char *name;
 };
 
+/* What had been written when a batch was: where a full disk may cut the trace back to. */
+struct mark {
+	uint64_t records, sum, last_ns;
+};
+
 struct recorder {
 	FILE *report;
 	int out;
+	const char *name, *part; /* in `folder`: what the whole trace is called, and what before */
+	int folder, control;     /* descriptors */
+	pid_t parent, subject;
+	bool is_command, is_following, is_leaving;
+	bool is_over;       /* the command was ended because its time was */
+	enum trace_cut cut; /* why the trace ends before its subject, as far as is known */
+	uint32_t cut_by;
+	struct mark *marks;
+	uint64_t mark_count, written_ns;
+	struct {
+		int pid, tid;
+		uint32_t number;
+	} unfollowed[UNFOLLOWED_KEPT];
+	uint32_t unfollowed_kept;
 	uint64_t ids[TRACEPOINTS];
 	uint64_t ring_bytes;
 	struct ring rings[CPU_SETSIZE];
@@ -112,16 +133,20 @@ struct recorder {
 	uint64_t untraced_count; /* tasks beyond the most */
 	uint32_t process_count, processes_most; /* at once: more is a program that forks for ever */
 	bool redact, huge_where_asked, huge_disabled;
-	struct shim_ring *shim;
-	uint64_t shim_at, shim_ns, unwritten_since_ns;
+	struct shim_ring *shim; /* NULL once it is damaged */
+	bool has_ring, has_next;
+	uint64_t shim_slots, shim_at, shim_end, shim_ns, unwritten_since_ns;
+	struct shim_record next; /* of the ring, a copy */
 	struct {
 		uint64_t address, bytes;
 	} attached[ATTACHED_MOST];
 };
 extern struct recorder rec;
+extern volatile sig_atomic_t asked_to_end;
 
 /* main.c */
 _Noreturn void fail(const char *format, ...);
+_Noreturn void leave(enum trace_cut cut, uint32_t by);
 void *room(void *old, size_t bytes);
 uint64_t now_ns(clockid_t clock);
 
@@ -133,18 +158,30 @@ void say_range(uint64_t at_ns, const struct task *task, enum trace_kind kind, un
 	       uint64_t address, uint64_t bytes, uint64_t operand);
 void say_map(uint64_t at_ns, const struct task *task, unsigned what, uint64_t address,
 	     uint64_t bytes, uint64_t protection, uint64_t flags, uint32_t file, uint64_t offset);
+void begin_file(void);
+void flush(void);
+void add_mark(void);
 void finish(void);
+
+/* rescue.c */
+void rescue(void);
 
 /* tasks.c */
 struct task **slot(int tid);
 void let_go(struct space *space);
 struct space *new_space(void);
 void forget(int tid);
-struct task *new_task(int tid, struct space *space, bool is_process);
+struct task *new_task(int pid, int tid, struct space *space);
+struct task *exec_by_thread(int pid);
 void name_task(const struct task *task, const char *name);
 bool begins(const char *name, const char *with);
 uint32_t file_of(uint64_t device, uint64_t inode, const char *name);
 void end_files(void);
+
+/* alive.c */
+void events_ended(const struct task *task, uint64_t at_ns);
+void forget_unfollowed(int tid);
+void count_running(void);
 
 /* calls.c */
 void asks_for_huge(void);
@@ -158,8 +195,11 @@ struct blocks copy_of(const struct blocks *blocks);
 void take_allocation(const struct shim_record *record, uint64_t at_ns);
 
 /* ring.c */
+void open_ring(int fd);
+void look_at_ring(void);
 const struct shim_record *next_allocation(bool is_last);
-void make_shim_ring(void);
+void pass_allocation(void);
+void close_ring(void);
 
 /* events.c */
 void take(const struct perf_event_header *header);

@@ -1,5 +1,6 @@
 /* Who is followed, and the files that they map. */
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "recorder.h"
 
@@ -39,7 +40,7 @@ void forget(int tid)
 }
 
 /* NULL beyond the most that a trace may hold. */
-struct task *new_task(int tid, struct space *space, bool is_process)
+struct task *new_task(int pid, int tid, struct space *space)
 {
 	if (rec.header.task_count == TRACE_TASKS_MOST) {
 		rec.untraced_count++;
@@ -48,18 +49,40 @@ struct task *new_task(int tid, struct space *space, bool is_process)
 	forget(tid);
 	struct task *task = room(NULL, sizeof(*task)), **at = slot(tid);
 	*task = (struct task) { .tid = tid,
+				.pid = pid,
 				.number = rec.header.task_count++,
 				.space = space,
-				.is_process = is_process,
+				.is_process = pid == tid,
 				.call = -1 };
 	if (rec.header.task_count > rec.names_room) {
 		rec.names_room = rec.names_room ? 2 * rec.names_room : 64;
 		rec.names = room(rec.names, sizeof(*rec.names) * rec.names_room);
 	}
 	memset(rec.names[task->number], 0, sizeof(*rec.names));
-	rec.process_count += is_process;
+	rec.process_count += task->is_process;
 	*at = task;
 	return task;
+}
+
+/* The thread that has become its process by an exec, of one whose first thread has ended: its
+ * number is the process's from then on (de_thread, fs/exec.c). NULL where none is known. */
+struct task *exec_by_thread(int pid)
+{
+	for (size_t i = 0; i < sizeof(rec.tasks) / sizeof(*rec.tasks); i++)
+		for (struct task **at = &rec.tasks[i], *task; (task = *at); at = &task->next) {
+			if (task->pid != pid ||
+			    (task->call != SYS_execve && task->call != SYS_execveat))
+				continue;
+			*at = task->next;
+			task->tid = pid;
+			task->is_process = true;
+			task->next = NULL;
+			rec.process_count++;
+			*slot(pid) = task;
+			forget_unfollowed(pid);
+			return task;
+		}
+	return NULL;
 }
 
 void name_task(const struct task *task, const char *name)

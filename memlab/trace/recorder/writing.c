@@ -1,21 +1,24 @@
 /* The file of a trace, as it is written. */
 #include <errno.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "recorder.h"
 
-static void write_all(const void *bytes, size_t left, off_t at)
+/* 0, or the number of an error. */
+static int write_all(const void *bytes, size_t left, off_t at)
 {
 	while (left) {
 		ssize_t wrote = pwrite(rec.out, bytes, left, at);
 		if (wrote < 0 && errno == EINTR)
 			continue;
 		if (wrote <= 0)
-			fail("the trace cannot be written: %s", strerror(errno));
+			return wrote ? errno : EIO;
 		bytes = (const char *)bytes + wrote;
 		left -= (size_t)wrote;
 		at += wrote;
 	}
+	return 0;
 }
 
 static off_t records_end(void)
@@ -24,24 +27,69 @@ static off_t records_end(void)
 		       sizeof(struct trace_record) * rec.header.record_count);
 }
 
-static void flush(void)
+static void set_elapsed(void)
 {
-	write_all(rec.batch, sizeof(*rec.batch) * rec.in_batch, records_end());
-	rec.header.records_sum = trace_sum(rec.header.records_sum, rec.batch, rec.in_batch);
-	rec.header.record_count += rec.in_batch;
+	uint64_t end_ns = rec.ended_ns > rec.last_ns ? rec.ended_ns : rec.last_ns;
+	rec.header.elapsed_ns = end_ns > rec.first_ns ? end_ns - rec.first_ns : 0;
+}
+
+static int write_header(void)
+{
+	set_elapsed();
+	return write_all(&rec.header, sizeof(rec.header), 0);
+}
+
+/* What is written by now can be read whatever comes: the header is written after its records. */
+void begin_file(void)
+{
+	int error = write_header();
+	if (error)
+		fail("the trace cannot be written: %s", strerror(error));
+	rec.is_following = true;
+	add_mark();
+}
+
+void add_mark(void)
+{
+	uint64_t count = rec.mark_count;
+	if (!(count & (count - 1)))
+		rec.marks = room(rec.marks, sizeof(*rec.marks) * (count ? 2 * count : 1));
+	rec.marks[rec.mark_count++] =
+		(struct mark) { rec.header.record_count, rec.header.records_sum, rec.last_ns };
+}
+
+static int write_batch(void)
+{
+	int error = write_all(rec.batch, sizeof(*rec.batch) * rec.in_batch, records_end());
+	if (!error) {
+		rec.header.records_sum = trace_sum(rec.header.records_sum, rec.batch, rec.in_batch);
+		rec.header.record_count += rec.in_batch;
+	}
 	rec.in_batch = 0;
+	return error;
+}
+
+void flush(void)
+{
+	rec.written_ns = now_ns(CLOCK_MONOTONIC);
+	if (!rec.is_following || !rec.in_batch)
+		return;
+	int error = write_batch();
+	if (!error)
+		error = write_header();
+	if (error)
+		leave(TRACE_NOT_WRITTEN, (uint32_t)error);
+	add_mark();
 }
 
 static void put(struct trace_record record)
 {
-	if (rec.in_batch == BATCH)
-		flush();
 	rec.batch[rec.in_batch++] = record;
 }
 
 bool is_ring(uint64_t address)
 {
-	return rec.shim && address >= SHIM_PLACE && address < SHIM_PLACE_END;
+	return rec.has_ring && address >= SHIM_PLACE && address < SHIM_PLACE_END;
 }
 
 void reaches(uint64_t from, uint64_t to)
@@ -57,6 +105,9 @@ void say(uint64_t at_ns, const struct task *task, uint64_t word, const uint64_t 
 	uint64_t after_ns = at_ns > rec.last_ns ? at_ns - rec.last_ns : 0;
 	if (at_ns > rec.last_ns)
 		rec.last_ns = at_ns;
+	/* A record is written with its operands. */
+	if (rec.in_batch + 2 + TRACE_MORE_MOST > BATCH)
+		flush();
 	if (after_ns > UINT32_MAX) {
 		put((struct trace_record) {
 			.word = trace_word(TRACE_TIME, 0, 0, after_ns << TRACE_LOW_BITS),
@@ -98,25 +149,79 @@ void say_map(uint64_t at_ns, const struct task *task, unsigned what, uint64_t ad
 	    (uint64_t[]) { bytes, (protection & UINT32_MAX) | flags << 32, file, offset });
 }
 
-void finish(void)
+/* The tasks and the files, behind the records, and the header: 0, or the number of an error. */
+static int write_end(void)
 {
 	static const char padding[8];
-	flush();
-	end_files();
 	off_t at = records_end();
-	write_all(rec.names, sizeof(*rec.names) * rec.header.task_count, at);
-	at += (off_t)(sizeof(*rec.names) * rec.header.task_count);
-	for (uint32_t i = 0; i < rec.header.file_count; i++) {
-		struct file *file = &rec.files[i];
+	size_t bytes = sizeof(*rec.names) * rec.header.task_count;
+	int error = write_all(rec.names, bytes, at);
+	at += (off_t)bytes;
+	for (uint32_t i = 0; i < rec.header.file_count && !error; i++) {
+		const struct file *file = &rec.files[i];
 		size_t length = rec.redact ? 0 : strnlen(file->name, TRACE_NAME_MOST);
 		struct trace_file entry = { file->bytes, file->shared_memory, (uint32_t)length };
-		write_all(&entry, sizeof(entry), at);
-		write_all(file->name, length, at + (off_t)sizeof(entry));
+		error = write_all(&entry, sizeof(entry), at);
+		error = error ? error : write_all(file->name, length, at + (off_t)sizeof(entry));
 		at += (off_t)(sizeof(entry) + length);
-		write_all(padding, -length & 7, at);
+		error = error ? error : write_all(padding, -length & 7, at);
 		at += (off_t)(-length & 7);
 	}
-	uint64_t end_ns = rec.ended_ns > rec.last_ns ? rec.ended_ns : rec.last_ns;
-	rec.header.elapsed_ns = end_ns > rec.first_ns ? end_ns - rec.first_ns : 0;
-	write_all(&rec.header, sizeof(rec.header), 0);
+	if (error)
+		return error;
+	rec.header.cut = rec.cut;
+	rec.header.cut_by = rec.cut_by;
+	error = write_header();
+	return error || !ftruncate(rec.out, at) ? error : errno;
+}
+
+/* Leave out the last batch, which makes room for what has to follow it. */
+static bool cut_back(void)
+{
+	if (rec.mark_count < 2)
+		return false;
+	const struct mark *mark = &rec.marks[--rec.mark_count - 1];
+	rec.header.record_count = mark->records;
+	rec.header.records_sum = mark->sum;
+	rec.last_ns = mark->last_ns;
+	return true;
+}
+
+/* From no name to the one that was asked for, in one step. */
+static int give_name(void)
+{
+	char link[64];
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", rec.out);
+	if (linkat(AT_FDCWD, link, rec.folder, rec.part, AT_SYMLINK_FOLLOW))
+		return errno;
+	if (!renameat(rec.folder, rec.part, rec.folder, rec.name))
+		return 0;
+	int error = errno;
+	unlinkat(rec.folder, rec.part, 0);
+	return error;
+}
+
+static void note_error(int error)
+{
+	if (rec.cut && rec.cut != TRACE_SIGNALLED)
+		return;
+	rec.cut = TRACE_NOT_WRITTEN;
+	rec.cut_by = (uint32_t)error;
+}
+
+void finish(void)
+{
+	int error = rec.in_batch ? write_batch() : 0;
+	if (!rec.header.task_count)
+		fail("it was ended before anything was followed");
+	end_files();
+	if (error)
+		note_error(error);
+	while ((error = write_end())) {
+		note_error(error);
+		if (!cut_back())
+			fail("the trace cannot be written: %s", strerror(error));
+	}
+	if ((error = give_name()))
+		fail("the trace cannot be given its name: %s", strerror(error));
 }
