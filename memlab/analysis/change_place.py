@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.alarm import gap, is_steady, most
+from memlab.analysis.alarm import Ranked, gap, is_steady, most
 from memlab.analysis.exact import inflation, pairs_outside
 from memlab.analysis.intervals import Interval
 
@@ -36,13 +36,15 @@ class Place:
     latest: int
 
 
-def place(logs: FloatArray, correlation: float = 0.0) -> Place:
-    """Where two levels fit best, of the logs of at least 2 * LEAST runs.
+def place(logs: FloatArray, correlation: float = 0.0, alarmed: int | None = None) -> Place:
+    """Where two levels fit best, of the logs of at least 2 * LEAST runs. `alarmed`: the first run of
+    the new level as the alarm has it.
 
     By least absolute deviations first, which a step of any size and runs that are far off leave
     exact; then by least squares of what lies at most _CLIP standard deviations from its level. If
     most runs of the two levels lie no further apart than either spans, a run beside the change may
-    be of either: each split that leaves two steady sides may then be the place too, by ranks.
+    be of either: the place is then the alarm's, or without one the split at which ranks part most,
+    and each split that leaves two steady sides may be it too.
     """
     n = len(logs)
     splits = np.arange(LEAST, n - LEAST + 1)
@@ -60,7 +62,9 @@ def place(logs: FloatArray, correlation: float = 0.0) -> Place:
     if gap(old, new) <= max(np.ptp(old), np.ptp(new)):
         wider = inflation(correlation)
         steady = [k for k in splits if is_steady(logs[:k], wider) and is_steady(logs[k:], wider)]
-        likely = np.sort([*likely, *steady])
+        ranked = Ranked.of(logs).statistics[splits - 1]
+        first = int(splits[np.argmax(ranked)]) if alarmed is None else alarmed
+        likely = np.sort([*likely, *steady, first])
     return Place(first, int(likely[0]), int(likely[-1]))
 
 

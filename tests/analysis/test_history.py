@@ -242,6 +242,17 @@ def test_a_place_is_the_split_of_least_deviations() -> None:
     assert (found.first, found.earliest, found.latest) == (9, 9, 9)
 
 
+def test_where_levels_overlap_the_alarm_has_the_place() -> None:
+    """Two modes: a run beside the change may be of either level."""
+    rng = RNG(7)
+    x = rng.normal(0, 0.05, 40) + 2.2 * (rng.random(40) < 0.3)
+    x[25:] += 2
+    found = place(x, alarmed=24)
+    assert found.first == 24
+    assert found.earliest <= 24
+    assert found.earliest <= 25 <= found.latest
+
+
 def test_two_levels_of_two_runs_differ_by_what_the_noise_allows() -> None:
     """Ranks of two and two hold a shift in 67 %: the noise of the level before holds 95 %."""
     rng, held = RNG(8), 0
