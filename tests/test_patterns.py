@@ -265,3 +265,24 @@ def test_that_slow_patterns_are_seen() -> None:
         with contextlib.suppress(TimeoutError):
             assert _worst(re.compile(text), 0, "search", False), text
     assert _worst(re.compile(r"a.{1,400}b"), 0, "search", False) == ""
+
+
+def _codes(tree: Any) -> Iterator[Any]:
+    """The codes of a parsed pattern, of its parts too."""
+    if isinstance(tree, parser.SubPattern | list | tuple):
+        for part in tree:
+            yield from _codes(part)
+    else:
+        yield tree
+
+
+def _is_matched_wrongly(text: str, flags: int) -> bool:
+    wrong = (codes.POSSESSIVE_REPEAT, codes.ATOMIC_GROUP)
+    return any(code is one for code in _codes(parser.parse(text, flags)) for one in wrong)
+
+
+def test_no_pattern_is_one_that_an_older_python_matches_wrongly() -> None:
+    """Python 3.11.0 to 3.11.4 match possessive repeats of groups wrongly (gh-106052)."""
+    texts = sorted({(text, flags) for text, flags, *_ in uses()})
+    assert [text for text, flags in texts if _is_matched_wrongly(text, flags)] == []
+    assert _is_matched_wrongly(r"(?:ab)*+c", 0)

@@ -22,9 +22,6 @@ from typing import Any
 from cffi import FFI
 
 MODULE = "memlab._probes"
-CDEF_BLOCK = re.compile(
-    r"^/\* cdef:[^\n]*\*/\n((?:(?!/\* (?:cdef:|end \*/$)).*\n)*+)/\* end \*/$", re.MULTILINE
-)
 INCLUDE = re.compile(r'^#include "(.+)"', re.MULTILINE)
 
 
@@ -85,7 +82,16 @@ def made_of(probe: Path, folder: Path | None = None) -> list[Path]:
 
 def cdef_blocks(path: Path) -> list[str]:
     """The text between the markers of a file, one string per block."""
-    blocks: list[str] = CDEF_BLOCK.findall(path.read_text())
+    blocks: list[str] = []
+    lines: list[str] | None = None  # of the block that has begun
+    for line in path.read_text().splitlines(keepends=True):
+        if line.startswith("/* cdef:") and line.endswith("*/\n"):
+            lines = []
+        elif line.rstrip("\n") == "/* end */" and lines is not None:
+            blocks.append("".join(lines))
+            lines = None
+        elif lines is not None:
+            lines.append(line)
     return blocks
 
 
