@@ -38,23 +38,6 @@ RANK_SUMS = {
     0.1: (4.49e-05, 3.49e-06, 1.16e-07, 7.03e-10, 3.13e-13),
     0.5: (0.000251, 3.64e-05, 2.29e-06, 3.76e-08, 4.64e-11),
 }
-# The same statistic at one look at so many independent runs: what 2.5 % of series without a change
-# exceed.
-ONE_LOOK = {
-    3: 1.225,
-    4: 1.526,
-    5: 1.704,
-    6: 1.916,
-    8: 2.239,
-    10: 2.483,
-    15: 2.654,
-    20: 2.769,
-    30: 2.890,
-    50: 3.052,
-    100: 3.212,
-    200: 3.295,
-    365: 3.406,
-}
 # By the rate: how far the newest runs lie beyond all older ones, as a share of what these span.
 SPANS = {0.01: 2.0, 0.05: 1.0, 0.1: 1.0, 0.5: 0.5}
 
@@ -123,14 +106,6 @@ def newest_of_few(
     return None
 
 
-def is_steady(logs: FloatArray, inflation: float = 1.0) -> bool:
-    """Whether runs show no change at one look. `inflation`: of the variance of their means."""
-    if len(logs) < min(ONE_LOOK):
-        return True
-    limit = np.interp(np.log(len(logs)), np.log(list(ONE_LOOK)), list(ONE_LOOK.values()))
-    return bool(Ranked.of(logs).statistics.max() <= limit * inflation**0.5)
-
-
 def gap(older: FloatArray, newest: FloatArray) -> float:
     """How far the newest lie beyond all older ones, on either side; negative if they do not."""
     return float(max(newest.min() - older.max(), older.min() - newest.max()))
@@ -143,14 +118,9 @@ def is_beyond(older: FloatArray, newest: FloatArray, rate: float) -> bool:
         return True
     if len(newest) < SEVERAL:
         return False
-    middle = most(older)
-    return gap(middle, newest) > max(0.0, 2 * SPANS[rate] * float(np.ptp(middle)))
-
-
-def most(logs: FloatArray) -> FloatArray:
-    """Without a tenth on each side, in rising order."""
-    cut = len(logs) // 10
-    return np.asarray(np.sort(logs)[cut : len(logs) - cut])
+    cut = len(older) // 10
+    most = np.sort(older)[cut : len(older) - cut]
+    return gap(most, newest) > max(0.0, 2 * SPANS[rate] * float(np.ptp(most)))
 
 
 def split_statistics(normal: FloatArray) -> FloatArray:

@@ -78,9 +78,8 @@ class Watch:
             parts = [self.of(level) for level in self.earlier if len(level) >= FIRST]
             runs = Ranked.of(self.of(recent))
             self.correlation = of_runs(parts, runs)
-            first = alarm(runs, self.rate, self.correlation)
-            if first is not None:
-                self._change(recent, place(runs.logs, self.correlation, first).first)
+            if alarm(runs, self.rate, self.correlation) is not None:
+                self._change(recent, place(runs.logs, self.correlation).first)
         elif self.earlier:
             first = newest_of_few(self.of(recent), self.noise, self.rate, self.correlation)
             if first is not None:
@@ -116,8 +115,7 @@ class Watch:
             return
         left = self.level[: len(self.level) - len(new)]
         self._settle(left)
-        enough = len(recent) >= 2 * LEAST
-        near = place(self.of(recent), self.correlation, first) if enough else None
+        near = place(self.of(recent), self.correlation) if len(recent) >= 2 * LEAST else None
         earliest = min(recent[near.earliest], new[0]) if near else new[0]
         latest = max(recent[near.latest], new[0]) if near else new[0]
         back = self._level_like(new)
@@ -185,8 +183,7 @@ class Watch:
     def _place_again(self) -> None:
         old = self.earlier[-1][-YEAR:]
         runs = old + self.level
-        alarmed = len(old) if len(self.level) < FIRST else None
-        near = place(self.of(runs), self.correlation, alarmed)
+        near = place(self.of(runs), self.correlation)
         older = self.earlier[-1][: -len(old)]
         self.earlier[-1], self.level = older + runs[: near.first], runs[near.first :]
         self.changes[-1] = replace(

@@ -30,9 +30,7 @@ def holds(change: history.Change, ratio: float) -> bool:
 @pytest.mark.parametrize("correlation", mostly_slow([0.0, 0.2, 0.4, 0.6, 0.8], 0.6))
 def test_the_limits_are_what_simulation_gives(correlation: float) -> None:
     """Fewer series than the constants come from: within what that leaves open."""
-    statistics, sums, one_look = bench.limits(correlation, 500)
-    if correlation == 0:
-        assert one_look == pytest.approx(alarm.ONE_LOOK, abs=0.2)
+    statistics, sums = bench.limits(correlation, 500)
     at = alarm.CORRELATIONS.index(correlation)
     for rate in (0.1, 0.5):
         assert statistics[rate] == pytest.approx(alarm.LIMITS[rate][at], rel=0.05)
@@ -242,15 +240,17 @@ def test_a_place_is_the_split_of_least_deviations() -> None:
     assert (found.first, found.earliest, found.latest) == (9, 9, 9)
 
 
-def test_where_levels_overlap_the_alarm_has_the_place() -> None:
-    """Two modes: a run beside the change may be of either level."""
-    rng = RNG(7)
-    x = rng.normal(0, 0.05, 40) + 2.2 * (rng.random(40) < 0.3)
-    x[25:] += 2
-    found = place(x, alarmed=24)
-    assert found.first == 24
-    assert found.earliest <= 24
-    assert found.earliest <= 25 <= found.latest
+def test_where_modes_of_two_levels_overlap_the_place_is_held() -> None:
+    """A run beside the change may be of either level: 88 % if fitted as one mode."""
+    rng, held, near = RNG(7), 0, 0
+    for _ in range(200):
+        x = rng.normal(0, 0.01, 60) + 0.06 * (rng.random(60) < 0.3)
+        x[40:] += 0.05
+        found = place(x)
+        held += found.earliest <= 40 <= found.latest
+        near += abs(found.first - 40) <= 3
+    assert held >= 185
+    assert near >= 160
 
 
 def test_two_levels_of_two_runs_differ_by_what_the_noise_allows() -> None:
