@@ -28,7 +28,7 @@ def test_a_second_sweep_is_refused_with_the_pid_of_the_first(lab: Lab) -> None:
     assert (status, out) == (3, "")
     assert re.fullmatch(
         rf"memlab: another memlab measures on this machine \(pid {first.pid} of \S+, for [\w ]+: "
-        r"\S+ -m memlab sweep mmap-write [^)]*\); wait until it is done: --wait\n",
+        r"memlab sweep mmap-write [^)]*\); wait until it is done: --wait\n",
         err,
     )
     status, _, err = lab.finish(lab.start("sweep", "--resume", "last", "--store", str(lab.store)))

@@ -104,6 +104,7 @@ SOURCE = Source(
     "its text",
     {},
     {"threads": PrintedTable("threads", "Threads", "Table 1", "threads/s", "processes", (), ROWS)},
+    {},
 )
 
 Rate = Callable[[At], float | str | None]  # threads a second, or how the trial ended
