@@ -155,7 +155,7 @@ def crossover(
     up = _Signs.of(log_sizes, ratios, sequential, correlation)
     down = _Signs.of(-log_sizes[::-1], -ratios[:, ::-1], sequential, correlation)
     low, high = None, None
-    if n >= least_of(level, correlation):
+    if n >= least_of(level, correlation, sequential):
         error = (1 - level) / 2
         low = inf if up.p_of_last() <= error else _as_size(up.shown(error))
         high = _as_size(-down.shown(error))

@@ -88,11 +88,11 @@ def _heads_p(heads: int, tosses: int, correlation: float) -> float:
 
 
 @cache
-def least_of(level: float, correlation: float = 0.0) -> int:
+def least_of(level: float, correlation: float = 0.0, sequential: bool = False) -> int:
     """Smallest n whose range covers the median with probability `level`, as `least_samples` if no
-    sample resembles the one before."""
+    sample resembles the one before. `sequential`: at every look together."""
     n = least_samples(level)
-    while 2 * _heads_p(0, n, correlation) > 1 - level:
+    while most_outside(n, (1 - level) / 2, sequential, correlation) < 0:
         n += 1
     return n
 

@@ -52,8 +52,8 @@ def median_interval(
     Distribution-free (see `order_interval`). Limits are None below 6 samples at 95 %.
     """
     values = present(x)
-    if _is_too_few(values.size, level, sequential, correlation):
-        return _too_few(float(np.median(values)), values.size, level, correlation)
+    if values.size < (least := least_of(level, correlation, sequential)):
+        return _too_few(float(np.median(values)), values.size, level, least)
     low, middle, high = order_interval(values, level, sequential, correlation)
     return Interval(float(low), float(middle), float(high), values.size, _method(sequential), level)
 
@@ -65,8 +65,8 @@ def median_intervals(
     n = ordered.shape[-1]
     if not np.isfinite(ordered[:, [0, -1]]).all():
         raise ValueError(_INFINITE)
-    if _is_too_few(n, level, sequential, correlation):
-        return [_too_few(middle, n, level, correlation) for middle in middles(ordered).tolist()]
+    if n < (least := least_of(level, correlation, sequential)):
+        return [_too_few(middle, n, level, least) for middle in middles(ordered).tolist()]
     ends = (end.tolist() for end in _order_interval(ordered, level, sequential, correlation))
     method = _method(sequential)
     return [
@@ -222,15 +222,8 @@ def logs_of(x: FloatArray) -> FloatArray:
     return logs
 
 
-def _is_too_few(n: int, level: float, sequential: bool, correlation: float) -> bool:
-    if n < least_of(level, correlation):
-        return True
-    return sequential and outside_of_looks(n, level, correlation) < 0
-
-
-def _too_few(estimate: float, n: int, level: float, correlation: float = 0.0) -> Interval:
-    least = least_of(level, correlation)
-    return Interval(None, estimate, None, n, f"needs {max(least, n + 1)} samples", level)
+def _too_few(estimate: float, n: int, level: float, least: int) -> Interval:
+    return Interval(None, estimate, None, n, f"needs {least} samples", level)
 
 
 def _exponentiate(logs: Interval, method: str | None = None) -> Interval:

@@ -92,7 +92,8 @@ def saturates(claim: Saturates, sight: ClaimView) -> VerdictFinding:
 
 def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
     first, second = sight.crossing_curves(claim.of, claim.to, claim.over)
-    crossed = partial(crossover, first.levels, **sight.run.sampling(claim.metric))
+    sampling = sight.run.sampling(claim.metric)
+    crossed = partial(crossover, first.levels, **sampling)
     found = crossed(first.table, second.table)
     verdict, remark = _net_too(
         verdicts.crossover_verdict(found, claim.low, claim.high),
@@ -108,6 +109,7 @@ def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
     text = (
         f"{of} is cheaper than {to} {evidence.crossing(found, factor)}, claimed between {claimed}, "
         f"{units.counted(found.n, sight.run.unit)}{times}{remark}"
+        f"{evidence.resembling(found, sampling, sight.run.unit)}"
     )
     return VerdictFinding(verdict, text, first.points + second.points)
 
