@@ -61,7 +61,7 @@ def test_the_guides_figures_have_the_numbers_of_today(make: ModuleType, tmp_path
     """`make pages` draws them: README's was once of an interval that was no longer the text's."""
     history = make.history_figure.source(make.nights(tmp_path / "store.db"))
     wanted = {f"{n}.png": figures.source(api.load(n, example=True)) for n in make.GUIDES}
-    wanted |= {"history.png": history}
+    wanted |= {"history.png": history, "trusted.png": make.trusted_source(make.trusted())}
     assert {name: drawn_of(DOCS / name) for name in wanted} == wanted
     assert {path.name for path in DOCS.glob("*.png")} == {*wanted, *make.KEPT}
 
