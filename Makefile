@@ -39,8 +39,8 @@ check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
 	$(BIN)/clang-format --dry-run --Werror probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/trace/*.[ch] memlab/trace/*/*.[ch]
 	$(BIN)/python tests/warnings_as_errors.py
 
-bench: $(VENV)/ready-dev ## compare memlab with peers and with itself, by time, into docs/bench.md
-	$(BIN)/pytest tests/bench -m bench -rA --bench-page docs/bench.md
+bench: $(VENV)/ready-dev ## compare memlab with peers and with itself, by time, into tests/bench/README.md
+	$(BIN)/pytest tests/bench -m bench -rA --bench-page tests/bench/README.md
 
 storm: $(VENV)/ready-dev ## kill sweeps at KILLS random moments (1000), and count what is left of each
 	$(BIN)/python tests/storm.py --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED)) \

@@ -1,5 +1,6 @@
-"""What the site has and git has not: the references of commands and of Python, the further figures
-of the experiments, and the experiments in the navigation. mkdocs.yml has this file as a hook.
+"""What the site has and git has not: README as its first page, the references of commands and of
+Python, the further figures of the experiments, and the experiments in the navigation. mkdocs.yml
+has this file as a hook.
 
 `python docs/built.py FOLDER` writes the man pages (`make man`).
 """
@@ -26,6 +27,8 @@ from memlab import __version__, api, experiments, recorded
 from memlab.cli import cli
 from memlab.present import figures, pages
 
+README = Path(__file__).parents[1] / "README.md"
+
 
 def on_config(config: MkDocsConfig) -> None:
     """List every experiment in the navigation."""
@@ -35,8 +38,9 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Add the references, and each figure of a recorded run that git has not."""
+    """Add README, the references, and each figure of a recorded run that git has not."""
     made: dict[str, str | bytes] = {
+        "index.md": start(),
         "reference/commands.md": commands(),
         "reference/python.md": python(),
     }
@@ -59,6 +63,12 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         return markdown
     run = api.load(name, example=True)
     return pages.page(run.experiment, run, shown=figures.names(run))
+
+
+def start() -> str:
+    """README, with its links as they are from the folder of the pages."""
+    text = README.read_text(encoding="utf-8")
+    return re.sub(r"\]\((?!https?:|#)(docs/)?", lambda m: "](" if m[1] else "](../", text)
 
 
 def commands() -> str:

@@ -24,7 +24,7 @@ from memlab.judging import mechanism, reproduce, summary
 from memlab.judging.compare import metric_of
 from memlab.machines.history import figure as history_figure
 from memlab.machines.history import judge as history
-from memlab.present import decisions, figures, pages, tables, words
+from memlab.present import decisions, figures, pages, words
 from memlab.present.figures import sidecar, style
 from memlab.present.table import Column, Table, markdown
 from memlab.results import Run, beside, crossing
@@ -33,10 +33,8 @@ from memlab.store import Store
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "experiments"
 STUDIES = DOCS / "studies.md"
-# README's and the guides' figures that are a recorded run's own.
-GUIDES = ("mmap-write", "log-append")
 # The runs of these do not ship with memlab: nobody can draw them again.
-KEPT = ("ladder.png", "try-redis.png", "try-sort.png", "try-sqlite.png")
+KEPT = ("ladder.png", "try-redis.png")
 
 
 def studies() -> str:
@@ -209,13 +207,10 @@ def _printed(*command: str) -> str:
 
 
 def logs() -> str:
-    """docs/logs.md's numbers: what is decided, and a table for each flush and state of the file."""
+    """docs/logs.md's numbers: what is decided, and the order of the methods for each flush."""
     run = _run("log-append")
-    lines = [*decisions.page(run, reproduce.of_run(run).judged)][1:]
-    lines += ["", *_ranked(run)]
-    for made in tables.medians(run):
-        lines += ["", f"**{_upper(made.title)}**", "", *markdown(made)]
-    return "\n".join(lines)
+    decided = [*decisions.page(run, reproduce.of_run(run).judged)][1:]
+    return "\n".join([*decided, "", *_ranked(run)])
 
 
 _RANKED_BYTES = 4096  # the record of docs/logs.md's list: the least that every method takes
@@ -315,11 +310,8 @@ def draw_trusted(rows: Trusted) -> figures.RunFigure:
     return drawn
 
 
-def guides() -> None:
-    """The figures of README and the guides."""
-    figures.write(draw_trusted(trusted()), DOCS / "trusted.png")
-    for name in GUIDES:
-        figures.write(figures.draw(_run(name)), DOCS / f"{name}.png")
+def draw_history() -> None:
+    """The figure of docs/fleet.md."""
     with TemporaryDirectory() as folder:
         history_figure.figure(nights(Path(folder) / "store.db"), DOCS / "history.png")
 
@@ -351,4 +343,5 @@ if __name__ == "__main__":
         path.write_text(with_blocks(page, path.read_text(encoding="utf-8")), encoding="utf-8")
     STUDIES.write_text(studies(), encoding="utf-8")
     main(FOLDER)
-    guides()
+    draw_history()
+    figures.write(draw_trusted(trusted()), DOCS / "trusted.png")

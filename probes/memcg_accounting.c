@@ -42,7 +42,9 @@ struct memcg_accounting_result {
 	struct memcg_accounting_view after;
 	int32_t call_errno; /* of the checked step; 0 where it succeeded */
 	uint64_t page_bytes;
-	uint64_t batch_bytes; /* by which usage rose, where that was looked at */
+	uint64_t batch_bytes;                  /* by which usage rose, where that was looked at */
+	struct probe_counter first_swappiness; /* after the checked step */
+	struct probe_counter second_swappiness;
 	struct memcg_step steps[MEMCG_STEPS_MOST]; /* as they were done */
 };
 
@@ -77,7 +79,7 @@ static int observe(struct memcg_script *script, const struct memcg_reading *star
 static bool brings_on(const struct memcg_step *step)
 {
 	return step->call == MEMCG_CALL_MKDIR || step->call == MEMCG_CALL_START ||
-	       step->call == MEMCG_CALL_START_THREAD;
+	       step->call == MEMCG_CALL_START_THREAD || step->call == MEMCG_CALL_FORK;
 }
 
 /* A step may need a file that only one version of cgroups has, or threads in several groups, which
@@ -122,6 +124,8 @@ static enum probe_status check(const void *params, void *result, struct probe_er
 	TRY_STEP(out->call_errno == ENOENT ? -1 : 0, "the step that is checked");
 	TRY(observe(&script, &out->start, &out->after));
 	out->batch_bytes = script.batch_bytes;
+	out->first_swappiness = memcg_script_swappiness(&script, MEMCG_GROUP_FIRST);
+	out->second_swappiness = memcg_script_swappiness(&script, MEMCG_GROUP_SECOND);
 out:
 	memcg_script_close(&script);
 	return status;

@@ -30,6 +30,7 @@
  */
 #include "probe.h"
 #include "memcg_notify/crossings.h"
+#include "memcg_notify/descriptors.h"
 #include "support/cgroup.h"
 #include "support/clock.h"
 #include "support/histogram.h"
@@ -79,6 +80,7 @@ struct memcg_notify_result {
 	uint64_t arm_ns;     /* of all thresholds, or of the one notifier */
 	uint64_t psi_window_ns;
 	bool psi_of_group; /* and not of the whole system */
+	struct memcg_notify_descriptors descriptors;
 };
 
 enum probe_status memcg_notify(const struct memcg_notify_params *in,
@@ -195,6 +197,7 @@ enum probe_status memcg_notify(const struct memcg_notify_params *in,
 	TRY(pin_to(last_cpu));
 	pinned = true;
 
+	TRY(descriptors_count(&out->descriptors));
 	TRY_MAP(others, mmap_anonymous(others_bytes, MAP_PRIVATE));
 	status = workers_spawn(&driver, &job, 1,
 			       err); /* before the window: not in its perf events */

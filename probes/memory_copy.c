@@ -20,8 +20,8 @@
  * copy into memory just allocated, locked or not, is the case of phytium-reserved. The source is
  * always written before the copy: in memory that was never written, every page is the one zero
  * page, which fits in a cache. Zeros allow a comparison with programs that copy zeros: here they
- * were 3 to 4 % faster (docs/bench.md). The baseline loop calls a function that copies and cleans
- * nothing.
+ * were 3 to 4 % faster (tests/bench/README.md). The baseline loop calls a function that copies and
+ * cleans nothing.
  */
 #include "probe.h"
 #include "memory_copy/copy_job.h"

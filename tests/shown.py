@@ -17,6 +17,7 @@ EVERY_PAGE = [  # but the reference, which is the commands' own help
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
     *sorted(ROOT.glob("docs/experiments/*.md")),
+    *sorted(ROOT.glob("tests/*/README.md")),  # the lab books
 ]
 _FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
 _FILE = re.compile(r"^```(?:python|c)\n(?:# |/\* )(\w+\.(?:py|c))(?: \*/)?\n(.*?)^```", re.M | re.S)
@@ -55,7 +56,7 @@ def _words(line: str) -> Iterator[str]:
 SHOWN = [(page, command) for page in PAGES for command in commands(page)]
 # Those that boot guests, and what reads what they stored.
 GUESTS = [
-    (page, command) for page, command in SHOWN if page.stem == "guests" or "--in guest" in command
+    (page, command) for page, command in SHOWN if page.stem == "kernels" or "--in guest" in command
 ]
 # Those that reach other hosts, and what reads what they stored: tests/fleet/test_page.py runs them.
 FLEET = [(page, command) for page, command in SHOWN if page.stem == "fleet"]

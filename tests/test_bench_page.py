@@ -1,4 +1,4 @@
-"""docs/bench.md: its figures are those of one run of `make bench`."""
+"""tests/bench/README.md: its figures are those of one run of `make bench`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bench import page
 
-PAGE = Path(__file__).parents[1] / "docs" / "bench.md"
+PAGE = Path(__file__).parent / "bench" / "README.md"
 PRINTED = "\n| ns a call | memlab |\n| --- | ---: |\n| read | 5 |\nfio's floor, ns a call: 78\n"
 
 

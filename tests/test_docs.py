@@ -24,7 +24,7 @@ from memlab import experiments
 from memlab.cli import cli
 from memlab.experiment import levels
 
-LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 OURS = [
     (page, command)
     for page, command in SHOWN
@@ -75,8 +75,7 @@ SOUGHT = ("redis", "java", "fsync", "msync", "O_DIRECT", "container", "OOM", "me
 @pytest.mark.parametrize("word", [*SOUGHT, "jupyter"])
 def test_a_word_that_people_seek_stands_on_a_page_of_the_site(word: str) -> None:
     """In a paragraph that leads on by a link or a command, so that the site's search finds it."""
-    pages = [page for page in ROOT.glob("docs/*.md") if page.name != "bench.md"]
-    parts = [part for page in pages for part in page.read_text(encoding="utf-8").split("\n\n")]
+    parts = [part for page in PAGES for part in page.read_text(encoding="utf-8").split("\n\n")]
     found = [part for part in parts if re.search(rf"\b{word}\b", part, re.I)]
     assert any("](" in part or "`" in part or part.startswith("#") for part in found)
 
@@ -97,7 +96,7 @@ def test_a_command_that_is_written_is_one(
     """Of what is not run too, because it needs another kernel, host or program: the command, its
     options and the factors and levels of an experiment are there."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for version in ("2.36", "2.41", "2.43"):  # which docs/libc.md unpacks
+    for version in ("2.36", "2.41", "2.43"):  # which docs/kernels.md unpacks
         (tmp_path / "memlab/libc" / version).mkdir(parents=True)
     command = cli.get_command(click.Context(cli), words[1])
     assert command, f"no command {words[1]}"
@@ -119,10 +118,24 @@ def test_what_is_made_and_run_of_the_checkout_is_there() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_into_the_project_lead_somewhere(page: Path) -> None:
-    targets = LINK.findall(page.read_text(encoding="utf-8"))
-    assert not [t for t in targets if not (page.parent / t).exists()]
+    """To a file that exists and, if the link names one, to a heading of it."""
+    missing = []
+    for name, anchor in LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            missing.append(f"{name}#{anchor}")
+    assert missing == []
+
+
+_FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
+
+
+def _anchors(page: Path) -> set[str]:
+    """The headings of a page as a link names them."""
+    headings = re.findall(r"^#+ (.*)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-") for text in headings}
 
 
 def test_the_readme_opens_with_the_sentence_the_figure_and_the_two_commands() -> None:

@@ -83,7 +83,7 @@ def loop_time(at: At) -> float:
 def turns(at: At) -> bool:
     """Where nothing is read from a disk or synced, which would be done in the turns of others, and
     no new page of a disk's file is faulted in, for which the kernel reads ahead of the turn."""
-    # do_sync_mmap_readahead, mm/filemap.c; docs/statistics.md has what it was, turn against window.
+    # do_sync_mmap_readahead, mm/filemap.c; tests/bench/README.md has turn against window.
     here = at["file_state"] != "dropped" and not at.get("sync")
     faults = at["method"] == "mmap" and at["advice"] == "normal" and not at["populate"]
     ahead = faults and at["file_state"] in ("sparse", "preallocated") and at["filesystem"] == "dir"

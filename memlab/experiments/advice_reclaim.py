@@ -221,6 +221,14 @@ CLAIMS: list[Claim] = [
         controls=("no-readahead", "room", "reuse", "mglru"),
         timed=False,
     ),
+    Count(
+        id="nothing-loaded",
+        text="after mmap nothing of the file is in memory",
+        metric="loaded",
+        where={"method": "mmap", "advice": "normal"},
+        equals=0,
+        published="mmap(2)",
+    ),
     Within(
         id="read-is-lru",
         text="by read(2), the pages of a scattered hot set are kept as by an LRU: misses are those "
@@ -563,6 +571,12 @@ EXPERIMENT = Experiment(
         *(latency(name, "access") for name in ("p50", "p99")),
         LONGEST,
         Metric("kept", "B", "file in memory; at the end", of=F.resident_after_bytes),
+        Metric(
+            "loaded",
+            "B",
+            "file in memory once it is mapped; by mincore(2), before advice and the first access",
+            of=F.resident_before_bytes,
+        ),
         Metric(
             "prepare_time",
             "s",

@@ -159,6 +159,14 @@ CHECKS = [
           reads("call_errno", errno.EPERM, SEAL, "DONTNEED of what is sealed and read-only is "
                 "refused"),
           reads("kept_pages", 23, SEAL, "a refused DONTNEED leaves the bytes")),
+    check("child_writes_shared", [mmap(0, 23, READ_WRITE, Map.SHARED), fill_in_child(0, 23),
+                                  load(0, 23)],
+          reads("kept_pages", 23, MMAP, "what a child writes to a shared mapping its parent "
+                "reads")),
+    check("child_writes_private", [mmap(0, 23, READ_WRITE, Map.PRIVATE), fill_in_child(0, 23),
+                                   load(0, 23)],
+          reads("file_pages", 23, MMAP, "what a child writes to a private mapping its parent does "
+                "not read")),
     check("munmap_private_file", [*PRIVATE_FILE, munmap(0, 23), load(0, 23)],
           *segv(MAPERR, MMAP, "munmap of a private file mapping")),
     check("munmap_shared_file", [*SHARED_FILE, munmap(0, 23), load(0, 23)],

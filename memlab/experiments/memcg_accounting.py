@@ -12,9 +12,9 @@ MIB = 2**20
 MEMBER_LIMIT = 16 * MIB
 LIMIT = 48 * MIB
 
-A, B, T = "a", "b", "t"  # T is a thread of A
+A, B, T, C = "a", "b", "t", "c"  # T is a thread of A, C a child
 FIRST, SECOND, SPARE = "first", "second", "spare"
-_WHO = {A: "A", B: "B", T: "T, a thread of A"}
+_WHO = {A: "A", B: "B", T: "T, a thread of A", C: "C, a child of A"}
 _GROUP = {FIRST: "group 0", SECOND: "group 1", SPARE: "a group beside 0 and 1"}
 _PAGES = ("who", "first", "count")
 
@@ -23,6 +23,7 @@ mkdir = Call("mkdir", "mkdir {group}", ("group",))
 rmdir = Call("rmdir", "rmdir {group}", ("group",))
 start = Call("start", "{who} starts in {group}", ("who", "group"))
 start_thread = Call("start_thread", "{who} starts T, a thread", ("who",))
+fork = Call("fork", "{who} forks C, a child", ("who",))
 enter = Call("enter", "{who} moves to {group}", ("who", "group"))
 enter_thread = Call("enter_thread", "{who} moves to {group}, this thread alone", ("who", "group"))
 store_shared = Call("store_shared", "{who} writes to shared pages {pages}", _PAGES)
@@ -30,6 +31,9 @@ store_own = Call("store_own", "{who} writes to private pages {pages}", _PAGES)
 munmap_shared = Call("munmap_shared", "{who}: munmap(shared)", ("who",))
 munmap_own = Call("munmap_own", "{who}: munmap(private)", ("who",))
 remove_shared = Call("remove_shared", "{who}: madvise(shared pages {pages}, MADV_REMOVE)", _PAGES)
+set_swappiness = Call(
+    "set_swappiness", "write {count} to memory.swappiness of {group}", ("group", "count")
+)
 ask_move_charges = Call(
     "ask_move_charges", "write 1 to memory.move_charge_at_immigrate of {group}", ("group",)
 )
@@ -45,6 +49,8 @@ SHARED = "section 3.2, shared pages"
 RELEASE = "section 3.2, release by the first"
 THREADS = "section 3.2, threads in several groups"
 MOVE = "section 3.2, a task that moves"
+CHILD = "section 3.1, rule 5: a child begins in its parent's group and may be moved"
+SWAPPINESS = "section 3.2, a swappiness of each group"
 V1 = "cgroup-v1/memory.rst"
 REMOVAL = "cgroup-v1/memory.rst, removing a cgroup"
 MOVING = "cgroup-v1/memory.rst, move charges: -EINVAL"
@@ -102,6 +108,14 @@ CHECKS = [
                 "where the leader alone has moved, its new group pays for the threads"),
           reads("first_own_pages", 0, THREADS,
                 "where the leader alone has moved, the threads' group does not pay")),
+    check("child", [start(A, FIRST), fork(A), store_own(C, 0, 23)],
+          reads("first_own_pages", 23, CHILD, "a child begins in its parent's group, which pays")),
+    check("child_moved", [start(A, FIRST), fork(A), enter(C, SECOND), store_own(C, 0, 23)],
+          reads("second_own_pages", 23, CHILD, "a child may be moved: its new group pays"),
+          reads("first_own_pages", 0, CHILD, "its parent's group does not pay for a moved child")),
+    check("swappiness", [start(A, FIRST), set_swappiness(FIRST, 7), set_swappiness(SECOND, 11)],
+          reads("first_swappiness", 7, SWAPPINESS, "a group has a swappiness of its own"),
+          reads("second_swappiness", 11, SWAPPINESS, "the group beside it has another")),
     check("moved", [start(A, FIRST), store_own(A, 0, 23), enter(A, SECOND)],
           reads("first_own_pages", 23, MOVE, "what was charged stays with the old group"),
           reads("second_own_pages", 0, MOVE, "the new group takes over no charge")),
@@ -134,6 +148,7 @@ def words(step: Step) -> str:
     return CALLS[step["call"]].words.format(
         who=_WHO.get(step["who"]),
         group=_GROUP[step["group"]],
+        count=count,
         pages=f"{first} to {first + count - 1}",
     )
 
@@ -205,6 +220,8 @@ METRICS = (
         "shared pages charged to the parent group itself; in v1",
         F.after.directly_shared_pages,
     ),
+    ("first_swappiness", "memory.swappiness of group 0; in v1", F.first_swappiness),
+    ("second_swappiness", "memory.swappiness of group 1; in v1", F.second_swappiness),
     ("call_errno", "errno of the step; 0: it succeeded", F.call_errno),
     (
         "batch_pages",

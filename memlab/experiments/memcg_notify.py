@@ -125,11 +125,25 @@ METRICS = [
         "outrun crossings; the swing ended before the waiter ran",
         of=F.outrun_count,
     ),
+    *(
+        Metric(f"{name}_descriptors", "descriptors", f"descriptors that {words} takes", of=of)
+        for name, words, of in (
+            ("eventfd", "an eventfd", F.descriptors.eventfd_count),
+            ("pipe", "a pipe", F.descriptors.pipe_count),
+        )
+    ),
+    Metric(
+        "eventfd_buffer",
+        "B",
+        "eventfd's buffer; the smallest that read(2) accepts",
+        of=F.descriptors.eventfd_read_bytes,
+    ),
 ]
 
 
 CHECKED = "section 4.2: thresholds are checked at charge and uncharge"
 RECLAIM = ("pressure_level", "psi")
+EVENTFD = "section 4.1: an eventfd takes one descriptor and an 8-byte buffer, a pipe two"
 SEVERAL = "section 4.2: several thresholds in one group, kept sorted"
 CHECK_BYTES = 128 * PAGE_BYTES  # v1 checks thresholds every 128 pages
 WAITING: dict[str, Level] = {"mechanism": "threshold", "waiter": "same_cpu", "direction": "up"}
@@ -345,6 +359,27 @@ EXPERIMENT = Experiment(
             equals=1,
             published=SEVERAL,
             controls=("many",),
+        ),
+        Count(
+            id="eventfd-descriptors",
+            text="an eventfd takes one descriptor",
+            metric="eventfd_descriptors",
+            equals=1,
+            published=EVENTFD,
+        ),
+        Count(
+            id="pipe-descriptors",
+            text="a pipe takes two descriptors",
+            metric="pipe_descriptors",
+            equals=2,
+            published=EVENTFD,
+        ),
+        Count(
+            id="eventfd-buffer",
+            text="an eventfd's buffer has 8 bytes",
+            metric="eventfd_buffer",
+            equals=8,
+            published=EVENTFD,
         ),
     ],
     figure=Percentiles(

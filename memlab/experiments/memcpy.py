@@ -526,6 +526,15 @@ EXPERIMENT = Experiment(
             published="3,614.0 MiB/s against 3,624.8 MiB/s",
             controls=("mcblock",),
         ),
+        Within(
+            id="typical-bandwidth",
+            text="memcpy beyond the caches copies 2000 to 5000 MB/s, which is typical with a cache",
+            metric="steady_bandwidth",
+            where=STEADY | {"method": "libc", "threads": 1},
+            above=2e9,
+            below=5e9,
+            published="table of what is expected: 2000 to 5000 MB/s",
+        ),
         Ratio(
             id="two-threads",
             text="one CPU does not use up the memory's bandwidth: two copy over 1.1 times as much",

@@ -1,7 +1,7 @@
 """reserved-copy: what does copying cost within memory that is reserved from the kernel?
 
 Reserved memory needs root and a boot parameter (mem=, memmap=). A guest has both
-(docs/reserved.md).
+(docs/locking.md).
 """
 
 import errno

@@ -18,6 +18,7 @@ ROOT_ALONE = "Table 1, note: these are root's alone"
 FLAGS = "section 1, on vm_flags and VM_LOCKED"
 FIGURE_2 = "Figure 2 and its text"
 LRU = "section 1, on the unevictable list and PG_mlocked"
+LISTS = "section 1, on the two lists, PG_active and PG_referenced"
 TASKS = "section 1, on fork and threads"
 PURPOSE = "section 1, the three functions of mlock"
 MAN = "mlock(2)"
@@ -27,6 +28,8 @@ SEAL = "userspace-api/mseal.rst"
 DROP = "commit 9651fcedf7b9, MAP_DROPPABLE"
 DROP_LATER = "commit d239462787b0, droppable mappings and MCL_FUTURE"
 OWN = "memlab's own"
+
+COLD_FILE = mmap(0, 7, READ_WRITE, Map.SHARED), load(0, 7), madvise(0, 7, Madv.COLD)
 
 # fmt: off
 CHECKS = [
@@ -77,7 +80,14 @@ CHECKS = [
     check("munlock", [mmap(0, 7), mlock(0, 7), munlock(0, 7)],
           reads("locked_vma_count", 0, TABLE_1, "munlock takes VM_LOCKED off the VMA"),
           reads("resident_pages", 7, LRU, "munlock reclaims no page at once"),
-          reads("unevictable_pages", 0, LRU, "munlock takes pages off the unevictable list")),
+          reads("unevictable_pages", 0, LRU, "munlock takes pages off the unevictable list"),
+          reads("listed_pages", 7, LRU, "munlock puts pages back on a list that reclaim scans")),
+    check("read_once", [*COLD_FILE, read_file(7)],
+          reads("referenced_pages", 7, LISTS, "the first read of a page sets PG_referenced"),
+          reads("active_pages", 0, LISTS, "the first read leaves a page on the inactive list")),
+    check("read_twice", [*COLD_FILE, read_file(7), read_file(7)],
+          reads("active_pages", 7, LISTS, "the second read moves a page to the active list"),
+          reads("referenced_pages", 0, LISTS, "the move to the active list clears PG_referenced")),
     check("munlock_middle", [mmap(0, 7), mlock(0, 7), munlock(2, 3)],
           reads("vma_count", 3, MAN, "munlock of a locked VMA's middle splits it"),
           reads("locked_pages", 4, MAN, "munlock of a part leaves the rest locked")),
@@ -226,6 +236,13 @@ METRICS = (
         "pages on the unevictable list; by /proc/kpageflags",
         F.after.unevictable_pages,
     ),
+    (
+        "listed_pages",
+        "pages on a list of reclaim, PG_lru; by /proc/kpageflags",
+        F.after.listed_pages,
+    ),
+    ("active_pages", "pages with PG_active; by /proc/kpageflags", F.after.active_pages),
+    ("referenced_pages", "pages with PG_referenced; by /proc/kpageflags", F.after.referenced_pages),
     ("call_errno", "errno of the call; 0: it succeeded", F.call_errno),
 )
 

@@ -36,7 +36,7 @@ Tell = Callable[[str], None]
 EXPERIMENT = "experiment "  # before its name among the capabilities
 
 # A sign test along a curve of eight levels refutes nothing below nine blocks, and shows little
-# below twenty (docs/statistics.md, Power); the preset's budget may end it sooner.
+# below twenty (docs/statistics.md, "What it can show"); the preset's budget may end it sooner.
 BLOCKS = 20
 _USUAL = admission.Directories(Path("/var/tmp"))
 

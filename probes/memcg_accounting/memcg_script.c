@@ -58,6 +58,7 @@ static void move_counts(const struct memcg_script *script)
 }
 
 static void *serve(void *argument);
+static void rehearse(struct memcg_script *script);
 
 static int enter(const struct memcg_script *script, enum memcg_group group, bool thread)
 {
@@ -74,6 +75,7 @@ static int perform(struct memcg_script *script, const struct memcg_step *step)
 {
 	const size_t size = step->count * script->page_bytes;
 	pthread_t thread;
+	pid_t child;
 
 	switch (step->call) {
 	case MEMCG_CALL_START:
@@ -84,6 +86,15 @@ static int perform(struct memcg_script *script, const struct memcg_step *step)
 	case MEMCG_CALL_START_THREAD:
 		errno = pthread_create(&thread, NULL, serve, &script->workers[MEMCG_WORKER_T]);
 		return errno ? -1 : 0;
+	case MEMCG_CALL_FORK:
+		child = fork();
+		if (child == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			rehearse(script);
+			serve(&script->workers[MEMCG_WORKER_C]);
+			_exit(0);
+		}
+		return child == -1 ? -1 : 0;
 	case MEMCG_CALL_STORE_SHARED:
 		store(script, script->shared, step->first, step->count);
 		return 0;
@@ -207,10 +218,12 @@ static int start(struct memcg_script *script, const struct memcg_step *step)
 {
 	struct memcg_scripted_worker *const worker = &script->workers[step->who];
 	struct memcg_scripted_worker *const thread = &script->workers[MEMCG_WORKER_T];
-	const bool has_thread = step->who == MEMCG_WORKER_A;
+	struct memcg_scripted_worker *const child = &script->workers[MEMCG_WORKER_C];
+	const bool starts_others = step->who == MEMCG_WORKER_A;
 
 	if (connect_worker(script, step->who) == -1 ||
-	    (has_thread && connect_worker(script, MEMCG_WORKER_T) == -1))
+	    (starts_others && (connect_worker(script, MEMCG_WORKER_T) == -1 ||
+			       connect_worker(script, MEMCG_WORKER_C) == -1)))
 		return -1;
 	const pid_t pid = fork();
 	if (pid == 0) {
@@ -219,8 +232,10 @@ static int start(struct memcg_script *script, const struct memcg_step *step)
 		_exit(0);
 	}
 	close(worker->worker_fd);
-	if (has_thread)
+	if (starts_others) {
 		close(thread->worker_fd);
+		close(child->worker_fd);
+	}
 	if (pid == -1)
 		return -1;
 	worker->pid = pid;
@@ -249,10 +264,12 @@ static int find_batch(struct memcg_script *script, const struct memcg_step *step
 	return -1;
 }
 
-/* The thread has touched its stack when it has answered, and not when it was made. */
-static int start_thread(struct memcg_script *script, const struct memcg_step *step)
+/* A thread or a child has touched its stack when it has answered, and not when it was made. */
+static int start_by_worker(struct memcg_script *script, const struct memcg_step *step)
 {
-	const struct memcg_step nothing = { .who = MEMCG_WORKER_T, .call = MEMCG_CALL_STORE_OWN };
+	const bool is_child = step->call == MEMCG_CALL_FORK;
+	const struct memcg_step nothing = { .who = is_child ? MEMCG_WORKER_C : MEMCG_WORKER_T,
+					    .call = MEMCG_CALL_STORE_OWN };
 
 	return call(script, step) == -1 ? -1 : call(script, &nothing);
 }
@@ -266,11 +283,14 @@ int memcg_script_do(struct memcg_script *script, const struct memcg_step *step)
 	case MEMCG_CALL_START:
 		return start(script, step);
 	case MEMCG_CALL_START_THREAD:
-		return start_thread(script, step);
+	case MEMCG_CALL_FORK:
+		return start_by_worker(script, step);
 	case MEMCG_CALL_MKDIR:
 		return mkdir(path, 0755);
 	case MEMCG_CALL_RMDIR:
 		return rmdir(path);
+	case MEMCG_CALL_SET_SWAPPINESS:
+		return cgroup_write_bytes(path, "memory.swappiness", step->count);
 	case MEMCG_CALL_ASK_MOVE_CHARGES:
 		return cgroup_write(path, "memory.move_charge_at_immigrate", "1");
 	case MEMCG_CALL_FIND_BATCH:
@@ -337,12 +357,28 @@ int memcg_script_read(struct memcg_script *script, struct memcg_reading *reading
 	return -1;
 }
 
+struct probe_counter memcg_script_swappiness(const struct memcg_script *script,
+					     enum memcg_group group)
+{
+	struct probe_counter swappiness = { .error = 0 };
+	char path[PATH_MAX];
+
+	if (cgroup_read(path_of(script, group, path), "memory.swappiness", &swappiness.count) == -1)
+		swappiness.error = errno;
+	return swappiness;
+}
+
 void memcg_script_close(struct memcg_script *script)
 {
+	const int child_fd = script->workers[MEMCG_WORKER_C].caller_fd;
 	char path[PATH_MAX];
+	int32_t answer;
 
 	for (int i = 0; i < MEMCG_WORKER_COUNT; i++)
 		end(&script->workers[i]);
+	/* C dies with A, and holds the other end until then. */
+	while (child_fd > 0 && recv(child_fd, &answer, sizeof(answer), 0) > 0)
+		;
 	/* ENOENT: no step made it, or one removed it */
 	if (script->group)
 		rmdir(path_of(script, MEMCG_GROUP_SPARE, path));

@@ -15,6 +15,7 @@ enum memcg_worker {
 	MEMCG_WORKER_A,
 	MEMCG_WORKER_B,
 	MEMCG_WORKER_T, /* a thread of A */
+	MEMCG_WORKER_C, /* a child of A */
 	/* These two make the kernel add up the counts of groups 0 and 1: memcg_script_read. */
 	MEMCG_WORKER_MOVER,
 	MEMCG_WORKER_MOVER_OF_SECOND,
@@ -35,6 +36,7 @@ enum memcg_call {
 	MEMCG_CALL_RMDIR,
 	MEMCG_CALL_START,        /* fork the worker, which enters the group */
 	MEMCG_CALL_START_THREAD, /* A starts T */
+	MEMCG_CALL_FORK,         /* A forks C, which stays where it begins */
 	MEMCG_CALL_ENTER,
 	MEMCG_CALL_ENTER_THREAD,  /* this thread alone */
 	MEMCG_CALL_STORE_SHARED,  /* to each page of the mapping that all share */
@@ -42,6 +44,7 @@ enum memcg_call {
 	MEMCG_CALL_MUNMAP_SHARED, /* the whole of it */
 	MEMCG_CALL_MUNMAP_OWN,
 	MEMCG_CALL_REMOVE_SHARED,    /* the pages themselves: madvise(2), MADV_REMOVE */
+	MEMCG_CALL_SET_SWAPPINESS,   /* v1: memory.swappiness of the group becomes `count` */
 	MEMCG_CALL_ASK_MOVE_CHARGES, /* v1: memory.move_charge_at_immigrate of the group */
 	MEMCG_CALL_EXIT,
 	MEMCG_CALL_FIND_BATCH, /* stores to own pages one by one until the group's usage rises */
@@ -77,7 +80,7 @@ struct memcg_scripted_worker {
 	struct memcg_script *script;
 	int caller_fd;
 	int worker_fd;
-	pid_t pid; /* 0: a thread, or not there */
+	pid_t pid; /* 0: a thread, a child of another worker, or not there */
 };
 
 struct memcg_script {
@@ -98,6 +101,10 @@ uint32_t memcg_script_length(const struct memcg_step *steps);
 int memcg_script_open(struct memcg_script *script, const char *group);
 int memcg_script_do(struct memcg_script *script, const struct memcg_step *step);
 int memcg_script_read(struct memcg_script *script, struct memcg_reading *reading);
+
+/* memory.swappiness of a group; v2 has no such file: ENOENT. */
+struct probe_counter memcg_script_swappiness(const struct memcg_script *script,
+					     enum memcg_group group);
 
 /* Ends the workers and removes the spare group. */
 void memcg_script_close(struct memcg_script *script);

@@ -76,7 +76,7 @@ static int make_malloc(struct memory *memory)
 
 /* An unused page, where the next mapping would otherwise begin. Two adjacent mappings of one size
  * are one VMA, and their distance is their size: a copy of 512 MiB was then 3 % slower
- * (docs/bench.md). */
+ * (tests/bench/README.md). */
 static void *guard_below(uint8_t *mapping)
 {
 	const size_t size_bytes = page_bytes();

@@ -3,6 +3,7 @@
 #include "descriptor.h"
 #include "lock.h"
 #include "pages.h"
+#include "pin.h"
 #include "proc.h"
 #include "smaps.h"
 #include "stack.h"
@@ -42,8 +43,28 @@
 #define PRESENT (UINT64_C(1) << 63)
 #define FRAME_NUMBER ((UINT64_C(1) << 55) - 1)
 /* include/uapi/linux/kernel-page-flags.h and include/linux/kernel-page-flags.h */
-#define FLAG_UNEVICTABLE 18
-#define FLAG_MLOCKED 33
+enum {
+	FLAG_REFERENCED = 2,
+	FLAG_LRU = 5,
+	FLAG_ACTIVE = 6,
+	FLAG_UNEVICTABLE = 18,
+	FLAG_MLOCKED = 33
+};
+
+#define PAGE_FLAG_COUNTERS 5
+
+/* The counters of a view that are of one flag each. */
+static void page_flag_counters(struct vm_view *view, struct probe_counter **counters)
+{
+	counters[0] = &view->mlocked_pages;
+	counters[1] = &view->unevictable_pages;
+	counters[2] = &view->listed_pages;
+	counters[3] = &view->active_pages;
+	counters[4] = &view->referenced_pages;
+}
+
+static const int page_flags[PAGE_FLAG_COUNTERS] = { FLAG_MLOCKED, FLAG_UNEVICTABLE, FLAG_LRU,
+						    FLAG_ACTIVE, FLAG_REFERENCED };
 
 static int32_t read_entry(int fd, uint64_t index, uint64_t *entry)
 {
@@ -54,7 +75,7 @@ static int32_t read_entry(int fd, uint64_t index, uint64_t *entry)
 	return length == sizeof(*entry) ? 0 : EIO;
 }
 
-static int32_t read_page(const int *fds, uint64_t page_index, struct vm_view *view)
+static int32_t read_page(const int *fds, uint64_t page_index, struct probe_counter **counters)
 {
 	uint64_t entry, bits;
 	int32_t failed = read_entry(fds[0], page_index, &entry);
@@ -66,8 +87,8 @@ static int32_t read_page(const int *fds, uint64_t page_index, struct vm_view *vi
 	failed = read_entry(fds[1], entry & FRAME_NUMBER, &bits);
 	if (failed)
 		return failed;
-	view->mlocked_pages.count += bits >> FLAG_MLOCKED & 1;
-	view->unevictable_pages.count += bits >> FLAG_UNEVICTABLE & 1;
+	for (int i = 0; i < PAGE_FLAG_COUNTERS; i++)
+		counters[i]->count += bits >> page_flags[i] & 1;
 	return 0;
 }
 
@@ -78,15 +99,19 @@ static void read_page_flags(const struct vm_script *script, struct vm_view *view
 		open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC),
 		open("/proc/kpageflags", O_RDONLY | O_CLOEXEC),
 	};
+	struct probe_counter *counters[PAGE_FLAG_COUNTERS];
 	int32_t failed = fds[0] == -1 || fds[1] == -1 ? errno : 0;
 
-	view->mlocked_pages = view->unevictable_pages = (struct probe_counter) { .count = 0 };
+	page_flag_counters(view, counters);
+	for (int i = 0; i < PAGE_FLAG_COUNTERS; i++)
+		*counters[i] = (struct probe_counter) { .count = 0 };
 	for (uint64_t i = 0; !failed && i < script->size_bytes / script->page_bytes; i++)
-		failed = read_page(fds, first + i, view);
+		failed = read_page(fds, first + i, counters);
 	for (int i = 0; i < 2; i++)
 		if (fds[i] != -1)
 			close(fds[i]);
-	view->mlocked_pages.error = view->unevictable_pages.error = failed;
+	for (int i = 0; i < PAGE_FLAG_COUNTERS; i++)
+		counters[i]->error = failed;
 }
 
 int vm_script_open(struct vm_script *script)
@@ -97,6 +122,7 @@ int vm_script_open(struct vm_script *script)
 	if (start == MAP_FAILED)
 		return -1;
 	script->start = start;
+	script->file_fd = -1;
 	return 0;
 }
 
@@ -142,8 +168,19 @@ static int map_secret(void *at, size_t size_bytes)
 	return failed;
 }
 
+/* For zero bytes, an unknown advice is EINVAL and a refused one succeeds (madvise(2)). */
+static int advise(void *at, size_t size_bytes, int advice)
+{
+	if (madvise(at, 0, advice) == -1) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	return madvise(at, size_bytes, advice);
+}
+
 /* The file is filled through a shared mapping, so that it is in the page cache. */
-static int map_file(uint8_t *at, size_t size_bytes, size_t page_bytes, const struct vm_step *step)
+static int map_file(struct vm_script *script, uint8_t *at, size_t size_bytes,
+		    const struct vm_step *step)
 {
 	const struct vm_step shared = { .prot = READ_WRITE, .flags = MAP_SHARED };
 	int fd = (int)syscall(SYS_memfd_create, "memlab", MFD_CLOEXEC);
@@ -154,21 +191,52 @@ static int map_file(uint8_t *at, size_t size_bytes, size_t page_bytes, const str
 	if (!failed)
 		failed = map_at(at, size_bytes, &shared, fd);
 	if (!failed) {
-		contents_fill(at, step->first, step->count, page_bytes, CONTENTS_OF_FILE);
+		contents_fill(at, step->first, step->count, script->page_bytes, CONTENTS_OF_FILE);
 		failed = map_at(at, size_bytes, step, fd);
 	}
-	close_quietly(fd);
+	close_quietly(script->file_fd);
+	script->file_fd = fd;
 	return failed;
 }
 
-/* For zero bytes, an unknown advice is EINVAL and a refused one succeeds (madvise(2)). */
-static int advise(void *at, size_t size_bytes, int advice)
+/*
+ * A CPU keeps pages that are to move from one list to another in batches. Advice on any page of
+ * its own empties those of the CPU that it is given on (mm/madvise.c, madvise_cold), so it is given
+ * on each.
+ */
+static int empty_batches(size_t page_bytes)
 {
-	if (madvise(at, 0, advice) == -1) {
-		errno = EOPNOTSUPP;
-		return -1;
+	struct cpus allowed;
+	void *page = mmap_anonymous(page_bytes, MAP_PRIVATE);
+	int failed = page == MAP_FAILED ? -1 : cpus_allowed(&allowed);
+
+	for (int i = 0; !failed && i < allowed.count; i++) {
+		failed = pin_to(allowed.list[i]);
+		if (!failed)
+			failed = advise(page, page_bytes, MADV_COLD);
 	}
-	return madvise(at, size_bytes, advice);
+	if (page == MAP_FAILED)
+		return -1;
+	const int error = errno;
+	cpus_restore(&allowed);
+	munmap(page, page_bytes);
+	errno = error;
+	return failed;
+}
+
+static int read_file(const struct vm_script *script, const struct vm_step *step)
+{
+	const size_t page_bytes = script->page_bytes;
+	void *buffer = mmap_anonymous(page_bytes, MAP_PRIVATE);
+	int failed = buffer == MAP_FAILED ? -1 : empty_batches(page_bytes);
+
+	for (uint32_t i = 0; !failed && i < step->count; i++)
+		failed = pread(script->file_fd, buffer, page_bytes, (off_t)(i * page_bytes)) == -1;
+	if (!failed)
+		failed = empty_batches(page_bytes);
+	if (buffer != MAP_FAILED)
+		munmap(buffer, page_bytes);
+	return failed ? -1 : 0;
 }
 
 static int seal(void *at, size_t size_bytes)
@@ -220,12 +288,15 @@ static int use_up_vmas(struct vm_script *script, uint32_t free_pairs)
 	return 0;
 }
 
-static int fork_and_wait(void)
+/* The child fills `count` pages at `at`. */
+static int fork_and_wait(uint8_t *at, const struct vm_step *fill, size_t page_bytes)
 {
 	pid_t child = fork();
 
-	if (child == 0)
+	if (child == 0) {
+		contents_fill(at, fill->first, fill->count, page_bytes, CONTENTS_WRITTEN);
 		_exit(0);
+	}
 	return child == -1 || waitpid(child, NULL, 0) == -1 ? -1 : 0;
 }
 
@@ -294,7 +365,7 @@ int vm_script_do(struct vm_script *script, const struct vm_step *step)
 	case VM_CALL_MMAP:
 		if (step->flags & MAP_ANONYMOUS)
 			return map_at(at, size_bytes, step, -1);
-		return map_file(at, size_bytes, page_bytes, step);
+		return map_file(script, at, size_bytes, step);
 	case VM_CALL_MMAP_SECRET:
 		return map_secret(at, size_bytes);
 	case VM_CALL_MUNMAP:
@@ -334,7 +405,10 @@ int vm_script_do(struct vm_script *script, const struct vm_step *step)
 	case VM_CALL_USE_UP_VMAS:
 		return use_up_vmas(script, step->count);
 	case VM_CALL_FORK:
-		return fork_and_wait();
+	case VM_CALL_FILL_IN_CHILD:
+		return fork_and_wait(at, step, page_bytes);
+	case VM_CALL_READ_FILE:
+		return read_file(script, step);
 	case VM_CALL_IN_CHILD:
 		return snapshot_in_child(script, NULL, 0);
 	case VM_CALL_MMAP_IN_CHILD:

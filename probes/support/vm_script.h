@@ -32,6 +32,8 @@ enum vm_call {
 	VM_CALL_LIMIT,          /* count: RLIMIT_MEMLOCK in pages, after giving up CAP_IPC_LOCK */
 	VM_CALL_USE_UP_VMAS,    /* map up to vm.max_map_count VMAs, then give 2 * count back */
 	VM_CALL_FORK,           /* a child that exits immediately */
+	VM_CALL_FILL_IN_CHILD,  /* as VM_CALL_FILL, by a child, whose end is waited for */
+	VM_CALL_READ_FILE,      /* read(2) of each page of the file that was mapped last */
 	/* These say where the state after the script is read. */
 	VM_CALL_IN_CHILD,
 	VM_CALL_MMAP_IN_CHILD, /* in a child that has mapped the pages */
@@ -60,6 +62,9 @@ struct vm_view {
 	uint64_t vm_locked_bytes; /* VmLck, of the process */
 	struct probe_counter mlocked_pages;
 	struct probe_counter unevictable_pages;
+	struct probe_counter listed_pages; /* PG_lru: on a list of reclaim's */
+	struct probe_counter active_pages;
+	struct probe_counter referenced_pages;
 	char smaps[1024];
 };
 /* end */
@@ -71,6 +76,7 @@ struct vm_script {
 	uint8_t *start;
 	size_t page_bytes;
 	size_t size_bytes;
+	int file_fd;               /* of the file that was mapped last; -1: none was */
 	struct vm_view *elsewhere; /* filled by VM_CALL_IN_CHILD and the calls after it */
 	bool elsewhere_filled;
 };

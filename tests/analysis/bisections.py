@@ -1,6 +1,6 @@
 """Whole bisections of simulated kernels: how often the step that is named is not the true one.
 
-`python -m tests.analysis.bisections` prints the table of docs/error-rates.md. memlab's
+`python -m tests.analysis.bisections` prints the table of tests/analysis/README.md. memlab's
 own `ladder.bisect` asks, looks again with four times the blocks, and halves; the verdict's rule is
 its own too. Only the runs are drawn: a paired ratio, claimed above 2, that is beyond it before the
 step and short of it since, by so much.

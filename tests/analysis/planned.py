@@ -2,7 +2,7 @@
 pairs of points, which share one point, and blocks.
 
 And what `compare` says that a run could have shown.
-`python -m tests.analysis.planned` prints the tables of docs/error-rates.md.
+`python -m tests.analysis.planned` prints the tables of tests/analysis/README.md.
 """
 
 from collections.abc import Callable

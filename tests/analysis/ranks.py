@@ -1,6 +1,6 @@
 """Signed ranks in place of signs for paired log ratios: would they hold, need fewer blocks?
 
-`python -m tests.analysis.ranks` prints the table of docs/error-rates.md. memlab does not
+`python -m tests.analysis.ranks` prints the table of tests/analysis/README.md. memlab does not
 use them: see docs/statistics.md. The interval is Wilcoxon's test turned round: the ordered means of
 all pairs of log ratios (Walsh averages) without `k` at each end. Of noise that is symmetric each
 sign is a fair coin beside its rank, so the walk of rank sums is the same for every such noise, and

@@ -1,6 +1,6 @@
 """A machine on which sessions differ by more than blocks do: what one session says of the next.
 
-`python -m tests.analysis.sessions` prints the table of docs/error-rates.md. A session has
+`python -m tests.analysis.sessions` prints the table of tests/analysis/README.md. A session has
 a luck of its own, which all its blocks share; 20 blocks are spread over one, five or ten sessions.
 """
 

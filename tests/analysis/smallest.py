@@ -1,4 +1,4 @@
-"""The smallest change that shows nine times in ten, by how many blocks, sessions or nights there are.
+"""The smallest change that shows nine times in ten, by the number of blocks, sessions or nights.
 
 `python -m tests.analysis.smallest` prints the table of docs/statistics.md (a minute).
 """

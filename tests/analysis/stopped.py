@@ -2,7 +2,7 @@
 as they are narrow: a ratio of two runs, a crossover, the constants of a cost model; and those of a
 change between runs of a history, at its alarm.
 
-`python -m tests.analysis.stopped` prints the tables of docs/error-rates.md (minutes).
+`python -m tests.analysis.stopped` prints the tables of tests/analysis/README.md (minutes).
 """
 
 from collections.abc import Callable, Mapping

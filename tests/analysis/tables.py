@@ -1,5 +1,5 @@
 """Simulated truth: the noise that the tests judge by, and the tables of
-docs/error-rates.md.
+tests/analysis/README.md.
 
 `python -m tests.analysis.tables` prints the tables (two minutes). Every cell has its own
 fixed seed, so one cell can be computed again alone.

@@ -6,7 +6,7 @@ import pytest
 
 from tests.analysis.bisections import AWAYS, SCALE, rates
 
-DOC = Path(__file__).parents[2] / "docs" / "error-rates.md"
+DOC = Path(__file__).with_name("README.md")
 LABELS = [(noise, away) for noise in SCALE for away in AWAYS]
 
 

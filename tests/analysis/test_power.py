@@ -30,7 +30,7 @@ from .planned import (
 )
 from .tables import NOISES
 
-DOC = Path(__file__).parents[2] / "docs" / "error-rates.md"
+DOC = Path(__file__).with_name("README.md")
 
 
 def test_a_ratio_deviates_from_the_median_of_the_others_mostly():

@@ -10,7 +10,7 @@ from . import smallest
 from .tables import BLOCKS, coverage_rows, power_rows, stopped_rows
 
 DOCS = Path(__file__).parents[2] / "docs"
-DOC = DOCS / "error-rates.md"
+DOC = Path(__file__).with_name("README.md")
 
 
 def documented():

@@ -1,6 +1,6 @@
 """Many verdicts together, and two runs stopped by looks: how often they are wrong.
 
-`python -m tests.analysis.together` prints the tables of docs/error-rates.md.
+`python -m tests.analysis.together` prints the tables of tests/analysis/README.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The figures of docs/bench.md: what one run of `make bench` printed, with its date and machine."""
+"""README.md's figures: what one run of `make bench` printed, with its date and machine."""
 
 from __future__ import annotations
 

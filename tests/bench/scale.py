@@ -4,8 +4,8 @@
 
 makes the stores in FOLDER once and prints a table in Markdown: wall seconds, in brackets the
 processor's, and the peak of resident memory (ru_maxrss, which the kernel keeps). SHAPES are digits,
-0123 for all, of which 3 is the quick run that ships with memlab; PAGE, docs/bench.md, takes the
-table in between its marks. Of the smaller run only `show` is measured: how it grows.
+0123 for all, of which 3 is the quick run that ships with memlab; PAGE, README.md in this folder,
+takes the table in between its marks. Of the smaller run only `show` is measured: how it grows.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def test_the_limit_kills_what_it_kills_of_stress_ng(tmp_path: Path) -> None:
     """Twice the limit of anonymous memory, without swap and with it. stress-ng's worker would be
     started again after a kill, but for --oomable. With swap it is killed where reclaim-or-kill
     is not, which takes its memory in steps of 64 KiB and not by MAP_POPULATE at once
-    (docs/production.md says why): that is printed and not judged."""
+    (README.md says why): that is printed and not judged."""
     stress = tool("stress-ng")
     store = tmp_path / "store.db"
     words = [stress, "--vm", "1", "--vm-bytes", "96M", "--vm-populate", "--vm-ops", "2",

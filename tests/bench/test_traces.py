@@ -1,5 +1,5 @@
 """Replays of recorded traces beside the programs themselves, under the same policies: peak resident
-memory, page faults, time in the kernel. The tables of docs/trace.md. What a row is held to is
+memory, page faults, time in the kernel. The tables of README.md. What a row is held to is
 marked in it: bold is farther off, and in italics is a time that was counted too coarsely to say.
 
 Without CONFIG_VIRT_CPU_ACCOUNTING_GEN a process's own share of the kernel (ru_stime) is a count of

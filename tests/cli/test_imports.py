@@ -57,11 +57,11 @@ def test_a_light_command_imports_nothing_heavy(arguments: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [f"sweep {TINY} --jsonl", "doctor"])
-def test_measuring_imports_no_more_than_install_says(
+def test_measuring_imports_no_more_than_the_tutorial_says(
     arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMLAB_STORE", str(tmp_path / "results.db"))
-    page = (Path(__file__).parents[2] / "docs/install.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/tutorial.md").read_text(encoding="utf-8")
     named = re.search(r"only measures \| `pip install ([a-z ]+)`", page)
     assert named
     found = modules(COMMAND.format(arguments=arguments.split()))

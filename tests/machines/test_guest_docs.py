@@ -15,7 +15,7 @@ from shown import GUESTS, ROOT, run, write_files
 
 from memlab.run.kernel import modules, read
 
-PAGE = ROOT / "docs" / "guests.md"
+PAGE = ROOT / "docs" / "kernels.md"
 KERNEL = re.compile(r"[\w./~+-]*/(?:vmlinuz-|bzImage)[\w.+-]*")
 LIMIT_S = 900.0  # an emulated guest on a machine with other work
 

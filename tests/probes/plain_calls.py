@@ -8,6 +8,7 @@ import faulthandler
 import os
 import pickle
 import resource
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ class Pages:
 
     def __init__(self) -> None:
         _libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+        self.file = -1  # the one that was mapped last
         # The first one stays as it is: what Python maps next may lie right below it, and merge.
         self.start = PAGE + _libc.mmap(0, (1 + RESERVED) * PAGE, 0, 0x4022, -1, 0)  # MAP_NORESERVE
 
@@ -61,6 +63,8 @@ class Pages:
         address, length = _LONG(at), _LONG(size)
         if call == "mmap":
             return self._map(at, size, prot, flags)
+        if call == "read_file":
+            return min(len(os.pread(self.file, PAGE, page * PAGE)) for page in range(count))
         if call in ("munmap", "mlock", "munlock"):
             return getattr(_libc, call)(address, length)
         if call in ("mprotect", "madvise"):
@@ -77,6 +81,12 @@ class Pages:
             return _libc.syscall(SYS_MLOCK2, at, size, 1)
         if call in ("mlockall", "munlockall"):
             return getattr(_libc, call)(flags)
+        if call == "fill_in_child":
+            child = os.fork()
+            if child == 0:
+                ctypes.memset(at, WRITTEN, size)
+                os._exit(0)
+            return os.waitpid(child, 0)[1]
         if call == "fill":
             return ctypes.memset(at, WRITTEN, size) and None
         for page in range(at, at + size, PAGE):
@@ -91,7 +101,7 @@ class Pages:
     def _map(self, at: int, size: int, prot: int, flags: int) -> int:
         fd = -1
         if not flags & 0x20:  # MAP_ANONYMOUS
-            fd = os.memfd_create("plain")
+            fd = self.file = os.memfd_create("plain")
             os.write(fd, bytes([IN_FILE]) * size)
         return _libc.mmap(at, size, prot, flags | 0x10, fd, 0)  # MAP_FIXED
 
@@ -130,7 +140,11 @@ def in_child(do: Callable[[Pages], Any]) -> Any:
         # MADV_FREE's marks wait in a batch of their CPU (mm/swap.c, folio_mark_lazyfree), and
         # MADV_PAGEOUT completes that of its own CPU only: on another one it would keep the pages.
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        os.write(writing, pickle.dumps(do(Pages())))
+        try:
+            os.write(writing, pickle.dumps(do(Pages())))
+        except BaseException:  # the rest of the tests' own process is not to run twice
+            traceback.print_exc()
+            os._exit(1)
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:

@@ -1,7 +1,7 @@
 """Sweeps of a machine whose truth is known, from the driver to the verdict that is printed.
 
 `PYTHONPATH=tests python tests/run/known_truth.py` runs 2,000 and prints the table of
-docs/error-rates.md (minutes). The driver, the store, the judging and the command line are
+tests/analysis/README.md (minutes). The driver, the store, the judging and the command line are
 memlab's own; the probe is a draw from a distribution, and its clock is counted, not waited for.
 """
 
