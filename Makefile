@@ -42,7 +42,7 @@ check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
 bench: $(VENV)/ready-dev ## compare memlab with peers and with itself, by time, into tests/bench/README.md
 	$(BIN)/pytest tests/bench -m bench -rA --bench-page tests/bench/README.md
 
-storm: $(VENV)/ready-dev ## kill sweeps at KILLS random moments (1000), and count what is left of each
+storm: $(VENV)/ready-dev ## kill sweeps and recordings at KILLS random moments (1000), and count what is left of each
 	$(BIN)/python tests/storm.py --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED)) \
 		$(if $(MINUTES),--minutes $(MINUTES)) $(if $(GUEST_KERNEL),--kernel $(GUEST_KERNEL))
 

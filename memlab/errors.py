@@ -127,6 +127,10 @@ class CannotWrite(CannotRun):
         self.strerror = strerror
 
 
+class SubjectChanged(CannotRun):
+    """What a run is about is another by now; one clause says what was changed."""
+
+
 class Refused(CannotRun):
     """The host is too small for the plan; the message has the numbers."""
 

@@ -1,5 +1,5 @@
-"""A storm: sweeps killed, signalled and starved of their file system at random moments, and what is
-left of each, counted. `make storm` runs it; a test runs a small one.
+"""A storm: sweeps and recordings killed and signalled, and sweeps starved of their file system, at
+random moments, and what is left of each, counted. `make storm` runs it; a test runs a small one.
 
 Usage: storm.py [--kills N] [--seed N] [--minutes N] [--kernel VMLINUZ]
 
@@ -29,11 +29,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import storm_recordings
 from host_lock import host_lock
 
 from memlab.observe import cgroup, proc
@@ -200,6 +201,8 @@ class Storm:
         found = [f"process {pid}: {line[:60]}" for pid, line in self.processes().items()]
         mount = cgroup.locate().memory_mount
         groups = [Path(path) for path, _, _ in os.walk(mount)] if mount else []
+        for home in cgroup.chain("pids")[1][:1]:
+            groups += home.glob(f"{cleanup.PREFIX}record-*")
         folders = [*groups, *Path("/dev/shm").iterdir(), *Path("/var/tmp").iterdir()]
         folders += [entry for entry in place.iterdir() if entry.is_dir()]
         found += [
@@ -243,7 +246,9 @@ class Storm:
             self.pids.clear()
             self.before = set(self.seen(place))
             began, glances = time.monotonic(), len(self.blows)
-            if what.startswith(STARVED):
+            if experiment in (storm_recordings.COMMAND, storm_recordings.PROCESS):
+                storm_recordings.hit(self, place, blow)
+            elif what.startswith(STARVED):
                 self.starve(experiment, place, blow)
             elif what in (CPU, CLOCK):
                 self.disturb(experiment, place, blow)
@@ -360,7 +365,7 @@ class Storm:
             return
         process.send_signal(getattr(signal, blow.what))
 
-    def end(self, process: subprocess.Popen[str], blow: Blow) -> None:
+    def end(self, process: subprocess.Popen[str], blow: Blow, also: Set[int] = frozenset()) -> None:
         """Wait for the driver's end, and look at how it ended. Python may lose a signal that comes
         while it imports: then it is sent once more, as docs/security.md says."""
         with suppress(subprocess.TimeoutExpired):
@@ -383,7 +388,9 @@ class Storm:
         good = {130, 143, 129, -2, -15, -1, -9, 3}
         if err.endswith("KeyboardInterrupt\n"):
             good.add(1)
-        if process.returncode not in good | ({0} if blow.what.startswith(STARVED) else set()):
+        if process.returncode not in good | also | (
+            {0} if blow.what.startswith(STARVED) else set()
+        ):
             blow.wrong.append(f"exit {process.returncode}: {err.strip()[-200:]}")
 
     def said(self, process: subprocess.Popen[str], blow: Blow) -> str:
@@ -430,9 +437,9 @@ class Storm:
     def rage(self, kills: int, until: float) -> None:
         """So many blows, or as many as the time allows. What was wrong is said at once; the table
         says it again, at the end of a long log."""
-        names = itertools.cycle(
-            name for name in SMALL if name != "guest-memory" or shutil.which("qemu-system-x86_64")
-        )
+        has_guests = shutil.which("qemu-system-x86_64")
+        sweeps = [name for name in SMALL if name != "guest-memory" or has_guests]
+        names = itertools.cycle([*sweeps, *storm_recordings.names()])
         number = 0
         while len(self.blows) < kills and time.monotonic() < until:
             if self.kernel and number % GUEST_OF == 1:
@@ -449,6 +456,9 @@ class Storm:
     def draw(self, experiment: str) -> tuple[str, str]:
         """What befalls the next experiment, or the one that is starved."""
         drawn = self.random.random()
+        if experiment in storm_recordings.names():
+            of = storm_recordings.KILLED if drawn < 0.7 else SIGNALLED
+            return experiment, self.random.choice(of)
         if drawn < 0.66:
             return experiment, self.random.choice(KILLED)
         if drawn < 0.86 or os.geteuid() != 0:

@@ -100,6 +100,8 @@ def _ending_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         ours = []
     before = {n: signal.signal(n, end) for n in (*ours, signal.SIGALRM)} if ours else {}
+    unraisable = sys.unraisablehook
+    sys.unraisablehook = lambda of: None if of.exc_type is _Signalled else unraisable(of)
     try:
         yield
     except BaseException as error:
@@ -107,6 +109,7 @@ def _ending_by_signals() -> Iterator[None]:
             raise _Signalled(128 + heard[0]) from error
         raise
     finally:
+        sys.unraisablehook = unraisable
         if before:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():

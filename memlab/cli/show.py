@@ -63,15 +63,15 @@ def _trace(path: Path, folder: Path, *, as_json: bool) -> None:
     """What a recorded program did with its memory, and a figure of it."""
     from memlab.trace import account, file, shown
 
-    trace = file.read(path)
-    found = account.of(trace)
-    place = folder / f"{trace.path.stem}.png"
-    shown.figure(trace, found, place)
-    if as_json:
-        from memlab.trace.documents import TraceShown
+    with file.opened(path) as trace:
+        counted = account.of(trace)
+        place = folder / f"{path.stem}.png"
+        shown.figure(trace, counted, place)
+        if as_json:
+            from memlab.trace.documents import TraceShown
 
-        echo_json(TraceShown.made_of(trace, found, place))
-        return
-    for line in shown.lines(trace, found):
-        echo(line)
+            echo_json(TraceShown.made_of(trace, counted, place))
+            return
+        for line in shown.lines(trace, counted):
+            echo(line)
     echo(f"figure: {place}")

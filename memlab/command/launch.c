@@ -18,7 +18,9 @@
  *
  * With `gate` the command begins once a byte has come by it, and after the report, which then has
  * `running`, the processes that the command has left, this process waits for a second byte: that
- * leaves them alone. The end of that pipe, at any time, kills the command and all of them.
+ * leaves them alone. The end of that pipe, at any time, kills the command and all of them. This
+ * process is then two, one the parent of the other: if either is killed, even together with the
+ * parent of both, the other one kills the command and all of them.
  *
  * If its parent ends, by SIGKILL too, the command and all that it started are killed: processes
  * whose parent has ended are children of this one, in whatever session they are. A command that
@@ -410,14 +412,47 @@ static bool watch_over(void)
 	       !prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0);
 }
 
+/* The outer of the two, until the inner one has ended: in order, or else all that it left ends. */
+static _Noreturn void await_inner(pid_t inner, pid_t parent)
+{
+	sigset_t wanted = signals_read();
+	struct pollfd waited = { .fd = signalfd(-1, &wanted, SFD_CLOEXEC), .events = POLLIN };
+	pid_t ended;
+	int status;
+	for (;;) {
+		if (poll(&waited, 1, -1) > 0 && is_to_end(waited.fd, parent))
+			kill_all();
+		kill(inner, SIGCONT); /* the command may have stopped it */
+		while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
+			if (ended == inner && !status)
+				_exit(0);
+			else if (ended == inner)
+				kill_all();
+	}
+}
+
+/* Returns in the inner one, the outer one's pid; -1 if there can be no second process. */
+static pid_t become_two(FILE *report, int gate)
+{
+	pid_t parent = getppid(), outer = getpid();
+	if (!watch_over())
+		return -1;
+	pid_t inner = fork();
+	if (inner <= 0)
+		return inner ? -1 : outer;
+	fclose(report);
+	close(gate);
+	await_inner(inner, parent);
+}
+
 static int run(char **command, const struct policy *policy, FILE *report, int asked, int gate)
 {
 	int go[2], sayings[2], status;
-	pid_t parent = getppid();
+	pid_t parent = gate >= 0 ? become_two(report, gate) : getppid();
 	struct event events[EVENT_COUNT];
 	struct said said = { 0 };
 	struct rusage usage;
-	if (!watch_over() || pipe2(go, O_CLOEXEC) || pipe2(sayings, O_CLOEXEC))
+	if (parent < 0 || !watch_over() || pipe2(go, O_CLOEXEC) || pipe2(sayings, O_CLOEXEC))
 		return 1;
 	pid_t child = fork();
 	if (child < 0)

@@ -163,7 +163,6 @@ _WITHIN = (
     ("the JVM", b"MaxDirectMemorySize"),
 )  # fmt: skip
 _CODE_BYTES_LEAST = 256 << 10
-_PIECE_BYTES = 4 << 20
 _MARK_BYTES_MAX = 64
 _WITHIN_BYTES_MAX = 256 << 20  # some 0.2 s
 
@@ -192,12 +191,8 @@ def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None)
 
 
 def _names_within(path: Path) -> list[str]:
-    """In pieces: a file that is cut short meanwhile ends a read, and a program that maps it."""
     found: list[str] = []
-    last = b""
     with files.opened(path) as file:
-        while piece := file.read(_PIECE_BYTES):
-            held = last + piece
-            found += [name for name, mark in _WITHIN if name not in found and mark in held]
-            last = held[-_MARK_BYTES_MAX:]
+        for piece in files.pieces(file, _MARK_BYTES_MAX):
+            found += [name for name, mark in _WITHIN if name not in found and mark in piece]
     return found

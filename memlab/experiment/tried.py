@@ -11,6 +11,9 @@ import math
 import os
 import re
 import shlex
+import shutil
+import stat
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -20,7 +23,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from memlab.errors import BadLevels, BadRequest, NotBuilt, nearest
+from memlab.errors import BadLevels, BadRequest, BadTrace, NotBuilt, SubjectChanged, nearest
 from memlab.experiment.claims import Claim, Count, Ratio, Within
 from memlab.experiment.expressions import Expression, F, each
 from memlab.experiment.factor import Factor
@@ -33,6 +36,7 @@ from memlab.experiment.latency import longest, percentile
 from memlab.experiment.metric import Metric
 from memlab.experiment.points import LONG, point_key
 from memlab.experiment.vocabulary import Cost, Experiment
+from memlab.files.stamps import FileStamp, file_stamp
 from memlab.text import units
 
 NAME = "try"
@@ -384,6 +388,8 @@ class CommandExperiment(Experiment):
     """An experiment whose probe runs the subject's command."""
 
     subject: Tried = field(default_factory=lambda: Tried([], "", {}))
+    trace_stamp: FileStamp | None = field(default=None, compare=False)
+    """The trace's when it was asked for."""
 
     @property
     def declared_from(self) -> Mapping[str, Any]:
@@ -401,12 +407,61 @@ class CommandExperiment(Experiment):
         first = "cpu_time" if self.subject.duet else "elapsed"
         return [*own, first, *service, "peak_rss", "faults"]
 
+    @property
+    def programs(self) -> list[Path]:
+        """Those that it starts, and the scripts among their words."""
+        subject = self.subject
+        if subject.trace:
+            return []
+        levels, folder = subject.levels, Path(subject.cwd)
+        search = [None, *map(str, levels.get("env.PATH", ()))]
+        found: dict[Path, None] = {}
+        for words in filter(None, (subject.argv, subject.serve)):
+            for word in programs(words[0], levels):
+                started = [folder / word] if "/" in word else [
+                    Path(path) for of in search if (path := shutil.which(word, path=of))
+                ]  # fmt: skip
+                found |= dict.fromkeys(started)
+            scripts = [folder / one for word in words[1:] for one in programs(word, levels)]
+            found |= dict.fromkeys(one for one in scripts if _is_script(one))
+        return list(found)
+
+    @property
+    def copied(self) -> Path | None:
+        return Path(self.subject.cwd) / self.subject.argv[-1] if self.subject.trace else None
+
+    def check_copy(self, copy: Path) -> None:
+        """Every record of it, by the program that counts them (account.c)."""
+        if not (source := self.copied):
+            return
+        if file_stamp(source) != self.trace_stamp:
+            raise SubjectChanged(f"{source} was changed since it was asked for: try it again")
+        account = [_tools() / "account", copy]
+        checked = subprocess.run(account, capture_output=True, check=False)
+        if checked.returncode:
+            why = checked.stderr.decode(errors="replace").strip() or "it cannot be read"
+            raise BadTrace(f"{source}: {why}")
+
     def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
         groups = {name: host[name] for name in ("group", "processes")}
         spec = _spec(self, at)
+        if self.subject.trace:
+            spec["argv"][-1] = host["copy"]
         if self.subject.duet:
             spec["beside"] = _spec(self, _other(self, at))
         return {"spec": json.dumps(spec), **groups}
+
+
+_SCRIPTS = (".py", ".pl", ".rb", ".sh", ".js", ".lua", ".jar", ".R")
+
+
+def _is_script(path: Path) -> bool:
+    """A program for another to run; data, which may change from run to run, is none."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(found.st_mode) and (bool(found.st_mode & 0o111) or path.suffix in _SCRIPTS)
 
 
 def declare(given: Mapping[str, Any]) -> CommandExperiment:
@@ -459,6 +514,8 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         host=_host(subject, set(names)),
         subject=subject,
     )
+    if source := experiment.copied:
+        object.__setattr__(experiment, "trace_stamp", file_stamp(source))
     names = [metric.name for metric in experiment.metrics]
     if subject.fit and subject.fit.metric not in names:
         hint = nearest(subject.fit.metric, names)
@@ -644,13 +701,18 @@ def _host(subject: Tried, names: set[str]) -> Host:
     )
 
 
+def _tools() -> Path:
+    """The folder of the compiled helpers."""
+    probes = find_spec("memlab._probes")
+    if probes is None or probes.origin is None:
+        raise NotBuilt
+    return Path(probes.origin).parent / "launch"
+
+
 def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
     """What the probe does at a point, as plain data."""
     subject = experiment.subject
-    found = find_spec("memlab._probes")
-    if found is None or found.origin is None:
-        raise NotBuilt
-    tools = Path(found.origin).parent / "launch"
+    tools = _tools()
     lock = at.get("lock", "off")
     words = {
         "nice": at.get("nice"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from memlab.errors import BadDeclaration
@@ -268,6 +269,19 @@ class Experiment:
     def declared_from(self) -> Mapping[str, Any] | None:
         """What its declaration is made of, where no module has it: a user's command."""
         return None
+
+    @property
+    def programs(self) -> Sequence[Path]:
+        """Files of the user's that a run is about: once one is another, the run ends."""
+        return []
+
+    @property
+    def copied(self) -> Path | None:
+        """A file of the user's that trials read a copy of, by `host["copy"]`."""
+        return None
+
+    def check_copy(self, copy: Path) -> None:
+        """Whether the copy is what was asked for. Raises what says that it is not."""
 
     def factor(self, name: str) -> Factor:
         """BadDeclaration where there is none of that name."""

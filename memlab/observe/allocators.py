@@ -7,7 +7,6 @@ really runs under, the process must say itself (probes/support/malloc_library.c)
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import subprocess
@@ -17,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memlab.experiment import Malloc
-from memlab.observe import guest_tools
+from memlab.observe import files, guest_tools
 
 Version = tuple[int, ...]
 Options = Mapping[str, str]
 
 _NEVER_BYTES = str(2**62)  # of a threshold that nothing reaches
 OPTIONS = ("MALLOC_", "GLIBC_TUNABLES", "TCMALLOC_", "MIMALLOC_")  # what the variables begin with
+_VERSION_BYTES_MOST = 256  # of its text in a library
 _ELF_MACHINE = slice(18, 20)  # e_machine, elf(5)
 
 
@@ -175,14 +175,14 @@ def find(allocator: str, otherwise: str = "-p library=PATH") -> Path:
 def version_of(allocator: str, path: Path) -> Version | None:
     """As the file says it, or else the name of the file that it is a link to."""
     pattern, text = LIBRARIES[allocator].version, ""
-    with suppress(OSError, ValueError), path.open("rb") as file:
+    with suppress(OSError, ValueError), files.opened(path) as file:
         if pattern is None:
             if named := re.search(r"\.so\.([\d.]+)$", path.resolve().name):
                 text = named[1]
         else:
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
-                if found := pattern.search(held):
-                    text = found[1].decode()
+            matches = (pattern.search(piece) for piece in files.pieces(file, _VERSION_BYTES_MOST))
+            if match := next(filter(None, matches), None):
+                text = match[1].decode()
     return tuple(int(part) for part in text.split(".")) if text else None
 
 
@@ -203,6 +203,6 @@ def _searched() -> Iterator[Path]:
 
 def _loadable(path: Path) -> bool:
     """Is it for this machine? A library of 32 bits may lie beside."""
-    with suppress(OSError), path.open("rb") as file, open("/proc/self/exe", "rb") as own:
+    with suppress(OSError), files.opened(path) as file, open("/proc/self/exe", "rb") as own:
         return file.read(20)[_ELF_MACHINE] == own.read(20)[_ELF_MACHINE]
     return False

@@ -15,6 +15,8 @@ from typing import BinaryIO, TypeVar
 
 from memlab.observe import proc
 
+_PIECE_BYTES = 1 << 20
+LARGEST_BYTES = 1 << 30  # that is looked through: the hole in a file may be of any size
 T = TypeVar("T")
 
 
@@ -66,6 +68,17 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             yield file
     finally:
         os.close(held)
+
+
+def pieces(file: BinaryIO, overlap: int) -> Iterator[bytes]:
+    """The rest of a file, at most LARGEST_BYTES. Each piece begins with the last `overlap` bytes of
+    the one before. If the file is cut short meanwhile, a read ends; a mapping would kill us."""
+    last, left = b"", LARGEST_BYTES
+    while piece := file.read(min(_PIECE_BYTES, left)):
+        left -= len(piece)
+        piece = last + piece
+        yield piece
+        last = piece[-overlap:]
 
 
 def number(path: Path) -> int | None:

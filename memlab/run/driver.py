@@ -22,7 +22,7 @@ from memlab.errors import BadRequest, CannotRun, Interrupted, Refused
 from memlab.experiment.points import Point
 from memlab.observe import environment
 from memlab.request import Request
-from memlab.run import beforehand, journal, plan, relay
+from memlab.run import beforehand, journal, pins, plan, relay
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
 from memlab.run.stop_rule import Role, StopRule, budget_s
@@ -197,6 +197,8 @@ class Sweep:
         request, points = self.prepared.request, self.prepared.plan.points
         stop_rule, taken = self.begun(share_s, self.target.role)
         blocks = self.blocks(stop_rule, taken, until)
+        if taken:
+            pins.check_since(experiment, run.created_at)
         refused = beforehand.refused(self.lacking)
         stop_rule.leave_out(self.lacking)
         for why, of in beforehand.counted(self.lacking).items():

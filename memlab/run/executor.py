@@ -20,6 +20,7 @@ from memlab.run.admission import Directories
 from memlab.run.fork_server import ForkServer
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
+from memlab.run.pins import Pins
 from memlab.run.settings import Unavailable
 from memlab.run.tmpfs import TmpfsFolder
 from memlab.run.trial_setup import TrialContext, TrialSetup
@@ -77,6 +78,8 @@ class LocalExecutor:
                 self._folders[level] = _opened(made)
                 stack.callback(os.close, self._folders[level])
                 stack.callback(_empty, self._folders[level])
+            self._pins = Pins(experiment, directories.dir)
+            stack.callback(self._pins.close)
             self._setup = TrialSetup(experiment, journal, run, directories.dir)
             self._servers: dict[Which, ForkServer] = {}
             self._layouts = fork_server.layouts(experiment)
@@ -96,7 +99,13 @@ class LocalExecutor:
 
     def trial(self, point: Point) -> dict[str, Any]:
         """One trial's reply. If the fork server dies, the trial is an error and the next one gets a
-        new server. A server that dies before its first answer raises WorkerLost."""
+        new server. A server that dies before its first answer raises WorkerLost. What was taken of
+        a program that is another by now is no sample: SubjectChanged."""
+        reply = self._reply(point)
+        self._pins.check()
+        return reply
+
+    def _reply(self, point: Point) -> dict[str, Any]:
         keep = self._experiment.host.kept(point.at)
         if self._kept and self._kept.name != keep:
             self._let_go()
@@ -117,6 +126,7 @@ class LocalExecutor:
             "group": held.group["folder"] if held.group else "",
             "processes": held.group["processes"] if held.group else "",
             **(held.machine.params if held.machine else {}),
+            **self._pins.made,
             **physical_memory.NONE,  # the worker opens it
         }
         trial |= {

@@ -3,18 +3,17 @@ path of its image, or `installed`, the newest at hand."""
 
 from __future__ import annotations
 
-import mmap
+import errno
 import re
-import stat
 import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from memlab.errors import BadRequest, CannotRun
 from memlab.files import folders
-from memlab.observe import proc
+from memlab.observe import files, proc
 from memlab.text.printable import printable
 from memlab.text.units import version_order
 
@@ -29,6 +28,7 @@ _VERSION_AT = 0x20E
 _ARM64_MAGIC, _ARM64_AT, _ARM64_FLAGS_AT = b"ARM\x64", 0x38, 0x18
 _ARM64_PAGE_BYTES = {1: 4096, 2: 16384, 3: 65536}
 _ARM64_BANNER = b"Linux version "
+_BANNER_BYTES = 500
 X86_64, AARCH64 = "x86_64", "aarch64"  # as uname says them
 
 
@@ -144,16 +144,17 @@ def read(path: Path, named_by: str = "--kernel") -> Kernel:
         f"{path} is not a bootable kernel: a vmlinuz or a bzImage of x86, or an Image of arm64"
     )
     try:
-        if stat.S_ISFIFO(path.stat().st_mode):
-            raise no_kernel
-        with path.open("rb") as file:
+        with files.opened(path) as file:
             head = file.read(0x10000)
+            file.seek(0)
             arm64 = _arm64_banner(file) if head[_ARM64_AT:][:4] == _ARM64_MAGIC else None
     except FileNotFoundError:
         raise BadRequest(f"no kernel at {path}; {named_by} takes a vmlinuz") from None
     except IsADirectoryError:
         raise BadRequest(f"{path} is a directory; {named_by} takes the vmlinuz inside") from None
     except OSError as error:
+        if error.errno == errno.EINVAL:  # a FIFO or a device
+            raise no_kernel from None
         raise CannotRun(f"cannot read the kernel {path}: {error.strerror}; run as root") from None
     if arm64 is not None:
         (flags,) = struct.unpack_from("<Q", head, _ARM64_FLAGS_AT)
@@ -171,11 +172,14 @@ def _named(banner: bytes) -> tuple[str, str]:
     return (text.split() or ["unknown"])[0], printable(text)
 
 
-def _arm64_banner(file: IO[bytes]) -> bytes:
+def _arm64_banner(file: BinaryIO) -> bytes:
     """What follows the words of linux_banner, which lies anywhere in an Image."""
-    with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as image:
-        at = image.find(_ARM64_BANNER)
-        line = image[at + len(_ARM64_BANNER) : at + 500] if at >= 0 else b""
+    line = b""
+    for piece in files.pieces(file, len(_ARM64_BANNER) + _BANNER_BYTES):
+        if (at := piece.find(_ARM64_BANNER)) >= 0:
+            line = piece[at + len(_ARM64_BANNER) :][:_BANNER_BYTES]
+        if len(line) == _BANNER_BYTES:
+            break  # a shorter one is whole in the next piece
     return re.split(rb"[\0\n]", line, maxsplit=1)[0]
 
 

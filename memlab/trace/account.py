@@ -39,7 +39,7 @@ class TraceAccount(msgspec.Struct, frozen=True):
 def of(trace: file.Trace) -> TraceAccount:
     """BadTrace where the trace is damaged: every record is looked at."""
     found = subprocess.run(
-        [file.tool("account"), str(trace.path)], capture_output=True, check=False
+        [file.tool("account"), str(trace.source)], capture_output=True, check=False
     )
     if found.returncode:
         why = found.stderr.decode(errors="replace").strip() or f"account: {found.returncode}"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-import stat
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from enum import IntEnum, auto
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
 from memlab.errors import BadTrace, NotBuilt
+from memlab.observe import files
 from memlab.text.printable import printable, signal_name
 
 SUFFIX = ".trace"
@@ -51,6 +53,7 @@ class Trace:
     """What the head of a trace says. Times are in seconds, sizes in bytes."""
 
     path: Path
+    source: Path  # where it is read: `path`, or the open file (`opened`)
     bytes: int
     records: int
     elapsed_s: float
@@ -159,15 +162,24 @@ def is_named(words: Sequence[str]) -> bool:
     return len(words) == 1 and words[0].endswith(SUFFIX)
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[Trace]:
+    """A trace that is opened once: until this is closed, all that is read of it is of the same
+    file, whatever is put in its place. BadTrace as in `read`."""
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(files.opened(path))
+            trace = _read(path, file)
+        except OSError as error:
+            other = error.errno in (errno.EINVAL, errno.EISDIR)
+            raise BadTrace(f"{path}: {'it is not a file' if other else error.strerror}") from None
+        yield replace(trace, source=Path(f"/proc/{os.getpid()}/fd/{file.fileno()}"))
+
+
 def read(path: Path) -> Trace:
     """The head, with sizes and counts checked. BadTrace where it is not a trace of this machine."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a FIFO would be waited for
-            raise BadTrace(f"{path}: it is not a file")
-        with path.open("rb") as file:
-            return _read(path, file)
-    except OSError as error:
-        raise BadTrace(f"{path}: {error.strerror}") from None
+    with opened(path) as trace:
+        return replace(trace, source=path)
 
 
 def _read(path: Path, file: IO[bytes]) -> Trace:
@@ -197,8 +209,8 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
         raise BadTrace(f"{path}: it is cut short")
     names = [_task_name(file, records, task) for task in (unfollowed_task, running_task)]
     return Trace(
-        path, size, records, elapsed_ns * 1e-9, lost, late, refused, denied, tasks, files, flags,
-        recorded_s, cut, cut_by, unfollowed, names[0], running, names[1], running_pid,
+        path, path, size, records, elapsed_ns * 1e-9, lost, late, refused, denied, tasks, files,
+        flags, recorded_s, cut, cut_by, unfollowed, names[0], running, names[1], running_pid,
     )  # fmt: skip
 
 
@@ -210,7 +222,7 @@ def _task_name(file: IO[bytes], records: int, task: int) -> str:
 
 def name(trace: Trace) -> str:
     """Of the program; empty where redacted."""
-    with trace.path.open("rb") as file:
+    with trace.source.open("rb") as file:
         return _task_name(file, trace.records, 0)
 
 
@@ -218,7 +230,7 @@ def file_names(trace: Trace) -> list[str]:
     """The names of the files that were mapped, by number, safe to print; empty where redacted."""
     at = _HEADER.size + _RECORD_BYTES * trace.records + _TASK_BYTES * trace.tasks
     names = []
-    with trace.path.open("rb") as file:
+    with trace.source.open("rb") as file:
         file.seek(at)
         for _ in range(trace.files):
             entry = file.read(_FILE.size)

@@ -29,6 +29,7 @@ from memlab.trace.ring import Ring
 
 _PATIENCE_S = 5.0  # from a signal on, until the command is killed
 _KILLED_WITHIN_S = 10.0
+_ENDED_BY_ITSELF = 255  # recorder/main.c
 _GOES_ON = "the command goes on, and is not recorded any more"
 
 
@@ -54,12 +55,12 @@ class Recorded(msgspec.Struct):
 
 
 class Recorder:
-    """The process that writes the trace (recorder/main.c). It says one line once it follows a
-    command, and one at its end; a third is of what was not to be."""
+    """The process that writes the trace (recorder/main.c). It prints a line once it follows, one
+    when a command has ended, and one at its own end."""
 
     def __init__(self, made: Unnamed, words: Sequence[str], ring: Ring | None = None) -> None:
         self.last: dict[str, Any] = {}
-        self.has_ended = False
+        self.follows = self.has_command_ended = self.has_ended = False
         self._made, self._ring = made, ring
         with ExitStack() as stack:
             reading, self._control = os.pipe()
@@ -87,10 +88,6 @@ class Recorder:
         self._stack.close()
 
     @property
-    def follows(self) -> bool:
-        return "follows" in self.last
-
-    @property
     def failed(self) -> str:
         return str(self.last.get("failed", ""))
 
@@ -99,10 +96,12 @@ class Recorder:
         *lines, self._text = (self._text + piece).split(b"\n")
         for line in lines:
             self.last = json.loads(line)
+            self.follows |= "follows" in self.last
+            self.has_command_ended |= "ended" in self.last
         self.has_ended = not piece
 
     def mark_end(self, number: int) -> None:
-        """Say what ends the command: a signal, or 0 where its time is over."""
+        """Say what ends the command: a signal, 0 if its time is over, or `_ENDED_BY_ITSELF`."""
         with suppress(BrokenPipeError):
             os.write(self._control, bytes([number]))
 
@@ -218,16 +217,17 @@ class Session:
         return self._contained is None or self._contained.has_ended or self._is_lost
 
     def _begin(self, heard: Heard) -> None:
+        """Until the subject is followed. A signal ends it before: then there is no trace."""
+        recorder = self._recorder
+        while not recorder.follows:
+            if recorder.has_ended:
+                raise CannotRun(recorder.failed or "the recorder was killed before it followed")
+            ready, _, _ = select.select([heard.descriptor, recorder.reading], [], [])
+            if heard.descriptor in ready:
+                raise EndedBySignal(heard.take()[0])
+            recorder.read()
         if self._contained is None:
             return
-        self._is_ending = True  # and nothing goes on
-        while not self._recorder.follows:
-            if self._recorder.has_ended:
-                raise CannotRun(self._recorder.failed or "the recorder was killed")
-            self._attend(heard)
-            if self._ended_by:
-                raise EndedBySignal(self._ended_by)
-        self._is_ending = False
         self._contained.begin()
         if self._seconds:
             self._due_s = time.monotonic() + self._seconds
@@ -246,6 +246,8 @@ class Session:
             self._hear_launcher(contained)
         if recorder.reading in ready:
             recorder.read()
+            if contained and recorder.has_command_ended:
+                contained.wake()  # the command may have stopped the launcher
             if recorder.has_ended and not self._command_has_ended:
                 self._take_failure()
         if time.monotonic() >= self._due_s:
@@ -292,6 +294,8 @@ class Session:
             self._is_lost = self._is_ending = True
         if self._command_has_ended:
             self._due_s = math.inf
+            if contained.has_ended and not self._is_ending:
+                self._recorder.mark_end(_ENDED_BY_ITSELF)
             self._recorder.wake()
 
     def _take_failure(self) -> None:
@@ -299,8 +303,8 @@ class Session:
         assert self._contained
         self._recorder.close_ring()
         if self._recorder.is_whole:
-            self._contained.wake()  # it has ended, and may have stopped the launcher before
-        elif self._recorder.cut == file.Cut.MANY_PROCESSES:
+            return
+        if self._recorder.cut == file.Cut.MANY_PROCESSES:
             self._is_ending = self._is_killed = True
             self._contained.kill()
             self._due_s = time.monotonic() + _KILLED_WITHIN_S

@@ -126,21 +126,24 @@ class Recording:
         return not reading and "anon_inode:[pidfd]" in links
 
     def part(self, name: str) -> int:
-        """The pid of a part of memlab: `driver`, `record`, `launch` or `guardian`; 0 for none."""
+        """The pid of a part of memlab: `driver`, `record`, `launch`, `inner` (the second launcher)
+        or `guardian`; 0 for none."""
         pattern = {
             "driver": rf"(?s)^{sys.executable} -m memlab record .*{self.folder}",
             "record": r"^\S*/launch/record .*name.a\.trace",
             "launch": rf"(?s)^\S*/launch/launch .*{self.folder}",
             # Another memlab's guardian may run beside it.
             "guardian": rf"(?s)memlab\.run\.guardian.*{os.environ['XDG_STATE_HOME']}",
-        }[name]
-        return next(iter(processes(pattern)), 0)
+        }["launch" if name == "inner" else name]
+        pids = sorted(processes(pattern), reverse=name == "inner")
+        return next(iter(pids), 0)
 
     def kill(self, *names: str) -> None:
         pids = [self.part(name) for name in names]
         assert all(pids), (names, pids)
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may end by the end of the one before
+                os.kill(pid, signal.SIGKILL)
 
     def signal(self, number: int) -> None:
         """To memlab alone."""

@@ -1,16 +1,20 @@
 """A recording that is ended: by a signal to memlab alone, by SIGKILL of each of its parts, by a
 full disk, by a limit, as a container is stopped. There is one way out for all."""
 
+import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import needs
 import pytest
 from recordings import LEFT, PLACES, WORKS, Recording, until
 
+from memlab.trace import account, file
 from memlab.trace.file import Cut
 
 Begins = Callable[..., Recording]
@@ -87,6 +91,28 @@ def test_killed_parts_end_what_the_command_has_started(
     assert trace.cut == (Cut.SIGNALLED if parts == "launch" else Cut.DRIVER_KILLED)
 
 
+@pytest.mark.needs("root", "a mount namespace")
+@pytest.mark.parametrize("parts", ["inner", "driver launch", "driver inner", "driver guardian"])
+def test_without_cgroup_and_environment_it_ends_if_two_parts_are_killed(
+    begins: Begins, parts: str, tmp_path: Path
+) -> None:
+    """The launcher is two processes, and either of them ends what the other has started."""
+    pid = tmp_path / "work0/cleared"
+    works = f"env -i setsid sh -c 'echo $$ >{pid}.new; mv {pid}.new {pid}; sleep 300' & sleep 300.1"
+    running = begins(place="no cgroup", works=works)
+    until(pid.exists, "it begins")
+    cleared = os.pidfd_open(int(pid.read_text()))
+    try:
+        running.kill(*parts.split())
+        running.end()
+        until(lambda: select.select([cleared], [], [], 0)[0], "it ends")
+    finally:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(cleared, signal.SIGKILL)
+        os.close(cleared)
+    running.all_ended()
+
+
 def test_a_killed_guardian_is_not_missed(begins: Begins) -> None:
     running = begins()
     running.kill("guardian")
@@ -132,6 +158,31 @@ def test_a_trace_that_cannot_be_written_lets_the_command_go_on(
     assert (status, err.count(why)) == (3, 2)
     assert "the command ended with exit status 7" in out
     assert len(running.left()) == LEFT
+
+
+@pytest.mark.needs("root", "a mount namespace")
+@pytest.mark.parametrize(("size", "has_trace"), [("4k", False), ("600k", True)])
+def test_a_live_process_on_a_full_disk_leaves_its_whole_state_or_no_trace(
+    tmp_path: Path, size: str, has_trace: bool
+) -> None:
+    (disk := tmp_path / "disk").mkdir()
+    script = 'mount -t tmpfs -o size=$0 none disk; "$@"; status=$?; cp disk/* .; exit $status'
+    busy = ["sh", "-c", "echo begun; while :; do /bin/true; done"]
+    with subprocess.Popen(busy, stdout=subprocess.PIPE) as subject:
+        assert subject.stdout
+        assert subject.stdout.readline()
+        memlab = [sys.executable, "-m", "memlab", "record", "-o", str(disk / "a.trace")]
+        words = ["unshare", "-m", "sh", "-c", script, size, *memlab, str(subject.pid)]
+        ended = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+        assert subject.poll() is None
+        subject.kill()
+    assert ended.returncode == 3
+    assert "No space left on device" in ended.stderr.partition("\n")[0]
+    assert (tmp_path / "a.trace").exists() == has_trace
+    if has_trace:
+        trace = file.read(tmp_path / "a.trace")
+        assert trace.cut == Cut.NOT_WRITTEN
+        assert account.of(trace).state_pages > 100
 
 
 @pytest.mark.needs("root", "a mount namespace")

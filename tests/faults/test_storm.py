@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import storm
+import storm_recordings
 
 BLOWS = 6
 
@@ -43,6 +44,26 @@ def test_a_sweep_goes_on_without_its_cpu_and_by_another_clock(
     blow = small.strike("mmap-write", what)
     assert blow.wrong == []
     assert len(storm.rows(small.folder / "mmap-write/store.db")) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.needs("recording")
+@pytest.mark.parametrize("what", ["driver and launcher", "recorder", "all", "SIGTERM"])
+@pytest.mark.parametrize("name", [storm_recordings.COMMAND, storm_recordings.PROCESS])
+def test_a_struck_recording_leaves_nothing_and_its_trace(
+    small: storm.Storm, name: str, what: str
+) -> None:
+    assert small.strike(name, what).wrong == []
+
+
+def test_a_lost_or_damaged_trace_is_seen(tmp_path: Path) -> None:
+    (place := tmp_path / "place").mkdir()
+    assert list(storm_recordings.lacks(place, is_due=False)) == []
+    assert list(storm_recordings.lacks(place, is_due=True)) == ["no trace is left"]
+    (trace := place / "a.trace").write_bytes(b"memlabTR")
+    (place / ".1f.part").touch()
+    damages = list(storm_recordings.lacks(place, is_due=True))
+    assert damages == [f"{trace}: it is cut short", "left: .1f.part"]
 
 
 def test_what_is_left_is_seen(small: storm.Storm, tmp_path: Path) -> None:

@@ -54,6 +54,16 @@ def test_the_head_and_the_names_are_read(tmp_path: Path) -> None:
     assert found.mapped_peak_bytes == 108 * PAGE
 
 
+def test_a_trace_that_is_opened_once_stays_what_it_was(tmp_path: Path) -> None:
+    path = good().write(tmp_path / "a.trace")
+    with file.opened(path) as trace:
+        Made(files=[(1, False, b"/other")]).write(other := tmp_path / "b.trace")
+        other.rename(path)
+        assert account.of(trace).writes["anonymous"] == 53
+        assert (file.name(trace), file.file_names(trace)) == ("made", ["/x"])
+    assert file.file_names(file.read(path)) == ["/other"]
+
+
 def test_names_that_would_write_to_a_terminal_are_made_printable(tmp_path: Path) -> None:
     trace = file.read(Made(files=[(1, False, b"/\x1b[31mx")]).write(tmp_path / "a.trace"))
     assert "\x1b" not in file.file_names(trace)[0]

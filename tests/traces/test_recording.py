@@ -282,12 +282,12 @@ def test_threads_are_followed_and_their_order_is_kept(tmp_path: Path) -> None:
     assert (done.status, done.refused) == (0, 0)
 
 
-# In the recorded program: memlab has started the launcher, which is its parent, and the recorder.
+# In the recorded program: memlab has started the recorder, and the two processes of the launcher.
 FINDS_RECORDER = """
 import os, signal, time
 def parent_of(pid):
     return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1]
-memlab = parent_of(os.getppid())
+memlab = parent_of(parent_of(os.getppid()))
 recorder, = [
     int(pid) for pid in open(f"/proc/{memlab}/task/{memlab}/children").read().split()
     if open(f"/proc/{pid}/cmdline").read().split("\\0")[0].endswith("launch/record")

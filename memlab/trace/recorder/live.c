@@ -158,6 +158,8 @@ void read_state(pid_t pid)
 			read_area(line, &area);
 	}
 	say(rec.last_ns, task, trace_word(TRACE_STATE_END, 0, 0, 0), NULL);
+	flush();
+	rec.least_marks = rec.mark_count;
 	free(line);
 	fclose(smaps);
 	close(pagemap);

@@ -24,9 +24,11 @@
  * Allocations come by another ring (shim.h), from a library that is preloaded (allocations.c), and
  * are merged with the events by time. A block has a number as long as it lives, its process's own.
  *
- * `command` waits for its execve(2), below the launcher (memlab/command/launch.c); it may begin
- * once this has said that it follows. Its end is the recording's. `control` says what ends it: a
- * byte of a signal's number, which memlab passes on to it, or of 0, when its time is over.
+ * This says when it follows. `command` waits for that before its execve(2), below the launcher
+ * (memlab/command/launch.c). Its end is the recording's. `control` says what ends it: a
+ * byte of a signal's number, which memlab passes on to it, of 0, when its time is over, or of
+ * ENDED_BY_ITSELF. The kernel may end the command before this process hears of what ended it, such
+ * as a kill of memlab: so the end of a command is reported, and then that byte is waited for.
  *
  * However a recording ends, it ends in `leave`: by the subject's end, SIGTERM, the end of the memlab
  * that has started it (PR_SET_PDEATHSIG), a full disk. What is written by then is a trace that can be
@@ -46,6 +48,8 @@
 struct recorder rec = { .ring_bytes = 32 << 20, .processes_most = 8192, .control = -1 };
 volatile sig_atomic_t asked_to_end;
 static volatile sig_atomic_t driver_ended;
+
+enum { ENDED_BY_ITSELF = 255 };
 
 struct options {
 	pid_t pid, command;
@@ -93,7 +97,8 @@ static void read_control(void)
 	unsigned char byte;
 	while (rec.control >= 0 && read(rec.control, &byte, 1) == 1) {
 		rec.is_over |= !byte;
-		if (byte && !rec.cut) {
+		rec.is_explained = true;
+		if (byte && byte != ENDED_BY_ITSELF && !rec.cut) {
 			rec.cut = TRACE_SIGNALLED;
 			rec.cut_by = byte;
 		}
@@ -116,6 +121,11 @@ _Noreturn void leave(enum trace_cut cut, uint32_t by)
 {
 	bool again = rec.is_leaving;
 	rec.is_leaving = true;
+	if (!rec.is_command && !rec.least_marks) { /* its state has not been read */
+		if (cut == TRACE_NO_MEMORY)
+			fail("no memory is left for the recorder");
+		fail("the trace cannot be written: %s", strerror((int)by));
+	}
 	if (cut && !rec.cut) {
 		rec.cut = cut;
 		rec.cut_by = by;
@@ -156,6 +166,17 @@ static void parent_ended(int number)
 		asked_to_end = driver_ended = 1;
 }
 
+/* Until memlab has said what ended the command, or has ended itself. */
+static void await_reason(void)
+{
+	struct pollfd control = { .fd = rec.control, .events = POLLIN };
+	fprintf(rec.report, "{\"ended\": true}\n");
+	fflush(rec.report);
+	for (read_control(); !rec.is_explained && !asked_to_end; read_control())
+		if (poll(&control, 1, LOOK_EVERY_MS) > 0 && !(control.revents & POLLIN))
+			asked_to_end = driver_ended = 1;
+}
+
 /* Until the subject ends or the time is up. */
 static _Noreturn void follow(double seconds)
 {
@@ -180,6 +201,8 @@ static _Noreturn void follow(double seconds)
 			waited[1].fd = -1;
 		over = waited[0].revents || (until_ns && now_ns(CLOCK_MONOTONIC) >= until_ns);
 	}
+	if (rec.is_command && over)
+		await_reason();
 	leave(TRACE_WHOLE, 0);
 }
 
@@ -197,8 +220,6 @@ static void begin_command(const struct options *options)
 	begin_file();
 	if (!open_all(rec.subject, true))
 		fail("the command has ended before it began");
-	fprintf(rec.report, "{\"follows\": true}\n");
-	fflush(rec.report);
 }
 
 static void begin_live(const struct options *options)
@@ -309,5 +330,7 @@ int main(int count, char **words)
 		begin_command(&options);
 	else
 		begin_live(&options);
+	fprintf(rec.report, "{\"follows\": true}\n");
+	fflush(rec.report);
 	follow(options.seconds);
 }

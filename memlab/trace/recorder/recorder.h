@@ -105,11 +105,13 @@ struct recorder {
 	int folder, control;     /* descriptors */
 	pid_t parent, subject;
 	bool is_command, is_following, is_leaving;
+	bool is_explained;  /* memlab has said what ended the command */
 	bool is_over;       /* the command was ended because its time was */
 	enum trace_cut cut; /* why the trace ends before its subject, as far as is known */
 	uint32_t cut_by;
 	struct mark *marks;
 	uint64_t mark_count, written_ns;
+	uint64_t least_marks; /* with fewer, the state of a live process would not be whole */
 	struct {
 		int pid, tid;
 		uint32_t number;

@@ -53,6 +53,7 @@ static void see_records(uint64_t count)
 	uint32_t tasks = 1;
 	rec.header.record_count = rec.header.records_sum = 0;
 	add_mark();
+	bool state_ends = false;
 	while (rec.header.record_count < count) {
 		uint64_t left = count - rec.header.record_count, seen = 0, more = 1;
 		uint64_t have = left < BATCH ? left : BATCH;
@@ -62,6 +63,8 @@ static void see_records(uint64_t count)
 		       sizeof(*rec.batch);
 		while (seen < have && more) {
 			more = see(rec.batch + seen, have - seen, &tasks);
+			if (more && trace_kind_of(rec.batch[seen].word) == TRACE_STATE_END)
+				state_ends = true;
 			seen += more;
 		}
 		if (!seen)
@@ -69,6 +72,8 @@ static void see_records(uint64_t count)
 		rec.header.records_sum = trace_sum(rec.header.records_sum, rec.batch, seen);
 		rec.header.record_count += seen;
 		add_mark();
+		if (state_ends && !rec.least_marks)
+			rec.least_marks = rec.mark_count;
 	}
 }
 
@@ -87,5 +92,8 @@ _Noreturn void rescue(void)
 		rec.files[i].name = none;
 	rec.is_leaving = true;
 	see_records(rec.header.record_count);
+	if (rec.header.flags & TRACE_IS_LIVE && !rec.least_marks)
+		fail("the recorder was killed before it had read the process");
+	rec.is_command = !(rec.header.flags & TRACE_IS_LIVE);
 	leave(TRACE_RECORDER_KILLED, SIGKILL);
 }

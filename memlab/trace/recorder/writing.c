@@ -178,7 +178,7 @@ static int write_end(void)
 /* Leave out the last batch, which makes room for what has to follow it. */
 static bool cut_back(void)
 {
-	if (rec.mark_count < 2)
+	if (rec.mark_count < 2 || rec.mark_count == rec.least_marks)
 		return false;
 	const struct mark *mark = &rec.marks[--rec.mark_count - 1];
 	rec.header.record_count = mark->records;
