@@ -25,6 +25,7 @@ from memlab.judging.compare import metric_of
 from memlab.machines.history import figure as history_figure
 from memlab.machines.history import judge as history
 from memlab.present import decisions, figures, pages, words
+from memlab.present.figures import sidecar, style
 from memlab.present.table import Column, Table, markdown
 from memlab.results import Run, beside, crossing
 from memlab.store import Store
@@ -269,6 +270,46 @@ def nights(store: Path) -> history.History:
     return history.of_runs(runs, metric_of(runs[0].experiment, None), {}, 0.05)
 
 
+Trusted = dict[str, list[tuple[int, float]]]
+
+
+def trusted() -> Trusted:
+    """By row of docs/statistics.md's first table: counts, and the change in per cent that shows."""
+    text = (DOCS / "statistics.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:blocks|sessions|nights)[^|]*?) \| (\d+: .*) \|$", text, re.M)
+    cell = re.compile(r"(\d+): ([\d.]+) %")
+    return {name: [(int(n), float(by)) for n, by in cell.findall(cells)] for name, cells in rows}
+
+
+def trusted_source(rows: Trusted) -> str:
+    return f"docs/statistics.md, numbers {sidecar.digest(rows)}"
+
+
+def draw_trusted(rows: Trusted) -> figures.RunFigure:
+    """The smallest change that shows, by the number of blocks, sessions and nights."""
+    with style.settings():
+        drawn = figures.RunFigure(figsize=(8, 3.4), layout="constrained", dpi=200)
+        for number, unit in enumerate(("blocks", "sessions", "nights")):
+            axes = drawn.add_subplot(1, 3, number + 1)
+            axes.set(xscale="log", yscale="log", ylim=(1.8, 18), xlabel=unit)
+            of = {name: points for name, points in rows.items() if name.startswith(unit)}
+            for rank, (name, points) in enumerate(of.items()):
+                look = {"color": style.colour(rank), "marker": style.marker(rank)}
+                label = name.removeprefix(unit).lstrip(", ")
+                axes.plot(*zip(*points, strict=True), label=label, markersize=4, **look)
+            counts = sorted({count for points in of.values() for count, _ in points})
+            axes.set_xticks(counts, [str(count) for count in counts])
+            axes.set_yticks([2, 3, 5, 10, 15], ["2 %", "3 %", "5 %", "10 %", "15 %"])
+            axes.minorticks_off()
+            axes.grid(axis="y", color=style.FAINT)
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.legend(frameon=False, fontsize=style.SMALL - 1)
+        drawn.title = "The smallest change that shows nine times in ten"
+        drawn.suptitle(drawn.title, x=0.01, ha="left", fontsize=style.TEXT)
+        drawn.source = trusted_source(rows)
+    return drawn
+
+
 def draw_history() -> None:
     """The figure of docs/fleet.md."""
     with TemporaryDirectory() as folder:
@@ -303,3 +344,4 @@ if __name__ == "__main__":
     STUDIES.write_text(studies(), encoding="utf-8")
     main(FOLDER)
     draw_history()
+    figures.write(draw_trusted(trusted()), DOCS / "trusted.png")

@@ -9,7 +9,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import pairs_outside
+from memlab.analysis.alarm import midranks, scores
+from memlab.analysis.exact import inflation, pairs_outside
 from memlab.analysis.intervals import Interval
 
 FloatArray = npt.NDArray[np.float64]
@@ -20,6 +21,7 @@ LEAST = 2  # runs on either side of a change
 # (Siegmund, International Statistical Review 56 (1988) 31-48), and more for the variance's sake.
 _WORSE = 9.0
 _CLIP = 2.5  # standard deviations from its level beyond which a run counts as so far off
+_ASTRAY = 0.1  # a share of runs
 # Of the ratio's interval: the split is where the samples part most, and the night is one on which
 # they part far, which makes it miss more often than its level says. This one holds 95 %.
 _LEVEL = 0.98
@@ -39,16 +41,23 @@ def place(logs: FloatArray, correlation: float = 0.0) -> Place:
     """Where two levels fit best, of the logs of at least 2 * LEAST runs.
 
     By least absolute deviations first, which a step of any size and runs that are far off leave
-    exact; then by least squares of what lies at most _CLIP standard deviations from its level.
+    exact; then by least squares of what lies at most _CLIP standard deviations from its level. If
+    more than _ASTRAY of the runs lie nearer to the other level, one beside the change may be of
+    either, whatever its noise (two modes): squares are then those of the normal scores of ranks.
     """
     n = len(logs)
     splits = np.arange(LEAST, n - LEAST + 1)
     total = _deviations(logs)[splits - 1] + _deviations(logs[::-1])[::-1][splits]
     first = int(splits[np.argmin(total)])
-    level = np.repeat([np.median(logs[:first]), np.median(logs[first:])], [first, n - first])
+    levels = np.array([np.median(logs[:first]), np.median(logs[first:])])
+    level, other = (np.repeat(of, [first, n - first]) for of in (levels, levels[::-1]))
     apart = logs - level
     spread = float(np.median(np.abs(apart))) / 0.6745 or float(np.abs(apart).mean()) / 0.7979
-    squares = _squares(level + np.clip(apart, -_CLIP * spread, _CLIP * spread))[splits - 1]
+    if (np.abs(apart) > np.abs(logs - other)).mean() > _ASTRAY:
+        fitted = scores(midranks(logs))
+    else:
+        fitted = level + np.clip(apart, -_CLIP * spread, _CLIP * spread)
+    squares = _squares(fitted)[splits - 1]
     best = int(np.argmin(squares))
     variance = squares[best] / max(1, n - 2) * inflation(correlation)
     likely = splits[squares <= squares[best] + _WORSE * variance + 1e-12]
@@ -79,13 +88,6 @@ def size(new: FloatArray, old: FloatArray, noise: FloatArray, correlation: float
         low, high = middle - half, middle + half
     low, middle, high = (float(np.exp(end)) for end in (low, middle, high))
     return Interval(low, middle, high, min(n, m), "Hodges-Lehmann")
-
-
-def inflation(correlation: float) -> float:
-    """By how much the variance of a mean of many runs is more than that of independent ones, if
-    each resembles the one before by that correlation (Bayley and Hammersley, Supplement to the
-    Journal of the Royal Statistical Society 8 (1946) 184-197)."""
-    return (1 + correlation) / (1 - correlation)
 
 
 def _deviations(x: FloatArray) -> FloatArray:

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import inf, log, log1p
+from math import inf, log, log1p, sqrt
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import level_of_look, most_outside, sign_test
+from memlab.analysis.exact import inflation, level_of_look, most_outside, sign_test
 from memlab.analysis.intervals import (
     FloatArray,
     Interval,
@@ -82,10 +83,12 @@ def compare(
     lower_is_better: bool = True,
     unit: str = "block",
     sequential: tuple[bool, bool] = (False, False),
+    correlation: float = 0.0,
 ) -> list[Comparison]:
     """Compare (base, new) at each point; shapes (n,) and (m,), positive, nan missing.
     `sequential`: of which sides the size was chosen by looking; the tests and the interval then are
-    as strict as the boundary of all looks is at that size.
+    as strict as the boundary of all looks is at that size. `correlation`: of a block with the one
+    before, the larger of both sides; they then are as strict as its inflation of a mean takes.
 
     With t = log(1 + threshold) and both p-values after Benjamini and Hochberg over the points:
     - "same": the log ratio is shown to lie within +-t (same_p <= 5 %);
@@ -98,7 +101,10 @@ def compare(
     """
     pairs = [(present(base), present(new)) for base, new in points]
     levels = [
-        _level([x.size for x, by in zip(pair, sequential, strict=True) if by]) for pair in pairs
+        _stricter(
+            _level([x.size for x, by in zip(pair, sequential, strict=True) if by]), correlation
+        )
+        for pair in pairs
     ]
     ratios = [
         replace(unpaired_ratio_interval(new, base, level or LEVEL), level=LEVEL)
@@ -157,12 +163,22 @@ def _level(sizes: Sequence[int]) -> float:
     return 0.0 if 0 in levels else max([LEVEL, *levels])
 
 
+def _stricter(level: float, correlation: float) -> float:
+    """The level whose normal quantile is as many times as far out as the inflation takes."""
+    if not level or not correlation:
+        return level
+    normal = NormalDist()
+    quantile = normal.inv_cdf((1 + level) / 2) * sqrt(inflation(correlation))
+    return min(2 * normal.cdf(quantile) - 1, 1 - 1e-9)
+
+
 def compare_paired(
     points: Iterable[Samples],
     threshold: float = 0.05,
     lower_is_better: bool = True,
     sequential: bool = False,
     unit: str = "block",
+    correlation: float = 0.0,
 ) -> list[Comparison]:
     """As `compare`, where base[i] and new[i], both shape (n,), were measured in the same block.
 
@@ -171,23 +187,26 @@ def compare_paired(
     however the number of blocks was chosen.
     """
     pairs = list(points)
-    ratios = [ratio_interval(new, base, sequential=sequential) for base, new in pairs]
+    ratios = [
+        ratio_interval(new, base, sequential=sequential, correlation=correlation)
+        for base, new in pairs
+    ]
     logs = [paired_log_ratios(new, base) for base, new in pairs]
     margin = log1p(threshold)
-    shown = partial(sign_test, sequential=sequential)
+    shown = partial(sign_test, sequential=sequential, correlation=correlation)
     beyond = [min(1.0, 2 * min(shown(x - margin), shown(-margin - x))) for x in logs]
     same = [max(shown(margin - x), shown(x + margin)) for x in logs]
     finders = [
-        partial(_detectable_of_pairs, x, threshold, sequential, left)
+        partial(_detectable_of_pairs, x, threshold, sequential, left, correlation)
         for x, left in zip(logs, _left(beyond), strict=True)
     ]
     return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, finders)
 
 
 def _detectable_of_pairs(
-    log_ratios: FloatArray, threshold: float, sequential: bool, alpha: float
+    log_ratios: FloatArray, threshold: float, sequential: bool, alpha: float, correlation: float
 ) -> float | None:
-    outside = most_outside(log_ratios.size, alpha / 2, sequential)
+    outside = most_outside(log_ratios.size, alpha / 2, sequential, correlation)
     return detectable_of_pairs(log_ratios, threshold, outside)
 
 

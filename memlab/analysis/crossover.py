@@ -3,80 +3,97 @@
 The crossover is where a, costlier below, becomes cheaper and stays so up to the largest size
 measured. Outside the measured range it is only known to be "below" or "above".
 
-Between two measured sizes each block's log ratio a / b is interpolated in the log of the size, and
-the crossover is where the median of the blocks' ratios passes zero. Its interval is that of the
-sign test: a size is left out below where a is shown to be costlier at each size up to it, and above
-where a is shown to be cheaper at each size from it on. Sizes are tested in that order, so the one
-at the crossover is wrongly left out with the error of one test, whatever the noise and however
-near to parallel the curves run (fixed-sequence testing: Maurer, Hothorn and Lehmacher, in Vollmar
-(ed.), Biometrie in der chemisch-pharmazeutischen Industrie 6 (1995) 3-18). Where a is shown to be
-costlier at the largest size, the crossover lies beyond, whatever the sizes before.
+It is where the median of the blocks' log ratios a / b passes zero, between two measured sizes
+interpolated in the log of the size. Its interval is that of the sign test: a size is left out below
+if a is shown to be costlier at each size up to it, and above if a is shown to be cheaper at each
+size from it on. Sizes are tested in that order, so only the test at the crossover itself can leave
+it out wrongly, whatever the noise and however near to parallel the curves run (fixed-sequence
+testing: Maurer, Hothorn and Lehmacher, in Vollmar (ed.), Biometrie in der chemisch-pharmazeutischen
+Industrie 6 (1995) 3-18). If a is shown to be costlier at the largest size, the crossover lies
+beyond, whatever the sizes before.
+
+Between two measured sizes their limits of the median are interpolated, and not the blocks' ratios:
+the mean of two skewed ratios has another median than they have. The crossover is left out wrongly
+only if the limits of both sizes together are too far in, which happens as seldom as at one size, or
+more seldom (simulated: docs/error-rates.md).
 """
 
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf, log
 
 import numpy as np
 import numpy.typing as npt
 
 from memlab.analysis.blocks import fewest_samples, median_over_blocks
-from memlab.analysis.exact import most_outside, sign_p
+from memlab.analysis.exact import least_of, most_outside, sign_p
 from memlab.analysis.intervals import FloatArray, logs_of
-from memlab.analysis.least import least_samples
 
 
 @dataclass(frozen=True, slots=True)
 class _Signs:
-    """How many of the ratios at a size are not positive, of how many, along the sizes.
+    """Where ratios are shown to be positive, along the sizes.
 
-    where: log sizes in rising order at which they may become more, those measured among them.
+    sizes: their logs in rising order. ordered: the ratios at each, in rising order. A ratio of
+    zero is not positive, as in `sign_test`.
     """
 
-    where: FloatArray
-    not_above: npt.NDArray[np.int64]
-    n: npt.NDArray[np.int64]
+    sizes: FloatArray
+    ordered: Sequence[FloatArray]
     sequential: bool
+    correlation: float
 
     @classmethod
-    def of(cls, log_sizes: FloatArray, ratios: FloatArray, sequential: bool) -> "_Signs":
-        """Of ratios, shape (blocks, m). One of zero is not positive, as in `sign_test`."""
-        rows = []
-        for i, log_size in enumerate(log_sizes):
-            here = ratios[~np.isnan(ratios[:, i]), i]
-            rows.append(np.array([[log_size], [np.count_nonzero(here <= 0)], [here.size]]))
-            if i + 1 == log_sizes.size:
-                break
-            left, right = _both(ratios, i)
-            share = left / np.where(left == right, 1, left - right)  # of the way, at its zero
-            falls = np.append(0, np.sort(share[(left > 0) & (right <= 0)]))
-            risen = np.searchsorted(np.sort(share[(left <= 0) & (right > 0)]), falls)
-            not_above = np.count_nonzero(left <= 0) + np.arange(falls.size) - risen
-            where = log_size + falls * (log_sizes[i + 1] - log_size)
-            rows.append(np.stack([where, not_above, np.full(falls.size, left.size)]))
-        where, not_above, n = np.concatenate(rows, axis=1)
-        return cls(where, not_above.astype(np.int64), n.astype(np.int64), sequential)
+    def of(
+        cls, log_sizes: FloatArray, ratios: FloatArray, sequential: bool, correlation: float
+    ) -> "_Signs":
+        """Of ratios, shape (blocks, m)."""
+        ordered = [np.sort(column[~np.isnan(column)]) for column in ratios.T]
+        return cls(log_sizes, ordered, sequential, correlation)
 
     def shown(self, error: float) -> float:
-        """Up to which log size they are shown to be positive at each; -inf where not at the
-        smallest, inf where at the largest too."""
-        counts, which = np.unique(self.n, return_inverse=True)
-        most = np.array([most_outside(int(n), error, self.sequential) for n in counts])[which]
-        (beyond,) = np.nonzero(self.not_above > most)
-        if not beyond.size:
-            return inf
-        return float(self.where[beyond[0]]) if beyond[0] else -inf
+        """Up to which log size they are shown to be positive at each; -inf if not at the smallest,
+        inf if at the largest too."""
+        test = partial(most_outside, sequential=self.sequential, correlation=self.correlation)
+        return self._until({n: test(n, error) for n in self._counts})
 
     def p(self, log_size: float) -> float:
-        """That they are positive at each size up to that one."""
-        upto = self.where <= max(log_size, self.where[0])
-        return max(
-            sign_p(int(self.not_above[upto & (self.n == n)].max()), int(n), self.sequential)
-            for n in np.unique(self.n[upto])
-        )
+        """That they are positive at each size up to that one: the least error that shows it."""
+        tables = {n: [self._p(wrong, n) for wrong in range(n // 2 + 1)] for n in self._counts}
+        for error in sorted({p for table in tables.values() for p in table}):
+            most = {n: bisect_right(table, error) - 1 for n, table in tables.items()}
+            if self._until(most) >= log_size:
+                return error
+        return 1.0
 
     def p_of_last(self) -> float:
         """That they are positive at the last size."""
-        return sign_p(int(self.not_above[-1]), int(self.n[-1]), self.sequential)
+        last = self.ordered[-1]
+        return self._p(int(np.count_nonzero(last <= 0)), last.size)
+
+    @property
+    def _counts(self) -> set[int]:
+        return {column.size for column in self.ordered}
+
+    def _until(self, most: Mapping[int, int]) -> float:
+        """The log size up to which the limits of the medians are positive. `most`: by a number of
+        ratios, how many of them the limit leaves out; -1 if they are too few for one."""
+        if min(most.values()) < 0:
+            return -inf
+        limits = np.array([column[most[column.size]] for column in self.ordered])
+        (rest,) = np.nonzero(limits <= 0)
+        if not rest.size:
+            return inf
+        at = int(rest[0])
+        if at == 0:
+            return -inf
+        share = limits[at - 1] / (limits[at - 1] - limits[at])
+        return float(self.sizes[at - 1] + share * (self.sizes[at] - self.sizes[at - 1]))
+
+    def _p(self, wrong: int, n: int) -> float:
+        return sign_p(wrong, n, self.sequential, self.correlation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +142,7 @@ def crossover(
     b: npt.ArrayLike,
     level: float = 0.95,
     sequential: bool = False,
+    correlation: float = 0.0,
 ) -> CrossingPoint:
     """Locate the crossover of costs a and b, shape (blocks, m), over sizes, shape (m,).
 
@@ -134,15 +152,15 @@ def crossover(
     points, ratios = _paired_ratios(sizes, a, b)
     log_sizes, medians = np.log(points), median_over_blocks(ratios)
     n = fewest_samples(ratios)
-    up = _Signs.of(log_sizes, ratios, sequential)
-    down = _Signs.of(-log_sizes[::-1], -ratios[:, ::-1], sequential)
+    up = _Signs.of(log_sizes, ratios, sequential, correlation)
+    down = _Signs.of(-log_sizes[::-1], -ratios[:, ::-1], sequential, correlation)
     low, high = None, None
-    if n >= least_samples(level):
+    if n >= least_of(level, correlation, sequential):
         error = (1 - level) / 2
         low = inf if up.p_of_last() <= error else _as_size(up.shown(error))
         high = _as_size(-down.shown(error))
     return CrossingPoint(
-        estimate=_as_size(_crossing(log_sizes, ratios, medians)),
+        estimate=_as_size(_crossing(log_sizes, medians)),
         low=low,
         high=high,
         smallest=float(points[0]),
@@ -173,29 +191,15 @@ def _paired_ratios(
     return points[paired][order], ratios[:, paired][:, order]
 
 
-def _crossing(log_sizes: FloatArray, ratios: FloatArray, medians: FloatArray) -> float:
+def _crossing(log_sizes: FloatArray, medians: FloatArray) -> float:
     """Log size of the last passage of the median ratio from zero or above to below."""
     if medians[-1] >= 0:
         return inf
     if (medians < 0).all():
         return -inf
     last = int(np.flatnonzero(medians >= 0)[-1])
-    left, right = _both(ratios, last)
-    if not left.size:
-        left, right = medians[last], medians[last + 1]
-    above, below = 0.0, 1.0
-    while above < (middle := (above + below) / 2) < below:
-        if np.median(left + middle * (right - left)) >= 0:
-            above = middle
-        else:
-            below = middle
-    return float(log_sizes[last] + above * (log_sizes[last + 1] - log_sizes[last]))
-
-
-def _both(ratios: FloatArray, i: int) -> FloatArray:
-    """The ratios at size i and at the next, of blocks that have both."""
-    pairs = ratios[:, i : i + 2]
-    return pairs[~np.isnan(pairs).any(axis=1)].T
+    share = medians[last] / (medians[last] - medians[last + 1])
+    return float(log_sizes[last] + share * (log_sizes[last + 1] - log_sizes[last]))
 
 
 def _as_size(log_size: float) -> float:

@@ -3,6 +3,7 @@
 Missing samples are nan and are left out; `n` counts what was used. Infinite samples are an
 error: a censored time is an outcome, not a number. `sequential` says that n was chosen by looking
 at the samples, as a stop rule does: the interval then holds at every look together.
+`correlation` is that of a sample with the one before, and widens the interval (`exact`).
 """
 
 from dataclasses import dataclass
@@ -10,8 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import median_order_positions, outside_of_looks, pairs_outside
-from memlab.analysis.least import least_samples
+from memlab.analysis.exact import (
+    least_of,
+    median_order_positions,
+    outside_of_looks,
+    pairs_outside,
+)
 
 FloatArray = npt.NDArray[np.float64]
 _INFINITE = "an infinite sample: record a censored trial as its outcome instead"
@@ -39,28 +44,30 @@ class Interval:
         return half / abs(self.estimate) if self.estimate else float("inf")
 
 
-def median_interval(x: npt.ArrayLike, level: float = 0.95, sequential: bool = False) -> Interval:
+def median_interval(
+    x: npt.ArrayLike, level: float = 0.95, sequential: bool = False, correlation: float = 0.0
+) -> Interval:
     """Median of x, shape (n,), with its order-statistic interval.
 
     Distribution-free (see `order_interval`). Limits are None below 6 samples at 95 %.
     """
     values = present(x)
-    if values.size < least_samples(level):
-        return _too_few(float(np.median(values)), values.size, level)
-    low, middle, high = order_interval(values, level, sequential)
+    if values.size < (least := least_of(level, correlation, sequential)):
+        return _too_few(float(np.median(values)), values.size, level, least)
+    low, middle, high = order_interval(values, level, sequential, correlation)
     return Interval(float(low), float(middle), float(high), values.size, _method(sequential), level)
 
 
 def median_intervals(
-    ordered: FloatArray, level: float = 0.95, sequential: bool = False
+    ordered: FloatArray, level: float = 0.95, sequential: bool = False, correlation: float = 0.0
 ) -> list[Interval]:
     """`median_interval` of each row of samples in rising order, shape (rows, n), without nan."""
     n = ordered.shape[-1]
     if not np.isfinite(ordered[:, [0, -1]]).all():
         raise ValueError(_INFINITE)
-    if n < least_samples(level):
-        return [_too_few(middle, n, level) for middle in middles(ordered).tolist()]
-    ends = (end.tolist() for end in _order_interval(ordered, level, sequential))
+    if n < (least := least_of(level, correlation, sequential)):
+        return [_too_few(middle, n, level, least) for middle in middles(ordered).tolist()]
+    ends = (end.tolist() for end in _order_interval(ordered, level, sequential, correlation))
     method = _method(sequential)
     return [
         Interval(low, middle, high, n, method, level)
@@ -103,7 +110,7 @@ def next_session_interval(x: npt.ArrayLike, level: float = 0.95) -> Interval:
 
 
 def order_interval(
-    x: FloatArray, level: float, sequential: bool = False
+    x: FloatArray, level: float, sequential: bool = False, correlation: float = 0.0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Low, median and high along the last axis of x, shape (..., n), without nan.
 
@@ -111,17 +118,17 @@ def order_interval(
     `median_order_positions`), which trusts that samples lie between two neighbours. Where an end
     lies in a gap of over half of the whole interval, as between two modes, it is not.
     """
-    return _order_interval(np.sort(x, axis=-1), level, sequential)
+    return _order_interval(np.sort(x, axis=-1), level, sequential, correlation)
 
 
 def _order_interval(
-    ordered: FloatArray, level: float, sequential: bool
+    ordered: FloatArray, level: float, sequential: bool, correlation: float = 0.0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     n, middle = ordered.shape[-1], middles(ordered)
     if sequential:
-        outside = outside_of_looks(n, level)
+        outside = outside_of_looks(n, level, correlation)
         return ordered[..., outside], middle, ordered[..., -1 - outside]
-    d, weight = median_order_positions(n, level)
+    d, weight = median_order_positions(n, level, correlation)
     low, high = ordered[..., d - 1], ordered[..., -d]
     up, down = ordered[..., d] - low, high - ordered[..., -d - 1]
     gap = (high - low) / 2
@@ -140,24 +147,30 @@ def middles(ordered: FloatArray) -> FloatArray:
 
 
 def ratio_interval(
-    a: npt.ArrayLike, b: npt.ArrayLike, level: float = 0.95, sequential: bool = False
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    level: float = 0.95,
+    sequential: bool = False,
+    correlation: float = 0.0,
 ) -> Interval:
     """Ratio a/b from pairs: a[i] and b[i], both shape (n,), measured in the same block.
 
     exp of the median log ratio, with the order-statistic interval of the log ratios. What
     slows a whole block slows both sides of its pair and cancels. All values positive.
     """
-    logs = median_interval(paired_log_ratios(a, b), level, sequential)
+    logs = median_interval(paired_log_ratios(a, b), level, sequential, correlation)
     return _exponentiate(logs, f"{logs.method} of block pairs" if logs.low is not None else None)
 
 
-def ratio_if_any(a: FloatArray, b: FloatArray, sequential: bool = False) -> Interval | None:
+def ratio_if_any(
+    a: FloatArray, b: FloatArray, sequential: bool = False, correlation: float = 0.0
+) -> Interval | None:
     """The same; None without a pair, or where one has a value that is not positive, as rows of
     another host may say."""
     both = np.isfinite(a) & np.isfinite(b)
     if not both.any() or (a[both] <= 0).any() or (b[both] <= 0).any():
         return None
-    return ratio_interval(a, b, sequential=sequential)
+    return ratio_interval(a, b, sequential=sequential, correlation=correlation)
 
 
 def paired_log_ratios(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
@@ -209,8 +222,8 @@ def logs_of(x: FloatArray) -> FloatArray:
     return logs
 
 
-def _too_few(estimate: float, n: int, level: float) -> Interval:
-    return Interval(None, estimate, None, n, f"needs {least_samples(level)} samples", level)
+def _too_few(estimate: float, n: int, level: float, least: int) -> Interval:
+    return Interval(None, estimate, None, n, f"needs {least} samples", level)
 
 
 def _exponentiate(logs: Interval, method: str | None = None) -> Interval:

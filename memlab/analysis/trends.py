@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.change_place import inflation
+from memlab.analysis.exact import inflation
 
 FloatArray = npt.NDArray[np.float64]
 

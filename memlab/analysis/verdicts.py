@@ -71,6 +71,7 @@ def ratio_verdict(
     baseline_loop_a: npt.ArrayLike | None = None,
     baseline_loop_b: npt.ArrayLike | None = None,
     sequential: bool = False,
+    correlation: float = 0.0,
 ) -> Verdict:
     """Claim: above < a/b < below; a and b, shape (blocks,), are costs paired by block.
 
@@ -85,7 +86,7 @@ def ratio_verdict(
     """
     if not 0 <= above < below or (above == 0 and below == inf):
         raise ValueError(f"a ratio claim needs bounds 0 <= above < below: {above:g}, {below:g}")
-    ratio = ratio_interval(a, b, sequential=sequential)
+    ratio = ratio_interval(a, b, sequential=sequential, correlation=correlation)
     if ratio.low is None or ratio.high is None:
         return Verdict("inconclusive", None, ratio.estimate, None, ratio.n, ratio.method)
     share_a, share_b = (
@@ -95,17 +96,19 @@ def ratio_verdict(
     logs = paired_log_ratios(a, b)
     if max(share_a, share_b) <= BASELINE_LOOP_SHARE_LIMIT:
         found = placed(ratio.low, ratio.estimate, ratio.high, above, below, ratio.n, "the ratio")
-        return with_p(found, logs, *_logs_of(above, below), sequential)
+        return with_p(found, logs, *_logs_of(above, below), sequential, correlation)
     if min(share_a, share_b) > BASELINE_LOOP_SHARE_LIMIT:
         reason = f"refused: baseline loops are {share_a:.0%} and {share_b:.0%} of the two sides"
         return Verdict("inconclusive", None, None, None, ratio.n, reason)
     if share_b > BASELINE_LOOP_SHARE_LIMIT:
         what = f"a bound (the baseline loop is {share_b:.0%} of the divisor)"
         found = placed(ratio.low * (1 - share_a), None, inf, above, below, ratio.n, what)
-        return with_p(found, logs + log1p(-share_a), *_logs_of(above, below), sequential)
+        return with_p(
+            found, logs + log1p(-share_a), *_logs_of(above, below), sequential, correlation
+        )
     what = f"a bound (the baseline loop is {share_a:.0%} of the dividend)"
     found = placed(0.0, None, ratio.high / (1 - share_b), above, below, ratio.n, what)
-    return with_p(found, logs - log1p(-share_b), *_logs_of(above, below), sequential)
+    return with_p(found, logs - log1p(-share_b), *_logs_of(above, below), sequential, correlation)
 
 
 def crossover_verdict(found: CrossingPoint, over: float, up_to: float) -> Verdict:
@@ -141,6 +144,7 @@ def monotone_verdict(
     direction: Literal["rising", "falling"],
     within: float = 0.0,
     sequential: bool = False,
+    correlation: float = 0.0,
 ) -> Verdict:
     """Claim: the cost, shape (blocks, levels), rises (falls) from level to level.
 
@@ -155,13 +159,15 @@ def monotone_verdict(
     sign, margin = (1 if direction == "rising" else -1), log1p(within)
     steps = [sign * paired_log_ratios(table[:, j + 1], table[:, j]) for j in range(len(levels) - 1)]
     whole = sign * paired_log_ratios(table[:, -1], table[:, 0])
-    shown = partial(sign_test, sequential=sequential)
+    shown = partial(sign_test, sequential=sequential, correlation=correlation)
     claims = [shown(step + margin) for step in steps] + [shown(whole)]
     denials = [shown(-step - margin) for step in steps]
     names = [f"{levels[j]} to {levels[j + 1]}" for j in range(len(steps))]
     names.append(f"{levels[0]} to {levels[-1]}")
     n = min(step.size for step in [*steps, whole])
-    ratio = ratio_interval(table[:, -1], table[:, 0], sequential=sequential)
+    ratio = ratio_interval(
+        table[:, -1], table[:, 0], sequential=sequential, correlation=correlation
+    )
     return _all_hold(ratio, n, names, claims, denials, direction)
 
 
@@ -171,6 +177,7 @@ def saturates_verdict(
     knee: object,
     within: float,
     sequential: bool = False,
+    correlation: float = 0.0,
 ) -> Verdict:
     """Claim: from level `knee` on, the cost, shape (blocks, levels), is level; before, costlier.
 
@@ -185,14 +192,16 @@ def saturates_verdict(
     if at == len(levels) - 1:
         raise ValueError(f"saturation at {knee} needs a level beyond it to compare with")
     ratios = [paired_log_ratios(table[:, j], table[:, -1]) for j in range(len(levels) - 1)]
-    shown = partial(sign_test, sequential=sequential)
+    shown = partial(sign_test, sequential=sequential, correlation=correlation)
     claims = [shown(r - margin) for r in ratios[:at]]
     claims += [max(shown(r + margin), shown(margin - r)) for r in ratios[at:]]
     denials = [shown(margin - r) for r in ratios[:at]]
     denials += [2 * min(shown(r - margin), shown(-margin - r)) for r in ratios[at:]]
     names = [f"{level} to {levels[-1]}" for level in levels[:-1]]
     n = min(r.size for r in ratios)
-    ratio = ratio_interval(table[:, at], table[:, -1], sequential=sequential)
+    ratio = ratio_interval(
+        table[:, at], table[:, -1], sequential=sequential, correlation=correlation
+    )
     return _all_hold(ratio, n, names, claims, denials, f"level from {knee}")
 
 
@@ -271,19 +280,21 @@ def _baseline_loop_share(baseline_loop: npt.ArrayLike | None, side: npt.ArrayLik
 
 
 def with_p(
-    verdict: Verdict, values: FloatArray, above: float, below: float, sequential: bool
+    verdict: Verdict,
+    values: FloatArray,
+    above: float,
+    below: float,
+    sequential: bool,
+    correlation: float = 0.0,
 ) -> Verdict:
     """The same with its p, by sign tests of the values at the bounds: of both where it holds, of
     one where it does not. At most 5 %, since the interval of the verdict may be interpolated."""
     if verdict.word not in ("reproduced", "contradicted"):
         return verdict
     holds = verdict.word == "reproduced"
-    tests = [
-        sign_test((values - b) * (1 if holds else -1), sequential) for b in (above,) if b > -inf
-    ]
-    tests += [
-        sign_test((b - values) * (1 if holds else -1), sequential) for b in (below,) if b < inf
-    ]
+    shown = partial(sign_test, sequential=sequential, correlation=correlation)
+    tests = [shown((values - b) * (1 if holds else -1)) for b in (above,) if b > -inf]
+    tests += [shown((b - values) * (1 if holds else -1)) for b in (below,) if b < inf]
     return replace(verdict, p=min(ALPHA, 2 * (max(tests) if holds else min(tests))))
 
 

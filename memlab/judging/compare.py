@@ -131,7 +131,8 @@ def compare_runs(
     shared = [key for key in shared if key not in zero]
     sides = [(after.at[key], before.values[key], after.values[key]) for key in zero]
     remarks += left_out(experiment, chosen, sides)
-    found = _compared(experiment, chosen, before, after, shared, threshold)
+    correlation = max(run.correlations(chosen.name).of_medians for run in (base, new))
+    found = _compared(experiment, chosen, before, after, shared, threshold, correlation)
     return Compared(
         experiment=new.named,
         metric=chosen,
@@ -143,7 +144,7 @@ def compare_runs(
                 after.at[key],
                 float(np.median(before.values[key])),
                 float(np.median(after.values[key])),
-                new.interval(after.values[key]),
+                new.interval(np.asarray(after.values[key]), chosen.name),
                 found[key],
             )
             for key in shared
@@ -163,6 +164,7 @@ def _compared(
     after: Measured,
     shared: Sequence[str],
     threshold: float,
+    correlation: float,
 ) -> dict[str, Comparison]:
     """Each point by the test of its samples; a count that cannot vary by the first of them."""
     unit = "block" if "block" in (before.unit, after.unit) else "session"
@@ -184,6 +186,7 @@ def _compared(
         metric.lower_is_better,
         unit,
         (before.sequential, after.sequential),
+        correlation,
     )
     return made | dict(zip(varying, tested, strict=True))
 

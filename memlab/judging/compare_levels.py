@@ -49,15 +49,15 @@ def compare_levels(
         [(old, new) for _, old, new in kept],
         threshold,
         chosen.lower_is_better,
-        run.sequential,
-        run.unit,
+        unit=run.unit,
+        **run.sampling(chosen.name),
     )
     points = [
         PointComparison(
             new.at,
             float(np.nanmedian(run.values(chosen.name, old))),
             float(np.nanmedian(run.values(chosen.name, new))),
-            run.interval(run.values(chosen.name, new)),
+            run.interval(run.values(chosen.name, new), chosen.name),
             comparison,
         )
         for ((old, new), _, _), comparison in zip(kept, found, strict=True)

@@ -27,23 +27,22 @@ from memlab.text import units
 
 
 def monotone(claim: Monotone, sight: ClaimView) -> VerdictFinding:
-    curve, lead, sequential = sight.curve(claim.of, claim.over), "", sight.run.sequential
+    curve, lead = sight.curve(claim.of, claim.over), ""
+    sampling = sight.run.sampling(claim.metric)
     if claim.to:
         curve = sight.ratio_curve(claim.of, claim.to, claim.over)
         of, to = (evidence.side(sight.run.experiment, side) for side in (claim.of, claim.to))
         lead = f"{of} / {to}, "
     direction: Literal["rising", "falling"] = "rising" if claim.rising else "falling"
     verdict, remark = _whole_and_net(
-        lambda table: verdicts.monotone_verdict(
-            curve.levels, table, direction, sequential=sequential
-        ),
+        lambda table: verdicts.monotone_verdict(curve.levels, table, direction, **sampling),
         curve,
     )
     first, last = (sight.level(claim.over, curve.levels[i]) for i in (0, -1))
     table = curve.table
-    whole = ratio_interval(table[:, -1], table[:, 0], sequential=sequential)
+    whole = ratio_interval(table[:, -1], table[:, 0], **sampling)
     steps = [
-        ratio_interval(table[:, j + 1], table[:, j], sequential=sequential)
+        ratio_interval(table[:, j + 1], table[:, j], **sampling)
         for j in range(len(curve.levels) - 1)
     ]
     sign = 1 if claim.rising else -1
@@ -59,20 +58,19 @@ def monotone(claim: Monotone, sight: ClaimView) -> VerdictFinding:
 
 
 def saturates(claim: Saturates, sight: ClaimView) -> VerdictFinding:
-    curve, sequential = sight.curve({}, claim.over), sight.run.sequential
+    curve = sight.curve({}, claim.over)
+    sampling = sight.run.sampling(claim.metric)
     if claim.at not in curve.levels[:-1]:
         raise sight.lack({claim.over: claim.at}, f"a larger {claim.over}")
     verdict, remark = _whole_and_net(
         lambda table: verdicts.saturates_verdict(
-            curve.levels, table, claim.at, claim.within, sequential
+            curve.levels, table, claim.at, claim.within, **sampling
         ),
         curve,
     )
     knee, last = curve.levels.index(claim.at), len(curve.levels) - 1
     table = curve.table
-    ratios = [
-        ratio_interval(table[:, j], table[:, last], sequential=sequential) for j in range(last)
-    ]
+    ratios = [ratio_interval(table[:, j], table[:, last], **sampling) for j in range(last)]
     names = [sight.level(claim.over, level) for level in curve.levels]
     furthest = max(range(knee, last), key=lambda j: abs(log(ratios[j].estimate)))
     bound = f"{1 + claim.within:.3g}"
@@ -94,7 +92,8 @@ def saturates(claim: Saturates, sight: ClaimView) -> VerdictFinding:
 
 def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
     first, second = sight.crossing_curves(claim.of, claim.to, claim.over)
-    crossed = partial(crossover, first.levels, sequential=sight.run.sequential)
+    sampling = sight.run.sampling(claim.metric)
+    crossed = partial(crossover, first.levels, **sampling)
     found = crossed(first.table, second.table)
     verdict, remark = _net_too(
         verdicts.crossover_verdict(found, claim.low, claim.high),
@@ -110,6 +109,7 @@ def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
     text = (
         f"{of} is cheaper than {to} {evidence.crossing(found, factor)}, claimed between {claimed}, "
         f"{units.counted(found.n, sight.run.unit)}{times}{remark}"
+        f"{evidence.resembling(found, sampling, sight.run.unit)}"
     )
     return VerdictFinding(verdict, text, first.points + second.points)
 
@@ -124,7 +124,7 @@ def shift(claim: Shift, sight: ClaimView) -> VerdictFinding:
     for name, at in (("base", claim.base), ("at", claim.at)):
         first, second = sight.crossing_curves({**claim.of, **at}, {**claim.to, **at}, claim.over)
         found[name] = crossover(
-            first.levels, first.table, second.table, sequential=sight.run.sequential
+            first.levels, first.table, second.table, **sight.run.sampling(claim.metric)
         )
         beside = np.concatenate([sight.run.values(claim.beside, point) for point in second.points])
         unit = sight.run.metric(claim.beside).unit

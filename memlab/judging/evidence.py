@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
+from memlab.analysis.correlation import Sampling
 from memlab.analysis.crossover import CrossingPoint
+from memlab.analysis.exact import least_of
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Experiment, Factor, Level
 from memlab.text import units
@@ -32,6 +34,14 @@ def measured(found: Interval, unit: str) -> str:
         return f"{estimate} (n={found.n})"
     low, high = (units.format_quantity(end, unit) for end in (found.low, found.high))
     return f"{estimate} ({low} to {high})"
+
+
+def resembling(found: Interval | CrossingPoint, sampling: Sampling, unit: str) -> str:
+    """Why samples that are enough for an interval otherwise have none; else empty."""
+    if found.low is not None or found.n < least_of(found.level, 0.0, sampling["sequential"]):
+        return ""
+    least = least_of(found.level, **sampling)
+    return f"; each {unit} resembles the one before, and an interval needs {least} {unit}s"
 
 
 def side(experiment: Experiment, levels: At) -> str:

@@ -11,6 +11,7 @@ from math import inf
 import numpy as np
 
 from memlab.analysis import verdicts
+from memlab.analysis.correlation import Sampling
 from memlab.analysis.intervals import Interval, median_interval, ratio_interval
 from memlab.analysis.verdicts import BASELINE_LOOP_SHARE_LIMIT, Verdict
 from memlab.experiment import At, Count, Equivalent, Outcome, Ratio, Within
@@ -30,27 +31,29 @@ def equivalent(claim: Equivalent, sight: ClaimView) -> VerdictFinding:
 
 def within(claim: Within, sight: ClaimView) -> VerdictFinding:
     side = sight.side({})
-    found = median_interval(side.values, sequential=sight.run.sequential)
+    run = sight.run
+    correlation = run.correlations(claim.metric).of_medians
+    sampling: Sampling = {"sequential": run.sequential, "correlation": correlation}
+    found = median_interval(side.values, **sampling)
     above = -inf if claim.above is None else claim.above
     below = inf if claim.below is None else claim.below
     heavy = side.baseline_loop_share > BASELINE_LOOP_SHARE_LIMIT
     verdict = _placed(found, above, below, low=0.0 if heavy else found.low)
     there = side.values[np.isfinite(side.values)]
-    verdict = verdicts.with_p(verdict, there, above, below, sight.run.sequential)
+    verdict = verdicts.with_p(verdict, there, above, below, **sampling)
     unit = sight.metric.unit
     limits = [
         "" if bound is None else units.format_quantity(bound, unit)
         for bound in (claim.above, claim.below)
     ]
-    at = evidence.place(sight.run.experiment, claim.where, sight.run.varied)
+    at = evidence.place(run.experiment, claim.where, run.varied)
     lead = f"{at}: " if at else ""
-    note = (
-        f"; {evidence.LOOP} {units.format_percent(side.baseline_loop_share)} of it" if heavy else ""
-    )
+    note = evidence.resembling(found, sampling, run.unit)
+    if heavy:
+        note += f"; {evidence.LOOP} {units.format_percent(side.baseline_loop_share)} of it"
     text = (
         f"{lead}{sight.metric.label}: {evidence.measured(found, unit)}, "
-        f"{evidence.bounds(*limits)}, "
-        f"{units.counted(found.n, sight.run.unit)}{note}"
+        f"{evidence.bounds(*limits)}, {units.counted(found.n, run.unit)}{note}"
     )
     facts = {
         "value": units.format_quantity(found.estimate, unit),
@@ -105,7 +108,8 @@ def outcome(claim: Outcome, sight: ClaimView) -> VerdictFinding:
 
 def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float) -> VerdictFinding:
     first, second = sight.pair(of, to)
-    ratio = ratio_interval(first.values, second.values, sequential=sight.run.sequential)
+    sampling = sight.run.sampling(sight.claim.metric)
+    ratio = ratio_interval(first.values, second.values, **sampling)
     verdict = verdicts.ratio_verdict(
         first.values,
         second.values,
@@ -113,13 +117,14 @@ def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float)
         below=below,
         baseline_loop_a=first.baseline_loop,
         baseline_loop_b=second.baseline_loop,
-        sequential=sight.run.sequential,
+        **sampling,
     )
     experiment, where = sight.run.experiment, sight.claim.where
     names = evidence.side(experiment, of), evidence.side(experiment, to)
     place = evidence.place(experiment, where, sight.run.varied)
     at = f" at {place}" if place else ""
     kind, note = _baseline_loops(first, second, names)
+    note = evidence.resembling(ratio, sampling, sight.run.unit) + note
     claimed = evidence.bounds(
         evidence.number(above) if above else "", evidence.number(below) if below < inf else ""
     )

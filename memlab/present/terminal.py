@@ -111,6 +111,8 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
     flags = tables.noise(run)
     said = ", ".join(f"{row[0].text} {row[1].text}" for row in flags.cells) or "none"
     yield part("", f"noise: {said}, of {len(run.samples)} samples; flagged, none dropped")
+    if alike := words.blocks_alike(run):
+        yield part("", alike)
     if two := [*modes.lines(run)]:
         yield part("the points with two modes", *two)
     how, *more = tables.ended(run, points=False)

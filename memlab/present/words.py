@@ -10,7 +10,9 @@ from functools import partial
 
 from memlab import recorded
 from memlab.analysis.compare import MOST_BLOCKS, Comparison
+from memlab.analysis.correlation import Correlation
 from memlab.analysis.crossover import CrossingPoint
+from memlab.analysis.exact import most_correlated
 from memlab.analysis.intervals import Interval
 from memlab.analysis.least import least_samples
 from memlab.experiment import At, Count, Experiment, Level, Metric, Outcome
@@ -120,6 +122,30 @@ def busy(run: Run) -> str:
         f"{len(run.samples)} samples; times are of this load, longer and less sure than on a "
         "quiet machine: repeat it when quiet"
     )
+
+
+def blocks_alike(run: Run) -> str:
+    """How much a block resembles the one before it, and what that does to intervals; empty if the
+    run has too few blocks to say."""
+    found = run.correlations(run.metrics[0].name)
+    if found.medians is None:
+        return ""
+    said = f"from block to block: correlation {_correlation(found.medians)} of values"
+    if found.ratios:
+        said += f", {_correlation(found.ratios)} of ratios"
+    wider = [
+        name for name, by in (("medians", found.of_medians), ("ratios", found.of_ratios)) if by > 0
+    ]
+    if not wider:
+        return said
+    said += f"; intervals of {' and '.join(wider)} are wider by it"
+    if found.of_medians > most_correlated(run.blocks, 0.95, run.sequential):
+        said += f", at most their range, which holds less than 95 % with {run.blocks} blocks"
+    return said
+
+
+def _correlation(found: Correlation) -> str:
+    return f"{found.estimate:.2f} ± {found.error:.2f}"
 
 
 READAHEAD_KIB = 128  # VM_READAHEAD_PAGES, include/linux/mm.h

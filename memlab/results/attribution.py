@@ -184,5 +184,5 @@ def _overhead(run: Run, point: Point) -> Iterator[tuple[str, Interval]]:
         return
     for metric in declared.overhead:
         values = run.values(metric, point), run.values(metric, twin)
-        if ratio := ratio_if_any(*values, run.sequential):
+        if ratio := ratio_if_any(*values, **run.sampling(metric)):
             yield metric, ratio

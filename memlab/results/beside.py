@@ -145,7 +145,7 @@ def _ratio(run: Run, metric: str, of: At, to: At) -> Interval | None:
     if any(point is None for point in points):
         return None
     above, below = (run.values(metric, point) for point in points if point is not None)
-    return ratio_if_any(above, below, run.sequential)
+    return ratio_if_any(above, below, **run.sampling(metric))
 
 
 def _summary(run: Run, metric: str, at: At) -> PointSummary | None:

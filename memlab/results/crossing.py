@@ -49,7 +49,7 @@ def _crossings(run: Run, figure: Lines) -> Iterator[Crossing]:
         b = np.column_stack([second[level] for level in shared])
         if (a <= 0).any() or (b <= 0).any() or np.isnan(a / b).all(axis=0).any():
             continue  # a cost of 0 has no ratio to anything
-        found = crossover(shared, a, b, sequential=run.sequential)
+        found = crossover(shared, a, b, **run.sampling(figure.metric))
         costs = np.log(np.nanmedian(a, axis=0))
         inside = np.isfinite(found.estimate)
         cost = (

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from memlab import experiments, recorded
+from memlab.analysis.correlation import LEAST_BLOCKS, BlockCorrelations, Sampling, of_blocks
+from memlab.analysis.exact import most_correlated
 from memlab.analysis.intervals import (
     Interval,
     median_interval,
@@ -348,12 +350,41 @@ class Run:
         """Where in `values` each of these samples is."""
         return self.session_index(samples) if self.clustered else self._block(samples)
 
-    def interval(self, values: npt.ArrayLike) -> Interval:
-        """The median of a point's `values` with its interval; of a run that is spread over sessions
-        where the next session's median lies."""
+    def interval(self, values: FloatArray, metric: str | None = None) -> Interval:
+        """The median of a point's `values` with its interval, wider if blocks resemble the block
+        before in that metric, else in these values; of a run that is spread over sessions where
+        the next session's median lies."""
         if self.clustered:
             return next_session_interval(values)
-        return median_interval(values, sequential=self.sequential)
+        of = self.correlations(metric) if metric else of_blocks(values[:, np.newaxis])
+        n = int(np.count_nonzero(np.isfinite(values)))
+        return median_interval(
+            values, sequential=self.sequential, correlation=self._widening(of, n)
+        )
+
+    def _widening(self, of: BlockCorrelations, n: int) -> float:
+        """A median has an interval if it has enough samples: at the widest their range."""
+        return min(of.of_medians, most_correlated(n, 0.95, self.sequential))
+
+    def correlations(self, metric: str) -> BlockCorrelations:
+        """How much a block's values of a metric resemble those of the block before."""
+        if metric not in self._correlations:
+            found = BlockCorrelations(None, None)
+            if not self.clustered and self.blocks >= LEAST_BLOCKS:
+                found = of_blocks(np.column_stack([self.by_block(metric, p) for p in self.points]))
+            self._correlations[metric] = found
+        return self._correlations[metric]
+
+    def sampling(self, metric: str) -> Sampling:
+        """What the intervals of ratios within a block, and their tests, have to know."""
+        return {
+            "sequential": self.sequential,
+            "correlation": self.correlations(metric).of_ratios,
+        }
+
+    @cached_property
+    def _correlations(self) -> dict[str, BlockCorrelations]:
+        return {}
 
     @cached_property
     def measured(self) -> bool:
@@ -453,12 +484,12 @@ class Run:
             for number, point in enumerate(self.points):
                 values = self.values(metric, point)
                 if np.isfinite(values).any():
-                    yield number, self.interval(values)
+                    yield number, self.interval(values, metric)
             return
         for numbers, ordered in self._ordered(metric):
-            yield from zip(
-                numbers, median_intervals(ordered, sequential=self.sequential), strict=True
-            )
+            widening = self._widening(self.correlations(metric), ordered.shape[1])
+            medians = median_intervals(ordered, sequential=self.sequential, correlation=widening)
+            yield from zip(numbers, medians, strict=True)
 
     def _ordered(self, name: str) -> Iterator[tuple[list[int], FloatArray]]:
         """The numbers in a column in rising order, shape (points, n), of points that have as many,

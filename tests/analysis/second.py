@@ -172,45 +172,37 @@ def comparison_words(points, threshold):
 
 
 def crossing(sizes, ratios):
-    """Where the median of ratios, a list of rows interpolated in the logs, last passes from above 1
-    to below it."""
+    """Where the medians of ratios, interpolated in the logs, last pass from above 1 to below it."""
     middles = [float(np.median(np.log(column))) for column in zip(*ratios, strict=True)]
     if all(middle < 0 for middle in middles):
         return -inf
     if middles[-1] >= 0:
         return inf
     j = max(i for i, middle in enumerate(middles) if middle >= 0)
-    ends = log(sizes[j]), log(sizes[j + 1])
-    return exp(brentq(lambda x: np.median([at(x, sizes, row) for row in ratios]), *ends))
+    return passes_zero(sizes[j : j + 2], middles[j : j + 2])
 
 
-def at(x, sizes, row):
-    return float(np.interp(x, np.log(sizes), np.log(row)))
+def passes_zero(sizes, logs):
+    (low, below), (high, above) = sorted(zip(np.log(sizes), logs, strict=True))
+    return exp(brentq(lambda x: np.interp(x, [low, high], [below, above]), low, high))
 
 
 def crossing_limits(sizes, ratios, sequential):
-    """Every size at which a block's ratio passes 1, and those measured, tested one by one."""
-    tried = {log(size) for size in sizes}
-    for row in ratios:
-        for j, (here, there) in enumerate(pairwise(np.log(row))):
-            if (here > 0) != (there > 0):
-                rise = log(sizes[j + 1]) - log(sizes[j])
-                tried.add(log(sizes[j]) + rise * here / (here - there))
+    """Each size's limit of the median, from one end on to the first that is not beyond 1."""
     n = len(ratios)
     most = boundary(n, Fraction(1, 40))[-1] if sequential else binom.ppf(0.025, n, 0.5) - 1
     if not sequential and binom.cdf(most + 1, n, 0.5) <= 0.025:
         most += 1
 
-    def not_shown(x, sign):
-        return sum(sign * at(x, sizes, row) < 1e-12 for row in ratios) > most
-
-    def first(xs, sign, none):
-        """The first that is not shown, or what it means that none is."""
-        if sign > 0 and not not_shown(xs[-1], sign):
+    def first(sizes, logs, none):
+        limits = [sorted(column)[int(most)] for column in zip(*logs, strict=True)]
+        beyond = [limit > 0 for limit in limits]
+        if all(beyond):
             return none
-        for i, x in enumerate(xs):
-            if not_shown(x, sign):
-                return exp(x) if i else -none
-        return none
+        j = beyond.index(False)
+        return passes_zero(sizes[j - 1 : j + 1], limits[j - 1 : j + 1]) if j else -none
 
-    return first(sorted(tried), 1, inf), first(sorted(tried, reverse=True), -1, -inf)
+    logs = [list(row) for row in np.log(ratios)]
+    is_beyond = sum(row[-1] <= 0 for row in logs) <= most  # costlier at the largest
+    low = inf if is_beyond else first(sizes, logs, inf)
+    return low, first(sizes[::-1], [[-log for log in row[::-1]] for row in logs], -inf)

@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from quick import mostly_slow
 
+from . import smallest
 from .tables import BLOCKS, coverage_rows, power_rows, stopped_rows
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -75,6 +77,13 @@ def test_the_summary_spans_the_rows(said: str, begins: str, cells: slice) -> Non
         if line.startswith(f"| {said}")
     )
     assert f"| {min(found)} to {max(found)} % |" in line
+
+
+@pytest.mark.parametrize("name", mostly_slow(smallest.ROWS, "blocks, correlation 0.5"))
+def test_the_smallest_change_that_shows_is_the_table_s(name: str) -> None:
+    counts, of = smallest.ROWS[name]
+    cells = " | ".join(smallest.cell(count, of(count)) for count in counts)
+    assert f"| {name} | {cells} |" in (DOCS / "statistics.md").read_text()
 
 
 def test_the_power_that_is_said_is_the_rows() -> None:

@@ -152,6 +152,9 @@ NOISES: dict[str, Draw] = {
     ),
     "Student's t with 3 degrees, 1 %": lambda rng, n: 0.01 * rng.standard_t(3, n),
     "1 %, correlation 0.5": lambda rng, n: 0.01 * autoregressive(rng, (n,), 0.5),
+    "1 %, three in ten 6 % slower": lambda rng, n: (
+        rng.normal(0, 0.01, n) + 0.06 * (rng.random(n) < 0.3)
+    ),
 }
 # Without a step; in standard deviations of 1 %.
 YEARS: dict[str, Draw] = {

@@ -50,7 +50,7 @@ def test_a_step_of_a_hundred_times_is_seen_at_the_second_run(nights: Machine) ->
     (line,) = [line for line in said.splitlines() if line.startswith("worse: ")]
     assert re.match(r"worse: (9\d|10\d) times .* after run 00000010 of .*, seen 2 runs later", line)
     assert line.endswith(", now")
-    assert "no further change could have been seen yet: the new level has 2 runs" in said
+    assert "no further change could have been seen yet: 2 runs since the last one" in said
 
 
 def test_a_recovery_is_a_word_and_does_not_close_the_gate(nights: Machine) -> None:
@@ -61,6 +61,7 @@ def test_a_recovery_is_a_word_and_does_not_close_the_gate(nights: Machine) -> No
     words = [line.partition(":")[0] for line in said.splitlines() if " seen 2 runs later" in line]
     assert words == ["worse", "recovered"]
     assert "2 changes in 20 runs" in said
+    assert "no further change could have been seen yet: 2 runs since the last one" in said
 
 
 def test_a_sweep_at_other_levels_does_not_hide_the_series(nights: Machine) -> None:

@@ -61,7 +61,8 @@ def test_the_figure_of_a_history_has_the_numbers_of_today(make: ModuleType, tmp_
     """`make pages` draws it; the other pictures of docs are of runs that do not ship."""
     wanted = make.history_figure.source(make.nights(tmp_path / "store.db"))
     assert drawn_of(DOCS / "history.png") == wanted
-    assert {path.name for path in DOCS.glob("*.png")} == {"history.png", *make.KEPT}
+    assert drawn_of(DOCS / "trusted.png") == make.trusted_source(make.trusted())
+    assert {path.name for path in DOCS.glob("*.png")} == {"history.png", "trusted.png", *make.KEPT}
 
 
 def test_git_has_the_main_figures_and_those_of_guides(make: ModuleType) -> None:

@@ -13,7 +13,9 @@ def ratio(above: list[float], below: list[float]) -> Any:
     of, to = (SimpleNamespace(at={"size": size}) for size in (1, 2))
     values = {1: np.array(above), 2: np.array(below)}
     run: Any = SimpleNamespace(
-        points=[of, to], values=lambda _, point: values[point.at["size"]], sequential=False
+        points=[of, to],
+        values=lambda _, point: values[point.at["size"]],
+        sampling=lambda _: {"sequential": False, "correlation": 0.0},
     )
     return beside._ratio(run, "time", {"size": 1}, {"size": 2})
 

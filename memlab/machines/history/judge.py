@@ -74,6 +74,12 @@ class History:
         return "recovered" if change.is_return else "better"
 
     @property
+    def since_change(self) -> int:
+        """How many runs there are since the newest change that stands."""
+        first = max((c.after + 1 for c in self.changes if c.withdrawn is None), default=0)
+        return len(self.nights) - first
+
+    @property
     def alarm(self) -> bool:
         """Whether the newest run shows a change that the one before did not, and not a recovery."""
         newest = len(self.nights) - 1
@@ -132,11 +138,7 @@ def of_runs(
         Night(
             run.id,
             datetime.fromisoformat(run.row.created_at),
-            _exponentiated(
-                median_interval(
-                    np.nanmedian(values - typical[:, None], axis=0), sequential=run.sequential
-                )
-            ),
+            _level(run, np.nanmedian(values - typical[:, None], axis=0)),
             [] if before is None else _events(before, run),
         )
         for before, run, values in zip([None, *whole], whole, logs, strict=False)
@@ -193,7 +195,12 @@ def _logs(run: Run, metric: Metric, points: Sequence[Point]) -> FloatArray | Non
     return np.asarray(logs[:, ~np.isnan(logs).all(axis=0)])
 
 
-def _exponentiated(logs: Interval) -> Interval:
+def _level(run: Run, values: FloatArray) -> Interval:
+    """Of the logs of a run's blocks, or of its sessions."""
+    if run.clustered:
+        logs = median_interval(values, sequential=run.sequential)
+    else:
+        logs = run.interval(values)
     low, estimate, high = (
         None if end is None else float(np.exp(end)) for end in (logs.low, logs.estimate, logs.high)
     )

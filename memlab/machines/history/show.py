@@ -92,7 +92,7 @@ def _host(found: History) -> str:
 
 def _could_see(found: History) -> str:
     """What no alarm means, and what the newest runs are blind to."""
-    runs, level = len(found.nights), words.count(found.in_level, "run")
+    runs, since = len(found.nights), found.since_change
     if runs < FIRST:
         return f"below {FIRST} runs no change is looked for: {FIRST - runs} more are needed"
     seen = [
@@ -100,10 +100,12 @@ def _could_see(found: History) -> str:
         if ratio
         else f"none of any size in the newest {newest} runs"
         for newest, ratio in found.visible.items()
-        if found.in_level >= newest + LEAST
+        if since >= newest + LEAST
     ]
     if not seen:
-        return f"no further change could have been seen yet: the new level has {level}"
+        few = f"{words.count(since, 'run')} since the last one"
+        return f"no further change could have been seen yet: {few}"
+    level = words.count(found.in_level, "run")
     few = f"; the new level has {level}, and {FIRST} show more" if found.in_level < FIRST else ""
     return f"a further change would have been seen: {', '.join(seen)}, none in one run{few}"
 

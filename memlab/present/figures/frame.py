@@ -228,7 +228,7 @@ def ratio_cells(run: Run, name: str, of: Point, to: Point) -> Mark | None:
         "metric": name,
         "unit": "1",
         "to": dict(to.at),
-        **numbers(ratio_interval(over[both], under[both], sequential=run.sequential)),
+        **numbers(ratio_interval(over[both], under[both], **run.sampling(name))),
         "extrapolated": any(run.extrapolated(metric, samples) for samples in behind),
         "samples": ids_of(behind),
     }
