@@ -493,20 +493,34 @@ def _level(experiment: Experiment, name: str, at: At) -> str:
 
 
 def crossing(experiment: Experiment, crossed: Crossing) -> str:
-    """`write cheaper from 2.3 KiB (2.1 to 2.6 KiB)`, or which one is cheaper throughout; that it is
-    not known yet if the samples have no interval."""
+    """`write cheaper from 2.3 KiB (2.1 to 2.6 KiB)`, or which one is cheaper throughout, or as far
+    as the interval shows it; that it is not known yet if the samples have no interval."""
     of, to = sides(experiment, crossed)
     found, name = crossed.found, level_words(experiment)
     if not crossed.known:
         return f"{of} or {to}, not known yet: {found.n} of {least_samples(found.level)} samples"
     if found.estimate == -math.inf:
-        return f"{of} cheaper at every {experiment.figure.over}"
+        return _throughout(experiment, of, to, found.high, found.estimate, "from {} on")
     if found.estimate == math.inf and not found.crossings:
-        return f"{to} cheaper at every {experiment.figure.over}"
+        return _throughout(experiment, to, of, found.low, found.estimate, "up to {}")
     if found.estimate == math.inf:
         return f"{of} not cheaper at {name(found.largest)}"
     last = f", the last of {found.crossings} crossings" if found.crossings > 1 else ""
     return f"{of} cheaper from {name(found.estimate)} ({_span(found, name)}){last}"
+
+
+def _throughout(
+    experiment: Experiment, line: str, other: str, end: float | None, estimate: float, part: str
+) -> str:
+    """Of a line that is cheaper by its median at every level: as far as the interval, which ends
+    at `end`, shows it."""
+    over = experiment.figure.over
+    if end == estimate:
+        return f"{line} cheaper at every {over}"
+    if end is None or math.isinf(end):
+        return f"{line} or {other}, not decided at any {over}"
+    shown = part.format(level_words(experiment)(end))
+    return f"{line} cheaper {shown}, not decided at the others"
 
 
 def _span(found: CrossingPoint, name: Callable[[float], str]) -> str:

@@ -414,7 +414,12 @@ class Store:
         """The samples with these ids, in that order where they ascend. StoreError as of all."""
         with self._naming(run):
             where = "id IN (SELECT value FROM json_each(?)) AND +run = ? ORDER BY id"
-            yield from self._rows(SampleRow, "samples", where, json.dumps(ids), run)
+            count = 0
+            for row in self._rows(SampleRow, "samples", where, json.dumps(ids), run):
+                count += 1
+                yield row
+            if count != len(ids):
+                raise _Damaged(f"{len(ids) - count} of its samples are listed and not there")
 
     def columns(self, run: str, ids: Sequence[int]) -> Mapping[str, Sequence[Any]] | None:
         """What `some_samples` gives, as columns, with `raw` and `context` as the texts that are

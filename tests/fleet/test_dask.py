@@ -114,7 +114,7 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
         assert "a: nothing new" in process("hosts", "pull", *on[1:]).stdout
         done = process("sweep", "mmap-write", "-p", "size=-4", *on)
         assert (done.returncode, done.stderr[:10]) == (3, "memlab: a:"), done.stderr
-        done = process("worker", scheduler, "--name", "a")
+        done = process("hosts", "worker", scheduler, "--name", "a")
         assert done.returncode == 3
         assert "a worker a is there already: --name NAME" in done.stderr
         other = subprocess.Popen(
