@@ -442,9 +442,12 @@ class Store:
         ids, at = array("q"), array("q")
         with self._naming(run):
             least = self._one(_EXPECTED, run)
-            for some, points in self._places(run):
-                ids.extend(some)
-                at.extend(points)
+            try:
+                for some, points in self._places(run):
+                    ids.extend(some)
+                    at.extend(points)
+            except (TypeError, OverflowError):
+                raise _Damaged("a sample's point is not an integer below 2^63") from None
             self._check_count(run, least, len(ids))
             if lost := {*at} - {point.point for point in self._points(run)}:
                 raise _Damaged(f"sample {ids[at.index(min(lost))]} is of no point")
