@@ -42,6 +42,7 @@ def _centred(values: FloatArray) -> FloatArray:
     return np.asarray(values - values.mean())
 
 
+_ROUNDING = 1e-18  # of squares of normal scores, which are about 1
 LEAST_BLOCKS = 10  # with fewer, one correlation is as likely as another
 _RATIOS_FROM = 0.1  # the correlation of ratios below which it is left out: it is 0 by the design
 
@@ -112,7 +113,7 @@ def _lag_one(normal: FloatArray) -> Correlation | None:
     products = normal[1:] * normal[:-1]
     pairs, values = int((~np.isnan(products)).sum()), int((~np.isnan(normal)).sum())
     squares = float(np.nansum(normal**2))
-    if pairs < LEAST_BLOCKS - 1 or squares <= 0:
+    if pairs < LEAST_BLOCKS - 1 or squares <= _ROUNDING * values:
         return None
     blocks = values / normal.shape[1]
     scale = values / pairs * (1 - 1 / blocks)

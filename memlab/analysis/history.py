@@ -184,6 +184,8 @@ class Watch:
         old = self.earlier[-1][-YEAR:]
         runs = old + self.level
         near = place(self.of(runs), self.correlation)
+        if runs[near.first] > self.changes[-1].seen:  # what was seen had begun
+            return
         older = self.earlier[-1][: -len(old)]
         self.earlier[-1], self.level = older + runs[: near.first], runs[near.first :]
         self.changes[-1] = replace(

@@ -411,7 +411,7 @@ CLAIMS: list[Claim] = [
     ),
     Ratio(
         id="releaser-rate",
-        text="the shootdowns cost the initiator over 10 % of its operations",
+        text="shootdowns of 16 pages each cost the initiator over 10 % of its operations",
         metric="ops_per_s",
         where={"pages": SIZE, "release": "dontneed", "interval": INTERVAL},
         of={"readers": 1},

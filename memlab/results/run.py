@@ -260,6 +260,8 @@ class Run:
         kept = {point.index for point in points}
         if "summaries" in vars(self):  # each is of its point's samples alone
             vars(other)["summaries"] = tuple(s for s in self.summaries if s.point.index in kept)
+        # How blocks resemble each other is of the whole run: an interval is the same in each part.
+        vars(other)["correlations"] = self.correlations
         other.points = list(points)
         other.samples = self.samples[np.isin(self.samples.taken("point"), list(kept))]
         return other
