@@ -249,7 +249,15 @@ EXPERIMENT = Experiment(
             "and again",
             least=1,
         ),
-        Factor("stack", BYTES, quick=[0], paper=[10 * MIB], full=[0], help=STACK_HELP),
+        Factor(
+            "stack",
+            BYTES,
+            quick=[0],
+            paper=[10 * MIB],
+            full=[0],
+            help=STACK_HELP,
+            level_labels={0: "of the default size"},
+        ),
         Factor(
             "stack_cache",
             BYTES,

@@ -489,7 +489,9 @@ def named_levels(experiment: Experiment, at: At) -> str:
 
 
 def _level(experiment: Experiment, name: str, at: At) -> str:
-    return experiment.describe_level(name, at[name])
+    factor = experiment.factor(name)
+    special = "" if factor.kind.levels else factor.level_labels.get(at[name])  # of a number: 0
+    return special or experiment.describe_level(name, at[name])
 
 
 def crossing(experiment: Experiment, crossed: Crossing) -> str:

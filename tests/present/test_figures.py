@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from stored_runs import (
 
 from memlab.experiment import At
 from memlab.judging.summary import DIFFERS, PARTLY
-from memlab.present import figures
+from memlab.present import figures, words
 from memlab.present.figures import sidecar, verdicts
 from memlab.results import Run
 from memlab.results.crossing import crossings
@@ -190,6 +191,26 @@ def test_a_crossing_outside_the_sizes_is_text(tmp_path: Path, write: float, said
     (row,) = sidecar.as_data(run)["crossings"]
     assert (row["estimate"], row["words"]) == (None, said)
     assert said in written(figures.draw(run))
+
+
+@pytest.mark.parametrize(
+    ("estimate", "low", "high", "said"),
+    [
+        (inf, inf, inf, "mmap cheaper at every size"),
+        (inf, 3200.0, inf, "mmap cheaper up to 3.12 KiB, not decided at the others"),
+        (inf, -inf, inf, "mmap or write, not decided at any size"),
+        (-inf, -inf, -inf, "write cheaper at every size"),
+        (-inf, -inf, 200.0, "write cheaper from 200 B on, not decided at the others"),
+        (-inf, -inf, inf, "write or mmap, not decided at any size"),
+    ],
+)
+def test_a_line_is_cheaper_as_far_as_the_interval_shows_it(
+    tmp_path: Path, estimate: float, low: float, high: float, said: str
+) -> None:
+    run = stored(tmp_path, crossing_at_1500, controls=False)
+    (crossed,) = crossings(run)
+    found = replace(crossed.found, estimate=estimate, low=low, high=high, crossings=0)
+    assert words.crossing(run.named, replace(crossed, found=found)) == said
 
 
 def test_mmap_read_has_no_crossing_and_five_lines(tmp_path: Path) -> None:
