@@ -29,6 +29,7 @@ OWN = {
     "files/folders.py": {"temporary"},
     "run/files.py": {"_make_fresh", "_write_out"},
     "run/journal.py": {"__init__", "make_folder", "_open", "set_aside"},
+    "run/pins.py": {"_copy"},
     "run/swap.py": {"_make_file", "_make_zram"},
     "run/virtual_machine.py": {"_the_initramfs"},
     "store/database.py": {"copied"},
