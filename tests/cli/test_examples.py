@@ -103,8 +103,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for program in ("app", "old", "new"):
         (made / program).write_text(PROGRAM)
     (made / "server").write_text(SERVER)
+    (made / "service").write_text("#!/bin/sh\nexec sleep 1000\n")
     (made / "load").write_text(PROGRAM)
-    for program in ("app", "old", "new", "server", "load"):
+    for program in ("app", "old", "new", "server", "load", "service"):
         (made / program).chmod(0o755)
     (made / "app.toml").write_text('command = ["./app"]\n[policies]\nlock = ["off", "future"]\n')
     (made / "site").mkdir()
@@ -164,7 +165,7 @@ def test_an_example_that_measures_runs(example: str, folder: Path) -> None:
         needs.of("jemalloc")
         needs.of("mimalloc")
     small = ["-p", "file_size=1m", "-p", "slice=1ms"]
-    words = shlex.split(example.replace("/data", str(folder)))
+    words = shlex.split(example.replace("/data", str(folder)).replace("--for 20s", "--for 50ms"))
     if words[1] == "sweep" and "--resume" not in words:
         words += small
     if "app.trace" in words:
