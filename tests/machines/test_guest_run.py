@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command import Command
+from command import memlab
 from test_guest_link import Beside
 
 from memlab.errors import CannotRun
@@ -77,8 +77,8 @@ def test_a_guest_that_goes_takes_the_command_with_it(beside: Beside) -> None:
 
 
 @pytest.mark.slow
-def test_memlab_looks_at_a_process_of_a_guest(guest_kernel: str, command: Command) -> None:
+def test_memlab_looks_at_a_process_of_a_guest(guest_kernel: str) -> None:
     words = ["sh", "-c", "sleep 600 & memlab diagnose $! --seconds 1"]
-    done = command("kernels", "run", guest_kernel, "--guest-memory", "512m", "--", *words)
+    done = memlab("kernels", "run", guest_kernel, "--guest-memory", "512m", "--", *words)
     assert done.returncode == 0, done.stderr
     assert "(sleep) of root" in done.stdout

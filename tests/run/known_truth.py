@@ -148,7 +148,7 @@ class Tally:
         """Under drift nobody knows a lone median's truth; what is paired by block keeps its."""
         points = printed["show"]["points"]
         self.sweeps += 1
-        self.blocks += sum(point["outcomes"]["ok"] for point in points)
+        self.blocks += sum(point["outcomes"].get("ok", 0) for point in points)
         claims = printed["claims"]["experiments"][0]["claims"]
         self.standing += any(_stands(claim, drifts=drifts) for claim in claims)
         for claim in claims:
@@ -157,7 +157,8 @@ class Tally:
             if claim["id"] in RATIOS:
                 self._hold("ratio", claim, RATIOS[claim["id"]])
         for point in points if not drifts else ():
-            self._hold("median", point["metrics"]["time"], _median_s(point["levels"]))
+            if found := point["metrics"].get("time"):  # none of a point that the budget left out
+                self._hold("median", found, _median_s(point["levels"]))
 
     def _hold(self, what: str, found: Mapping[str, Any], truth: float) -> None:
         if found["low"] is not None:
