@@ -27,7 +27,8 @@ from memlab.text.printable import printable
 
 APPLICATION_ID = 0x6D656D6C  # "meml": tells a memlab store from any other SQLite file
 _VALUE_BYTES_MAX = 64 << 20  # of one value; a traced sample has some 100 kB
-_HEADER_BYTES = 100  # of every SQLite file
+_MARKS = "SELECT user_version, application_id FROM pragma_user_version, pragma_application_id"
+_LENGTH = "SELECT page_size * page_count FROM pragma_page_size, pragma_page_count"
 _KIND = "SELECT type FROM sqlite_schema WHERE name = 'format_history'"
 _WRITER = "SELECT substr(memlab, 1, 40) FROM format_history ORDER BY version DESC LIMIT 1"
 BUSY_S = 10.0  # how long one process waits for another that writes
@@ -124,11 +125,9 @@ class Watched:
 
     def _pages_bytes(self) -> int:
         """How long the file is by its own header, which VACUUM changes with it."""
-        header = _header(self._path)
-        if len(header) < _HEADER_BYTES:
-            return sys.maxsize
-        page = int.from_bytes(header[16:18])
-        return (65536 if page == 1 else page) * int.from_bytes(header[28:32])
+        with suppress(sqlite3.Error), _at_rest(self._path) as db:
+            return int(db.execute(_LENGTH).fetchone()[0]) or sys.maxsize
+        return sys.maxsize  # it is empty, or shorter than its header says
 
     def _lost(self, path: Path, what: str) -> StoreError:
         name = "store" if path == self._path else "store's log"
@@ -235,18 +234,24 @@ def seal(db: sqlite3.Connection, table: str, where: str, *values: object) -> Non
     db.execute(f"UPDATE {table} SET checksum = {CHECKSUMS[table]} WHERE {where}", values)
 
 
-def _header(path: Path) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO does not make it wait
-    try:
-        return os.pread(fd, _HEADER_BYTES, 0)
-    finally:
-        os.close(fd)
+@contextmanager
+def _at_rest(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that takes no lock and sees no log.
+
+    A store's file is not opened otherwise: to close it would give up every lock of this process on
+    it, and another process then removes the log that is being written
+    (sqlite.org/howtocorrupt.html, 2.2).
+    """
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True)) as db:
+        yield db
 
 
 def _check_format(path: Path) -> None:
     """StoreError for a store of another format, before SQLite writes beside it or into it."""
-    header = _header(path)  # sqlite.org/fileformat2.html
-    version, application = (int.from_bytes(header[at : at + 4]) for at in (60, 68))
+    version = application = 0
+    with suppress(sqlite3.Error), _at_rest(path) as db:
+        version, application = db.execute(_MARKS).fetchone()
     if application == APPLICATION_ID and version not in (0, FORMAT):
         raise _other_format(path, version)
 
@@ -266,8 +271,7 @@ def _other_format(path: Path, version: int) -> StoreError:
 
 def _writer(path: Path) -> str:
     """The memlab that made a store of any format."""
-    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
-    with suppress(sqlite3.Error, TypeError), closing(sqlite3.connect(uri, uri=True)) as db:
+    with suppress(sqlite3.Error, TypeError), _at_rest(path) as db:
         (kind,) = db.execute(_KIND).fetchone()
         if kind == "table":  # a view may take for ever
             (version,) = db.execute(_WRITER).fetchone()

@@ -83,6 +83,8 @@ def test_pull_fetches_what_is_missing_and_no_more(swept: Hosts, command: Command
     assert command("hosts", "pull", "ssh:a").stdout == "a: nothing new\n"
     assert command("hosts", "import", str(swept.store("a"))).returncode == 0
     assert held(store, "a") == held(swept.store("a"), None)
+    itself = command("hosts", "import", str(store))
+    assert (itself.returncode, itself.stderr.count("is the store itself")) == (2, 1)
 
 
 @pytest.mark.parametrize("share", mostly_slow([0.05, 0.3, 0.6, 0.97], 0.6))

@@ -134,10 +134,6 @@ def cluster(tmp_path: Path, certificates: None) -> Iterator[Cluster]:
         yield made
 
 
-@pytest.mark.skip(
-    reason="its hosts end, or wait, before the step that it takes next: its steps are "
-    "to follow events and not the clock"
-)
 def test_whatever_fails_nothing_is_lost_and_nothing_measured_twice(
     cluster: Cluster, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:

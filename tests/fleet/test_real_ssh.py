@@ -82,10 +82,6 @@ def links(client: subprocess.Popen[str], number: int) -> list[int]:
     return found
 
 
-@pytest.mark.skip(
-    reason="its hosts end, or wait, before the step that it takes next: its steps are "
-    "to follow events and not the clock"
-)
 def test_two_clients_four_hosts_and_a_link_that_is_killed(
     hosts: Path, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:

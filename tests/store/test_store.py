@@ -3,6 +3,8 @@
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -147,6 +149,22 @@ def test_two_writers_wait_for_each_other(path: Path) -> None:
         one.add_run(run_row("aaaa0000"), POINTS)
         other.add_run(run_row("bbbb0000"), POINTS)
         assert len(one.runs()) == len(other.runs()) == 2
+
+
+def test_two_connections_of_one_process_keep_their_log(path: Path) -> None:
+    """Another process that opens and closes the store would otherwise take itself for the last one,
+    and remove the log that is being written."""
+    look = "import sys; from memlab.store import Store; from pathlib import Path\n"
+    look += "with Store(Path(sys.argv[1])) as opened: print(len(opened.runs()))"
+    seen = []
+    with Store(path, create=True) as one:
+        one.add_run(run_row("aaaa0000"), POINTS)
+        with Store(path) as other:
+            for id in ("bbbb0000", "cccc0000", "dddd0000"):
+                other.add_run(run_row(id), POINTS)
+                done = subprocess.run([sys.executable, "-c", look, path], capture_output=True)
+                seen.append(int(done.stdout))
+    assert seen == [2, 3, 4]
 
 
 def test_a_write_that_fails_says_so_in_one_line(path: Path) -> None:

@@ -37,12 +37,18 @@ def command(file: Path, host: str | None, partial: bool, store: Path | None, as_
     if host is not None and not rows.host_name(host):
         raise click.UsageError(f"--host {host!r} is not the name of a host: letters, digits, .:@_-")
     path = store or default_path()
+    try:  # before the store is open: to close its own file would give up its locks
+        is_store = str(file) != "-" and travel.is_store(file)
+    except OSError as error:
+        raise BadExport(f"cannot read {file}: {error.strerror}") from None
+    if is_store and path.exists() and file.samefile(path):
+        raise BadExport(f"{file} is the store itself: what would be imported is there")
     with Store(path, create=True) as opened:
         try:
             if str(file) == "-":
                 stream = sys.stdin.buffer
                 taken = travel.take_in(opened, stream, "standard input", host, partial=partial)
-            elif travel.is_store(file):
+            elif is_store:
                 taken = travel.take_store_in(opened, file, host)
             else:
                 with file.open("rb") as source:
