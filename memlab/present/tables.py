@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from math import ceil
-from statistics import fmean
 
 from memlab import recorded
 from memlab.analysis.compare import MOST_BLOCKS
@@ -13,6 +11,7 @@ from memlab.analysis.intervals import Interval
 from memlab.analysis.least import least_samples
 from memlab.experiment import Against, At, Experiment, Metric
 from memlab.experiment.points import point_key
+from memlab.experiment.reach import Reach
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import evidence
 from memlab.judging.claims import judge
@@ -486,7 +485,7 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
         f"{words.count(len(run.samples), 'sample')} in {words.quantity(wall_s, 's')}"
         f"{_spent(run)}; the sweep ended: {_ended(run, how)}"
     )
-    if how in ("budget", "interrupted") and (short := _short_of_samples(run, wall_s)):
+    if how in ("budget", "interrupted") and (short := _short_of_samples(run)):
         yield short
     for name, scaled in run.row.request.get("scaled", {}).items():
         yield f"scaled to fit this host: {name} {scaled}"
@@ -533,7 +532,7 @@ def _ended(run: Run, how: str | None) -> str:
     return f"it gave up on {left} of {of}" if left else "decided"
 
 
-def _short_of_samples(run: Run, wall_s: float) -> str:
+def _short_of_samples(run: Run) -> str:
     """How many points have an interval, and what would give the others one; empty where all do."""
     if run.clustered:  # what an interval takes are sessions
         return ""
@@ -544,7 +543,7 @@ def _short_of_samples(run: Run, wall_s: float) -> str:
     said = f"{enough} of {words.count(len(taken), 'point')} have the {least} samples of an interval"
     if recorded.ships(run.store_path) or not run.samples:
         return said
-    return f"{said}; the others get them by: {_going_on(run, wall_s)}"
+    return f"{said}; the others get them by: {_going_on(run)}"
 
 
 def going_on(run: Run) -> str:
@@ -553,7 +552,7 @@ def going_on(run: Run) -> str:
     short = bool(run.sessions) and run.sessions[-1].ended == "budget" and not run.clustered
     if not short or not run.samples or min(_taken(run), default=0) >= least_samples(0.95):
         return ""
-    return _going_on(run, sum(session.wall_s for session in run.sessions))
+    return _going_on(run)
 
 
 def _taken(run: Run) -> list[int]:
@@ -561,25 +560,17 @@ def _taken(run: Run) -> list[int]:
     return [s.outcomes.total() for s in run.summaries if set(s.outcomes) != {"unavailable"}]
 
 
-def _going_on(run: Run, wall_s: float) -> str:
-    missing_s, taken_s = _missing_s(run), sum(sample.trial_s for sample in run.samples)
-    seconds = ceil(1.2 * missing_s * (wall_s / taken_s if taken_s else 1.0))
-    return f"memlab sweep --resume {run.asked_by} --budget {seconds}s"
-
-
-def _missing_s(run: Run) -> float:
-    """How long the trials take that points lack for an interval: as those of the same point took,
-    else as it is declared, as far off as the others'."""
-    taken = {p.index: [s.trial_s for s in run.by_point[p.index]] for p in run.points}
-    declared = {point.index: run.experiment.cost.time(point.at) for point in run.points}
-    here = [s for s in run.summaries if set(s.outcomes) != {"unavailable"}]
-    expected_s = sum(declared[s.point.index] * s.outcomes.total() for s in here)
-    scale = sum(sum(taken[s.point.index]) for s in here) / expected_s if expected_s else 1.0
-    return sum(
-        max(0, least_samples(0.95) - s.outcomes.total())
-        * (fmean(of) if (of := taken[s.point.index]) else declared[s.point.index] * scale)
-        for s in here
-    )
+def _going_on(run: Run) -> str:
+    declared_s = {point.index: run.experiment.cost.time(point.at) for point in run.points}
+    reach = Reach(run.experiment, run.points, least_samples(0.95), declared_s)
+    lacking = {s.point.index for s in run.summaries if set(s.outcomes) == {"unavailable"}}
+    columns = (run.samples.taken(name).tolist() for name in ("point", "block", "trial_s"))
+    for point, block, trial_s in zip(*columns, strict=True):
+        reach.add(point, block, trial_s, available=point not in lacking)
+    first_s = float(run.samples.taken("started_at").min())
+    made_ready_s = max(0.0, first_s - run.sessions[0].started_at)
+    elapsed_s = sum(session.wall_s for session in run.sessions) - made_ready_s
+    return f"memlab sweep --resume {run.asked_by} --budget {reach.budget_s(elapsed_s)}s"
 
 
 def outcomes(summaries: Sequence[PointSummary]) -> str:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Literal
 from memlab.analysis.least import least_pairs, least_samples
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
+from memlab.experiment.reach import Reach
 from memlab.request import Request
 from memlab.run import admission, relay
-from memlab.run.reach import Reach
 from memlab.text import units
 
 if TYPE_CHECKING:  # SQLite

@@ -24,12 +24,12 @@ from memlab.experiment import (
 )
 from memlab.experiment.needs import needs
 from memlab.experiment.points import Point
+from memlab.experiment.reach import Reach
 from memlab.observe import environment
 from memlab.request import Request
 from memlab.run import driver, plan, target
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared
-from memlab.run.reach import Reach
 from memlab.run.stop_rule import StopRule
 from memlab.store import Store
 

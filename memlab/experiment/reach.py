@@ -37,6 +37,7 @@ class Reach:
         self._last_block = 0
         self._said = len(points), 0  # points and claims that a budget was said to reach
         self.trials_s = 0.0  # of the trials of this session
+        self._beside = 1.0  # how many times the time of its trials a session takes
 
     def add(self, point: int, block: int, trial_s: float, *, available: bool) -> None:
         """Count one trial."""
@@ -57,9 +58,9 @@ class Reach:
         """The points that lack blocks and can have them in what is left of the budget; empty if
         none can."""
         self._open = [need for need in self._open if self._lacking(need)]
-        beside = max(1.0, elapsed_s / self.trials_s) if self.trials_s else 1.0
+        self._look(elapsed_s)
         chosen: dict[int, int] = {}  # blocks by point
-        spent_s, limit_s = 0.0, left_s / beside
+        spent_s, limit_s = 0.0, left_s / self._beside
         scale = self._scale()
         for need in self._open:
             if need.points & self._unavailable:
@@ -102,18 +103,30 @@ class Reach:
         self._said = len(found), len(claims) - len(left)
         if every <= found:
             return ""
-        scale = self._scale()
-        whole: dict[int, int] = {}
-        for need in self._open:
-            if not need.points & self._unavailable:
-                missing = self._missing(need)
-                whole |= {p: max(count, whole.get(p, 0)) for p, count in missing.items()}
-        whole_s = sum(self._trial_s(p, scale) * count for p, count in whole.items()) / _MARGIN
         of_claims = f" and {len(claims) - len(left)} of {len(claims)} claims" if claims else ""
         return (
             f"about {len(found)} of {len(every)} points{of_claims}; all: "
-            f"--budget {_rounded(spent_s + whole_s)}s"
+            f"--budget {_rounded(spent_s + self._needed_s())}s"
         )
+
+    def budget_s(self, elapsed_s: float) -> int:
+        """The one that gives every point that can be measured here what it lacks. `elapsed_s`:
+        what the trials took, with all that lay between them."""
+        self._look(elapsed_s)
+        return _rounded(self._needed_s())
+
+    def _look(self, elapsed_s: float) -> None:
+        self._beside = max(1.0, elapsed_s / self.trials_s) if self.trials_s else 1.0
+
+    def _needed_s(self) -> float:
+        scale = self._scale()
+        blocks: dict[int, int] = {}  # that a point lacks
+        for need in self._needs:
+            if self._lacking(need) and not need.points & self._unavailable:
+                missing = self._missing(need)
+                blocks |= {p: max(count, blocks.get(p, 0)) for p, count in missing.items()}
+        trials_s = sum(self._trial_s(p, scale) * count for p, count in blocks.items())
+        return trials_s * self._beside / _MARGIN
 
     def shorter(self, left_s: float, spent_s: float) -> str:
         """The same by what trials took, if it is clearly less than was said before."""
