@@ -7,7 +7,8 @@ every build of it holds; the version is read from the file itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,18 +58,18 @@ class Allocator:
 _KINDS = (
     MallocKind(
         "jemalloc",
-        re.compile(r"libjemalloc[^/]*\.so"),
+        re.compile(r"libjemalloc[^/]{0,64}\.so"),
         re.compile(rb"-\d+-g[0-9a-f]{40}"),
         b"<jemalloc>: ",
     ),
     MallocKind(
         "tcmalloc",
-        re.compile(r"libtcmalloc[^/]*\.so"),
+        re.compile(r"libtcmalloc[^/]{0,64}\.so"),
         re.compile(rb"gperftools (\d+\.\d+(?:\.\d+)?)"),
         b"TCMALLOC_AGGRESSIVE_DECOMMIT",
     ),
-    MallocKind("mimalloc", re.compile(r"libmimalloc[^/]*\.so"), None, b"mimalloc: warning: "),
-    MallocKind("musl", re.compile(r"ld-musl-[^/]*\.so"), None),
+    MallocKind("mimalloc", re.compile(r"libmimalloc[^/]{0,64}\.so"), None, b"mimalloc: warning: "),
+    MallocKind("musl", re.compile(r"ld-musl-[^/]{0,64}\.so"), None),
     MallocKind(
         "glibc",
         re.compile(r"libc(?:\.so|-\d)[^/]*"),
@@ -180,14 +181,20 @@ def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None)
         seen.add(one.path)
         if own is not None and own.where == one.path and own.name == "glibc":
             continue
-        path = next(iter(process.files_of(pid, one)))
-        size = files.known(lambda path=path: path.stat().st_size) or 0  # type: ignore[misc]
+        names, size = _looked_through(process.files_of(pid, one), left)
         left -= size
-        if not size or left < 0:
-            continue
-        names = files.known(lambda path=path: _names_within(path))  # type: ignore[misc]
-        found += [f"{name} in {Path(one.path).name}" for name in names or ()]
+        found += [f"{name} in {Path(one.path).name}" for name in names]
     return list(dict.fromkeys(found))
+
+
+def _looked_through(paths: Iterable[Path], room: int) -> tuple[list[str], int]:
+    """The allocators within the first of these paths that can be read, and its size in bytes; none
+    if it is larger than `room`."""
+    for path in paths:
+        with suppress(OSError):
+            size = path.stat().st_size
+            return (_names_within(path) if size <= room else []), size
+    return [], 0
 
 
 def _names_within(path: Path) -> list[str]:

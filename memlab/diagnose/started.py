@@ -23,7 +23,7 @@ Policies = Mapping[str, Sequence[str]]
 _SECRET_NAME = re.compile(
     r"PASS|PWD|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|COOKIE|SESSION|PRIVATE|SIGNATURE|DSN", re.I
 )
-_SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]*@|-----BEGIN |password=", re.I)
+_SECRET_VALUE = re.compile(r"://[^/@\s:]{0,500}:[^/@\s]{0,500}@|-----BEGIN |password=", re.I)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _OF_MEMORY = re.compile(
     r"MALLOC|GLIBC_TUNABLES|^LD_(PRELOAD|LIBRARY_PATH)$|_RJEM|TCMALLOC|^GO(GC|MEMLIMIT|DEBUG|MAXPROCS)$"

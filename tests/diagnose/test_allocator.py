@@ -170,6 +170,10 @@ def test_an_allocator_inside_a_library_is_named_by_what_the_file_holds(tmp_path:
     file.write_bytes(b"\0" * ((4 << 20) - 7) + b"mimalloc: warning: " + b"\0" * 100)
     found = allocator._names_within(file)  # the mark lies across two pieces
     assert found == ["mimalloc"]
+    closed = tmp_path / "map_files"  # as an ordinary user meets it
+    assert allocator._looked_through([closed, file], 5 << 20) == (["mimalloc"], file.stat().st_size)
+    assert allocator._looked_through([closed, file], 4096) == ([], file.stat().st_size)
+    assert allocator._looked_through([closed], 5 << 20) == ([], 0)
     file.write_bytes(b"this library says mimalloc in a sentence, and has none")
     assert allocator._names_within(file) == []
 
