@@ -218,9 +218,9 @@ def echo(line: object, *, err: bool = False) -> None:
     click.echo(printable(str(line)), err=err)
 
 
-def echo_behind(begin: str, text: str) -> None:
+def echo_behind(begin: str, text: str) -> int:
     """Print a text behind what it belongs to, in lines as wide as the terminal; in a pipe, where
-    other programs read lines, in one."""
+    other programs read lines, in one. Returns how many lines it took."""
     import shutil
     import textwrap
 
@@ -229,6 +229,7 @@ def echo_behind(begin: str, text: str) -> None:
     lines = textwrap.wrap(printable(text), room, break_long_words=False, break_on_hyphens=False)
     for number, line in enumerate(lines or [""]):
         click.echo(f"{' ' * len(begin) if number else printable(begin)}{line}")
+    return max(1, len(lines))
 
 
 def echo_json(document: Any) -> None:

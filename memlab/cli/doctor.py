@@ -23,6 +23,7 @@ def command(verbose: bool, as_json: bool) -> None:
     here, and how to get what is missing. The last line installs the missing packages."""
     from memlab import measure
     from memlab.observe import cpu
+    from memlab.present.table import SCREEN
 
     runs, machine = measure.runs_here(), measure.capabilities_here()
     if as_json:
@@ -31,9 +32,9 @@ def command(verbose: bool, as_json: bool) -> None:
         echo_json(converted([*runs, *machine], list[ShownCapability]))
         return
     part = [c for c in runs if not c.available]
-    echo_behind("", f"{len(runs) - len(part)} of {len(runs)} experiments run here in full")
+    taken = echo_behind("", f"{len(runs) - len(part)} of {len(runs)} experiments run here in full")
     if busy := cpu.busy_now():
-        echo_behind("", busy)
+        taken += echo_behind("", busy)
     if verbose:
         for c in part:
             name = c.name.removeprefix(measure.EXPERIMENT)
@@ -41,31 +42,35 @@ def command(verbose: bool, as_json: bool) -> None:
         echo("")
         _in_full(machine)
     else:
-        _in_short(part, machine)
+        _in_short(part, machine, SCREEN - taken - _BELOW)
     if packages := _packages([c.remedy or "" for c in [*runs, *machine] if not c.available]):
         echo(f"apt install {' '.join(packages)}")
 
 
-_ROOM = 12  # lines of what is missing, so that all of it fits a screen
+_BELOW = 3  # lines: what is left out, the packages, and the prompt
 
 
-def _in_short(part: Sequence[RunsHere], machine: Sequence[Capability]) -> None:
-    """What is there in a sentence, what is missing in a line each."""
+def _in_short(part: Sequence[RunsHere], machine: Sequence[Capability], room: int) -> None:
+    """What is there in a sentence, what is missing in a line each, in so many lines in all."""
     for what, some in (
         ("in part", [c for c in part if c.decides or not c.claims]),
         ("decide nothing here", [c for c in part if c.claims and not c.decides]),
     ):
         if some:
             names = ", ".join(c.name.rpartition(" ")[2] for c in some)
-            echo_behind("", f"{what}: {names}")
+            room -= echo_behind("", f"{what}: {names}")
     missing = [c for c in machine if not c.available]
-    echo_behind("yes  ", ", ".join(c.name for c in machine if c.available))
+    room -= echo_behind("yes  ", ", ".join(c.name for c in machine if c.available))
     width = max((len(c.name) for c in missing), default=0)
-    for c in missing[:_ROOM]:
+    shown = 0
+    for c in missing:
+        if room <= 0:
+            break
         # The first of ways; `-v` has them all.
         way = re.split(r"; |: |, | \(", c.remedy or "")[0]
-        echo_behind(f"no   {c.name:<{width}}  ", way)
-    more = f"{len(missing) - _ROOM} more missing; " if len(missing) > _ROOM else ""
+        room -= echo_behind(f"no   {c.name:<{width}}  ", way)
+        shown += 1
+    more = f"{len(missing) - shown} more missing; " if len(missing) > shown else ""
     echo(f"{more}details and remedies: memlab doctor -v")
 
 
