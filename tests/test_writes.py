@@ -56,7 +56,7 @@ KERNELS = {
 # SQLite opens by itself what output.file_to_open has made, or reads a store of another format; the
 # rest is for who builds memlab.
 OTHERS = {
-    "store/database.py": {"_connected", "_writer"},
+    "store/database.py": {"_connected", "_at_rest"},
     "experiments/_build_probes.py": {"write"},
 }
 _CALLS = {

@@ -149,7 +149,11 @@ def store_run(path: Path, outcomes: tuple[str, ...] = (), experiment: str = "mma
                 store.add_sample(RUN, session, 1.0, sample(point.index, block, reply))
 
 
-@pytest.mark.parametrize("name", mostly_quick(DOCUMENTS, "plot", "show", "try"))
+FIT = pytest.param("fit", marks=pytest.mark.needs("memory cgroup"))
+OTHERS = [name for name in DOCUMENTS if name != "fit"]
+
+
+@pytest.mark.parametrize("name", [FIT, *mostly_quick(OTHERS, "plot", "show", "try")])
 def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_type(
     command: Command, measured: Path, tmp_path: Path, name: str
 ) -> None:

@@ -49,7 +49,9 @@ def cases() -> Iterator[Any]:
     for at, name in enumerate(NAMES):
         for number in SIGNALS:
             is_quick = name in ("record", "try") or number == SIGNALS[at % len(SIGNALS)]
-            marks = () if is_quick else pytest.mark.slow
+            marks = [] if is_quick else [pytest.mark.slow]
+            if name == "fit":  # whose levels are limits of a group
+                marks.append(pytest.mark.needs("memory cgroup"))
             yield pytest.param(name, number, marks=marks, id=f"{name}-{number.name}")
 
 
