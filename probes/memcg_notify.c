@@ -18,7 +18,7 @@
  * recorded for the direction that `direction` gives. The time from crossing to signal is the time
  * that the program takes to charge those pages, here with one poll(2) each. Overshoot is the usage
  * that the waiter then reads, less the bound.
- * Excluded: arming (arm_ns); the ballast and the memory's page tables; one swing before the window.
+ * Excluded: counting descriptors; arming (arm_ns); the ballast and the memory's page tables; one swing before the window.
  * The waits between swings, for mechanisms that notify only once in a while, are in the window but
  * in no latency.
  *

@@ -90,10 +90,10 @@ def of_blocks(table: FloatArray) -> BlockCorrelations:
     LEAST_BLOCKS and vary. What all points of a block share is in the medians and not in ratios."""
     columns = []
     for values in table.T:
-        there = ~np.isnan(values)
-        if np.count_nonzero(there) >= LEAST_BLOCKS and np.ptp(values[there]) > 0:
+        has_value = ~np.isnan(values)
+        if np.count_nonzero(has_value) >= LEAST_BLOCKS and np.ptp(values[has_value]) > 0:
             column = np.full(len(values), np.nan)
-            column[there] = scores(midranks(values[there]))
+            column[has_value] = scores(midranks(values[has_value]))
             columns.append(column)
     if not columns:
         return BlockCorrelations(None, None)
@@ -118,9 +118,9 @@ def _lag_one(normal: FloatArray) -> Correlation | None:
     blocks = values / normal.shape[1]
     scale = values / pairs * (1 - 1 / blocks)
     by_block = np.nansum(products, axis=1)
-    there = ~np.isnan(products).all(axis=1)
+    has_pair = ~np.isnan(products).all(axis=1)
     estimate = by_block.sum() / squares * scale
-    spread = by_block[there] - by_block[there].mean()
+    spread = by_block[has_pair] - by_block[has_pair].mean()
     error = float(np.sqrt((spread**2).sum())) / squares * scale
     unbiased = blocks / (blocks - 4)
     return Correlation(float(estimate * unbiased + 1 / (blocks - 4)), error * unbiased)

@@ -208,14 +208,13 @@ def level_of_look(n: int, level: float) -> float:
 @cache
 def most_correlated(n: int, level: float, sequential: bool = False) -> float:
     """The largest correlation, in steps, at which n samples still have an interval: their range."""
-    found = 0.0
-    while found < MOST_CORRELATED:
-        more = stepped(found + _STEP)
-        few = most_outside(n, (1 - level) / 2, sequential, more) < 0
-        if few:
+    correlation = 0.0
+    while correlation < MOST_CORRELATED:
+        larger = stepped(correlation + _STEP)
+        if most_outside(n, (1 - level) / 2, sequential, larger) < 0:
             break
-        found = more
-    return found
+        correlation = larger
+    return correlation
 
 
 # From 1 down to 1e-9 in steps of 9 %, 5 % and its halves among them.

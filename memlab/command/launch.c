@@ -16,11 +16,11 @@
  * line of JSON; `errno` in it says that the command could not be started, and `failed` where. A
  * byte that arrives at `asked` is answered by a line with the counters as they are.
  *
- * With `gate` the command begins once a byte has come by it, and after the report, which then has
- * `running`, the processes that the command has left, this process waits for a second byte: that
- * leaves them alone. The end of that pipe, at any time, kills the command and all of them. This
- * process is then two, one the parent of the other: if either is killed, even together with the
- * parent of both, the other one kills the command and all of them.
+ * With `gate` the command begins once this process has read a byte from it. After the report, in
+ * which `running` counts the processes that the command left behind, this process waits for a second
+ * byte and then lets them run on. If the pipe closes at any time, this process kills the command and
+ * all that it started. With `gate` there are two such processes, parent and child: if either is
+ * killed, even together with their parent, the other one kills the command and all that it started.
  *
  * If its parent ends, by SIGKILL too, the command and all that it started are killed: processes
  * whose parent has ended are children of this one, in whatever session they are. A command that

@@ -423,17 +423,13 @@ class CommandExperiment(Experiment):
         if subject.trace:
             return []
         levels, folder = subject.levels, Path(subject.cwd)
-        search = [None, *map(str, levels.get("env.PATH", ()))]
-        found: dict[Path, None] = {}
+        paths: list[Path] = []
         for words in filter(None, (subject.argv, subject.serve)):
             for word in programs(words[0], levels):
-                started = [folder / word] if "/" in word else [
-                    Path(path) for of in search if (path := shutil.which(word, path=of))
-                ]  # fmt: skip
-                found |= dict.fromkeys(started)
-            scripts = [folder / one for word in words[1:] for one in programs(word, levels)]
-            found |= dict.fromkeys(one for one in scripts if _is_script(one))
-        return list(found)
+                paths += [folder / word] if "/" in word else _searched(word, levels)
+            scripts = (folder / one for word in words[1:] for one in programs(word, levels))
+            paths += filter(_is_script, scripts)
+        return list(dict.fromkeys(paths))
 
     @property
     def copied(self) -> Path | None:
@@ -464,13 +460,20 @@ class CommandExperiment(Experiment):
 _SCRIPTS = (".py", ".pl", ".rb", ".sh", ".js", ".lua", ".jar", ".R")
 
 
+def _searched(word: str, levels: Mapping[str, Sequence[Level]]) -> list[Path]:
+    """The programs of that name: in this process's PATH, and in each that is a level."""
+    search = [None, *map(str, levels.get("env.PATH", ()))]
+    return [Path(path) for of in search if (path := shutil.which(word, path=of))]
+
+
 def _is_script(path: Path) -> bool:
-    """A program for another to run; data, which may change from run to run, is none."""
+    """Whether it is a program that another program runs. Data may change between runs; a script
+    may not."""
     try:
-        found = path.stat()
+        mode = path.stat().st_mode
     except (OSError, ValueError):
         return False
-    return stat.S_ISREG(found.st_mode) and (bool(found.st_mode & 0o111) or path.suffix in _SCRIPTS)
+    return stat.S_ISREG(mode) and (bool(mode & 0o111) or path.suffix in _SCRIPTS)
 
 
 def declare(given: Mapping[str, Any]) -> CommandExperiment:

@@ -223,7 +223,7 @@ CLAIMS: list[Claim] = [
     ),
     Count(
         id="nothing-loaded",
-        text="after mmap nothing of the file is in memory",
+        text="mmap alone brings no byte of the file into memory",
         metric="loaded",
         where={"method": "mmap", "advice": "normal"},
         equals=0,

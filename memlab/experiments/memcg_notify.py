@@ -360,29 +360,20 @@ EXPERIMENT = Experiment(
             published=SEVERAL,
             controls=("many",),
         ),
-        Count(
-            id="eventfd-descriptors",
-            text="an eventfd takes one descriptor",
-            metric="eventfd_descriptors",
-            where={"mechanism": "threshold"},
-            equals=1,
-            published=EVENTFD,
-        ),
-        Count(
-            id="pipe-descriptors",
-            text="a pipe takes two descriptors",
-            metric="pipe_descriptors",
-            where={"mechanism": "threshold"},
-            equals=2,
-            published=EVENTFD,
-        ),
-        Count(
-            id="eventfd-buffer",
-            text="an eventfd's buffer has 8 bytes",
-            metric="eventfd_buffer",
-            where={"mechanism": "threshold"},
-            equals=8,
-            published=EVENTFD,
+        *(
+            Count(
+                id=name.replace("_", "-"),
+                text=text,
+                metric=name,
+                where={"mechanism": "threshold"},
+                equals=count,
+                published=EVENTFD,
+            )
+            for name, count, text in (
+                ("eventfd_descriptors", 1, "an eventfd takes one descriptor"),
+                ("pipe_descriptors", 2, "a pipe takes two descriptors"),
+                ("eventfd_buffer", 8, "an eventfd's buffer has 8 bytes"),
+            )
         ),
     ],
     figure=Percentiles(

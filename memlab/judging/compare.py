@@ -132,7 +132,7 @@ def compare_runs(
     sides = [(after.at[key], before.values[key], after.values[key]) for key in zero]
     remarks += left_out(experiment, chosen, sides)
     correlation = max(run.correlations(chosen.name).of_medians for run in (base, new))
-    found = _compared(experiment, chosen, before, after, shared, threshold, correlation)
+    comparisons = _compared(experiment, chosen, before, after, shared, threshold, correlation)
     return Compared(
         experiment=new.named,
         metric=chosen,
@@ -145,7 +145,7 @@ def compare_runs(
                 float(np.median(before.values[key])),
                 float(np.median(after.values[key])),
                 new.interval(np.asarray(after.values[key]), chosen.name),
-                found[key],
+                comparisons[key],
             )
             for key in shared
         ],
@@ -171,7 +171,7 @@ def _compared(
     sides = {key: (before.values[key], after.values[key]) for key in shared}
     counts = [claim for claim in experiment.claims if isinstance(claim, Count) and claim.exact]
     wheres = [claim.where for claim in counts if claim.metric == metric.name]
-    made = {
+    exact = {
         key: compare_exact(
             old[0], new[0], threshold, metric.lower_is_better, min(len(old), len(new)), unit
         )
@@ -179,7 +179,7 @@ def _compared(
         if len({*old}) == len({*new}) == 1
         and any(where.items() <= after.at[key].items() for where in wheres)
     }
-    varying = [key for key in shared if key not in made]
+    varying = [key for key in shared if key not in exact]
     tested = compare(
         [sides[key] for key in varying],
         threshold,
@@ -188,7 +188,7 @@ def _compared(
         (before.sequential, after.sequential),
         correlation,
     )
-    return made | dict(zip(varying, tested, strict=True))
+    return exact | dict(zip(varying, tested, strict=True))
 
 
 def metric_of(experiment: Experiment, name: str | None) -> Metric:

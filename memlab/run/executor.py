@@ -126,7 +126,7 @@ class LocalExecutor:
             "group": held.group["folder"] if held.group else "",
             "processes": held.group["processes"] if held.group else "",
             **(held.machine.params if held.machine else {}),
-            **self._pins.made,
+            **self._pins.params,
             **physical_memory.NONE,  # the worker opens it
         }
         trial |= {

@@ -28,13 +28,13 @@ class Pins:
         """The copy lies in `folder`. Raises BadTrace and the like where it is not what was asked
         for, and CannotRun where it cannot be made."""
         self._stamps = _stamps(experiment.programs)
-        self.made: Mapping[str, str] = {}
+        self.params: Mapping[str, str] = {}  # of each trial
         with ExitStack() as stack:
             if source := experiment.copied:
                 copy = stack.enter_context(_nameless(folder))
                 _copy(source, copy.fileno())
-                self.made = {"copy": f"/proc/{os.getpid()}/fd/{copy.fileno()}"}
-                experiment.check_copy(Path(self.made["copy"]))
+                self.params = {"copy": f"/proc/{os.getpid()}/fd/{copy.fileno()}"}
+                experiment.check_copy(Path(self.params["copy"]))
             self._stack = stack.pop_all()
 
     def check(self) -> None:

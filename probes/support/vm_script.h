@@ -33,7 +33,11 @@ enum vm_call {
 	VM_CALL_USE_UP_VMAS,    /* map up to vm.max_map_count VMAs, then give 2 * count back */
 	VM_CALL_FORK,           /* a child that exits immediately */
 	VM_CALL_FILL_IN_CHILD,  /* as VM_CALL_FILL, by a child, whose end is waited for */
-	VM_CALL_READ_FILE,      /* read(2) of each page of the file that was mapped last */
+	/*
+	 * read(2) of each page of the file that was mapped last. Before and after it, and in the
+	 * time of the call, each CPU moves its pending pages to their lists.
+	 */
+	VM_CALL_READ_FILE,
 	/* These say where the state after the script is read. */
 	VM_CALL_IN_CHILD,
 	VM_CALL_MMAP_IN_CHILD, /* in a child that has mapped the pages */
