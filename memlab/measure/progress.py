@@ -21,6 +21,7 @@ from memlab.text import units
 from memlab.text.printable import printable
 
 _EVERY_S = 30.0  # outside of a terminal: a log shows that it goes on, and no line per block
+_NOTHING = ("unavailable", "error", "timeout", "ended-early")  # outcomes with no measurement
 
 
 class Live:
@@ -59,7 +60,7 @@ class Live:
             self._status.start()
 
     def sampled(self, progress: Progress) -> None:
-        self._measured |= progress.outcome != "unavailable"
+        self._measured |= progress.outcome not in _NOTHING
         if self._status:
             self._status.update(Text(self._part + self._line(progress)))
         elif time.monotonic() >= self._spoke_s + _EVERY_S:
