@@ -84,11 +84,16 @@ def _ending_by_signals() -> Iterator[None]:
     makes of them. One that is ignored, as SIGHUP is under nohup(1), stays ignored.
 
     What a handler raises can get lost: in a callback of SQLite's it is an error of SQLite's, in a
-    finalizer it is nobody's. It is raised again every _AGAIN_S until it is on its way.
+    finalizer it is nobody's. It is raised again every _AGAIN_S until it is on its way. An interrupt
+    that a finalizer lost is sent again, to whichever handler SIGINT has by then.
     """
     heard: list[int] = []
+    interrupts: list[int] = []  # that were lost
 
     def end(number: int, _: object) -> None:
+        if number == signal.SIGALRM and interrupts and not heard:
+            os.kill(os.getpid(), interrupts.pop())
+            return
         if number != signal.SIGALRM or not heard:
             heard.append(number)
         elif _on_its_way():
@@ -96,12 +101,20 @@ def _ending_by_signals() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
         raise _Signalled(128 + heard[0])
 
+    def lost(of: sys.UnraisableHookArgs) -> None:
+        if of.exc_type is KeyboardInterrupt and before:
+            interrupts.append(signal.SIGINT)
+            if not heard:
+                signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+        elif of.exc_type is not _Signalled:
+            unraisable(of)
+
     ours = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
         ours = []
     before = {n: signal.signal(n, end) for n in (*ours, signal.SIGALRM)} if ours else {}
     unraisable = sys.unraisablehook
-    sys.unraisablehook = lambda of: None if of.exc_type is _Signalled else unraisable(of)
+    sys.unraisablehook = lost
     try:
         yield
     except BaseException as error:

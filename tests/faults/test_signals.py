@@ -201,6 +201,27 @@ cli.main()
     assert done.stdout == ("all of it\n" if "cleans up" in where else "")
 
 
+def test_an_interrupt_that_a_finalizer_swallows_ends_the_command_all_the_same() -> None:
+    """A weak reference's callback of importlib's lost one, as a command was imported."""
+    code = """
+import os, signal, time, weakref
+from memlab import cli
+class Lock: pass
+def command(**_):
+    lock = Lock()
+    watched = weakref.ref(lock, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    del lock
+    try:
+        os.read(os.pipe()[0], 1)
+    finally:
+        time.sleep(0.3)  # no second alarm comes
+cli.cli.main = command
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (130, "memlab: interrupted\n")
+
+
 def test_an_alarm_of_somebody_elses_ends_the_command_by_its_name() -> None:
     code = "import os, signal; from memlab import cli; cli.cli.main = lambda **_: "
     code += "os.kill(os.getpid(), signal.SIGALRM); cli.main()"
