@@ -17,7 +17,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure in results/ (WAIT=10min: after another memlab)
-	$(BIN)/memlab sweep mmap-write -o results $(if $(WAIT),--wait=$(WAIT))
+	$(BIN)/memlab $(if $(WAIT),--wait=$(WAIT)) sweep mmap-write -o results
 	@echo 'the command is $(BIN)/memlab; next: . $(BIN)/activate && memlab claims last'
 
 # Of the tests: one more than two CPUs have, for those that wait.

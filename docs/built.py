@@ -46,7 +46,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     }
     with TemporaryDirectory() as folder:
         for name in recorded.names():
-            run = api.load(name, example=True)
+            run = api.load(f"example:{name}")
             for figure in filter(None, figures.names(run)):
                 path = f"experiments/{name}-{figure}.svg"
                 if path not in files.src_uris:
@@ -61,7 +61,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     folder, _, name = page.file.src_uri.removesuffix(".md").rpartition("/")
     if folder != "experiments" or name not in recorded.names():
         return markdown
-    run = api.load(name, example=True)
+    run = api.load(f"example:{name}")
     return pages.page(run.experiment, run, shown=figures.names(run))
 
 

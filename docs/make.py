@@ -136,7 +136,7 @@ def _overall(name: str) -> dict[str, str]:
 
 @cache
 def _run(name: str) -> api.Run:
-    return api.load(name, example=True)
+    return api.load(f"example:{name}")
 
 
 @cache
@@ -174,7 +174,7 @@ def row_of_logs() -> str:
 
 def claims_shown() -> str:
     """What `memlab claims` begins with, and two of its verdicts."""
-    printed = _printed("claims", "--example", "mmap-write").split("\n")
+    printed = _printed("claims", "example:mmap-write").split("\n")
     found = [at for at, line in enumerate(printed) if line and line.split()[0] in _WORDS]
     ends = [*found[1:], len(printed)]
     verdicts = ["\n".join(printed[a:b]) for a, b in zip(found, ends, strict=True)]
@@ -189,7 +189,7 @@ _WORDS = ("contradicted", "inconclusive", "reproduced")
 
 def shown() -> str:
     """What `memlab show` begins with, and rows of its first table."""
-    printed = _printed("show", "--example", "mmap-write").split("\n")
+    printed = _printed("show", "example:mmap-write").split("\n")
     begins = next(at for at, line in enumerate(printed) if "cheaper" in line)
     ends = begins + 1 + (printed[begins].count("(") > printed[begins].count(")"))
     table = next(at for at, line in enumerate(printed) if line.startswith("time for 2 GiB"))

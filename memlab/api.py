@@ -254,12 +254,12 @@ def _store(given: str | Path | None) -> Path:
     return Path(given) if given else default_path()
 
 
-def load(run: str = "last", *, store: str | Path | None = None, example: bool = False) -> Run:
-    """A stored run by its id, the start of it, its name, or `last`; with `example`, the recorded
-    run of the experiment that `run` names, which ships with memlab."""
+def load(run: str = "last", *, store: str | Path | None = None) -> Run:
+    """A stored run by its id, the start of it, its name, or `last`; `example:EXPERIMENT` is the
+    recorded run of an experiment, which ships with memlab."""
     if not isinstance(run, str):
         raise UnknownRun(f"a run is its id, its name or 'last', as text, not {run!r}")
-    if example:
+    if run.startswith(recorded.PREFIX):
         store, run = recorded.store(run), "last"
     path = _store(store)
     with Store(path) as opened:

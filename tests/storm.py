@@ -152,7 +152,7 @@ class Storm:
         words += ["--blocks", "100000", "--budget", "1h"]
         if store.exists() and rows(store):
             words = ["--resume", "last", "--budget", "1h"]
-        command = [sys.executable, "-m", "memlab", "sweep", *words, "-q", "--store", str(store)]
+        command = [sys.executable, "-m", "memlab", "--store", str(store), "sweep", *words, "-q"]
         if first:
             command = ["sh", "-c", first + ' && exec "$@"', "sh", *command]
         if mounts:

@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> memlab.Run:
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     try:
-        return memlab.load("mmap-write", example=True)
+        return memlab.load("example:mmap-write")
     finally:
         patch.undo()
 

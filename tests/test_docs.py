@@ -155,7 +155,7 @@ def test_what_a_page_shows_is_what_is_printed(
 ) -> None:
     """Line by line but for where they are broken; `...` leaves lines out."""
     for command in commands:
-        cli.main([command, "--example", "mmap-write"], standalone_mode=False)
+        cli.main([command, "example:mmap-write"], standalone_mode=False)
     printed = " ".join(capsys.readouterr().out.split())
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)

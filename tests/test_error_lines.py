@@ -58,7 +58,8 @@ WRONG_USAGE = {
     "sweep mmap-wirte": ["no experiment 'mmap-wirte'", "did you mean mmap-write?"],
     "sweep zzz": ["no experiment 'zzz'; `memlab list` lists them"],
     "sweep mmap-write mmap-read": ["unexpected extra argument", "mmap-read"],
-    "sweep mmap-write --wait 5min": ["5min", "--wait=5min"],
+    "--wait 5min sweep mmap-write": ["5min", "--wait=5min"],
+    "sweep mmap-write --wait": ["--wait stands before the command: memlab --wait sweep"],
     "sweep mmap-write --presett quick": ["--presett", "--preset"],
     "sweep mmap-write --preset quik": ["--preset", "'quik'", "'quick'", "'paper'", "'full'"],
     "sweep mmap-write -p siz=4": ["no factor 'siz'", "did you mean size?"],
@@ -77,7 +78,7 @@ WRONG_USAGE = {
     "sweep mmap-write --seed -1": ["--seed", "-1 is not in the range"],
     "sweep mmap-write --cpus a": ["--cpus", "'a' is not a CPU list", "0-3,5"],
     "sweep mmap-write --cpus 3-1": ["--cpus", "'3-1' is not a CPU list"],
-    "sweep mmap-write --store /": ["--store", "'/' is a directory"],
+    "--store / sweep mmap-write": ["--store", "'/' is a directory"],
     "sweep mmap-write -o /proc/self/stat": ["-o", "/proc/self/stat"],
     "sweep --resume last --seed 0": ["--resume", "not --seed"],
     "sweep --resume last --dry-run": ["--resume", "not --dry-run"],
@@ -96,7 +97,7 @@ WRONG_USAGE = {
     "-v show": ["no option -v before a command; those of a command follow", "memlab sweep -v"],
     "schema shwo": ["no schema of 'shwo'; did you mean show?"],
     "completion ksh": ["'ksh'", "'bash'", "'fish'"],
-    "show --example": ["--example wants an experiment; `memlab list` lists them"],
+    "show example:last": ["no recorded run of 'last'; `memlab list` lists them"],
     "reproduce zzz": ["no study or experiment 'zzz'; `memlab list` lists them"],
     "reproduce logstore-mmap --table 7": ["there are: write, read, overcommit"],
     "reproduce mmap-write --table 5": ["mmap-write is no study"],
@@ -171,8 +172,8 @@ CANNOT = {
     "runs": ["no store at "],
     "export": ["no store at "],
     "plot": ["no store at "],
-    "runs --store /proc/self/stat": ["cannot open the store /proc/self/stat"],
-    "sweep mmap-write --store /proc/memlab/results.db": ["cannot open the store /proc/memlab/"],
+    "--store /proc/self/stat runs": ["cannot open the store /proc/self/stat"],
+    "--store /proc/memlab/results.db sweep mmap-write": ["cannot open the store /proc/memlab/"],
 }
 
 
@@ -342,7 +343,7 @@ def test_what_a_library_has_no_words_for_is_the_limits_fault_where_there_is_one(
 
 @pytest.mark.parametrize("kilobytes", [90_000, 120_000, 146_000, 180_000])
 def test_too_little_address_space_is_a_line(kilobytes: int) -> None:
-    words = f'ulimit -v {kilobytes}; exec "$0" -m memlab show --example page-fault'
+    words = f'ulimit -v {kilobytes}; exec "$0" -m memlab show example:page-fault'
     done = subprocess.run(["bash", "-c", words, sys.executable], capture_output=True, text=True)
     assert done.returncode == CANNOT_RUN
     assert re.fullmatch("memlab: .*raise `ulimit -v`.*\n", done.stderr)
@@ -351,7 +352,7 @@ def test_too_little_address_space_is_a_line(kilobytes: int) -> None:
 @pytest.mark.parametrize("kilobytes", [40_000, 150_000])
 def test_too_little_data_is_a_line(kilobytes: int) -> None:
     """OpenBLAS would end the process with words of its own."""
-    words = f'ulimit -d {kilobytes}; exec "$0" -m memlab show --example page-fault'
+    words = f'ulimit -d {kilobytes}; exec "$0" -m memlab show example:page-fault'
     done = subprocess.run(["bash", "-c", words, sys.executable], capture_output=True, text=True)
     assert done.returncode == CANNOT_RUN
     assert re.fullmatch("memlab: .*`ulimit -d`.*\n", done.stderr)
@@ -360,7 +361,7 @@ def test_too_little_data_is_a_line(kilobytes: int) -> None:
 @pytest.mark.needs("root's capabilities")
 def test_too_few_processes_are_a_line() -> None:
     """numpy's OpenBLAS starts a thread per CPU, and raises SIGINT where it cannot."""
-    words = 'ulimit -u 1; exec "$0" -m memlab show --example page-fault'
+    words = 'ulimit -u 1; exec "$0" -m memlab show example:page-fault'
     held = unprivileged.held_to_limits()
     command = [*held, "bash", "-c", words, sys.executable]
     done = subprocess.run(command, capture_output=True, text=True)

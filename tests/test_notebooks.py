@@ -59,7 +59,7 @@ def test_a_tour_and_one_a_study() -> None:
 
 def test_every_recorded_run_is_in_a_notebook() -> None:
     text = "\n".join(map(source, NOTEBOOKS))
-    assert not [name for name in recorded.names() if f'"{name}", example=True' not in text]
+    assert not [name for name in recorded.names() if f'"example:{name}"' not in text]
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

@@ -37,7 +37,7 @@ memlab_says = partial(command, COLUMNS="200")
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> memlab.Run:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        return memlab.load(request.param, example=True)
+        return memlab.load(f"example:{request.param}")
 
 
 def test_a_recorded_run_is_of_its_experiment_as_it_is_now(run: memlab.Run) -> None:
@@ -95,25 +95,25 @@ def test_it_is_unpacked_once(cache: Path) -> None:
 def test_an_unknown_one_suggests_the_nearest() -> None:
     with pytest.raises(UnknownRun, match="did you mean mmap-write"):
         recorded.store("mmap-wite")
-    done = memlab_says("show", "--example", "mmap-wite")
+    done = memlab_says("show", "example:mmap-wite")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def test_show_and_claims_read_it() -> None:
-    run = memlab.load("mmap-write", example=True)
-    assert f"run {run.id}" in memlab_says("show", "--example", "mmap-write").stdout
-    said = memlab_says("claims", "--example", "mmap-write").stdout
+    run = memlab.load("example:mmap-write")
+    assert f"run {run.id}" in memlab_says("show", "example:mmap-write").stdout
+    said = memlab_says("claims", "example:mmap-write").stdout
     assert re.search(r"^\d of 4 claims holds? on the machine of the recorded run \(AMD EPYC", said)
 
 
 @pytest.mark.slow
 def test_plot_report_and_export_read_it(tmp_path: Path) -> None:
-    plotted = memlab_says("plot", "--example", "mmap-write", "-o", str(tmp_path / "f.svg"))
+    plotted = memlab_says("plot", "example:mmap-write", "-o", str(tmp_path / "f.svg"))
     assert plotted.stdout.split()[0] == str(tmp_path / "f.svg")
-    report = memlab_says("report", "--example", "mmap-write", "-o", "-")
+    report = memlab_says("report", "example:mmap-write", "-o", "-")
     assert report.stdout.startswith("<!DOCTYPE html>")
-    count = len(memlab.load("mmap-write", example=True).samples)
-    assert memlab_says("export", "--example", "mmap-write").stdout.count("\n") == 1 + count
+    count = len(memlab.load("example:mmap-write").samples)
+    assert memlab_says("export", "example:mmap-write").stdout.count("\n") == 1 + count
 
 
 def test_a_run_is_packed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,13 +136,13 @@ def test_a_run_is_packed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_numbers_of_an_emulated_guest_are_called_so_beside_the_published_ones() -> None:
     """A claim about times says it of itself; a table of them has to as well."""
-    shown = memlab_says("show", "-v", "--example", "reserved-copy").stdout
+    shown = memlab_says("show", "-v", "example:reserved-copy").stdout
     table = shown.split("\npublished ")[1].split("ratio: here / published")[0]
     assert "emulated: times in an emulated guest are not the machine's" in table
 
 
 def test_a_full_disk_behind_stdout_is_one_line() -> None:
-    words = [sys.executable, "-m", "memlab", "show", "--example", "vma-lock"]
+    words = [sys.executable, "-m", "memlab", "show", "example:vma-lock"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 3
@@ -153,4 +153,4 @@ def test_what_is_unsure_in_a_source_is_said_where_the_experiment_is_described() 
     assert "unsure in the source: the scan runs the columns together" in " ".join(
         memlab_says("describe", "-v", "mmap-write").stdout.split()
     )
-    assert "unsure in the source" not in memlab_says("show", "--example", "mmap-write").stdout
+    assert "unsure in the source" not in memlab_says("show", "example:mmap-write").stdout

@@ -19,7 +19,7 @@ def page(name: str) -> str:
 
 @pytest.mark.parametrize(("lock", "words_of"), [("off", "not locked"), ("mlock", "mlock")])
 def test_the_latencies_of_locking(lock: str, words_of: str) -> None:
-    run = api.load("locked-latency", example=True)
+    run = api.load("example:locked-latency")
     cells = [
         words.median(summary.medians["p99"], "s")
         for swap in ("file", "zram")
@@ -31,7 +31,7 @@ def test_the_latencies_of_locking(lock: str, words_of: str) -> None:
 
 
 def test_the_ratios_of_thread_creation() -> None:
-    run = api.load("thread-create", example=True)
+    run = api.load("example:thread-create")
     at = {
         (point.at["processes"], point.at["lock"]): point
         for point in frame.grid(run)
@@ -44,7 +44,7 @@ def test_the_ratios_of_thread_creation() -> None:
 
 
 def test_the_crossings_of_eviction() -> None:
-    found = sidecar.as_data(api.load("coop-reclaim", example=True))["crossings"]
+    found = sidecar.as_data(api.load("example:coop-reclaim"))["crossings"]
     said = [row["words"].removeprefix("kernel cheaper ").replace(" µs)", ")") for row in found]
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     for row, text in zip(found, said, strict=True):

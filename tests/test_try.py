@@ -647,8 +647,8 @@ def test_thousands_of_processes_that_run_do_not_outlive_the_time_limit(
         done = subprocess.run(
             [
                 *("sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"),
-                *(sys.executable, "-m", "memlab", "try", "--blocks", "1", "--timeout", "5s"),
-                *("--store", str(store_path), "--wait=10min", "--", str(tmp_path / "forks")),
+                *(sys.executable, "-m", "memlab", "--store", str(store_path), "--wait=10min"),
+                *("try", "--blocks", "1", "--timeout", "5s", "--", str(tmp_path / "forks")),
             ],
             capture_output=True,
             text=True,
@@ -704,7 +704,7 @@ def test_a_command_that_fills_its_disk_has_failed(store_path: Path) -> None:
     ],
 )
 def test_nothing_is_left_when_memlab_is_killed(how: list[str], store_path: Path) -> None:
-    words = [sys.executable, "-m", "memlab", "try", "--store", str(store_path), "-q", *how]
+    words = [sys.executable, "-m", "memlab", "--store", str(store_path), "try", "-q", *how]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as measuring:
         assert eventually(lambda: processes(r"^sleep 6179") != [])
         measuring.kill()
@@ -1023,7 +1023,7 @@ def test_a_gate_decides_nothing_if_others_disturbed_all(
     )
 
     def gated(expect: str) -> Any:
-        words = ["try", "-q", "--gate", "--blocks=6", "--wait", "-p", "n=1,2", "--expect", expect]
+        words = ["--wait", "try", "-q", "--gate", "--blocks=6", "-p", "n=1,2", "--expect", expect]
         words += ["--", "true", "{n}"]
         return CliRunner().invoke(cli, words)
 
@@ -1054,7 +1054,7 @@ def test_a_file_keeps_a_command_with_its_policies(
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert [p["levels"]["n"] for p in document["points"]] == ["3", "5"]
-    gated = CliRunner().invoke(cli, ["try", "--quiet", str(file), "--gate", "--wait", "--blocks=6"])
+    gated = CliRunner().invoke(cli, ["--wait", "try", "--quiet", str(file), "--gate", "--blocks=6"])
     assert gated.exit_code == 0, gated.output
     assert len(gated.stdout.split()) == 1
     file.write_text("comand = ['x']")

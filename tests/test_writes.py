@@ -168,8 +168,7 @@ def test_a_place_that_memlab_chose_beside_anothers_store_follows_no_link_of_thei
     words: str, theirs: Path, secret: Path
 ) -> None:
     link(theirs / "figures", secret)
-    command, *rest = words.split()
-    done = memlab(command, "--store", str(theirs / "r.db"), *rest)
+    done = memlab("--store", str(theirs / "r.db"), *words.split())
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
         f"memlab: cannot write {theirs}/figures: another user's link is on the way: "
@@ -191,7 +190,7 @@ def test_nor_is_their_link_for_the_file_itself_followed(
     for name in (f"{OF_RUN}-{run}.json", f"report-{run}.html"):
         link(theirs / "figures" / name, secret / there)
     for words in (["plot", "last"], ["report", "last"]):
-        done = memlab(*words, "--store", str(theirs / "r.db"))
+        done = memlab("--store", str(theirs / "r.db"), *words)
         assert (done.returncode, done.stdout) == (3, "")
         assert "another user's link is on the way" in done.stderr
         assert done.stderr.count("\n") == 1
@@ -208,8 +207,8 @@ def test_a_path_that_root_names_leads_through_no_link_of_others(
     link(theirs / "sub" / "way", secret)
     place = theirs / "sub" / "way" / name
     done = memlab(
+        *("--store", str(theirs / "r.db")),
         *words.format(place).split(),
-        *(["--store", str(theirs / "r.db")]),
         GITHUB_STEP_SUMMARY=str(place),
     )
     assert done.returncode == 3, done
@@ -221,7 +220,7 @@ def test_a_path_that_root_names_leads_through_no_link_of_others(
 def test_no_store_is_made_through_anothers_link(theirs: Path, secret: Path) -> None:
     link(theirs / "way", secret)
     for words in (SWEEP, "hosts import -"):
-        done = memlab(*words.split(), "--store", str(theirs / "way" / "s.db"))
+        done = memlab("--store", str(theirs / "way" / "s.db"), *words.split())
         assert done.returncode == 3
         assert "another user's link is on the way" in done.stderr
     (theirs / "hard.db").symlink_to(secret / "new.db")
@@ -297,13 +296,13 @@ def test_a_file_without_a_name_is_nowhere_until_it_is_whole(tmp_path: Path) -> N
 @ROOT_ONLY
 def test_without_links_roots_output_lies_where_it_is_asked_for(theirs: Path) -> None:
     """`sudo memlab plot` in a home."""
-    done = memlab("plot", "last", "--store", str(theirs / "r.db"))
+    done = memlab("--store", str(theirs / "r.db"), "plot", "last")
     assert (done.returncode, done.stderr) == (0, "")
     assert len(list((theirs / "figures").iterdir())) >= 2
     old = theirs / "x.csv"
     old.write_text("old")
     give(old)
-    assert memlab("export", "last", "-o", str(old), "--store", str(theirs / "r.db")).returncode == 0
+    assert memlab("--store", str(theirs / "r.db"), "export", "last", "-o", str(old)).returncode == 0
     assert old.stat().st_uid == 65534  # it stays theirs
     assert old.read_text() != "old"
 

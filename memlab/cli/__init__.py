@@ -13,16 +13,19 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from memlab._version import __version__
 from memlab.cli import _streams
-from memlab.cli._group import HELP, Group, show_help, words_of
+from memlab.cli._group import HELP, Group, StorePath, Waiting, show_help, words_of
 from memlab.cli._table import SECTIONS
 from memlab.errors import HostError, Interrupted, MemlabError, UsageError
 from memlab.text.printable import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DONE, GATE, INTERNAL = 0, 1, 4  # the other exit codes stand with the errors
 _LIMITS = {
@@ -35,6 +38,8 @@ _LIMITS = {
 # Of address space. With less, OpenBLAS ends the process by itself as numpy is imported.
 _LEAST_BYTES = 200 * 1000 * 1024
 _LEAST_DATA_BYTES, _THREAD_BYTES = 160 << 20, 64 << 20  # the same of data, and per thread of it
+# Options that stand before the command, with their values.
+_OF_MEMLAB = {"--store": ("--store", "FILE"), "--wait": ("--wait",), "--debug": ("--debug",)}
 _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any length
 
 
@@ -47,9 +52,22 @@ _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any leng
     context_settings={"help_option_names": HELP, "auto_envvar_prefix": "MEMLAB"},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="memlab")
+@click.option(
+    "--store",
+    type=StorePath(dir_okay=False),
+    help="Results file (default: $XDG_DATA_HOME/memlab/results.db).",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=Waiting(),
+    metavar="[=TIME]",
+    default=0.0,
+    help="Wait until another memlab on this machine is done, at most TIME: --wait=10min.",
+)
 @click.option("--debug", is_flag=True, help="Print the traceback of an error.")
 @click.pass_context
-def cli(ctx: click.Context, debug: bool) -> None:
+def cli(ctx: click.Context, store: Path | None, wait_s: float, debug: bool) -> None:
     """Measure how Linux memory behaves on this machine, and test what studies claim.
 
     \b
@@ -171,6 +189,10 @@ def _line_of(error: BaseException) -> tuple[str, int]:
     if isinstance(error, click.MissingParameter) and error.ctx:
         said = error.format_message().rstrip(".")
         return f"{said}; see {' '.join(words_of(error.ctx))} --help", error.exit_code
+    if isinstance(error, click.NoSuchOption) and error.ctx and error.option_name in _OF_MEMLAB:
+        option, (memlab, *words) = error.option_name, words_of(error.ctx)
+        line = " ".join([memlab, *_OF_MEMLAB[option], *words])
+        return f"{option} stands before the command: {line}", error.exit_code
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split()), error.exit_code
     if isinstance(error, _Signalled) and isinstance(error.code, int):

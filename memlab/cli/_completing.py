@@ -57,15 +57,16 @@ def schema(_: click.Context, __: click.Parameter, typed: str) -> list[Completion
 
 
 def run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Ids and names in the store, the newest first; with --example the recorded experiments."""
+    """Ids and names in the store, the newest first; after `example:` the recorded experiments."""
     from memlab import recorded
     from memlab.errors import StoreError
     from memlab.store import Store
     from memlab.text.printable import printable
 
-    if ctx.params.get("example"):
-        return [CompletionItem(name) for name in recorded.names() if name.startswith(typed)]
-    named = ctx.params.get("store")
+    examples = [recorded.PREFIX + name for name in recorded.names()]
+    if typed.startswith(recorded.PREFIX):
+        return [CompletionItem(name) for name in examples if name.startswith(typed)]
+    named = ctx.find_root().params.get("store")
     try:
         with Store(Path(named) if named else None) as opened:
             rows = opened.heads()

@@ -5,7 +5,7 @@ help in one place. For commands of many options, whose helpers take them as one 
     class CopyOptions:
         source: str = argument()
         threads: int = option("-n", "--threads", default=1, help="So many at once.")
-        store: Path | None = shared(store_option)
+        store: Path | None = global_option("store")
 
 
     @click.command()
@@ -34,6 +34,7 @@ Options = TypeVar("Options", bound="DataclassInstance")
 _ASKED = "asked"
 _DECLARES = "declares"
 _SEVERAL = "several"
+_GLOBAL = "global"
 
 
 def option(*flags: str, **said: Any) -> Any:
@@ -50,6 +51,11 @@ def shared(declared: Option) -> Any:
     """A field that is an option of several commands. Those of a sweep, by the names of Request's
     fields, are the one field `asked`."""
     return _field(lambda _: declared)
+
+
+def global_option(name: str) -> Any:
+    """A field that holds an option of memlab itself, which stands before the command."""
+    return field(metadata={_GLOBAL: name})
 
 
 def several(options: type) -> Any:
@@ -79,14 +85,19 @@ def _declare(options: type[DataclassInstance], callback: Callable[..., None]) ->
     for one in reversed(fields(options)):
         if inner := one.metadata.get(_SEVERAL):
             _declare(inner, callback)
-        else:
+        elif _GLOBAL not in one.metadata:
             one.metadata[_DECLARES](one.name)(callback)
 
 
 def _made(options: type[Options], given: dict[str, Any]) -> Options:
     """The object of some of the options that are given, which are taken out of `given`."""
-    inner = {one.name: one.metadata.get(_SEVERAL) for one in fields(options)}
-    values = {name: _made(of, given) for name, of in inner.items() if of}
+    of_memlab = click.get_current_context().find_root().params
+    above = {one.name: one.metadata[_GLOBAL] for one in fields(options) if _GLOBAL in one.metadata}
+    inner = {
+        one.name: one.metadata.get(_SEVERAL) for one in fields(options) if one.name not in above
+    }
+    values = {name: of_memlab[option] for name, option in above.items()}
+    values |= {name: _made(of, given) for name, of in inner.items() if of}
     values |= {name: given.pop(name) for name, of in inner.items() if not of and name != _ASKED}
     if _ASKED in inner:
         values[_ASKED] = dict(given)

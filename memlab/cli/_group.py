@@ -5,19 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from memlab.cli import _table
 from memlab.cli._table import Row
-from memlab.errors import UsageError, closest
+from memlab.errors import Busy, UsageError, closest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 HELP = ["-h", "--help"]
+FOREVER = "forever"  # what `--wait` means without a time
+WORDS, BEFORE = "memlab.words", "memlab.before"  # of a command line; those before the command
 TYPED = "memlab.typed"  # where a context keeps the words after the command's name, as typed
+
+
+class StorePath(click.Path):
+    """A file, as pathlib has it, which only a command imports."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from pathlib import Path
+
+        return Path(str(super().convert(value, param, ctx)))
+
+
+class Waiting(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
+    """A time, or without end."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from memlab.text import units
+
+        if value == FOREVER or not isinstance(value, str):
+            return inf if value == FOREVER else value
+        try:
+            return units.parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Group(click.Group):
@@ -63,6 +91,9 @@ class Group(click.Group):
         return offered + click.Command.shell_complete(self, ctx, incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.parent is None:
+            args = _without_a_value(args)
+            ctx.meta[WORDS] = tuple(args)  # click takes them out of the list
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -80,9 +111,25 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in self._rows and not name.startswith("-"):
+            if ctx.parent is None and ctx.meta[WORDS][: -len(args)][-1:] == (f"--wait={FOREVER}",):
+                raise click.UsageError(
+                    f"no command {name!r}; --wait takes its value with =: --wait={name}"
+                )
             raise click.UsageError(f"no command {name!r}; {self._hint(name)}")
+        if BEFORE not in ctx.meta:
+            words = ctx.meta[WORDS]
+            ctx.meta[BEFORE] = words[: len(words) - len(args)]
         ctx.meta[TYPED] = tuple(args[1:])
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Busy as busy:
+            if ctx.parent or ctx.params["wait_s"]:
+                raise
+            words = f"memlab --wait {ctx.invoked_subcommand} ..."
+            raise Busy(f"{busy}; wait until it is done: {words}") from None
 
     def _hint(self, name: str) -> str:
         """The nearest command: of this group first, then of all, whichever group has it."""
@@ -108,6 +155,25 @@ def words_of(ctx: click.Context) -> list[str]:
         names.insert(0, ctx.info_name or "")
         ctx = ctx.parent
     return ["memlab", *names]
+
+
+def typed_before(ctx: click.Context) -> Sequence[str]:
+    """The words that stand between `memlab` and the command, as typed."""
+    words: Sequence[str] = ctx.find_root().meta[BEFORE]
+    return words
+
+
+def _without_a_value(args: Sequence[str]) -> list[str]:
+    """The words of a command line, with the value of a `--wait` that has none: click would take the
+    command's name for it. The words after the command's name stay as they are."""
+    words, is_path = list(args), False
+    for number, word in enumerate(words):
+        if word[:1] != "-" and not is_path:
+            break
+        is_path = word == "--store"
+        if word == "--wait":
+            words[number] = f"--wait={FOREVER}"
+    return words
 
 
 def _line(*words: str) -> str:

@@ -10,7 +10,8 @@ import click
 
 from memlab import experiments, measure
 from memlab.api import Run
-from memlab.cli._options import GIVEN, echo, echo_json
+from memlab.cli._group import TYPED, typed_before
+from memlab.cli._options import echo, echo_json
 from memlab.errors import CannotRun, NotComparable, UnknownRun
 from memlab.judging.reproduce import Study
 from memlab.machines.fleet import links
@@ -21,6 +22,7 @@ from memlab.text import units
 from memlab.text.printable import printable
 
 _SHOWN = 10  # runs of a host
+_AS_ROWS = ("--jsonl", "--quiet", "--stop-on-input")  # how a host sweeps for another
 _CLOCK_S = 5.0  # more than the way takes
 
 
@@ -96,7 +98,7 @@ def _count(number: int, noun: str) -> str:
 
 
 # What is this side's alone: where rows go, and how the result is printed.
-_LOCAL = frozenset({"on", "store", "output", "quiet", "as_json"})
+_LOCAL = frozenset({"on", "output", "quiet", "as_json"})
 
 
 def arguments(local: Collection[str] = _LOCAL) -> list[str]:
@@ -104,7 +106,7 @@ def arguments(local: Collection[str] = _LOCAL) -> list[str]:
     parameters. A value is passed on as it was written."""
     context = click.get_current_context()
     command = context.command
-    given = context.meta[GIVEN]
+    given = context.meta[TYPED]
     options, _, _ = command.make_parser(context).parse_args(list(given))
     words: list[str] = []
     positional: list[str] = []
@@ -121,6 +123,11 @@ def arguments(local: Collection[str] = _LOCAL) -> list[str]:
         else:
             words += [f"{max(parameter.opts, key=len)}={one}" for one in written]
     return [*words, "--", *positional] if positional else words
+
+
+def _waiting() -> list[str]:
+    """`--wait` as it was typed: each host waits for its own measurements."""
+    return [word for word in typed_before(click.get_current_context()) if word[:6] == "--wait"]
 
 
 def wanted_run(experiment: str | None, resumed: str | None) -> Wanted:
@@ -151,7 +158,7 @@ def sweep(
             chosen = {row.origin: chosen[row.origin]}
     results = links.sweep(
         chosen,
-        [command, *(arguments() if words is None else words)],
+        [*_waiting(), command, *_AS_ROWS, *(arguments() if words is None else words)],
         wanted,
         path,
         Hints(on, store),

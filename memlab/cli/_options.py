@@ -6,8 +6,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +13,7 @@ import click
 from click.core import ParameterSource
 
 from memlab.cli import _completing
-from memlab.cli._group import TYPED, words_of
-from memlab.errors import Busy
+from memlab.cli._group import TYPED, typed_before, words_of
 from memlab.text import units
 from memlab.text.printable import printable
 
@@ -68,54 +65,11 @@ DURATION = Parsed("duration", duration)
 SHARE = Parsed("percent", units.parse_percent)
 CPUS = Parsed("list", units.parse_cpus)
 
-store_option = click.option(
-    "--store",
-    type=click.Path(dir_okay=False, path_type=Path),
-    envvar="MEMLAB_STORE",
-    help="Results file (default: $XDG_DATA_HOME/memlab/results.db).",
-)
-FOREVER = "forever"
-GIVEN = "memlab.given"  # where a context keeps the words of its command line
-ALONE = {"--wait": FOREVER}  # what an option means without a value
 
-
-class Waiting(click.Command):
-    """A command some of whose options, such as `--wait`, may stand without a value. Where a user's
-    own command follows the options, they may so before a `--` alone: what comes after is that
-    command's."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        whole = len(args) if ctx.allow_interspersed_args else 0
-        end = args.index("--") if "--" in args else whole
-        given = [f"{arg}={ALONE[arg]}" if arg in ALONE else arg for arg in args[:end]]
-        given += args[end:]
-        ctx.meta[GIVEN] = tuple(given)
-        try:
-            return super().parse_args(ctx, given)
-        except click.UsageError as error:
-            for option, word in pairwise(args[:end]):
-                if option in ALONE and word[:1] != "-" and word in error.message:
-                    said = f"{error.message}; {option} takes its value with =: {option}={word}"
-                    raise click.UsageError(said, error.ctx) from None
-            raise
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except Busy as busy:
-            if ctx.params.get("wait_s"):
-                raise
-            raise Busy(f"{busy}; wait until it is done: --wait") from None
-
-
-wait_option = click.option(
-    "--wait",
-    "wait_s",
-    type=Parsed("time", lambda text: inf if text == FOREVER else units.parse_duration(text)),
-    metavar="[=TIME]",
-    default=0.0,
-    help="Wait until another memlab on this machine is done, at most TIME: --wait=10min.",
-)
+def store_path() -> Path | None:
+    """The file that `memlab --store` names; None for the user's own."""
+    path: Path | None = click.get_current_context().find_root().params["store"]
+    return path
 
 
 class _OutputFolder(click.Path):
@@ -147,11 +101,6 @@ jsonl_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_argument = click.argument("run", default="last", shell_complete=_completing.run)
-example_option = click.option(
-    "--example",
-    is_flag=True,
-    help="Use the recorded run that ships with memlab; RUN is an experiment.",
-)
 
 
 @contextmanager
@@ -210,7 +159,8 @@ def in_full(*without: str) -> str:
     that for which one screen has no room."""
     context = click.get_current_context()
     words = [word for word in context.meta[TYPED] if word not in without]
-    return shlex.join([*words_of(context), "-v", *words])
+    memlab, *names = words_of(context)
+    return shlex.join([memlab, *typed_before(context), *names, "-v", *words])
 
 
 def echo(line: object, *, err: bool = False) -> None:

@@ -157,7 +157,7 @@ def _naming_the_way_on(store: Path | None) -> Iterator[None]:
         yield
     except Interrupted as interrupted:
         where = f" --store {shlex.quote(str(store))}" if store else ""
-        line = f"{interrupted}; go on with: memlab sweep --resume {interrupted.run}{where}"
+        line = f"{interrupted}; go on with: memlab{where} sweep --resume {interrupted.run}"
         interrupted.args = (line,)
         raise
 
@@ -189,7 +189,7 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
         echo(run.id)
     else:
         figure = [f"figure: {path}" for path in files[:1]]
-        terminal.ended(run, [*figure, f"next: memlab {_next(run)}"])
+        terminal.ended(run, [*figure, f"next: {_next(run)}"])
     if why := summary.nothing_decided(judge(run)):
         said = words.shared_reason(why).removeprefix("unavailable: ")
         raise CannotRun(f"nothing can be decided here: {said}")
@@ -201,18 +201,18 @@ def _next(run: Run) -> str:
     from memlab.present import tables
 
     if more := tables.going_on(run):
-        return more.removeprefix("memlab ")
+        return more
     if run.experiment.claims or not run.varied:
-        return f"{'claims' if run.experiment.claims else 'show'} {run.asked_by}"
+        return run.command("claims" if run.experiment.claims else "show")
     factor = run.experiment.factor(run.varied[0])
     watched = [name for name in run.experiment.watched if _compares(run, factor, name)]
     if not watched:
-        return f"show {run.asked_by}"
+        return run.command("show")
     base = factor.kind.format(factor.quick[0])
     if not isinstance(factor.quick[0], str):
         base = base.replace(" ", "")  # 4 KiB
     baseline = shlex.quote(f"{factor.name}={base}")
-    return f"compare {run.asked_by} --baseline {baseline} --metric {watched[0]}"
+    return f"{run.command('compare')} --baseline {baseline} --metric {watched[0]}"
 
 
 def _compares(run: Run, factor: Factor, metric: str) -> bool:

@@ -8,13 +8,11 @@ from pathlib import Path
 import click
 
 from memlab.cli import _completing
-from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._fields import argument, global_option, option, shared, takes
 from memlab.cli._formats import chosen, echo_cases, format_option, json_format_option
 from memlab.cli._options import (
     echo_json,
-    example_option,
     gate_option,
-    store_option,
     verbose_option,
 )
 
@@ -30,12 +28,11 @@ class ClaimsOptions:
         help="Judge each host's newest run of one experiment, in one table. RUN is the experiment "
         "(default: that of the last run).",
     )
-    example: bool = shared(example_option)
     verbose: bool = shared(
         verbose_option("Print each claim with its evidence, its controls and published tables.")
     )
     gate: bool = shared(gate_option)
-    store: Path | None = shared(store_option)
+    store: Path | None = global_option("store")
     form: str | None = shared(format_option)
     as_json: bool = shared(json_format_option)
 
@@ -63,7 +60,7 @@ def command(given: ClaimsOptions) -> None:
         _of_hosts(given, form)
         return
     (run,) = given.runs or ("last",)
-    found = reproduce.of_run(api.load(run, store=given.store, example=given.example))
+    found = reproduce.of_run(api.load(run, store=given.store))
     if form == "text":
         terminal.in_full([found], []) if given.verbose else terminal.claims(found)
     elif form == "markdown":
@@ -84,11 +81,11 @@ def _of_hosts(given: ClaimsOptions, form: str) -> None:
     from memlab.cli import GATE, _hosts
 
     runs, store = given.runs, given.store
-    excluded = given.verbose or given.example or (given.hosts and len(runs) > 1)
+    excluded = given.verbose or (given.hosts and len(runs) > 1)
     if form not in ("text", "json") or excluded:
         raise click.UsageError(
-            "of several hosts there are a table and JSON: without -v and --example; with "
-            "--hosts name one experiment"
+            "of several hosts there are a table and JSON: without -v; with --hosts "
+            "name one experiment"
         )
     if given.hosts:
         loaded = _hosts.newest(runs[0] if runs else "last", store)

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from memlab.cli import _completing
-from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._fields import argument, global_option, option, shared, takes
 from memlab.cli._formats import chosen, echo_cases, format_option, json_format_option
 from memlab.cli._options import (
     SHARE,
     base_of,
     echo_json,
     in_full,
-    store_option,
     verbose_option,
 )
 
@@ -56,7 +55,7 @@ class CompareOptions:
         "--force", is_flag=True, help="Compare runs of different machines, with a warning."
     )
     verbose: bool = shared(verbose_option("Print every point and median."))
-    store: Path | None = shared(store_option)
+    store: Path | None = global_option("store")
     form: str | None = shared(format_option)
     as_json: bool = shared(json_format_option)
 

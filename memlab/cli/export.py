@@ -5,12 +5,11 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import echo, example_option, run_argument, store_option
+from memlab.cli._options import echo, run_argument, store_path
 
 
 @click.command()
 @run_argument
-@example_option
 @click.option(
     "--format",
     "kind",
@@ -33,15 +32,12 @@ from memlab.cli._options import echo, example_option, run_argument, store_option
     type=click.Path(dir_okay=False, path_type=Path),
     help="Output file (default: standard output).",
 )
-@store_option
 def command(
     run: str,
-    example: bool,
     kind: str,
     every: bool,
     known: Path | None,
     output: Path | None,
-    store: Path | None,
 ) -> None:
     """Export RUN's samples, one row per sample, metrics in base units (s, B, 1/s), which the header
     of a CSV file names. memlab reads only `--format rows` back: `memlab compare` and
@@ -56,16 +52,15 @@ def command(
     from memlab.present import exports
     from memlab.store import default_path
 
+    store = store_path()
     if kind == "rows":
-        if example:
-            store = recorded.store(run)
-        exports.write_rows(
-            store or default_path(), None if every or example else run, known, output
-        )
+        is_example = run.startswith(recorded.PREFIX)
+        path = recorded.store(run) if is_example else store or default_path()
+        exports.write_rows(path, None if every or is_example else run, known, output)
         return
     if every or known:
         raise click.UsageError("--all and --known go with --format rows")
-    loaded = api.load(run, store=store, example=example)
+    loaded = api.load(run, store=store)
     if kind == "parquet" and output is None:
         raise click.UsageError("parquet is a binary format: name a file with -o")
     exports.write(loaded, kind, output or sys.stdout)

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._fields import argument, global_option, option, shared, takes
 from memlab.cli._options import (
     DURATION,
     Parsed,
     figure_option,
     json_option,
     output_folder,
-    store_option,
-    wait_option,
 )
 from memlab.cli._programs import (
     latencies_option,
@@ -81,8 +79,8 @@ class FitOptions:
     name: str | None = option(
         "--name", help="Name of the run, which commands take in place of its id."
     )
-    wait_s: float = shared(wait_option)
-    store: Path | None = shared(store_option)
+    wait_s: float = global_option("wait_s")
+    store: Path | None = global_option("store")
     output: Path | None = shared(figure_option)
     quiet: bool = option("-q", "--quiet", is_flag=True, help="Print the answer without progress.")
     as_json: bool = shared(json_option)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memlab.cli import _completing
-from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._fields import argument, global_option, option, shared, takes
 from memlab.cli._options import (
     echo,
     echo_json,
@@ -18,7 +18,6 @@ from memlab.cli._options import (
     in_full,
     json_option,
     output_folder,
-    store_option,
     verbose_option,
 )
 
@@ -73,7 +72,7 @@ class HistoryOptions:
         "--gate", is_flag=True, help="Exit with 1 if the newest run raises an alarm."
     )
     verbose: bool = shared(verbose_option("Print every run, not only the newest 20."))
-    store: Path | None = shared(store_option)
+    store: Path | None = global_option("store")
     output: Path | None = shared(figure_option)
     as_json: bool = shared(json_option)
 

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memlab.cli._fields import option, shared, takes
+from memlab.cli._fields import global_option, option, shared, takes
 from memlab.cli._options import (
     base_of,
     echo,
     echo_json,
-    example_option,
     json_option,
     output_folder,
     run_argument,
-    store_option,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ class PlotOptions:
     """What `memlab plot` is given."""
 
     run: str = shared(run_argument)
-    example: bool = shared(example_option)
     output: Path | None = option(
         "-o",
         type=click.Path(path_type=Path),
@@ -79,7 +76,7 @@ class PlotOptions:
         is_flag=True,
         help="Draw the verdicts of each host's newest run of experiment RUN.",
     )
-    store: Path | None = shared(store_option)
+    store: Path | None = global_option("store")
     as_json: bool = shared(json_option)
 
 
@@ -110,10 +107,7 @@ def command(given: PlotOptions) -> None:
         samples=given.samples,
         against=given.against,
     )
-    if given.hosts:
-        run = _of_hosts(given, choice)
-    else:
-        run = api.load(given.run, store=given.store, example=given.example)
+    run = _of_hosts(given, choice) if given.hosts else api.load(given.run, store=given.store)
     output = given.output
     if output and output.suffix and output.suffix[1:] not in figures.FORMATS:
         good = ", ".join(f".{name}" for name in figures.FORMATS)
@@ -146,6 +140,6 @@ def _of_hosts(given: PlotOptions, choice: Choice) -> results.Run:
     from memlab.cli import _hosts
     from memlab.machines.fleet import figure, judge
 
-    if given.example or choice.given:
-        raise click.UsageError("--hosts draws verdicts: without --example and a choice of points")
+    if choice.given:
+        raise click.UsageError("--hosts draws verdicts: leave out the choice of points")
     return figure.of_hosts(judge.host_runs(_hosts.newest(given.run, given.store)).runs)

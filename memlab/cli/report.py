@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memlab.cli import _completing
-from memlab.cli._options import echo, example_option, output_folder, store_option
+from memlab.cli._options import echo, output_folder, store_path
 
 if TYPE_CHECKING:
     from memlab.results import Run
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     help="Output file, or - for standard output (default: report-RUN.html in `figures` beside the "
     "store).",
 )
-@example_option
-@store_option
-def command(runs: tuple[str, ...], output: Path | None, example: bool, store: Path | None) -> None:
+def command(runs: tuple[str, ...], output: Path | None) -> None:
     """Write a report on each RUN (default: the newest run): what holds and what does not, figures,
     published tables, every point, noise and machine. The HTML file works offline. The name of a
     study stands for the newest run of each of its experiments.
@@ -34,34 +32,36 @@ def command(runs: tuple[str, ...], output: Path | None, example: bool, store: Pa
     \b
     memlab report
     memlab report last -o report.html
-    memlab report miao-2021 --example -o report.html
+    memlab report example:miao-2021 -o report.html
     """
-    loaded = list(_loaded(runs or ("last",), store, example))
+    loaded = list(_loaded(runs or ("last",)))
     from memlab.present import report  # after a long run was read, which takes as much memory
 
     if output == Path("-"):
         click.echo(report.html(loaded), nl=False)
         return
     ids = dict.fromkeys((loaded[0].id, loaded[-1].id))
-    path = output or output_folder(None, store) / f"report-{'-'.join(ids)}.html"
+    path = output or output_folder(None, store_path()) / f"report-{'-'.join(ids)}.html"
     report.write(loaded, path)
     echo(path)
 
 
-def _loaded(names: Sequence[str], store: Path | None, example: bool) -> Iterator[Run]:
+def _loaded(names: Sequence[str]) -> Iterator[Run]:
     """The run of each name; of a study those that there are, as not every host can run all."""
-    from memlab import api, published
+    from memlab import api, published, recorded
     from memlab.errors import UnknownRun
     from memlab.judging import reproduce
 
     for name in names:
-        if name not in published.ids():
-            yield api.load(name, store=store, example=example)
+        study = name.removeprefix(recorded.PREFIX)
+        if study not in published.ids():
+            yield api.load(name, store=store_path())
             continue
+        of_memlab = name[: -len(study)]
         missing, found = [], 0
-        for experiment in reproduce.resolve(name).experiments:
+        for experiment in reproduce.resolve(study).experiments:
             try:
-                yield api.load(experiment.name, store=store, example=example)
+                yield api.load(of_memlab + experiment.name, store=store_path())
                 found += 1
             except UnknownRun:
                 missing.append(experiment.name)

@@ -12,9 +12,8 @@ import click
 
 from memlab.cli import _completing
 from memlab.cli._asked import asked_options
-from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._fields import argument, global_option, option, shared, takes
 from memlab.cli._options import (
-    Waiting,
     echo,
     echo_json,
     fresh_option,
@@ -24,9 +23,7 @@ from memlab.cli._options import (
     on_option,
     output_type,
     progress_option,
-    store_option,
     verbose_option,
-    wait_option,
 )
 
 if TYPE_CHECKING:
@@ -59,14 +56,14 @@ class ReproduceOptions:
     dry_run: bool = option(
         "--dry-run", is_flag=True, help="Print what would be measured, and for how long."
     )
-    wait_s: float = shared(wait_option)
+    wait_s: float = global_option("wait_s")
     on: str | None = shared(on_option)
-    store: Path | None = shared(store_option)
+    store: Path | None = global_option("store")
     quiet: bool = shared(progress_option)
     as_json: bool = shared(json_option)
 
 
-@click.command(cls=Waiting)
+@click.command()
 @takes(ReproduceOptions)
 def command(given: ReproduceOptions) -> None:
     """Measure what a study needs, and print claim by claim whether it holds on this machine: the
@@ -189,4 +186,4 @@ def _next(found: Sequence[Reproduced]) -> list[str]:
     runs = [one for one in found if one.run]
     least = min(runs, key=holding)
     assert least.run is not None
-    return [f"next: memlab claims {least.run.asked_by}"]
+    return [f"next: {least.run.command('claims')}"]

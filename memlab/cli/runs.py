@@ -1,11 +1,9 @@
 """`memlab runs`."""
 
-from pathlib import Path
-
 import click
 
 from memlab.cli import _completing
-from memlab.cli._options import echo, echo_json, json_option, store_option
+from memlab.cli._options import echo, echo_json, json_option, store_path
 from memlab.text.printable import printable
 
 _SHOWN = 100  # runs of a table, unless asked otherwise
@@ -39,7 +37,6 @@ _NOTE_MAX = 1000  # characters of a note
     nargs=2,
     help="Store a note that runs, show and report print with the run; '' removes it.",
 )
-@store_option
 @json_option
 def command(
     experiment: str | None,
@@ -48,7 +45,6 @@ def command(
     delete: tuple[str, ...],
     rename: tuple[str, str] | None,
     note: tuple[str, str] | None,
-    store: Path | None,
     as_json: bool,
 ) -> None:
     """List the stored runs, the newest last; or delete, name or annotate some. If a run is damaged,
@@ -66,7 +62,7 @@ def command(
 
     if experiment:
         experiments.load(experiment)
-    with Store(store) as opened:
+    with Store(store_path()) as opened:
         if delete or rename or note:
             gone = [opened.find(run) for run in delete]
             named = opened.find(rename[0]) if rename else None

@@ -7,48 +7,38 @@ import click
 from memlab.cli._options import (
     echo,
     echo_json,
-    example_option,
     figure_option,
     json_option,
     output_folder,
     run_argument,
-    store_option,
+    store_path,
     verbose_option,
 )
 
 
 @click.command()
 @run_argument
-@example_option
-@store_option
 @verbose_option("Print every metric, published table and cost model in full.")
 @figure_option
 @json_option
-def command(
-    run: str,
-    example: bool,
-    store: Path | None,
-    verbose: bool,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+def command(run: str, verbose: bool, output: Path | None, as_json: bool) -> None:
     """Show RUN on one screen: the answer, how many claims hold, medians, overhead loops, published
     numbers and noise; the last line names what was left out. RUN is an id, the start of an id, a
-    name, or `last`; or a trace of `memlab record`, such as app.trace, whose memory use is shown
-    and drawn."""
+    name, or `last`; example:EXPERIMENT is the recorded run that ships with memlab; app.trace is a
+    trace of `memlab record`, whose memory use is shown and drawn."""
     from memlab.trace import file
 
     if file.is_named([run]):
-        _trace(Path(run), output_folder(output, store), as_json=as_json)
+        _trace(Path(run), output_folder(output, store_path()), as_json=as_json)
         return
     from memlab import api
     from memlab.experiment.fit import FIT
 
-    loaded = api.load(run, store=store, example=example)
+    loaded = api.load(run, store=store_path())
     if loaded.experiment.name == FIT and not verbose:
         from memlab.cli import _sweeping
 
-        _sweeping.report_fit(loaded, output_folder(output, store), as_json=as_json)
+        _sweeping.report_fit(loaded, output_folder(output, store_path()), as_json=as_json)
     elif as_json:
         from memlab.present.documents import Show
 

@@ -11,10 +11,9 @@ import click
 
 from memlab.cli import _completing
 from memlab.cli._asked import asked_options
-from memlab.cli._fields import argument, option, several, shared, takes
+from memlab.cli._fields import argument, global_option, option, several, shared, takes
 from memlab.cli._guests import GuestOptions
 from memlab.cli._options import (
-    Waiting,
     echo,
     factor_option,
     figure_option,
@@ -24,17 +23,15 @@ from memlab.cli._options import (
     on_option,
     output_folder,
     quiet_option,
-    store_option,
     typed,
     verbose_option,
-    wait_option,
 )
 
 if TYPE_CHECKING:
     from memlab.request import Request
     from memlab.run.target import Place
 
-_WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "--wait", "--jsonl"}
+_WITH_RESUME = {"--resume", "--budget", "-o", "--quiet", "--json", "--jsonl"}
 _WITH_RESUME |= {"--stop-on-input", "experiment"}
 
 
@@ -52,14 +49,14 @@ class SweepOptions:
     asked: Mapping[str, Any] = shared(asked_options("sweep"))
     guest: GuestOptions = several(GuestOptions)
     on: str | None = shared(on_option)
-    store: Path | None = shared(store_option)
+    store: Path | None = global_option("store")
     resume: str | None = option(
         "--resume",
         metavar="RUN",
         shell_complete=_completing.run,
         help="Measure the missing part of an interrupted run.",
     )
-    wait_s: float = shared(wait_option)
+    wait_s: float = global_option("wait_s")
     dry_run: bool = option(
         "--dry-run", is_flag=True, help="Print what would be measured, and change nothing."
     )
@@ -71,7 +68,7 @@ class SweepOptions:
     stop_on_input: bool = option("--stop-on-input", is_flag=True, hidden=True)
 
 
-@click.command(cls=Waiting)
+@click.command()
 @takes(SweepOptions)
 def command(given: SweepOptions) -> None:
     """Measure every point of EXPERIMENT in randomised, interleaved blocks; then print a table and
@@ -120,8 +117,7 @@ def _check_resumed(given: SweepOptions) -> None:
         _sweeping.check_resumed(given.resume, given.experiment, given.store)
     if wrong := typed() - _WITH_RESUME:
         raise click.UsageError(
-            "--resume goes on with the run's own plan; it takes --budget, --store and -o, "
-            f"not {min(wrong)}"
+            f"--resume goes on with the run's own plan; it takes --budget and -o, not {min(wrong)}"
         )
 
 

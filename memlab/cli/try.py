@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlab.cli._asked import asked_options
-from memlab.cli._fields import argument, option, several, shared, takes
+from memlab.cli._fields import argument, global_option, option, several, shared, takes
 from memlab.cli._guests import GuestOptions
 from memlab.cli._options import (
-    Waiting,
     figure_option,
     json_option,
     jsonl_option,
     on_option,
     output_folder,
     quiet_option,
-    store_option,
-    wait_option,
 )
 from memlab.cli._programs import (
     for_option,
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
     from memlab.request import Request
 
 
-class _Trying(Waiting):
+class _Trying(click.Command):
     """What follows the first word belongs to that command, but after a file it is memlab's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -99,8 +96,8 @@ class TryOptions:
     dry_run: bool = option(
         "--dry-run", is_flag=True, help="Print what would be run, and run nothing."
     )
-    wait_s: float = shared(wait_option)
-    store: Path | None = shared(store_option)
+    wait_s: float = global_option("wait_s")
+    store: Path | None = global_option("store")
     output: Path | None = shared(figure_option)
     quiet: bool = shared(quiet_option)
     as_json: bool = shared(json_option)

@@ -176,8 +176,8 @@ def _size(size_bytes: int) -> str:
 def next_step(found: FitAnswer, run: Run) -> str:
     """The command that goes on: more blocks where it is open, else the check for CI."""
     if found.state == "open":
-        return f"memlab fit --resume {run.asked_by}"
+        return run.command("fit --resume")
     if found.setting_bytes and not found.gate_bytes:
         words = shlex.join(getattr(run.experiment, "subject").argv)  # noqa: B009
         return f"memlab fit --gate {found.setting_bytes >> 20}M -- {words}"
-    return f"memlab show {run.asked_by}"
+    return run.command("show")

@@ -81,7 +81,7 @@ def _figures(run: Run, shown: Collection[str]) -> Iterator[str]:
         if name in shown:
             yield from ("", f"[![{caption(run, name)}]({stem}.svg)]({stem}.svg)")  # to enlarge it
     if rest := [caption(run, name) for name in names(run) if name not in shown]:
-        draws = f"`memlab plot {run.experiment.name} --example`"
+        draws = f"`memlab plot example:{run.experiment.name}`"
         yield from ("", f"Further figures, which {draws} draws and the built site shows:", "")
         yield from (f"- {_inline(one)}" for one in rest)
 

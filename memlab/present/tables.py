@@ -570,7 +570,7 @@ def _going_on(run: Run) -> str:
     first_s = float(run.samples.taken("started_at").min())
     made_ready_s = max(0.0, first_s - run.sessions[0].started_at)
     elapsed_s = sum(session.wall_s for session in run.sessions) - made_ready_s
-    return f"memlab sweep --resume {run.asked_by} --budget {reach.budget_s(elapsed_s)}s"
+    return f"{run.command('sweep --resume')} --budget {reach.budget_s(elapsed_s)}s"
 
 
 def outcomes(summaries: Sequence[PointSummary]) -> str:

@@ -143,7 +143,7 @@ def _left_out(names: Sequence[str], run: Run) -> str:
         name if name.startswith(("the ", "what ", "how ")) else words.count(number, name)
         for name, number in Counter(names).items()
     ]
-    return f"not shown: {', '.join(said)}: memlab show -v {run.asked_by}"
+    return f"not shown: {', '.join(said)}: {run.command('show -v')}"
 
 
 def _say(console: Console, text: RichText) -> None:
@@ -235,7 +235,7 @@ def _cut(claims: Sequence[Sequence[str]], room: int, run: Run) -> list[str]:
     if sum(map(len, claims)) <= room:
         return [*chain.from_iterable(claims)]
     shown = table.fitting(map(len, claims), room - 1)
-    left = f"{len(claims) - shown} more not shown to hold: memlab claims {run.asked_by}\n"
+    left = f"{len(claims) - shown} more not shown to hold: {run.command('claims')}\n"
     return [*chain.from_iterable(claims[:shown]), left]
 
 
@@ -516,7 +516,7 @@ def claims(found: Reproduced) -> None:
                 break
         counts = [f"{count} {word}" for word, count in left.items() if count]
         rest = ", ".join([*counts, "the evidence"])
-        last = [f"not shown: {rest}: memlab claims -v {run.asked_by}"]
+        last = [f"not shown: {rest}: {run.command('claims -v')}"]
     console.file.write(head.get())
     for one in entries:
         for line in one.lines:

@@ -70,7 +70,7 @@ def nothing_measured(run: Run) -> str:
     if not reasons:
         return "nothing was measured: the sweep ended before its first sample"
     (first, _), *others = reasons.most_common()
-    shown = f"`memlab show {run.asked_by}`"
+    shown = f"`{run.command('show')}`"
     more = f" ({count(len(others), 'other reason')} in {shown})" if others else ""
     next_step = "`memlab doctor` says what runs here"
     if run.experiment.watched and any(s.raw for s in run.samples):

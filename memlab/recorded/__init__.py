@@ -19,6 +19,7 @@ from memlab.store import Store
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".db.gz"
+PREFIX = "example:"  # before the experiment, in the place of a run's id
 
 
 def names() -> list[str]:
@@ -26,13 +27,12 @@ def names() -> list[str]:
     return sorted(path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}"))
 
 
-def store(experiment: str) -> Path:
-    """A store that holds the recorded run of an experiment, in the user's cache or, where that
+def store(run: str) -> Path:
+    """A store that holds a recorded run, `example:EXPERIMENT`, in the user's cache or, where that
     cannot be written, in a temporary folder. UnknownRun where there is none, StoreError where
     there is no place for it."""
+    experiment = run.removeprefix(PREFIX)
     if experiment not in names():
-        if experiment == "last":
-            raise UnknownRun("--example wants an experiment; `memlab list` lists them")
         hint = nearest(experiment, names(), "`memlab list` lists them")
         raise UnknownRun(f"no recorded run of {experiment!r}; {hint}")
     packed = (FOLDER / f"{experiment}{SUFFIX}").read_bytes()

@@ -187,14 +187,14 @@ class Run:
         """Eight hexadecimal digits, by which every command finds it."""
         return self.row.id
 
-    @property
-    def asked_by(self) -> str:
-        """The words of a command line that mean this run: its id, with the store where that is not
-        the user's own; of a run that ships with memlab its experiment."""
+    def command(self, words: str) -> str:
+        """The command line of `memlab WORDS RUN` for this run: with the store, if that is not the
+        user's own."""
         if recorded.ships(self.store_path):
-            return f"{self.experiment.name} --example"
+            return f"memlab {words} {recorded.PREFIX}{self.experiment.name}"
         other = self.store_path != default_path()
-        return f"{self.id} --store {shlex.quote(str(self.store_path))}" if other else self.id
+        store = f" --store {shlex.quote(str(self.store_path))}" if other else ""
+        return f"memlab{store} {words} {self.id}"
 
     @property
     def stopped(self) -> bool:

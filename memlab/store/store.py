@@ -386,7 +386,7 @@ class Store:
             what = f"; {hosts[-1]}:{wanted} is of another host" if hosts else ""
             raise UnknownRun(
                 f"no run of {wanted} in {self.path}; `memlab sweep {wanted}` measures one, and "
-                f"--example is the recorded one{what}"
+                f"example:{wanted} is the recorded run{what}"
             )
         for id, why in self._runs().items():
             if isinstance(why, str) and wanted in ("last", id):

@@ -126,23 +126,23 @@ def commands(shape: Shape, path: Path, folder: Path) -> dict[str, Sequence[str]]
     store = ["--store", str(path)]
     if shape.runs > 1:
         return {
-            "runs": ["runs", *store],
-            "runs -n 20": ["runs", "-n", "20", *store],
-            "runs -n 10000": ["runs", "-n", "10000", *store],
+            "runs": [*store, "runs"],
+            "runs -n 20": [*store, "runs", "-n", "20"],
+            "runs -n 10000": [*store, "runs", "-n", "10000"],
             "completion": ["show", "000003"],
-            "show": ["show", "last", *store],
+            "show": [*store, "show", "last"],
         }
     if shape.samples < SHAPES[1].samples:
-        return {"show": ["show", "last", *store]}
+        return {"show": [*store, "show", "last"]}
     out = str(folder / "out")
     return {
-        "runs": ["runs", *store],
+        "runs": [*store, "runs"],
         "completion": ["show", "0000"],
-        "show": ["show", "last", *store],
-        "claims": ["claims", "last", *store],
-        "compare": ["compare", "last", "--baseline", "method=write", *store],
-        "report": ["report", "last", "-o", f"{out}.html", *store],
-        "export": ["export", "last", "--format", "parquet", "-o", f"{out}.parquet", *store],
+        "show": [*store, "show", "last"],
+        "claims": [*store, "claims", "last"],
+        "compare": [*store, "compare", "last", "--baseline", "method=write"],
+        "report": [*store, "report", "last", "-o", f"{out}.html"],
+        "export": [*store, "export", "last", "--format", "parquet", "-o", f"{out}.parquet"],
     }
 
 
@@ -200,7 +200,7 @@ def _measured(folder: Path, wanted: str) -> Iterator[str]:
         for name, command in commands(shape, path, folder).items():
             yield _line(shape.name, name, command, path)
     if not wanted or "3" in wanted:
-        example = ["show", "--example", EXPERIMENT]
+        example = ["show", f"example:{EXPERIMENT}"]
         for name, command in (("show", example), ("its imports", IMPORTS)):
             yield _line("a quick run", name, command, folder / "none.db")
 

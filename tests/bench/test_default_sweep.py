@@ -22,7 +22,7 @@ LEAST_SHARE = {"mmap-write": 0.8, "mmap-read": 0.6}
 @pytest.mark.parametrize("experiment", LEAST_SHARE)
 def test_a_plain_sweep_spends_its_time_inside_windows(experiment: str, tmp_path: Path) -> None:
     path = tmp_path / "results.db"
-    command = [MEMLAB, "sweep", experiment, "--quiet", "--store", path, "-o", tmp_path]
+    command = [MEMLAB, "--store", path, "sweep", experiment, "--quiet", "-o", tmp_path]
     began = time.perf_counter()
     subprocess.run([str(word) for word in command], check=True)
     wall_s = time.perf_counter() - began

@@ -27,7 +27,17 @@ ROUNDS = 12
 LIMIT = 0.02  # within which the sides are to be equivalent
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
 MEMLAB = [sys.executable, "-m", "memlab"]
-SWEEP = ["sweep", "mmap-write", "-p", "size=4k", "-p", "method=write", "-p", "filesystem=tmpfs"]
+SWEEP = [
+    "--wait=1min",
+    "sweep",
+    "mmap-write",
+    "-p",
+    "size=4k",
+    "-p",
+    "method=write",
+    "-p",
+    "filesystem=tmpfs",
+]
 SWEEP += [
     "-p",
     "file_size=64m",
@@ -37,7 +47,6 @@ SWEEP += [
     "--blocks",
     "40",
     "-q",
-    "--wait=1min",
 ]
 
 
@@ -94,7 +103,7 @@ def test_a_link_changes_no_measurement(
         """The median time for 2 GiB, in s."""
         store = tmp_path / "home.db"
         subprocess.run(
-            [*MEMLAB, *SWEEP, *more, "--store", str(store)], check=True, stdout=subprocess.DEVNULL
+            [*MEMLAB, "--store", str(store), *SWEEP, *more], check=True, stdout=subprocess.DEVNULL
         )
         with api.Store(store) as opened:
             run = api.Run(opened.runs()[-1], store)
@@ -104,8 +113,8 @@ def test_a_link_changes_no_measurement(
     worker: list[subprocess.Popen[bytes]] = []
 
     def with_worker(*more: str) -> float:
-        words = ["hosts", "worker", scheduler, "--name", f"w{len(worker)}"]
-        words += ["--store", f"{tmp_path}/dask.db"]
+        words = ["--store", f"{tmp_path}/dask.db"]
+        words += ["hosts", "worker", scheduler, "--name", f"w{len(worker)}"]
         made = subprocess.Popen([*MEMLAB, *words], stderr=subprocess.PIPE)
         worker.append(made)
         assert made.stderr

@@ -18,8 +18,9 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProce
     folder = tmp_path_factory.mktemp("swept")
     levels = ["-p", "size=1,4k", "-p", "file_size=1m", "-p", "filesystem=dir", "-p", "slice=1ms"]
     return process(
+        *("--store", str(folder / "results.db")),
         *("sweep", "mmap-write", *levels, "--blocks", "6", "--seed", "7", "--name", "small"),
-        *("--dir", str(folder), "--store", str(folder / "results.db")),
+        *("--dir", str(folder)),
         XDG_STATE_HOME=str(folder / "state"),
     )
 

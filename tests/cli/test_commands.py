@@ -336,7 +336,7 @@ def test_the_variable_of_an_option_has_its_name(monkeypatch: pytest.MonkeyPatch)
             command = command.get_command(context, name)
         assert command
         for option in command.params:
-            if isinstance(option, click.Option) and "--store" not in option.opts:
+            if isinstance(option, click.Option):
                 long = max(option.opts, key=len).removeprefix("--")
                 variable = f"memlab {words} {long}".upper().replace(" ", "_").replace("-", "_")
                 monkeypatch.setenv(variable, "given")

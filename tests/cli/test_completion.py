@@ -126,7 +126,7 @@ def test_runs_are_offered_the_newest_first(measured: Path) -> None:
 
 
 def test_recorded_runs_are_offered() -> None:
-    assert "mmap-write" in offered("memlab show --example ")
+    assert "example:mmap-write" in offered("memlab show example:mm")
 
 
 def test_no_store_is_no_offer(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ pytestmark = pytest.mark.slow
 NEEDS_NO_STORE = [
     "list",
     "describe mmap-write",
-    "show --example mmap-write",
-    "claims --example mmap-write",
-    "plot --example mmap-write -o {}/figures",
-    "report --example mmap-write -o {}/r.html",
+    "show example:mmap-write",
+    "claims example:mmap-write",
+    "plot example:mmap-write -o {}/figures",
+    "report example:mmap-write -o {}/r.html",
     "schema",
 ]
 _USER = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
@@ -57,7 +57,7 @@ def test_what_needs_no_store_needs_no_home(arguments: str, folder: Path) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("home", ["/nonexistent", "/proc", "/dev/null"])
 def test_a_home_that_cannot_be_written_is_not_needed(home: str, folder: Path) -> None:
-    done = without_home(folder, "show --example mmap-write", HOME=home)
+    done = without_home(folder, "show example:mmap-write", HOME=home)
     if os.geteuid() == 0 and done.returncode and "memlab:" not in done.stderr:
         pytest.skip("another user may not read this checkout")
     assert done.returncode == 0, done.stderr
@@ -72,7 +72,7 @@ def test_a_home_that_cannot_be_written_is_not_needed(home: str, folder: Path) ->
         "show",
         "clean",
         "sweep mmap-write --dir {}",
-        "sweep mmap-write --dir {} --store {}/r.db",  # its journal has no place
+        "--store {}/r.db sweep mmap-write --dir {}",  # its journal has no place
     ],
 )
 def test_without_a_home_a_store_has_to_be_named(command: str, folder: Path) -> None:

@@ -88,7 +88,7 @@ def harmless(text: str) -> bool:
     ],
 )
 def test_a_hostile_store_prints_nothing_that_acts(hostile: Path, arguments: str) -> None:
-    done = memlab(*arguments.split(), "--store", str(hostile))
+    done = memlab("--store", str(hostile), *arguments.split())
     assert done.returncode in (0, 2), done.stderr
     assert harmless(done.stdout)
     assert harmless(done.stderr)
@@ -118,9 +118,9 @@ def test_completion_offers_no_name_that_acts(hostile: Path) -> None:
         ["sweep", "mmap-write", "--name", EVIL],
         ["sweep", "mmap-write", "-p", EVIL],
         ["sweep", "mmap-write", "--cpus", EVIL],
-        ["show", "--store", EVIL],
+        ["--store", EVIL, "show"],
         [EVIL],
-        ["plot", "--example", "mmap-write", "-o", f"{EVIL}.zip"],
+        ["plot", "example:mmap-write", "-o", f"{EVIL}.zip"],
         ["show", "x" * 100_000],
     ],
 )
@@ -148,18 +148,18 @@ SMALL = "-p size=4k -p method=write -p file_size=1m -p filesystem=dir -p slice=1
 def test_a_run_may_lie_where_names_are_no_utf_8(odd: Path) -> None:
     store = ["--store", str(odd / "r.db")]
     swept = memlab(
-        *("sweep", "mmap-write", *SMALL.split()), *store, "--dir", str(odd), "--name", "[/x]"
+        *store, *("sweep", "mmap-write", *SMALL.split()), "--dir", str(odd), "--name", "[/x]"
     )
     assert swept.returncode == 0, swept.stderr
     for arguments in ("show", "show --json", "report -o -", "claims --format junit", "runs"):
-        done = memlab(*arguments.split(), *store)
+        done = memlab(*store, *arguments.split())
         assert done.returncode == 0, done.stderr
         assert harmless(done.stdout)
-    shown = json.loads(memlab("show", "--json", *store).stdout)
+    shown = json.loads(memlab(*store, "show", "--json").stdout)
     assert shown["request"]["directory"] == str(odd)
     assert shown["name"] == "[/x]"
     for arguments in (["report"], ["plot"], ["export", "-o", str(odd / "x.csv")]):
-        assert memlab(*arguments, *store).returncode == 0
+        assert memlab(*store, *arguments).returncode == 0
 
 
 # Where it goes
@@ -181,10 +181,10 @@ def full() -> Iterator[int]:
     os.close(descriptor)
 
 
-PRINTING = ["list", "show --example mmap-write", "show --example mmap-write --json", "schema show"]
+PRINTING = ["list", "show example:mmap-write", "show example:mmap-write --json", "schema show"]
 
 
-@pytest.mark.parametrize("arguments", mostly_slow(PRINTING, "show --example mmap-write"))
+@pytest.mark.parametrize("arguments", mostly_slow(PRINTING, "show example:mmap-write"))
 def test_output_that_cannot_be_written_is_an_error_of_one_line(arguments: str, full: int) -> None:
     done = run(*arguments.split(), stdout=full)
     said = b"memlab: cannot write the output: No space left on device\n"
@@ -194,7 +194,7 @@ def test_output_that_cannot_be_written_is_an_error_of_one_line(arguments: str, f
     assert (done.returncode, done.stderr) == (3, said)
 
 
-@pytest.mark.parametrize("arguments", mostly_slow(PRINTING, "show --example mmap-write"))
+@pytest.mark.parametrize("arguments", mostly_slow(PRINTING, "show example:mmap-write"))
 def test_a_reader_that_has_gone_is_no_error(arguments: str) -> None:
     gone, end = os.pipe()
     os.close(gone)
@@ -215,10 +215,19 @@ def test_a_sweep_whose_messages_nobody_reads_measures_to_the_end(
     place: str, tmp_path: Path, full: int
 ) -> None:
     store = tmp_path / "r.db"
-    words = ["sweep", "mmap-write", "-p", "size=4k", "-p", "method=write", "-p", "file_size=1m"]
-    words += ["-p", "file_state=cached_4k", "-p", "slice=1ms", "--blocks", "4"]
+    words = ["--store", str(store), "sweep", "mmap-write", "-p", "size=4k", "-p", "method=write"]
+    words += [
+        "-p",
+        "file_size=1m",
+        "-p",
+        "file_state=cached_4k",
+        "-p",
+        "slice=1ms",
+        "--blocks",
+        "4",
+    ]
     words += ["--dir", str(tmp_path)]
-    words += ["--no-controls", "--store", str(store)]
+    words += ["--no-controls"]
     if place == "gone":
         reader, end = os.pipe()
         os.close(reader)
@@ -247,7 +256,7 @@ def test_an_ascii_terminal_gets_ascii(command: str, hostile: Path) -> None:
 @pytest.mark.slow
 def test_a_terminal_of_no_columns_is_of_80() -> None:
     nothing, usual = (
-        memlab("show", "--example", "mmap-write", COLUMNS=width).stdout for width in ("0", "80")
+        memlab("show", "example:mmap-write", COLUMNS=width).stdout for width in ("0", "80")
     )
     assert nothing == usual
     assert usual

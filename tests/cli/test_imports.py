@@ -164,7 +164,7 @@ def test_the_guardian_imports_the_standard_library_and_the_journal() -> None:
 
 
 def test_reading_a_stored_run_imports_nothing_that_measures() -> None:
-    for arguments in ("show --example mmap-write", "claims --example mmap-write"):
+    for arguments in ("show example:mmap-write", "claims example:mmap-write"):
         found = modules(COMMAND.format(arguments=arguments.split()))
         there = ("fleet", "guest.host", "guest.machine", "ladder")
         measuring = ("memlab.run", "memlab.measure", *(f"memlab.machines.{one}" for one in there))
@@ -176,7 +176,7 @@ def test_reading_a_stored_run_imports_nothing_that_measures() -> None:
 def test_a_figure_needs_no_pandas(tmp_path: Path) -> None:
     """Half of what a figure imported was pandas, for rows that were made of dicts and read as such;
     a third of a second."""
-    arguments = ["plot", "--example", "mmap-write", "-o", str(tmp_path)]
+    arguments = ["plot", "example:mmap-write", "-o", str(tmp_path)]
     found = modules(COMMAND.format(arguments=arguments))
     assert "matplotlib" in found
     assert found & {"pandas", "scipy", "pyarrow"} == set()

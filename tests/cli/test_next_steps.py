@@ -75,22 +75,22 @@ def test_what_a_try_proposes_runs(
     policies: list[str], command: str, short: list[str], store_path: Path
 ) -> None:
     options = [word for one in policies for word in ("-p", one)]
-    words = ["try", *options, "--blocks", "2", "--store", str(store_path), "--"]
+    words = ["--store", str(store_path), "try", *options, "--blocks", "2", "--"]
     if "exit 3" in command:
         (run,) = re.findall(r"`memlab (show \w+)`", refused(*words, *shlex.split(command)))
-        ask(*run.split(), "--store", str(store_path))
+        ask("--store", str(store_path), *run.split())
         return
     done = ask(*words, *shlex.split(command))
     assert "unavailable" not in done.stdout
     assert len(done.stdout.splitlines()) <= 40
     assert SIXTY not in "".join(done.stdout.splitlines()[:-1])
     ask(*proposed(done.stdout))
-    shown = " ".join(ask("show", "--store", str(store_path)).stdout.split())
+    shown = " ".join(ask("--store", str(store_path), "show").stdout.split())
     assert all(f"{one}: " in shown for one in short)  # what the short names stand for
 
 
 def test_a_duet_proposes_what_it_compares_first(store_path: Path) -> None:
-    words = ["try", "--duet", "-p", "n=1,2", "--blocks", "2", "--store", str(store_path)]
+    words = ["--store", str(store_path), "try", "--duet", "-p", "n=1,2", "--blocks", "2"]
     found = proposed(ask(*words, "--", "true", "{n}").stdout)
     assert found[found.index("--metric") + 1] == "cpu_time"
     ask(*found)
@@ -98,12 +98,12 @@ def test_a_duet_proposes_what_it_compares_first(store_path: Path) -> None:
 
 def test_tries_of_other_policies_share_no_point(store_path: Path) -> None:
     for policies in ([], ["-p", "env.A=,x"]):
-        ask("try", *policies, "--blocks", "1", "--store", str(store_path), "--", "true")
+        ask("--store", str(store_path), "try", *policies, "--blocks", "1", "--", "true")
     with Store(store_path) as opened:
         first, second = (run.id for run in opened.runs())
     store = ["--store", str(store_path)]
-    assert "share no point with samples" in refused("compare", first, second, *store)
-    assert "share no point with samples" in refused("compare", second, first, *store)
+    assert "share no point with samples" in refused(*store, "compare", first, second)
+    assert "share no point with samples" in refused(*store, "compare", second, first)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_compares_nothing_is_refused(policy: str, said: str) -> None:
 
 @pytest.mark.parametrize("port", ["99999", "²"])
 def test_a_port_that_is_none_is_refused_before_anything_runs(port: str, store_path: Path) -> None:
-    words = ["try", "--serve", "sleep 1", "--ready", f"tcp:{port}", "--store", str(store_path)]
+    words = ["--store", str(store_path), "try", "--serve", "sleep 1", "--ready", f"tcp:{port}"]
     assert "a port is 1 to 65535" in refused(*words, "--", "true")
     assert not store_path.exists()
 
@@ -134,7 +134,7 @@ def test_a_port_that_is_none_is_refused_before_anything_runs(port: str, store_pa
 def test_the_sweep_that_a_claim_needs_is_one(name: str) -> None:
     """Its options are the command's, its levels the experiment's, and its points leave a plan."""
     declared = experiments.load(name)
-    for one in judge(api.load(name, example=True)):
+    for one in judge(api.load(f"example:{name}")):
         for line in re.findall(r"to get it: memlab (sweep .*)", one.evidence):
             words = shlex.split(line)
             command = cli.get_command(click.Context(cli), words[0])
@@ -152,13 +152,13 @@ SMALL = ["-p", "size=4k", "-p", "file_state=cached_4k", "-p", "file_size=1m", "-
 def test_what_a_short_sweep_and_its_end_propose_runs(tmp_path: Path) -> None:
     """With a store of its own, in a folder whose name has a blank: the line names it."""
     store = ["--store", str(tmp_path / "a b.db")]
-    done = ask("sweep", "mmap-write", *SMALL, "--no-controls", "--blocks", "2", *store)
+    done = ask(*store, "sweep", "mmap-write", *SMALL, "--no-controls", "--blocks", "2")
     ask(*proposed(done.stdout))
     run = api.load(store=tmp_path / "a b.db")
     with Store(tmp_path / "a b.db") as opened:
         opened.end_session(run.id, 1, 1.0, "budget")  # as if it had been too short
-    shown = " ".join(ask("show", *store).stdout.split())
-    (line,) = re.findall(r"the others get them by: memlab (sweep --resume .* --budget \d+s)", shown)
+    shown = " ".join(ask(*store, "show").stdout.split())
+    (line,) = re.findall(r"the others get them by: memlab (--store .* --budget \d+s)", shown)
     assert str(tmp_path / "a b.db") in shlex.split(line)
     ask(*shlex.split(line))
 
@@ -167,10 +167,10 @@ def test_what_a_short_sweep_and_its_end_propose_runs(tmp_path: Path) -> None:
 def test_what_a_reproduction_proposes_runs(store_path: Path) -> None:
     store = ["--store", str(store_path)]
     words = ["reproduce", "mmap-write", "--budget", "1s", "--quiet"]
-    ask(*proposed(next_of(ask(*words, *store).stdout)))
+    ask(*proposed(next_of(ask(*store, *words).stdout)))
 
 
-@pytest.mark.parametrize("command", ["describe vma-lock", "claims --example vma-lock", "diagnose"])
+@pytest.mark.parametrize("command", ["describe vma-lock", "claims example:vma-lock", "diagnose"])
 def test_what_has_no_room_is_printed_by_the_command_that_is_named(command: str) -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
         try:
@@ -196,12 +196,12 @@ def test_no_run_takes_the_name_of_another(store_path: Path) -> None:
     machine = Machine(store_path)
     first, second = (machine.sweep("mmap-write", controls=False) for _ in range(2))
     store = ["--store", str(store_path)]
-    ask("runs", "--rename", first.id, "new", *store)
-    said = refused("runs", "--rename", second.id, "new", *store)
+    ask(*store, "runs", "--rename", first.id, "new")
+    said = refused(*store, "runs", "--rename", second.id, "new")
     (words,) = re.findall(r"memlab (runs --rename \w+) OTHER", said)
-    ask(*words.split(), "old", *store)  # as it proposes
-    ask("runs", "--rename", second.id, "new", *store)
-    ask("runs", "--rename", second.id, "new", *store)  # its own
+    ask(*store, *words.split(), "old")  # as it proposes
+    ask(*store, "runs", "--rename", second.id, "new")
+    ask(*store, "runs", "--rename", second.id, "new")  # its own
     with Store(store_path) as opened:
         assert {run.id: run.name for run in opened.runs()} == {first.id: "old", second.id: "new"}
 
@@ -235,7 +235,7 @@ def test_what_is_not_near_is_not_proposed(words: list[str], wrong: str) -> None:
 def test_what_is_near_is_proposed(words: list[str], right: str, store_path: Path) -> None:
     Machine(store_path).sweep("mmap-write", size=[4096], controls=False)
     if words[0] == "claims":
-        words = [*words, "--store", str(store_path)]
+        words = ["--store", str(store_path), *words]
     assert f"did you mean {right}?" in refused(*words)
 
 
@@ -267,7 +267,7 @@ def test_a_dry_run_says_what_one_wants_first_and_that_the_machine_is_busy(
     monkeypatch: pytest.MonkeyPatch, store_path: Path
 ) -> None:
     monkeypatch.setattr(cpu, "busy_share", lambda **_: 0.9)
-    words = ["sweep", "mmap-write", "-p", "file_size=1m", "--dry-run", "--store", str(store_path)]
+    words = ["--store", str(store_path), "sweep", "mmap-write", "-p", "file_size=1m", "--dry-run"]
     lines = ask(*words).stdout.splitlines()
     first = "\n".join(lines[:8])
     assert all(f"{name} " in first for name in ("points", "trials", "memory", "time"))

@@ -67,7 +67,7 @@ def test_a_comparison_of_many_points_fits_and_begins_with_what_differs(
     monkeypatch.setenv("COLUMNS", str(columns))
     store = ["--store", str(many)]
     for news in (["00000002"], ["00000003"], ["00000002", "00000003"]):
-        words = ["compare", "00000001", *news, *store]
+        words = [*store, "compare", "00000001", *news]
         lines = CliRunner().invoke(cli, words).stdout.splitlines()
         assert len(lines) <= SCREEN, "\n".join(lines)
         assert "48 points: " in lines[0]

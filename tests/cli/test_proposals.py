@@ -50,10 +50,10 @@ def proposals() -> Iterator[Proposal]:
     filled in, up to a mark that ends a command."""
     for path in sorted((ROOT / "memlab").rglob("*.py")):
         source = path.read_text(encoding="utf-8")
-        if not re.search(r"(?<!from )memlab [a-z\"'{]", source):
+        if not re.search(r"(?<!from )memlab [a-z\"'{]|memlab\{|\.command\(", source):
             continue
         for number, text in _texts(ast.parse(source)):
-            for found in re.finditer(rf"(?<![\w/.])memlab ({_NAMES})\b([^\n`;,:()&|]*)", text):
+            for found in re.finditer(rf"(?<![\w/.])memlabX? ({_NAMES})\b([^\n`;,:()&|]*)", text):
                 words = _PROSE.sub("", found[2]).partition(" -- ")[0].split()
                 options = tuple(word for word in words if re.match(r"--?[a-z]", word))
                 module = path.relative_to(ROOT).as_posix()
@@ -67,10 +67,27 @@ def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     skipped |= {id(part) for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
-            parts = (p.value if isinstance(p, ast.Constant) else "X" for p in node.values)
-            yield node.lineno, "".join(map(str, parts))
+            yield node.lineno, "".join(map(_text, node.values))
         elif isinstance(node, ast.Constant) and id(node) not in skipped:
             yield node.lineno, str(node.value)
+        elif text := _of_a_run(node):
+            yield node.lineno, text
+
+
+def _text(part: ast.expr) -> str:
+    if isinstance(part, ast.Constant):
+        return str(part.value)
+    return (_of_a_run(part.value) if isinstance(part, ast.FormattedValue) else "") or "X"
+
+
+def _of_a_run(node: ast.AST) -> str:
+    """What `run.command("show -v")` makes, if that is what is called."""
+    is_call = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "command"
+    if not is_call or not node.args or not isinstance(node.args[0], ast.Constant | ast.IfExp):
+        return ""
+    first = node.args[0]
+    words = first.body if isinstance(first, ast.IfExp) else first
+    return f"memlab {words.value} X" if isinstance(words, ast.Constant) else ""
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ STUDY = ["mmap-overcommit", "mmap-read", "mmap-write"]
 
 
 def recorded(request: Request, *_: Any, **__: Any) -> Reproduced:
-    return of_run(api.load(request.experiment, example=True))
+    return of_run(api.load(f"example:{request.experiment}"))
 
 
 def refused(request: Request, *_: Any, **__: Any) -> Reproduced:
@@ -56,7 +56,7 @@ def test_the_answer_is_first_and_a_table_by_experiment_last(reproduced: Any) -> 
     heads = next(i for i, line in enumerate(lines) if line.startswith("experiment "))
     rows = [line.split() for line in lines[heads + 2 :] if line.strip()]
     assert [row[0] for row in rows] == STUDY
-    run = api.load("mmap-write", example=True)
+    run = api.load("example:mmap-write")
     assert rows[-1][-1] == run.id
     holding = list(run.claims().id.unique())
     assert sum(int(cell) for cell in rows[-1][1:-1]) == len(holding)
@@ -72,7 +72,7 @@ def test_it_ends_on_one_screen_and_counts_what_is_left_out(
     monkeypatch.setattr(measure, "reproduce", here)
     monkeypatch.setenv("COLUMNS", str(columns))
     store = str(tmp_path / "a b.db")
-    words = ["reproduce", study, "--fresh", "--quiet", "--budget", "1s", "--store", store]
+    words = ["--store", store, "reproduce", study, "--fresh", "--quiet", "--budget", "1s"]
     done = CliRunner().invoke(cli, words)
     lines = done.stdout.splitlines()
     assert done.exit_code == 0, done.output
@@ -95,11 +95,11 @@ def test_it_ends_on_one_screen_and_counts_what_is_left_out(
 
 def test_the_next_step_is_where_something_was_decided(reproduced: Any) -> None:
     """Not an experiment of which nothing can be tested here, of whose claims none holds either."""
-    open_run = api.load("mmap-write", example=True)
+    open_run = api.load("example:mmap-write")
     untested = replace(of_run(open_run), judged=())
-    decided = of_run(api.load("mmap-read", example=True))
-    assert _next([untested, decided]) == [f"next: memlab claims {decided.run.asked_by}"]
-    assert _next([untested]) == [f"next: memlab claims {open_run.asked_by}"]
+    decided = of_run(api.load("example:mmap-read"))
+    assert _next([untested, decided]) == [f"next: {decided.run.command('claims')}"]
+    assert _next([untested]) == [f"next: {open_run.command('claims')}"]
 
 
 def test_on_demand_it_says_which_verdicts_stand_together(reproduced: Any) -> None:
@@ -120,7 +120,7 @@ def test_the_report_of_the_study_is_written(reproduced: Any, tmp_path: Path) -> 
     last = reproduced("-o", str(folder)).stdout.splitlines()[-1]
     assert last == str(folder / "logstore-mmap.html")
     text = (folder / "logstore-mmap.html").read_text()
-    assert all(api.load(name, example=True).id in text for name in STUDY)
+    assert all(api.load(f"example:{name}").id in text for name in STUDY)
 
 
 def test_beforehand_it_says_what_is_measured_and_for_how_long(reproduced: Any) -> None:
@@ -145,7 +145,7 @@ def test_what_a_stored_run_answers_takes_no_time(
     run = Machine(store).sweep("mmap-write")
     monkeypatch.setattr(measure, "_newest", lambda *_: run.row)
     monkeypatch.setattr(measure, "_cut_short", lambda *_: False)
-    asked = ["reproduce", "mmap-write", "--dry-run", "--store", str(store)]
+    asked = ["--store", str(store), "reproduce", "mmap-write", "--dry-run"]
     first, line = CliRunner().invoke(cli, asked).stdout.splitlines()
     assert "at most 0 s" in first
     assert line.endswith(f"is answered by run {run.id}")

@@ -204,7 +204,7 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
 
 def ladder_document() -> Any:
     """Of a recorded run, as if it were of two kernels: to measure them takes guests."""
-    run = api.load("page-fault", example=True)
+    run = api.load("example:page-fault")
     results = [
         KernelResult(
             Found(Path("vmlinuz"), None, "no kernel"), {"page-fault": run}, ["it hangs"], 1.0
@@ -344,9 +344,9 @@ def test_every_experiment(command: Command, printed: Printed, store_path: Path, 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", recorded.names())
 def test_a_recorded_run(printed: Printed, tmp_path: Path, name: str) -> None:
-    assert printed("show", name, "--example")["samples"]
-    assert printed("claims", name, "--example")["experiments"][0]["claims"]
-    assert printed("plot", name, "--example", "-o", tmp_path)["files"]
+    assert printed("show", f"example:{name}")["samples"]
+    assert printed("claims", f"example:{name}")["experiments"][0]["claims"]
+    assert printed("plot", name, "example:-o", tmp_path)["files"]
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def test_what_is_not_counted_is_not_told() -> None:
 
 
 def test_the_two_matrices_have_titles_of_their_own() -> None:
-    run = api.load("mmap-lock", example=True)
+    run = api.load("example:mmap-lock")
     titles = [figures.caption(run, name) for name in ("", "locks")]
     assert titles == [
         "What happened, by operation",

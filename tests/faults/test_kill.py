@@ -79,7 +79,7 @@ LONG += ["-p", "filesystem=tmpfs", "-p", "slice=0", "--no-controls", "--blocks",
 
 def test_guardian_ends_a_trial_that_would_last_for_a_minute(lab: Lab) -> None:
     """A byte a call: the window alone would take over a minute."""
-    sweep = lab.start("sweep", *LONG, "--store", str(lab.store), "--dir", str(lab.files))
+    sweep = lab.start("--store", str(lab.store), "sweep", *LONG, "--dir", str(lab.files))
     run = until(lab.run_ids)[0]
     until(lambda: list(SHM.glob(f"memlab-{run}-*/cached_4k-536870912")))  # made: now the window
     kill(sweep)

@@ -21,7 +21,7 @@ def ended_in_order(
     (run,) = lab.run_ids()
     kept = lab.count()
     line = err.splitlines()[-1]
-    command = f"memlab sweep --resume {run} --store {lab.store}"
+    command = f"memlab --store {lab.store} sweep --resume {run}"
     assert (status, out) == (128 + number, "")
     assert line == f"memlab: interrupted; {kept} samples kept; go on with: {command}"
     assert "Traceback" not in err
@@ -93,8 +93,10 @@ UNHEARD = ["2>&1 | head -2", ">/dev/null 2>&-", "2>/dev/full"]
 
 @pytest.mark.parametrize("words", mostly_slow(UNHEARD, "2>&1 | head -2"))
 def test_a_sweep_that_nobody_listens_to_measures_to_its_end(lab: Lab, words: str) -> None:
-    arguments = [*TINY, "--blocks", "3", "--dir", str(lab.files), "--store", str(lab.store)]
-    line = shlex.join([sys.executable, "-m", "memlab", "sweep", *arguments])
+    arguments = [*TINY, "--blocks", "3", "--dir", str(lab.files)]
+    line = shlex.join(
+        [sys.executable, "-m", "memlab", "--store", str(lab.store), "sweep", *arguments]
+    )
     done = subprocess.run(["bash", "-o", "pipefail", "-c", f"{line} {words}"], capture_output=True)
     assert done.returncode == 0
     assert lab.count() == 3 * POINTS
@@ -105,8 +107,10 @@ def test_a_sweep_that_nobody_listens_to_measures_to_its_end(lab: Lab, words: str
 def test_a_table_that_cannot_be_written_is_exit_3_with_the_samples_kept(
     lab: Lab, words: str
 ) -> None:
-    arguments = [*TINY, "--blocks", "3", "--dir", str(lab.files), "--store", str(lab.store)]
-    line = shlex.join([sys.executable, "-m", "memlab", "sweep", *arguments])
+    arguments = [*TINY, "--blocks", "3", "--dir", str(lab.files)]
+    line = shlex.join(
+        [sys.executable, "-m", "memlab", "--store", str(lab.store), "sweep", *arguments]
+    )
     done = subprocess.run(["bash", "-c", f"{line} {words}"], capture_output=True, text=True)
     assert done.returncode == 3
     assert "memlab: cannot write the output: " in done.stderr
@@ -132,9 +136,7 @@ def test_ctrl_c_while_it_is_imported_is_no_traceback() -> None:
         assert b"Traceback" not in rest
 
 
-ENDED = [
-    *product(["hosts import -", "report page-fault --example"], [signal.SIGTERM, signal.SIGHUP])
-]
+ENDED = [*product(["hosts import -", "report example:page-fault"], [signal.SIGTERM, signal.SIGHUP])]
 
 
 @pytest.mark.parametrize("case", mostly_slow(ENDED, ENDED[1], ENDED[2]))

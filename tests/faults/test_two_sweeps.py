@@ -23,15 +23,16 @@ from memlab.run.machine_lock import TEST_LOCK, machine_lock
 def test_a_second_sweep_is_refused_with_the_pid_of_the_first(lab: Lab) -> None:
     first = lab.sweep(1000)
     lab.until_sampled(first)
-    other = ["--dir", str(lab.files), "--store", str(lab.store.with_name("other.db"))]
-    status, out, err = lab.finish(lab.start("sweep", *TINY, "-q", *other))
+    other = ["--store", str(lab.store.with_name("other.db"))]
+    tiny = [*TINY, "-q", "--dir", str(lab.files)]
+    status, out, err = lab.finish(lab.start(*other, "sweep", *tiny))
     assert (status, out) == (3, "")
     assert re.fullmatch(
         rf"memlab: another memlab measures on this machine \(pid {first.pid} of \S+, for [\w ]+: "
-        r"memlab sweep mmap-write [^)]*\); wait until it is done: --wait\n",
+        r"memlab sweep mmap-write [^)]*\); wait until it is done: memlab --wait sweep \.\.\.\n",
         err,
     )
-    status, _, err = lab.finish(lab.start("sweep", "--resume", "last", "--store", str(lab.store)))
+    status, _, err = lab.finish(lab.start("--store", str(lab.store), "sweep", "--resume", "last"))
     assert status == 3
     assert f"(pid {first.pid} of " in err
     lab.until_sampled(first, POINTS)  # the first was not disturbed
@@ -45,7 +46,7 @@ def test_reading_goes_on_beside_a_sweep(lab: Lab) -> None:
     first = lab.sweep(1000)
     lab.until_sampled(first, 2 * POINTS)
     for command in (["runs"], ["show", "last"], ["export", "last"]):
-        status, out, err = lab.finish(lab.start(*command, "--store", str(lab.store)))
+        status, out, err = lab.finish(lab.start("--store", str(lab.store), *command))
         assert (status, err) == (0, "")
         assert out
     assert first.poll() is None
@@ -63,10 +64,11 @@ def test_a_second_sweep_waits_its_turn(lab: Lab) -> None:
     """Started while the first measures; it reads the host once that has ended."""
     first = lab.sweep(1000)
     lab.until_sampled(first)
-    other = ["--dir", str(lab.files), "--store", str(lab.store.with_name("other.db"))]
-    blocks = ["--blocks", "1"]
-    second = lab.start("sweep", *TINY, *blocks, "-q", "--wait", *other)
-    short = lab.start("sweep", *TINY, *blocks, "-q", "--wait=0.3s", *other)
+    other = ["--store", str(lab.store.with_name("other.db"))]
+    tiny = [*TINY, "-q", "--dir", str(lab.files)]
+    tiny += ["--blocks", "1"]
+    second = lab.start(*other, "--wait", "sweep", *tiny)
+    short = lab.start(*other, "--wait=0.3s", "sweep", *tiny)
     status, _, err = lab.finish(short)
     assert status == 3
     waiting, busy = err.splitlines()
@@ -85,8 +87,9 @@ def test_a_stopped_holder_is_named_as_such(lab: Lab) -> None:
     lab.until_sampled(first)
     first.send_signal(signal.SIGSTOP)
     until(lambda: proc.life(first.pid).state == "T")
-    other = ["--dir", str(lab.files), "--store", str(lab.store.with_name("other.db"))]
-    status, _, err = lab.finish(lab.start("sweep", *TINY, "-q", *other))
+    other = ["--store", str(lab.store.with_name("other.db"))]
+    tiny = [*TINY, "-q", "--dir", str(lab.files)]
+    status, _, err = lab.finish(lab.start(*other, "sweep", *tiny))
     assert status == 3
     stopped = f"it is stopped: kill -CONT {first.pid} resumes it, kill -KILL {first.pid} ends it"
     assert stopped in err

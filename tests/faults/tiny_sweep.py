@@ -44,7 +44,7 @@ class Lab:
         """Begin the sweep, or go on with it where there is a run already."""
         own = ["--resume", "last"] if self.run_ids() else [*TINY, "--blocks", str(blocks)]
         own += [] if self.run_ids() else ["--dir", str(self.files)]
-        return self.start("sweep", *own, "--store", str(self.store), "-q", **options)
+        return self.start("--store", str(self.store), "sweep", *own, "-q", **options)
 
     def finish(self, process: subprocess.Popen[str]) -> tuple[int, str, str]:
         """Exit status, stdout and stderr."""

@@ -37,10 +37,10 @@ def holds(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def how(tmp_path: Path) -> list[str]:
-    store = str(tmp_path / "fit.db")
-    faults = ["--keep-within", "faults: 5%"]
-    return [*faults, "--wait=5min", "--store", store, "-o", str(tmp_path), "--budget", "4min"]
+def how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("MEMLAB_STORE", str(tmp_path / "fit.db"))
+    monkeypatch.setenv("MEMLAB_WAIT", "5min")
+    return ["--keep-within", "faults: 5%", "-o", str(tmp_path), "--budget", "4min"]
 
 
 def fitted(*words: str, code: int = 0) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def test_a_program_that_fails_without_a_limit_is_said_to(holds: str, how: list[s
     ],
 )
 def test_a_wrong_argument_is_one_line(words: list[str], said: str, tmp_path: Path) -> None:
-    done = memlab("fit", "--store", str(tmp_path / "fit.db"), *words)
+    done = memlab("--store", str(tmp_path / "fit.db"), "fit", *words)
     assert done.returncode == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1

@@ -79,9 +79,9 @@ def end(made: subprocess.Popen[bytes]) -> None:
 
 
 def started(on: str, store: Path, *more: str) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "memlab", *SWEEP, *more]
+    words = [sys.executable, "-m", "memlab", "--store", str(store), "--wait=5min", *SWEEP, *more]
     return subprocess.Popen(
-        [*words, "--on", on, "--store", str(store)],
+        [*words, "--on", on],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -99,7 +99,7 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
     )
     there = tmp_path / "there.db"
     mine = subprocess.Popen(
-        [*MEMLAB, "hosts", "worker", scheduler, "--name", "a", "--store", str(there)],
+        [*MEMLAB, "--store", str(there), "hosts", "worker", scheduler, "--name", "a"],
         stderr=subprocess.PIPE,
     )
     other = long = None
@@ -107,12 +107,12 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
         assert mine.stderr
         assert b"worker a of" in mine.stderr.readline()
         store = str(tmp_path / "home.db")
-        on = ("--on", f"dask:{scheduler}", "--store", store)
-        done = process("sweep", *TINY, "--blocks", "2", *on)
+        on, home = ("--on", f"dask:{scheduler}"), ("--store", store)
+        done = process(*home, "sweep", *TINY, "--blocks", "2", *on)
         assert done.returncode == 0, done.stderr
         assert held(Path(store), "a") == held(there, None)
-        assert "a: nothing new" in process("hosts", "pull", *on[1:]).stdout
-        done = process("sweep", "mmap-write", "-p", "size=-4", *on)
+        assert "a: nothing new" in process(*home, "hosts", "pull", *on[1:]).stdout
+        done = process(*home, "sweep", "mmap-write", "-p", "size=-4", *on)
         assert (done.returncode, done.stderr[:10]) == (3, "memlab: a:"), done.stderr
         done = process("hosts", "worker", scheduler, "--name", "a")
         assert done.returncode == 3
@@ -150,21 +150,13 @@ def last_session(store: Path, origin: str | None) -> list[str | None]:
 @pytest.mark.needs("dask")
 def test_a_worker_lost_before_its_first_row(scheduler: str, tmp_path: Path) -> None:
     """Its sweep was started, and waits for its turn: nobody here can say that it did not go on."""
-    words = [
-        *MEMLAB,
-        "hosts",
-        "worker",
-        scheduler,
-        "--name",
-        "a",
-        "--store",
-        str(tmp_path / "there.db"),
-    ]
-    on = ("--on", f"dask:{scheduler}", "--store", str(tmp_path / "home.db"))
+    there, home = ["--store", str(tmp_path / "there.db")], ["--store", str(tmp_path / "home.db")]
+    words = [*MEMLAB, *there, "hosts", "worker", scheduler, "--name", "a"]
+    on = ("--on", f"dask:{scheduler}")
     with machine_lock(), subprocess.Popen(words, stderr=subprocess.PIPE) as worker:
         assert worker.stderr
         assert b"worker a of" in worker.stderr.readline()
-        asked = [*MEMLAB, "sweep", *TINY, "--wait=10s", "-q", *on]
+        asked = [*MEMLAB, *home, "--wait=10s", "sweep", *TINY, "-q", *on]
         client = subprocess.Popen(asked, stderr=subprocess.PIPE, text=True)
         children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children")
         try:
@@ -182,5 +174,5 @@ def test_a_worker_lost_before_its_first_row(scheduler: str, tmp_path: Path) -> N
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     assert client.returncode == 3
-    fetch = f"memlab hosts pull dask:{scheduler} --store {on[-1]} fetches it"
+    fetch = f"memlab --store {home[1]} hosts pull dask:{scheduler} fetches it"
     assert said == f"memlab: a: lost before its first row, and may go on there: {fetch}\n"

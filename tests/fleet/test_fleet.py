@@ -42,7 +42,7 @@ def test_a_link_that_breaks_loses_the_host_and_no_row(hosts: Hosts, command: Com
     done = command("sweep", *TINY, "--blocks", "6", "--on", "ssh:a,b,c")
     assert done.returncode == 3
     assert "memlab: b: lost after " in done.stderr
-    fetch = f"memlab hosts pull ssh:b --store {home()}"
+    fetch = f"memlab --store {home()} hosts pull ssh:b"
     assert f"or goes on there, and nowhere else: {fetch} fetches it" in done.stderr
     assert done.stderr.endswith("memlab: 1 of 3 hosts failed: b\n")
     assert held(home(), "a") == held(hosts.store("a"), None)
@@ -125,7 +125,7 @@ def test_a_sweep_that_ends_with_its_link_is_told_as_interrupted(
     assert sessions[0][1] == "interrupted"
     what, _, resume = done.stderr.splitlines()[-1].partition(" samples: ")
     assert (done.returncode, what) == (3, f"memlab: a: interrupted there after {len(samples)}")
-    how = f"memlab sweep --resume {run} --on {file} --store {home()}"
+    how = f"memlab --store {home()} sweep --resume {run} --on {file}"
     assert resume == how
 
 
@@ -162,11 +162,11 @@ def test_json(hosts: Hosts, command: Command) -> None:
 
 def test_a_command_is_tried_on_several_hosts(hosts: Hosts, command: Command) -> None:
     """Its own `--wait` stays its own, and so do its blanks."""
-    words = ["-p", "env.A=1,2", "--blocks", "1", "--on", "ssh:a,b", "--wait", "--json", "--"]
+    words = ["-p", "env.A=1,2", "--blocks", "1", "--on", "ssh:a,b", "--json", "--"]
     seen = hosts.folder / "seen"
     program = f"import sys; assert sys.argv[1:] == ['--wait', 'x  y']; open({str(seen)!r}, 'a')"
     program += ".write('.')"
-    done = command("try", *words, sys.executable, "-c", program, "--wait", "x  y")
+    done = command("--wait", "try", *words, sys.executable, "-c", program, "--wait", "x  y")
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     jsonschema.validate(document, schemas.schema("try-on"))

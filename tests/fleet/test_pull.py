@@ -23,7 +23,7 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store of two runs, measured once for all tests here."""
     store = tmp_path_factory.mktemp("measured") / "results.db"
     for seed in ("1", "2"):
-        words = ["sweep", *TINY, "--blocks", "2", "--seed", seed, "--store", str(store)]
+        words = ["--store", str(store), "sweep", *TINY, "--blocks", "2", "--seed", seed]
         assert process(*words, "-q", "--jsonl").returncode == 0  # which draws nothing
     return store
 
@@ -49,7 +49,7 @@ def test_jsonl_prints_each_row_and_nothing_else(store_path: Path) -> None:
     assert kinds[-2:] == ["session", "end"]
     assert "done: all blocks are done" in done.stderr
     other = store_path.with_name("other.db")
-    words = ["hosts", "import", "-", "--host", "b", "--store", str(other)]
+    words = ["--store", str(other), "hosts", "import", "-", "--host", "b"]
     taken = subprocess.run(
         [sys.executable, "-m", "memlab", *words],
         input=done.stdout,
@@ -90,7 +90,7 @@ def test_pull_fetches_what_is_missing_and_no_more(swept: Hosts, command: Command
 @pytest.mark.parametrize("share", mostly_slow([0.05, 0.3, 0.6, 0.97], 0.6))
 def test_pull_goes_on_where_a_link_broke(swept: Hosts, command: Command, share: float) -> None:
     store = Path(os.environ["MEMLAB_STORE"])
-    export = command("export", "--all", "--format", "rows", "--store", str(swept.store("a")))
+    export = command("--store", str(swept.store("a")), "export", "--all", "--format", "rows")
     swept.cut("a", int(len(export.stdout) * share))
     broken = command("hosts", "pull", "a")
     assert broken.returncode == 3
@@ -108,7 +108,7 @@ def test_pull_of_a_part_that_is_not_the_first_fetches_the_run_again(
 ) -> None:
     """As where a run was resumed over a new link before the old one's rest had come."""
     store = Path(os.environ["MEMLAB_STORE"])
-    found = command("export", "--format", "rows", "--store", str(swept.store("a"))).stdout
+    found = command("--store", str(swept.store("a")), "export", "--format", "rows").stdout
     lines = found.splitlines(keepends=True)
     samples = [n for n, line in enumerate(lines) if line.startswith('{"row":"sample"')]
     kept = "".join(line for n, line in enumerate(lines) if n not in samples[:2])
@@ -168,7 +168,7 @@ def test_a_file_of_hosts(tmp_path: Path) -> None:
     words = fleet.command(name, host, ["sweep", "-p", "size=1;rm"])
     assert words[-5:-1] == ["-p", "2222", "--", "me@10.0.0.1"]
     assert words[-1] == (
-        "/opt/memlab/bin/memlab --debug sweep --store '/data/it'\"'\"'s.db' -p 'size=1;rm'"
+        "/opt/memlab/bin/memlab --debug --store '/data/it'\"'\"'s.db' sweep -p 'size=1;rm'"
     )
     path.write_text('[hosts.big]\nshell = "x"\n')
     with pytest.raises(BadRequest, match="shell"):

@@ -45,7 +45,7 @@ with machine_lock():
     time.sleep(300)
 """
 BLOCKS = 25  # of two points by four hosts: 200 trials for each client
-HOW = ["-p", "slice=20ms", "--blocks", str(BLOCKS), "--wait=5min"]
+HOW = ["-p", "slice=20ms", "--blocks", str(BLOCKS)]
 
 
 @pytest.fixture
@@ -187,13 +187,13 @@ def test_whatever_fails_nothing_is_lost_and_nothing_measured_twice(
 
     ((cut, _),) = held(theirs(tmp_path, "b"), None).items()
     (tmp_path / "b.toml").write_text(f'[hosts.b]\ndask = "{HERE.removeprefix("dask:")}"\n')
-    words = ["sweep", "--resume", cut, "--wait=1min", "--on", str(tmp_path / "b.toml")]
-    done = process(*words, "--store", str(stores[0]))
+    words = ["--wait=1min", "sweep", "--resume", cut, "--on", str(tmp_path / "b.toml")]
+    done = process("--store", str(stores[0]), *words)
     assert done.returncode == 0, done.stderr
     assert cluster.trials("b") == 2 * BLOCKS
     trials = 0
     for store in stores:
-        done = process("hosts", "pull", HERE, "--store", str(store))
+        done = process("--store", str(store), "hosts", "pull", HERE)
         assert done.returncode == 0, done.stderr
         for name in NAMES:
             assert by_time(store, name) == by_time(theirs(tmp_path, name), None)

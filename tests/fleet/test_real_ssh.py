@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.needs("host root", "a mount namespace", "a network namespace", "ip", "ssh", "sshd"),
 ]
 BLOCKS = 25  # of two points by four hosts: 200 trials for each client
-HOW = ["-p", "slice=20ms", "--blocks", str(BLOCKS), "--wait=5min"]
+HOW = ["-p", "slice=20ms", "--blocks", str(BLOCKS)]
 
 CONFIG = """
 HostKey {folder}/key
@@ -105,7 +105,7 @@ def test_two_clients_four_hosts_and_a_link_that_is_killed(
 
     until(lambda: ended("c"))
     for store in stores:
-        done = memlab("hosts", "pull", str(hosts), "--store", str(store))
+        done = memlab("--store", str(store), "hosts", "pull", str(hosts))
         assert done.returncode == 0, done.stderr
         for name in NAMES:
             assert held(store, name) == held(theirs(tmp_path, name), None)

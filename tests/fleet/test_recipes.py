@@ -16,7 +16,9 @@ from memlab.cli import cli
 PAGE = (Path(__file__).parents[2] / "docs/fleet.md").read_text("utf-8")
 RECIPES = PAGE[PAGE.index("## Recipes") : PAGE.index("## One host over time")]
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", RECIPES, re.DOTALL)
-COMMANDS = [line for _, text in BLOCKS for line in re.findall(r"memlab [a-z]+ .*", text)]
+COMMANDS = [
+    line for _, text in BLOCKS for line in re.findall(r"memlab (?:--wait=\w+ )?[a-z]+ .*", text)
+]
 
 
 @pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "yaml"])
@@ -36,7 +38,8 @@ def test_there_are_some() -> None:
 @pytest.mark.parametrize("line", COMMANDS)
 def test_memlab_takes_its_words(line: str) -> None:
     own = re.split(r" 2>| > | \||; |'|\"\]", line.replace('"$f"', "f"))[0]
-    name, *words = shlex.split(re.sub(r"\"?\$[({].*", "x", own))[1:]
+    words = shlex.split(re.sub(r"\"?\$[({].*", "x", own))[1:]
+    name, *words = words[words[0].startswith("--wait=") :]
     with click.Context(cli) as context:
         command = cli.get_command(context, name)
         assert command

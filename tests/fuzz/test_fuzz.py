@@ -246,9 +246,9 @@ def test_rows_of_wrong_values(rule: Rule, store: Path) -> None:
             made[at] = resealed(made[at], partial(change, again))
         path.write_text("\n".join(made) + "\n")
         Path("taken.db").unlink(missing_ok=True)
-        if rule("hosts", "import", "rows.jsonl", "--host", "b", "--store", "taken.db") == 0:
+        if rule("--store", "taken.db", "hosts", "import", "rows.jsonl", "--host", "b") == 0:
             command, *words = draw.choice(DRAWN if number % 4 == 0 else ALONE).split()
-            rule(command, "b:last", *words, "--store", "taken.db")
+            rule("--store", "taken.db", command, "b:last", *words)
 
 
 # Journals of killed runs
@@ -313,7 +313,7 @@ def test_files_that_are_none(rule: Rule, store: Path) -> None:
     Path("folder.jsonl").mkdir()
     for name in ("fifo.jsonl", "zero.jsonl", "long.jsonl", "deep.jsonl", "folder.jsonl"):
         assert rule("compare", name, "last") in (2, 3)
-        assert rule("show", "--store", name) in (2, 3)
+        assert rule("--store", name, "show") in (2, 3)
 
 
 # Studies

@@ -138,7 +138,7 @@ def test_a_gate_decides_nothing_if_others_disturbed_all(measured: Measure, by: s
     )
     gated = CliRunner().invoke(
         cli,
-        ["compare", base.id, new.id, "--fail-on", "regression", "--store", str(new.store_path)],
+        ["--store", str(new.store_path), "compare", base.id, new.id, "--fail-on", "regression"],
     )
     if by == "other CPUs busy":
         assert isinstance(gated.exception, CannotRun)  # exit 3: neither passed nor failed
@@ -455,7 +455,7 @@ class TestFileOfRows:
 class TestCommand:
     def run(self, tmp_path: Path, *arguments: str) -> tuple[int, str]:
         store = str(tmp_path / "results.db")
-        result = CliRunner().invoke(cli, ["compare", *arguments, "--store", store])
+        result = CliRunner().invoke(cli, ["--store", store, "compare", *arguments])
         return result.exit_code, result.output
 
     def test_the_first_line_counts_the_words(self, measured: Measure, tmp_path: Path) -> None:
@@ -483,7 +483,7 @@ class TestCommand:
     def test_a_wrong_metric_is_a_usage_error(self, measured: Measure, tmp_path: Path) -> None:
         base_and_new(measured, 1.0)
         store = str(tmp_path / "results.db")
-        wrong = ["base", "new", "--metric", "tine", "--store", store]
+        wrong = ["base", "new", "--metric", "tine"]
         with pytest.raises(NotComparable, match=r"did you mean time\?") as raised:
-            cli.main(["compare", *wrong], standalone_mode=False)
+            cli.main(["--store", store, "compare", *wrong], standalone_mode=False)
         assert raised.value.exit_code == 2

@@ -80,7 +80,7 @@ def test_a_threshold_of_nothing_is_a_usage_error(measured: Measure) -> None:
 class TestCommand:
     def said(self, run: Run, *arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(
-            cli, ["compare", run.id, *arguments, "--store", str(run.store_path)]
+            cli, ["--store", str(run.store_path), "compare", run.id, *arguments]
         )
         return done.exit_code, done.output
 

@@ -38,7 +38,7 @@ def test_a_step_is_another_word_or_a_number_beyond_the_other(
 
 
 def test_rows_are_of_the_claims_that_count_and_of_metrics() -> None:
-    run = api.load("page-fault", example=True)
+    run = api.load("example:page-fault")
     found = ladder.rows([("6.1", run), ("7.3", run)], (), ["faults_20gb"], timed=False)
     declared = experiments.load("page-fault")
     assert {row.id for row in found} == {c.id for c in declared.claims if not c.timed} | {

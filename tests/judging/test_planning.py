@@ -27,7 +27,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def printed(machine: Machine, *options: str) -> str:
-    done = CliRunner().invoke(cli, [*ASKED, "--store", str(machine.store), *options])
+    done = CliRunner().invoke(cli, ["--store", str(machine.store), *ASKED, *options])
     assert done.exit_code == 0, done.output
     return done.output if "--json" in options else " ".join(done.output.split())
 
@@ -114,8 +114,8 @@ def test_one_pair_of_points_is_not_said_twice(machine: Machine) -> None:
     """Of several pairs there is a noisiest one beside all together; of one there is not."""
     machine.blocks = 20
     machine.sweep("mmap-write", size=["4k"], filesystem="dir", controls=False)
-    one = ["sweep", "mmap-write", "-p", "size=4k", "-p", "filesystem=dir", "--dry-run"]
-    one += ["-p", "file_state=cached_4k", "--no-controls", "--store", str(machine.store)]
+    one = ["--store", str(machine.store), "sweep", "mmap-write", "-p", "size=4k", "--dry-run"]
+    one += ["-p", "filesystem=dir", "-p", "file_state=cached_4k", "--no-controls"]
     said = " ".join(CliRunner().invoke(cli, one).output.split())
     assert "noisiest" not in said
     assert ", 1 pair of points" in said

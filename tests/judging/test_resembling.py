@@ -44,7 +44,7 @@ def test_show_says_how_blocks_resemble_the_one_before(
     assert shown
     assert (shown > plain) == is_wider
     assert run.sampling("time_2gib")["correlation"] == 0
-    args = ["show", run.id, "--store", str(store_path), "-o", str(store_path.parent / "figures")]
+    args = ["--store", str(store_path), "show", run.id, "-o", str(store_path.parent / "figures")]
     said = CliRunner().invoke(cli, args, env={"COLUMNS": "200"}).output
     (line,) = [line for line in said.splitlines() if line.startswith("from block to block: ")]
     assert ("; intervals of medians are wider by it" in line) == is_wider

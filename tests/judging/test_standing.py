@@ -30,7 +30,7 @@ def test_verdicts_that_all_stand_are_said_to() -> None:
 
 def test_what_has_no_sample_does_not_count_and_is_said_to_be_unmeasured() -> None:
     """thp-cost's claims on free memory in pieces need a guest: no sample of them is recorded."""
-    judged = list(judge(api.load("thp-cost", example=True)))
+    judged = list(judge(api.load("example:thp-cost")))
     without = [one for one in judged if not one.verdict.n]
     assert {one.claim.id for one in without} > {"broken-never"}
     assert len(summary.verdicts(judged)) == len(judged) - len(without)

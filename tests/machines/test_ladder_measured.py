@@ -307,7 +307,7 @@ def test_a_metric_is_bisected_too(
     monkeypatch.setattr(kernels, "between", lambda *_: row)
     words = ["kernels", "bisect", "mmap-write", "faults_per_mib", "-p", "file_state=cached_1m"]
     words += ["-p", "method=mmap", "-p", "size=4k", "-p", "filesystem=dir", "--good", "6.1"]
-    done = CliRunner().invoke(cli.cli, [*words, "--bad", "7.3", "--store", str(store_path)])
+    done = CliRunner().invoke(cli.cli, ["--store", str(store_path), *words, "--bad", "7.3"])
     assert done.exit_code == 0, (done.output, done.exception)
     before = [one for one in versions[: versions.index(since)] if one != "6.9"][-1]
     assert f"{before}" in done.output
@@ -332,7 +332,8 @@ def test_a_kernel_that_fails_is_an_error_after_the_others(
     monkeypatch.setattr(ladder, "measure", pretended)
     monkeypatch.setattr(kernels, "choose", lambda *_: [kernel("6.1"), broken])
     words = ["kernels", "ladder", "mmap-write", "--metric", "faults_per_mib"]
-    words += ["-p", "file_size=1m", "-o", str(tmp_path), "--store", str(store_path)]
+    words += ["-p", "file_size=1m", "-o", str(tmp_path)]
+    words = ["--store", str(store_path), *words]
     done = CliRunner().invoke(cli.cli, [*words, *(["--kernels", "6.1,6.9"] if named else [])])
     assert f"figure: {tmp_path}/ladder-mmap-write.png" in done.output
     assert isinstance(done.exception, CannotRun) == named

@@ -20,7 +20,7 @@ from memlab.results import rows_file
 
 @pytest.fixture(scope="module")
 def run() -> api.Run:
-    return api.load("mmap-write", example=True)
+    return api.load("example:mmap-write")
 
 
 def test_a_numeric_axis_is_lines_and_any_other_is_bars(run: api.Run) -> None:
@@ -48,7 +48,7 @@ def test_samples_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
     seen = figures.chosen(run, Choice(metric="bandwidth", where=where, samples=True))
     shown = seen.experiment.figure
     assert (type(shown), shown.metric) == (StripPlot, "bandwidth")
-    words = ["plot", "mmap-write", "--example", "--metric", "bandwidth", "--samples"]
+    words = ["plot", "example:mmap-write", "--metric", "bandwidth", "--samples"]
     words += ["--where", "file_state=sparse", "--where", "method=write"]
     done = CliRunner().invoke(cli, [*words, "-o", str(tmp_path / "spread.svg")])
     assert done.exit_code == 0, done.output
@@ -69,7 +69,7 @@ def test_ratios_to_other_runs_are_a_row_per_point_and_base(run: api.Run, tmp_pat
             values["raw"]["byte_count"] = round(1.25 * values["raw"]["byte_count"])
 
     resealed(base, faster)
-    words = ["plot", "mmap-write", "--example", "--against", str(base)]
+    words = ["plot", "example:mmap-write", "--against", str(base)]
     done = CliRunner().invoke(cli, [*words, "-o", str(tmp_path / "ratios.svg")])
     assert done.exit_code == 0, done.output
     found = json.loads((tmp_path / "ratios.json").read_text())
@@ -116,7 +116,7 @@ def test_a_wrong_choice_is_one_line(run: api.Run, asked: dict[str, object], mess
 
 
 def test_the_command_draws_it(tmp_path: Path) -> None:
-    words = ["plot", "mmap-write", "--example", "--metric", "faults_per_mib", "--x", "size"]
+    words = ["plot", "example:mmap-write", "--metric", "faults_per_mib", "--x", "size"]
     words += ["--where", "file_state=sparse", "-o", str(tmp_path / "plots" / "faults.svg")]
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output

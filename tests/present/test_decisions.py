@@ -114,7 +114,7 @@ def test_a_number_that_is_known_badly_is_no_advice() -> None:
 @pytest.mark.parametrize("name", ["thp-cost", "coop-reclaim", "thread-create", "memcg-overhead"])
 def test_what_is_said_is_what_the_claims_say(name: str) -> None:
     """Holding, contradicted, depending on the setting, undecided: the clause that fits."""
-    run = api.load(name, example=True)
+    run = api.load(f"example:{name}")
     judged = judge(run)
     (line,) = decisions.lines(run, judged)
     overall = {one.claim.id: one.overall for one in summary.by_claim(judged)}

@@ -134,7 +134,7 @@ def test_the_last_digits_of_the_layouts_solver_change_no_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They differ from process to process, and the names of clip paths are hashes of floats."""
-    run = api.load("page-fault", example=True)
+    run = api.load("example:page-fault")
     solved = ConstrainedLayoutEngine.execute
 
     def noisy(engine: ConstrainedLayoutEngine, figure: Figure) -> None:
@@ -152,7 +152,7 @@ def test_the_last_digits_of_the_layouts_solver_change_no_byte(
 @pytest.mark.slow
 def test_two_processes_draw_the_same_bytes(tmp_path: Path) -> None:
     for folder in ("one", "other"):
-        arguments = ["plot", "--example", "tlb-shootdown", "-o", str(tmp_path / folder)]
+        arguments = ["plot", "example:tlb-shootdown", "-o", str(tmp_path / folder)]
         subprocess.run([sys.executable, "-m", "memlab", *arguments], check=True)
     one, other = (
         {p.name: p.read_bytes() for p in (tmp_path / f).iterdir()} for f in ("one", "other")

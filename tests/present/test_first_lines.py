@@ -44,7 +44,7 @@ def test_a_skew_or_wide_interval_is_said_by_its_ends(
 def test_a_sweep_ends_on_one_screen(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = api.load(name, example=True)
+    run = api.load(f"example:{name}")
     monkeypatch.setenv("COLUMNS", "80")
     last = ["figure: /root/.local/share/memlab/figures/it.png", f"next: memlab claims {run.id}"]
     terminal.ended(run, last)
@@ -62,7 +62,7 @@ def test_a_sweep_ends_on_one_screen(
 def test_show_begins_with_what_the_sweep_ended_with(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = api.load(name, example=True)
+    run = api.load(f"example:{name}")
     monkeypatch.setenv("COLUMNS", "80")
     terminal.ended(run, [])
     ended = capsys.readouterr().out.splitlines()
@@ -77,7 +77,7 @@ def test_each_ends_with_a_table_of_its_numbers(
     name: str, what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On one screen of 40 lines, and no number without an interval in it, but exact counts."""
-    run = api.load(name, example=True)
+    run = api.load(f"example:{name}")
     monkeypatch.setenv("COLUMNS", "80")
     if what == "sweep":
         terminal.ended(run, ["figure: it.png", f"next: memlab claims {run.id}"])
@@ -93,7 +93,7 @@ def test_each_ends_with_a_table_of_its_numbers(
 def test_a_published_number_stands_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = api.load("mmap-write", example=True)
+    run = api.load("example:mmap-write")
     monkeypatch.setenv("COLUMNS", "120")
     cells = [cell.text for one in tables.published_once(run) for row in one.cells for cell in row]
     assert cells.count("22.1 s") == 1
@@ -110,7 +110,7 @@ def test_a_model_that_is_far_off_is_not_printed(
     monkeypatch.setattr(costs, "_FAR_OFF", 0.1)  # no recorded run has one that is ten times off
     left_out = 0
     for name in ("mmap-read", "mmap-write", "tlb-shootdown"):
-        run = api.load(name, example=True)
+        run = api.load(f"example:{name}")
         every = costs.lines_for_show(run, every=True)
         good = costs.lines_for_show(run, every=False)
         assert {*good} <= {*every}
@@ -124,7 +124,7 @@ def test_a_model_that_is_far_off_is_not_printed(
 
 def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the table, the crossing, the verdicts and the figure."""
-    run = api.load("mmap-write", example=True)
+    run = api.load("example:mmap-write")
     terminal.show(run)
     said = " ".join(capsys.readouterr().out.split())
     assert "file system of --dir" not in said
@@ -210,7 +210,7 @@ def test_json_is_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     from memlab.judging.reproduce import of_run
     from memlab.present import documents
 
-    run = api.load("mmap-write", example=True)
+    run = api.load("example:mmap-write")
     document = json.loads(documents.text(documents.Claims.made_of([of_run(run)])))
     (found, *_) = document["experiments"]
     states = {one["setting"].get("file_state") for one in found["claims"]}

@@ -74,7 +74,7 @@ def test_the_recorded_copies_show_the_caches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    run = api.load("memcpy", example=True)
+    run = api.load("example:memcpy")
     figure = figures.draw(run)
     sizes = [cache for cache in run.environment["caches"] if cache["type"] != "Instruction"]
     assert len(caches_of(run)) == len(sizes) > 0

@@ -149,7 +149,7 @@ def machine(tmp_path: Path) -> Machine:
 
 def ask(machine: Machine, kind: str, *arguments: str) -> Result:
     runs = ["00000001", "00000002"] if kind == "compare" else ["00000001"]
-    return CliRunner().invoke(cli, [kind, *runs, "--store", str(machine.store), *arguments])
+    return CliRunner().invoke(cli, ["--store", str(machine.store), kind, *runs, *arguments])
 
 
 def test_a_comparison_in_each_format(machine: Machine) -> None:

@@ -41,7 +41,7 @@ def make() -> ModuleType:
 @pytest.mark.parametrize("name", mostly_quick(experiments.names(), "tlb-shootdown"))
 def test_a_page_is_current(make: ModuleType, name: str) -> None:
     """`make pages` writes it, and its main figure."""
-    run = api.load(name, example=True) if name in recorded.names() else None
+    run = api.load(f"example:{name}") if name in recorded.names() else None
     written = (DOCS / "experiments" / f"{name}.md").read_text(encoding="utf-8")
     assert written == pages.page(experiments.load(name), run, make.in_git(run) if run else [])
     if run:
@@ -67,7 +67,7 @@ def test_the_figure_of_a_history_has_the_numbers_of_today(make: ModuleType, tmp_
 
 def test_git_has_the_main_figures_and_those_of_guides(make: ModuleType) -> None:
     """`make pages` writes all of these; docs/built.py makes the others for the site."""
-    runs = {name: api.load(name, example=True) for name in recorded.names()}
+    runs = {name: api.load(f"example:{name}") for name in recorded.names()}
     wanted = {f"{name}.md" for name in experiments.names()}
     wanted |= {f"{n}{one and f'-{one}'}.svg" for n, run in runs.items() for one in make.in_git(run)}
     assert {path.name for path in (DOCS / "experiments").iterdir()} == wanted
@@ -98,7 +98,7 @@ def test_a_figure_of_other_numbers_says_so(
     monkeypatch: pytest.MonkeyPatch, factor: float, same: bool
 ) -> None:
     """One number that is another in its fourth digit, and not in a processor's last."""
-    run = api.load("mmap-write", example=True)
+    run = api.load("example:mmap-write")
     before, kind = figures.source(run), kinds.of(run.experiment.figure)
     rows = kind.rows(run, run.experiment.figure)
     rows[0]["median"] *= factor
@@ -118,7 +118,7 @@ def test_the_page_of_the_studies_is_current_and_names_each_in_full(make: ModuleT
 
 
 def test_the_finding_comes_first() -> None:
-    text = pages.page(experiments.load("mmap-write"), api.load("mmap-write", example=True))
+    text = pages.page(experiments.load("mmap-write"), api.load("example:mmap-write"))
     assert "1 of 4 claims holds" in text.splitlines()[4]
     assert text.index("![") < text.index("## How it is measured")
 
@@ -129,7 +129,7 @@ def test_every_experiment_is_listed_by_its_question() -> None:
 
 
 def test_exact_checks_that_a_figure_lists_are_not_listed_again() -> None:
-    run = api.load("vma-lock", example=True)
+    run = api.load("example:vma-lock")
     text = pages.page(run.experiment, run)
     count = Counter(judged.word for judged in reproduce.of_run(run).judged)
     assert count["reproduced"] > 70
@@ -151,10 +151,10 @@ def test_a_cell_keeps_its_table_whole() -> None:
 
 
 def test_a_page_says_where_a_figure_is_that_git_has_not() -> None:
-    run = api.load("advice-reclaim", example=True)
+    run = api.load("example:advice-reclaim")
     text = pages.page(run.experiment, run)
     assert text.count(".svg)](") == 1
-    assert "Further figures, which `memlab plot advice-reclaim --example` draws and the" in text
+    assert "Further figures, which `memlab plot example:advice-reclaim` draws and the" in text
     assert all(f"- {figures.caption(run, name)}" in text for name in ("read", "rate"))
     assert pages.page(run.experiment, run, figures.names(run)).count(".svg)](") == 3
 
@@ -169,7 +169,7 @@ def test_the_site_is_built_strictly_with_all_that_git_has_not(tmp_path: Path) ->
         assert f'href="experiments/{name}.html"' in home  # in the navigation
         page = (tmp_path / "experiments" / f"{name}.html").read_text(encoding="utf-8")
         shown = re.findall(r'<img [^>]*src="([^"]+)"', page)
-        run = api.load(name, example=True)
+        run = api.load(f"example:{name}")
         assert len(shown) == len(figures.names(run))
         assert all((tmp_path / "experiments" / one).exists() for one in shown)
         assert "Further figures" not in page

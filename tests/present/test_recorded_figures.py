@@ -19,7 +19,7 @@ KINDS = (
 
 @pytest.mark.parametrize("name", mostly_slow(recorded.names(), *KINDS))
 def test_a_figure_can_be_read(name: str) -> None:
-    run = api.load(name, example=True)
+    run = api.load(f"example:{name}")
     for one in figures.names(run):
         figure = figures.draw(run, one)
         assert collisions(figure) == []

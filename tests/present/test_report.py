@@ -307,11 +307,11 @@ def linear(colour: str) -> Iterator[float]:
 
 def test_the_command_writes_a_file_and_says_where(other: Run, html: str) -> None:
     folder = other.store_path.parent
-    done = CliRunner().invoke(cli, ["report", "--store", str(other.store_path)])
+    done = CliRunner().invoke(cli, ["--store", str(other.store_path), "report"])
     made = folder / "figures" / "report-ef56ab78.html"
     assert done.exit_code == 0, done.output
     assert done.output == f"{made}\n"
-    shown = CliRunner().invoke(cli, ["report", "-o", "-", "--store", str(other.store_path)])
+    shown = CliRunner().invoke(cli, ["--store", str(other.store_path), "report", "-o", "-"])
     assert shown.output == made.read_text(encoding="utf-8") == report.html([other])
     assert [path.name for path in made.parent.iterdir()] == [made.name]
 

@@ -44,8 +44,8 @@ def test_a_study_is_the_newest_run_of_each_of_its_experiments(tmp_path: Path) ->
     machine = Machine(tmp_path / "runs.db")
     for _ in range(2):
         run = machine.sweep("mmap-write", size=4096, controls=False)
-    named = ["--store", str(machine.store), "-o", str(tmp_path / "study.html")]
-    done = CliRunner().invoke(cli, ["report", "logstore-mmap", *named])
+    named = ["report", "logstore-mmap", "-o", str(tmp_path / "study.html")]
+    done = CliRunner().invoke(cli, ["--store", str(machine.store), *named])
     assert done.exit_code == 0, done.output
     assert "no run of mmap-overcommit, mmap-read: not in the report" in done.stderr
     text = (tmp_path / "study.html").read_text("utf-8")

@@ -28,7 +28,7 @@ def printed(*words: str, columns: int = 80) -> list[str]:
 )
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_recorded_run_fits(name: str, columns: int) -> None:
-    lines = printed("show", "--example", name, columns=columns)
+    lines = printed("show", f"example:{name}", columns=columns)
     assert len(lines) <= LINES
     if not lines[-1].startswith("not shown: "):
         return
@@ -46,9 +46,9 @@ def test_what_is_left_out_is_counted_and_asked_for_with_the_store(tmp_path: Path
     machine = Machine(tmp_path / "a b.db")
     states = ["preallocated", "cached_4k", "sparse"]
     run = machine.sweep("mmap-write", file_state=states)
-    lines = printed("show", run.id, "--store", str(machine.store))
+    lines = printed("--store", str(machine.store), "show", run.id)
     assert len(lines) <= LINES
-    found = re.fullmatch(r"not shown: (.*): memlab (show -v .*)", lines[-1])
+    found = re.fullmatch(r"not shown: (.*): memlab (--store .* show -v .*)", lines[-1])
     assert found
     assert re.search(r"\d+ tables?", found[1])
     whole = printed(*shlex.split(found[2]))
@@ -61,6 +61,6 @@ def test_what_is_left_out_is_counted_and_asked_for_with_the_store(tmp_path: Path
 def test_a_small_run_is_shown_whole(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "s.db")
     run = machine.sweep("mmap-write", size=[4096], filesystem="dir", controls=False)
-    lines = printed("show", run.id, "--store", str(machine.store))
+    lines = printed("--store", str(machine.store), "show", run.id)
     assert not any(line.startswith("not shown") for line in lines)
     assert lines[-1] == f"store: {machine.store}"

@@ -59,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(store: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["claims", *arguments, "--store", str(store)])
+    return CliRunner().invoke(cli, ["--store", str(store), "claims", *arguments])
 
 
 def flat(text: str) -> str:
@@ -131,6 +131,6 @@ def test_a_host_that_can_carry_nothing_is_an_error(
 
     monkeypatch.setattr(measure, "prepare", refuse)
     store = str(tmp_path / "results.db")
-    result = CliRunner().invoke(cli, ["reproduce", "logstore-mmap", "--store", store])
+    result = CliRunner().invoke(cli, ["--store", store, "reproduce", "logstore-mmap"])
     assert isinstance(result.exception, CannotRun)
     assert str(result.exception) == "/nowhere is not a directory; name one with --dir"

@@ -23,7 +23,7 @@ WIDTHS = (80, 100, 120)
 
 @pytest.fixture(params=mostly_slow(recorded.names(), "mmap-write", "vma-lock"))
 def run(request: pytest.FixtureRequest) -> Run:
-    return api.load(request.param, example=True)
+    return api.load(f"example:{request.param}")
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, width: int, *arguments: str) -> str:
@@ -79,8 +79,8 @@ def test_in_a_pipe_a_line_is_an_experiment(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 def test_show_of_every_metric_fits(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A metric may be 0, and so may its baseline loop."""
-    text = printed(monkeypatch, 80, "show", "-v", "--example", run.experiment.name)
-    assert len(text) > len(printed(monkeypatch, 80, "show", "--example", run.experiment.name))
+    text = printed(monkeypatch, 80, "show", "-v", f"example:{run.experiment.name}")
+    assert len(text) > len(printed(monkeypatch, 80, "show", f"example:{run.experiment.name}"))
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_show_has_every_name_head_and_cell(run: Run, monkeypatch: pytest.MonkeyP
     shown = [*tables.medians(run), *tables.controls(run)]
     parts = [part for table in shown for part in parts_of(table)]
     for width in WIDTHS:
-        text = printed(monkeypatch, width, "show", "-v", "--example", run.experiment.name)
+        text = printed(monkeypatch, width, "show", "-v", f"example:{run.experiment.name}")
         found = set(text.split())
         assert [part for part in parts if not set(part.split()) <= found] == []
 
@@ -96,7 +96,7 @@ def test_show_has_every_name_head_and_cell(run: Run, monkeypatch: pytest.MonkeyP
 def test_tables_call_levels_as_figures_do_and_say_what_p_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = " ".join(printed(monkeypatch, 80, "show", "--example", "coop-reclaim").split())
+    text = " ".join(printed(monkeypatch, 80, "show", "example:coop-reclaim").split())
     assert "application evicts" in text
     assert "-p takes eviction=notified for application evicts, " in text
 
@@ -110,7 +110,7 @@ def test_claims_have_their_words_and_texts(run: Run, monkeypatch: pytest.MonkeyP
     found = verdicts.verdicts(run, of_run(run).judged)
     for width in WIDTHS:
         text = letters(
-            printed(monkeypatch, width, "claims", "-v", "--example", run.experiment.name)
+            printed(monkeypatch, width, "claims", "-v", f"example:{run.experiment.name}")
         )
         for claim in found:
             assert letters(claim.text) in text
@@ -123,7 +123,7 @@ def test_claims_fit_on_a_screen_and_what_is_left_out_is_counted(
     judged = of_run(run)
     wrong = {one.claim.text for one in judged.judged if one.word == "contradicted"}
     for width in WIDTHS:
-        lines = printed(monkeypatch, width, "claims", "--example", run.experiment.name).splitlines()
+        lines = printed(monkeypatch, width, "claims", f"example:{run.experiment.name}").splitlines()
         assert sum(-(-max(1, cell_len(line)) // width) for line in lines) <= SCREEN
         assert " ".join(" ".join(lines).split()).startswith(words.headline([judged])[0])
         text = letters(" ".join(lines))
@@ -141,12 +141,12 @@ def test_a_comparison_keeps_its_words(
     try:
         compared = compare_runs(run, run)
     except NotComparable:
-        words_of_it = ["compare", run.id, run.id, "--store", str(run.store_path)]
+        words_of_it = ["--store", str(run.store_path), "compare", run.id, run.id]
         assert isinstance(CliRunner().invoke(cli, words_of_it).exception, NotComparable)
         return
     for width in WIDTHS:
         store = str(run.store_path)
-        text = printed(monkeypatch, width, "compare", "-v", str(base), run.id, "--store", store)
+        text = printed(monkeypatch, width, "--store", store, "compare", "-v", str(base), run.id)
         assert words.counts(compared) in " ".join(text.split())
         table, _, _ = text.partition("ratio: the median")
         found = set(table.split())

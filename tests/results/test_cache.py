@@ -18,7 +18,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-EXAMPLE = ("show", "--example", "mmap-write", "--json")
+EXAMPLE = ("show", "example:mmap-write", "--json")
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"SQLite format 3\0", b"rubbish" * 5000, None])

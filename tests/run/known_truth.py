@@ -199,7 +199,7 @@ def sweep(noise: str, seed: int, folder: Path, *, drifts: bool, **asked: Any) ->
             run = driver.sweep(prepared, store, Silent(), probe, partial(_open_points, path))
         printed = {}
         for command in ("claims", "show"):
-            done = CliRunner().invoke(cli, [command, run.id, "--store", str(path), "--json"])
+            done = CliRunner().invoke(cli, ["--store", str(path), command, run.id, "--json"])
             assert done.exit_code == 0, done.output
             printed[command] = json.loads(done.output)
     return printed

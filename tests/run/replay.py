@@ -50,7 +50,7 @@ def _decided(run: Run) -> Counter[bool]:
 
 
 def replay(name: str) -> Replayed:
-    run = api.load(name, example=True)
+    run = api.load(f"example:{name}")
     blocks, points = run.samples.taken("block"), run.samples.taken("point")
     kept = np.ones(len(run.samples), dtype=bool)
     needed, ask_at = [point.index for point in run.points], LEAST_BLOCKS
@@ -74,7 +74,7 @@ def swept_in(name: str, budget_s: float | None = None) -> tuple[Run, float]:
     """What is measured until the budget is spent, by the stop rule as it is, and in which time,
     each trial taking what it took. A sweep that would go on beyond the recorded blocks ends there.
     """
-    run = api.load(name, example=True)
+    run = api.load(f"example:{name}")
     blocks, points = run.samples.taken("block"), run.samples.taken("point")
     trial_s, rows = run.samples.taken("trial_s"), [*run.samples]
     overhead = sum(session.wall_s for session in run.sessions) / float(trial_s.sum())

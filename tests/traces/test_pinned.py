@@ -94,6 +94,6 @@ def test_a_program_that_is_replaced_ends_the_run_and_gives_no_sample(
         memlab.trial([str(app)], blocks=9, store=store_path, lock=["off"])
     run = memlab.load(store=store_path)
     assert [sample.outcome for sample in run.samples] == ["ok"] * 3
-    resumed = CliRunner().invoke(cli, ["sweep", "--resume", run.id, "--store", str(store_path)])
+    resumed = CliRunner().invoke(cli, ["--store", str(store_path), "sweep", "--resume", run.id])
     assert isinstance(resumed.exception, SubjectChanged)
     assert "after the run began" in str(resumed.exception)

@@ -51,8 +51,8 @@ def test_the_replayers_own_policies_are_taken_on_the_command_line(
     tmp_path: Path, store_path: Path
 ) -> None:
     path = Made().add(START).map(AT, MAPPED).touch(AT, TOUCHED).write(tmp_path / "a.trace")
-    words = ["-p", "order=recorded,free", "-p", "pace=none,recorded", "--store", str(store_path)]
-    done = memlab_command("try", "--blocks", "1", *words, str(path))
+    words = ["-p", "order=recorded,free", "-p", "pace=none,recorded"]
+    done = memlab_command("--store", str(store_path), "try", "--blocks", "1", *words, str(path))
     assert done.returncode == 0, done
     assert "passed_over" in done.stdout
     assert [s.outcome for s in memlab.load(store=store_path).samples] == ["ok"] * 4

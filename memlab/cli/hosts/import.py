@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import echo, json_option, store_option
+from memlab.cli._options import echo, json_option, store_path
 
 
 @click.command()
@@ -16,9 +16,8 @@ from memlab.cli._options import echo, json_option, store_option
 @click.option(
     "--partial", is_flag=True, help="Import the rows that precede the end of a truncated file."
 )
-@store_option
 @json_option
-def command(file: Path, host: str | None, partial: bool, store: Path | None, as_json: bool) -> None:
+def command(file: Path, host: str | None, partial: bool, as_json: bool) -> None:
     """Import the runs of other hosts from FILE: rows that `sweep --jsonl` or `export --format rows`
     printed (- is standard input), or another results file. Rows that this store has are skipped, so
     that a file can be imported twice. A damaged file changes nothing.
@@ -36,7 +35,7 @@ def command(file: Path, host: str | None, partial: bool, store: Path | None, as_
 
     if host is not None and not rows.host_name(host):
         raise click.UsageError(f"--host {host!r} is not the name of a host: letters, digits, .:@_-")
-    path = store or default_path()
+    path = store_path() or default_path()
     try:  # before the store is open: to close its own file would give up its locks
         is_store = str(file) != "-" and travel.is_store(file)
     except OSError as error:

@@ -1,17 +1,14 @@
 """`memlab hosts pull`."""
 
-from pathlib import Path
-
 import click
 
-from memlab.cli._options import json_option, store_option
+from memlab.cli._options import json_option, store_path
 
 
 @click.command()
 @click.argument("hosts", metavar="HOST|ssh:HOST,...|dask:ADDRESS|HOSTS.toml")
-@store_option
 @json_option
-def command(hosts: str, store: Path | None, as_json: bool) -> None:
+def command(hosts: str, as_json: bool) -> None:
     """Copy the results of other hosts that this store lacks, over ssh or Dask: only the missing
     rows, including those of a running sweep. Hosts are contacted in parallel; one that sends
     nothing for 30 s is skipped. If a link breaks, the rows received so far are kept, and the next
@@ -24,4 +21,4 @@ def command(hosts: str, store: Path | None, as_json: bool) -> None:
     from memlab.cli import _hosts
 
     on = hosts if ":" in hosts or hosts.endswith(".toml") else f"ssh:{hosts}"
-    _hosts.pull(on, store, as_json=as_json)
+    _hosts.pull(on, store_path(), as_json=as_json)

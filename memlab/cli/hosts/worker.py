@@ -1,17 +1,14 @@
 """`memlab hosts worker`."""
 
-from pathlib import Path
-
 import click
 
-from memlab.cli._options import echo, store_option
+from memlab.cli._options import echo, store_path
 
 
 @click.command()
 @click.argument("address", metavar="tls://HOST:PORT")
 @click.option("--name", help="Name of this host (default: the host name).")
-@store_option
-def command(address: str, name: str | None, store: Path | None) -> None:
+def command(address: str, name: str | None) -> None:
     """Join the Dask scheduler at ADDRESS, and run what `sweep` and `try --on dask:ADDRESS` and
     `hosts pull dask:ADDRESS` request of this host, one measurement at a time. The worker runs no
     Dask tasks. It uses the certificates of Dask's configuration; without them it joins only a
@@ -26,4 +23,4 @@ def command(address: str, name: str | None, store: Path | None) -> None:
     """
     from memlab.machines.fleet import cluster
 
-    cluster.work(address, name, store, lambda line: echo(f"memlab: {line}", err=True))
+    cluster.work(address, name, store_path(), lambda line: echo(f"memlab: {line}", err=True))

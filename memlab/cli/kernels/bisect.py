@@ -8,14 +8,11 @@ from pathlib import Path
 import click
 
 from memlab.cli import _completing
-from memlab.cli._fields import argument, option, several, shared, takes
+from memlab.cli._fields import argument, global_option, option, several, shared, takes
 from memlab.cli._guests import KernelsOptions
 from memlab.cli._options import (
-    Waiting,
     echo,
     factor_option,
-    store_option,
-    wait_option,
 )
 
 
@@ -40,11 +37,11 @@ class BisectOptions:
         factor_option("Levels of a factor (default: only those that the claim needs).")
     )
     guest: KernelsOptions = several(KernelsOptions)
-    wait_s: float = shared(wait_option)
-    store: Path | None = shared(store_option)
+    wait_s: float = global_option("wait_s")
+    store: Path | None = global_option("store")
 
 
-@click.command(cls=Waiting)
+@click.command()
 @takes(BisectOptions)
 def command(given: BisectOptions) -> None:
     """Search the kernels at hand between two that differ in a claim, by its id, or in a metric, and

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from memlab.cli import _completing
-from memlab.cli._fields import argument, option, several, shared, takes
+from memlab.cli._fields import argument, global_option, option, several, shared, takes
 from memlab.cli._guests import KernelsOptions
 from memlab.cli._options import (
-    Waiting,
     echo,
     echo_json,
     factor_option,
@@ -24,9 +23,7 @@ from memlab.cli._options import (
     listed,
     output_folder,
     progress_option,
-    store_option,
     verbose_option,
-    wait_option,
 )
 
 if TYPE_CHECKING:
@@ -68,14 +65,14 @@ class LadderOptions:
     )
     fresh: bool = shared(fresh_option)
     verbose: bool = shared(verbose_option("Print the rows that are the same everywhere too."))
-    wait_s: float = shared(wait_option)
-    store: Path | None = shared(store_option)
+    wait_s: float = global_option("wait_s")
+    store: Path | None = global_option("store")
     output: Path | None = shared(figure_option)
     quiet: bool = shared(progress_option)
     as_json: bool = shared(json_option)
 
 
-@click.command(cls=Waiting)
+@click.command()
 @takes(LadderOptions)
 def command(given: LadderOptions) -> None:
     """Judge the experiments' claims on counts and outcomes under each kernel, in a guest that boots

@@ -9,9 +9,8 @@ from typing import TextIO
 
 import click
 
-from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._fields import argument, global_option, option, shared, takes
 from memlab.cli._guests import SIZE, append_option
-from memlab.cli._options import Waiting, wait_option
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +25,10 @@ class RunOptions:
         "--guest-memory", type=SIZE, default="2g", show_default=True, help="The guest's memory."
     )
     append: str = shared(append_option)
-    wait_s: float = shared(wait_option)
+    wait_s: float = global_option("wait_s")
 
 
-@click.command(cls=Waiting)
+@click.command()
 @takes(RunOptions)
 def command(given: RunOptions) -> None:
     """Run COMMAND in a guest under KERNEL: a version such as 6.12, an image, or `installed`.

@@ -252,7 +252,8 @@ class _WorkerCommands:
     def start(self, id: str, words: Sequence[str]) -> dict[str, str]:
         """Start a command, once, however often it is asked."""
         self._forget()
-        if not words or words[0] not in _COMMANDS:
+        command = words[1:2] if words[:1] and words[0].startswith("--wait=") else words[:1]
+        if not command or command[0] not in _COMMANDS:
             return {"refused": f"a worker starts {', '.join(_COMMANDS)}, not {words[:1]!s:.50}"}
         if id not in self.running:
             out, err = TemporaryFile(), Tail()  # noqa: SIM115 - closed when it is forgotten

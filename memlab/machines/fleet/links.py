@@ -133,10 +133,10 @@ class Hints:
     store: Path | None = None
 
     def fetch(self, name: str, host: HostLink) -> str:
-        return f"memlab hosts pull {self._where(name, host)} fetches it"
+        return f"memlab{self._at} hosts pull {self._where(name, host)} fetches it"
 
     def resume(self, name: str, host: HostLink, run: str) -> str:
-        return f"memlab sweep --resume {run} --on {self._where(name, host)}"
+        return f"memlab{self._at} sweep --resume {run} --on {self._where(name, host)}"
 
     def _where(self, name: str, host: HostLink) -> str:
         """A file stays one: only it knows how its hosts are reached."""
@@ -144,16 +144,19 @@ class Hints:
             on = shlex.quote(self.on)
         else:
             on = f"dask:{host.dask}" if host.dask else f"ssh:{name}"
-        return on + (f" --store {shlex.quote(str(self.store))}" if self.store else "")
+        return on
+
+    @property
+    def _at(self) -> str:
+        return f" --store {shlex.quote(str(self.store))}" if self.store else ""
 
 
 def command(name: str, host: HostLink, arguments: Sequence[str]) -> list[str]:
     """The words that run memlab on a host."""
     if host.dask:
         return cluster.command(host.dask, name, arguments)
-    what, *more = arguments
-    where = ["--store", host.store] if host.store else []  # before the `--` of a command's own
-    return _ssh(name, host, shlex.join([*shlex.split(host.memlab), what, *where, *more]))
+    where = ["--store", host.store] if host.store else []
+    return _ssh(name, host, shlex.join([*shlex.split(host.memlab), *where, *arguments]))
 
 
 def _ssh(name: str, host: HostLink, line: str) -> list[str]:
@@ -173,16 +176,14 @@ def sweep(
     say: Callable[[str], None],
     failed: Callable[[Result], None],
 ) -> list[Result]:
-    """Run a sweep or a try, `memlab WORDS`, on every host at once, and take the rows in as they
-    come.
+    """Run `memlab WORDS`, a sweep or a try that prints its rows, on every host at once, and take
+    the rows in as they come.
 
     `say` is given a line now and then, `failed` each host that fails, when it does. Ctrl-C stops
     the hosts' sweeps and raises Interrupted: what came here is kept.
     """
     with Store(store, create=True) as opened:
         before = {row.id for row in opened.runs()}  # made once, not by each thread
-    what, *more = words
-    words = [what, "--jsonl", "--quiet", "--stop-on-input", *more]
     sweeps = [_HostSweep(Result(name), chosen[name], wanted, hints) for name in chosen]
     number = 0
 

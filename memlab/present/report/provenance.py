@@ -30,7 +30,7 @@ def source(run: Run) -> Provenance:
         ("probe", f"{run.experiment.probe_file}, sha256 {', '.join(hashes) or 'none'}"),
         ("again", again(run)),
         *([("note", run.note)] if run.note else []),
-        ("raw samples", f"memlab export {run.id} --store {shlex.quote(str(run.store_path))}"),
+        ("raw samples", f"memlab --store {shlex.quote(str(run.store_path))} export {run.id}"),
     )
     return Provenance(run.id, rows)
 
