@@ -144,7 +144,7 @@ class Storm:
         store = place / "store.db"
         if experiment == "guest":
             name, *levels = GUEST
-            words = [name, "--in", "guest", "--kernel", str(self.kernel), "--guest-memory", "512m"]
+            words = [name, "--in", f"guest,kernel={self.kernel},memory=512m"]
         else:
             levels = list(SMALL[experiment])
             words = [experiment, "--dir", str(place)]

@@ -28,16 +28,19 @@ SWEEP = ["sweep", "mmap-write"]
 
 # The command, as a shell takes it: what its line holds, in any order. PID is this process.
 WRONG_USAGE = {
-    "sweep page-fault --in guest --kernel /no/vmlinuz": ["no kernel at /no/vmlinuz", "--kernel"],
-    "sweep page-fault --in guest --kernel /etc/hostname": ["hostname is not a bootable kernel"],
-    "sweep page-fault --in guest --kernel /etc": ["/etc is a directory", "the vmlinuz inside"],
-    "sweep page-fault --in guest --guest-cpus 0": ["--guest-cpus", "0 is not in the range"],
-    "sweep page-fault --in guest --guest-memory 1m": ["--guest-memory", "256 MiB or more"],
-    'sweep page-fault --in guest --append "it\'s"': ["--append", "No closing quotation"],
+    "sweep page-fault --in guest,kernel=/no/vmlinuz": ["no kernel at /no/vmlinuz", "kernel="],
+    "sweep page-fault --in guest,kernel=/etc/hostname": ["hostname is not a bootable kernel"],
+    "sweep page-fault --in guest,kernel=/etc": ["/etc is a directory", "the vmlinuz inside"],
+    "sweep page-fault --in guest,cpus=0": ["--in", "cpus: 0 is not in the range"],
+    "sweep page-fault --in guest,memory=1m": ["memory", "256 MiB or more"],
+    'sweep page-fault --in guest,append="it\'s"': ["append", "No closing quotation"],
     "sweep page-fault --in moon": ["'moon' is not one of 'host', 'guest'"],
-    "sweep page-fault --in guest --kernel /etc --dry-run": ["/etc is a directory"],
+    "sweep page-fault --in guest,kernel=/etc --dry-run": ["/etc is a directory"],
     "sweep page-fault --in guest -p chnks=1": ["did you mean chunks?"],
-    "sweep page-fault --kernel /boot/vmlinuz": ["--kernel is about a guest; add --in guest"],
+    "sweep page-fault --in gest": ["'gest' is not host or guest,KEY=VALUE,..."],
+    "sweep page-fault --in guest,memry=1g": ["no setting 'memry'; did you mean memory?"],
+    "sweep page-fault --in guest,kernel": ["write kernel=VALUE"],
+    "sweep page-fault --design seed=1,seed=2": ["--design", "seed is given twice"],
     "describe": ["Missing argument 'EXPERIMENT'", "see memlab describe --help"],
     "compare": ["Missing argument 'BASE'", "see memlab compare --help"],
     "reproduce": ["Missing argument", "see memlab reproduce --help"],
@@ -75,12 +78,12 @@ WRONG_USAGE = {
     "sweep mmap-write --precision 0%": ["precision is a share above 0", "0%"],
     "sweep mmap-write --budget ten": ["--budget", "'ten' is not a duration", "10ms"],
     "sweep mmap-write --budget 0": ["budget is a time above 0", "0 s"],
-    "sweep mmap-write --seed -1": ["--seed", "-1 is not in the range"],
-    "sweep mmap-write --cpus a": ["--cpus", "'a' is not a CPU list", "0-3,5"],
-    "sweep mmap-write --cpus 3-1": ["--cpus", "'3-1' is not a CPU list"],
+    "sweep mmap-write --design seed=-1": ["--design", "seed: -1 is not in the range"],
+    "sweep mmap-write --design cpus=a": ["cpus:", "'a' is not a CPU list", "0-3,5"],
+    "sweep mmap-write --design cpus=3-1": ["cpus:", "'3-1' is not a CPU list"],
     "--store / sweep mmap-write": ["--store", "'/' is a directory"],
     "sweep mmap-write -o /proc/self/stat": ["-o", "/proc/self/stat"],
-    "sweep --resume last --seed 0": ["--resume", "not --seed"],
+    "sweep --resume last --design seed=0": ["--resume", "not --design"],
     "sweep --resume last --dry-run": ["--resume", "not --dry-run"],
     "sweep --resume last --preset full": ["--resume", "not --preset"],
     "sweep --resume last -p size=1": ["--resume", "not --factor"],
@@ -155,7 +158,7 @@ WRONG_USAGE = {
     "diagnose PID --seconds nan": ["--seconds", "nan"],
 }
 CANNOT = {
-    "sweep mmap-write --cpus 65535": ["--cpus: CPU 65535 is not among those allowed here ("],
+    "sweep mmap-write --design cpus=65535": ["cpus: CPU 65535 is not among those allowed here ("],
     "sweep mmap-write -o /proc/nosuch": ["cannot write /proc/nosuch: No such file or directory"],
     "reproduce miao-2021 -o /proc/nosuch": ["cannot write /proc/nosuch"],
     "try -o /etc/hostname/x -- true": ["cannot write /etc/hostname/x: Not a directory"],
@@ -393,7 +396,7 @@ def make_deep(path: Path) -> None:
     path.write_text(f"command = {'[' * 100_000}\n")
 
 
-READS = ["try {}", "hosts pull {}", "sweep page-fault --in guest --dry-run --kernel {}"]
+READS = ["try {}", "hosts pull {}", "sweep page-fault --dry-run --in guest,kernel={}"]
 
 
 @pytest.mark.parametrize("words", READS)

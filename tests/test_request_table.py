@@ -42,13 +42,18 @@ def test_a_command_takes_what_the_table_gives_it(
 ) -> None:
     command = importlib.import_module(f"memlab.cli.{name}").command
     own = {flag for one in command.params for flag in one.opts}
-    assert (option.flag in own) == (name in option.on)
+    is_setting = not option.flag.startswith("-")
+    assert is_setting or (option.flag in own) == (name in option.on)
     if name not in option.on:
         return
     given: dict[str, Any] = {}
     monkeypatch.setattr(command, "callback", lambda **values: given.update(values))
     flag = option.kind.name == "flag"
-    words = [option.flag] if flag else [f"{option.flag}={WORDS[option.field][0]}"]
+    if is_setting:
+        text = ("no" if option.default else "yes") if flag else WORDS[option.field][0]
+        words = ["--design", f"{option.flag}={text}"]
+    else:
+        words = [option.flag] if flag else [f"{option.flag}={WORDS[option.field][0]}"]
     done = CliRunner().invoke(command, [*words, *(["mmap-write"] if name != "try" else ["true"])])
     assert done.exit_code == 0, done.output
     wanted = not option.default if flag else WORDS[option.field][1]

@@ -157,7 +157,7 @@ NAMED = {
     "export last -o {}": "x.csv",
     "report last -o {}": "x.html",
     "plot last -o {}": "x.png",
-    "export --all --format rows -o {}": "x.jsonl",
+    "export all --format rows -o {}": "x.jsonl",
     "claims last --format github": "summary",
 }
 

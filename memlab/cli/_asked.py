@@ -2,33 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from memlab.cli import _options
 from memlab.cli._options import CPUS, DURATION, SHARE
+from memlab.cli._settings import Settings
 from memlab.request import OPTIONS, Option
 
 _TYPES = {
     "seconds": DURATION,
     "share": SHARE,
     "cpus": CPUS,
+    "flag": click.BOOL,
     "path": click.Path(),
 }
 
 
 def asked_options(command: str) -> _options.Option:
-    """The options of a sweep that a command takes, each given by the name of Request's field."""
+    """The options of a sweep that a command takes, each given by the name of Request's field. Those
+    without a flag of their own are settings of `--design`."""
+    taken = [option for option in OPTIONS if command in option.on]
+    settings = [option for option in taken if not option.flag.startswith("-")]
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(OPTIONS):
-            if command in option.on:
+        function = _design(settings, command)(function)
+        for option in reversed(taken):
+            if option not in settings:
                 function = _option(option, option.on[command])(function)
         return function
 
     return decorated
+
+
+def _design(settings: Sequence[Option], command: str) -> _options.Option:
+    def divide(ctx: click.Context, _: click.Parameter, given: dict[str, Any]) -> None:
+        for option in settings:
+            ctx.params[option.field] = _read(option, given.get(option.flag, option.default))
+
+    return click.option(
+        "--design",
+        metavar="KEY=VALUE[,KEY=VALUE]...",
+        type=Settings({option.flag: _type(option) for option in settings}),
+        default="",
+        callback=divide,
+        expose_value=False,
+        help="; ".join(option.on[command] for option in settings) + ".",
+    )
+
+
+def _read(option: Option, given: Any) -> Any:
+    return option.read(given) if option.kind.name == "path" else given
+
+
+def _type(option: Option) -> Any:
+    if option.choices:
+        return click.Choice(option.choices)
+    if option.kind.name == "count":
+        return click.IntRange(int(option.least), int(option.most))
+    return _TYPES.get(option.kind.name, click.STRING)
 
 
 def _option(option: Option, help: str) -> _options.Option:
@@ -39,17 +73,12 @@ def _option(option: Option, help: str) -> _options.Option:
             return bool(option.default) != given  # a flag says what is not the default
 
         return click.option(*names, is_flag=True, help=help, callback=flagged)
-    kind: Any = _TYPES.get(option.kind.name)
-    if option.choices:
-        kind = click.Choice(option.choices)
-    elif option.kind.name == "count":
-        kind = click.IntRange(int(option.least), int(option.most))
     return click.option(
         *names,
-        type=kind,
+        type=_type(option),
         default=option.default,
         show_default=bool(option.choices),
         metavar=option.metavar or None,
-        callback=(lambda _, __, text: option.read(text)) if option.kind.name == "path" else None,
+        callback=lambda _, __, given: _read(option, given),
         help=help,
     )

@@ -2,77 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memlab.cli._fields import option, shared
-from memlab.cli._options import Parsed, typed
+from memlab.cli._options import Parsed
+from memlab.cli._settings import Settings
 from memlab.machines.guest.check import CPUS_MAX
 from memlab.text import units
 
 if TYPE_CHECKING:
     from memlab.run.target import Place
 
-SIZE = Parsed("size", units.parse_size)
+_SIZE = Parsed("size", units.parse_size)
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}  # as packages name them, and uname
-_GUESTS_OWN = {"--kernel", "--guest-memory", "--guest-cpus", "--guest-iommu", "--append"}
-
-append_option = click.option(
-    "--append", default="", help="Words for the guest's kernel command line, such as mem=1G."
+_GUEST = Settings(
+    {
+        "kernel": click.STRING,
+        "memory": _SIZE,
+        "cpus": click.IntRange(1, CPUS_MAX),
+        "iommu": click.BOOL,
+        "append": click.STRING,
+    },
+    rest="append",
 )
 
 
-@dataclass(frozen=True, slots=True)
-class GuestOptions:
-    """Where trials run, and in what guest."""
+class _Where(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
+    """`host`, or `guest` with its settings: None, or these."""
 
-    where: str = option(
-        "--in",
-        type=click.Choice(["host", "guest"]),
-        default="host",
-        show_default=True,
-        help="Run trials on this host, or in a guest: a virtual machine with this host's files and "
-        "another kernel.",
-    )
-    kernel: str = option(
-        "--kernel",
-        default="installed",
-        show_default=True,
-        help="The guest's kernel: a version such as 6.12, an image, or `installed`, the newest.",
-    )
-    guest_memory: int = option(
-        "--guest-memory", type=SIZE, default="2g", show_default=True, help="The guest's memory."
-    )
-    guest_cpus: int | None = option(
-        "--guest-cpus",
-        type=click.IntRange(1, CPUS_MAX),
-        help="The guest's CPUs (default: 2, or 1 if the guest is emulated).",
-    )
-    guest_iommu: bool = option(
-        "--guest-iommu",
-        is_flag=True,
-        help="Give the guest an emulated IOMMU and a device behind it that VFIO holds.",
-    )
-    append: str = shared(append_option)
+    name = "where"
 
-    def place(self, directory: str | None = None) -> Place | None:
-        """The guest; None for this host. UsageError if there are options of a guest without one."""
-        if self.where == "host":
-            if wrong := typed() & _GUESTS_OWN:
-                raise click.UsageError(f"{min(wrong)} is about a guest; add --in guest")
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str) or value == "host":
             return None
-        from memlab.machines.guest.handle import Guest
+        what, _, settings = value.partition(",")
+        if what != "guest":
+            self.fail(f"{value!r} is not host or guest,KEY=VALUE,...", param, ctx)
+        return _GUEST.convert(settings, param, ctx)
 
-        return Guest(
-            self.kernel,
-            memory=self.guest_memory,
-            cpus=self.guest_cpus,
-            append=self.append,
-            iommu=self.guest_iommu,
-            directory=directory,
-        )
+
+in_option = click.option(
+    "--in",
+    "guest",
+    metavar="guest[,KEY=VALUE]...",
+    type=_Where(),
+    help="Run trials in a guest: a virtual machine with this host's files and another kernel. "
+    "Keys: kernel (6.12, an image, or installed, the newest), memory=2g, cpus=2, iommu (emulated, "
+    "and a device that VFIO holds); the last is append=WORDS of the kernel's command line.",
+)
+
+
+def place(guest: Mapping[str, Any] | None, directory: str | None = None) -> Place | None:
+    """The guest that `--in` names; None for this host."""
+    if guest is None:
+        return None
+    from memlab.machines.guest.handle import Guest
+
+    settings = {"kernel": "installed", "memory": "2g", **guest}
+    return Guest(settings.pop("kernel"), **settings, directory=directory)
+
+
+def guest_option(of: str, **defaults: str) -> Any:
+    """`--guest KEY=VALUE,...` of a command that always measures in guests: `defaults` by key."""
+    types = {**_GUEST.keys, "arch": click.Choice([*MACHINES])}
+    keys = {name: types[name] for name in defaults}
+    shown = ", ".join(
+        f"{name}={value}" if value else f"{name}=WORDS" for name, value in defaults.items()
+    )
+    return click.option(
+        "--guest",
+        metavar="KEY=VALUE[,KEY=VALUE]...",
+        type=Settings(keys, rest="append"),
+        default="",
+        callback=lambda ctx, param, given: {
+            **{name: keys[name].convert(value, param, ctx) for name, value in defaults.items()},
+            **given,
+        },
+        help=f"{of} Defaults: {shown}.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +97,17 @@ class KernelsOptions:
         show_default=True,
         help="Measure every point this many times.",
     )
-    guest_memory: int = option(
-        "--guest-memory", type=SIZE, default="512m", show_default=True, help="Memory per guest."
+    guest: Mapping[str, Any] = shared(
+        guest_option(
+            "Memory per guest, architecture of the kernels (arm64 is emulated), and words for the "
+            "kernel's command line, which come last.",
+            memory="512m",
+            arch="amd64",
+            append="",
+        )
     )
-    arch: str = option(
-        "--arch",
-        type=click.Choice(list(MACHINES)),
-        default="amd64",
-        show_default=True,
-        help="Architecture of the kernels; arm64 is emulated.",
-    )
-    append: str = shared(append_option)
 
     @property
     def machine(self) -> str:
         """The architecture, as uname has it."""
-        return MACHINES[self.arch]
+        return MACHINES[self.guest["arch"]]

@@ -55,16 +55,12 @@ class DiagnoseOptions:
         "all page tables (15 ms per GiB, during which mmap blocks).",
     )
     verbose: bool = shared(verbose_option("Print the evidence and all four accounts too."))
-    watch: bool = option(
+    watch: tuple[str, ...] = option(
         "--watch",
-        is_flag=True,
-        help="Sample cheaply until a trigger fires or the subject ends; then print a diagnosis.",
-    )
-    triggers: tuple[str, ...] = option(
-        "--when",
-        metavar="NAME>VALUE",
+        metavar="TRIGGER",
         multiple=True,
-        help="Trigger of --watch: 'group > 90%', 'rss > 500M', 'pressure > 10%', 'kills > 0'.",
+        help="Sample cheaply until a trigger fires or the subject ends; then print a diagnosis: "
+        "'group > 90%', 'rss > 500M', 'pressure > 10%', 'kills > 0', or only `end`.",
     )
     every_s: float = option(
         "--every",
@@ -99,7 +95,7 @@ def command(given: DiagnoseOptions) -> None:
     memlab diagnose 4711
     memlab diagnose redis-server -v
     memlab diagnose --group of:4711
-    memlab diagnose 4711 --watch --when 'group > 90%' --keep last.json
+    memlab diagnose 4711 --watch 'group > 90%' --keep last.json
     memlab diagnose --last-kill
     """
     from memlab.errors import BadRequest
@@ -114,8 +110,8 @@ def command(given: DiagnoseOptions) -> None:
         raise BadRequest("name one subject: a PID, a name, or --group PATH|self|of:PID")
     if group is not None and given.full:
         raise BadRequest("--full reads a process: name its PID")
-    if (given.triggers or given.keep) and not given.watch:
-        raise BadRequest("--when and --keep belong to --watch")
+    if given.keep and not given.watch:
+        raise BadRequest("--keep belongs to --watch")
     from memlab.diagnose.subject import named
 
     pid = named(subject) if subject is not None else None
@@ -149,7 +145,7 @@ def _watch(given: DiagnoseOptions, pid: int | None) -> None:
     from memlab.diagnose import group, subject, watching
     from memlab.files import output
 
-    asked = [watching.trigger(one) for one in given.triggers]
+    asked = [watching.trigger(one) for one in given.watch if one != "end"]
     if given.keep is not None:
         output.check_file(given.keep)
     directory, version = group.named(given.group) if given.group is not None else (None, None)

@@ -19,12 +19,9 @@ from memlab.cli._options import echo, run_argument, store_path
     help="Output format; rows: the stored rows, for `memlab hosts import`.",
 )
 @click.option(
-    "--all", "every", is_flag=True, help="Export every stored run; goes with --format rows."
-)
-@click.option(
     "--known",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="Skip what another store has, by a JSON file: {RUN: [SAMPLES, ENDED]}.",
+    hidden=True,  # what `memlab hosts pull` asks of a host: {RUN: [SAMPLES, ENDED]}
 )
 @click.option(
     "-o",
@@ -35,18 +32,17 @@ from memlab.cli._options import echo, run_argument, store_path
 def command(
     run: str,
     kind: str,
-    every: bool,
     known: Path | None,
     output: Path | None,
 ) -> None:
     """Export RUN's samples, one row per sample, metrics in base units (s, B, 1/s), which the header
     of a CSV file names. memlab reads only `--format rows` back: `memlab compare` and
-    `memlab hosts import` do.
+    `memlab hosts import` do. There, `all` is every stored run.
 
     \b
     memlab export last -o last.csv
     memlab export last --format rows -o baseline.jsonl
-    memlab export --all --format rows -o rows.jsonl
+    memlab export all --format rows -o rows.jsonl
     """
     from memlab import api, recorded
     from memlab.present import exports
@@ -56,10 +52,10 @@ def command(
     if kind == "rows":
         is_example = run.startswith(recorded.PREFIX)
         path = recorded.store(run) if is_example else store or default_path()
-        exports.write_rows(path, None if every or is_example else run, known, output)
+        exports.write_rows(path, None if run == "all" or is_example else run, known, output)
         return
-    if every or known:
-        raise click.UsageError("--all and --known go with --format rows")
+    if run == "all" or known:
+        raise click.UsageError("all runs together are exported by --format rows")
     loaded = api.load(run, store=store)
     if kind == "parquet" and output is None:
         raise click.UsageError("parquet is a binary format: name a file with -o")

@@ -29,13 +29,8 @@ if TYPE_CHECKING:
 class HistoryOptions:
     """What `memlab history` is given."""
 
-    experiment: str | None = argument(required=False, shell_complete=_completing.experiment)
-    csv: Path | None = option(
-        "--csv",
-        metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Follow the values in this file, not stored runs: a header such as `date,time[s]`, "
-        "then a date and a value per row.",
+    series: str = argument(
+        metavar="[HOST:]EXPERIMENT|FILE.csv", shell_complete=_completing.experiment
     )
     metric: str | None = option(
         "--metric", help="Metric to follow (default: the experiment's first)."
@@ -49,9 +44,6 @@ class HistoryOptions:
         shell_complete=_completing.run,
         help="Follow the points of this run (default: the newest run that shares its points with "
         "another run).",
-    )
-    host: str | None = option(
-        "--host", help="Follow the runs that came from this host (default: runs of this machine)."
     )
     limit: int = option(
         "-n",
@@ -82,12 +74,15 @@ class HistoryOptions:
 def command(given: HistoryOptions) -> None:
     """Follow the runs of EXPERIMENT on one host over time: print when the results changed and by
     how much, with intervals, and what changed on the machine then; draw a figure. The noise is the
-    variation between runs, not between the blocks of a run.
+    variation between runs, not between the blocks of a run. HOST: follows the runs that came from
+    that host; FILE.csv has values of your own: a header such as `date,time[s]`, then a date and a
+    value per row.
 
     \b
     memlab history page-fault
     memlab history mmap-write -p method=mmap --metric bandwidth --gate
-    memlab history --csv nights.csv --gate
+    memlab history b:page-fault
+    memlab history nights.csv --gate
     """
     from memlab import experiments
     from memlab.cli import GATE
@@ -95,13 +90,15 @@ def command(given: HistoryOptions) -> None:
     from memlab.machines.history import show as present
 
     rate = float(given.rate.rstrip("%")) / 100
-    if given.csv:
-        _check_csv(given)
-        found = values.of_csv(given.csv, given.metric, given.limit, rate)
+    csv = Path(given.series) if given.series.endswith(".csv") else None
+    if csv:
+        if given.levels or given.run:
+            raise click.UsageError("-p and --run select stored runs: leave them out for a file")
+        found = values.of_csv(csv, given.metric, given.limit, rate)
     else:
         found = _of_runs(given, rate)
     folder = output_folder(given.output, given.store)
-    name = given.csv.stem if given.csv else experiments.short(found.of)
+    name = csv.stem if csv else experiments.short(found.of)
     place = folder / f"history-{name}-{found.metric.name}.png"
     figure.figure(found, place)
     if given.as_json:
@@ -115,20 +112,6 @@ def command(given: HistoryOptions) -> None:
         click.get_current_context().exit(GATE)
 
 
-def _check_csv(given: HistoryOptions) -> None:
-    """UsageError if something is asked of stored runs too."""
-    of_runs = {
-        "EXPERIMENT": given.experiment,
-        "-p": given.levels,
-        "--run": given.run,
-        "--host": given.host,
-    }
-    if other := next((name for name, value in of_runs.items() if value), None):
-        raise click.UsageError(
-            f"--csv reads a file, and {other} selects stored runs: leave one out"
-        )
-
-
 def _of_runs(given: HistoryOptions, rate: float) -> History:
     from memlab import experiments
     from memlab.api import Run
@@ -138,17 +121,16 @@ def _of_runs(given: HistoryOptions, rate: float) -> History:
     from memlab.machines.history import judge
     from memlab.store import Store, default_path
 
-    if not given.experiment:
-        raise click.UsageError("name an EXPERIMENT, or a file of values with --csv")
     path = given.store or default_path()
-    name = experiments.named(given.experiment)
+    host, _, experiment = given.series.rpartition(":")
+    name = experiments.named(experiment)
     declared = experiments.load(name)
     metric = metric_of(declared, given.metric)
     levels = read_levels(declared, given.levels)
     with Store(path) as opened:
-        rows = [r for r in opened.runs() if r.experiment == name and r.origin == given.host]
+        rows = [r for r in opened.runs() if r.experiment == name and r.origin == (host or None)]
     if not rows:
-        where = f" of {given.host}" if given.host else ""
+        where = f" of {host}" if host else ""
         raise UnknownRun(f"no run of {name}{where} in {path}; `memlab sweep {name}` measures one")
     guest = rows[-1].request.get("guest")
     rows = [row for row in rows if row.request.get("guest") == guest][-given.limit :]

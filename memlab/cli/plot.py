@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,16 +19,15 @@ from memlab.cli._options import (
     output_folder,
     run_argument,
 )
+from memlab.cli._settings import Settings
 
 if TYPE_CHECKING:
     from memlab import results
     from memlab.experiment.figures import Choice
 
 
-def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
-    if text is None:
-        return None
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return tuple(filter(None, text.split("+"))) if text is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +40,23 @@ class PlotOptions:
         type=click.Path(path_type=Path),
         help="A folder, or a file that ends in .svg, .png or .pdf.",
     )
-    metric: str | None = option("--metric", help="Metric to draw; `memlab describe -v` lists them.")
-    x: str | None = option("--x", metavar="FACTOR", help="Factor along the x axis.")
-    series: tuple[str, ...] | None = option(
-        "--series",
-        metavar="FACTORS",
-        callback=_names,
-        help="Draw a line or bar for each level of these factors.",
-    )
-    panels: tuple[str, ...] | None = option(
-        "--panels",
-        metavar="FACTORS",
-        callback=_names,
-        help="Draw a panel for each level of these factors.",
+    draw: Mapping[str, Any] = option(
+        "--draw",
+        metavar="KEY=VALUE[,KEY=VALUE]...",
+        type=Settings(
+            dict.fromkeys(("metric", "x", "series", "panels"), click.STRING)
+            | {"samples": click.BOOL}
+        ),
+        default="",
+        help="Draw one figure of your own: metric=NAME, x=FACTOR along the x axis, a line or bar "
+        "per level of series=FACTOR, a panel per level of panels=FACTOR (+ between several); "
+        "samples draws every sample and each point's median, a row per point.",
     )
     where: tuple[str, ...] = option(
         "--where",
         metavar="FACTOR=LEVELS",
         multiple=True,
         help="Draw only the points with these levels: --where method=mmap,write.",
-    )
-    samples: bool = option(
-        "--samples",
-        is_flag=True,
-        help="Draw every sample and each point's median, a row per point.",
     )
     against: tuple[str, ...] = option(
         "--against",
@@ -83,12 +76,11 @@ class PlotOptions:
 @click.command()
 @takes(PlotOptions)
 def command(given: PlotOptions) -> None:
-    """Draw RUN's figures, and write a JSON file that names the samples behind each mark. Options
-    that choose a metric, factors or points draw one figure of your own choice; --hosts draws
-    verdicts.
+    """Draw RUN's figures, and write a JSON file that names the samples behind each mark. --draw
+    and --where choose one figure of your own; --hosts draws verdicts.
 
     \b
-    memlab plot last --metric bandwidth --x size --series method \\
+    memlab plot last --draw metric=bandwidth,x=size,series=method \\
         --where filesystem=tmpfs
     memlab plot after --against before
     memlab plot page-fault --hosts
@@ -99,12 +91,12 @@ def command(given: PlotOptions) -> None:
     from memlab.present import figures
 
     choice = Choice(
-        metric=given.metric,
-        x=given.x,
-        series=given.series,
-        panels=given.panels,
+        metric=given.draw.get("metric"),
+        x=given.draw.get("x"),
+        series=_names(given.draw.get("series")),
+        panels=_names(given.draw.get("panels")),
         where=dict.fromkeys(given.where),
-        samples=given.samples,
+        samples=given.draw.get("samples", False),
         against=given.against,
     )
     run = _of_hosts(given, choice) if given.hosts else api.load(given.run, store=given.store)

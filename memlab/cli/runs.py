@@ -11,11 +11,7 @@ _NOTE_MAX = 1000  # characters of a note
 
 
 @click.command()
-@click.option(
-    "--experiment",
-    help="List only the runs of this experiment.",
-    shell_complete=_completing.experiment,
-)
+@click.argument("experiment", required=False, shell_complete=_completing.experiment)
 @click.option(
     "-n",
     "--limit",
@@ -47,11 +43,12 @@ def command(
     note: tuple[str, str] | None,
     as_json: bool,
 ) -> None:
-    """List the stored runs, the newest last; or delete, name or annotate some. If a run is damaged,
-    the intact runs are listed and the exit code is 3; only --check reads every sample.
+    """List the stored runs (of EXPERIMENT), the newest last; or delete, name or annotate some. If a
+    run is damaged, the intact runs are listed and the exit code is 3; only --check reads every
+    sample.
 
     \b
-    memlab runs --experiment mmap-write -n 5
+    memlab runs mmap-write -n 5
     memlab runs --delete b2f6ed4e --delete before
     memlab runs --rename last after
     memlab runs --note last "with the new firmware"

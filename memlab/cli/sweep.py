@@ -11,8 +11,8 @@ import click
 
 from memlab.cli import _completing
 from memlab.cli._asked import asked_options
-from memlab.cli._fields import argument, global_option, option, several, shared, takes
-from memlab.cli._guests import GuestOptions
+from memlab.cli._fields import argument, global_option, option, shared, takes
+from memlab.cli._guests import in_option, place
 from memlab.cli._options import (
     echo,
     factor_option,
@@ -47,7 +47,7 @@ class SweepOptions:
         )
     )
     asked: Mapping[str, Any] = shared(asked_options("sweep"))
-    guest: GuestOptions = several(GuestOptions)
+    guest: Mapping[str, Any] | None = shared(in_option)
     on: str | None = shared(on_option)
     store: Path | None = global_option("store")
     resume: str | None = option(
@@ -78,7 +78,7 @@ def command(given: SweepOptions) -> None:
     \b
     memlab sweep mmap-write
     memlab sweep mmap-write -p size=1..64k*4 -p method=mmap,pwrite --dir /data
-    memlab sweep page-fault --in guest --kernel /boot/vmlinuz-6.1.0-56-amd64
+    memlab sweep page-fault --in guest,kernel=6.12
     memlab sweep --resume last
     memlab sweep page-fault --on ssh:a,b,c
     """
@@ -99,7 +99,7 @@ def command(given: SweepOptions) -> None:
         budget_s = given.asked["budget_s"]
         run = _sweeping.resume(given.resume, given.store, budget_s, quiet, given.wait_s, rows)
     else:
-        guest = given.guest.place(given.asked["directory"])
+        guest = place(given.guest, given.asked["directory"])
         request = _request(given, in_guest=guest is not None)
         if given.dry_run:
             _dry_run(given, request, guest)

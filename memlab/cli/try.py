@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlab.cli._asked import asked_options
-from memlab.cli._fields import argument, global_option, option, several, shared, takes
-from memlab.cli._guests import GuestOptions
+from memlab.cli._fields import argument, global_option, option, shared, takes
+from memlab.cli._guests import in_option, place
 from memlab.cli._options import (
     figure_option,
     json_option,
@@ -89,7 +89,7 @@ class TryOptions:
         "disturbed every sample.",
     )
     asked: Mapping[str, Any] = shared(asked_options("try"))
-    guest: GuestOptions = several(GuestOptions)
+    guest: Mapping[str, Any] | None = shared(in_option)
     on: str | None = shared(on_option)
     timeout_s: float = shared(timeout_option)
     for_s: float | None = shared(for_option)
@@ -137,7 +137,7 @@ def command(given: TryOptions) -> None:
     from memlab.judging.disturbed import Disturbed, is_undecided
 
     _sweeping.check(given.asked)
-    guest = given.guest.place()
+    guest = place(given.guest)
     request = _request(given)
     blocks = given.asked["blocks"]
     if blocks and request.blocks and request.blocks > blocks:

@@ -65,12 +65,14 @@ def trigger(text: str) -> Trigger:
     found = _TRIGGER.fullmatch(text)
     known = ", ".join(_NAMES)
     if found is None or found[1] not in _NAMES:
-        raise BadRequest(f"--when {text!r}: write NAME > VALUE, such as 'group > 90%'; {known}")
+        raise BadRequest(
+            f"--watch {text!r}: write NAME > VALUE, such as 'group > 90%', or end; {known}"
+        )
     word = found[3].replace(" ", "")
     try:
         bound = units.parse_percent(word) if word.endswith("%") else float(units.parse_size(word))
     except ValueError as error:
-        raise BadRequest(f"--when {text!r}: {error}") from None
+        raise BadRequest(f"--watch {text!r}: {error}") from None
     return Trigger(text.strip(), found[1], found[2] == ">", bound)
 
 

@@ -224,7 +224,7 @@ def _sessions(base: Measured, new: Measured) -> list[str]:
         return []
     return [
         f"{sides['block']} is of one session: how far another one would lie is not in its samples; "
-        "measure it with --sessions too"
+        "measure it with --design sessions=N too"
     ]
 
 
@@ -335,7 +335,7 @@ def _turns(base: Measured, new: Measured, force: bool) -> list[str]:
         f"{turned.name} was taken in turns, without the machine's stalls, {other.name} in windows"
     )
     if not force:
-        raise Unlike(base.name, new.name, [f"{said} (sweep --turns)"])
+        raise Unlike(base.name, new.name, [f"{said} (sweep --design turns)"])
     return [f"unlike settings, compared by force: {said}"]
 
 

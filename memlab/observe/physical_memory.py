@@ -146,7 +146,7 @@ def largest(root: str) -> tuple[int, int]:
         raise RangeRefused(
             errno.ENODEV,
             "no RAM is reserved from this kernel; boot it with mem=, or take a guest that is: "
-            "--in guest --append mem=512M",
+            "--in guest,append=mem=512M",
         )
     return -pages[1] * PAGE_BYTES, pages[0] * PAGE_BYTES
 

@@ -103,7 +103,7 @@ def _taken(experiment: Experiment) -> str:
         return "Taken: a trial is one window."
     said = (experiment.turns.__doc__ or "").strip().rstrip(".")
     return (
-        "Taken: a trial is one window. With --turns: "
+        "Taken: a trial is one window. With --design turns: "
         f"{turns.said()}, without the machine's stalls. {said}."
     )
 

@@ -122,14 +122,14 @@ class Request:
     sessions: int = asked(
         1,
         COUNT,
-        "--sessions",
+        "sessions",
         least=1,
         most=1000,
         is_a="a count of at least 1",
         on=dict.fromkeys(
             _ALL,
-            "Spread the blocks or the budget over this many sessions, each with new processes and "
-            "files; intervals then include the variation between sessions.",
+            "sessions=3 spreads the blocks or the budget over sessions, each with new processes "
+            "and files, so that intervals include the variation between sessions",
         ),
         doc="over how many the blocks or the budget are spread, each in fresh processes with new "
         "files, so that intervals hold for the next session too.",
@@ -140,12 +140,12 @@ class Request:
     pause_s: float = asked(
         0.0,
         SECONDS,
-        "--pause",
+        "pause",
         python="pause",
         least=0,
         most=TIME_MAX_S,
         is_a="a time",
-        on=dict.fromkeys(_ALL, "Pause between sessions, such as 10min."),
+        on=dict.fromkeys(_ALL, "pause=10min lies between sessions"),
         doc="the time between two sessions.",
         stored="Seconds between two of them.",
         always=False,
@@ -153,19 +153,19 @@ class Request:
     seed: int | None = asked(
         None,
         COUNT,
-        "--seed",
+        "seed",
         least=0,
         most=2**31 - 1,
         is_a="a count below 2^31",
-        on=dict.fromkeys(_BOTH, "Seed of the random trial order."),
+        on=dict.fromkeys(_BOTH, "seed=7 fixes the random trial order"),
         doc="of the order of trials.",
         stored="null: a random one.",
     )
     cpus: Sequence[int] = asked(
         (),
         CPUS,
-        "--cpus",
-        on={"sweep": "CPUs that measure, such as 1 or 2-3 (default: the last allowed)."},
+        "cpus",
+        on={"sweep": "cpus=2-3 are the CPUs that measure (default: the last allowed)"},
         doc="those that measure; else the last that are allowed.",
         stored="Empty: the last of those allowed, or all, as the experiment has it.",
     )
@@ -192,9 +192,8 @@ class Request:
     libc: str | None = asked(
         None,
         WHOLE_PATH,
-        "--libc",
-        metavar="DIR",
-        on={"sweep": "Run the probes under another libc: the folder of an unpacked package."},
+        "libc",
+        on={"sweep": "libc=DIR runs the probes under the libc of an unpacked package"},
         doc="the folder of an unpacked libc, under which the probes run; else the system's.",
         stored="The folder of the libc that trials ran under; null: the system's.",
         always=False,
@@ -202,10 +201,10 @@ class Request:
     layouts: bool = asked(
         True,
         FLAG,
-        "--no-layouts",
+        "layouts",
         on={
-            "sweep": "Use one code layout instead of rotating through four; intervals then do not "
-            "cover layout effects."
+            "sweep": "layouts=no uses one code layout instead of rotating through four; intervals "
+            "then do not cover layout effects"
         },
         doc="whether blocks take turns with four layouts of the probe's code, so that intervals "
         "hold for any.",
@@ -216,10 +215,10 @@ class Request:
     turns: bool = asked(
         False,
         FLAG,
-        "--turns",
+        "turns",
         on={
-            "sweep": "Interleave the points of a block in slices of 2 ms instead of a window per "
-            "trial; for work that is a repeated call.",
+            "sweep": "turns interleaves the points of a block in slices of 2 ms instead of a "
+            "window per trial, for work that is a repeated call",
         },
         doc="whether the points of a block take turns of 2 ms, where their work is a repeated "
         "call, so that all meet the same machine.",

@@ -101,7 +101,8 @@ WHOLE_PATH = ValueKind("path", "str | Path", lambda value: str(Path(_path(value)
 class Option:
     """One option.
 
-    `on` has its help on each command that takes it. A flag of `--no-...` turns off what is on.
+    `on` has its help on each command that takes it. A flag of `--no-...` turns off what is on; a
+    `flag` without dashes is a setting of `--design`.
     `python` is its name in Python, if that is not the field's, and `doc` what is said of it there;
     `stored` is what the JSON Schema says of a run's, and `always` whether runs of all versions have
     it. A value lies from `least` to `most`, and above `above`; `is_a` says so.

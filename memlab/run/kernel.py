@@ -137,7 +137,7 @@ def installed(root: Path = proc.ROOT) -> Kernel | None:
     return max(kernels, key=lambda kernel: version_order(kernel.release), default=None)
 
 
-def read(path: Path, named_by: str = "--kernel") -> Kernel:
+def read(path: Path, named_by: str = "kernel=") -> Kernel:
     """An image that x86 or arm64 boots, and the release that it says it is. `named_by` is what took
     the path, for the message."""
     no_kernel = BadRequest(

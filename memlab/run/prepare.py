@@ -65,7 +65,7 @@ def prepare(request: Request, own: int = admission.OWN_BYTES) -> Prepared:
     kept = replace(request, scaled=scaled, directory=str(directories.dir))
     why_not = relay.why_not(experiment, built.points, request, directories)
     if request.turns and why_not:
-        raise CannotRun(f"--turns: {why_not}; without it each trial has a window")
+        raise CannotRun(f"turns: {why_not}; without it each trial has a window")
     return Prepared(experiment, built, directories, kept, request.turns)
 
 
@@ -73,7 +73,7 @@ def _check_cpus(cpus: Sequence[int]) -> None:
     allowed = os.sched_getaffinity(0)
     if wrong := sorted(set(cpus) - allowed):
         good = ",".join(map(str, sorted(allowed)))
-        raise CannotRun(f"--cpus: CPU {wrong[0]} is not among those allowed here ({good})")
+        raise CannotRun(f"cpus: CPU {wrong[0]} is not among those allowed here ({good})")
 
 
 def check_directory(path: Path, level: str = "dir") -> None:

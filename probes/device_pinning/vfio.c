@@ -37,7 +37,7 @@ const char *vfio_lacks(void)
 
 	if (!first_group("/sys/kernel/iommu_groups", name, sizeof(name)))
 		return "/sys/kernel/iommu_groups is empty, so there is no IOMMU: boot with "
-		       "intel_iommu=on or amd_iommu=on, or try --in guest --guest-iommu";
+		       "intel_iommu=on or amd_iommu=on, or try --in guest,iommu";
 	if (!first_group("/dev/vfio", name, sizeof(name)))
 		return "/dev/vfio has no group: modprobe vfio-pci and bind a device that the host "
 		       "can spare (driverctl set-override ADDRESS vfio-pci)";

@@ -19,7 +19,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProce
     levels = ["-p", "size=1,4k", "-p", "file_size=1m", "-p", "filesystem=dir", "-p", "slice=1ms"]
     return process(
         *("--store", str(folder / "results.db")),
-        *("sweep", "mmap-write", *levels, "--blocks", "6", "--seed", "7", "--name", "small"),
+        *("sweep", "mmap-write", *levels, "--blocks", "6", "--design", "seed=7", "--name", "small"),
         *("--dir", str(folder)),
         XDG_STATE_HOME=str(folder / "state"),
     )

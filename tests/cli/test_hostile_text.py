@@ -117,7 +117,7 @@ def test_completion_offers_no_name_that_acts(hostile: Path) -> None:
         ["sweep", "mmap-write", "--dir", EVIL],
         ["sweep", "mmap-write", "--name", EVIL],
         ["sweep", "mmap-write", "-p", EVIL],
-        ["sweep", "mmap-write", "--cpus", EVIL],
+        ["sweep", "mmap-write", "--design", f"cpus={EVIL}"],
         ["--store", EVIL, "show"],
         [EVIL],
         ["plot", "example:mmap-write", "-o", f"{EVIL}.zip"],

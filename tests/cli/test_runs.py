@@ -24,8 +24,8 @@ def runs(store_path: Path) -> list[str]:
 def test_the_newest_alone_and_of_one_experiment(command: Command, runs: list[str]) -> None:
     text = command("runs", "-n", "2").stdout
     assert [run for run in runs if run in text] == runs[1:]
-    assert command("runs", "--experiment", "page-fault").stdout == ""
-    assert command("runs", "--experiment", "page-fautl").returncode == UsageError.exit_code
+    assert command("runs", "page-fault").stdout == ""
+    assert command("runs", "page-fautl").returncode == UsageError.exit_code
 
 
 def test_a_run_is_deleted_with_its_samples(

@@ -115,7 +115,7 @@ def test_the_figure_has_a_row_per_host_and_names_the_one_that_stands_alone(
     runs = [api.load(f"{host}:last") for host in "abcg"]
     figure = figures.draw(figure_of_hosts.of_hosts(judging.named(runs)))
     assert "g stands apart: alone against all others" in figure.description
-    assert command("plot", "mmap-write", "--hosts", "--samples").returncode == 2
+    assert command("plot", "mmap-write", "--hosts", "--draw", "samples").returncode == 2
 
 
 def test_one_machine_under_two_names_is_said_to_be_one(fleet: Path, command: Command) -> None:
@@ -263,7 +263,7 @@ def test_a_folder_that_cannot_be_written_is_the_hosts_fault(nights: Path, comman
 def test_the_history_of_no_run_and_of_one_is_a_line(
     nights: Path, command: Command, tmp_path: Path
 ) -> None:
-    for words in (["page-fault"], ["mmap-write", "--host", "b"]):
+    for words in (["page-fault"], ["b:mmap-write"]):
         done = command("history", *words, "-o", str(tmp_path))
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 

@@ -36,7 +36,7 @@ def test_triggers(text: str, name: str, bound: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "group", "nothing > 1", "group > soon", "rss > 5 parsecs"])
 def test_a_trigger_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(BadRequest, match="--when"):
+    with pytest.raises(BadRequest, match="--watch"):
         watching.trigger(text)
 
 
@@ -91,7 +91,7 @@ def test_a_watch_that_cannot_write_says_so_once_and_goes_on(binary: Compiled) ->
 
 
 def test_where_to_keep_is_checked_before_anything_is_watched() -> None:
-    done = memlab("diagnose", str(os.getpid()), "--watch", "--keep", "/nonexistent/k.json")
+    done = memlab("diagnose", str(os.getpid()), "--watch", "end", "--keep", "/nonexistent/k.json")
     refused = "memlab: cannot write /nonexistent/k.json: No such file or directory\n"
     assert (done.returncode, done.stderr) == (3, refused)
 
@@ -127,5 +127,7 @@ def test_the_group_of_a_process_is_resolved_once(
     monkeypatch.setattr(group, "named", named)
     monkeypatch.setattr(watching, "run", lambda *given: given[-1]())
     monkeypatch.setattr(diagnose, "_look", lambda given, _: asked.append(given.group))
-    CliRunner().invoke(cli.cli, ["diagnose", "--group", "of:1", "--watch"], catch_exceptions=False)
+    CliRunner().invoke(
+        cli.cli, ["diagnose", "--group", "of:1", "--watch", "end"], catch_exceptions=False
+    )
     assert asked == ["of:1", str(directory)]

@@ -35,7 +35,7 @@ BUSY = {
     ],
     "try a duet": ["try", "--duet", "--blocks", "9", "-p", "aslr=on,off", "--", "{folder}/subject"],
     "fit": ["fit", "--", "{folder}/subject"],
-    "diagnose": ["diagnose", "--watch", "{pid}"],
+    "diagnose": ["diagnose", "--watch", "end", "{pid}"],
     "sweep": ["sweep", "mmap-write", "--budget", "100s", "-q"],
     "hosts import": ["hosts", "import", "-"],
     "hosts worker": ["hosts", "worker", "tcp://127.0.0.1:9"],

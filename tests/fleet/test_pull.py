@@ -23,7 +23,7 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store of two runs, measured once for all tests here."""
     store = tmp_path_factory.mktemp("measured") / "results.db"
     for seed in ("1", "2"):
-        words = ["--store", str(store), "sweep", *TINY, "--blocks", "2", "--seed", seed]
+        words = ["--store", str(store), "sweep", *TINY, "--blocks", "2", "--design", f"seed={seed}"]
         assert process(*words, "-q", "--jsonl").returncode == 0  # which draws nothing
     return store
 
@@ -90,7 +90,7 @@ def test_pull_fetches_what_is_missing_and_no_more(swept: Hosts, command: Command
 @pytest.mark.parametrize("share", mostly_slow([0.05, 0.3, 0.6, 0.97], 0.6))
 def test_pull_goes_on_where_a_link_broke(swept: Hosts, command: Command, share: float) -> None:
     store = Path(os.environ["MEMLAB_STORE"])
-    export = command("--store", str(swept.store("a")), "export", "--all", "--format", "rows")
+    export = command("--store", str(swept.store("a")), "export", "all", "--format", "rows")
     swept.cut("a", int(len(export.stdout) * share))
     broken = command("hosts", "pull", "a")
     assert broken.returncode == 3

@@ -103,7 +103,7 @@ class TestCsv:
     def said(self, tmp_path: Path, text: str | bytes, *words: str, code: int = 0) -> str:
         path = tmp_path / "nights.csv"
         path.write_bytes(text.encode() if isinstance(text, str) else text)
-        of = ["history", "--csv", str(path), "-o", str(tmp_path), *words]
+        of = ["history", str(path), "-o", str(tmp_path), *words]
         done = CliRunner().invoke(cli, of, env={"COLUMNS": "200"})
         if isinstance(done.exception, MemlabError):
             return str(done.exception).replace(str(path), "FILE")
@@ -164,5 +164,5 @@ class TestCsv:
         assert "\n" not in said
 
     def test_stored_runs_and_a_file_are_not_asked_for_at_once(self, tmp_path: Path) -> None:
-        said = self.said(tmp_path, self.series(2), "--host", "b", code=2)
-        assert "--csv reads a file, and --host selects stored runs: leave one out" in said
+        said = self.said(tmp_path, self.series(2), "--run", "b", code=2)
+        assert "-p and --run select stored runs: leave them out for a file" in said

@@ -129,7 +129,7 @@ def test_a_changelogs_claim_is_judged_where_it_is_named_and_leaves_one_point(
 
 
 def test_a_claim_that_needs_another_boot_says_so() -> None:
-    with pytest.raises(BadRequest, match="--append transparent_hugepage_tmpfs=always"):
+    with pytest.raises(BadRequest, match="--guest append=transparent_hugepage_tmpfs=always"):
         measure.requests(measure.LadderRequest(["mmap-write"], ["tmpfs-folio-faults"], timed=False))
 
 

@@ -207,8 +207,8 @@ def _held_by_v2(run: Run) -> None:
             assert process["done_bytes"] < LIMIT_BYTES
 
 
-def in_a_guest(kernel: str, *arguments: str) -> subprocess.Popen[str]:
-    guest = ["--in", "guest", "--kernel", kernel, "--guest-memory", str(MEMORY)]
+def in_a_guest(kernel: str, *arguments: str, append: str = "") -> subprocess.Popen[str]:
+    guest = ["--in", f"guest,kernel={kernel},memory={MEMORY},append={append}"]
     return subprocess.Popen(
         [sys.executable, "-m", "memlab", "sweep", *arguments, *guest, "--blocks", "1"],
         stdout=subprocess.PIPE,
@@ -261,7 +261,8 @@ def test_a_panic_is_a_row_and_an_exit_code(
     levels = ["-p", "file_size=30m", "-p", "scenario=a", "-p", "mapping=private,private_noreserve"]
     asked = in_a_guest(
         guest_kernel,
-        *("mmap-overcommit", *levels, "--no-controls", "--append", "sysctl.vm.panic_on_oom=2"),
+        *("mmap-overcommit", *levels, "--no-controls"),
+        append="sysctl.vm.panic_on_oom=2",
     )
     out, err = asked.communicate()
     assert (asked.returncode, out) == (3, ""), err

@@ -29,12 +29,13 @@ def asked(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> Asked:
-    """`memlab sweep ARGUMENTS --dry-run` in a guest: exit code, stdout, stderr."""
+    """`memlab sweep ARGUMENTS --dry-run` in a guest of some settings: exit code, stdout, stderr."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        words = ["memlab", "sweep", *arguments, "--dry-run", "--in", "guest"]
-        monkeypatch.setattr(sys, "argv", [*words, "--kernel", guest_kernel])
+    def run(settings: str, *arguments: str) -> tuple[int, str, str]:
+        guest = f"guest,kernel={guest_kernel},{settings}"
+        words = ["memlab", "sweep", *arguments, "--dry-run", "--in", guest]
+        monkeypatch.setattr(sys, "argv", words)
         before = sorted(tmp_path.rglob("*"))
         with pytest.raises(SystemExit) as ended:
             cli.main()
@@ -48,8 +49,8 @@ def test_the_plan_and_its_guest(
     asked: Asked, guest_kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(available, "disk", lambda _: 3 * GiB)  # others write to it meanwhile
-    arguments = ["mmap-write", "-p", "file_size=1m", "--guest-memory", "512m", "--dir", tmp_path]
-    code, out, err = asked(*map(str, arguments), "--json")
+    arguments = ["mmap-write", "-p", "file_size=1m", "--dir", tmp_path]
+    code, out, err = asked("memory=512m", *map(str, arguments), "--json")
     assert (code, err) == (0, "")
     found: dict[str, Any] = json.loads(out)
     declared = experiments.load("mmap-write")
@@ -67,7 +68,7 @@ def test_the_plan_and_its_guest(
 
 
 def test_in_words(asked: Asked, guest_kernel: str) -> None:
-    code, out, _ = asked("vma-lock", "--guest-memory", "512m", "--guest-cpus", "3")
+    code, out, _ = asked("memory=512m,cpus=3", "vma-lock")
     assert code == 0
     release = kernel.read(Path(guest_kernel)).release
     assert f"guest    {release}, 3 CPUs, 512 MiB, " in out
@@ -77,14 +78,14 @@ def test_in_words(asked: Asked, guest_kernel: str) -> None:
 def test_a_size_that_the_preset_chose_is_halved_until_the_guest_could_hold_it(
     asked: Asked,
 ) -> None:
-    _, out, _ = asked("mmap-write", "--guest-memory", "256m", "--json")
+    _, out, _ = asked("memory=256m", "mmap-write", "--json")
     found = json.loads(out)
     assert found["scaled"] == {"file_size": "32 MiB instead of 64 MiB"}
     assert 32 * MiB < found["memory_bytes"] <= 256 * MiB / HEADROOM
 
 
 def test_what_no_guest_of_that_size_could_hold_is_refused(asked: Asked) -> None:
-    code, out, err = asked("mmap-write", "-p", "file_size=300m", "--guest-memory", "512m")
+    code, out, err = asked("memory=512m", "mmap-write", "-p", "file_size=300m")
     assert (code, out) == (3, "")
     assert "of free memory, and the guest has 512 MiB with all of it free" in err
 
@@ -92,13 +93,13 @@ def test_what_no_guest_of_that_size_could_hold_is_refused(asked: Asked) -> None:
 def test_a_disk_that_is_too_small_is_refused(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(available, "disk", lambda _: 100 * MiB)
     levels = ["-p", "file_size=100m", "-p", "file_state=cached_4k"]
-    code, _, err = asked("mmap-write", *levels, "--guest-memory", "512m")
+    code, _, err = asked("memory=512m", "mmap-write", *levels)
     assert code == 3
     assert "needs 125 MiB of free disk, and the guest has 80 MiB by what --dir has free" in err
 
 
 def test_a_disk_that_has_nowhere_to_lie(asked: Asked) -> None:
-    code, _, err = asked("vma-lock", "--dir", "/proc/none", "--guest-memory", "512m")
+    code, _, err = asked("memory=512m", "vma-lock", "--dir", "/proc/none")
     assert code == 3
     assert err == "memlab: /proc/none is not a directory; name another directory with --dir\n"
 

@@ -79,6 +79,6 @@ def test_a_guest_that_goes_takes_the_command_with_it(beside: Beside) -> None:
 @pytest.mark.slow
 def test_memlab_looks_at_a_process_of_a_guest(guest_kernel: str) -> None:
     words = ["sh", "-c", "sleep 600 & memlab diagnose $! --seconds 1"]
-    done = memlab("kernels", "run", guest_kernel, "--guest-memory", "512m", "--", *words)
+    done = memlab("kernels", "run", guest_kernel, "--guest", "memory=512m", "--", *words)
     assert done.returncode == 0, done.stderr
     assert "(sleep) of root" in done.stdout

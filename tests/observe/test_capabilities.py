@@ -279,7 +279,7 @@ def test_memory_kept_from_the_kernel_is_what_its_command_line_names(tmp_path: Pa
         tree = {} if line is None else {"proc/cmdline": line}
         found = named(grow(tmp_path / str(line), tree))["reserved RAM"]
         assert not found.available
-        assert "--append mem=512M" in (found.remedy or "")
+        assert "append=mem=512M" in (found.remedy or "")
 
 
 def test_an_iommu_is_its_groups(tmp_path: Path) -> None:
@@ -288,4 +288,4 @@ def test_an_iommu_is_its_groups(tmp_path: Path) -> None:
     assert (found.available, found.detail) == (True, "3 groups of devices")
     missing = named(tmp_path / "none")["IOMMU"]
     assert not missing.available
-    assert "--guest-iommu" in (missing.remedy or "")
+    assert "--in guest,iommu" in (missing.remedy or "")

@@ -48,7 +48,7 @@ def test_samples_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
     seen = figures.chosen(run, Choice(metric="bandwidth", where=where, samples=True))
     shown = seen.experiment.figure
     assert (type(shown), shown.metric) == (StripPlot, "bandwidth")
-    words = ["plot", "example:mmap-write", "--metric", "bandwidth", "--samples"]
+    words = ["plot", "example:mmap-write", "--draw", "metric=bandwidth,samples"]
     words += ["--where", "file_state=sparse", "--where", "method=write"]
     done = CliRunner().invoke(cli, [*words, "-o", str(tmp_path / "spread.svg")])
     assert done.exit_code == 0, done.output
@@ -116,7 +116,7 @@ def test_a_wrong_choice_is_one_line(run: api.Run, asked: dict[str, object], mess
 
 
 def test_the_command_draws_it(tmp_path: Path) -> None:
-    words = ["plot", "example:mmap-write", "--metric", "faults_per_mib", "--x", "size"]
+    words = ["plot", "example:mmap-write", "--draw", "metric=faults_per_mib,x=size"]
     words += ["--where", "file_state=sparse", "-o", str(tmp_path / "plots" / "faults.svg")]
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output

@@ -219,7 +219,7 @@ def test_the_source_names_the_rows_the_probe_and_the_command(run: Run, page: Pag
     assert f"rows 1 to {len(run.samples)} of the store" in page.words
     assert f"probes/mmap_write.c, sha256 {HASH}" in page.words
     assert "memlab sweep mmap-write -p size=1B,100B,1KiB,2KiB --preset quick" in page.words
-    assert "--blocks 6 --seed 7 --cpus 1,3 --dir '/tmp/a b'" in page.words
+    assert "--blocks 6 --design seed=7,cpus=1,3 --dir '/tmp/a b'" in page.words
 
 
 def test_the_command_reads_back_as_the_levels_that_were_asked_for(tmp_path: Path) -> None:
@@ -239,13 +239,12 @@ def test_the_command_of_a_guests_run_boots_it_again(tmp_path: Path) -> None:
     request = {"guest": guest, "directory": "/var/tmp"}
     made = stored(tmp_path, blocks=1, request=request)
     assert (
-        "--in guest --kernel /boot/vmlinuz-6.1 --guest-memory 1073741824 --guest-cpus 2 "
-        "--append mem=1G"
+        "--in guest,kernel=/boot/vmlinuz-6.1,memory=1073741824,cpus=2,append=mem=1G"
     ) in provenance.again(made)
     assert "--dir" not in provenance.again(made)
-    assert "--guest-iommu" not in provenance.again(made)
+    assert "iommu" not in provenance.again(made)
     with_iommu = stored(tmp_path / "iommu", blocks=1, request={"guest": guest | {"iommu": True}})
-    assert "--guest-cpus 2 --guest-iommu --append" in provenance.again(with_iommu)
+    assert ",cpus=2,iommu,append=" in provenance.again(with_iommu)
 
 
 def test_emulated_times_are_labelled(tmp_path: Path) -> None:

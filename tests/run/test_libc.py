@@ -1,4 +1,4 @@
-"""--libc: the probes under another libc, started by its own loader. A copy of this system's stands
+"""The probes under another libc, started by its own loader. A copy of this system's stands
 in for an unpacked package."""
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_a_run_keeps_it(unpacked: Path, store_path: Path, monkeypatch: pytest.Mo
 
 
 def test_not_in_a_guest(guest_less: Guest, store_path: Path) -> None:
-    with pytest.raises(BadRequest, match="--libc: a guest's own Python needs this host's libc"):
+    with pytest.raises(BadRequest, match="libc: a guest's own Python needs this host's libc"):
         measure.sweep(Request("stack-map", libc="/x"), store_path, Silent(), guest_less)
 
 
@@ -152,7 +152,7 @@ def test_a_folder_without_a_libc_is_said_before_anything_is_made(
 
 
 def test_the_loader_is_the_points(unpacked: Path, tmp_path: Path) -> None:
-    """`--libc` is what a point without a libc of its own takes."""
+    """`libc=DIR` is what a point without a libc of its own takes."""
     declared = experiments.load("stack-map")
     at = {factor.name: factor.quick[0] for factor in declared.factors}
     given = ("/any/loader",)

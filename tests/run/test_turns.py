@@ -67,7 +67,7 @@ def test_other_points_have_windows(levels: dict[str, Any], why: str) -> None:
 
 
 def test_turns_that_cannot_be_are_refused(memlab_sweep: Any) -> None:
-    with pytest.raises(CannotRun, match=r"--turns: a relay is of 2 to .* and there are 1; without"):
+    with pytest.raises(CannotRun, match=r"turns: a relay is of 2 to .* and there are 1; without"):
         memlab_sweep(size=[512], method=["mmap"], turns=True)
 
 

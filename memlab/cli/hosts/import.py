@@ -25,7 +25,7 @@ def command(file: Path, host: str | None, partial: bool, as_json: bool) -> None:
     \b
     memlab hosts import rows.jsonl
     memlab hosts import results-of-b.db --host b
-    ssh b memlab export --all --format rows | memlab hosts import - --host b
+    ssh b memlab export all --format rows | memlab hosts import - --host b
     """
     import sys
 

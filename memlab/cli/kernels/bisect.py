@@ -82,8 +82,8 @@ def command(given: BisectOptions) -> None:
         [] if is_claim else [wanted],
         given.levels,
         given.guest.blocks,
-        given.guest.guest_memory,
-        given.guest.append,
+        given.guest.guest["memory"],
+        given.guest.guest["append"],
         ladder.judges_times(machine),
     )
     ladder.requests(asked)

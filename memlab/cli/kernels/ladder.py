@@ -87,7 +87,7 @@ def command(given: LadderOptions) -> None:
         --kernels 6.1,6.12,7.3
     memlab kernels ladder mmap-write --claims file-folio-write-faults \\
         --kernels 6.17,6.18
-    memlab kernels ladder vma-lock --arch arm64 --kernels 6.12.117,6.12.117-16k
+    memlab kernels ladder vma-lock --guest arch=arm64 --kernels 6.12.117,6.12.117-16k
     """
     from memlab.errors import BadRequest, CannotRun
     from memlab.machines.guest import kernels
@@ -109,8 +109,8 @@ def command(given: LadderOptions) -> None:
         given.metrics,
         given.levels,
         given.guest.blocks,
-        given.guest.guest_memory,
-        given.guest.append,
+        given.guest.guest["memory"],
+        given.guest.guest["append"],
         ladder.judges_times(machine),
     )
     ladder.requests(asked)
@@ -152,7 +152,7 @@ def command(given: LadderOptions) -> None:
     if not asked.timed:
         echo("the guests are emulated: claims on times are left out")
     if boots := sum(len(result.boots) for result in results):
-        size = units.format_size(given.guest.guest_memory)
+        size = units.format_size(given.guest.guest["memory"])
         least = f"{words.count(boots, 'boot')} in {taken_s:.0f} s"
         echo(f"{least}, {60 * boots / taken_s:.1f} per minute; at once {guests} of {size}")
     echo(f"figure: {place}")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
-from memlab.cli._fields import argument, global_option, option, shared, takes
-from memlab.cli._guests import SIZE, append_option
+from memlab.cli._fields import argument, global_option, shared, takes
+from memlab.cli._guests import guest_option
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,13 @@ class RunOptions:
     words: tuple[str, ...] = argument(
         metavar="-- COMMAND...", nargs=-1, type=click.UNPROCESSED, required=True
     )
-    guest_memory: int = option(
-        "--guest-memory", type=SIZE, default="2g", show_default=True, help="The guest's memory."
+    guest: Mapping[str, Any] = shared(
+        guest_option(
+            "The guest's memory, and words for its kernel's command line, which come last.",
+            memory="2g",
+            append="",
+        )
     )
-    append: str = shared(append_option)
     wait_s: float = global_option("wait_s")
 
 
@@ -46,7 +49,7 @@ def command(given: RunOptions) -> None:
 
     names = {row.name for rows in SECTIONS.values() for row in rows}
     words = [*(["memlab"] if given.words[0] in names else []), *given.words]
-    guest = Guest(given.kernel, memory=given.guest_memory, append=given.append)
+    guest = Guest(given.kernel, **given.guest)
     with guest.open(given.wait_s) as booted:
         code = running.run(booted, words, _printed(sys.stdout), _printed(sys.stderr))
     click.get_current_context().exit(code)

@@ -387,7 +387,7 @@ def _fetch(
 ) -> Collection[str]:
     """One link; runs in `whole` are fetched from their start. Returns the runs that lack samples
     after all."""
-    words = ["export", "--all", "--format", "rows", "--known", "-"]
+    words = ["export", "all", "--format", "rows", "--known", "-"]
     known = {run: of for run, of in travel.known(store).items() if run not in whole}
     link = Link(command(result.host, host, words), PULL_S, json.dumps(known).encode())
     links[result.host] = link

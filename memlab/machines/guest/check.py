@@ -19,12 +19,12 @@ def check(spec: GuestSpec) -> None:
     """BadRequest where no guest could be so."""
     if spec.memory_bytes < LEAST_BYTES:
         least = units.format_size(LEAST_BYTES)
-        raise BadRequest(f"--guest-memory: a guest comes up with {least} or more")
+        raise BadRequest(f"memory: a guest comes up with {least} or more")
     if spec.cpus is not None and not 1 <= spec.cpus <= CPUS_MAX:
-        raise BadRequest(f"--guest-cpus: a guest has 1 to {CPUS_MAX} CPUs, not {spec.cpus}")
+        raise BadRequest(f"cpus: a guest has 1 to {CPUS_MAX} CPUs, not {spec.cpus}")
     try:
         shlex.split(spec.append)
     except ValueError as error:
-        raise BadRequest(f"--append: {error}") from None
+        raise BadRequest(f"append: {error}") from None
     if '"' in spec.append or "'" in spec.append:
-        raise BadRequest("--append: a quote cannot be passed on to the kernel")
+        raise BadRequest("append: a quote cannot be passed on to the kernel")

@@ -152,10 +152,10 @@ def _checked(request: Request) -> Experiment:
         raise BadRequest("a guest has a disk of its own: Guest(directory=) says where it lies")
     if request.libc is not None:
         raise BadRequest(
-            "--libc: a guest's own Python needs this host's libc; choose a trial's by -p glibc=DIR"
+            "libc: a guest's own Python needs this host's libc; choose a trial's by -p glibc=DIR"
         )
     if request.turns:
-        raise BadRequest("--turns: in a guest trials come one at a time")
+        raise BadRequest("turns: in a guest trials come one at a time")
     for path in _tried(request.subject) if request.subject else ():
         host.check_seen(path)
     experiment = experiments.load(request.experiment, request.subject)

@@ -183,9 +183,9 @@ def _check_host(spec: GuestSpec, image: Kernel) -> None:
         raise CannotRun(f"a guest needs {lacks.program}, and it is not here: {lacks.remedy}")
     need = Need(memory_bytes=spec.memory_bytes, disk_bytes={}, block_s=0.0)
     if short := admission.shortage(need, "the guest"):
-        raise Refused(f"{short}; give it less with --guest-memory")
+        raise Refused(f"{short}; give it less: --in guest,memory=SIZE")
     if spec.iommu and image.machine != kernel.X86_64:
-        raise CannotRun("--guest-iommu: QEMU emulates that IOMMU for x86_64 alone")
+        raise CannotRun("iommu: QEMU emulates that IOMMU for x86_64 alone")
     for path in (Path(sys.executable), Path(__file__)):
         check_seen(path)
 

@@ -98,7 +98,9 @@ def requests(asked: LadderRequest) -> list[Request]:
             raise BadRequest(f"{name} has no claim on a count or an outcome; name a --metric")
         for claim in claims:
             if claim.boots_with not in asked.append:
-                raise BadRequest(f"{claim.id} needs another boot: --append {claim.boots_with}")
+                raise BadRequest(
+                    f"{claim.id} needs another boot: --guest append={claim.boots_with}"
+                )
         factors = {factor.name for factor in declared.factors}
         own = [text for text in asked.levels if text.partition("=")[0] in factors]
         taken |= set(own)

@@ -48,7 +48,7 @@ def iommu(root: Path) -> Capability:
     groups = len(files.names(root / "sys/kernel/iommu_groups"))
     if groups:
         return Capability(name, True, f"{groups} groups of devices", None)
-    remedy = "boot with intel_iommu=on or amd_iommu=on, or take a guest: --in guest --guest-iommu"
+    remedy = "boot with intel_iommu=on or amd_iommu=on, or take a guest: --in guest,iommu"
     return Capability(name, False, "/sys/kernel/iommu_groups is empty", remedy)
 
 

@@ -68,7 +68,7 @@ def reserved_memory(root: Path) -> Capability:
     reserving = [word for word in line if word.startswith(("mem=", "memmap="))]
     if reserving:
         return Capability(name, True, f"by {' '.join(reserving)}; each range is judged", None)
-    remedy = "boot with mem= or memmap=, or take a guest: --in guest --append mem=512M"
+    remedy = "boot with mem= or memmap=, or take a guest: --in guest,append=mem=512M"
     return Capability(name, False, "no mem= or memmap= on the command line", remedy)
 
 

@@ -47,28 +47,30 @@ def _options(run: Run) -> Iterator[str]:
     yield from ("--preset", asked.get("preset", "quick"))
     if not asked.get("controls", True):
         yield "--no-controls"
-    if not asked.get("layouts", True):
-        yield "--no-layouts"
-    if run.turns:
-        yield "--turns"
     yield from ("--blocks", str(max(1, run.blocks)))
     if asked.get("budget_s"):
         yield from ("--budget", _level(run.experiment, "", float(asked["budget_s"])))
-    yield from ("--seed", str(run.row.seed))
-    if asked.get("cpus"):
-        yield from ("--cpus", ",".join(str(cpu) for cpu in asked["cpus"]))
+    yield from ("--design", ",".join(_design(run)))
     directory = asked.get("directory")
     if guest := asked.get("guest"):
-        yield from ("--in", "guest", "--kernel", str(guest["kernel"]))
-        yield from ("--guest-memory", str(guest["memory_bytes"]))
-        yield from ("--guest-cpus", str(guest["cpus"]))
-        if guest.get("iommu"):  # the guest of an older run has no such word
-            yield "--guest-iommu"
-        if guest["append"]:
-            yield from ("--append", str(guest["append"]))
+        words = [f"kernel={guest['kernel']}", f"memory={guest['memory_bytes']}"]
+        words += [f"cpus={guest['cpus']}", *(["iommu"] if guest.get("iommu") else [])]
+        words += [f"append={guest['append']}"] if guest["append"] else []
+        yield from ("--in", ",".join(["guest", *words]))
         directory = guest["directory"]
     if directory:
         yield from ("--dir", str(directory))
+
+
+def _design(run: Run) -> Iterator[str]:
+    asked = run.row.request
+    yield f"seed={run.row.seed}"
+    if not asked.get("layouts", True):
+        yield "layouts=no"
+    if run.turns:
+        yield "turns"
+    if asked.get("cpus"):
+        yield f"cpus={','.join(str(cpu) for cpu in asked['cpus'])}"
 
 
 def _level(experiment: Experiment, name: str, level: Level) -> str:
