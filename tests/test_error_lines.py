@@ -34,7 +34,7 @@ WRONG_USAGE = {
     "sweep page-fault --in guest,cpus=0": ["--in", "cpus: 0 is not in the range"],
     "sweep page-fault --in guest,memory=1m": ["memory", "256 MiB or more"],
     'sweep page-fault --in guest,append="it\'s"': ["append", "No closing quotation"],
-    "sweep page-fault --in moon": ["'moon' is not one of 'host', 'guest'"],
+    "sweep page-fault --in moon": ["'moon' is not host or guest,KEY=VALUE,..."],
     "sweep page-fault --in guest,kernel=/etc --dry-run": ["/etc is a directory"],
     "sweep page-fault --in guest -p chnks=1": ["did you mean chunks?"],
     "sweep page-fault --in gest": ["'gest' is not host or guest,KEY=VALUE,..."],

@@ -28,11 +28,9 @@ from memlab.experiment.claims import (
 from memlab.experiment.expressions import Expression, F, each, larger, smaller, when
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import (
-    Against,
     Bars,
     Causes,
     Checks,
-    DotPlot,
     Figure,
     Lines,
     Matrix,
@@ -41,7 +39,6 @@ from memlab.experiment.figures import (
     Ratios,
     StripPlot,
     Timeline,
-    Tradeoff,
 )
 from memlab.experiment.host import Containment, Host, Malloc, ReservedMemory, VirtualMachine
 from memlab.experiment.kinds import (
@@ -88,7 +85,6 @@ __all__ = [
     "PRESETS",
     "SECONDS",
     "SYSTEM_SHARE",
-    "Against",
     "At",
     "Attribution",
     "Bars",
@@ -106,7 +102,6 @@ __all__ = [
     "Count",
     "Crossover",
     "Decision",
-    "DotPlot",
     "Equivalent",
     "Exclude",
     "Experiment",
@@ -138,7 +133,6 @@ __all__ = [
     "Step",
     "StripPlot",
     "Timeline",
-    "Tradeoff",
     "VirtualMachine",
     "Within",
     "check",

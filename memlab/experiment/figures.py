@@ -88,26 +88,6 @@ class Bars(Figure):
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
-    """A mechanism: what a ratio and a second metric do along a quantity derived from the point.
-
-    Above, metric(of) / metric(to), paired by block, over `x` of every pair of points that differ
-    in no other factor; below, `beside` of the points `of`. `mark` is a value of x with its name:
-    where a mechanism predicts the turn. Points of a level of `by` share a sign.
-    """
-
-    metric: str
-    of: Levels
-    to: Levels
-    x: Callable[[Mapping[str, Level]], float]
-    x_label: str
-    x_unit: str  # as of a metric: "B", "s", "1"
-    beside: str
-    by: str
-    mark: tuple[float, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Percentiles(Figure):
     """Percentile curves: latency over 50, 90, 99, 99.9 % ..., one curve for each level of
     `over` and `by`. `histogram` is the field of the raw sample that holds the histogram;
@@ -177,34 +157,6 @@ class Timeline(Figure):
     limit_label: str = ""
     where: Levels = field(default_factory=dict)
     controls: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DotPlot(Figure):
-    """Many alike side by side: for each level of `over` and `by` a strip with a dot for every
-    member, in their order, and beside it their mean and spread (one standard deviation).
-
-    `members` are the values of a sample, in the metric's unit; a dot is a member's median over the
-    samples. `apart` is the number of the one, if any, that is told apart and not in the mean.
-    """
-
-    members: Callable[[Mapping[str, Any], Levels], Sequence[float]] = lambda *_: ()
-    apart: Callable[[Levels], int | None] = lambda _: None
-    member_label: str = ""
-    apart_label: str = ""
-    zero_label: str = ""  # what a member at 0 is
-
-
-@dataclass(frozen=True, slots=True)
-class Tradeoff(Figure):
-    """What one metric costs in another: `metric` up, `against` across, a mark at each point's
-    two medians with their intervals, its levels beside it. A colour for each level of `over`, a
-    shape for each level of `by`. An arrow leads from the point that has the levels `base` to each
-    that differs from it in `by` alone. Points of a control that belong to the panel have open
-    marks."""
-
-    against: str = ""
-    base: Levels | None = None
 
 
 @dataclass(frozen=True, slots=True)

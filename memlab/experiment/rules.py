@@ -12,7 +12,7 @@ from memlab.errors import BadDeclaration, nearest
 from memlab.experiment.claims import Claim, Count, Decision
 from memlab.experiment.expressions import Expression, fields_of
 from memlab.experiment.factor import Factor
-from memlab.experiment.figures import Against, Figure, Tradeoff
+from memlab.experiment.figures import Figure
 from memlab.experiment.kinds import BYTES, COUNT, FLAG, PATH, SECONDS, At, Level, enum_levels
 from memlab.experiment.metric import Metric
 from memlab.experiment.window import WINDOW_METRICS
@@ -187,17 +187,9 @@ def check_decision(decision: Decision, claims: Mapping[str, Claim]) -> None:
         raise BadDeclaration(f"{name}: the ranges {holds} and {fails} overlap")
 
 
-def check_figure(figure: Figure | Against, claims: Collection[str], scope: DeclaredNames) -> None:
+def check_figure(figure: Figure, claims: Collection[str], scope: DeclaredNames) -> None:
     """Its metrics, factors, levels, controls and claims are there."""
     scope.metric(figure.metric)
-    if isinstance(figure, Against):
-        scope.metric(figure.beside)
-        scope.factor(figure.by)
-        scope.levels(figure.of)
-        scope.levels(figure.to)
-        return
-    if isinstance(figure, Tradeoff):
-        scope.metric(figure.against)
     for name in (figure.over, *figure.by, *figure.panels):
         scope.factor(name)
     for name in figure.controls or ():

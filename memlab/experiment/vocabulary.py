@@ -18,7 +18,7 @@ from memlab.errors import BadDeclaration
 from memlab.experiment import rules
 from memlab.experiment.claims import Claim, Decision, Explanation
 from memlab.experiment.factor import Factor
-from memlab.experiment.figures import Against, Figure
+from memlab.experiment.figures import Figure
 from memlab.experiment.host import Host
 from memlab.experiment.kinds import BYTES, COUNT, At, Level, params, result_fields
 from memlab.experiment.metric import Metric, Reads
@@ -192,7 +192,7 @@ class Experiment:
     metrics: Sequence[Metric]  # the first one is the one that the stop rule watches
     cost: Cost
     figure: Figure
-    more_figures: Mapping[str, Figure | Against] = field(default_factory=dict)
+    more_figures: Mapping[str, Figure] = field(default_factory=dict)
     tiny: Mapping[str, Sequence[Level]] = field(
         default_factory=dict
     )  # take milliseconds, for tests

@@ -392,13 +392,12 @@ EXPERIMENT = Experiment(
         claims=["jitter", "cpu"],
     ),
     more_figures={
-        "calm": Tradeoff(
+        "calm": Bars(
             "p99",
             over="allocator",
             by=["setting"],
             panels=["objects", "pattern", "threads"],
             log="y",
-            against="rss",
             base={"setting": "default"},
         ),
         "memory": Timeline(

@@ -437,14 +437,8 @@ EXPERIMENT = Experiment(
     judges={"chen-2014": ["figure-3"]},
     claims=CLAIMS,
     budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
-    figure=DotPlot(
-        "score",
-        over="controller",
-        by=("antagonist",),
-        members=scores,
-        apart=lambda at: HOG_GROUP if has_hog(at) else None,
-        member_label="a group",
-        apart_label="the group with the hog",
-        zero_label="at 0: a group that was killed",
-    ),
+    figure=Bars("score", over="controller", by=("antagonist",), base={"antagonist": "no_hog"}),
+    more_figures={
+        "spread": Bars("score_variation", over="controller", by=("antagonist",)),
+    },
 )

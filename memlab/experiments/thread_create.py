@@ -429,16 +429,11 @@ EXPERIMENT = Experiment(
         ],
     ),
     more_figures={
-        "mechanism": Against(
-            "threads_per_s",
-            of=FUTURE,
-            to=OFF,
-            x=lambda at: float(live_stack_bytes(at)),
-            x_label="live stacks of a process",
-            x_unit="B",
-            beside="faults_per_thread",
-            by="processes",
-            mark=(float(GLIBC_CACHE), "glibc caches 40 MiB of stacks"),
+        "mechanism": Bars(
+            "faults_per_thread",
+            over="processes",
+            by=["lock"],
+            panels=["live_threads"],
         )
     },
 )

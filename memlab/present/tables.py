@@ -9,7 +9,7 @@ from memlab import recorded
 from memlab.analysis.compare import MOST_BLOCKS
 from memlab.analysis.intervals import Interval
 from memlab.analysis.least import least_samples
-from memlab.experiment import Against, At, Experiment, Metric
+from memlab.experiment import At, Experiment, Metric
 from memlab.experiment.points import point_key
 from memlab.experiment.reach import Reach
 from memlab.experiment.window import WINDOW_METRICS
@@ -404,7 +404,6 @@ def metrics_shown(run: Run) -> list[Metric]:
     declared = run.experiment
     drawn = [declared.figure, *declared.more_figures.values()]
     names = [figure.metric for figure in drawn]
-    names += [figure.beside for figure in drawn if isinstance(figure, Against)]
     names += [p.metric for p in declared.published]
     return [
         run.metric(name) for name in dict.fromkeys([*names, *(c.metric for c in declared.claims)])

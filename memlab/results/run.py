@@ -28,7 +28,6 @@ from memlab.analysis.intervals import (
 from memlab.analysis.noise import outlier_counts
 from memlab.errors import BadRequest, StoreError, nearest
 from memlab.experiment import (
-    Against,
     CostTerm,
     Experiment,
     F,
@@ -243,12 +242,9 @@ class Run:
         ]
         return replace(self.experiment, factors=factors)
 
-    def showing(self, figure: Figure | Against) -> Run:
-        """The same run, its experiment's figure another one of its figures.
-
-        An `Against` has no axis of levels: what reads a run's axis keeps the first figure's.
-        """
-        if isinstance(figure, Against) or figure is self.experiment.figure:
+    def showing(self, figure: Figure) -> Run:
+        """The same run, its experiment's figure another one of its figures."""
+        if figure is self.experiment.figure:
             return self
         other = copy(self)
         other.experiment = replace(self.experiment, figure=figure)

@@ -15,8 +15,8 @@ from memlab import api, experiments, probe
 from memlab.errors import BadDeclaration
 from memlab.experiment import (
     FLAG,
-    Against,
     Attribution,
+    Bars,
     Cost,
     Exclude,
     Experiment,
@@ -87,20 +87,6 @@ def with_control(**changes: Any) -> Experiment:
 
 def explained(**changes: Any) -> Explanation:
     return Explanation(replace(CLAIM, **changes), "it is so", "it helps", "it does not")
-
-
-def mechanism(**changes: Any) -> Against:
-    found = Against(
-        "time_2gib",
-        {"method": "mmap"},
-        {"method": "write"},
-        lambda at: 1.0,
-        "x",
-        "1",
-        "cached",
-        "sync",
-    )
-    return replace(found, **changes)
 
 
 # What is wrong, and the line that says so.
@@ -267,12 +253,8 @@ BROKEN: list[tuple[Callable[[], Experiment], str]] = [
         "figure: no metric 'elapsd'; did you mean elapsed?",
     ),
     (
-        lambda: replace(WRITE, more_figures={"pairs": mechanism(beside="cache")}),
+        lambda: replace(WRITE, more_figures={"pairs": Bars("cache", "size", ["method"])}),
         "figure pairs: no metric 'cache'; did you mean cached?",
-    ),
-    (
-        lambda: replace(WRITE, more_figures={"pairs": mechanism(of={"method": "rite"})}),
-        f"figure pairs: method: invalid value 'rite'; did you mean write? (choose from {WAYS})",
     ),
     (
         lambda: replace(WRITE, costs=replace(WRITE.costs, over="sizes")),

@@ -1,4 +1,4 @@
-"""Runs shaped like the locking experiments, which no machine measured: bars and a mechanism."""
+"""Runs shaped like the locking experiments, which no machine measured: bars of two metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from memlab import experiments, published
 from memlab.experiment import (
     BYTES,
     COUNT,
-    Against,
     At,
     Bars,
     Control,
@@ -44,17 +43,6 @@ BARS = Bars(
     log="y",
     base={"lock": "off"},
 )
-MECHANISM = Against(
-    "rate",
-    of={"lock": "future"},
-    to={"lock": "off"},
-    x=lambda at: float(int(at["live_threads"]) * int(at["stack"])),
-    x_label="live stacks of a process",
-    x_unit="B",
-    beside="faults",
-    by="processes",
-    mark=(float(CACHE), "glibc's stack cache, 40 MiB"),
-)
 EXPERIMENT = Experiment(
     name="threads",
     question="How many threads does a process create a second under mlockall?",
@@ -83,7 +71,7 @@ EXPERIMENT = Experiment(
     cost=Cost(),
     published=[Published("printed", "threads", "rate", {lock: {"lock": lock} for lock in LOCKS})],
     figure=BARS,
-    more_figures={"mechanism": MECHANISM},
+    more_figures={"mechanism": Bars("faults", over="processes", by=["lock"])},
 )
 
 ROWS = (

@@ -100,7 +100,7 @@ def _source(run: Run, said: str, rows: Any) -> str:
     return f"memlab {run.row.memlab}, run {run.id}, numbers {sidecar.digest(said, shown)}"
 
 
-def _said(run: Run, shown: declared.Figure | declared.Against, kind: FigureKind, rows: Any) -> str:
+def _said(run: Run, shown: declared.Figure, kind: FigureKind, rows: Any) -> str:
     found = verdicts.declared(run, shown) or kind.finding(run, shown, rows)
     return upper(found or verdicts.headline(run, shown))
 
@@ -166,7 +166,7 @@ def _factor(run: Run, name: str) -> str:
     return name
 
 
-def _showing(run: Run, name: str) -> tuple[declared.Figure | declared.Against, Run]:
+def _showing(run: Run, name: str) -> tuple[declared.Figure, Run]:
     shown = run.experiment.more_figures[name] if name else run.experiment.figure
     return shown, run.showing(shown)
 

@@ -20,7 +20,7 @@ from memlab.results.samples import Samples
 _LISTS = {"": "marks", "crossing": "crossings", "unavailable": "unavailable", "model": "models"}
 
 
-def shown(run: Run) -> dict[str, declared.Figure | declared.Against]:
+def shown(run: Run) -> dict[str, declared.Figure]:
     """The figures that the run has something to show in; the experiment's first one is ""."""
     every = {"": run.experiment.figure, **run.experiment.more_figures}
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from memlab.experiment import Against, Figure, Timeline
+from memlab.experiment import Figure, Timeline
 from memlab.judging import mechanism, summary
 from memlab.judging.claims import judge
 from memlab.judging.summary import ClaimSummary
@@ -15,7 +15,7 @@ _SAID_MAX = 2  # claims that the headline says in words
 _WORDS = {"contradicted": "contradicted", "holds": "holds"}
 
 
-def declared(run: Run, shown: Figure | Against) -> str:
+def declared(run: Run, shown: Figure) -> str:
     """What is found of the answers, or of the claims, that a figure names; nothing of one that
     names none."""
     if not isinstance(shown, Figure):
@@ -25,11 +25,10 @@ def declared(run: Run, shown: Figure | Against) -> str:
     )
 
 
-def headline(run: Run, shown: Figure | Against) -> str:
+def headline(run: Run, shown: Figure) -> str:
     """`holds: CLAIM; contradicted: CLAIM; 3 undecided`, or nothing where no claim is of the
     figure's metric."""
     metrics = [shown.metric]
-    metrics += [shown.beside] if isinstance(shown, Against) else [getattr(shown, "against", "")]
     if isinstance(shown, Timeline):
         return ""
     return _of_claims([s for s in summary.by_claim(judge(run)) if s.claim.metric in metrics])
