@@ -30,7 +30,7 @@ def lines(run: Run, judged: Sequence[Judged]) -> list[str]:
         measured = [one for one in claim.judged if one.verdict.n] if claim else []
         if claim is None or claim.overall == "not testable here" or not measured:
             continue
-        if said := _said(run, decision, measured):
+        if said := _said(run, decision, measured, claim.judged):
             decided.append(said)
         else:
             open_ones.append(claim.claim.text + _open_number(run, measured))
@@ -70,9 +70,11 @@ def _within(wanted: tuple[float, float] | None, low: float, high: float) -> bool
     return wanted is None or wanted[0] <= low <= high <= wanted[1]
 
 
-def _said(run: Run, decision: Decision, measured: Sequence[Judged]) -> str:
+def _said(
+    run: Run, decision: Decision, measured: Sequence[Judged], settings: Sequence[Judged]
+) -> str:
     """What each measured setting allows, not only the one nearest to a study's: a reader chooses
-    for the settings of this machine."""
+    for the settings of this machine. The settings are named where not all of them allow it."""
     by_clause: dict[Clause, list[Judged]] = {}
     for one in measured:
         by_clause.setdefault(clause(decision, one), []).append(one)
@@ -82,24 +84,24 @@ def _said(run: Run, decision: Decision, measured: Sequence[Judged]) -> str:
         if several := by_clause.get(name):
             closest = min(several, key=lambda one: one.clearance or 0.0)
             shown = number(run, closest).removeprefix("x")
-            said.append(text.format(number=shown) + _where(run, measured, several))
+            said.append(text.format(number=shown) + _where(run, settings, several))
     if not said:
         return ""
     advice = f"it depends: {'; or '.join(said)}" if len(said) > 1 else said[0]
     if undecided := by_clause.get(""):
-        advice += f"; not decided yet{_where(run, measured, undecided)}"
+        advice += f"; not decided yet{_where(run, settings, undecided)}"
     return f"{advice}; {decision.always}" if decision.always else advice
 
 
-def _where(run: Run, measured: Sequence[Judged], several: Sequence[Judged]) -> str:
+def _where(run: Run, settings: Sequence[Judged], several: Sequence[Judged]) -> str:
     """In which settings it was seen, if not in all."""
-    if len(several) == len(measured):
+    if len(several) == len(settings):
         return ""
     varied = [
-        name for name in measured[0].setting if len({one.setting.get(name) for one in measured}) > 1
+        name for name in settings[0].setting if len({one.setting.get(name) for one in settings}) > 1
     ]
     if len(several) > _NAMED:
-        return f" (in {len(several)} of {len(measured)} settings)"
+        return f" (in {len(several)} of {len(settings)} settings)"
     named = (words.labels(run.named, one.setting, varied) for one in several)
     return f" ({'; '.join(named)})"
 
