@@ -437,7 +437,38 @@ EXPERIMENT = Experiment(
     judges={"chen-2014": ["figure-3"]},
     claims=CLAIMS,
     budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
-    figure=Bars("score", over="controller", by=("antagonist",), base={"antagonist": "no_hog"}),
+    figure=Bars(
+        "score",
+        over="controller",
+        by=("antagonist",),
+        base={"antagonist": "no_hog"},
+        answers=[
+            Explanation(
+                Ratio(
+                    metric="score",
+                    where={"controller": "v1"},
+                    of={"antagonist": "hogs"},
+                    to=NO_HOG,
+                    above=0.9,
+                ),
+                "in memory cgroups the other groups reach {of} beside small hogs and {to} without",
+                confirmed="they keep nine tenths",
+                refuted="they lose over a tenth",
+            ),
+            Explanation(
+                Ratio(
+                    metric="score",
+                    where={"controller": "none"},
+                    of={"antagonist": "hogs"},
+                    to=NO_HOG,
+                    below=0.9,
+                ),
+                "without a controller {of} and {to}",
+                confirmed="they lose over a tenth",
+                refuted="they keep nine tenths",
+            ),
+        ],
+    ),
     more_figures={
         "spread": Bars("score_variation", over="controller", by=("antagonist",)),
     },
