@@ -166,7 +166,7 @@ def test_a_command_is_tried_on_several_hosts(hosts: Hosts, command: Command) -> 
     seen = hosts.folder / "seen"
     program = f"import sys; assert sys.argv[1:] == ['--wait', 'x  y']; open({str(seen)!r}, 'a')"
     program += ".write('.')"
-    done = command("--wait", "--wait", "try", *words, sys.executable, "-c", program, "x  y")
+    done = command("--wait", "try", *words, sys.executable, "-c", program, "--wait", "x  y")
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     jsonschema.validate(document, schemas.schema("try-on"))
