@@ -71,7 +71,7 @@ def test_git_has_the_main_figures_and_those_of_guides(make: ModuleType) -> None:
     wanted = {f"{name}.md" for name in experiments.names()}
     wanted |= {f"{n}{one and f'-{one}'}.svg" for n, run in runs.items() for one in make.in_git(run)}
     assert {path.name for path in (DOCS / "experiments").iterdir()} == wanted
-    assert len(wanted) == len(experiments.names()) + len(runs) + 2
+    assert len(wanted) == len(experiments.names()) + len(runs) + 1
     pictures = {path for kind in ("png", "svg") for path in DOCS.rglob(f"*.{kind}")}
     assert {path.parent.name for path in pictures} == {"docs", "experiments"}
 
