@@ -417,6 +417,10 @@ class CommandExperiment(Experiment):
         return [*own, first, *service, "peak_rss", "faults"]
 
     @property
+    def starts_programs(self) -> bool:
+        return True
+
+    @property
     def programs(self) -> list[Path]:
         """Those that it starts, and the scripts among their words."""
         subject = self.subject
@@ -448,13 +452,13 @@ class CommandExperiment(Experiment):
             raise BadTrace(f"{source}: {why}")
 
     def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
-        groups = {name: host[name] for name in ("group", "processes")}
+        given = {name: host[name] for name in ("group", "processes", "mark")}
         spec = _spec(self, at)
         if self.subject.trace:
             spec["argv"][-1] = host["copy"]
         if self.subject.duet:
             spec["beside"] = _spec(self, _other(self, at))
-        return {"spec": json.dumps(spec), **groups}
+        return {"spec": json.dumps(spec), **given}
 
 
 _SCRIPTS = (".py", ".pl", ".rb", ".sh", ".js", ".lua", ".jar", ".R")
