@@ -87,7 +87,8 @@ def test_a_program_that_is_replaced_ends_the_run_and_gives_no_sample(
     app = tmp_path / "app"
     app.write_text(
         f"#!/bin/sh\necho >>{tmp_path}/runs\n"
-        f"[ $(wc -l <{tmp_path}/runs) -lt 4 ] || {{ cp {app} {app}.new; mv {app}.new {app}; }}\n"
+        f"[ $(wc -l <{tmp_path}/runs) -lt 4 ] || {{ cp {app} {app}.new; echo >>{app}.new; "
+        f"mv {app}.new {app}; }}\n"
     )
     app.chmod(0o755)
     with pytest.raises(SubjectChanged, match="app was replaced or changed while it was tried"):
@@ -95,5 +96,77 @@ def test_a_program_that_is_replaced_ends_the_run_and_gives_no_sample(
     run = memlab.load(store=store_path)
     assert [sample.outcome for sample in run.samples] == ["ok"] * 3
     resumed = CliRunner().invoke(cli, ["sweep", "--resume", run.id, "--store", str(store_path)])
+    assert isinstance(resumed.exception, SubjectChanged)
+    assert "after the run began" in str(resumed.exception)
+
+
+WORKS = "#!/bin/sh\necho >>{runs}\n[ $(wc -l <{runs}) -ne 4 ] || {change}\nexit 0\n"
+
+
+def written_over(path: Path) -> None:
+    """Of the same size, with the time set back."""
+    status = path.stat()
+    text = path.read_bytes()
+    with path.open("r+b") as file:
+        file.write(text.replace(b"exit 0", b"exit 1"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (now := path.stat()).st_mtime_ns == status.st_mtime_ns
+    assert (now.st_ino, now.st_size) == (status.st_ino, status.st_size)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_another"),
+    [
+        ("touch -r {app} {app}.t && sed -i.b s/x/y/ {app}.d && cat {app}.d >{app} && "
+         "touch -r {app}.t {app}", True),
+        ("chmod 700 {app}", False),
+        ("touch {app}", False),
+        ("cat {app} >{app}.t && cat {app}.t >{app}", False),
+    ],
+    ids=["of the same size and time", "its mode", "its time", "by the same"],
+)  # fmt: skip
+def test_a_program_is_known_by_its_contents(
+    change: str, is_another: bool, tmp_path: Path, store_path: Path
+) -> None:
+    """At its fourth run it changes itself. A compiled program may not be written to while it runs
+    (execve(2), ETXTBSY), so a script is what is changed."""
+    app = tmp_path / "app"
+    text = WORKS.format(runs=tmp_path / "runs", change=f"{{ {change.format(app=app)}; }}")
+    app.write_text(text)
+    app.with_suffix(".d").write_text(text.replace("exit 0", "exit x"))
+    app.chmod(0o755)
+    if is_another:
+        with pytest.raises(SubjectChanged, match="app was replaced or changed while it was tried"):
+            memlab.trial([str(app)], blocks=5, store=store_path, lock=["off"])
+    else:
+        memlab.trial([str(app)], blocks=5, store=store_path, lock=["off"])
+    outcomes = [sample.outcome for sample in memlab.load(store=store_path).samples]
+    assert outcomes == ["ok"] * (3 if is_another else 5)
+
+
+@pytest.mark.parametrize("what", ["a program", "a trace"])
+def test_a_resumed_run_is_about_the_same_contents(
+    what: str, tmp_path: Path, store_path: Path
+) -> None:
+    """A changed mode is no change; the same size and time are no proof that there is none."""
+    path = tmp_path / "app"
+    if what == "a program":
+        path.write_text("#!/bin/sh\nexit 0\n")
+        path.chmod(0o755)
+    else:
+        path = made().write(tmp_path / "a.trace")
+    run = memlab.trial([str(path)], blocks=2, store=store_path, lock=["off"])
+    resume = ["sweep", "--resume", run.id, "--store", str(store_path), "-q"]
+    path.chmod(0o700)
+    os.utime(path)
+    resumed = CliRunner().invoke(cli, resume)
+    assert resumed.exception is None, resumed.output
+    if what == "a program":
+        written_over(path)
+    else:
+        status = path.stat()
+        overwritten(path)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    resumed = CliRunner().invoke(cli, resume)
     assert isinstance(resumed.exception, SubjectChanged)
     assert "after the run began" in str(resumed.exception)
