@@ -25,6 +25,7 @@ import memlab
 from memlab import experiments
 from memlab.errors import BadLevels, BadRequest, CannotRun
 from memlab.experiment import tried as command
+from memlab.experiment.tried.host import SWAP_BYTES
 from memlab.judging import effects
 from memlab.judging.compare_levels import compare_levels
 from memlab.observe import allocators, available, capabilities, cgroup
@@ -584,7 +585,7 @@ def test_huge_pages_of_one_size(toucher: str, store_path: Path) -> None:
 
 @pytest.mark.changes_host
 def test_swap_that_cannot_be_had_says_why(toucher: str, store_path: Path) -> None:
-    if available.memory().left < 2 * command._SWAP_BYTES:  # an area that compresses nothing
+    if available.memory().left < 2 * SWAP_BYTES:  # an area that compresses nothing
         pytest.skip("needs 2 GiB of free memory, in this process's cgroup too")
     asked = {"swap": ["none", "file", "zram"]}
     if needs.lacking("add swap"):

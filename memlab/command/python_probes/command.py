@@ -81,7 +81,7 @@ _COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent":
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    spec: str  # JSON, as memlab/experiment/tried.py makes it
+    spec: str  # JSON, as memlab/experiment/tried/spec.py makes it
     group: str  # the folder of the trial's memory cgroup; "" where it runs in none
     processes: str  # the cgroup that bounds the processes; "" where only RLIMIT_NPROC can
     mark: str  # NAME=VALUE in the environment of all that the command starts

@@ -1,0 +1,27 @@
+"""A user's own command as an experiment: policies, variables and placeholders are its factors.
+
+It is declared from a `Tried`, which the run's request holds, so that a stored run is read and
+resumed like any other. What runs and times the command is memlab/command/python_probes/command.py.
+"""
+
+from memlab.experiment.tried.checks import check_ready
+from memlab.experiment.tried.experiment import NAME, CommandExperiment, declare
+from memlab.experiment.tried.metrics import named_metric, read_latencies, read_metric
+from memlab.experiment.tried.policies import check_policies, fill, programs, read_policies
+from memlab.experiment.tried.subject import OwnMetric, Tried
+
+__all__ = [
+    "NAME",
+    "CommandExperiment",
+    "OwnMetric",
+    "Tried",
+    "check_policies",
+    "check_ready",
+    "declare",
+    "fill",
+    "named_metric",
+    "programs",
+    "read_latencies",
+    "read_metric",
+    "read_policies",
+]
