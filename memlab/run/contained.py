@@ -151,6 +151,8 @@ class Contained:
             self._journal.forget_mark(self._mark)
             with suppress(BrokenPipeError):
                 os.write(self._gate, b"l")
+        else:
+            self.kill()  # by its cgroup, at once: the launcher chases what forks for ever
         self.wake()
         os.close(self._gate)
         try:

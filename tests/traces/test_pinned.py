@@ -1,5 +1,6 @@
 """What `try` measures stays what it was: a trace is copied and checked once, a program is known."""
 
+import io
 import os
 from pathlib import Path
 
@@ -8,8 +9,9 @@ from click.testing import CliRunner
 
 import memlab
 from memlab.cli import cli
-from memlab.errors import BadTrace, SubjectChanged
+from memlab.errors import BadTrace, CannotRun, SubjectChanged
 from memlab.experiment.points import Point
+from memlab.run import pins
 from memlab.run.executor import LocalExecutor
 
 from .made import AT, MACHINE, START, Made
@@ -62,6 +64,34 @@ def test_a_trace_is_checked_before_any_of_it_is_replayed(tmp_path: Path, store_p
         memlab.trial([str(path)], blocks=1, store=store_path, lock=["off"])
     assert "/proc/" not in str(raised.value)
     assert not memlab.load(store=store_path).samples
+
+
+def test_a_file_that_another_appends_to_is_copied_as_long_as_it_was(tmp_path: Path) -> None:
+    source, size = tmp_path / "a", 3 << 20
+    source.write_bytes(bytes(size))
+    with (tmp_path / "copy").open("wb") as copy, source.open("ab") as appending:
+        read = io.BufferedReader.read
+
+        class Growing(io.BufferedReader):
+            def read(self, *asked: object) -> bytes:
+                appending.write(bytes(2 << 20))
+                appending.flush()
+                return read(self, *asked)  # type: ignore[arg-type]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pins.files, "opened", lambda path: Growing(io.FileIO(path)))
+            pins._copy(source, copy.fileno())
+    assert (tmp_path / "copy").stat().st_size == size
+
+
+def test_no_copy_fills_the_disk(tmp_path: Path) -> None:
+    """A sparse file of any size."""
+    source = tmp_path / "a"
+    source.touch()
+    os.truncate(source, 1 << 42)
+    with (tmp_path / "copy").open("wb") as copy, pytest.raises(CannotRun, match="No space left"):
+        pins._copy(source, copy.fileno())
+    assert (tmp_path / "copy").stat().st_size == 0
 
 
 def test_a_trace_that_is_another_since_it_was_asked_for_is_said(
