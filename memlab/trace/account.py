@@ -15,7 +15,8 @@ KINDS = ("heap", "stack", "anonymous", "file", "shared")  # of mappings, as in a
 class TraceAccount(msgspec.Struct, frozen=True):
     """Counts are in pages, and by kind of mapping where there are several. `moments` are rows at
     equal distances over the recorded time: the pages that were there by kind, then those that were
-    given back, and those of them that were touched again, so far."""
+    given back, and those of them that were touched again, so far. `memory_pages` are the first
+    touches of anonymous memory, and `block_pages` those of them in recorded allocations."""
 
     calls: dict[str, int]
     reads: dict[str, int]
@@ -32,8 +33,15 @@ class TraceAccount(msgspec.Struct, frozen=True):
     threads: int
     tasks_at_once: int
     state_pages: int
+    memory_pages: int
+    block_pages: int
     files: list[tuple[int, int]]
     moments: list[list[int]]
+
+    @property
+    def allocated_share(self) -> float:
+        """Of the anonymous memory that was touched, how much is in recorded allocations."""
+        return self.block_pages / self.memory_pages if self.memory_pages else 0.0
 
 
 def of(trace: file.Trace) -> TraceAccount:

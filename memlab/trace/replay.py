@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from memlab.errors import BadLevels, BadRequest
-from memlab.trace import file
+from memlab.text import units
+from memlab.trace import account, file
 
 # What the replayer prints (replay.c, finish).
 _REFUSED = r"refused[calls]=refused (\d+)"
 _PASSED = r"passed_over[touches]=passed over (\d+)"
+LEAST_SHARE = 0.5  # of a program's memory in its allocations, or another allocator says nothing
 # Words of the replayer's that are levels.
 WORDS = {"pace": ("none", "recorded"), "order": ("recorded", "free")}
 _POLICIES = (
@@ -50,9 +52,23 @@ def checked(
     if "malloc" in policies and "order" in policies:
         raise BadLevels("order: allocations are replayed in their order")
     notes = [f"incomplete: {trace.incomplete}"] if trace.incomplete else []
+    if "malloc" in policies:
+        notes.append(_allocations(trace))
     if trace.huge and any(level == "never" for level in policies.get("thp", ())):
         notes.append("recorded with huge pages: without them it has touches that are not in it")
     return f"{path.name} ({'; '.join(notes)})" if notes else path.name
+
+
+def _allocations(trace: file.Trace) -> str:
+    """How much of the program's memory they are; BadLevels if that is under half."""
+    share = account.of(trace).allocated_share
+    said = f"allocations are {units.format_percent(share)} of the memory that it touched"
+    if share < LEAST_SHARE:
+        raise BadLevels(
+            f"malloc: {trace.path.name}: {said}, under half: it says nothing of another "
+            "allocator; a static program, or one with its own allocator, calls no malloc"
+        )
+    return said
 
 
 def words(policies: Mapping[str, Sequence[object]]) -> list[str]:
