@@ -63,6 +63,8 @@ struct space {
 	struct chunk *chunks;
 	size_t chunk_count;
 	uint64_t mapped_bytes;
+	uint64_t touched_pages; /* that came, while `is_locking` has not begun */
+	bool is_locking;        /* a replay locks it */
 };
 
 static struct {
@@ -76,6 +78,8 @@ static struct {
 	uint64_t held_pages, peak_pages, peak_ns, mapped_bytes, mapped_peak_bytes;
 	uint64_t memory_pages,
 		block_pages; /* of anonymous memory that came; the allocator's of them */
+	uint64_t touched_pages, lockable_pages; /* all that came; those of spaces that are locked */
+	bool has_start;
 	uint64_t *file_touches;
 	uint64_t threads, processes, living, living_peak;
 	uint64_t at_ns, state_pages;
@@ -405,7 +409,19 @@ static void touch(struct space *space, uint64_t address, bool writes)
 		acc.block_pages += chunk->block[word] & bit ? 1 : 0;
 	}
 	chunk->there[word] |= bit;
+	acc.touched_pages++;
+	space->touched_pages++;
+	acc.lockable_pages += space->is_locking;
 	hold(kind, 1);
+}
+
+/* From here on a lock is in force in it, as the preload takes one: a forked child has none. */
+static void start(struct space *space)
+{
+	if (!space->is_locking)
+		acc.lockable_pages += space->touched_pages;
+	space->is_locking = true;
+	acc.has_start = true;
 }
 
 static void move(struct space *space, const uint64_t *operands, uint64_t old)
@@ -585,7 +601,11 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 	case TRACE_RESIZE:
 		note_block(space, operands[2], operands[1]);
 		break;
+	case TRACE_START:
+		start(space);
+		break;
 	case TRACE_STATE_END:
+		start(space);
 		acc.state_pages = acc.held_pages;
 		break;
 	default:
@@ -708,9 +728,11 @@ static void print_all(void)
 	       ", \"mapped_peak_bytes\": %" PRIu64 ", \"processes\": %" PRIu64
 	       ", \"threads\": %" PRIu64 ", \"tasks_at_once\": %" PRIu64
 	       ", \"state_pages\": %" PRIu64 ", \"memory_pages\": %" PRIu64
-	       ", \"block_pages\": %" PRIu64,
+	       ", \"block_pages\": %" PRIu64 ", \"touched_pages\": %" PRIu64
+	       ", \"lockable_pages\": %" PRIu64,
 	       acc.outside, acc.peak_pages, acc.peak_ns, acc.mapped_peak_bytes, acc.processes,
-	       acc.threads, acc.living_peak, acc.state_pages, acc.memory_pages, acc.block_pages);
+	       acc.threads, acc.living_peak, acc.state_pages, acc.memory_pages, acc.block_pages,
+	       acc.touched_pages, acc.has_start ? acc.lockable_pages : acc.touched_pages);
 	print_files();
 	printf(", \"moments\": [");
 	for (unsigned i = 0; i < MOMENTS; i++) {
