@@ -89,7 +89,8 @@ def _leaning(fit: FitRun) -> int | None:
 def _row(fit: FitRun, place: int, tried: LimitTrials) -> LimitRow:
     run, point = fit.run, fit.limited[place]
     ratios = np.asarray(tried.ratios, dtype=float)
-    shown = ratio_interval(ratios, np.ones_like(ratios), sequential=True) if ratios.size else None
+    sampling = run.sampling(fit.asked.metric)
+    shown = ratio_interval(ratios, np.ones_like(ratios), **sampling) if ratios.size else None
     rates = _refault_rates(run, point)
     return LimitRow(
         limit_bytes=fit.limit_bytes(place),

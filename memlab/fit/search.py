@@ -5,7 +5,7 @@ growing steps, then by bisection, then with more blocks at the two limits that e
 Two words end the search: a limit is `fits` if the cost is shown to stay within the bound, and
 `slow` if it is shown not to. A limit at which one trial was killed or failed is `broken`. Each word
 rests on signs of the block ratios at every look, with an error of ALPHA shared among LOOKED_MAX
-limits.
+limits, and on fewer signs than blocks if a block resembles the block before.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from math import floor, inf, log, log1p, log2
 
 import numpy as np
+import numpy.typing as npt
 
 from memlab.analysis.exact import sign_test
 from memlab.fit.documents import Word
@@ -34,10 +35,12 @@ class LimitTrials:
 
     ratios: the cost over that of the unlimited trial of the same block, of trials that ended well.
     broken: how many were killed or failed.
+    correlation: of a block's ratio with the block before, which leaves fewer independent ratios.
     """
 
     ratios: Sequence[float] = ()
     broken: int = 0
+    correlation: float = 0.0
 
     @property
     def trials(self) -> int:
@@ -47,12 +50,17 @@ class LimitTrials:
         """What is shown. `within`: the cost that is allowed, as a share above the unlimited one."""
         if self.broken:
             return "broken"
-        logs = np.log(np.asarray(self.ratios, dtype=float))
-        if logs.size and sign_test(log1p(within) - logs, sequential=True) <= ALPHA / LOOKED_MAX:
+        if not self.ratios:
+            return "open"
+        above = np.log(np.asarray(self.ratios, dtype=float)) - log1p(within)
+        if self._is_shown(-above):
             return "fits"
-        if logs.size and sign_test(logs - log1p(within), sequential=True) <= ALPHA / LOOKED_MAX:
-            return "slow"
-        return "open"
+        return "slow" if self._is_shown(above) else "open"
+
+    def _is_shown(self, above: npt.NDArray[np.float64]) -> bool:
+        """Whether the median is shown to be above 0, at this limit's share of the error."""
+        p = sign_test(above, sequential=True, correlation=self.correlation)
+        return p <= ALPHA / LOOKED_MAX
 
     def leans(self, within: float) -> bool | None:
         """Whether the limit seems to fit; None before there are enough trials to say."""

@@ -73,6 +73,7 @@ class FitRun:
     def _tried(self) -> Mapping[int, LimitTrials]:
         run, metric = self.run, self.run.metric(self.asked.metric)
         unlimited = run.by_block(metric.name, self.baseline)
+        correlation = run.sampling(metric.name)["correlation"]
         found = {}
         for place, point in enumerate(self.limited):
             if not len(run.by_point[point.index]):
@@ -81,7 +82,8 @@ class FitRun:
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratios = values / unlimited if metric.lower_is_better else unlimited / values
             good = ratios[np.isfinite(ratios) & (ratios > 0)]
-            trials = LimitTrials(tuple(good.tolist()), sum(self.broken(point).values()))
+            broken = sum(self.broken(point).values())
+            trials = LimitTrials(tuple(good.tolist()), broken, correlation)
             if trials.trials:
                 found[place] = trials
         return found

@@ -103,6 +103,23 @@ def test_a_cost_at_the_bound_is_neither_shown_to_fit_nor_to_be_slow() -> None:
     assert wrong <= 4  # 2 * ALPHA / LOOKED_MAX is 0.6 %, at every look together
 
 
+def test_blocks_that_resemble_the_one_before_show_less() -> None:
+    """At the bound no word is right. Taken for independent, such blocks give many."""
+    drawn, correlation, runs = random.Random(8), 0.6, 40
+    wrong = {0.0: 0, correlation: 0}
+    for _ in range(runs):
+        scores = [drawn.gauss(0, 1)]
+        while len(scores) < 60:
+            rest = math.sqrt(1 - correlation**2) * drawn.gauss(0, 1)
+            scores.append(correlation * scores[-1] + rest)
+        ratios = tuple(1.05 * math.exp(0.05 * score) for score in scores)
+        for taken in wrong:
+            looks = (LimitTrials(ratios[:n], correlation=taken) for n in range(6, 61, 3))
+            wrong[taken] += any(look.word(0.05) != "open" for look in looks)
+    assert wrong[0.0] > runs / 10
+    assert wrong[correlation] <= 2  # 0.6 %, at every look together
+
+
 def test_the_search_ends_where_the_smallest_limit_fits() -> None:
     limits = grid(2 * PEAK)
     tried: dict[int, LimitTrials] = {}
