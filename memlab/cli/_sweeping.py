@@ -243,6 +243,9 @@ def report_fit(run: Run, folder: Path, *, as_json: bool) -> FitAnswer:
             echo(line)
     if path:
         table.write(console, shown.table(found))
+        for remark in shown.remarks(run):
+            for line in table.wrapped(remark, console.width, "", ""):
+                echo(line)
         echo(f"figure: {path}")
     echo(f"next: {shown.next_step(found, run)}")
     return found

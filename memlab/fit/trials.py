@@ -15,7 +15,7 @@ from memlab.fit.search import LimitTrials, Search
 from memlab.results import Run
 
 _BASELINE_BLOCKS = 2  # before the first limit: the peak says where the search begins
-_NOT_COUNTED = ("ok", "unavailable", "error")  # what says nothing of a limit, or is a value
+NOT_COUNTED = ("ok", "unavailable", "error")  # say nothing of a limit
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class FitRun:
     def broken(self, point: Point) -> Mapping[str, int]:
         """How many trials of a point ended otherwise than well, by outcome."""
         outcomes = self.run.by_point[point.index].outcomes
-        return {word: count for word, count in outcomes.items() if word not in _NOT_COUNTED}
+        return {word: count for word, count in outcomes.items() if word not in NOT_COUNTED}
 
     def _tried(self) -> Mapping[int, LimitTrials]:
         run, metric = self.run, self.run.metric(self.asked.metric)
