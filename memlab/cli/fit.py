@@ -17,6 +17,7 @@ from memlab.cli._options import (
     json_option,
     output_folder,
     store_option,
+    typed,
     wait_option,
 )
 from memlab.cli._programs import (
@@ -30,6 +31,7 @@ from memlab.cli._programs import (
 if TYPE_CHECKING:
     from memlab.request import Request
 
+_WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "--wait"}
 LEAST_BYTES = 1 << 20  # the smallest limit that is tried
 _SHARE = 0.6  # of the free memory, which the largest limit may take
 
@@ -38,7 +40,7 @@ def _limit(text: str) -> int:
     from memlab.text import units
 
     if (size := units.parse_size(text)) < LEAST_BYTES:
-        raise ValueError(f"{text!r} is under 1 MiB")
+        raise ValueError(f"{text!r} is under 1 MiB: write a size such as 512M")
     return size
 
 
@@ -110,11 +112,16 @@ def command(given: FitOptions) -> None:
     quiet = given.quiet or given.as_json
     folder = output_folder(given.output, given.store)
     if given.resume:
-        if given.words:
-            raise click.UsageError("--resume goes on with a run: without a command")
-        run = _sweeping.resume(given.resume, given.store, given.budget_s, quiet, given.wait_s)
-        if run.experiment.name != FIT:
-            raise click.UsageError(f"run {run.id} is of {run.experiment.name}, not of fit")
+        if wrong := typed() - _WITH_RESUME:
+            word = "a command" if wrong == {"words"} else min(wrong - {"words"})
+            raise click.UsageError(
+                "--resume continues a fit as it was asked for; it takes --budget, --store and -o, "
+                f"not {word}"
+            )
+        _sweeping.check_resumed(given.resume, FIT, given.store)
+        run = _sweeping.resume(
+            given.resume, given.store, given.budget_s, quiet, given.wait_s, command=FIT
+        )
     else:
         run = _sweeping.sweep(_request(given), None, given.store, quiet, given.wait_s)
     found = _sweeping.report_fit(run, folder, as_json=given.as_json)
@@ -124,12 +131,18 @@ def command(given: FitOptions) -> None:
 
 def _request(given: FitOptions) -> Request:
     from memlab.command import request as of_command
+    from memlab.errors import CannotRun
     from memlab.experiment.fit import Fit, read_bound
     from memlab.fit import search
     from memlab.observe import available
+    from memlab.run import containment
+    from memlab.text import units
 
     metric, within = read_bound(given.keep_within)
     free = available.memory().left
+    if given.gate_bytes and given.gate_bytes > free:
+        gate, most = (units.format_quantity(size, "B") for size in (given.gate_bytes, free))
+        raise CannotRun(f"--gate {gate}: this machine has {most} of free memory")
     limits = [given.gate_bytes] if given.gate_bytes else search.grid(int(free * _SHARE))
     policies: dict[str, Sequence[object]] = {
         "memory_max": ["none", *limits],
@@ -145,4 +158,7 @@ def _request(given: FitOptions) -> Request:
     )
     fit = Fit(metric, within, given.gate_bytes or 0)
     how: dict[str, Any] = {"budget_s": given.budget_s, "name": given.name}
-    return of_command.command(given.words, policies, trying, fit=fit, **how)
+    request = of_command.command(given.words, policies, trying, fit=fit, **how)
+    if why := containment.lack():
+        raise CannotRun(f"fit {why}")
+    return request

@@ -36,7 +36,7 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     page_cache_bytes: the page cache of files that was charged when the unlimited program ended.
     broken_share_most: the upper 95 % bound of how often a run breaks at fits_bytes.
     grows_bytes_per_s: how fast the unlimited program grew to the end of its runs; null if it did
-    not, or ended within 0.2 s. The state is then "grows", and limits are those of runs so long.
+    not, or ended within 0.5 s. The state is then "grows", and limits are those of runs so long.
     """
 
     run: str

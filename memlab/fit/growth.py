@@ -15,6 +15,7 @@ _PARTS = 8  # of a run's time
 _START_PARTS = 2  # in which a program loads and allocates what it works with
 _EVEN = 0.5  # of the mean rise, at least, from each part to the next
 _MOST = 0.75  # of the runs: the end of one may take long, or another program may stop it
+_LEAST_S = 0.5  # a shorter run may be nothing but a start
 _GROWN_SHARE, _GROWN_BYTES = 0.1, 1 << 20  # of the peak and in all, at least
 
 
@@ -32,7 +33,7 @@ def _steady(readings: Mapping[str, Any]) -> float | None:
     if (series := readings.get(_SERIES)) is None:  # of an earlier version
         return None
     times, values = (np.asarray(series[name], dtype=float) for name in ("at_ns", "values"))
-    if times.size < 2 * _PARTS:
+    if times.size < 2 * _PARTS or times[-1] - times[0] < _LEAST_S * 1e9:
         return None
     ends = np.linspace(times[0], times[-1], _PARTS + 1)
     part = np.clip(np.searchsorted(ends, times, side="right") - 1, 0, _PARTS - 1)

@@ -189,6 +189,11 @@ def _asked(found: FitAnswer, run: Run) -> str:
 
 
 def _without_a_limit(found: FitAnswer) -> str:
+    if found.baseline == 0:
+        return (
+            f"{found.metric} is 0 without a limit, so no share of it can be kept: name another "
+            "metric."
+        )
     if found.state == "not measured":
         return "Nothing was measured: the budget ended before the first run without a limit."
     ends = ", ".join(f"{word} ({n})" for word, n in found.baseline_outcomes.items())

@@ -50,6 +50,12 @@ class FitRun:
         return len(self.run.valued(self.asked.metric, self.baseline))
 
     @cached_property
+    def has_ratio(self) -> bool:
+        """Whether the metric is above 0 without a limit in any trial."""
+        values = self.run.valued(self.asked.metric, self.baseline).column(self.asked.metric)
+        return bool((values > 0).any())
+
+    @cached_property
     def peak_bytes(self) -> float:
         """The largest peak of the unlimited trials: of the cgroup, else of the processes."""
         for metric in ("peak_group", "peak_rss"):
@@ -97,12 +103,14 @@ class FitRun:
 
 def open_points(run: Run) -> frozenset[int]:
     """The points of the next block, without a limit and with each limit that the search tries;
-    empty once it has ended, or where the program does not run without a limit either."""
+    empty once it has ended, or if the program does not run without a limit either."""
     fit = FitRun(run)
     base = {fit.baseline.index}
     if fit.baseline_trials < _BASELINE_BLOCKS:
         failed = len(run.by_point[fit.baseline.index]) - fit.baseline_trials
         return frozenset() if failed else frozenset(base)
+    if not fit.has_ratio:
+        return frozenset()
     if gate := fit.gate:
         place = fit.limited.index(gate)
         is_open = fit.search.tried.get(place, LimitTrials()).word(fit.asked.within) == "open"
