@@ -1,7 +1,7 @@
 """A storm: sweeps and recordings killed and signalled, and sweeps starved of their file system, at
 random moments, and what is left of each, counted. `make storm` runs it; a test runs a small one.
 
-Usage: storm.py [--kills N] [--seed N] [--minutes N] [--kernel VMLINUZ]
+Usage: storm.py [--kills N] [--seed N] [--minutes N] [--only NAME] [--kernel VMLINUZ]
 
 It runs sweeps with a home, a store and folders of its own. After each blow nothing of them may be
 left: no process, cgroup, swap, zram, file, journal, and no setting with another value than before.
@@ -55,6 +55,7 @@ SMALL: Mapping[str, tuple[str, ...]] = {
     "locked-latency": ("slice=300ms", "cycles=1"),
     "tlb-shootdown": ("slice=10ms", "pages=1,16"),
     "allocator": ("slice=200ms", "allocator=glibc,jemalloc"),
+    "fit": (),
     "guest-memory": ("memory=64m", "boots=firmware", "nic=virtio", "settle=1s"),
 }
 CHANGES_HOST = ("mmap-overcommit", "coop-reclaim", "locked-latency")  # settings, swap
@@ -83,6 +84,8 @@ SAMPLES_MAX = 400  # then a new run begins: a long one takes longer to read than
 STARVED, UNDER = ("full", "read-only", "vanished"), ("store", "files", "journal")
 LOST = 3  # of a fork server that was killed before its first answer: no other would do better
 LIMIT_S = 120.0  # of any wait: it ends a hang
+# No limit is shown to keep so small a bound, or not to: it goes on until a blow ends it.
+FIT = ("--gate", "64M", "--keep-within", "elapsed: 0.01%", "--", "head", "-c", "4M", "/dev/zero")
 GUEST = ("page-fault", "chunks=5", "chunk=256k")
 GUEST_OF = 7  # one sweep of so many is in a guest, the second at first: over 20 of 300 blows
 
@@ -103,8 +106,8 @@ class Blow:
 class Storm:
     """A home, and in it a store for each experiment, so that a run is resumed after each blow."""
 
-    def __init__(self, seed: int, kernel: str | None) -> None:
-        self.random, self.kernel = random.Random(seed), kernel
+    def __init__(self, seed: int, kernel: str | None, only: str | None = None) -> None:
+        self.random, self.kernel, self.only = random.Random(seed), kernel, only
         self.folder = Path(tempfile.mkdtemp(prefix="storm-", dir="/var/tmp"))
         self.state = self.folder / "state"
         self.environ = {
@@ -150,9 +153,12 @@ class Storm:
             words = [experiment, "--dir", str(place)]
         words += [word for level in levels for word in ("-p", level)]
         words += ["--blocks", "100000", "--budget", "1h"]
+        command = [sys.executable, "-m", "memlab", "sweep"]
+        if experiment == "fit":
+            words, command[-1] = ["--budget", "1h", *FIT], "fit"
         if store.exists() and rows(store):
             words = ["--resume", "last", "--budget", "1h"]
-        command = [sys.executable, "-m", "memlab", "sweep", *words, "-q", "--store", str(store)]
+        command += ["-q", "--store", str(store), *words]
         if first:
             command = ["sh", "-c", first + ' && exec "$@"', "sh", *command]
         if mounts:
@@ -439,7 +445,8 @@ class Storm:
         says it again, at the end of a long log."""
         has_guests = shutil.which("qemu-system-x86_64")
         sweeps = [name for name in SMALL if name != "guest-memory" or has_guests]
-        names = itertools.cycle([*sweeps, *storm_recordings.names()])
+        every = [*sweeps, *storm_recordings.names()]
+        names = itertools.cycle([self.only] if self.only else every)
         number = 0
         while len(self.blows) < kills and time.monotonic() < until:
             if self.kernel and number % GUEST_OF == 1:
@@ -611,10 +618,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--minutes", type=float, default=180.0)
     parser.add_argument("--kernel", help="a vmlinuz: guests are struck too")
+    parser.add_argument("--only", choices=SMALL, help="strike this one alone")
     asked = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)  # under `&` and nohup(1) sweeps would not hear them
-    storm = Storm(asked.seed, asked.kernel)
+    storm = Storm(asked.seed, asked.kernel, asked.only)
     try:
         storm.rage(asked.kills, time.monotonic() + 60 * asked.minutes)
     except KeyboardInterrupt:

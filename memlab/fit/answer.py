@@ -67,10 +67,9 @@ def _subject(run: Run) -> Any:
 
 
 def _state(fit: FitRun, fits: int | None) -> State:
-    outcomes = fit.run.by_point[fit.baseline.index].outcomes
-    if not fit.baseline_trials:
-        return "fails without a limit" if outcomes else "not measured"
-    if not fit.has_ratio:
+    if fit.fails:
+        return "fails without a limit"
+    if not fit.baseline_trials or not fit.has_ratio:
         return "not measured"
     if fit.gate:
         place = fit.limited.index(fit.gate)

@@ -33,7 +33,7 @@ def sentences(found: FitAnswer) -> Iterator[str]:
         yield f"In runs as long as these, {told[0].lower()}{told[1:]}"
     else:
         yield _headline(found)
-    if others := f"{_peak(found)}{_examples(found)}".strip():
+    if others := f"{_peak(found)}{_fails_anyway(found)}{_examples(found)}".strip():
         yield others
     if found.gate_bytes and found.grows_bytes_per_s:
         yield f"{_grows(found, 'It')}, so a longer run may not fit."
@@ -58,10 +58,11 @@ def _headline(found: FitAnswer) -> str:
     keeps = f"{found.command} {_kept(found)}"
     if found.gate_bytes:
         limit = _size(found.gate_bytes)
-        return {
-            "answered": f"{keeps} in {limit}: {_bound(found)}.",
-            "too small": f"{found.command} does not fit into {limit}: {_why(found)}.",
-        }.get(found.state, f"Not decided: whether {keeps} in {limit}.")
+        if found.state == "answered":
+            return f"{keeps} in {limit}: {_bound(found)}."
+        if found.state == "too small":
+            return f"{found.command} does not fit into {limit}: {_why(found)}."
+        return f"Not decided: whether {keeps} in {limit}."
     above, fits = found.above_bytes, found.fits_bytes
     if fits is not None and found.limit_bytes is not None:
         if above is None:
@@ -123,6 +124,16 @@ def _peak(found: FitAnswer) -> str:
             f"it can do without {_size(spare)} of that" if is_worth else "it needs all of that"
         )
     return f"{': '.join(filter(None, [text, ', and '.join(parts)]))}."
+
+
+def _fails_anyway(found: FitAnswer) -> str:
+    """Runs without a limit that did not end well: then a limit need not be why others did not."""
+    broken = {w: n for w, n in found.baseline_outcomes.items() if w not in NOT_COUNTED}
+    if not broken:
+        return ""
+    words = ", ".join(f"{word} {n}" for word, n in broken.items())
+    runs = sum(found.baseline_outcomes.values())
+    return f" Without a limit {sum(broken.values())} of {runs} runs did not end well ({words})."
 
 
 def _examples(found: FitAnswer) -> str:

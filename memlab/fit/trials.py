@@ -14,7 +14,8 @@ from memlab.experiment.points import Point
 from memlab.fit.search import LimitTrials, Search
 from memlab.results import Run
 
-_BASELINE_BLOCKS = 2  # before the first limit: the peak says where the search begins
+BASELINE_BLOCKS = 2  # before the first limit: the peak says where the search begins
+_ERRORS_MAX = 5  # of the harness
 NOT_COUNTED = ("ok", "unavailable", "error")  # say nothing of a limit
 
 
@@ -48,6 +49,16 @@ class FitRun:
     def baseline_trials(self) -> int:
         """How many trials without a limit have a value of the metric."""
         return len(self.run.valued(self.asked.metric, self.baseline))
+
+    @cached_property
+    def fails(self) -> bool:
+        """Whether the first trials without a limit do not end well. An error of the harness, as of
+        a worker that was killed, is tried again."""
+        if self.baseline_trials >= BASELINE_BLOCKS:
+            return False
+        outcomes = self.run.by_point[self.baseline.index].outcomes
+        errors = outcomes.get("error", 0)
+        return errors >= _ERRORS_MAX or sum(outcomes.values()) - self.baseline_trials > errors
 
     @cached_property
     def has_ratio(self) -> bool:
@@ -106,11 +117,10 @@ def open_points(run: Run) -> frozenset[int]:
     empty once it has ended, or if the program does not run without a limit either."""
     fit = FitRun(run)
     base = {fit.baseline.index}
-    if fit.baseline_trials < _BASELINE_BLOCKS:
-        failed = len(run.by_point[fit.baseline.index]) - fit.baseline_trials
-        return frozenset() if failed else frozenset(base)
-    if not fit.has_ratio:
+    if fit.fails or (fit.baseline_trials and not fit.has_ratio):
         return frozenset()
+    if fit.baseline_trials < BASELINE_BLOCKS:
+        return frozenset(base)
     if gate := fit.gate:
         place = fit.limited.index(gate)
         is_open = fit.search.tried.get(place, LimitTrials()).word(fit.asked.within) == "open"
