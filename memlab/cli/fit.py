@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,16 +31,12 @@ if TYPE_CHECKING:
     from memlab.request import Request
 
 _WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "--wait"}
-LEAST_BYTES = 1 << 20  # the smallest limit that is tried
-_SHARE = 0.6  # of the free memory, which the largest limit may take
 
 
 def _limit(text: str) -> int:
-    from memlab.text import units
+    from memlab.experiment.fit import read_limit
 
-    if (size := units.parse_size(text)) < LEAST_BYTES:
-        raise ValueError(f"{text!r} is under 1 MiB: write a size such as 512M")
-    return size
+    return read_limit(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,26 +125,12 @@ def command(given: FitOptions) -> None:
 
 
 def _request(given: FitOptions) -> Request:
-    from memlab.command import request as of_command
-    from memlab.errors import CannotRun
+    from memlab.command import fitting
+    from memlab.command.request import Trying
     from memlab.experiment.fit import Fit, read_bound
-    from memlab.fit import search
-    from memlab.observe import available
-    from memlab.run import containment
-    from memlab.text import units
 
     metric, within = read_bound(given.keep_within)
-    free = available.memory().left
-    if given.gate_bytes and given.gate_bytes > free:
-        gate, most = (units.format_quantity(size, "B") for size in (given.gate_bytes, free))
-        raise CannotRun(f"--gate {gate}: this machine has {most} of free memory")
-    limits = [given.gate_bytes] if given.gate_bytes else search.grid(int(free * _SHARE))
-    policies: dict[str, Sequence[object]] = {
-        "memory_max": ["none", *limits],
-        "swap": [given.swap],
-        "page_cache": ["dropped"],
-    }
-    trying = of_command.Trying(
+    trying = Trying(
         metrics=given.metrics,
         latencies=given.latencies,
         timeout=given.timeout_s,
@@ -158,7 +139,4 @@ def _request(given: FitOptions) -> Request:
     )
     fit = Fit(metric, within, given.gate_bytes or 0)
     how: dict[str, Any] = {"budget_s": given.budget_s, "name": given.name}
-    request = of_command.command(given.words, policies, trying, fit=fit, **how)
-    if why := containment.lack():
-        raise CannotRun(f"fit {why}")
-    return request
+    return fitting.request(given.words, trying, fit, given.swap, **how)

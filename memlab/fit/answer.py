@@ -43,6 +43,7 @@ def answer(run: Run) -> FitAnswer:
         gate_bytes=asked.gate_bytes or None,
         peak_bytes=int(fit.peak_bytes) or None,
         page_cache_bytes=max(_readings(run, fit.baseline, "group_cache_bytes"), default=None),
+        expected_bytes=fit.expected_bytes,
         baseline=float(np.median(base)) if base.size else None,
         baseline_blocks=int(base.size),
         baseline_outcomes=dict(outcomes),

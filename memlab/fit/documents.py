@@ -33,6 +33,8 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limit_bytes: the smallest limit that seems to fit. above_bytes: the largest that is shown too
     small. fits_bytes: the smallest that is shown to fit; the answer lies between these two.
     setting_bytes: the limit to set, with room of one step; null if none can be advised.
+    expected_bytes: the anonymous memory of the unlimited runs, none of which can be reclaimed
+    without swap: where the search began, beside what was measured; null with swap.
     page_cache_bytes: the page cache of files that was charged when the unlimited program ended.
     broken_share_most: the upper 95 % bound of how often a run breaks at fits_bytes.
     grows_bytes_per_s: how fast the unlimited program grew to the end of its runs; null if it did
@@ -52,6 +54,7 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     gate_bytes: int | None
     peak_bytes: int | None
     page_cache_bytes: int | None
+    expected_bytes: int | None
     baseline: float | None
     baseline_blocks: int
     baseline_outcomes: Mapping[str, int]

@@ -97,12 +97,12 @@ def _metric(found: FitAnswer) -> str:
 
 def _bound(found: FitAnswer) -> str:
     share = units.format_percent(found.broken_share_most or 1.0)
-    return f"none of {count(_trials(found), 'run')} was killed or failed: at most {share} are"
+    return f"none of {count(_trials(found), 'run')} was killed or failed, so at most {share} are"
 
 
 def _trials(found: FitAnswer) -> int:
     row = next((one for one in found.limits if one.limit_bytes == found.fits_bytes), None)
-    return sum(row.outcomes.values()) if row else 0
+    return row.blocks if row else 0
 
 
 def _why(found: FitAnswer) -> str:
@@ -123,7 +123,10 @@ def _peak(found: FitAnswer) -> str:
         parts.append(
             f"it can do without {_size(spare)} of that" if is_worth else "it needs all of that"
         )
-    return f"{': '.join(filter(None, [text, ', and '.join(parts)]))}."
+    text = f"{': '.join(filter(None, [text, ', and '.join(parts)]))}."
+    if found.expected_bytes:
+        text += f" Expected: at least {_size(found.expected_bytes)}, its anonymous memory."
+    return text
 
 
 def _fails_anyway(found: FitAnswer) -> str:
@@ -189,14 +192,18 @@ def _asked(found: FitAnswer, run: Run) -> str:
     options = {
         "--keep-within": f"{found.metric}: {100 * found.within:g}%",
         "--swap": found.swap,
-        "--serve": shlex.join(subject.serve),
+        "--serve": tried.command_line(subject.serve),
         "--ready": subject.ready,
-        "--latencies": f"{subject.latency_file}[{subject.latency_unit}]",
+        "--latencies": subject.latency_file,
     }
-    default = {"--keep-within": "elapsed: 5%", "--swap": "none", "--latencies": "[s]"}
+    if subject.latency_unit != "s":
+        options["--latencies"] += f"[{subject.latency_unit}]"
+    default = {"--keep-within": "elapsed: 5%", "--swap": "none"}
     asked = [(name, value) for name, value in options.items() if value != default.get(name, "")]
     asked += [("--metric", tried.metric_text(metric)) for metric in subject.metrics]
-    return " ".join([*(f"{n} {shlex.quote(v)}" for n, v in asked), "--", shlex.join(subject.argv)])
+    return " ".join(
+        [*(f"{n} {shlex.quote(v)}" for n, v in asked), "--", tried.command_line(subject.argv)]
+    )
 
 
 def _without_a_limit(found: FitAnswer) -> str:
@@ -207,6 +214,11 @@ def _without_a_limit(found: FitAnswer) -> str:
         )
     if found.state == "not measured":
         return "Nothing was measured: the budget ended before the first run without a limit."
+    if set(found.baseline_outcomes) == {"ok"}:
+        return (
+            f"{found.metric} has no value in a run of {found.command} without a limit: it is not "
+            "measured here, or rests on too few numbers (p99 takes 1,000 latencies, p999 10,000)."
+        )
     ends = ", ".join(f"{word} ({n})" for word, n in found.baseline_outcomes.items())
     detail = f": {found.baseline_detail}" if found.baseline_detail else ""
     return f"{found.command} does not end well without a limit either: {ends}{detail}"

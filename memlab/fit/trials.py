@@ -76,11 +76,29 @@ class FitRun:
         return 0.0
 
     @cached_property
+    def expected_bytes(self) -> int | None:
+        """The least that a limit is expected to take: the anonymous memory of the unlimited trials,
+        as none of it can be reclaimed without swap; None with swap, or if it was not read."""
+        subject: Any = getattr(self.run.experiment, "subject")  # noqa: B009
+        if subject.levels["swap"] != ["none"]:
+            return None
+
+        def largest(sample: Any) -> int:
+            series = (sample.readings or {}).get("anonymous_bytes") or {"values": []}
+            return max(series["values"], default=0)
+
+        found = self.run.good(self.baseline).read(largest, "anonymous_bytes")
+        return int(max(found, default=0)) or None
+
+    @cached_property
     def search(self) -> Search:
         """The state of the search."""
         limits = [self.limit_bytes(place) for place in range(len(self.limited))]
         top = int(np.searchsorted(limits, self.peak_bytes))
-        return Search(len(limits), top, self.asked.within, self._tried())
+        expected = -1
+        if self.expected_bytes:
+            expected = min(top, int(np.searchsorted(limits, self.expected_bytes)))
+        return Search(len(limits), top, self.asked.within, self._tried(), expected)
 
     def broken(self, point: Point) -> Mapping[str, int]:
         """How many trials of a point ended otherwise than well, by outcome."""

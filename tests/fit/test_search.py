@@ -33,13 +33,18 @@ class Program:
         return 1 + self.slope * max(0.0, math.log2(self.need / limit))
 
 
-def searched(program: Program, seed: int, within: float = 0.05, most: int = 500) -> tuple:
+def searched(
+    program: Program, seed: int, within: float = 0.05, most: int = 500, expected: int | None = None
+) -> tuple:
     """The largest limit shown too small, the smallest shown to fit, the trials and the limits."""
     drawn, limits = random.Random(seed), grid(2 * PEAK)
     top = next(place for place, limit in enumerate(limits) if limit >= PEAK)
     tried: dict[int, LimitTrials] = {}
     trials = 0
-    while (state := Search(len(limits), top, within, tried)) and trials < most:
+    begin = -1
+    if expected is not None:
+        begin = min(top, sum(limit < expected for limit in limits))
+    while (state := Search(len(limits), top, within, tried, begin)) and trials < most:
         following = state.next()
         if not following:
             break
@@ -81,6 +86,16 @@ def test_a_cliff_is_found_within_a_step_of_the_grid_in_few_trials() -> None:
     answers = [searched(PROGRAMS["killed below its need"], seed) for seed in range(20)]
     assert all(high / low < 1.12 for low, high, *_ in answers)
     assert sorted(trials for _, _, trials, _ in answers)[10] <= 50
+
+
+@pytest.mark.parametrize("share", [0.05, 0.6, 1.0, 1.3, 3])
+def test_what_is_expected_changes_how_long_it_takes_and_not_the_answer(share: float) -> None:
+    program = PROGRAMS["killed below its need"]
+    without = searched(program, 1)
+    found = searched(program, 1, expected=round(share * program.need))
+    assert found[:2] == without[:2]
+    if share == 1.0:
+        assert found[3] < without[3]
 
 
 def test_one_broken_run_decides_a_limit() -> None:
