@@ -874,7 +874,6 @@ class _Group:
         self._outer, self._processes = folder, processes
         self._folder, self._load = (f"{folder}/{n}" if folder else "" for n in (0, 1))
         self._killed = self._count() if folder else 0
-        self._hit = self._limit_hits()
         self._refused = self._refusals()
         self._stalled = self._stalls()
         self.missing: dict[str, str] = {} if folder else {"peak_group": "needs a memory cgroup"}
@@ -935,7 +934,6 @@ class _Group:
         return {
             "group_peak_bytes": self._peak_bytes(),
             "stalled_ns": stalls - self._stalled if known else None,  # type: ignore[operator]
-            "group_limit_hits": self._limit_hits() - self._hit if self._folder else None,
             **self._paging(),
         }
 
@@ -953,17 +951,6 @@ class _Group:
             "refault_count": sum(refaults) if refaults else None,
             "group_cache_bytes": None if cache is None else cache - counts.get("shmem", 0),
         }
-
-    def _limit_hits(self) -> int:
-        """How often its limit, or that of the group around it, was reached since it was made: the
-        kernel then reclaimed or refused."""
-        hits = 0
-        for folder in filter(None, (self._outer, self._folder)):
-            with suppress(OSError), open(f"{folder}/memory.failcnt") as file:
-                hits += int(file.read())
-            with suppress(OSError), open(f"{folder}/memory.events.local") as lines:
-                hits += int(dict(line.split() for line in lines)["max"])
-        return hits
 
     def _peak_bytes(self) -> int | None:
         if "peak_group" in self.missing:
