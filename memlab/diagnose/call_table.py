@@ -50,10 +50,10 @@ ROWS = (
     Row("lock-refused", "mlock mlock2 mlockall", "ENOMEM EPERM EAGAIN", ("RLIMIT_MEMLOCK",),
         refuses="mlock is refused", setting=LOCK),
     Row("pin-refused", "io_uring_register io_uring_setup perf_event_open bpf", "ENOMEM EPERM",
-        ("pinned (RLIMIT_MEMLOCK)",), "pins", "pinned memory is refused",
+        ("pinned of RLIMIT_MEMLOCK",), "pins", "pinned memory is refused",
         setting=LOCK + "; what other programs of the user pin counts too (VmPin in their "
         "/proc/PID/status)"),
-    Row("pin-refused", "mmap", "EPERM", ("pinned (RLIMIT_MEMLOCK)",), "pins",
+    Row("pin-refused", "mmap", "EPERM", ("pinned of RLIMIT_MEMLOCK",), "pins",
         "a ring of perf events is refused", "sysctl kernel.perf_event_mlock_kb; " + LOCK),
     Row("threads-refused", "clone clone3 fork vfork execve", "EAGAIN", _TASKS,
         refuses="new threads or processes are refused", certain=True),

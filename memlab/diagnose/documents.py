@@ -11,11 +11,12 @@ from msgspec import Meta
 from memlab.diagnose.account import Account, Line  # noqa: F401
 from memlab.diagnose.allocator import Allocator  # noqa: F401
 from memlab.diagnose.diagnosis import Diagnosis, LookCost
-from memlab.diagnose.family import Member  # noqa: F401
+from memlab.diagnose.family import Member, MostOpen  # noqa: F401
 from memlab.diagnose.finding import Fact, Finding
 from memlab.diagnose.group import Charge  # noqa: F401
 from memlab.diagnose.heap import Heap  # noqa: F401
 from memlab.diagnose.held import GroupLook
+from memlab.diagnose.inner_heap import InnerHeap  # noqa: F401
 from memlab.diagnose.kernel_log import answer
 from memlab.diagnose.kernel_log.answer import Kill, Killed  # noqa: F401
 from memlab.diagnose.kernel_log.holders import Holding, Task  # noqa: F401
@@ -36,6 +37,8 @@ from memlab.diagnose.refusals import Refusal  # noqa: F401
 from memlab.diagnose.room import Room, Segments, TmpfsUse  # noqa: F401
 from memlab.diagnose.shared import Attached, SharedUse  # noqa: F401
 from memlab.diagnose.sites import Site, Sites  # noqa: F401
+from memlab.diagnose.sockets import Sockets  # noqa: F401
+from memlab.diagnose.stacks import Stacks  # noqa: F401
 from memlab.diagnose.started import Started  # noqa: F401
 from memlab.diagnose.subject import Subject  # noqa: F401
 from memlab.diagnose.tree import Below, Events  # noqa: F401

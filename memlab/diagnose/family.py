@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,17 @@ class First:
     anonymous_bytes: int
     shared_bytes: int | None
     faults: int
+
+
+@dataclass(frozen=True, slots=True)
+class MostOpen:
+    """What most of the descriptors of a process are."""
+
+    name: str
+    """A path, or a kind as `socket`."""
+    count: int
+    of: int
+    """Descriptors in all."""
 
 
 def descendants(pid: int) -> list[int]:
@@ -140,6 +152,20 @@ def open_memory_bytes(pid: int, held: Mapping[int, str]) -> int:
             if found is not None and stat.S_ISREG(found.st_mode):
                 sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
     return sum(sizes.values())
+
+
+def most_open(held: Mapping[int, str]) -> MostOpen | None:
+    """What most descriptors are, if those are half of them or more."""
+    kinds = Counter(_opened(link) for link in held.values())
+    name, count = kinds.most_common(1)[0] if kinds else ("", 0)
+    return MostOpen(name, count, len(held)) if count > 1 and count >= len(held) / 2 else None
+
+
+def _opened(link: str) -> str:
+    """A path as it is, else the kind: `socket`, `pipe`, `eventfd`."""
+    if link.startswith("/"):
+        return link
+    return link.removeprefix("anon_inode:").partition(":")[0].strip("[]")
 
 
 def pipe_count(held: Mapping[int, str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memlab.diagnose import account, malloc_options, sites, started, stock
+from memlab.diagnose import account, growth, inside, malloc_options, sites, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -25,6 +25,7 @@ from memlab.text import units
 
 _PAGE = 4096
 _SAMPLES_LEAST = 5
+_FORK_WAIT_S = 1e-3  # a fork takes some 0.1 ms beside its page tables
 _PURGERS = ("jemalloc", "tcmalloc", "mimalloc")
 _OPTIONS = (
     "dirty_decay_ms", "muzzy_decay_ms", "purge", "decay_time", "lg_dirty_mult", "trim_threshold",
@@ -166,7 +167,9 @@ def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
     copies = (
         f"; {per_second(flow.copies, 'faults')} after it copy a page each" if flow.copies else ""
     )
-    took = "" if held is None else f", some {units.format_duration(held)} in which it waits"
+    took = ""
+    if held is not None and held >= _FORK_WAIT_S:
+        took = f", some {units.format_duration(held)} in which it waits"
     yield Finding(
         "copies-after-fork",
         COSTLY if flow.copies >= 5000 or share_held >= 0.01 or (held or 0) >= 5e-3 else NOTE,
@@ -331,7 +334,7 @@ def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -
     found = look.allocator
     setting = "keep the memory and use it again, or give it back in fewer, larger calls"
     policies: dict[str, Sequence[str]] = {}
-    if found is not None:
+    if found is not None and not _beside_malloc_most(look):
         policies = dict(_keeping(look))
         if policies:
             keep = malloc_options.keeping(found.name, found.numbers, found.variable)
@@ -374,6 +377,11 @@ def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -
     )
 
 
+def _beside_malloc_most(look: Look) -> bool:
+    """Whether its malloc was read and holds the smaller part: then no setting of it is advised."""
+    return look.heap is not None and inside.beside_malloc(look) > look.memory.anonymous_bytes / 2
+
+
 def _keeping(look: Look) -> Policies:
     """The malloc's variables as the process has them, and with the setting added; none where it
     is in force already."""
@@ -391,7 +399,7 @@ def _keeping(look: Look) -> Policies:
 
 def _first(look: Look, flow: Flow) -> Iterator[Finding]:
     """First touches alone are a note: each page is paid for once."""
-    if stock.grows(look) or flow.first < 10_000 or flow.first < 0.5 * flow.total:
+    if growth.is_growing(look) or flow.first < 10_000 or flow.first < 0.5 * flow.total:
         return
     yield Finding(
         "first-touches",

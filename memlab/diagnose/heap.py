@@ -148,7 +148,7 @@ def _parts(
     memory: _Memory, mappings: Sequence[process.Mapping], arena_bytes: int
 ) -> Iterator[tuple[int, int, int]]:
     """Of every heap its arena, its first piece and its end."""
-    for mapping in mappings:
+    for mapping in _joined(mappings):
         if mapping.path == "[heap]":
             yield 0, mapping.start, mapping.end
         if mapping.path or mapping.permissions != "rw-p":
@@ -158,6 +158,19 @@ def _parts(
         ):
             if part := _thread_part(memory, start, mapping.end, arena_bytes):
                 yield part
+
+
+def _joined(mappings: Sequence[process.Mapping]) -> list[process.Mapping]:
+    """Neighbours as one: after a fork a heap that grows gets a second mapping."""
+    found: list[process.Mapping] = []
+    for one in mappings:
+        if one.permissions != "rw-p" or one.path not in ("", "[heap]"):
+            continue
+        if found and found[-1].end == one.start and found[-1].path == one.path:
+            found[-1] = replace(found[-1], end=one.end)
+        else:
+            found.append(one)
+    return found
 
 
 def _thread_part(

@@ -125,7 +125,7 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
     maps = room.name == "vm.max_map_count"
     if room.share < near and (left_s is None or left_s > _SOON_S):
         if grows and room.unit == "count":
-            yield _count_grows(room)
+            yield _count_grows(look, room)
         return
     severity: Severity = NOTE
     if room.share >= _FAILS and maps:
@@ -145,7 +145,7 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
         kind.get(room.name, "limit-nears"),
         severity,
         f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name}, "
-        f"{share(room.share)}){grows}: {_then(room)}",
+        f"{share(room.share)}){grows}: {_then(room)}{_which(look, room)}",
         "limits",
         room.name,
         room.share,
@@ -165,14 +165,24 @@ def _then(room: Room) -> str:
     return f"at the limit {room.what}"
 
 
-def _count_grows(room: Room) -> Finding:
+def _which(look: Look, room: Room) -> str:
+    """What most open files are."""
+    most = look.most_open
+    if room.name != "RLIMIT_NOFILE" or most is None:
+        return ""
+    one = "one file, " if most.name.startswith("/") else "of the kind "
+    return f"; {most.count:,} of {most.of:,} are {one}{most.name}"
+
+
+def _count_grows(look: Look, room: Room) -> Finding:
     """Files that are never closed, threads that never end, mappings that are never taken away."""
     words = {"files": "open files", "threads": "threads", "mappings": "mappings"}
     kind = COUNTED[room.name]
     return Finding(
         f"{kind}-grow", NOTE,
         f"{_amount(room.growth_per_s, room.unit)} more {words[kind]} per s {_course(room)}; "
-        f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name})",
+        f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name})"
+        f"{_which(look, room)}",
         "limits", room.name, room.growth_per_s, "1/s",
         setting=refused.hint(room.name, "threads that never end (ls /proc/PID/task), or a pool"),
         experiments=("vma-lock",) if kind == "mappings" else (),
@@ -242,7 +252,7 @@ def of_group(
             lost, more = stock.unsharing(look)
             unshares = lost / look.seconds, more
         yield from _filling(group, look, evidence, raise_it, unshares, swap=swap)
-    elif full >= 0.85 and full >= 0.5:
+    elif full >= 0.85:
         then = "is made to wait" if not kills else "is swapped out" if swap else "ends with a kill"
         yield Finding(
             "group-nearly-full", COSTLY if full >= 0.95 else NOTE,

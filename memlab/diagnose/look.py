@@ -19,6 +19,7 @@ from memlab.diagnose import (
     fault,
     group,
     heap,
+    inner_heap,
     memory,
     pages,
     refusals,
@@ -26,25 +27,30 @@ from memlab.diagnose import (
     shared,
     sites,
     snapshot,
+    sockets,
+    stacks,
     started,
     subject,
     waits,
 )
 from memlab.diagnose.allocator import Allocator
-from memlab.diagnose.family import Member
+from memlab.diagnose.family import Member, MostOpen
 from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
+from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room, Segments, TmpfsUse
 from memlab.diagnose.shared import Attached, SharedUse
 from memlab.diagnose.sites import Sites
+from memlab.diagnose.sockets import Sockets
+from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.waits import Waits
-from memlab.observe import cgroup, files, process
+from memlab.observe import cgroup, files, perf_event, process
 from memlab.observe import proc as observed
 from memlab.observe.proc import ROOT
 from memlab.text import units
@@ -262,6 +268,16 @@ class Look:
     """Calls that fail for want of something, the most frequent first."""
     prices: tuple[Unlooked, ...] = ()
     """What was not looked at for its cost, and the option that does."""
+    inner_heaps: tuple[InnerHeap, ...] = ()
+    """Heaps beside malloc that were read."""
+    stacks: Stacks | None = None
+    """Of its threads; None of a process with one, or where none is recognised."""
+    sockets: Sockets | None = None
+    """What their queues hold; None of a process without a socket."""
+    most_open: MostOpen | None = None
+    """What most of its descriptors are."""
+    private_swing_bytes: int = 0
+    """From the lowest to the highest of what it holds without shared memory, during the look."""
 
     def rate(self, name: str) -> float | None:
         return self.per_s.get(name)
@@ -280,7 +296,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     with (
         counters.counting(pid) as counted,
         sites.sampling(counters.busiest_first(pid), faults() * seconds) as sampled,
-        refusals.recording(counters.busiest_first(pid)[: counters.THREADS_MAX]) as recorded,
+        refusals.recording(pid, counters.busiest_first(pid)[: counters.THREADS_MAX]) as recorded,
     ):
         members = family.first(children)
         mappings = process.maps(pid)
@@ -316,9 +332,16 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         resident=resident,
         pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
     )
+    inner, stack_use = (
+        inner_heap.read(pid, mappings, resident),
+        stacks.read(pid, mappings, resident),
+    )
     unread = kept.anonymous_bytes - (heaps.held_bytes + heaps.mapped_bytes if heaps else 0)
+    unread -= sum(one.resident_bytes for one in inner) + (
+        stack_use.resident_bytes if stack_use else 0
+    )
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
-    within = allocator.within(pid, mappings, malloc) if much else []
+    within = _unread(allocator.within(pid, mappings, malloc) if much else [], inner)
     began = started.read(found)
     open_files = files.known(lambda: process.descriptors(pid)) or {}
     port = family.port(pid, open_files)
@@ -359,6 +382,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
             *allocator.not_searched(pid, malloc),
             *_not_read(malloc, heaps, within, unread if much else 0),
             *_not_sampled(sampled, rates),
+            *_children_counted(forks=forks),
         ),
         pages=replace(pages_after, by_mapping={}) if pages_after else None,
         unshared_bytes=_unshared(pages_before, pages_after),
@@ -406,6 +430,11 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         met_shared_bytes=met_shared,
         refused=refused,
         prices=(*not_read_pages, *not_walked, *not_read),
+        inner_heaps=inner,
+        stacks=stack_use,
+        sockets=sockets.read(pid, open_files),
+        most_open=family.most_open(open_files),
+        private_swing_bytes=max(series.private) - min(series.private),
     )
 
 
@@ -427,6 +456,8 @@ class Series:
         self.sampler = waits.Sampler(pids, self._count * self._states)
         self.held: list[int] = []
         """Anonymous and shared memory, and what of it is in swap."""
+        self.private: list[int] = []
+        """Of these without shared memory."""
         self.resident: list[int] = []
         self.charged: list[int] = []
         self.counts: dict[str, list[int]] = defaultdict(list)
@@ -471,6 +502,7 @@ class Series:
             names = ("RssAnon", "RssShmem", "VmSwap", "RssFile")
             anonymous, shmem, swapped, mapped = (memory.get(name, 0) for name in names)
             self.held.append(anonymous + shmem + swapped)
+            self.private.append(anonymous + swapped)
             self.resident.append(anonymous + shmem + mapped)
             self.counts["threads"].append(seen.get("Threads", 0))
             for name, of in (("virtual", "VmSize"), ("data", "VmData"), ("locked", "VmLck")):
@@ -576,10 +608,24 @@ def _not_read(
     )
 
 
+def _unread(within: Sequence[str], inner: Sequence[InnerHeap]) -> list[str]:
+    """Without Python's own allocator, where that was read."""
+    python = any(one.name == inner_heap.PYTHON for one in inner)
+    return [one for one in within if not (python and one.startswith("Python's"))]
+
+
 def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:
     """Worth a line where there are many."""
     many = (rates["minor_faults"] or 0.0) >= _MANY_FAULTS_PER_S
     return (f"which code takes its page faults: {sampled.why}",) if many and sampled.why else ()
+
+
+def _children_counted(*, forks: bool) -> tuple[str, ...]:
+    if not forks or perf_event.follows_threads_only():
+        return ()
+    return (
+        "its own counts: this kernel, before Linux 5.13, adds those of processes that it makes",
+    )
 
 
 def _past_ends(pid: int, mappings: Sequence[process.Mapping]) -> tuple[PastEnd, ...]:

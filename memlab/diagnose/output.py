@@ -9,7 +9,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from memlab.diagnose import held, started, stock
+from memlab.diagnose import growth, held, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
@@ -90,7 +90,7 @@ def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
 def _resolved(found: Diagnosis) -> Iterator[str]:
     """Which growth the look was too short to show."""
     if found.look and not any(one.name == "growing" for one in found.findings):
-        least = per_day(stock.LEAST_GROWTH_BYTES / found.seconds)
+        least = per_day(growth.LEAST_GROWTH_BYTES / found.seconds)
         yield f"(a growth of under {least} would not show in {_quantity(found.seconds, 's')})"
 
 

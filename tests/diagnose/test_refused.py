@@ -31,7 +31,7 @@ GiB, MiB = 1 << 30, 1 << 20
 def test_each_failing_call_is_counted_by_its_number(
     binary: Compiled, what: str, expected: dict[tuple[str, str], int]
 ) -> None:
-    with running(binary("refused_calls")) as program, refusals.recording([program.pid]) as seen:
+    with running(binary("refused_calls")) as program, refusals.recording(program.pid, [program.pid]) as seen:
         if seen.why:
             pytest.skip(seen.why)
         tell(program, what)
@@ -42,7 +42,7 @@ def test_each_failing_call_is_counted_by_its_number(
 
 
 def test_a_full_ring_has_the_rate_of_the_time_that_it_covers(binary: Compiled) -> None:
-    with running(binary("refused_calls")) as program, refusals.recording([program.pid]) as seen:
+    with running(binary("refused_calls")) as program, refusals.recording(program.pid, [program.pid]) as seen:
         if seen.why:
             pytest.skip(seen.why)
         for _ in range(40):  # 920 calls: more than a ring holds
