@@ -14,6 +14,8 @@ from memlab.diagnose import (
     held,
     limits,
     look,
+    machine,
+    machine_account,
     started,
     stock,
     subject,
@@ -23,6 +25,7 @@ from memlab.diagnose.account import Account
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
+from memlab.diagnose.machine import MachineLook
 from memlab.diagnose.unlooked import Unlooked
 
 # What one count costs the thread that is counted (docs/diagnose.md).
@@ -47,7 +50,7 @@ class LookCost:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is shown: of a process, or of a memory cgroup."""
+    """What is shown: of a process, of a memory cgroup, or of the machine."""
 
     look: Look | None
     group: GroupLook | None
@@ -55,10 +58,11 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     not_looked_at: tuple[Unlooked, ...]
     cost: LookCost
+    machine: MachineLook | None = None
 
     @property
     def seconds(self) -> float:
-        seen = self.look or self.group
+        seen = self.look or self.group or self.machine
         return seen.seconds if seen else 0.0
 
     @property
@@ -106,6 +110,16 @@ def of_group(text: str, seconds: float) -> Diagnosis:
             Unlooked(what, "ended, or not to be read, or smaller than the 64 largest", None, None),
         )
     return Diagnosis(None, seen, tuple(held.accounts(seen)), findings, left_out, cost)
+
+
+def of_machine(seconds: float) -> Diagnosis:
+    """Look at the whole machine. Raises `CannotLook`."""
+    starting_cpu_s = time.process_time()
+    seen = machine.at(seconds)
+    findings = tuple(finding.ranked(machine_account.findings(seen)))
+    cost = _cost(starting_cpu_s, seen.seconds, 0.0, 0.0)
+    accounts = (machine_account.of(seen),)
+    return Diagnosis(None, None, accounts, findings, seen.not_looked_at, cost, seen)
 
 
 def _findings(seen: Look) -> Iterator[Finding]:

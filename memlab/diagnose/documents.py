@@ -30,6 +30,7 @@ from memlab.diagnose.look import (  # noqa: F401
     Shootdowns,
     Thread,
 )
+from memlab.diagnose.machine import MachineLook, MachineProcess, Part  # noqa: F401
 from memlab.diagnose.malloc_options import MallocOption  # noqa: F401
 from memlab.diagnose.memory import Memory  # noqa: F401
 from memlab.diagnose.pages import Pages, Sampled  # noqa: F401
@@ -79,7 +80,8 @@ class ShownFinding(Document):
 
 
 class Diagnose(Document):
-    """A look at a live process or a memory cgroup. null is not seen, unless said otherwise."""
+    """A look at a live process, a memory cgroup or the machine. null is not seen, unless said
+    otherwise."""
 
     schema: Literal[2]
     seconds: Annotated[float, Meta(gt=0)]
@@ -93,9 +95,11 @@ class Diagnose(Document):
     not_looked_at: Sequence[Unlooked]
     """What was left out, why, and what it would cost."""
     process: Look | None
-    """null: the subject is a group."""
+    """null: the subject is a group or the machine."""
     group: GroupLook | None
-    """null: the subject is a process."""
+    """null: the subject is a process or the machine."""
+    machine: MachineLook | None
+    """null: the subject is a process or a group."""
     cost: LookCost
 
     @classmethod

@@ -6,7 +6,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memlab.diagnose import pages
@@ -18,6 +18,7 @@ _SHARING_LEAST_BYTES = 1 << 20
 _RESIDENT_BYTES_MAX = 4 << 30
 """Of all of them together: page tables of so much are read in some 0.1 s."""
 _IN_MEMORY = ("/memfd:", "/dev/shm/", "/SYSV")
+_DELETED = process.DELETED
 _TICKS_HZ = os.sysconf("SC_CLK_TCK")
 
 
@@ -145,13 +146,24 @@ def age_s(start_ticks: int) -> float:
 
 def open_memory_bytes(pid: int, held: Mapping[int, str]) -> int:
     """Of the files without a disk (memfd, /dev/shm) that it holds open, each once."""
+    return sum(_sizes(pid, held, lambda link: True).values())
+
+
+def nameless(pid: int, held: Mapping[int, str]) -> dict[tuple[int, int], int]:
+    """Of those that no folder names what each holds, by device and inode."""
+    return _sizes(pid, held, lambda link: not link.startswith("/dev/") or link.endswith(_DELETED))
+
+
+def _sizes(
+    pid: int, held: Mapping[int, str], wanted: Callable[[str], bool]
+) -> dict[tuple[int, int], int]:
     sizes: dict[tuple[int, int], int] = {}
     for number, link in held.items():
-        if link.startswith(_IN_MEMORY):
+        if link.startswith(_IN_MEMORY) and wanted(link):
             found = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
             if found is not None and stat.S_ISREG(found.st_mode):
                 sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
-    return sum(sizes.values())
+    return sizes
 
 
 def most_open(held: Mapping[int, str]) -> MostOpen | None:

@@ -14,7 +14,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT
@@ -25,7 +25,7 @@ _PRESENT = 0x80  # of the highest byte of an entry of pagemap
 _HEADER = struct.Struct("=I4xQQQIIII")
 _POOLS = (16 << 10, 4 << 10)  # bytes, since 3.10 and before
 _CHUNK = 2 << 20  # of memory whose page entries are read at once
-_TRIED = 16  # resident places of a mapping, in which one pool has to lie
+_TRIED = 256  # resident places of a mapping, in which one pool has to lie
 _POOLS_MAX = 100_000  # some 0.3 s of this program
 _PERF_FILE = re.compile(r"/hsperfdata_[^/]{1,256}/\d{1,10}$")
 _PERF_BYTES_MAX = 1 << 20
@@ -95,9 +95,9 @@ class _Reader:
         os.close(self._pagemap)
 
     def has_pools(self, mapping: process.Mapping, pool: int) -> bool:
-        """Whether one of the first places that are resident holds a pool with objects."""
-        places = islice(self._places(mapping, pool), _TRIED)
-        return any(self._pool(at, pool) for at, _ in places)
+        """Whether one of some resident places, spread over the mapping, holds a pool in use."""
+        places = [at for at, _ in self._places(mapping, pool)]
+        return any(self._pool(at, pool) for at in places[:: max(1, len(places) // _TRIED)])
 
     def pools(self, mapping: process.Mapping, pool: int) -> Iterator[tuple[int, int]]:
         """Of each pool what is resident and what is in objects."""
@@ -154,7 +154,8 @@ def _java(
     if not committed or not most:
         return None
     # G1 says the whole heap for each generation, and 8 bytes more for each of its spaces.
-    lengths = [value // _PAGE * _PAGE for value in (sum(most), max(most))]
+    same = [max(most)] if max(most) - min(most) < _PAGE else []
+    lengths = [value // _PAGE * _PAGE for value in (sum(most), *same)]
     heap = next((run for length in lengths for run in _ranges(mappings, length)), None)
     if heap is None:
         return None

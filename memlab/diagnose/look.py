@@ -276,7 +276,7 @@ class Look:
     """What their queues hold; None of a process without a socket."""
     most_open: MostOpen | None = None
     """What most of its descriptors are."""
-    private_swing_bytes: int = 0
+    private_swing_bytes: int | None = None
     """From the lowest to the highest of what it holds without shared memory, during the look."""
 
     def rate(self, name: str) -> float | None:

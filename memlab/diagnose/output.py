@@ -9,7 +9,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from memlab.diagnose import growth, held, started
+from memlab.diagnose import growth, held, machine_account, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
@@ -63,8 +63,10 @@ def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
 
 
 def _subject(found: Diagnosis) -> str:
-    if found.group:
-        return f"{held.header(found.group)}; looked at for {_quantity(found.seconds, 's')}"
+    if found.group or found.machine:
+        header = held.header(found.group) if found.group else None
+        header = header or (machine_account.header(found.machine) if found.machine else "")
+        return f"{header}; looked at for {_quantity(found.seconds, 's')}"
     look = found.look
     assert look
     subject = look.subject
@@ -159,7 +161,7 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
     width = max(len(name) for name, _, _ in rows)
     of_value = max(len(value) for _, value, _ in rows)
     for name, value, note in rows:
-        yield f"  {name.ljust(width)}  {value.rjust(of_value)}  {note}".rstrip()[:_WIDTH]
+        yield f"  {name.ljust(width)}  {value.rjust(of_value)}  {note}".rstrip()[: _columns()]
     yield ""
 
 
@@ -188,7 +190,10 @@ def _amount(value: float, unit: str) -> str:
 
 
 def _members(found: Diagnosis) -> Iterator[str]:
-    """Of a group its processes; of a process its children, where they are what there is to say."""
+    """Of a group or machine its processes; of a process its children, if a finding is of them."""
+    if found.machine:
+        yield from machine_account.members(found.machine)
+        return
     if found.group:
         whose, members = "processes", found.group.members
     else:
@@ -301,16 +306,19 @@ def _cost(found: Diagnosis) -> str:
 
 def _wrapped(first: str, texts: Iterable[str]) -> Iterator[str]:
     """Each text after `first`, its further lines under its beginning, as wide as the terminal."""
-    width = min(_WIDTH, max(_LEAST, shutil.get_terminal_size((_WIDTH, 1)).columns))
     for line in texts:
         yield from textwrap.wrap(
             line,
-            width,
+            _columns(),
             initial_indent=first,
             subsequent_indent=" " * min(len(first), 18),
             break_long_words=False,
             break_on_hyphens=False,
         )
+
+
+def _columns() -> int:
+    return min(_WIDTH, max(_LEAST, shutil.get_terminal_size((_WIDTH, 1)).columns))
 
 
 def _fact(fact: Fact) -> str:

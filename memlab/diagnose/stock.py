@@ -367,7 +367,7 @@ def _swings(look: Look) -> Iterator[Finding]:
     swing = look.highest_bytes - look.lowest_bytes
     if swing < 8 * MiB or swing < look.highest_bytes / 8 or look.fell_bytes < swing / 2:
         return
-    if look.private_swing_bytes < swing / 2:
+    if look.private_swing_bytes is not None and look.private_swing_bytes < swing / 2:
         yield Finding(
             "swings", NOTE,
             f"what it maps of shared memory swings: it holds between {size(look.lowest_bytes)} and "

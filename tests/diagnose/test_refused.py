@@ -25,13 +25,17 @@ GiB, MiB = 1 << 30, 1 << 20
         ("m", {("mmap", "ENOMEM"): TIMES}),
         ("w", {("write", "ENOSPC"): TIMES}),
         ("r", {("inotify_init1", "EMFILE"): TIMES}),
+        ("k", {("mlock", "ENOMEM"): TIMES}),
         ("o", {}),  # fails, and for want of nothing
     ],
 )
 def test_each_failing_call_is_counted_by_its_number(
     binary: Compiled, what: str, expected: dict[tuple[str, str], int]
 ) -> None:
-    with running(binary("refused_calls")) as program, refusals.recording(program.pid, [program.pid]) as seen:
+    with (
+        running(binary("refused_calls")) as program,
+        refusals.recording(program.pid, [program.pid]) as seen,
+    ):
         if seen.why:
             pytest.skip(seen.why)
         tell(program, what)
@@ -39,10 +43,15 @@ def test_each_failing_call_is_counted_by_its_number(
     assert {(one.call, one.errno): round(one.per_s, 6) for one in found} == expected
     if what == "m":
         assert [(one.asked_bytes, one.reserved) for one in found] == [(1 << 47, True)]
+    if what == "k":
+        assert [one.asked_bytes for one in found] == [24 * MiB]
 
 
 def test_a_full_ring_has_the_rate_of_the_time_that_it_covers(binary: Compiled) -> None:
-    with running(binary("refused_calls")) as program, refusals.recording(program.pid, [program.pid]) as seen:
+    with (
+        running(binary("refused_calls")) as program,
+        refusals.recording(program.pid, [program.pid]) as seen,
+    ):
         if seen.why:
             pytest.skip(seen.why)
         for _ in range(40):  # 920 calls: more than a ring holds
