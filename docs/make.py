@@ -194,7 +194,7 @@ def shown() -> str:
     ends = begins + 1 + (printed[begins].count("(") > printed[begins].count(")"))
     table = next(at for at, line in enumerate(printed) if line.startswith("time for 2 GiB"))
     rule = next(at for at, line in enumerate(printed) if at > table and line.startswith("─"))
-    row = next(line for line in printed[rule:] if line.startswith(" 4 KiB"))
+    row = next(line for line in printed[rule:] if line.startswith(" 2 KiB"))
     parts = [printed[begins:ends], printed[table : rule + 2], [row]]
     body = "\n...\n".join("\n".join(one).rstrip() for one in parts)
     return f"```\n{body}\n```"

@@ -211,7 +211,7 @@ class Decision:
     `holds` is said if the whole interval lies in `if_holds`, `fails` if it lies in `if_fails`. Else
     `between`, if it lies in the gap of the two; else that it is not decided: no advice rests on an
     interval that allows both. An exact count needs no ranges: it is what is claimed, or it is not.
-    Each clause may name `{number}`, what was found, with its interval.
+    Each clause may name `{number}`, what was found, with its interval. `always` is said after any.
     """
 
     claim: str  # its id
@@ -220,3 +220,4 @@ class Decision:
     if_holds: Range | None = None
     if_fails: Range | None = None
     between: str = ""
+    always: str = ""

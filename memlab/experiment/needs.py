@@ -18,6 +18,7 @@ from memlab.experiment.claims import (
     Saturates,
     Shift,
 )
+from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Lines
 from memlab.experiment.kinds import At
 from memlab.experiment.points import Point
@@ -61,20 +62,22 @@ def _needs(experiment: Experiment, points: Sequence[Point], least_blocks: int) -
     decisive = {decision.claim: None for decision in experiment.so}
     claims = {claim.id: claim for claim in experiment.claims}
     for name in decisive:
-        yield from _of_claim(claims[name], points, least_blocks)
+        yield from _of_claim(claims[name], points, least_blocks, experiment.factors)
     yield from _of_crossing(experiment, points, least_blocks)
     for answer in experiment.figure.answers:
         yield from _of_claim(answer.predicts, points, least_blocks)
     for claim in experiment.claims:
-        yield from _of_claim(claim, points, least_blocks)
+        yield from _of_claim(claim, points, least_blocks, experiment.factors)
 
 
-def _of_claim(claim: Claim, points: Sequence[Point], least_blocks: int) -> Iterator[Need]:
+def _of_claim(
+    claim: Claim, points: Sequence[Point], least_blocks: int, factors: Sequence[Factor] = ()
+) -> Iterator[Need]:
     """One for each setting at which the points hold all of its sides, the nearest to the study's
     first."""
     blocks = 1 if isinstance(claim, Count) and claim.exact else least_blocks
     least = 2 if over(claim) else 1
-    found = settings(points, claim)
+    found = settings(points, claim, factors)
     near = [all(at.get(n, level) == level for n, level in claim.nearest.items()) for at in found]
     for is_near, at in sorted(zip(near, found, strict=True), key=lambda one: not one[0]):
         sides = [[*matching(points, {**at, **side})] for side in parts(claim)]
@@ -121,12 +124,12 @@ def over(claim: Claim) -> str:
     return claim.over if isinstance(claim, Monotone | Crossover | Saturates | Shift) else ""
 
 
-def settings(points: Sequence[Point], claim: Claim) -> list[At]:
+def settings(points: Sequence[Point], claim: Claim, factors: Sequence[Factor] = ()) -> list[At]:
     """Every setting of the factors that a claim neither holds nor varies.
 
     From the grid, and from the controls where they alone have the level nearest to the study's; if
-    the grid has none of the claim's points, from the controls. One empty setting if there are none
-    of them at all.
+    the grid has none of the claim's points, from the controls, unless the declared `factors` have
+    them: then this run was not to measure them. One empty setting if there are none of them at all.
     """
     sides = parts(claim)
     named = {name for side in sides for name in side} | {over(claim)}
@@ -138,7 +141,15 @@ def settings(points: Sequence[Point], claim: Claim) -> list[At]:
         if any(all(point.at[name] == level for name, level in side.items()) for side in sides)
     ]
     grid = [point for point in looked_at if point.control is None]
+    if looked_at and not grid and any(_in_grid(side, factors) for side in sides):
+        grid = [point for point in points if point.control is None]
     near = [*matching(looked_at, claim.nearest)] if claim.nearest else []
     chosen = grid if grid and any(point.control is None for point in near) else [*grid, *near]
     found = (tuple((name, point.at[name]) for name in free) for point in chosen or looked_at)
     return [dict(pairs) for pairs in dict.fromkeys(found)] or [{}]
+
+
+def _in_grid(side: At, factors: Sequence[Factor]) -> bool:
+    """Whether the declared grid has points at these levels, which a reader may have left out."""
+    levels = {factor.name: factor.quick for factor in factors}
+    return bool(levels) and all(level in levels.get(name, ()) for name, level in side.items())

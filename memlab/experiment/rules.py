@@ -174,7 +174,7 @@ def check_decision(decision: Decision, claims: Mapping[str, Claim]) -> None:
     name = decision.claim
     if name not in claims:
         raise unknown("claim", name, claims)
-    for said in (decision.holds, decision.fails, decision.between):
+    for said in (decision.holds, decision.fails, decision.between, decision.always):
         if names := set(re.findall(r"\{([^{}]*)\}", said)) - {"number"}:
             raise BadDeclaration(f"{name}: it names {min(names)!r}, not number")
     claim = claims[name]

@@ -24,12 +24,11 @@ EXPERIMENT = Experiment(
     so=[
         Decision(
             "crossover",
-            "use write(2) where a call brings {number} or more, a mapping for smaller ones; if "
-            "each record must be on the disk, see log-append",
-            "choose by the state of the file that is written, as above; if each record must be on "
-            "the disk, see log-append",
+            "use write(2) from {number} per call, a mapping below",
+            "use a mapping",
             if_holds=(0, SIZES_END),
             if_fails=(SIZES_END, inf),  # a mapping is cheaper at every size
+            always="for records on the disk see log-append",
         ),
     ],
     probe="mmap_write",

@@ -159,6 +159,19 @@ CONTROLS = [
         ),
     ),
     control(
+        "large-cache",
+        "glibc keeps 256 MiB of the stacks of joined threads, by GLIBC_TUNABLES, so that live "
+        "stacks beyond its 40 MiB are used again.",
+        {"processes": 1, "live_threads": 5, "stack_cache": 256 * MIB, "lock": ["off", "future"]},
+        Explanation(
+            locked_rate(above=0.5),
+            "with a stack cache of 256 MiB one process with 5 live threads creates {of} with "
+            "MCL_FUTURE and {to} without",
+            confirmed="glibc.pthread.stack_cache_size is the remedy, without a change of code",
+            refuted="a larger stack cache is no remedy",
+        ),
+    ),
+    control(
         "mmap_lock_probe",
         "One more thread in the process maps, touches and unmaps a page all the time. The kernel "
         "populates a new locked stack inside mprotect, which holds mmap_lock.",
@@ -206,8 +219,9 @@ EXPERIMENT = Experiment(
     so=[
         Decision(
             "future-collapse",
-            "where many threads live at once, create them before mlockall(MCL_FUTURE) or give "
-            "them small stacks: {number} of the rate is left",
+            "where many threads live at once, raise glibc.pthread.stack_cache_size (locking.md), "
+            "create them before mlockall(MCL_FUTURE) or give them small stacks: {number} of the "
+            "rate is left",
             "where few live at once it needs no care: {number} of the rate is left",
             if_holds=(0, 0.5),
             if_fails=(0.9, inf),
@@ -353,7 +367,10 @@ EXPERIMENT = Experiment(
             to=OFF,
             below=0.1,
             published="4,541 against 104,230 threads/s at 16 processes: 0.04",
-            controls=("small-stacks", "onfault", "live-stacks", "no-cache", "mmap_lock_probe"),
+            controls=(
+                *("small-stacks", "onfault", "live-stacks", "no-cache", "large-cache"),
+                "mmap_lock_probe",
+            ),
         ),
         Monotone(
             id="future-falls",

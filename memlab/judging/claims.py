@@ -81,7 +81,9 @@ def _every(run: Run) -> Sequence[Judged]:
 
 def _judge(run: Run, claims: Sequence[Claim]) -> Sequence[Judged]:
     found = [
-        _judged(run, claim, setting) for claim in claims for setting in settings(run.points, claim)
+        _judged(run, claim, setting)
+        for claim in claims
+        for setting in settings(run.points, claim, run.experiment.factors)
     ]
     # An undecided claim was a chance to be wrong too: it counts, with a p of 1. A count that cannot
     # vary was none.

@@ -12,7 +12,6 @@ from typing import Literal
 from memlab.experiment import Count, Decision
 from memlab.judging import summary
 from memlab.judging.claims import Judged
-from memlab.judging.summary import ClaimSummary
 from memlab.present import words
 from memlab.present.verdicts import number
 from memlab.results import Run
@@ -27,13 +26,14 @@ def lines(run: Run, judged: Sequence[Judged]) -> list[str]:
     claims = {one.claim.id: one for one in summary.by_claim(judged)}
     decided, open_ones = [], []
     for decision in run.experiment.so:
-        found = claims.get(decision.claim)
-        if found is None or found.overall == "not testable here" or not _has_samples(found):
+        claim = claims.get(decision.claim)
+        measured = [one for one in claim.judged if one.verdict.n] if claim else []
+        if claim is None or claim.overall == "not testable here" or not measured:
             continue
-        if said := _said(run, decision, found):
+        if said := _said(run, decision, measured, claim.judged):
             decided.append(said)
         else:
-            open_ones.append(found.claim.text + _open_number(run, found))
+            open_ones.append(claim.claim.text + _open_number(run, measured))
     if decided:
         return [f"so: {'; '.join(decided)}"]
     return [f"so: not decided here yet: {'; '.join(open_ones)}"] if open_ones else []
@@ -70,13 +70,13 @@ def _within(wanted: tuple[float, float] | None, low: float, high: float) -> bool
     return wanted is None or wanted[0] <= low <= high <= wanted[1]
 
 
-def _has_samples(found: ClaimSummary) -> bool:
-    return any(one.verdict.n for one in found.deciding)
-
-
-def _said(run: Run, decision: Decision, found: ClaimSummary) -> str:
+def _said(
+    run: Run, decision: Decision, measured: Sequence[Judged], settings: Sequence[Judged]
+) -> str:
+    """What each measured setting allows, not only the one nearest to a study's: a reader chooses
+    for the settings of this machine. The settings are named where not all of them allow it."""
     by_clause: dict[Clause, list[Judged]] = {}
-    for one in found.deciding:
+    for one in measured:
         by_clause.setdefault(clause(decision, one), []).append(one)
     texts: dict[Clause, str] = {"holds": decision.holds, "fails": decision.fails}
     said = []
@@ -84,29 +84,31 @@ def _said(run: Run, decision: Decision, found: ClaimSummary) -> str:
         if several := by_clause.get(name):
             closest = min(several, key=lambda one: one.clearance or 0.0)
             shown = number(run, closest).removeprefix("x")
-            said.append(text.format(number=shown) + _where(run, found, several))
-    return f"it depends: {'; or '.join(said)}" if len(said) > 1 else "".join(said)
+            said.append(text.format(number=shown) + _where(run, settings, several))
+    if not said:
+        return ""
+    advice = f"it depends: {'; or '.join(said)}" if len(said) > 1 else said[0]
+    if undecided := by_clause.get(""):
+        advice += f"; not decided yet{_where(run, settings, undecided)}"
+    return f"{advice}; {decision.always}" if decision.always else advice
 
 
-def _where(run: Run, found: ClaimSummary, several: Sequence[Judged]) -> str:
+def _where(run: Run, settings: Sequence[Judged], several: Sequence[Judged]) -> str:
     """In which settings it was seen, if not in all."""
-    of = len(found.deciding)
-    if len(several) == of:
+    if len(several) == len(settings):
         return ""
     varied = [
-        name
-        for name in found.deciding[0].setting
-        if len({one.setting.get(name) for one in found.deciding}) > 1
+        name for name in settings[0].setting if len({one.setting.get(name) for one in settings}) > 1
     ]
     if len(several) > _NAMED:
-        return f" (in {len(several)} of {of} settings)"
+        return f" (in {len(several)} of {len(settings)} settings)"
     named = (words.labels(run.named, one.setting, varied) for one in several)
     return f" ({'; '.join(named)})"
 
 
-def _open_number(run: Run, found: ClaimSummary) -> str:
+def _open_number(run: Run, measured: Sequence[Judged]) -> str:
     """The number of the setting that is least known, with its interval."""
-    known = [one for one in found.deciding if one.verdict.low is not None]
+    known = [one for one in measured if one.verdict.low is not None]
     if not known:
         return ""
     return f" ({number(run, max(known, key=_width)).removeprefix('x')})"

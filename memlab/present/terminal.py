@@ -93,7 +93,7 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
             yield part("", measured[-1])
             yield part("", _legend(measured), dim=True)
         if taken := tables.names_of_levels(run):
-            yield part("", taken, dim=True)
+            yield part("what -p takes", taken, dim=True)
         for shown in tables.controls(run):
             yield part("control", shown)
     if verbose:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -91,9 +92,11 @@ class ForkServer:
         return reply
 
     def _why(self) -> str:
-        """The last line that the server wrote to standard error."""
+        """The last line that the server wrote to standard error, or what it lacked."""
         self._last_words.seek(0)
         lines = self._last_words.read().decode(errors="replace").splitlines()
+        if lines and f"[Errno {errno.EAGAIN}]" in lines[-1]:  # fork(2)
+            return ": no further process may be started: raise `ulimit -u` or the cgroup's pids.max"
         return f": {lines[-1]}" if lines else ""
 
     def stop(self) -> None:

@@ -9,7 +9,17 @@ import pytest
 from pretend import FAST, SLOW, Measure, costs, counting, experiment, only, ratio, slope, took
 from synthetic import failed
 
-from memlab.experiment import At, Condition, Count, Outcome, Ratio, Saturates, Within
+from memlab.experiment import (
+    At,
+    Condition,
+    Control,
+    Count,
+    Level,
+    Outcome,
+    Ratio,
+    Saturates,
+    Within,
+)
 from memlab.judging.claims import judge
 from memlab.present.documents import JudgedClaim
 
@@ -31,6 +41,18 @@ class TestMissing:
         (judged,) = judge(run)
         assert judged.setting == {}
         assert judged.evidence.endswith("memlab sweep pretend -p size=4KiB")
+
+    def test_a_control_is_no_substitute_for_points_that_a_reader_left_out(
+        self, measured: Measure
+    ) -> None:
+        """It did say: contradicted, by a control's small stacks, of what the grid has."""
+        levels: dict[str, list[Level]] = {"method": ["slow", "fast"], "size": [4096]}
+        beside = Control("beside", "Elsewhere.", {**levels, "place": ["there"]})
+        declared = experiment(ratio(below=0.5), controls=[beside])
+        run = measured(declared, costs(slope), levels={"size": [1, 64], "place": ["here"]})
+        judged = judge(run)
+        assert {one.word for one in judged} == {"inconclusive"}
+        assert all("size=4 KiB" in one.evidence for one in judged)
 
     def test_a_curve_needs_its_knee_and_a_level_beyond(self, measured: Measure) -> None:
         claim = Saturates(text="s", metric="time", where=FAST, over="size", at=64, within=0.2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from math import inf
 from pathlib import Path
 
@@ -137,7 +138,10 @@ def crossed(folder: Path, at_bytes: float) -> Run:
 
 def test_the_number_is_the_runs_own(tmp_path: Path) -> None:
     run = crossed(tmp_path, 1500.0)
-    number, said = "1.46 KiB", "use write(2) where a call brings {} or more, a mapping for smaller "
+    number, said = (
+        "1.46 KiB",
+        "use write(2) from {} per call, a mapping below; for records ",
+    )
     (line,) = decisions.lines(run, judge(run))
     # Every block has the same times: whether the interval has a width is a matter of rounding.
     shown = line.replace(f"{number} ({number} to {number})", number)
@@ -168,3 +172,21 @@ def test_the_setting_nearest_to_the_studys_decides(tmp_path: Path) -> None:
     cached = stored(tmp_path / "other", seconds, file_state=["cached_4k"])
     (only,) = [s for s in summary.by_claim(judge(cached)) if s.claim.id == "crossover"]
     assert only.overall == "holds"  # a run without that setting is judged by those that it has
+
+
+def test_a_setting_that_is_undecided_is_named_beside_the_decided(tmp_path: Path) -> None:
+    """The study's nearest setting scatters, the other does not: the advice is for the other."""
+
+    def seconds(at: object) -> float:
+        assert isinstance(at, dict)
+        if at["method"] == "mmap":
+            return 2.0
+        if at["file_state"] == "cached_4k":
+            return 2.0 * 1500.0 / int(at["size"])
+        return next(noise) * 2.0
+
+    noise = itertools.cycle([0.2, 5.0, 1.0])
+    run = stored(tmp_path, seconds, file_state=["preallocated", "cached_4k"])
+    (line,) = decisions.lines(run, judge(run))
+    assert "per call, a mapping below (overwritten in the page cache)" in line
+    assert "; not decided yet (preallocated file); for records" in line

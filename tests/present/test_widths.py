@@ -96,7 +96,7 @@ def test_show_has_every_name_head_and_cell(run: Run, monkeypatch: pytest.MonkeyP
 def test_tables_call_levels_as_figures_do_and_say_what_p_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = " ".join(printed(monkeypatch, 80, "show", "--example", "coop-reclaim").split())
+    text = " ".join(printed(monkeypatch, 80, "show", "-v", "--example", "coop-reclaim").split())
     assert "application evicts" in text
     assert "-p takes eviction=notified for application evicts, " in text
 

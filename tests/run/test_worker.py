@@ -284,11 +284,20 @@ def session_members(leaders: list[int]) -> list[int]:
     return found
 
 
-def test_a_parent_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fork_server, "_BOOT", "raise SystemExit('no loader here')")
+@pytest.mark.parametrize(
+    ("ends_with", "said"),
+    [
+        ("SystemExit('no loader here')", "no loader here"),
+        ("BlockingIOError(11, 'Resource temporarily unavailable')", ".*: raise `ulimit -u` or the"),
+    ],
+)
+def test_a_parent_that_cannot_start_says_why(
+    ends_with: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_server, "_BOOT", f"raise {ends_with}")
     started = ForkServer()
     try:
-        with pytest.raises(WorkerLost, match="ended with status 1: no loader here"):
+        with pytest.raises(WorkerLost, match=f"ended with status 1: {said}"):
             started.run(NOOP)
         assert started.served == 0
     finally:
