@@ -122,9 +122,14 @@ def of_machine(seconds: float) -> Diagnosis:
     return Diagnosis(None, None, accounts, findings, seen.not_looked_at, cost, seen)
 
 
+# One cause, one advice: a finding leaves out those that only follow of it.
+_EXPLAINS = {"reads-ahead-unused": ("waits-for-files", "group-limit-met")}
+
+
 def _findings(seen: Look) -> Iterator[Finding]:
-    for one in (limits, timing, flow, stock):
-        yield from one.findings(seen)
+    found = [it for one in (limits, timing, flow, stock) for it in one.findings(seen)]
+    explained = {name for one in found for name in _EXPLAINS.get(one.name, ())}
+    yield from (one for one in found if one.name not in explained)
 
 
 def _unseen(seen: Look) -> Iterator[Unlooked]:

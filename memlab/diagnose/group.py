@@ -287,5 +287,10 @@ def _room_bytes(limit: cgroup.MemoryLimit) -> int:
 
 def pairs(path: Path) -> dict[str, int]:
     """Names and numbers of a flat keyed file; empty where there is none."""
-    lines = (line.split() for line in proc.lines(files.text(path) or ""))
+    return pairs_of(files.text(path) or "")
+
+
+def pairs_of(text: str, after_name: str = "") -> dict[str, int]:
+    """The same of a text, each of whose names may end in a character such as a colon."""
+    lines = (line.replace(after_name, "", 1).split() for line in proc.lines(text))
     return {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit()}

@@ -154,9 +154,9 @@ def _java(
     if not committed or not most:
         return None
     # G1 says the whole heap for each generation, and 8 bytes more for each of its spaces.
-    same = [max(most)] if max(most) - min(most) < _PAGE else []
-    lengths = [value // _PAGE * _PAGE for value in (sum(most), *same)]
-    heap = next((run for length in lengths for run in _ranges(mappings, length)), None)
+    is_same = max(most) - min(most) < _PAGE
+    length = (max(most) if is_same else sum(most)) // _PAGE * _PAGE
+    heap = next(_ranges(mappings, length), None)
     if heap is None:
         return None
     held = sum(resident.get(m.start, 0) for m in heap if not m.path)

@@ -276,6 +276,8 @@ class Look:
     """What their queues hold; None of a process without a socket."""
     most_open: MostOpen | None = None
     """What most of its descriptors are."""
+    read_bytes_per_s: float | None = None
+    """From devices; None where not seen."""
     private_swing_bytes: int | None = None
     """From the lowest to the highest of what it holds without shared memory, during the look."""
 
@@ -434,6 +436,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         stacks=stack_use,
         sockets=sockets.read(pid, open_files),
         most_open=family.most_open(open_files),
+        read_bytes_per_s=_read_per_s(before, after, elapsed),
         private_swing_bytes=max(series.private) - min(series.private),
     )
 
@@ -618,6 +621,14 @@ def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:
     """Worth a line where there are many."""
     many = (rates["minor_faults"] or 0.0) >= _MANY_FAULTS_PER_S
     return (f"which code takes its page faults: {sampled.why}",) if many and sampled.why else ()
+
+
+def _read_per_s(
+    before: snapshot.Snapshot, after: snapshot.Snapshot, elapsed: float
+) -> float | None:
+    if before.read_bytes is None or after.read_bytes is None:
+        return None
+    return (after.read_bytes - before.read_bytes) / elapsed
 
 
 def _children_counted(*, forks: bool) -> tuple[str, ...]:
