@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from memlab.diagnose import (
     counters,
+    family,
     finding,
     flow,
     group,
@@ -106,10 +107,14 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     left_out: tuple[Unlooked, ...] = ()
     if len(seen.members) < seen.processes:
         what = f"{seen.processes - len(seen.members)} of {seen.processes} processes"
-        left_out = (
-            Unlooked(what, "ended, or not to be read, or smaller than the 64 largest", None, None),
-        )
+        left_out = (Unlooked(what, _unseen_members(seen), None, None),)
     return Diagnosis(None, seen, tuple(held.accounts(seen)), findings, left_out, cost)
+
+
+def _unseen_members(seen: GroupLook) -> str:
+    if len(seen.members) >= family.MEMBERS_MAX:
+        return f"smaller than the {family.MEMBERS_MAX} largest, ended, or not to be read"
+    return "ended, of another PID namespace, or not to be read (hidepid)"
 
 
 def of_machine(seconds: float) -> Diagnosis:

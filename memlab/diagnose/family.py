@@ -76,16 +76,18 @@ def descendants(pid: int) -> list[int]:
     return found[:MEMBERS_MAX]
 
 
-def largest(pids: Sequence[int]) -> list[int]:
-    """Those that hold most, the most first: by a first pass over all of them, of one small file
-    each. Kernel threads, which have no memory, are left out."""
+def largest(pids: Sequence[int]) -> tuple[list[int], int]:
+    """Those that hold most, the most first, and how many are not seen: by a first pass over all of
+    them, of one small file each. Kernel threads, which have no memory, are left out."""
     held = {}
+    hidden = 0
     for pid in pids:
         words = (files.text(ROOT / f"proc/{pid}/statm") or "").split()
         # A kernel thread's numbers are all 0.
         if len(words) > 2 and words[0] != "0":
             held[pid] = int(words[1])
-    return sorted(held, key=lambda pid: -held[pid])
+        hidden += len(words) < 3
+    return sorted(held, key=lambda pid: -held[pid]), hidden
 
 
 def first(pids: Sequence[int]) -> list[First]:

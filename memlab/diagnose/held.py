@@ -66,12 +66,12 @@ class GroupLook:
 
 def at(directory: Path, version: str, seconds: float) -> GroupLook:
     """Look for so long. Raises `CannotLook` where the group goes meanwhile."""
-    pids = group.processes(directory)
+    listed = group.listed(directory)
     limit = group.nearest_of(directory, version)
     limited = limit.group if limit else directory
     name = limit.name if limit else None
     try:
-        pids = family.largest(pids)
+        pids, hidden = family.largest(listed)
         before_members = family.first(pids)
         below, tree_whole = tree.folders(directory)
         events_before, began_below = (
@@ -116,7 +116,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         room=look.room_of(limit, of_limit, of_limit_after, elapsed, charged_limit, _slab() - slab)
         if limit
         else None,
-        processes=len(pids),
+        processes=len(pids) + hidden,
         members=members,
         unshared_bytes=sum(max(0, m.unshared_bytes or 0) for m in members),
         shared_bytes=sum(m.shared_bytes or 0 for m in members),
@@ -240,8 +240,8 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     if len(seen.members) == seen.processes and gone >= max(16 * MiB, charge.anonymous_bytes / 10):
         yield Finding(
             "held-elsewhere", NOTE,
-            f"{size(gone)} of anonymous memory belong to no process of the group: a process that "
-            "moved out, or swap cache",
+            f"{size(gone)} of anonymous memory belong to no process of the group, as of one that "
+            "moved out, or in swap cache",
             "stock", "anonymous", gone, "B", experiments=("memcg-accounting",),
         )  # fmt: skip
     if not seen.room and seen.grows_steadily and seen.growth_bytes_per_s >= 4096:

@@ -163,7 +163,7 @@ def _used(seen: MachineLook) -> Finding:
     named = ", ".join(f"{size(value)} {name}" for value, name in most)
     title = (
         f"{size(seen.used_bytes)} are used, as free(1) has it (the total less what is available)"
-        f"{': ' if named else ''}{named}; the resident memory of {_counted(seen.processes)} "
+        f"{': ' if named else ''}{named}; the resident memory of {_counted(seen)} "
         f"adds up to {size(resident)}"
     )
     proportional = seen.proportional_sum_bytes
@@ -249,15 +249,17 @@ def _grows(seen: MachineLook) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _counted(number: int) -> str:
-    return f"{number:,} process{'' if number == 1 else 'es'}"
+def _counted(seen: MachineLook) -> str:
+    hidden = any(one.what.startswith("processes of") for one in seen.not_looked_at)
+    noun = "process" if seen.processes == 1 else "processes"
+    return f"{seen.processes:,} {noun}{' that are seen' if hidden else ''}"
 
 
 def header(seen: MachineLook) -> str:
     """What was looked at, in one line."""
     return (
         f"this machine: {size(seen.total_bytes)}, {size(seen.available_bytes)} available; "
-        f"{_counted(seen.processes)}"
+        f"{_counted(seen)}"
     )
 
 

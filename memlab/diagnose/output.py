@@ -156,7 +156,8 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
         others = sum(line.value for line in main if line not in shown)
         if others:
             rows.append(("other lines", _quantity(others, account.unit), ""))
-        rows.append(("rest", _quantity(account.rest, account.unit), ""))
+        note = "counters that are ahead of the sum" if account.rest < 0 else ""
+        rows.append(("rest", _quantity(account.rest, account.unit), note))
         rows.append(("in all", _quantity(account.total, account.unit), ""))
     width = max(len(name) for name, _, _ in rows)
     of_value = max(len(value) for _, value, _ in rows)
