@@ -282,7 +282,7 @@ def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -
     found = look.allocator
     setting = "keep the memory and use it again, or give it back in fewer, larger calls"
     policies: dict[str, Sequence[str]] = {}
-    if found is not None and not _beside_malloc_most(look):
+    if found is not None and not (name.startswith("gives-") and _beside_malloc_most(look)):
         policies = dict(_keeping(look))
         if policies:
             keep = malloc_options.keeping(found.name, found.numbers, found.variable)

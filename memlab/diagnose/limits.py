@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from memlab.diagnose import refused, stock
+from memlab.diagnose import group_rows, held_shared, refused, stock
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -65,6 +65,7 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from failing
     if look.group:
         yield from of_group(look.group, look, mounts=look.tmpfs, segments=look.left_segments)
+        yield from group_rows.findings(look.group.charge)
     # Of limits of one name the one that is met first is said.
     explained = {one.line for one in failing}
     for room in sorted(look.rooms, key=_time_left):
@@ -211,6 +212,7 @@ def of_group(
     unshares: tuple[float, float] | None = None,
     mounts: Sequence[TmpfsUse] = (),
     segments: Segments | None = None,
+    kinds: Mapping[str, int] | None = None,
 ) -> Iterator[Finding]:
     """Of a memory cgroup; `look` is of a process in it. `unshares`: bytes per second that become
     private in it, and how many more may. `mounts` of tmpfs, and System V `segments` that no process
@@ -306,7 +308,10 @@ def of_group(
             "limits", group.limit_name, group.reached_per_s, "1/s", evidence, raise_it, proof,
             ("reclaim-or-kill", "coop-reclaim", "memcg-notify"),
         )  # fmt: skip
-    yield from of_files(charge, evidence, mounts, segments)
+    mapped = kinds or {}
+    if look is not None:
+        mapped = {one.kind: one.allocated_bytes or 0 for one in look.shared}
+    yield from of_files(charge, evidence, mounts, segments, mapped)
     dirty = charge.file_dirty_bytes + charge.writeback_bytes
     if dirty >= 0.3 * group.limit_bytes and dirty >= 16 * MiB:
         yield Finding(
@@ -325,18 +330,26 @@ def of_files(
     evidence: tuple[Fact, ...],
     mounts: Sequence[TmpfsUse],
     segments: Segments | None,
+    kinds: Mapping[str, int],
 ) -> Iterator[Finding]:
-    """Files in memory, with or without a limit of the group."""
+    """Shared memory, with or without a limit of the group; `kinds`: what its processes map."""
     held = charge.shmem_bytes
     if held < 16 * MiB or held < 0.25 * charge.used_bytes:
         return
+    most = max(kinds, key=lambda name: kinds[name], default="")
+    what = (
+        "tmpfs, shared memory or memfd: files stay when their process ends, and only swap, a "
+        "delete or the end of all who hold them takes them out"
+    )
+    setting = "remove the files (df -t tmpfs, ls /dev/shm; ipcs -m, ipcrm), or size= for the mount"
+    if most and kinds[most] >= held / 2:
+        goes, setting = held_shared.KINDS[most]
+        what = f"shared memory, most of it {most} ({size(kinds[most])}): they {goes}"
     yield Finding(
         "group-tmpfs", NOTE,
-        f"{size(held)} of the group's {size(charge.used_bytes)} are tmpfs, shared memory or memfd: "
-        "files that stay when their process ends, and that only swap or a delete takes out"
+        f"{size(held)} of the group's {size(charge.used_bytes)} are {what}"
         + _left_files(held, mounts, segments),
-        "stock", "tmpfs, shared memory", held, "B", evidence,
-        "remove the files (df -t tmpfs, ls /dev/shm; ipcs -m, ipcrm), or size= for the mount",
+        "stock", "tmpfs, shared memory", held, "B", evidence, setting,
         experiments=("memcg-accounting",),
     )  # fmt: skip
 

@@ -352,6 +352,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     refused = refusals.with_counts(failing, rates)
     rooms = [*room.limits(pid, status, len(mappings)), *call_limits.of(pid, status, refused)]
+    queues = sockets.read(pid, open_files)
     held = series.held
     forks = any(thread.per_s.get("processes_forked") for thread in threads)
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
@@ -385,6 +386,8 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
             *_not_read(malloc, heaps, within, unread if much else 0),
             *_not_sampled(sampled, rates),
             *_children_counted(forks=forks),
+            *_not_read_sockets(queues),
+            *_other_ipc(segments, kept.shmem_bytes),
         ),
         pages=replace(pages_after, by_mapping={}) if pages_after else None,
         unshared_bytes=_unshared(pages_before, pages_after),
@@ -434,7 +437,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         prices=(*not_read_pages, *not_walked, *not_read),
         inner_heaps=inner,
         stacks=stack_use,
-        sockets=sockets.read(pid, open_files),
+        sockets=queues,
         most_open=family.most_open(open_files),
         read_bytes_per_s=_read_per_s(before, after, elapsed),
         private_swing_bytes=max(series.private) - min(series.private),
@@ -621,6 +624,18 @@ def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:
     """Worth a line where there are many."""
     many = (rates["minor_faults"] or 0.0) >= _MANY_FAULTS_PER_S
     return (f"which code takes its page faults: {sampled.why}",) if many and sampled.why else ()
+
+
+def _not_read_sockets(seen: Sockets | None) -> tuple[str, ...]:
+    if seen is None or seen.read >= seen.count or not seen.why:
+        return ()
+    return (f"queues of {seen.count - seen.read} of {seen.count} sockets: {seen.why}",)
+
+
+def _other_ipc(seen: Attached | None, shmem_bytes: int) -> tuple[str, ...]:
+    if seen is not None or not shmem_bytes:
+        return ()
+    return ("System V segments: it is in another IPC namespace",)
 
 
 def _read_per_s(

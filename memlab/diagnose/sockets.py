@@ -1,7 +1,8 @@
 """Memory in the queues of a process's sockets, which is in no process's resident memory.
 
 NETLINK_SOCK_DIAG lists the sockets of a network namespace with what the kernel has charged to each
-(sock_diag(7); include/uapi/linux/inet_diag.h, unix_diag.h, sock_diag.h: SK_MEMINFO_*).
+(sock_diag(7); include/uapi/linux/inet_diag.h, unix_diag.h, netlink_diag.h, sock_diag.h:
+SK_MEMINFO_*).
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ _INET, _UNIX = struct.Struct("=BBBBI48x"), struct.Struct("=BBHIIIII")
 _INET_SKMEMINFO, _UNIX_MEMINFO = 7, 5  # attributes of an answer
 _INET_INODE_AT, _INET_BYTES, _UNIX_INODE_AT, _UNIX_BYTES = 68, 72, 4, 16
 _SHOW_MEMINFO = 0x20  # UDIAG_SHOW_MEMINFO
+_NETLINK = struct.Struct("=BBHIIII")
+_ALL_PROTOCOLS, _NETLINK_SHOW_MEMINFO, _NETLINK_MEMINFO = 0xFF, 1, 0  # netlink_diag.h
+_NETLINK_INODE_AT, _NETLINK_BYTES = 16, 28
 _EACH_MAX, _MANY = 20, 20_000
 """A list of over so many sockets, of which the process has under a 20th, is not read."""
 _CLONE_NEWNET = 0x4000_0000
@@ -32,7 +36,7 @@ _WAIT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """The sockets of a process: TCP, UDP and Unix."""
+    """The sockets of a process: TCP, UDP, raw, packet, Unix and netlink."""
 
     count: int
     """Of all kinds."""
@@ -63,16 +67,41 @@ def read(pid: int, held: Mapping[int, str]) -> Sockets | None:
     if total > max(_MANY, _EACH_MAX * len(inodes)):
         why = f"the machine has {total:,} sockets, which would all be listed"
         return Sockets(len(inodes), 0, 0, 0, 0, why)
+    seen: list[tuple[int, tuple[int, int, int]]] = []
+    why = "they are of another kind than TCP, UDP, raw, packet, Unix and netlink"
     try:
         with _opened(pid) as asked:
             seen = [one for one in _listed(asked) if one[0] in inodes]
     except OSError as error:
-        return Sockets(len(inodes), 0, 0, 0, 0, error.strerror or str(error))
-    by_inode = dict(seen)
+        why = error.strerror or str(error)
+    by_inode = dict(_tables(pid)) | dict(seen)
+    by_inode = {inode: sizes for inode, sizes in by_inode.items() if inode in inodes}
     receiving, sending, other = (sum(one[i] for one in by_inode.values()) for i in range(3))
     missing = len(inodes) - len(by_inode)
-    why = "of another kind than TCP, UDP and Unix, or closed meanwhile" if missing else ""
-    return Sockets(len(inodes), len(by_inode), receiving, sending, other, why)
+    return Sockets(len(inodes), len(by_inode), receiving, sending, other, why if missing else "")
+
+
+# Tables of /proc/PID/net, for kernels without a module of sock_diag: the columns of what is
+# received and sent, in hex as one word or as two, and of the inode.
+_PAIRS = ("udp", "udp6", "raw", "raw6")
+_COLUMNS: dict[str, tuple[int, int | None, int]] = {"netlink": (4, 5, 9), "packet": (6, None, 8)}
+
+
+def _tables(pid: int) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    """As `_listed`, without what is reserved."""
+    for name in (*_PAIRS, *_COLUMNS):
+        for line in proc.lines(files.text(ROOT / f"proc/{pid}/net/{name}") or "")[1:]:
+            words = line.split()
+            try:
+                if name in _PAIRS:
+                    sent, received = (int(word, 16) for word in words[4].split(":"))
+                    yield int(words[9]), (received, sent, 0)
+                else:
+                    first, second, inode = _COLUMNS[name]
+                    sent = int(words[second]) if second else 0
+                    yield int(words[inode]), (int(words[first]), sent, 0)
+            except (IndexError, ValueError):
+                break
 
 
 def _opened(pid: int) -> socket.socket:
@@ -115,12 +144,14 @@ def _netlink() -> socket.socket:
 def _listed(asked: socket.socket) -> Iterator[tuple[int, tuple[int, int, int]]]:
     """The inode of each socket, and its bytes: received, sent, other."""
     for family in (socket.AF_INET, socket.AF_INET6):
-        for protocol in (socket.IPPROTO_TCP, socket.IPPROTO_UDP):
+        for protocol in (socket.IPPROTO_TCP, socket.IPPROTO_UDP, socket.IPPROTO_RAW):
             wanted = 1 << (_INET_SKMEMINFO - 1)
             request = _INET.pack(family, protocol, wanted, 0, 0xFFFF_FFFF)
             yield from _answers(asked, request, _INET_INODE_AT, _INET_BYTES, _INET_SKMEMINFO)
     request = _UNIX.pack(socket.AF_UNIX, 0, 0, 0xFFFF_FFFF, 0, _SHOW_MEMINFO, 0, 0)
     yield from _answers(asked, request, _UNIX_INODE_AT, _UNIX_BYTES, _UNIX_MEMINFO)
+    request = _NETLINK.pack(socket.AF_NETLINK, _ALL_PROTOCOLS, 0, 0, _NETLINK_SHOW_MEMINFO, 0, 0)
+    yield from _answers(asked, request, _NETLINK_INODE_AT, _NETLINK_BYTES, _NETLINK_MEMINFO)
 
 
 def _answers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 import sysconfig
@@ -189,6 +190,28 @@ def test_queues_of_sockets_hold_what_the_kernel_charges_to_each() -> None:
         assert found.bytes > 10 * max(1, found.other_bytes)
         sums.append(found.bytes)
     assert sums[1] == pytest.approx(2 * sums[0], rel=0.25)  # the kernel tunes each buffer
+
+
+RAW = """
+import socket
+r = socket.socket(socket.AF_INET, socket.SOCK_RAW, 253); r.setsockopt(1, 33, 64 << 20)
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 253)
+for _ in range(300): s.sendto(b"x" * 32768, ("127.0.0.1", 0))
+import struct, sys
+sys.stderr.write(f"{struct.unpack('8I', r.getsockopt(1, 55, 32))[0]}\\n")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a raw socket needs root")
+def test_a_raw_socket_that_nobody_reads_is_seen_without_a_module_for_it() -> None:
+    with running(sys.executable, "-c", f"{RAW}\n{GUARDED}") as program:
+        assert program.stderr
+        expected = int(program.stderr.readline())
+        found = sockets.read(program.pid, process.descriptors(program.pid))
+    assert found is not None
+    assert found.read == 2
+    assert expected > 300 * 32768
+    assert found.receiving_bytes >= expected
 
 
 HEAP = Heap(1, 4 * MiB, 1 * MiB, 1 * MiB, 0)
