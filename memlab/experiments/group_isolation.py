@@ -446,5 +446,31 @@ EXPERIMENT = Experiment(
         member_label="a group",
         apart_label="the group with the hog",
         zero_label="at 0: a group that was killed",
+        answers=[
+            Explanation(
+                Ratio(
+                    metric="score",
+                    where={"controller": "v1"},
+                    of={"antagonist": "hogs"},
+                    to=NO_HOG,
+                    above=0.9,
+                ),
+                "in memory cgroups the other groups reach {of} beside small hogs and {to} without",
+                confirmed="they keep nine tenths",
+                refuted="they lose over a tenth",
+            ),
+            Explanation(
+                Ratio(
+                    metric="score",
+                    where={"controller": "none"},
+                    of={"antagonist": "hogs"},
+                    to=NO_HOG,
+                    below=0.9,
+                ),
+                "without a controller {of} and {to}",
+                confirmed="they lose over a tenth",
+                refuted="they keep nine tenths",
+            ),
+        ],
     ),
 )

@@ -228,7 +228,7 @@ def finding(run: Run, shown: Lines, rows: Rows) -> str | None:
     said = []
     for mark in found:
         varied = any(name in run.varied for name in mark["panel"])
-        said.append(mark["words"] + (f" on {mark['_place']}" if varied else ""))
+        said.append((f"{mark['_place']}: " if varied else "") + mark["words"])
     return "; ".join(said) or None
 
 
