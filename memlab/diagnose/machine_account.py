@@ -106,9 +106,9 @@ ROWS = (
         "slabtop; a cache that grows and never falls is a leak of the kernel or of a driver", 3),
     Row("machine-droppable", SLAB, 0.25, "directory entries, inodes and the like, of no process: "
         "dropped when memory is short; no leak", "no action; alarms by MemAvailable", 3),
-    Row("machine-tmpfs", SHMEM, 0.05, "tmpfs and shared memory: files that stay when their process "
-        "ends, which only swap or a delete takes out", "remove the files (df -t tmpfs, ls "
-        "/dev/shm; ipcs -m, ipcrm), or size= for the mount", 3),
+    Row("machine-tmpfs", SHMEM, 0.05, "tmpfs and shared memory: only swap, a delete or the end of "
+        "all who hold it takes it out", "remove the files (df -t tmpfs, ls /dev/shm; ipcs -m, "
+        "ipcrm), or size= for the mount", 3),
     Row("machine-page-tables", TABLES, 0.02, "page tables", "huge pages; fewer processes that map "
         "the same shared memory", experiment="page-fault"),
     Row("machine-vmalloc", VMALLOC, 0.02, "vmalloc of the kernel and its modules, of no process",
