@@ -50,6 +50,7 @@ from pathlib import Path
 from typing import Any
 
 from memlab.analysis.histogram import index_of
+from memlab.command import bus_error
 from memlab.observe import tracefs
 from memlab.observe.in_force import InForce
 from memlab.probe import Failed, Window
@@ -1138,7 +1139,8 @@ def _command_ended(
 
 def _how_it_ended(report: dict[str, Any]) -> str:
     if report["signal"]:
-        return f"ended by {signal_name(report['signal'])}"
+        why = f": {bus_error.read()}" if report["signal"] == signal.SIGBUS else ""
+        return f"ended by {signal_name(report['signal'])}{why}"
     return f"exit status {report['status']}"
 
 
