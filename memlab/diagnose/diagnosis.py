@@ -130,7 +130,8 @@ def of_machine(seconds: float) -> Diagnosis:
     findings = tuple(finding.ranked(machine_account.findings(seen)))
     cost = _cost(starting_cpu_s, seen.seconds, 0.0, 0.0)
     accounts = (machine_account.of(seen),)
-    return Diagnosis(None, None, accounts, findings, seen.not_looked_at, cost, seen)
+    unlooked = seen.not_looked_at
+    return Diagnosis(None, None, accounts, findings, unlooked, cost, machine=seen)
 
 
 # One cause, one advice: a finding leaves out those that only follow of it.
