@@ -45,8 +45,8 @@ Face = TypeVar("Face", bound=Callable[..., Any])
 def parameters_of(declared: type) -> list[inspect.Parameter]:
     """A dataclass's fields as parameters by keyword."""
     return [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for one in inspect.signature(declared).parameters.values()
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(declared).parameters.values()
     ]
 
 
@@ -58,10 +58,10 @@ def taking(
     def decorated(function: Face) -> Face:
         own = inspect.signature(function)
         names = list(own.parameters.values())
-        last = [one for one in names if one.kind is inspect.Parameter.VAR_KEYWORD]
-        first = [one for one in names if one not in last]
-        found = own.replace(parameters=[*first, *parameters, *(last if keeping else ())])
-        function.__signature__ = found  # type: ignore[attr-defined]
+        last = [name for name in names if name.kind is inspect.Parameter.VAR_KEYWORD]
+        first = [name for name in names if name not in last]
+        result = own.replace(parameters=[*first, *parameters, *(last if keeping else ())])
+        function.__signature__ = result  # type: ignore[attr-defined]
         return function
 
     return decorated
@@ -97,12 +97,12 @@ class Run(results.Run):
         bases = choice.against
         bases = (bases,) if isinstance(bases, results.Run | Path) else bases
         with ExitStack() as closing:
-            asked = replace(
+            request = replace(
                 choice,
                 where=check_levels(self.experiment, choice.where or {}),
-                against=[closing.enter_context(self._base(one)) for one in bases],
+                against=[closing.enter_context(self._base(base)) for base in bases],
             )
-            return figures.draw(figures.chosen(self, asked))
+            return figures.draw(figures.chosen(self, request))
 
     def claims(self) -> pd.DataFrame:
         """One row a claim and setting: the verdict, the estimate with its 95 % interval (in the
@@ -112,9 +112,9 @@ class Run(results.Run):
         from memlab.judging import claims
         from memlab.present.documents import JudgedClaim, plain
 
-        judged = plain([JudgedClaim.made_of(one) for one in claims.judge(self)])
+        judged = plain([JudgedClaim.made_of(item) for item in claims.judge(self)])
         kept = ["id", "claim", "verdict", "low", "estimate", "high", "n", "evidence", "published"]
-        rows = [{name: one[name] for name in kept} | one["setting"] for one in judged]
+        rows = [{name: item[name] for name in kept} | item["setting"] for item in judged]
         return pd.DataFrame.from_records(rows)
 
     def compare(
@@ -144,7 +144,7 @@ class Run(results.Run):
                 compared = compare_runs(before, self, threshold=threshold, force=force)
         points = plain(Compare.made_of(compared))["points"]
         kept = ["word", "base", "new", "ratio", "ratio_low", "ratio_high", "n"]
-        rows = [one["levels"] | {name: one[name] for name in kept} for one in points]
+        rows = [point["levels"] | {name: point[name] for name in kept} for point in points]
         return pd.DataFrame.from_records(rows)
 
     @contextmanager
@@ -178,9 +178,9 @@ def asking(command: str, *more: inspect.Parameter) -> Callable[[Face], Face]:
     def decorated(function: Face) -> Face:
         function = taking([*more, *among], keeping=True)(function)
         wrapped = TextWrapper(96, subsequent_indent=" " * 4)
-        said = "\n".join(wrapped.fill(f"{option.python}: {option.doc}") for option in options)
+        text = "\n".join(wrapped.fill(f"{option.python}: {option.doc}") for option in options)
         written = inspect.cleandoc(function.__doc__ or "")  # Python 3.13 has taken the indent off
-        function.__doc__ = written.replace("{asked}", said)
+        function.__doc__ = written.replace("{asked}", text)
         return function
 
     return decorated
@@ -189,12 +189,12 @@ def asking(command: str, *more: inspect.Parameter) -> Callable[[Face], Face]:
 def read(command: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is asked by the options that a command takes, by Request's fields; and all else."""
     options = {option.python: option for option in OPTIONS if command in option.on}
-    asked = {
+    requests = {
         options[name].field: options[name].read(value)
         for name, value in given.items()
         if name in options
     }
-    return asked, {name: value for name, value in given.items() if name not in options}
+    return requests, {name: value for name, value in given.items() if name not in options}
 
 
 @asking("sweep")
@@ -221,9 +221,9 @@ def sweep(
     Interrupted with the run's id on Ctrl-C; all are MemlabError, with a message of one line.
     """
     experiment = experiments.named(experiment)
-    asked, of_factors = read("sweep", levels)
+    wanted, of_factors = read("sweep", levels)
     declared = experiments.load(experiment)
-    request = Request(experiment, levels=check_levels(declared, of_factors), **asked)
+    request = Request(experiment, levels=check_levels(declared, of_factors), **wanted)
     return measured(request, store, guest, progress)
 
 
@@ -271,8 +271,8 @@ def list_experiments() -> pd.DataFrame:
     import pandas as pd
 
     names = [*experiments.names(), *experiments.packaged()]
-    found = [experiments.load(name) for name in names]
-    rows = [{"name": e.name, "question": e.question, "studies": e.sources} for e in found]
+    result = [experiments.load(name) for name in names]
+    rows = [{"name": e.name, "question": e.question, "studies": e.sources} for e in result]
     return pd.DataFrame.from_records(rows)
 
 
@@ -284,7 +284,7 @@ def list_runs(*, store: str | Path | None = None) -> pd.DataFrame:
     from memlab.present.documents import ListedRun, plain
 
     with Store(_store(store)) as opened:
-        rows = plain([ListedRun.made_of(one) for one in opened.listed()[0]])
+        rows = plain([ListedRun.made_of(item) for item in opened.listed()[0]])
     return pd.DataFrame.from_records(rows)
 
 
@@ -303,7 +303,7 @@ def doctor() -> pd.DataFrame:
 
     from memlab import measure
 
-    found = [*measure.runs_here(), *measure.capabilities_here()]
+    rows = [*measure.runs_here(), *measure.capabilities_here()]
     return pd.DataFrame.from_records(
-        [{f: getattr(one, f) for f in ("name", "available", "detail", "remedy")} for one in found]
+        [{f: getattr(item, f) for f in ("name", "available", "detail", "remedy")} for item in rows]
     )

@@ -120,8 +120,8 @@ def compare(
         for pair, by in zip(pairs, strict, strict=True)
     ]
     finders = [
-        partial(_detectable_of_runs, *pair, threshold, level or LEVEL, left)
-        for pair, level, left in zip(pairs, levels, _left(beyond), strict=True)
+        partial(_detectable_of_runs, *pair, threshold, level or LEVEL, rest)
+        for pair, level, rest in zip(pairs, levels, _left(beyond), strict=True)
     ]
     return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, finders)
 
@@ -152,7 +152,7 @@ def _left(p_values: Sequence[float]) -> list[float]:
     lines = ALPHA * (ranks / max(1, p.size))
     under = np.array([np.count_nonzero(p <= line) for line in lines])
     return [
-        float(max(lines[under - (one <= lines) >= ranks - 1], default=0.0)) for one in p.tolist()
+        float(max(lines[under - (item <= lines) >= ranks - 1], default=0.0)) for item in p.tolist()
     ]
 
 
@@ -197,8 +197,8 @@ def compare_paired(
     beyond = [min(1.0, 2 * min(shown(x - margin), shown(-margin - x))) for x in logs]
     same = [max(shown(margin - x), shown(x + margin)) for x in logs]
     finders = [
-        partial(_detectable_of_pairs, x, threshold, sequential, left, correlation)
-        for x, left in zip(logs, _left(beyond), strict=True)
+        partial(_detectable_of_pairs, x, threshold, sequential, rest, correlation)
+        for x, rest in zip(logs, _left(beyond), strict=True)
     ]
     return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, finders)
 

@@ -155,8 +155,8 @@ class Looks:
         )
         fewer = max(0, ceil(n * self._share) - self._first)  # columns below what is expected
         below = np.pad(np.cumsum(self._alive.sum(axis=0)[:, :fewer], axis=1), heads)
-        left = self._levels * _spent_by(n) - self._spent
-        crossed = np.count_nonzero(below[:, 1:] <= left[:, None] * (1 + 1e-12), axis=1)
+        rest = self._levels * _spent_by(n) - self._spent
+        crossed = np.count_nonzero(below[:, 1:] <= rest[:, None] * (1 + 1e-12), axis=1)
         self._most.append(np.maximum(self._first + crossed - 1, self._most[-1]))
         self._spent += np.take_along_axis(below, crossed[:, None], axis=1)[:, 0]
         self._alive[:, np.arange(self._alive.shape[2]) < crossed[:, None]] = 0

@@ -113,8 +113,8 @@ class Watch:
         ratio = self._size(new, old)
         if _holds_one(ratio):
             return
-        left = self.level[: len(self.level) - len(new)]
-        self._settle(left)
+        rest = self.level[: len(self.level) - len(new)]
+        self._settle(rest)
         near = place(self.of(recent), self.correlation) if len(recent) >= 2 * LEAST else None
         earliest = min(recent[near.earliest], new[0]) if near else new[0]
         latest = max(recent[near.latest], new[0]) if near else new[0]
@@ -126,11 +126,11 @@ class Watch:
             Change(after, earliest - 1, latest - 1, new[-1], ratio, ratio, after, back is not None)
         )
         if back is None:
-            self.noise = np.concatenate([self.noise, self._apart(left)])[-YEAR:]
-            self.earlier.append(left)
+            self.noise = np.concatenate([self.noise, self._apart(rest)])[-YEAR:]
+            self.earlier.append(rest)
             self.level = new
         else:
-            self._return(back, left, new)
+            self._return(back, rest, new)
 
     def _settle(self, level: list[int]) -> None:
         """The last change's ratio without the runs that have turned out to be another level."""

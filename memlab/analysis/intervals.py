@@ -142,8 +142,8 @@ def _order_interval(
 def middles(ordered: FloatArray) -> FloatArray:
     """The medians along the last axis of samples in rising order, without nan."""
     n = ordered.shape[-1]
-    found: FloatArray = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
-    return found
+    result: FloatArray = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
+    return result
 
 
 def ratio_interval(

@@ -95,20 +95,20 @@ def ratio_verdict(
     )
     logs = paired_log_ratios(a, b)
     if max(share_a, share_b) <= BASELINE_LOOP_SHARE_LIMIT:
-        found = placed(ratio.low, ratio.estimate, ratio.high, above, below, ratio.n, "the ratio")
-        return with_p(found, logs, *_logs_of(above, below), sequential, correlation)
+        result = placed(ratio.low, ratio.estimate, ratio.high, above, below, ratio.n, "the ratio")
+        return with_p(result, logs, *_logs_of(above, below), sequential, correlation)
     if min(share_a, share_b) > BASELINE_LOOP_SHARE_LIMIT:
         reason = f"refused: baseline loops are {share_a:.0%} and {share_b:.0%} of the two sides"
         return Verdict("inconclusive", None, None, None, ratio.n, reason)
     if share_b > BASELINE_LOOP_SHARE_LIMIT:
         what = f"a bound (the baseline loop is {share_b:.0%} of the divisor)"
-        found = placed(ratio.low * (1 - share_a), None, inf, above, below, ratio.n, what)
+        result = placed(ratio.low * (1 - share_a), None, inf, above, below, ratio.n, what)
         return with_p(
-            found, logs + log1p(-share_a), *_logs_of(above, below), sequential, correlation
+            result, logs + log1p(-share_a), *_logs_of(above, below), sequential, correlation
         )
     what = f"a bound (the baseline loop is {share_a:.0%} of the dividend)"
-    found = placed(0.0, None, ratio.high / (1 - share_b), above, below, ratio.n, what)
-    return with_p(found, logs - log1p(-share_b), *_logs_of(above, below), sequential, correlation)
+    result = placed(0.0, None, ratio.high / (1 - share_b), above, below, ratio.n, what)
+    return with_p(result, logs - log1p(-share_b), *_logs_of(above, below), sequential, correlation)
 
 
 def crossover_verdict(found: CrossingPoint, over: float, up_to: float) -> Verdict:

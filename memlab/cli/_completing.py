@@ -38,12 +38,12 @@ def factor(ctx: click.Context, _: click.Parameter, typed: str) -> list[Completio
     declared = experiments.load(named)
     name, equals, levels = typed.partition("=")
     if not equals:
-        found = [f for f in declared.factors if f.name.startswith(name)]
-        return [CompletionItem(f"{f.name}=", help=f.help) for f in found]
-    for one in declared.factors:
-        if one.name == name:
+        results = [f for f in declared.factors if f.name.startswith(name)]
+        return [CompletionItem(f"{f.name}=", help=f.help) for f in results]
+    for item in declared.factors:
+        if item.name == name:
             before, comma, last = levels.rpartition(",")
-            known = one.kind.levels or [one.kind.format(level) for level in one.levels("full")]
+            known = item.kind.levels or [item.kind.format(level) for level in item.levels("full")]
             words = [word.replace(" ", "") for word in known]
             start = f"{name}={before}{comma}"
             return [CompletionItem(start + word) for word in words if word.startswith(last)]

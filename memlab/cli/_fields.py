@@ -82,19 +82,21 @@ def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Calla
 
 
 def _declare(options: type[DataclassInstance], callback: Callable[..., None]) -> None:
-    for one in reversed(fields(options)):
-        if inner := one.metadata.get(_SEVERAL):
+    for item in reversed(fields(options)):
+        if inner := item.metadata.get(_SEVERAL):
             _declare(inner, callback)
-        elif _GLOBAL not in one.metadata:
-            one.metadata[_DECLARES](one.name)(callback)
+        elif _GLOBAL not in item.metadata:
+            item.metadata[_DECLARES](item.name)(callback)
 
 
 def _made(options: type[Options], given: dict[str, Any]) -> Options:
     """The object of some of the options that are given, which are taken out of `given`."""
     of_memlab = click.get_current_context().find_root().params
-    above = {one.name: one.metadata[_GLOBAL] for one in fields(options) if _GLOBAL in one.metadata}
+    above = {
+        item.name: item.metadata[_GLOBAL] for item in fields(options) if _GLOBAL in item.metadata
+    }
     inner = {
-        one.name: one.metadata.get(_SEVERAL) for one in fields(options) if one.name not in above
+        item.name: item.metadata.get(_SEVERAL) for item in fields(options) if item.name not in above
     }
     values = {name: of_memlab[option] for name, option in above.items()}
     values |= {name: _made(of, given) for name, of in inner.items() if of}

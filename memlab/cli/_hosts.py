@@ -28,14 +28,14 @@ _CLOCK_S = 5.0  # more than the way takes
 
 def by_host(store: Store, taken: Taken) -> list[Result]:
     """What was taken in, by the host that measured it."""
-    found: dict[str, Result] = {}
+    results: dict[str, Result] = {}
     for run, new in taken.runs.items():
         row = store.run(run)
         host = (row and row.origin) or "this host"
-        one = found.setdefault(host, Result(host))
-        one.runs[run] = new
-        one.clock_s = max(one.clock_s, taken.ahead_s.get(run, 0.0))
-    return list(found.values())
+        item = results.setdefault(host, Result(host))
+        item.runs[run] = new
+        item.clock_s = max(item.clock_s, taken.ahead_s.get(run, 0.0))
+    return list(results.values())
 
 
 def print_results(results: Sequence[Result], path: Path, *, as_json: bool) -> None:
@@ -46,11 +46,11 @@ def print_results(results: Sequence[Result], path: Path, *, as_json: bool) -> No
     if as_json:
         from memlab.machines.fleet.documents import FromHost
 
-        echo_json([FromHost.made_of(one, rows) for one in results])
+        echo_json([FromHost.made_of(result, rows) for result in results])
     else:
-        for one in results:
-            _host(one, rows)
-    names = [one.host for one in results if one.is_failed]
+        for result in results:
+            _host(result, rows)
+    names = [result.host for result in results if result.is_failed]
     if len(names) == len(results) == 1:
         raise CannotRun(f"{names[0]}: {printable(results[0].wrong)}")
     if names:
@@ -115,13 +115,15 @@ def arguments(local: Collection[str] = _LOCAL) -> list[str]:
             continue
         value = options[parameter.name]
         several = value if isinstance(value, list | tuple) else [value]
-        written = [one for one in several if isinstance(one, str)]  # click marks what is not there
+        written = [
+            item for item in several if isinstance(item, str)
+        ]  # click marks what is not there
         if isinstance(parameter, click.Argument):
             positional += written
         elif isinstance(parameter, click.Option) and parameter.is_flag:
             words.append(parameter.opts[-1])
         else:
-            words += [f"{max(parameter.opts, key=len)}={one}" for one in written]
+            words += [f"{max(parameter.opts, key=len)}={item}" for item in written]
     return [*words, "--", *positional] if positional else words
 
 
@@ -166,7 +168,7 @@ def sweep(
         failed if len(chosen) > 1 else _unsaid,
     )
     with Store(path) as opened:
-        rows = [opened.run(run) for one in results for run, new in one.runs.items() if new]
+        rows = [opened.run(run) for result in results for run, new in result.runs.items() if new]
     return results, [Run(row, path) for row in rows if row]
 
 

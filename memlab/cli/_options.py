@@ -113,12 +113,12 @@ def base_of(base: str, new: Run, store: Path | None) -> Iterator[Run]:
         with rows_file.opened(Path(base), new) as kept:
             yield kept
         return
-    found: Run = api.load(base, store=store)
-    if found.id == new.id:
+    result: Run = api.load(base, store=store)
+    if result.id == new.id:
         raise click.UsageError(
             f"{base} is run {new.id} itself: name another run to compare it with"
         )
-    yield found
+    yield result
 
 
 on_option = click.option(

@@ -25,22 +25,22 @@ class Settings(click.ParamType):  # type: ignore[type-arg]  # not generic before
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
-        found: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         for word in self._words(value):
             key, equals, text = word.partition("=")
             kind = self.keys.get(key)
             if kind is None:
                 hint = nearest(key, [*self.keys], f"there are: {', '.join(self.keys)}")
                 self.fail(f"no setting {key!r}; {hint}", param, ctx)
-            if key in found:
+            if key in results:
                 self.fail(f"{key} is given twice", param, ctx)
             if not equals and kind is not click.BOOL:
                 self.fail(f"write {key}=VALUE", param, ctx)
             try:
-                found[key] = kind.convert(text if equals else "yes", None, ctx)
+                results[key] = kind.convert(text if equals else "yes", None, ctx)
             except click.BadParameter as error:
                 self.fail(f"{key}: {error.message}", param, ctx)
-        return found
+        return results
 
     def _words(self, text: str) -> list[str]:
         before, begin, rest = text, "", ""

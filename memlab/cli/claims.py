@@ -60,18 +60,18 @@ def command(given: ClaimsOptions) -> None:
         _of_hosts(given, form)
         return
     (run,) = given.runs or ("last",)
-    found = reproduce.of_run(api.load(run, store=given.store))
+    result = reproduce.of_run(api.load(run, store=given.store))
     if form == "text":
-        terminal.in_full([found], []) if given.verbose else terminal.claims(found)
+        terminal.in_full([result], []) if given.verbose else terminal.claims(result)
     elif form == "markdown":
-        click.echo(markdown.claims(found))
+        click.echo(markdown.claims(result))
     elif form == "json":
         from memlab.present.documents import Claims
 
-        echo_json(Claims.made_of([found]))
+        echo_json(Claims.made_of([result]))
     else:
-        echo_cases(form, cases.of_judgement(found))
-    if given.gate and summary.contradicted(found.judged):
+        echo_cases(form, cases.of_judgement(result))
+    if given.gate and summary.contradicted(result.judged):
         click.get_current_context().exit(GATE)
 
 

@@ -22,12 +22,12 @@ def command(as_json: bool) -> None:
     for folder in folders.abandoned():
         if cleanup.remove_folder(folder):
             undone.append(journal.Undone("?", [f"folder {folder}"], [], reported=False))
-    left = list(journal.left_alone())
+    rest = list(journal.left_alone())
     failures = [failure for run in undone for failure in run.failures]
     failures += [
-        journal.Lasting(f"{one}; look at it, then remove it") for one in left if one.damaged
+        journal.Lasting(f"{item}; look at it, then remove it") for item in rest if item.damaged
     ]
-    foreign = [str(one) for one in left if not one.damaged]
+    foreign = [str(item) for item in rest if not item.damaged]
     if as_json:
         from memlab.present.documents import Clean, UndoneRun, converted
 
@@ -38,7 +38,7 @@ def command(as_json: bool) -> None:
             echo(f"run {run.run}: {change}" if run.run != "?" else f"a killed command: {change}")
     for line in foreign if not as_json else ():
         echo(f"left alone: {line}")
-    if not (undone or left or as_json):
+    if not (undone or rest or as_json):
         echo("nothing to clean")
     for failure in failures[1:] if not as_json else ():
         echo(f"could not undo {failure}")

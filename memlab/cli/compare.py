@@ -84,24 +84,24 @@ def command(given: CompareOptions) -> None:
     if len(new) > 1 and form not in ("text", "markdown"):
         raise click.UsageError(f"--format {form} is of two runs; text and markdown take more")
     if given.level:
-        found = [_within(given)]
+        results = [_within(given)]
     else:
-        found = [_between(given, run) for run in dict.fromkeys(new or ("last",))]
+        results = [_between(given, run) for run in dict.fromkeys(new or ("last",))]
     if form == "text":
-        terminal.compare(found, "" if given.verbose else in_full())
+        terminal.compare(results, "" if given.verbose else in_full())
     elif form == "markdown":
-        click.echo(markdown.compared(found))
+        click.echo(markdown.compared(results))
     elif form == "json":
         from memlab.present.documents import Compare
 
-        echo_json(Compare.made_of(found[0]))
+        echo_json(Compare.made_of(results[0]))
     else:
-        echo_cases(form, cases.of_comparison(found[0]))
+        echo_cases(form, cases.of_comparison(results[0]))
     if not given.fail_on:
         return
-    if any(one.fails(given.fail_on) for one in found):
+    if any(item.fails(given.fail_on) for item in results):
         click.get_current_context().exit(GATE)
-    if undecided := next((one.undecided for one in found if one.undecided), ""):
+    if undecided := next((item.undecided for item in results if item.undecided), ""):
         raise CannotRun(f"--fail-on is undecided: {undecided}")
 
 

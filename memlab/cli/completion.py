@@ -45,8 +45,8 @@ def command(shell: str) -> None:
     if shell == "bash":
         click.echo(_BASH)
         return
-    made = get_completion_class(shell)
-    if made is None:
+    result = get_completion_class(shell)
+    if result is None:
         raise click.UsageError(f"this click cannot complete in {shell}; upgrade click")
-    script = made(cli, {}, "memlab", "_MEMLAB_COMPLETE")
+    script = result(cli, {}, "memlab", "_MEMLAB_COMPLETE")
     click.echo(script.source_template % script.source_vars())

@@ -84,7 +84,7 @@ def _in_full(machine: Sequence[Capability]) -> None:
 
 def _packages(remedies: Iterable[str]) -> list[str]:
     """What Debian has of all that is missing, each once: the line that installs it."""
-    named = (found for text in remedies for found in _APT.findall(text))
+    named = (result for text in remedies for result in _APT.findall(text))
     return list(dict.fromkeys(word for words in named for word in words.split()))
 
 

@@ -94,21 +94,21 @@ def command(given: HistoryOptions) -> None:
     if csv:
         if given.levels or given.run:
             raise click.UsageError("-p and --run select stored runs: leave them out for a file")
-        found = values.of_csv(csv, given.metric, given.limit, rate)
+        result = values.of_csv(csv, given.metric, given.limit, rate)
     else:
-        found = _of_runs(given, rate)
+        result = _of_runs(given, rate)
     folder = output_folder(given.output, given.store)
-    name = csv.stem if csv else experiments.short(found.of)
-    place = folder / f"history-{name}-{found.metric.name}.png"
-    figure.figure(found, place)
+    name = csv.stem if csv else experiments.short(result.of)
+    place = folder / f"history-{name}-{result.metric.name}.png"
+    figure.figure(result, place)
     if given.as_json:
         from memlab.machines.history.documents import RunHistory
 
-        echo_json(RunHistory.made_of(found, place))
+        echo_json(RunHistory.made_of(result, place))
     else:
-        present.show(found, "" if given.verbose else in_full())
+        present.show(result, "" if given.verbose else in_full())
         echo(f"figure: {place}")
-    if given.gate and found.alarm:
+    if given.gate and result.alarm:
         click.get_current_context().exit(GATE)
 
 
@@ -139,7 +139,7 @@ def _of_runs(given: HistoryOptions, rate: float) -> History:
     if given.run:
         with Store(path) as opened:
             id = opened.find(given.run).id
-        followed = next((one for one in runs if one.id == id), None)
+        followed = next((item for item in runs if item.id == id), None)
         if followed is None:
             raise UnknownRun(
                 f"run {given.run} is none of the {len(runs)} runs of {name} of this host"

@@ -23,13 +23,13 @@ def command(verbose: bool, as_json: bool) -> None:
     if verbose:
         from memlab import measure
 
-        here = {one.name.removeprefix(measure.EXPERIMENT): one for one in measure.runs_here()}
+        here = {entry.name.removeprefix(measure.EXPERIMENT): entry for entry in measure.runs_here()}
     for name in experiments.names():
         studies = ", ".join(experiments.sources(name))
-        said = f"{experiments.question(name)}{f' ({studies})' if studies else ''}"
-        echo_behind(f"{name:<{width}}  ", said)
-        if one := here.get(name):
-            lacking = f"; {one.remedy}" if one.remedy else ""
-            echo_behind(f"{'':<{width}}  ", f"{one.detail}{lacking}")
+        words = f"{experiments.question(name)}{f' ({studies})' if studies else ''}"
+        echo_behind(f"{name:<{width}}  ", words)
+        if item := here.get(name):
+            lacking = f"; {item.remedy}" if item.remedy else ""
+            echo_behind(f"{'':<{width}}  ", f"{item.detail}{lacking}")
     for name in experiments.packaged():
         echo_behind(f"{name:<{width}}  ", experiments.load(name).question)

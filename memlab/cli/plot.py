@@ -106,14 +106,14 @@ def command(given: PlotOptions) -> None:
         raise click.UsageError(f"-o {output}: a figure ends in {good}")
     with ExitStack() as bases:
         if choice.given:
-            asked = replace(
+            request = replace(
                 choice,
                 where=read_levels(run.experiment, given.where),
                 against=[
-                    bases.enter_context(base_of(one, run, given.store)) for one in given.against
+                    bases.enter_context(base_of(item, run, given.store)) for item in given.against
                 ],
             )
-            run = figures.chosen(run, asked)
+            run = figures.chosen(run, request)
         if output and output.suffix:
             files = figures.save(run, output.parent, [output.suffix[1:]], output.stem)
         else:

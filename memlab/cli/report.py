@@ -58,14 +58,14 @@ def _loaded(names: Sequence[str]) -> Iterator[Run]:
             yield api.load(name, store=store_path())
             continue
         of_memlab = name[: -len(study)]
-        missing, found = [], 0
+        missing, result = [], 0
         for experiment in reproduce.resolve(study).experiments:
             try:
                 yield api.load(of_memlab + experiment.name, store=store_path())
-                found += 1
+                result += 1
             except UnknownRun:
                 missing.append(experiment.name)
-        if not found:
+        if not result:
             raise UnknownRun(f"no run of {name}; `memlab reproduce {name}` measures them")
         if missing:
             click.echo(f"no run of {', '.join(missing)}: not in the report", err=True)

@@ -100,7 +100,7 @@ def command(given: ReproduceOptions) -> None:
         for line in _expected(given, wanted.name, requests):
             echo(line)
         return
-    found = []
+    results = []
     progress = not given.quiet and not given.as_json
     with Store(given.store, create=True) as opened:
         if len(requests) > 1 and progress:
@@ -110,28 +110,28 @@ def command(given: ReproduceOptions) -> None:
             if progress and of:
                 echo(of + request.experiment, err=True)
             watch = Live(of) if progress else Silent()
-            found.append(
+            results.append(
                 measure.reproduce(request, opened, watch, fresh=given.fresh, wait_s=given.wait_s)
             )
-    if not any(reproduced.run for reproduced in found):
-        raise CannotRun(found[0].refused)
+    if not any(reproduced.run for reproduced in results):
+        raise CannotRun(results[0].refused)
     if given.as_json:
         from memlab.present.documents import Claims
 
-        echo_json(Claims.made_of(found, wanted.not_built))
+        echo_json(Claims.made_of(results, wanted.not_built))
     elif given.verbose:
-        terminal.in_full(found, wanted.not_built)
+        terminal.in_full(results, wanted.not_built)
     elif given.table:
-        terminal.table_of(found, wanted.name, given.table, _next(found))
+        terminal.table_of(results, wanted.name, given.table, _next(results))
     else:
-        terminal.reproduced(found, wanted.not_built, _next(found), in_full("--fresh"))
+        terminal.reproduced(results, wanted.not_built, _next(results), in_full("--fresh"))
     if given.output:
         from memlab.present import report
 
         path = given.output / f"{wanted.name}.html"
-        report.write([r.run for r in found if r.run], path)
+        report.write([r.run for r in results if r.run], path)
         echo(path, err=given.as_json)
-    if given.gate and any(summary.contradicted(r.judged) for r in found):
+    if given.gate and any(summary.contradicted(r.judged) for r in results):
         click.get_current_context().exit(GATE)
 
 
@@ -155,9 +155,9 @@ def _expected(given: ReproduceOptions, study: str, requests: Sequence[Request]) 
     path, fresh = given.store or default_path(), given.fresh
     with Store(path) if path.exists() else nullcontext() as opened:
         yield f"{_in_all(study, requests, opened, fresh)}; nothing is measured now"
-        found = [measure.expected(request, opened, fresh=fresh) for request in requests]
+        results = [measure.expected(request, opened, fresh=fresh) for request in requests]
     width = max(len(request.experiment) for request in requests)
-    for request, (words, seconds) in zip(requests, found, strict=True):
+    for request, (words, seconds) in zip(requests, results, strict=True):
         lasting = f", at most {units.format_duration(seconds)}" if seconds else ""
         yield f"  {request.experiment:<{width}}  {words}{lasting}"
 
@@ -168,7 +168,7 @@ def _in_all(study: str, requests: Sequence[Request], store: Store | None, fresh:
     from memlab.text import units
 
     seconds = sum(measure.expected(request, store, fresh=fresh)[1] for request in requests)
-    pauses_s = sum(one.pauses_s for one in requests)
+    pauses_s = sum(item.pauses_s for item in requests)
     count = units.counted(len(requests), "experiment")
     with_pauses = " with its pauses" if pauses_s else ""
     return f"{study}: {count}, at most {units.format_duration(seconds + pauses_s)}{with_pauses}"
@@ -179,11 +179,11 @@ def _next(found: Sequence[Reproduced]) -> list[str]:
     from memlab.judging import summary
 
     def holding(one: Reproduced) -> tuple[bool, float]:
-        said = [c.overall for c in summary.by_claim(one.judged) if not c.absent]
-        decided = [word for word in said if word not in ("not decided", "not testable here")]
+        parts = [c.overall for c in summary.by_claim(one.judged) if not c.absent]
+        decided = [word for word in parts if word not in ("not decided", "not testable here")]
         return not decided, decided.count("holds") / max(1, len(decided))
 
-    runs = [one for one in found if one.run]
+    runs = [item for item in found if item.run]
     least = min(runs, key=holding)
     assert least.run is not None
     return [f"next: {least.run.command('claims')}"]

@@ -86,14 +86,14 @@ def command(
                 echo(f"run {noted.id}: {note[1] or 'no note'}")
             return
         shown = _SHOWN if limit is None and not as_json else limit
-        found, damaged = opened.listed(experiment, shown)
+        result, damaged = opened.listed(experiment, shown)
         damaged |= opened.damaged() if check else {}
         count = opened.run_count(experiment)
-    whole = [one for one in found if one.row.id not in damaged]
+    whole = [item for item in result if item.row.id not in damaged]
     if as_json:
         from memlab.present.documents import ListedRun
 
-        echo_json([ListedRun.made_of(one) for one in whole])
+        echo_json([ListedRun.made_of(item) for item in whole])
     elif whole:
         from memlab.present import listed
 
@@ -101,5 +101,5 @@ def command(
         if limit is None and count > _SHOWN:
             echo(f"the newest {_SHOWN} of {count} runs; -n {count} lists them all")
     if damaged:
-        said = "; ".join(f"run {id}: {why}" for id, why in damaged.items())
-        raise StoreError(f"{opened.path} is damaged: {said}")
+        text = "; ".join(f"run {id}: {why}" for id, why in damaged.items())
+        raise StoreError(f"{opened.path} is damaged: {text}")

@@ -132,8 +132,8 @@ def _request(given: SweepOptions, *, in_guest: bool) -> Request:
     experiment = experiments.named(given.experiment)
     _sweeping.check(given.asked)
     levels = _sweeping.levels(experiment, given.levels)
-    asked = {**given.asked, **({"directory": None} if in_guest else {})}
-    return Request(experiment=experiment, levels=levels, **asked)
+    requests = {**given.asked, **({"directory": None} if in_guest else {})}
+    return Request(experiment=experiment, levels=levels, **requests)
 
 
 def _dry_run(given: SweepOptions, request: Request, guest: Place | None) -> None:

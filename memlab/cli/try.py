@@ -141,8 +141,8 @@ def command(given: TryOptions) -> None:
     request = _request(given)
     blocks = given.asked["blocks"]
     if blocks and request.blocks and request.blocks > blocks:
-        said = f"{request.blocks} blocks, not {blocks}: fewer cannot tell so many levels apart"
-        click.echo(f"memlab: {said}", err=True)
+        words = f"{request.blocks} blocks, not {blocks}: fewer cannot tell so many levels apart"
+        click.echo(f"memlab: {words}", err=True)
     if given.gate and not (request.subject or {}).get("expect"):
         raise click.UsageError("--gate needs an --expect")
     if given.dry_run:
@@ -160,11 +160,11 @@ def command(given: TryOptions) -> None:
     if not given.gate:
         return
     judged, disturbed = judge(run), Disturbed.of_run(run)
-    undecided = {one.claim.id for one in judged if is_undecided(run, one, disturbed)}
-    short = {one.claim.id for one in judged if one.word != "reproduced"} - undecided
+    undecided = {item.claim.id for item in judged if is_undecided(run, item, disturbed)}
+    short = {item.claim.id for item in judged if item.word != "reproduced"} - undecided
     if short:
-        said = f"{len(short)} of {len(run.experiment.claims)} expectations are not shown to hold"
-        click.echo(f"memlab: {said}", err=True)
+        words = f"{len(short)} of {len(run.experiment.claims)} expectations are not shown to hold"
+        click.echo(f"memlab: {words}", err=True)
         click.get_current_context().exit(GATE)
     if undecided:
         raise CannotRun(f"--gate is undecided: {disturbed.text}")

@@ -45,14 +45,14 @@ TRACE = Factor(
 
 def tail(raw: Raw, one_in: int = ONE_IN, **rules: int) -> Mapping[str, Any]:
     """The slowest one in so many operations, judged; empty where the sample was not traced."""
-    found = raw.get(FIELD)
-    if not found:
+    result = raw.get(FIELD)
+    if not result:
         return {}
-    if "tails" in found:  # an older sample, which the probe itself judged
-        return next((one for one in found["tails"] if one["one_in"] == one_in), {})
+    if "tails" in result:  # an older sample, which the probe itself judged
+        return next((item for item in result["tails"] if item["one_in"] == one_in), {})
     from memlab.analysis import attribution  # numpy, which a declaration does without
 
-    return attribution.tail(found, one_in, **rules)
+    return attribution.tail(result, one_in, **rules)
 
 
 def _share(name: str, count: Callable[[Mapping[str, Any]], int | None]) -> Expression:
@@ -80,19 +80,19 @@ def slowest(raw: Raw, _: At) -> str:
     """The slowest operations and what they met, one per line."""
     from memlab.analysis import attribution
 
-    found = raw.get(FIELD) or {"examples": []}
-    examples = found["examples"] if "examples" in found else attribution.examples(found)
+    result = raw.get(FIELD) or {"examples": []}
+    examples = result["examples"] if "examples" in result else attribution.examples(result)
     return "\n".join(
-        f"{_time(one['latency_ns'])} on CPU {one['cpu']}, {_time(one['held_ns'])} into the "
-        f"window: {_inside(one['inside_ns'])}"
-        for one in examples
+        f"{_time(example['latency_ns'])} on CPU {example['cpu']}, {_time(example['held_ns'])} into the "
+        f"window: {_inside(example['inside_ns'])}"
+        for example in examples
     )
 
 
 def _inside(inside_ns: Mapping[str, int]) -> str:
     longest_first = sorted(inside_ns.items(), key=lambda pair: -pair[1])
-    said = (f"{_time(time_ns)} inside {CAUSES[cause]}" for cause, time_ns in longest_first)
-    return ", ".join(said) or "nothing that is traced"
+    parts = (f"{_time(time_ns)} inside {CAUSES[cause]}" for cause, time_ns in longest_first)
+    return ", ".join(parts) or "nothing that is traced"
 
 
 def _time(time_ns: int) -> str:

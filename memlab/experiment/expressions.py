@@ -84,10 +84,10 @@ class Expression(ABC):
         """None where a condition is not met, or at points with other levels than these."""
         for name, level in levels.items():
             conditions += (_one_of(Field(("at", name)), level),)
-        found = self
+        result = self
         for condition in reversed(conditions):
-            found = _When(condition, found, None)
-        return found
+            result = _When(condition, result, None)
+        return result
 
     def one_of(self, *values: Level) -> Expression:
         """Whether it is one of these."""
@@ -252,8 +252,8 @@ class _OneOf(Expression):
         self._part, self._values = of, values
 
     def __str__(self) -> str:
-        said = [str(value) for value in self._values]
-        return f"{self._part} is {' or '.join(said)}"
+        parts = [str(value) for value in self._values]
+        return f"{self._part} is {' or '.join(parts)}"
 
     @property
     def parts(self) -> Sequence[Expression]:

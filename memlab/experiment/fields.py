@@ -70,23 +70,23 @@ class Fields:
         if path not in self._arrays:
             self._arrays[path] = _array(self._list(path), path)
         array, incomplete = self._arrays[path]
-        found: Array = array if len(self._rows) == len(array) else array[self._rows]
-        if incomplete and len(lacking := np.flatnonzero([one is _MISSING for one in found])):
+        result: Array = array if len(self._rows) == len(array) else array[self._rows]
+        if incomplete and len(lacking := np.flatnonzero([item is _MISSING for item in result])):
             if not self._lenient:
                 raise Unreadable(int(self._rows[lacking[0]]), KeyError(path[-1]))
-            return _array([None if one is _MISSING else one for one in found], ())[0]
-        return found
+            return _array([None if item is _MISSING else item for item in result], ())[0]
+        return result
 
     def _list(self, path: tuple[str, ...]) -> Sequence[Any]:
         if path not in self._lists:
             name, parts = path[-1], self._list(path[:-1])
             try:
-                found = [part[name] for part in parts]
+                results = [part[name] for part in parts]
             except (LookupError, TypeError):
-                found = [
+                results = [
                     part.get(name, _MISSING) if type(part) is dict else _MISSING for part in parts
                 ]
-            self._lists[path] = found
+            self._lists[path] = results
         return self._lists[path]
 
     def full(self, value: float) -> Array:
@@ -96,22 +96,22 @@ class Fields:
         """Values that have to be numbers, or none."""
         if values.dtype != object:
             return values.astype(float, copy=False)
-        found = np.full(len(self), np.nan)
+        result = np.full(len(self), np.nan)
         for number, value in enumerate(values):
             try:
                 if value is not None:
-                    found[number] = _number(value)
+                    result[number] = _number(value)
             except (TypeError, OverflowError) as error:
                 raise Unreadable(int(self._rows[number]), error) from None
-        return found
+        return result
 
     def truth(self, values: Array) -> npt.NDArray[np.bool_]:
         if values.dtype == bool:
             return values
         if values.dtype == object:
             return np.array([bool(value) for value in values], bool)
-        found: npt.NDArray[np.bool_] = (values != 0) & ~np.isnan(values)
-        return found
+        result: npt.NDArray[np.bool_] = (values != 0) & ~np.isnan(values)
+        return result
 
     def binary(self, sign: str, left: Array, right: Array) -> Array:
         if sign == "and":
@@ -120,51 +120,51 @@ class Fields:
             return self.truth(left) | self.truth(right)
         a, b = self.numbers(left), self.numbers(right)
         with np.errstate(all="ignore"):
-            found: Array
+            result: Array
             if sign == "/":
-                found = np.divide(a, b, out=np.full(len(self), np.nan), where=b != 0)
+                result = np.divide(a, b, out=np.full(len(self), np.nan), where=b != 0)
             else:
-                found = _BINARY[sign](a, b)
-        return found
+                result = _BINARY[sign](a, b)
+        return result
 
     def one_of(self, values: Array, wanted: Sequence[Level]) -> npt.NDArray[np.bool_]:
         if values.dtype == object:
             return np.array([value in wanted for value in values], bool)
-        return np.isin(values, [float(one) for one in wanted if not isinstance(one, str)])
+        return np.isin(values, [float(item) for item in wanted if not isinstance(item, str)])
 
     def parted(
         self, met: npt.NDArray[np.bool_], then: Evaluated, otherwise: Evaluated | None
     ) -> FloatArray:
-        found = np.full(len(self), np.nan)
+        result = np.full(len(self), np.nan)
         for there, side in ((met, then), (~met, otherwise)):
             if side is not None and there.any():
                 some = self._some(self._rows[there], lenient=self._lenient)
-                found[there] = some.numbers(side.evaluate(some))
-        return found
+                result[there] = some.numbers(side.evaluate(some))
+        return result
 
     def or_(self, part: Evaluated, default: Evaluated | None) -> Array:
         some = self._some(self._rows, lenient=True)
-        found: Array = part.evaluate(some)
+        result: Array = part.evaluate(some)
         if default is None:
-            return found
-        numbers: FloatArray = some.numbers(found).copy()
+            return result
+        numbers: FloatArray = some.numbers(result).copy()
         if (none := np.isnan(numbers)).any():
             others = self._some(self._rows[none], lenient=self._lenient)
             numbers[none] = others.numbers(default.evaluate(others))
         return numbers
 
     def each(self, function: Callable[..., float | None], of: Sequence[Array]) -> FloatArray:
-        found = np.full(len(self), np.nan)
+        result = np.full(len(self), np.nan)
         columns, number = [_values(values) for values in of], 0
         try:
             for number, values in enumerate(zip(*columns, strict=True)):
                 value = function(*values)
-                found[number] = np.nan if value is None else float(value)
+                result[number] = np.nan if value is None else float(value)
         except MemoryError:
             raise
         except Exception as error:  # whatever a function makes of a sample that is not as it reads
             raise Unreadable(int(self._rows[number]), error) from error
-        return found
+        return result
 
 
 _NAMED_BY_OTHERS = ("at", "metrics")  # levels, and what a command's own metrics are called
@@ -178,12 +178,12 @@ def _array(values: Sequence[Any], path: tuple[str, ...]) -> tuple[Array, bool]:
         kinds = {*map(type, values)}
     if kinds <= {int, float, bool, type(None)}:
         try:
-            found = np.array(values, dtype=float)
+            result = np.array(values, dtype=float)
         except OverflowError:
             pass
         else:
             seconds = bool(path) and path[-1].endswith("_ns") and path[0] not in _NAMED_BY_OTHERS
-            return (found * 1e-9 if seconds else found), False
+            return (result * 1e-9 if seconds else result), False
     objects = np.empty(len(values), object)
     objects[:] = values
     return objects, type(_MISSING) in kinds
@@ -196,15 +196,15 @@ def _number(value: Any) -> float:
 
 
 def _values(values: Array) -> list[Any]:
-    found = values.tolist()
-    return found if values.dtype == object else [None if one != one else one for one in found]
+    result = values.tolist()
+    return result if values.dtype == object else [None if item != item else item for item in result]
 
 
 def value(expression: Evaluated, raw: Raw, at: At) -> float | None:
     """An expression's value of one sample, None where it has none. What reading a field raises."""
     fields = Fields([raw], [at])
     try:
-        (found,) = fields.numbers(expression.evaluate(fields)).tolist()
+        (result,) = fields.numbers(expression.evaluate(fields)).tolist()
     except Unreadable as error:
         raise error.error from None
-    return None if found != found else found
+    return None if result != result else result

@@ -35,7 +35,7 @@ class Figure:
 
     def held(self, levels: Levels) -> Self:
         """The same, its answers where these levels are held, but for those they name themselves."""
-        return replace(self, answers=[one.held(levels) for one in self.answers])
+        return replace(self, answers=[answer.held(levels) for answer in self.answers])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

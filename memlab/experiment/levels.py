@@ -51,8 +51,8 @@ def _bounded(factor: Factor, levels: Iterable[Level]) -> list[Level]:
     """Each once; BadLevels where one is out of the factor's bounds."""
     for level in levels:
         if not factor.within(level):
-            said = factor.kind.format(level)
-            raise BadLevels(f"{factor.name}: {said} is out of bounds, {factor.bounds}")
+            text = factor.kind.format(level)
+            raise BadLevels(f"{factor.name}: {text} is out of bounds, {factor.bounds}")
     return list(dict.fromkeys(levels))
 
 

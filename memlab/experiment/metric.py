@@ -38,8 +38,8 @@ class Metric:
         """Of a sample that has just come. CannotRun with whatever reading it raised: the sample
         is not as this memlab's probe returns it, or the metric is at fault."""
         try:
-            found = self.of(raw, at)
-            return None if found is None else float(found)
+            result = self.of(raw, at)
+            return None if result is None else float(result)
         except (MemlabError, MemoryError):
             raise
         except Exception as error:

@@ -46,8 +46,8 @@ def needs(experiment: Experiment, points: Sequence[Point], least_blocks: int) ->
         first = points[0].index
         return [Need(frozenset([first, point.index]), least_blocks) for point in points[1:]]
     indices = {point.index for point in points}
-    found = [*_needs(experiment, points, least_blocks)]
-    exact = [Need(one.points, least_blocks) for one in found if one.blocks < least_blocks]
+    results = [*_needs(experiment, points, least_blocks)]
+    exact = [Need(item.points, least_blocks) for item in results if item.blocks < least_blocks]
     predicted = [
         need
         for control in experiment.controls
@@ -55,7 +55,7 @@ def needs(experiment: Experiment, points: Sequence[Point], least_blocks: int) ->
         for need in _of_claim(explanation.predicts, points, least_blocks)
     ]
     alone = [Need(frozenset([index]), least_blocks) for index in sorted(indices)]
-    return [*dict.fromkeys([*found, *exact, *predicted, *alone])]
+    return [*dict.fromkeys([*results, *exact, *predicted, *alone])]
 
 
 def _needs(experiment: Experiment, points: Sequence[Point], least_blocks: int) -> Iterator[Need]:
@@ -77,9 +77,9 @@ def _of_claim(
     first."""
     blocks = 1 if isinstance(claim, Count) and claim.exact else least_blocks
     least = 2 if over(claim) else 1
-    found = settings(points, claim, factors)
-    near = [all(at.get(n, level) == level for n, level in claim.nearest.items()) for at in found]
-    for is_near, at in sorted(zip(near, found, strict=True), key=lambda one: not one[0]):
+    result = settings(points, claim, factors)
+    near = [all(at.get(n, level) == level for n, level in claim.nearest.items()) for at in result]
+    for is_near, at in sorted(zip(near, result, strict=True), key=lambda one: not one[0]):
         sides = [[*matching(points, {**at, **side})] for side in parts(claim)]
         if all(len(side) >= least for side in sides):
             indices = frozenset(point.index for side in sides for point in side)
@@ -145,8 +145,8 @@ def settings(points: Sequence[Point], claim: Claim, factors: Sequence[Factor] = 
         grid = [point for point in points if point.control is None]
     near = [*matching(looked_at, claim.nearest)] if claim.nearest else []
     chosen = grid if grid and any(point.control is None for point in near) else [*grid, *near]
-    found = (tuple((name, point.at[name]) for name in free) for point in chosen or looked_at)
-    return [dict(pairs) for pairs in dict.fromkeys(found)] or [{}]
+    result = (tuple((name, point.at[name]) for name in free) for point in chosen or looked_at)
+    return [dict(pairs) for pairs in dict.fromkeys(result)] or [{}]
 
 
 def _in_grid(side: At, factors: Sequence[Factor]) -> bool:

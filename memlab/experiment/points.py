@@ -39,8 +39,8 @@ def point_label(experiment: Experiment, at: At, names: Iterable[str]) -> str:
 
 def short_label(experiment: Experiment, name: str, level: Level) -> str:
     """The label of a level that is empty or long; nothing for one that can stand as it is."""
-    said = experiment.describe_level(name, level)
-    return "" if 0 < len(said) <= LONG else experiment.factor(name).level_labels.get(level, "")
+    text = experiment.describe_level(name, level)
+    return "" if 0 < len(text) <= LONG else experiment.factor(name).level_labels.get(level, "")
 
 
 def varied_factors(points: Sequence[Point]) -> list[str]:

@@ -79,7 +79,7 @@ class Reach:
 
     def first(self) -> frozenset[int]:
         """The points of the first question, for a budget that seems to reach none."""
-        open_ones = (one.points for one in self._open if not one.points & self._unavailable)
+        open_ones = (item.points for item in self._open if not item.points & self._unavailable)
         return next(open_ones, frozenset())
 
     @property
@@ -97,15 +97,17 @@ class Reach:
         """What a budget leaves out, with the one that leaves nothing out; empty if it reaches every
         point. `about 22 of 83 points and 3 of 5 claims; all: --budget 130s`."""
         every = {p for p in self._blocks if p not in self._unavailable}
-        found = (self.points(left_s, spent_s) | self.reached) - self._unavailable
+        result = (self.points(left_s, spent_s) | self.reached) - self._unavailable
         claims = {need.claim for need in self._needs if need.claim}
-        left = {n.claim for n in self._needs if n.claim and n.decides and not n.points <= found}
-        self._said = len(found), len(claims) - len(left)
-        if every <= found:
+        remaining = {
+            n.claim for n in self._needs if n.claim and n.decides and not n.points <= result
+        }
+        self._said = len(result), len(claims) - len(remaining)
+        if every <= result:
             return ""
-        of_claims = f" and {len(claims) - len(left)} of {len(claims)} claims" if claims else ""
+        of_claims = f" and {len(claims) - len(remaining)} of {len(claims)} claims" if claims else ""
         return (
-            f"about {len(found)} of {len(every)} points{of_claims}; all: "
+            f"about {len(result)} of {len(every)} points{of_claims}; all: "
             f"--budget {_rounded(spent_s + self._needed_s())}s"
         )
 
@@ -131,9 +133,9 @@ class Reach:
     def shorter(self, left_s: float, spent_s: float) -> str:
         """The same by what trials took, if it is clearly less than was said before."""
         before = self._said
-        said = self.shortfall(left_s, spent_s)
+        text = self.shortfall(left_s, spent_s)
         fewer_points = self._said[0] < _CLEARLY * before[0]
-        return said if fewer_points or self._said[1] < before[1] else ""
+        return text if fewer_points or self._said[1] < before[1] else ""
 
     def _lacking(self, need: Need) -> bool:
         return self._whole(need) < need.blocks

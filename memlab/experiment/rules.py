@@ -40,10 +40,10 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> BadDeclaration:
 def find(kind: str, name: object, known: Iterable[T]) -> T:
     """The one of that name."""
     known = list(known)
-    for one in known:
-        if one.name == name:
-            return one
-    raise unknown(kind, name, [one.name for one in known])
+    for item in known:
+        if item.name == name:
+            return item
+    raise unknown(kind, name, [item.name for item in known])
 
 
 def repeated(names: Iterable[str]) -> str | None:
@@ -105,8 +105,8 @@ def check_level(factor: Factor, level: Level) -> None:
     if (kept, type(kept)) != (level, type(level)):
         raise BadDeclaration(f"{factor.name}: write the level {level!r} as {kept!r}")
     if not factor.within(level):
-        said = factor.kind.format(level)
-        raise BadDeclaration(f"{factor.name}: {said} is out of bounds, {factor.bounds}")
+        text = factor.kind.format(level)
+        raise BadDeclaration(f"{factor.name}: {text} is out of bounds, {factor.bounds}")
 
 
 def check_param(probe: str, factor: Factor, taken: Mapping[str, str]) -> None:
@@ -147,10 +147,10 @@ def check_claim(claim: Claim, scope: DeclaredNames) -> None:
     for side in sides.values() or [{}]:
         wanted = {**held, **side}
         if not any(wanted.items() <= at.items() for at in scope.points):
-            said = " ".join(
+            text = " ".join(
                 f"{name}={scope.factor(name).kind.format(wanted[name])}" for name in wanted
             )
-            raise BadDeclaration(f"no preset has a point at {said}")
+            raise BadDeclaration(f"no preset has a point at {text}")
 
 
 def _levels_of(claim: Claim) -> Iterator[tuple[str, Mapping[str, Level]]]:
@@ -164,9 +164,11 @@ def check_ids(claims: Sequence[Claim]) -> None:
     ids = [claim.id for claim in claims if claim.id]
     if twice := repeated(ids):
         raise BadDeclaration(f"two claims have the id {twice!r}")
-    for one in ids:
-        if not _ID.fullmatch(one):
-            raise BadDeclaration(f"claim {one}: an id is made of a to z, 0 to 9 and single hyphens")
+    for item in ids:
+        if not _ID.fullmatch(item):
+            raise BadDeclaration(
+                f"claim {item}: an id is made of a to z, 0 to 9 and single hyphens"
+            )
 
 
 def check_decision(decision: Decision, claims: Mapping[str, Claim]) -> None:
@@ -174,8 +176,8 @@ def check_decision(decision: Decision, claims: Mapping[str, Claim]) -> None:
     name = decision.claim
     if name not in claims:
         raise unknown("claim", name, claims)
-    for said in (decision.holds, decision.fails, decision.between, decision.always):
-        if names := set(re.findall(r"\{([^{}]*)\}", said)) - {"number"}:
+    for text in (decision.holds, decision.fails, decision.between, decision.always):
+        if names := set(re.findall(r"\{([^{}]*)\}", text)) - {"number"}:
             raise BadDeclaration(f"{name}: it names {min(names)!r}, not number")
     claim = claims[name]
     if isinstance(claim, Count) and claim.exact:

@@ -23,8 +23,8 @@ _QUESTION = re.compile(r"""^ +question=\(?((?:\s*"(?:[^"\\\n]|\\.)*")+)""", re.M
 
 def names() -> list[str]:
     """Every experiment's name, without importing any."""
-    found = os.listdir(_FOLDER)  # noqa: PTH208
-    modules = (name[:-3] for name in found if name[0] != "_" and name.endswith(".py"))
+    result = os.listdir(_FOLDER)  # noqa: PTH208
+    modules = (name[:-3] for name in result if name[0] != "_" and name.endswith(".py"))
     return sorted(name.replace("_", "-") for name in modules)
 
 
@@ -90,15 +90,15 @@ def short(name: str) -> str:
 def packaged() -> dict[str, str]:
     """The experiments that installed packages offer, by name, with their modules: the entry points
     of the group `memlab.experiments`. importlib.metadata takes as long as all of `memlab list`."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for folder in sys.path:
         for name in os.listdir(folder) if os.path.isdir(folder) else ():  # noqa: PTH208, PTH112
             if not name.endswith(".dist-info"):
                 continue
             with suppress(OSError), open(f"{folder}/{name}/entry_points.txt") as file:
                 _, _, group = f"\n{file.read()}".partition("\n[memlab.experiments]\n")
-                found |= dict(_ENTRY.findall(group.partition("\n[")[0]))
-    return {name: found[name] for name in sorted(found.keys() - set(names()))}
+                results |= dict(_ENTRY.findall(group.partition("\n[")[0]))
+    return {name: results[name] for name in sorted(results.keys() - set(names()))}
 
 
 def _is_path(name: str) -> bool:
@@ -108,16 +108,16 @@ def _is_path(name: str) -> bool:
 def _outside(path: str) -> Experiment:
     from memlab.experiments import _files
 
-    found = _files.declare(path)
-    if found.name in names():
-        raise BadRequest(f"{path}: memlab has an experiment {found.name}; choose another name")
-    return found
+    result = _files.declare(path)
+    if result.name in names():
+        raise BadRequest(f"{path}: memlab has an experiment {result.name}; choose another name")
+    return result
 
 
 def _packaged(name: str) -> Experiment:
-    found = packaged()
-    if name not in found:
-        hint = nearest(name, sorted([*names(), *found]), "`memlab list` lists them")
+    result = packaged()
+    if name not in result:
+        hint = nearest(name, sorted([*names(), *result]), "`memlab list` lists them")
         from memlab import published
 
         if name in published.ids():
@@ -125,6 +125,6 @@ def _packaged(name: str) -> Experiment:
         raise UnknownExperiment(f"no experiment {name!r}; {hint}")
     from memlab.experiments import _files
 
-    path = _files.module_file(name, found[name])
+    path = _files.module_file(name, result[name])
     _files.trust(path)
     return _outside(path)

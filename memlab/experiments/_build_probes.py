@@ -46,38 +46,40 @@ def included(path: Path, folder: Path) -> list[Path]:
         [place / name for place in (path.parent, folder) if (place / name).exists()]
         for name in INCLUDE.findall(path.read_text())
     ]
-    return [found[0].resolve() for found in places if found]  # the compiler reports a missing one
+    return [
+        result[0].resolve() for result in places if result
+    ]  # the compiler reports a missing one
 
 
 def headers(path: Path, folder: Path) -> list[Path]:
     """All headers that a file includes, directly or not: each once, after its own includes."""
     seen: set[Path] = set()
-    found: list[Path] = []
+    paths: list[Path] = []
 
     def visit(at: Path) -> None:
         for header in included(at, folder):
             if header not in seen:
                 seen.add(header)
                 visit(header)
-                found.append(header)
+                paths.append(header)
 
     visit(path)
-    return found
+    return paths
 
 
 def made_of(probe: Path, folder: Path | None = None) -> list[Path]:
     """The files that a probe is compiled and linked from: its own, every header that one of them
     includes, and foo.c for each foo.h. `folder` is that of probe.h, if not the probe's own."""
-    found: set[Path] = set()
+    paths: set[Path] = set()
     waiting = [probe.resolve()]
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.add(path)
+        if path not in paths:
+            paths.add(path)
             waiting += included(path, folder or probe.parent)
             if path.with_suffix(".c").exists():
                 waiting.append(path.with_suffix(".c"))
-    return sorted(found)
+    return sorted(paths)
 
 
 def cdef_blocks(path: Path) -> list[str]:

@@ -62,19 +62,19 @@ def _declared(path: Path, *_: int) -> Experiment:
     """Once for each state of the two files."""
     folder = _folder_of(str(path), make=False)
     if not path.exists() and (kept := folder / "declaration.py").exists():
-        made = _read(kept, folder, path.stem)
-        said = f"{made.question} ({path} is gone: this is its declaration when it was last read)"
-        return replace(made, question=said)
-    made = _read(path, folder, path.stem)
+        result = _read(kept, folder, path.stem)
+        words = f"{result.question} ({path} is gone: this is its declaration when it was last read)"
+        return replace(result, question=words)
+    result = _read(path, folder, path.stem)
     try:
-        made.check()
+        result.check()
     except BadDeclaration as error:
         raise BadDeclaration(f"{path}: {error}") from None
     except Exception as error:  # of a function that the file declares
         raise BadDeclaration(f"{_where(path, error)}: {type(error).__name__}: {error}") from None
     with suppress(OSError):  # for the day when the file is gone
         shutil.copyfile(path, folder / "declaration.py")
-    return made
+    return result
 
 
 def _read(path: Path, folder: Path, stem: str) -> Experiment:
@@ -86,7 +86,7 @@ def _read(path: Path, folder: Path, stem: str) -> Experiment:
         _check_readable(path)
         if home:
             _take_params(home)
-        found = runpy.run_path(str(path), run_name=f"memlab_outside_{stem}").get("EXPERIMENT")
+        result = runpy.run_path(str(path), run_name=f"memlab_outside_{stem}").get("EXPERIMENT")
     except MemlabError:
         raise
     except SyntaxError as error:
@@ -94,15 +94,15 @@ def _read(path: Path, folder: Path, stem: str) -> Experiment:
     except (Exception, SystemExit) as error:
         now = _NAMED_NOW if "keyword argument 'floor'" in str(error) else ""
         raise BadRequest(f"{_where(path, error)}: {type(error).__name__}: {error}{now}") from None
-    if not isinstance(found, Experiment):
+    if not isinstance(result, Experiment):
         raise BadRequest(f"{path}: no EXPERIMENT = Experiment(...) in it; docs/adding.md has one")
-    if home and found.probe != stem:
-        raise BadRequest(f"{path}: its probe is {found.probe!r}; {source} is the probe {stem!r}")
+    if home and result.probe != stem:
+        raise BadRequest(f"{path}: its probe is {result.probe!r}; {source} is the probe {stem!r}")
     from memlab._built import HASHES
 
-    if not home and found.probe not in HASHES:
-        raise BadRequest(f"{path}: no file {source.name} beside it, and no probe {found.probe!r}")
-    return replace(found, home=str(home or ""))
+    if not home and result.probe not in HASHES:
+        raise BadRequest(f"{path}: no file {source.name} beside it, and no probe {result.probe!r}")
+    return replace(result, home=str(home or ""))
 
 
 def _where(path: Path, error: BaseException) -> str:
@@ -114,12 +114,12 @@ def _where(path: Path, error: BaseException) -> str:
 def _check_readable(path: Path) -> None:
     """A file that another user may change is nothing to run."""
     try:
-        found = path.stat()
+        result = path.stat()
     except OSError as error:
         raise BadRequest(f"{path}: {error.strerror}") from None
-    if not stat.S_ISREG(found.st_mode) or found.st_size > _SOURCE_BYTES_MAX:
+    if not stat.S_ISREG(result.st_mode) or result.st_size > _SOURCE_BYTES_MAX:
         raise BadRequest(f"{path}: no regular file of up to 1 MiB")
-    if found.st_uid not in (0, os.geteuid()) or found.st_mode & stat.S_IWOTH:
+    if result.st_uid not in (0, os.geteuid()) or result.st_mode & stat.S_IWOTH:
         raise BadRequest(f"{path}: another user may change it; chown it, or chmod o-w")
 
 
@@ -140,13 +140,13 @@ def _folder_of(path: str, *, make: bool) -> Path:
     try:
         if make:
             top.parent.mkdir(parents=True, exist_ok=True)
-            for one in (top, folder):
-                one.mkdir(mode=0o700, exist_ok=True)
-        for one in (top, folder):
-            found = one.lstat()
-            mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-            if not mine or found.st_mode & 0o077:
-                raise CannotRun(f"{one}: not a folder of this user alone; remove it")
+            for item in (top, folder):
+                item.mkdir(mode=0o700, exist_ok=True)
+        for item in (top, folder):
+            result = item.lstat()
+            mine = stat.S_ISDIR(result.st_mode) and result.st_uid == os.geteuid()
+            if not mine or result.st_mode & 0o077:
+                raise CannotRun(f"{item}: not a folder of this user alone; remove it")
     except FileNotFoundError:
         if not Path(path).exists():
             raise BadRequest(f"{path}: the experiment is gone, and no copy is kept of it") from None
@@ -179,11 +179,11 @@ def _built(source: Path, folder: Path) -> Path:
     home = folder / hashlib.sha256(f"{hashed} {sys.version} {builder}".encode()).hexdigest()[:16]
     if home.exists():
         return home
-    with tempfile.TemporaryDirectory(dir=folder) as made:
-        _compile(source, own, Path(made), compiler, version)
+    with tempfile.TemporaryDirectory(dir=folder) as result:
+        _compile(source, own, Path(result), compiler, version)
         with suppress(OSError):  # another process may have been first
-            Path(made).rename(home)
-            Path(made).mkdir()  # for the context, which removes it
+            Path(result).rename(home)
+            Path(result).mkdir()  # for the context, which removes it
     shutil.copyfile(source, folder / source.name)
     return home
 
@@ -194,11 +194,11 @@ def _compiler() -> tuple[list[str], str]:
     path = os.pathsep.join(folder for folder in os.get_exec_path() if Path(folder).is_absolute())
     try:
         words[0] = shutil.which(words[0], path=path) or ""
-        said = subprocess.run([*words, "--version"], capture_output=True, text=True, check=True)
+        process = subprocess.run([*words, "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         cc = os.environ.get("CC") or "cc"
         raise CannotRun(f"no working C compiler ({cc}): install gcc or clang, or set CC") from None
-    return words, said.stdout.partition("\n")[0]
+    return words, process.stdout.partition("\n")[0]
 
 
 def _compile(source: Path, own: Path, made: Path, compiler: list[str], version: str) -> None:
@@ -217,8 +217,8 @@ def _compile(source: Path, own: Path, made: Path, compiler: list[str], version: 
     except SystemExit as error:
         raise BadRequest(str(error.code)) from None
     except Exception as error:  # cffi's, of what lies between the markers
-        said = str(error).strip().partition("\n")[0]
-        raise BadRequest(f"{source}: between the cdef markers: {said}") from None
+        text = str(error).strip().partition("\n")[0]
+        raise BadRequest(f"{source}: between the cdef markers: {text}") from None
     units = {
         str(path)
         for probe in probes
@@ -238,8 +238,8 @@ def _run(command: list[str]) -> None:
         return
     if _HEADER in done.stderr:
         raise CannotRun("to compile a probe Python.h is needed: apt install python3-dev")
-    found = _ERROR.search(done.stderr)
-    raise BadRequest(found[0] if found else done.stderr.strip().rpartition("\n")[2])
+    match = _ERROR.search(done.stderr)
+    raise BadRequest(match[0] if match else done.stderr.strip().rpartition("\n")[2])
 
 
 def module_file(name: str, module: str) -> str:

@@ -77,10 +77,10 @@ def evidence(raw: Raw, at: At) -> str:
     lines = [f"vm.overcommit_memory {at['overcommit']}, host's RAM and swap {raw['host_bytes']} B"]
     for process in processes(raw):
         number, ended = process["mmap_errno"], process["signal"]
-        said = f"-1 {errno.errorcode.get(number, number)}" if number else "granted"
+        text = f"-1 {errno.errorcode.get(number, number)}" if number else "granted"
         end = f", {signal_name(ended)}" if ended else ""
         wrote = f", {process['done_bytes']} B written{end}" if at["scope"] == "group" else ""
-        lines.append(f"mmap of {raw['requested_bytes']} B, {at['mapping']}: {said}{wrote}")
+        lines.append(f"mmap of {raw['requested_bytes']} B, {at['mapping']}: {text}{wrote}")
     return "\n".join(lines)
 
 

@@ -82,13 +82,13 @@ KINDS = {
 
 
 def _claims() -> list[Claim]:
-    found: list[Claim] = []
-    for kind, said in KINDS.items():
+    claims: list[Claim] = []
+    for kind, message in KINDS.items():
         if kind.endswith("_file"):
-            found += [
+            claims += [
                 ends(
                     f"{kind.replace('_', '-')}-survives",
-                    f"of {said} twice the limit is taken: the page cache is reclaimed",
+                    f"of {message} twice the limit is taken: the page cache is reclaimed",
                     "survived",
                     1,
                     RECLAIMED,
@@ -97,10 +97,10 @@ def _claims() -> list[Claim]:
                 )
             ]
             continue
-        found += [
+        claims += [
             ends(
                 f"{kind}-killed",
-                f"without swap, {said} of twice the limit ends with the OOM killer",
+                f"without swap, {message} of twice the limit ends with the OOM killer",
                 "killed",
                 1,
                 NOT_REDUCED,
@@ -111,10 +111,10 @@ def _claims() -> list[Claim]:
         for area in ("file", "zram", "zswap"):
             locked = kind == "locked"
             end = "still ends with the OOM killer" if locked else "is taken"
-            found += [
+            claims += [
                 ends(
                     f"{kind}-{area}",
-                    f"with swap ({area}), {said} of twice the limit {end}",
+                    f"with swap ({area}), {message} of twice the limit {end}",
                     "killed" if locked else "survived",
                     1,
                     LOCKED if locked else RECLAIMED,
@@ -123,7 +123,7 @@ def _claims() -> list[Claim]:
                 )
             ]
     return [
-        *found,
+        *claims,
         ends(
             "dirty-file-killed",
             "without memory.high, a process that writes files of more than the limit is killed",

@@ -90,14 +90,14 @@ def memory_type(raw: Raw) -> str:
 def evidence(raw: Raw, at: At) -> str:
     """What mlock returned, VmLck, the memory and its type, and the lines of smaps."""
     locked = raw["window"]["counters"]["vm_locked_bytes"]["count"]
-    said = ["mlock(memory) = 0" if at["lock"] == "mlock" else "(not locked)"]
+    parts = ["mlock(memory) = 0" if at["lock"] == "mlock" else "(not locked)"]
     if locked is not None:
-        said.append(f"VmLck: {locked // KIB} kB")
+        parts.append(f"VmLck: {locked // KIB} kB")
     if raw["range_bytes"]:
         number = raw["memory_type_errno"]
-        found = memory_type(raw) or f"unknown, {errno.errorcode.get(number, number)}"
-        said.append(f"memory type at 0x{raw['range_start_bytes']:x}: {found}")
-    return "\n".join([*said, raw["smaps"].rstrip()])
+        result = memory_type(raw) or f"unknown, {errno.errorcode.get(number, number)}"
+        parts.append(f"memory type at 0x{raw['range_start_bytes']:x}: {result}")
+    return "\n".join([*parts, raw["smaps"].rstrip()])
 
 
 def _flags(smaps: str) -> set[str]:

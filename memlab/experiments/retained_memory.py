@@ -53,8 +53,8 @@ def left_after(wait_s: float) -> Expression:
         until = bisect.bisect_right(course["at_ns"], wait_s * 1e9)
         return float(course["values"][until - 1])
 
-    found = each(f"resident_after_{wait_s:g}s", resident, F.resident)
-    return beyond_live(found).where(F.at.wait >= wait_s)
+    result = each(f"resident_after_{wait_s:g}s", resident, F.resident)
+    return beyond_live(result).where(F.at.wait >= wait_s)
 
 
 def _half_time(course: Mapping[str, Any], live: float, retained: float) -> float | None:

@@ -68,15 +68,15 @@ HIDDEN = larger(0, 1 - _INTERRUPTS / (_SENT * F.reader_count))
 def evidence(raw: Raw, _: At) -> str:
     """The known answer, which counter is complete by it, and what both said of the window."""
     known, counters = raw["known"], raw["window"]["counters"]
-    said = "no second CPU to ask"
+    words = "no second CPU to ask"
     if known["flush_count"]:
-        said = (
+        words = (
             f"of {known['flush_count']} known flushes /proc/interrupts counted "
             f"{_seen(known['interrupts'])}, tlb:tlb_flush {_seen(known['remote_sent'])}; "
             f"complete here: {source(raw) or 'neither'}"
         )
     return (
-        f"{said}\nin the window /proc/interrupts TLB {_seen(counters['tlb_interrupts'])}, "
+        f"{words}\nin the window /proc/interrupts TLB {_seen(counters['tlb_interrupts'])}, "
         f"tlb:tlb_flush reason 4 {_seen(counters['tlb_remote_sent'])}, "
         f"{raw['operation_count']:,} operations"
     )

@@ -204,7 +204,7 @@ CHECKS = [
 def locks(at: At) -> int:
     """LOCKED_PAGES of probes/vma_lock.c; MCL_CURRENT counts the whole address space, of which
     little is left (trim_address_space.h)."""
-    (script,) = (one.steps for one in CHECKS if one.name == at["check"])
+    (script,) = (item.steps for item in CHECKS if item.name == at["check"])
     current = any(s["call"] == "mlockall" and s["flags"] & Mcl.CURRENT for s in script)
     return 16 * 4096 + (4 * MIB if current else 0)
 

@@ -64,7 +64,7 @@ def temporary(purpose: str) -> Iterator[Path]:
     place = Path(os.environ.get("TMPDIR") or next(writable, _TEMPORARY[0]))
     try:
         why = ownership.unfit(place)
-        made = (
+        result = (
             None
             if why
             else TemporaryDirectory(
@@ -72,10 +72,10 @@ def temporary(purpose: str) -> Iterator[Path]:
             )
         )
     except OSError as error:
-        why, made = f"cannot make a temporary folder in {place}: {error.strerror}", None
-    if made is None:
+        why, result = f"cannot make a temporary folder in {place}: {error.strerror}", None
+    if result is None:
         raise CannotRun(f"{why}; set TMPDIR to another folder")
-    with made as name, _in_use(Path(name), fcntl.LOCK_SH):
+    with result as name, _in_use(Path(name), fcntl.LOCK_SH):
         yield Path(name)
 
 
@@ -126,7 +126,7 @@ def abandoned() -> Iterator[Path]:
 def _mine(path: Path) -> bool:
     """Whether this user made it, and not just now, when it has no lock yet."""
     with suppress(OSError):
-        found = path.lstat()
-        ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-        return ours and time.time() - found.st_mtime > _BEGUN_S
+        result = path.lstat()
+        ours = stat.S_ISDIR(result.st_mode) and result.st_uid == os.geteuid()
+        return ours and time.time() - result.st_mtime > _BEGUN_S
     return False

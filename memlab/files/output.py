@@ -64,12 +64,12 @@ def unnamed(path: Path) -> Iterator[Unnamed]:
             if place.status is not None and not stat.S_ISREG(place.status.st_mode):
                 raise OSError(errno.EINVAL, "it is not a file")
             flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
-            made = os.open(".", flags, 0o600, dir_fd=place.folder)
+            result = os.open(".", flags, 0o600, dir_fd=place.folder)
         part = _Place(place.folder, path, f".{secrets.token_hex(8)}.part", None, in_proc=False)
         try:
-            yield Unnamed(made, place.folder, part.name, place.name)
+            yield Unnamed(result, place.folder, part.name, place.name)
         finally:
-            os.close(made)
+            os.close(result)
             _unlink(part)
 
 
@@ -147,11 +147,11 @@ def _held() -> Iterator[Open]:
 
     def held(name: str, flags: int, folder: int | None) -> int:
         new = os.open(name, os.O_PATH | os.O_CLOEXEC | flags, dir_fd=folder)
-        found = os.fstat(new)
-        one = files.setdefault((found.st_dev, found.st_ino), new)
-        if one != new:
+        result = os.fstat(new)
+        item = files.setdefault((result.st_dev, result.st_ino), new)
+        if item != new:
             os.close(new)
-        return one
+        return item
 
     try:
         yield held
@@ -163,39 +163,39 @@ def _held() -> Iterator[Open]:
 def _reached(path: Path, held: Open, *, inside: bool = False, make: bool = False) -> _Place:
     """What `path` names in the end. With `inside` it is a folder, and this the place in it that is
     the folder itself; `make` makes the folders that are not there."""
-    left = [*reversed(path.absolute().parts[1:])]
-    if inside or not left:
-        left.insert(0, ".")
+    remaining = [*reversed(path.absolute().parts[1:])]
+    if inside or not remaining:
+        remaining.insert(0, ".")
     at, folder, links = Path("/"), held("/", 0, None), 0
     while True:
-        name, in_proc = left.pop(), at == _PROC or _PROC in at.parents
-        if not left:
+        name, in_proc = remaining.pop(), at == _PROC or _PROC in at.parents
+        if not remaining:
             now = _status(folder, name)
             if in_proc or now is None or not stat.S_ISLNK(now.st_mode):
                 return _Place(folder, at / name, name, now, in_proc)
         try:
-            found = held(name, os.O_NOFOLLOW, folder)
+            result = held(name, os.O_NOFOLLOW, folder)
         except FileNotFoundError:
             if not make:
                 raise
             with suppress(FileExistsError):  # another process was faster
                 os.mkdir(name, dir_fd=folder)
-            left.append(name)
+            remaining.append(name)
             continue
-        if stat.S_ISLNK(os.fstat(found).st_mode):
+        if stat.S_ISLNK(os.fstat(result).st_mode):
             if in_proc:
-                found = held(name, os.O_DIRECTORY, folder)
+                result = held(name, os.O_DIRECTORY, folder)
             else:
-                _check_link(os.fstat(folder), os.fstat(found))
+                _check_link(os.fstat(folder), os.fstat(result))
                 if (links := links + 1) > _LINKS_MAX:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-                named = Path(os.readlink("", dir_fd=found))  # of the link that was checked
-                left += reversed(named.parts)
+                named = Path(os.readlink("", dir_fd=result))  # of the link that was checked
+                remaining += reversed(named.parts)
                 continue
         if name == "/":  # of a link
             at, folder = Path("/"), held("/", 0, None)
         else:
-            at, folder = at.parent if name == ".." else at / name, found
+            at, folder = at.parent if name == ".." else at / name, result
 
 
 def _check_link(folder: os.stat_result, link: os.stat_result) -> None:
@@ -285,6 +285,6 @@ def _write_through(path: Path, place: _Place, content: Content) -> None:
             if not place.in_proc and not (place.status and os.path.samestat(now, place.status)):
                 raise PermissionError(errno.EACCES, "it was replaced meanwhile")
             for piece in _pieces(content):
-                left = memoryview(piece)
-                while left:
-                    left = left[file.write(left) :]
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[file.write(rest) :]

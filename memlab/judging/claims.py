@@ -80,7 +80,7 @@ def _every(run: Run) -> Sequence[Judged]:
 
 
 def _judge(run: Run, claims: Sequence[Claim]) -> Sequence[Judged]:
-    found = [
+    results = [
         _judged(run, claim, setting)
         for claim in claims
         for setting in settings(run.points, claim, run.experiment.factors)
@@ -88,15 +88,15 @@ def _judge(run: Run, claims: Sequence[Claim]) -> Sequence[Judged]:
     # An undecided claim was a chance to be wrong too: it counts, with a p of 1. A count that cannot
     # vary was none.
     tested = [
-        one
-        for one in found
-        if one.verdict.n and one.verdict.word != "not testable here" and one.verdict.p != 0
+        item
+        for item in results
+        if item.verdict.n and item.verdict.word != "not testable here" and item.verdict.p != 0
     ]
-    adjusted = iter(benjamini_hochberg([_or_one(one.verdict.p) for one in tested]))
-    corrected = {id(one): next(adjusted) for one in tested}
+    adjusted = iter(benjamini_hochberg([_or_one(item.verdict.p) for item in tested]))
+    corrected = {id(item): next(adjusted) for item in tested}
     return tuple(
-        one if one.verdict.p is None else replace(one, adjusted_p=corrected.get(id(one), 0.0))
-        for one in found
+        item if item.verdict.p is None else replace(item, adjusted_p=corrected.get(id(item), 0.0))
+        for item in results
     )
 
 
@@ -105,16 +105,16 @@ def _or_one(p: float | None) -> float:
 
 
 def _judged(run: Run, claim: Claim, setting: At) -> Judged:
-    found = find(run, claim, setting)
-    points = [point.index for point in found.points]
+    result = find(run, claim, setting)
+    points = [point.index for point in result.points]
     return Judged(
         claim=claim,
         setting=setting,
-        verdict=found.verdict,
-        evidence=found.evidence,
+        verdict=result.verdict,
+        evidence=result.evidence,
         control_says=mechanism.says(run, claim, setting),
         points=points,
         of_points=[run.by_point[index] for index in points],
-        clearance=found.clearance,
-        lines=found.lines,
+        clearance=result.clearance,
+        lines=result.lines,
     )

@@ -205,11 +205,11 @@ def metric_of(experiment: Experiment, name: str | None) -> Metric:
 def _of_run(run: Run, metric: Metric) -> Measured:
     values, at = {}, {}
     for point in run.points:
-        found = run.values(metric.name, point)
-        found = found[np.isfinite(found)]
-        if found.size:
+        result = run.values(metric.name, point)
+        result = result[np.isfinite(result)]
+        if result.size:
             key = point_key(point.at)
-            values[key], at[key] = found.tolist(), point.at
+            values[key], at[key] = result.tolist(), point.at
     hashes = frozenset(run.samples.probe_hashes)
     name, busy = f"run {run.id}", run.others_busy
     return Measured(
@@ -245,12 +245,12 @@ def _flagged(sides: Sequence[Run]) -> list[str]:
     counts = [(int(run.disturbed(run.samples).sum()), len(run.samples)) for run in sides]
     if not any(count > DISTURBED_SHARE * of for count, of in counts):
         return []
-    said = [
+    parts = [
         f"{count} of {of} samples of run {run.id}"
         for run, (count, of) in zip(sides, counts, strict=True)
     ]
     return [
-        f"flagged as disturbed: {', '.join(said)}; measured one after the other, sides differ in "
+        f"flagged as disturbed: {', '.join(parts)}; measured one after the other, sides differ in "
         "what disturbs them; levels of one sweep share it"
     ]
 
@@ -276,9 +276,9 @@ def left_out(
         if {*base, *new} != {0.0}
     ]
     alike = len(points) - len(unlike)
-    said = [f"{alike} of them 0 on both sides"] if alike else []
-    said += unlike[:_NAMED] + ([f"and {len(unlike) - _NAMED} more"] if unlike[_NAMED:] else [])
-    return [f"no ratio at {len(points)} points, where {metric.name} is 0: {'; '.join(said)}"]
+    parts = [f"{alike} of them 0 on both sides"] if alike else []
+    parts += unlike[:_NAMED] + ([f"and {len(unlike) - _NAMED} more"] if unlike[_NAMED:] else [])
+    return [f"no ratio at {len(points)} points, where {metric.name} is 0: {'; '.join(parts)}"]
 
 
 def _no_shared_level(experiment: Experiment, base: Measured, new: Measured) -> str:
@@ -331,24 +331,24 @@ def _turns(base: Measured, new: Measured, force: bool) -> list[str]:
     if base.turns == new.turns:
         return []
     turned, other = (base, new) if base.turns else (new, base)
-    said = (
+    words = (
         f"{turned.name} was taken in turns, without the machine's stalls, {other.name} in windows"
     )
     if not force:
-        raise Unlike(base.name, new.name, [f"{said} (sweep --design turns)"])
-    return [f"unlike settings, compared by force: {said}"]
+        raise Unlike(base.name, new.name, [f"{words} (sweep --design turns)"])
+    return [f"unlike settings, compared by force: {words}"]
 
 
 def _guests_of_one_machine(base: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Two guests on the same processor, as large as one another when they were asked for, differ
     in what they were asked to: their kernels. Each of those keeps another share of the memory."""
     same = ("machine_id_hash", "cpu_model", "emulated_time")
-    asked = ("memory_bytes", "cpus")
+    request = ("memory_bytes", "cpus")
     return (
         "guest" in base
         and "guest" in new
         and all(base.get(key) == new.get(key) for key in same)
-        and all(base["guest"].get(key) == new["guest"].get(key) for key in asked)
+        and all(base["guest"].get(key) == new["guest"].get(key) for key in request)
     )
 
 

@@ -35,17 +35,17 @@ def compare_levels(
     chosen = metric_of(run.experiment, metric)
     text = point_label(run.experiment, levels, levels)
     pairs = [(pair, *shared_values(run, chosen, pair)) for pair in partners(run, levels)]
-    pairs = [found for found in pairs if found[1].size]
+    pairs = [answer for answer in pairs if answer[1].size]
     if not pairs:
         raise NotComparable(
             f"run {run.id} has no two points with samples of which one has {text} and the other "
             "differs in nothing else"
         )
-    zero = [found for found in pairs if min(found[1].min(), found[2].min()) <= 0]
+    zero = [answer for answer in pairs if min(answer[1].min(), answer[2].min()) <= 0]
     if len(zero) == len(pairs):
         raise no_ratio(chosen, run.id)
-    kept = [found for found in pairs if min(found[1].min(), found[2].min()) > 0]
-    found = compare_paired(
+    kept = [answer for answer in pairs if min(answer[1].min(), answer[2].min()) > 0]
+    result = compare_paired(
         [(old, new) for _, old, new in kept],
         threshold,
         chosen.lower_is_better,
@@ -60,7 +60,7 @@ def compare_levels(
             run.interval(run.values(chosen.name, new), chosen.name),
             comparison,
         )
-        for ((old, new), _, _), comparison in zip(kept, found, strict=True)
+        for ((old, new), _, _), comparison in zip(kept, result, strict=True)
     ]
     other = {point_label(run.experiment, pair[1].at, levels) for pair, _, _ in kept}
     name = other.pop() if len(other) == 1 else "the other points"

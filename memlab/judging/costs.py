@@ -120,11 +120,11 @@ def _held_out(
     for level in sorted({p.at[declared.over] for p in points if p.control is None}):
         left_out = [p.control is None and p.at[declared.over] == level for p in points]
         try:
-            found = held_out_errors(medians, terms, left_out)
+            result = held_out_errors(medians, terms, left_out)
         except ValueError:
             continue  # without this level the terms cannot be told apart
         name = run.experiment.describe_level(declared.over, level)
-        errors[name] = float(max(found, key=abs))
+        errors[name] = float(max(result, key=abs))
     return errors
 
 
@@ -156,11 +156,11 @@ def lines_for_show(run: Run, *, every: bool = True) -> list[str]:
     """The cost models in words, a line each, of those that predict points they have not seen,
     without `every` those alone that do so at the ends too; none where the experiment declares no
     cost."""
-    found = [fitted for fitted in models(run) if predicts(fitted)]
-    names = [n for n in (found[0].at if found else ()) if len({f.at[n] for f in found}) > 1]
+    results = [fitted for fitted in models(run) if predicts(fitted)]
+    names = [n for n in (results[0].at if results else ()) if len({f.at[n] for f in results}) > 1]
     return [
         _line(run, fitted, names or list(fitted.at)[:1])
-        for fitted in found
+        for fitted in results
         if every or max(map(abs, fitted.held_out.values())) < _FAR_OFF
     ]
 

@@ -74,16 +74,16 @@ def saturates(claim: Saturates, sight: ClaimView) -> VerdictFinding:
     names = [sight.level(claim.over, level) for level in curve.levels]
     furthest = max(range(knee, last), key=lambda j: abs(log(ratios[j].estimate)))
     bound = f"{1 + claim.within:.3g}"
-    said = [
+    parts = [
         f"from {names[knee]} on, furthest from 1: {evidence.interval(ratios[furthest])} at "
         f"{names[furthest]} (claim: at most {bound})"
     ]
     if knee:
         nearest = min(range(knee), key=lambda j: ratios[j].estimate)
         least = f"{evidence.interval(ratios[nearest])} at {names[nearest]}"
-        said.insert(0, f"below {names[knee]}, at least {least} (claim: over {bound})")
+        parts.insert(0, f"below {names[knee]}, at least {least} (claim: over {bound})")
     text = (
-        f"cost as a ratio to that at {names[last]}: {'; '.join(said)}; "
+        f"cost as a ratio to that at {names[last]}: {'; '.join(parts)}; "
         f"{units.counted(verdict.n, sight.run.unit)}"
         f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, 2 * last, sight.run.unit)}"
     )
@@ -94,9 +94,9 @@ def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
     first, second = sight.crossing_curves(claim.of, claim.to, claim.over)
     sampling = sight.run.sampling(claim.metric)
     crossed = partial(crossover, first.levels, **sampling)
-    found = crossed(first.table, second.table)
+    result = crossed(first.table, second.table)
     verdict, remark = _net_too(
-        verdicts.crossover_verdict(found, claim.low, claim.high),
+        verdicts.crossover_verdict(result, claim.low, claim.high),
         lambda a, b: verdicts.crossover_verdict(crossed(a, b), claim.low, claim.high),
         first,
         second,
@@ -104,12 +104,14 @@ def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
     experiment = sight.run.experiment
     factor = experiment.factor(claim.over)
     of, to = (evidence.side(experiment, levels) for levels in (claim.of, claim.to))
-    times = f"; they cross {found.crossings} times, the last counts" if found.crossings > 1 else ""
+    times = (
+        f"; they cross {result.crossings} times, the last counts" if result.crossings > 1 else ""
+    )
     claimed = " and ".join(evidence.size(factor, size) for size in (claim.low, claim.high))
     text = (
-        f"{of} is cheaper than {to} {evidence.crossing(found, factor)}, claimed between {claimed}, "
-        f"{units.counted(found.n, sight.run.unit)}{times}{remark}"
-        f"{evidence.resembling(found, sampling, sight.run.unit)}"
+        f"{of} is cheaper than {to} {evidence.crossing(result, factor)}, claimed between {claimed}, "
+        f"{units.counted(result.n, sight.run.unit)}{times}{remark}"
+        f"{evidence.resembling(result, sampling, sight.run.unit)}"
     )
     return VerdictFinding(verdict, text, first.points + second.points)
 
@@ -118,20 +120,20 @@ def shift(claim: Shift, sight: ClaimView) -> VerdictFinding:
     """Shown where the two crossovers' intervals lie further apart than the claimed factor, which
     shows less than a test of the difference would."""
     factor = sight.run.experiment.factor(claim.over)
-    found: dict[str, Crossed] = {}
+    results: dict[str, Crossed] = {}
     facts: dict[str, str] = {}
     points: list[Point] = []
     for name, at in (("base", claim.base), ("at", claim.at)):
         first, second = sight.crossing_curves({**claim.of, **at}, {**claim.to, **at}, claim.over)
-        found[name] = crossover(
+        results[name] = crossover(
             first.levels, first.table, second.table, **sight.run.sampling(claim.metric)
         )
         beside = np.concatenate([sight.run.values(claim.beside, point) for point in second.points])
         unit = sight.run.metric(claim.beside).unit
-        facts[name] = evidence.crossing(found[name], factor)
+        facts[name] = evidence.crossing(results[name], factor)
         facts[f"beside_{name}"] = units.format_quantity(float(np.nanmedian(beside)), unit)
         points += first.points + second.points
-    verdict = _apart(found["base"], found["at"], claim.by)
+    verdict = _apart(results["base"], results["at"], claim.by)
     text = f"{facts['at']} against {facts['base']}, {units.counted(verdict.n, sight.run.unit)}"
     return VerdictFinding(verdict, text, points, facts)
 

@@ -84,10 +84,10 @@ def extremes(run: Run, metrics: Sequence[str]) -> Iterator[tuple[Extreme, Extrem
         return
     for metric in map(run.metric, metrics):
         try:
-            found = compare_levels(run, first, metric=metric.name).points
+            results = compare_levels(run, first, metric=metric.name).points
         except NotComparable:
-            found = []
-        compared = {point_key(one.at): one.comparison for one in found}
+            results = []
+        compared = {point_key(item.at): item.comparison for item in results}
         seen = [s for s in run.summaries if s.medians and metric.name in s.medians]
         if len(seen) < 2:
             continue
@@ -99,7 +99,7 @@ def extremes(run: Run, metrics: Sequence[str]) -> Iterator[tuple[Extreme, Extrem
             if change is not None:
                 ends.append((end, Extreme(end.point.at, change)))
         if len(ends) == 2 and any(
-            _beside(end.point, first) == "" and _decided(one.change) for end, one in ends
+            _beside(end.point, first) == "" and _decided(item.change) for end, item in ends
         ):
             yield ends[0][1], ends[1][1]
 

@@ -24,9 +24,9 @@ def answers(run: Run, explanations: Sequence[Explanation]) -> Iterator[str]:
     fewer samples than an interval takes."""
     for explanation in explanations:
         for setting in settings(run.points, explanation.predicts)[:1]:
-            found = find(run, explanation.predicts, setting)
-            if found.facts and _is_known(found):
-                yield _sentence(explanation, found)
+            result = find(run, explanation.predicts, setting)
+            if result.facts and _is_known(result):
+                yield _sentence(explanation, result)
 
 
 def _sentences(run: Run, control: Control, at: At) -> Iterator[str]:
@@ -34,8 +34,8 @@ def _sentences(run: Run, control: Control, at: At) -> Iterator[str]:
     for explanation in control.explanations:
         setting = _nearest(settings(run.points, explanation.predicts), control, at)
         if setting is not None:
-            found = find(run, explanation.predicts, setting)
-            yield f"Control {control.name}: {_sentence(explanation, found)}."
+            result = find(run, explanation.predicts, setting)
+            yield f"Control {control.name}: {_sentence(explanation, result)}."
 
 
 def _nearest(found: Sequence[At], control: Control, at: At) -> At | None:

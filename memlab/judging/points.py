@@ -34,11 +34,11 @@ def within(claim: Within, sight: ClaimView) -> VerdictFinding:
     run = sight.run
     correlation = run.correlations(claim.metric).of_medians
     sampling: Sampling = {"sequential": run.sequential, "correlation": correlation}
-    found = median_interval(side.values, **sampling)
+    result = median_interval(side.values, **sampling)
     above = -inf if claim.above is None else claim.above
     below = inf if claim.below is None else claim.below
     heavy = side.baseline_loop_share > BASELINE_LOOP_SHARE_LIMIT
-    verdict = _placed(found, above, below, low=0.0 if heavy else found.low)
+    verdict = _placed(result, above, below, low=0.0 if heavy else result.low)
     there = side.values[np.isfinite(side.values)]
     verdict = verdicts.with_p(verdict, there, above, below, **sampling)
     unit = sight.metric.unit
@@ -48,15 +48,15 @@ def within(claim: Within, sight: ClaimView) -> VerdictFinding:
     ]
     at = evidence.place(run.experiment, claim.where, run.varied)
     lead = f"{at}: " if at else ""
-    note = evidence.resembling(found, sampling, run.unit)
+    note = evidence.resembling(result, sampling, run.unit)
     if heavy:
         note += f"; {evidence.LOOP} {units.format_percent(side.baseline_loop_share)} of it"
     text = (
-        f"{lead}{sight.metric.label}: {evidence.measured(found, unit)}, "
-        f"{evidence.bounds(*limits)}, {units.counted(found.n, run.unit)}{note}"
+        f"{lead}{sight.metric.label}: {evidence.measured(result, unit)}, "
+        f"{evidence.bounds(*limits)}, {units.counted(result.n, run.unit)}{note}"
     )
     facts = {
-        "value": units.format_quantity(found.estimate, unit),
+        "value": units.format_quantity(result.estimate, unit),
         "above": limits[0],
         "below": limits[1],
     }

@@ -37,10 +37,10 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
     A verdict at six blocks may be one that does not stand beside the others: a block or two more
     are for that, where they fit in what the undecided ones leave or in a tenth of the time.
     """
-    judged = [one for one in judge(run) if one.points]
-    asked = [one for one in judged if one.verdict.word == "inconclusive"]
-    weak = [one for one in judged if _may_stand(one)]
-    trial_s = _trial_s(run, {point for one in [*asked, *weak] for point in one.points})
+    judged = [item for item in judge(run) if item.points]
+    requests = [item for item in judged if item.verdict.word == "inconclusive"]
+    weak = [item for item in judged if _may_stand(item)]
+    trial_s = _trial_s(run, {point for item in [*requests, *weak] for point in item.points})
     most_s = inf if left_s is None else left_s
     chosen: dict[int, float] = {}  # blocks by point
 
@@ -49,14 +49,14 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
         return sum(trial_s[point] * count for point, count in added if count > 0)
 
     decisive = {decision.claim for decision in run.experiment.so}
-    found = [
-        (dict.fromkeys(one.points, max(1.0, blocks_missing(one))), one.claim.id not in decisive)
-        for one in asked
+    results = [
+        (dict.fromkeys(item.points, max(1.0, blocks_missing(item))), item.claim.id not in decisive)
+        for item in requests
     ]
-    waiting = [(blocks, later) for blocks, later in found if more_s(blocks) <= _FAR * most_s]
+    waiting = [(blocks, later) for blocks, later in results if more_s(blocks) <= _FAR * most_s]
     spent_s = 0.0
     while waiting:
-        fits = [one for one in waiting if spent_s + more_s(one[0]) <= most_s]
+        fits = [item for item in waiting if spent_s + more_s(item[0]) <= most_s]
         if chosen and not fits:
             break
         blocks, later = min(fits or waiting, key=lambda one: (one[1], more_s(one[0])))
@@ -65,7 +65,7 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
         spent_s += taken_s
         chosen |= {p: max(chosen.get(p, 0.0), count) for p, count in blocks.items()}
     most_s = max(most_s, spent_s + most_s * _FOR_STANDING)
-    for blocks in sorted((dict.fromkeys(one.points, 1.0) for one in weak), key=more_s):
+    for blocks in sorted((dict.fromkeys(item.points, 1.0) for item in weak), key=more_s):
         taken_s = more_s(blocks)
         if spent_s + taken_s > most_s:
             break
@@ -114,5 +114,5 @@ def blocks_missing(one: Judged) -> float:
 
 def _trial_s(run: Run, points: Iterable[int]) -> Mapping[int, float]:
     """What a trial of a point takes, in seconds."""
-    found: Collection[int] = set(points)
-    return {p: max(1e-6, float(np.median(run.by_point[p].taken("trial_s")))) for p in found}
+    results: Collection[int] = set(points)
+    return {p: max(1e-6, float(np.median(run.by_point[p].taken("trial_s")))) for p in results}

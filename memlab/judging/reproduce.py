@@ -50,7 +50,7 @@ def resolve(wanted: str) -> Study:
 
 def only(study: Study, table: str) -> Study:
     """The same of one printed table, by its id: `5`. Raises UnknownExperiment."""
-    sources = [one for one in published.ids() if one == study.name]
+    sources = [item for item in published.ids() if item == study.name]
     if not sources:
         raise UnknownExperiment(f"--table {table}: {study.name} is no study; it has no tables")
     known = published.load(study.name).tables

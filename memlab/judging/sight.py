@@ -164,8 +164,8 @@ class ClaimView:
         unlike = ~np.isnan(values) if expected is None else values != expected
         first = kept[np.array([unlike.argmax()])]
         what = f"the evidence of {self.metric.name}"
-        (said,) = first.read(lambda one: str(evidence(one.readings or {}, point.at)), what)
-        return said.splitlines()
+        (text,) = first.read(lambda one: str(evidence(one.readings or {}, point.at)), what)
+        return text.splitlines()
 
     def values(self, point: Point) -> FloatArray:
         """The metric at a point by what counts once, of samples that meet the claim's condition."""
@@ -219,7 +219,7 @@ def _no_value(sight: ClaimView, point: Point) -> MissingData:
     if not samples:
         return MissingData(f"no sample yet of {where}; memlab sweep --resume {sight.run.id}")
     outcomes = {*samples.outcomes}
-    detail = "".join(f": {said}" for said in samples.details[:1])
+    detail = "".join(f": {text}" for text in samples.details[:1])
     if outcomes == {"unavailable"}:
         return MissingData(f"{where} is unavailable{detail}", testable=False)
     if outcomes == {"ok"}:

@@ -86,9 +86,9 @@ class ClaimSummary:
         """`contradicted in 1 setting, undecided in 2`; empty where the settings agree."""
         words = Counter(OVERALL[j.word].removeprefix("not ") for j in self.deciding)
         (first, count), *rest = words.most_common()
-        said = [f"{_SAID.get(first, first)} in {count} setting{'' if count == 1 else 's'}"]
-        said += [f"{_SAID.get(word, word)} in {count}" for word, count in rest]
-        return ", ".join(said) if rest else ""
+        parts = [f"{_SAID.get(first, first)} in {count} setting{'' if count == 1 else 's'}"]
+        parts += [f"{_SAID.get(word, word)} in {count}" for word, count in rest]
+        return ", ".join(parts) if rest else ""
 
 
 _SAID = {"decided": "undecided"}
@@ -117,15 +117,15 @@ class SettingGroup:
 
 def by_claim(judged: Iterable[Judged]) -> list[ClaimSummary]:
     """The verdicts claim by claim, in the order judged."""
-    found: dict[int, list[Judged]] = {}
+    results: dict[int, list[Judged]] = {}
     for j in judged:
-        found.setdefault(id(j.claim), []).append(j)
-    return [ClaimSummary(members[0].claim, members) for members in found.values()]
+        results.setdefault(id(j.claim), []).append(j)
+    return [ClaimSummary(members[0].claim, members) for members in results.values()]
 
 
 def deciding(judged: Iterable[Judged]) -> list[Judged]:
     """Those whose settings decide what becomes of their claims."""
-    return [one for claim in by_claim(judged) for one in claim.deciding]
+    return [item for claim in by_claim(judged) for item in claim.deciding]
 
 
 def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = "") -> list[str]:
@@ -136,13 +136,13 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = 
     if not summaries:
         return ["no claim is declared"]
     needed = "points that this run was not to measure"
-    asked = [s for s in summaries if not s.absent]
-    if not asked:
+    requests = [s for s in summaries if not s.absent]
+    if not requests:
         every = "the only one needs" if len(summaries) == 1 else f"all {len(summaries)} need"
         return [f"No claim is judged: {every} {needed}."]
-    own = [s for s in asked if s.claim.of_study or not study]
-    others = [s for s in asked if not s.claim.of_study and study]
-    absent = len(summaries) - len(asked)
+    own = [s for s in requests if s.claim.of_study or not study]
+    others = [s for s in requests if not s.claim.of_study and study]
+    absent = len(summaries) - len(requests)
     parts = []
     if own or not others:
         parts.append(_counted(own, f"claim{{s}}{f' of {study}' if others else ''}", place))
@@ -152,11 +152,11 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = 
         basis = f"{', '.join(bases)} and {last}" if bases else last
         parts.append(_counted(others, f"{what} ({basis})", "" if own else place))
     if absent:
-        one = "1 other needs" if absent == 1 else f"{absent} others need"
-        parts.append(f"{one} {needed}")
+        item = "1 other needs" if absent == 1 else f"{absent} others need"
+        parts.append(f"{item} {needed}")
     wrong = [
         f"Contradicted: {s.claim.text}{f' ({s.counts})' if s.counts else ''}."
-        for s in asked
+        for s in requests
         if s.overall == "contradicted"
     ]
     return [". ".join(parts) + ".", *wrong]
@@ -189,8 +189,8 @@ _VERBS = {
 
 def counted(count: int, overall: str) -> str:
     """`2 are contradicted`."""
-    one, several = _VERBS[overall]
-    return f"{count} {one if count == 1 else several}"
+    item, several = _VERBS[overall]
+    return f"{count} {item if count == 1 else several}"
 
 
 Said = tuple[str, str, float | None]
@@ -233,7 +233,7 @@ def standing(found: Sequence[Said], over: str = "") -> str:
 def _corrected(found: Sequence[Said]) -> list[tuple[str, float]]:
     """The claims that are decided, with their p once all are corrected. One that is undecided was a
     chance to be wrong too: it counts, with a p of 1. A count that cannot vary was none."""
-    tested = [one for one in found if one[1] in _TESTED and one[2] != 0]
+    tested = [item for item in found if item[1] in _TESTED and item[2] != 0]
     adjusted = benjamini_hochberg([1.0 if p is None else p for _, _, p in tested])
     return [(id, q) for (id, _, p), q in zip(tested, adjusted, strict=True) if p is not None]
 
@@ -245,12 +245,12 @@ def groups(summary: ClaimSummary, along: str) -> list[SettingGroup]:
         for name in summary.judged[0].setting
         if len({j.setting.get(name) for j in summary.judged}) > 1
     ]
-    found: dict[tuple[object, ...], list[Judged]] = {}
+    results: dict[tuple[object, ...], list[Judged]] = {}
     for j in summary.judged:
         shared = tuple((name, j.setting.get(name)) for name in varied if name != along)
         key = (shared, j.word, j.fallen, j.control_says)
-        found.setdefault(key, []).append(j)
-    return [_group(members, varied, along) for members in found.values()]
+        results.setdefault(key, []).append(j)
+    return [_group(members, varied, along) for members in results.values()]
 
 
 def _group(members: Sequence[Judged], varied: Sequence[str], along: str) -> SettingGroup:
@@ -267,10 +267,10 @@ def _group(members: Sequence[Judged], varied: Sequence[str], along: str) -> Sett
 def nothing_decided(judged: Iterable[Judged]) -> str:
     """Why no claim could be decided on this machine, in the words of the most claims; empty if one
     could, if samples are missing, or if no claim is about the run's points."""
-    asked = [one for one in by_claim(judged) if not one.absent]
-    if not all(one.overall == "not testable here" or one.failed for one in asked):
+    requests = [item for item in by_claim(judged) if not item.absent]
+    if not all(item.overall == "not testable here" or item.failed for item in requests):
         return ""
-    reasons = Counter(j.verdict.reason for one in asked for j in one.deciding)
+    reasons = Counter(j.verdict.reason for item in requests for j in item.deciding)
     return reasons.most_common(1)[0][0] if reasons else ""
 
 

@@ -52,8 +52,8 @@ def fitted(request: Request) -> tuple[Request, dict[str, int]]:
         blocks=request.blocks if ends else BLOCKS,
     )
     whole, part = (
-        len(plan.build(declared, one.preset, one.levels, controls=one.controls).points)
-        for one in (request, smaller)
+        len(plan.build(declared, item.preset, item.levels, controls=item.controls).points)
+        for item in (request, smaller)
     )
     if part >= whole:
         return request, {}

@@ -53,11 +53,11 @@ def sweep(
     checked. Another memlab that measures is waited for `wait_s`; `tell` is given each row as a line
     once it is committed. Raises a MemlabError."""
     check_name(request.name)
-    asked = _asked(store)
+    wanted = _asked(store)
     if guest is None:
         local, prepared = _local(request.libc, wait_s), _asking(prepare(request))
         with Store(store, create=True, tell=tell) as opened:
-            return driver.sweep(prepared, opened, watch, local, asked)
+            return driver.sweep(prepared, opened, watch, local, wanted)
     request, left_out = guest.fitted(request)
     for why, count in left_out.items():
         watch.warned(f"left out, {units.counted(count, 'point')}: {why}")
@@ -67,7 +67,7 @@ def sweep(
         guest.target(request, points, wait_s) as there,
         Store(store, create=True, tell=tell) as opened,
     ):
-        return there.sweep(request, opened, watch, asked)
+        return there.sweep(request, opened, watch, wanted)
 
 
 def _asked(store: Path) -> PointsNeeded:
@@ -76,8 +76,8 @@ def _asked(store: Path) -> PointsNeeded:
     def needed(row: RunRow, left_s: float | None) -> frozenset[int]:
         run = Run(row, store)
         if search := run.experiment.search:
-            found: frozenset[int] = import_module(search).open_points(run)
-            return found
+            result: frozenset[int] = import_module(search).open_points(run)
+            return result
         return questions.open_points(run, left_s)
 
     return needed
@@ -125,13 +125,13 @@ def resume(
                 f"run {row.id} is from {row.origin}: add --on ssh:{row.origin}, or --on the file "
                 "that says how it is reached"
             )
-        guest, asked = row.request.get("guest"), _asked(store)
+        guest, wanted = row.request.get("guest"), _asked(store)
         if guest is None:
             local = _local(row.request.get("libc"), wait_s)
-            return driver.resume(row, opened, watch, budget_s, local, asked)
+            return driver.resume(row, opened, watch, budget_s, local, wanted)
         check_stored_guest(guest)
         with guest_of(guest).open(wait_s) as there:
-            return there.resume(row, opened, watch, budget_s, asked)
+            return there.resume(row, opened, watch, budget_s, wanted)
 
 
 def dry_run(
@@ -172,19 +172,19 @@ def _runs_here(experiment: Experiment) -> RunsHere:
         points = plan.build(experiment, "quick", {}).points
         reasons = {point.index: str(short) for point in points}
         lacking = {str(short): len(points)}
-    found = [need for need in needs(experiment, points, 1) if need.claim and need.decides]
-    claims = {need.claim for need in found}
-    decided = claims - {need.claim for need in found if need.points & reasons.keys()}
-    left = len(points) - len(reasons)
-    said = f"{left} of {len(points)} points" if lacking else f"all {len(points)} points"
+    results = [need for need in needs(experiment, points, 1) if need.claim and need.decides]
+    claims = {need.claim for need in results}
+    decided = claims - {need.claim for need in results if need.points & reasons.keys()}
+    rest = len(points) - len(reasons)
+    text = f"{rest} of {len(points)} points" if lacking else f"all {len(points)} points"
     if lacking and claims:
-        said += f" and {len(decided)} of {len(claims)} claims"
+        text += f" and {len(decided)} of {len(claims)} claims"
     memory = units.format_quantity(admission.need(experiment, points, _USUAL).memory_bytes, "B")
-    said += f", at most {units.format_quantity(experiment.budget_s['quick'], 's')} and {memory}"
+    text += f", at most {units.format_quantity(experiment.budget_s['quick'], 's')} and {memory}"
     return RunsHere(
         name=EXPERIMENT + experiment.name,
         available=not lacking,
-        detail=said,
+        detail=text,
         remedy="; ".join(lacking) or None,
         decides=len(decided),
         claims=len(claims),
@@ -200,10 +200,10 @@ def requests(study: Study, asked: Mapping[str, Any]) -> list[Request]:
     """A sweep for each experiment, as it is asked, by Request's fields: blocks enough for its
     claims, within the preset's budget."""
     blocks = max(BLOCKS, asked.get("sessions", 1))
-    made = [Request(one.name, blocks=blocks, **asked) for one in study.experiments]
+    results = [Request(experiment.name, blocks=blocks, **asked) for experiment in study.experiments]
     return [
-        replace(request, budget_s=request.budget_s or one.budget_s[request.preset])
-        for request, one in zip(made, study.experiments, strict=True)
+        replace(request, budget_s=request.budget_s or item.budget_s[request.preset])
+        for request, item in zip(results, study.experiments, strict=True)
     ]
 
 
@@ -313,9 +313,10 @@ def _holding(
 
 
 def _answers(row: RunRow, request: Request) -> bool:
-    asked = row.request
+    wanted = row.request
     return (
-        asked.get("directory") == request.directory and asked.get("sessions", 1) >= request.sessions
+        wanted.get("directory") == request.directory
+        and wanted.get("sessions", 1) >= request.sessions
     )
 
 

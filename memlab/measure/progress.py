@@ -47,9 +47,9 @@ class Live:
             f"run {run.id}: {self._experiment.name}, {units.counted(len(points), 'point')}{kept}",
             err=True,
         )
-        asked = run.request.get("blocks")
-        if asked is not None and asked < least_samples(0.95):
-            blocks, enough = units.counted(asked, "block"), least_samples(0.95)
+        wanted = run.request.get("blocks")
+        if wanted is not None and wanted < least_samples(0.95):
+            blocks, enough = units.counted(wanted, "block"), least_samples(0.95)
             click.echo(
                 f"{blocks}: a rehearsal, which decides nothing but exact counts; an interval takes "
                 f"--blocks {enough}",
@@ -81,19 +81,19 @@ class Live:
             click.echo(f"done: {why[reason]}", err=True)
 
     def _block_line(self, progress: Progress) -> str:
-        left = "" if progress.left_s is None else f", {progress.left_s:.0f} s left"
+        rest = "" if progress.left_s is None else f", {progress.left_s:.0f} s left"
         return (
             f"block {progress.block + 1}: {units.counted(progress.in_block, 'trial')}, "
-            f"{_measured_on(progress)}{left}"
+            f"{_measured_on(progress)}{rest}"
         )
 
     def _line(self, progress: Progress) -> str:
         at = point_label(self._experiment, progress.point.at, self._names)
         seen = self._median(progress) or progress.outcome
-        left = "" if progress.left_s is None else f" · {progress.left_s:.0f} s left"
+        rest = "" if progress.left_s is None else f" · {progress.left_s:.0f} s left"
         return (
             f"block {progress.block + 1}, trial {progress.position + 1}/{progress.in_block} · "
-            f"{at} · {seen} · {_measured_on(progress)}{left}"
+            f"{at} · {seen} · {_measured_on(progress)}{rest}"
         )
 
     def _median(self, progress: Progress) -> str:
@@ -104,8 +104,8 @@ class Live:
         value = metric.value(progress.readings, progress.point.at)
         if value is not None:
             values.append(value)
-        found = median_interval(values, sequential=self._looked) if values else None
-        return words.median(found, metric.unit) if found else ""
+        result = median_interval(values, sequential=self._looked) if values else None
+        return words.median(result, metric.unit) if result else ""
 
 
 def _measured_on(progress: Progress) -> str:

@@ -64,8 +64,8 @@ def processes(root: Path = proc.ROOT) -> AvailableMemory:
     known = [number for number in most if number is not None]
     rooms = [AvailableMemory(max(0, min(known) - (now or 0)) if known else float("inf"), None)]
     rooms += [
-        AvailableMemory(max(0, one.limit - one.used), one.group)
-        for one in cgroup.process_limits(root)
+        AvailableMemory(max(0, process_limit.limit - process_limit.used), process_limit.group)
+        for process_limit in cgroup.process_limits(root)
     ]
     return min(rooms, key=lambda room: room.left)
 

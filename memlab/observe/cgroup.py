@@ -75,8 +75,10 @@ def chain(
     mounts = files.known(lambda: proc.mounts(root)) or []
     text = files.text(root / f"proc/{pid}/cgroup") or ""
     paths = files.known(lambda: parse_membership(text)) or {}
-    v1 = [one for one in mounts if one.filesystem == "cgroup" and controller in one.super_options]
-    for mount in v1 or (one for one in mounts if one.filesystem == "cgroup2"):
+    v1 = [
+        item for item in mounts if item.filesystem == "cgroup" and controller in item.super_options
+    ]
+    for mount in v1 or (item for item in mounts if item.filesystem == "cgroup2"):
         version = "1" if v1 else "2"
         directory = _directory(root, mount, paths.get(controller if v1 else ""))
         return version, list(_upwards(directory, _under(root, mount.mount_point)))
@@ -110,11 +112,11 @@ def group_limit_bytes(groups: Cgroups, group: Path) -> int | None:
     """What may be charged to one of this process's groups before it is reclaimed from: its own
     limit and, in v1, those of the groups above it that cannot be seen here; None if none."""
     version = groups.memory_version
-    found = [limit.limit_bytes for limit in limits(group, version)] if version else []
+    result = [limit.limit_bytes for limit in limits(group, version)] if version else []
     if version == "1":
         above = _stat(group).get("hierarchical_memory_limit", _V1_UNLIMITED)
-        found += [above] if above < _V1_UNLIMITED else []
-    return min(found, default=None)
+        result += [above] if above < _V1_UNLIMITED else []
+    return min(result, default=None)
 
 
 def limits(group: Path, version: str) -> list[MemoryLimit]:

@@ -22,12 +22,12 @@ def read(root: Path) -> dict[str, Any]:
     online = files.text(system / "online")
     cpus = (files.known(lambda: units.parse_cpus(online)) if online else None) or ()
     own = files.known(lambda: proc.status(root=root)) or {}
-    one = system / f"cpu{cpus[0] if cpus else 0}"
+    item = system / f"cpu{cpus[0] if cpus else 0}"
     return {
         "machine": files.text(root / "proc/sys/kernel/arch") or os.uname().machine,
         "cpu_vendor": block.get("vendor_id") or block.get("CPU implementer"),
         "cpu_model": _model(block),
-        "microcode": block.get("microcode") or files.text(one / "microcode/version"),
+        "microcode": block.get("microcode") or files.text(item / "microcode/version"),
         "cpus_online": online,
         "cpus_allowed": own.get("Cpus_allowed_list"),
         "cpus_isolated": files.text(system / "isolated"),
@@ -36,7 +36,7 @@ def read(root: Path) -> dict[str, Any]:
         "core_count": _distinct(system, cpus, "thread_siblings_list"),
         "smt_active": files.flag(system / "smt/active"),
         "tlb_broadcast": _tlb_broadcast(block),
-        "caches": _caches(one / "cache"),
+        "caches": _caches(item / "cache"),
         "mitigations": {
             name: files.text(system / "vulnerabilities" / name)
             for name in files.names(system / "vulnerabilities")
@@ -84,8 +84,8 @@ def _tlb_broadcast(block: dict[str, str]) -> str | None:
 
 
 def _distinct(system: Path, cpus: tuple[int, ...], name: str) -> int | None:
-    found = {files.text(system / f"cpu{cpu}/topology" / name) for cpu in cpus} - {None}
-    return len(found) or None
+    result = {files.text(system / f"cpu{cpu}/topology" / name) for cpu in cpus} - {None}
+    return len(result) or None
 
 
 def _caches(directory: Path) -> list[dict[str, Any]] | None:
@@ -109,8 +109,8 @@ def _policies(system: Path, name: str) -> str | None:
     """What all frequency policies say, comma-separated where they differ; None without cpufreq."""
     directory = system / "cpufreq"
     policies = [entry for entry in files.names(directory) if entry.startswith("policy")]
-    found = {files.text(directory / policy / name) for policy in policies}
-    return ",".join(sorted(word for word in found if word)) or None
+    results = {files.text(directory / policy / name) for policy in policies}
+    return ",".join(sorted(word for word in results if word)) or None
 
 
 def _turbo(system: Path) -> bool | None:

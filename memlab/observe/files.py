@@ -30,11 +30,11 @@ def known(read: Callable[[], T]) -> T | None:
 
 def text(path: Path) -> str | None:
     """The file's text without surrounding space and NULs (device tree); None where unreadable."""
-    found = known(lambda: proc.read(path))
-    if found is None:
+    result = known(lambda: proc.read(path))
+    if result is None:
         return None
     # These texts go to JSON and to the terminal, which take no lone surrogates.
-    return found.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip(" \t\n\0")
+    return result.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip(" \t\n\0")
 
 
 def content(path: Path, most: int) -> bytes | None:
@@ -61,10 +61,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """
     held = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        found = os.fstat(held)
-        if stat.S_ISDIR(found.st_mode):
+        result = os.fstat(held)
+        if stat.S_ISDIR(result.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(result.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
         with open(os.open(f"/proc/self/fd/{held}", flags), "rb") as file:
@@ -76,9 +76,9 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 def pieces(file: BinaryIO, overlap: int) -> Iterator[bytes]:
     """The rest of a file, at most LARGEST_BYTES. Each piece begins with the last `overlap` bytes of
     the one before. If the file is cut short meanwhile, a read ends; a mapping would kill us."""
-    last, left = b"", LARGEST_BYTES
-    while piece := file.read(min(_PIECE_BYTES, left)):
-        left -= len(piece)
+    last, rest = b"", LARGEST_BYTES
+    while piece := file.read(min(_PIECE_BYTES, rest)):
+        rest -= len(piece)
         piece = last + piece
         yield piece
         last = piece[-overlap:]
@@ -86,8 +86,8 @@ def pieces(file: BinaryIO, overlap: int) -> Iterator[bytes]:
 
 def number(path: Path) -> int | None:
     """A file that holds one whole number."""
-    found = text(path)
-    return int(found) if found and re.fullmatch(r"-?[0-9]{1,19}", found) else None
+    result = text(path)
+    return int(result) if result and re.fullmatch(r"-?[0-9]{1,19}", result) else None
 
 
 def flag(path: Path) -> bool | None:
@@ -97,11 +97,11 @@ def flag(path: Path) -> bool | None:
 
 def choice(path: Path) -> str | None:
     """The chosen word of ``always [madvise] never``; a file of one word is that word."""
-    found = text(path)
-    if not found:
+    result = text(path)
+    if not result:
         return None
-    chosen = re.search(r"\[([^\[\]]+)\]", found)
-    return chosen[1] if chosen else found
+    chosen = re.search(r"\[([^\[\]]+)\]", result)
+    return chosen[1] if chosen else result
 
 
 def names(directory: Path) -> list[str]:

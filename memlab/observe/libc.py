@@ -51,10 +51,10 @@ def find(named: Path) -> Libc:
             timeout=_LIMIT_S,
             check=False,
         )
-        said, why = ended.stdout, ended.stderr
+        message, why = ended.stdout, ended.stderr
     except (OSError, subprocess.TimeoutExpired) as error:
-        said, why = "", str(error)
-    if (version := _VERSION.search(said)) is None:
+        message, why = "", str(error)
+    if (version := _VERSION.search(message)) is None:
         line = printable((why.strip().splitlines() or ["it says no version"])[-1])
         raise BadRequest(f"{loaders[0]} does not run here: {line}")
     return Libc(loaders[0], version[1])

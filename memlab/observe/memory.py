@@ -78,8 +78,8 @@ def _node(directory: Path, node: int) -> dict[str, Any]:
 def _page_reporting(root: Path) -> dict[str, int | str | None] | None:
     """Free page reporting: a guest that gives free pages back pays to touch them again."""
     directory = root / "sys/module/page_reporting/parameters"
-    found = {}
+    results = {}
     for name in files.names(directory):
         value = files.number(directory / name)
-        found[name] = files.text(directory / name) if value is None else value
-    return found or None
+        results[name] = files.text(directory / name) if value is None else value
+    return results or None

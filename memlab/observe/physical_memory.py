@@ -74,8 +74,8 @@ def opened(range: str, size_bytes: int, uncached: bool) -> Mapping[str, int]:
     start, length = parse(range) if range else largest("")
     judge("", start, length)  # immediately before the open, however it was chosen
     if length < size_bytes:
-        said = f"0x{start:x}+0x{length:x} is reserved, and the copy needs 0x{size_bytes:x}"
-        raise RangeRefused(errno.ENOSPC, said)
+        words = f"0x{start:x}+0x{length:x} is reserved, and the copy needs 0x{size_bytes:x}"
+        raise RangeRefused(errno.ENOSPC, words)
     try:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_SYNC if uncached else 0)
         fd = os.open("/dev/mem", flags)
@@ -88,8 +88,8 @@ def parse(text: str) -> tuple[int, int]:
     """Start and length of a range: 0x40000000+0x4000000."""
     spelled = _RANGE.fullmatch(text)
     if not spelled:
-        said = f"{text:.40} is not a range; write one such as 0x40000000+0x4000000"
-        raise RangeRefused(errno.EINVAL, said)
+        words = f"{text:.40} is not a range; write one such as 0x40000000+0x4000000"
+        raise RangeRefused(errno.EINVAL, words)
     return int(spelled[1], 16), int(spelled[2], 16)
 
 
@@ -179,15 +179,15 @@ def _iomem(root: str) -> list[Entry]:
     must be fit at every depth."""
     entries = []
     for number, line in enumerate(_map(root, "/proc/iomem").split("\n")[:-1], 1):
-        said = _RESOURCE.fullmatch(line)
-        first, last = (int(said[1], 16), int(said[2], 16)) if said else (1, 0)
-        if not said or first > last:
+        match = _RESOURCE.fullmatch(line)
+        first, last = (int(match[1], 16), int(match[2], 16)) if match else (1, 0)
+        if not match or first > last:
             raise RangeRefused(errno.EBADMSG, f"line {number} of /proc/iomem is not the kernel's")
         if last == 0:
             raise RangeRefused(
                 errno.EPERM, "/proc/iomem hides its addresses from whoever is not root"
             )
-        entries.append(Entry(first, last, said[3] in _FIT, said[3]))
+        entries.append(Entry(first, last, match[3] in _FIT, match[3]))
     if not any(entry.name == "System RAM" for entry in entries):
         raise RangeRefused(errno.EBADMSG, "/proc/iomem shows no System RAM")
     return entries
@@ -207,7 +207,7 @@ def _firmware_entry(folder: str, name: str) -> Entry:
     try:
         first, last, kind = (_whole(f"{folder}/{part}")[:-1] for part in ("start", "end", "type"))
         ends = _ADDRESS.fullmatch(first), _ADDRESS.fullmatch(last)
-        start, end = (int(one[1], 16) if one else -1 for one in ends)
+        start, end = (int(item[1], 16) if item else -1 for item in ends)
         if not 0 <= start <= end or "\n" in kind:
             raise OSError(errno.EBADMSG, "no kernel's")
     except OSError as error:
@@ -220,25 +220,25 @@ def _excluded(root: str) -> list[Entry]:
     """By mem=, from which on x86 leaves all RAM alone, and memmap=nn$ss or nn!ss
     (admin-guide/kernel-parameters.txt). A word that is not understood excludes nothing, so nothing
     is opened because of it."""
-    found = []
+    results = []
     for word in re.split("[ \n]+", _map(root, "/proc/cmdline")):
         if word == "--":  # what follows is for init
             break
         if word.startswith("mem=") and (limit := _size(word[4:])):
-            found.append(Entry(limit, 2**64 - 1, True, "mem="))
+            results.append(Entry(limit, 2**64 - 1, True, "mem="))
         for part in word[7:].split(",") if word.startswith("memmap=") else ():
             length, _, start = part.replace("!", "$").partition("$")
             size, at = _size(length), _size(start)
             if size and at is not None and at + size <= 2**64:
-                found.append(Entry(at, at + size - 1, True, "memmap="))
-    return found
+                results.append(Entry(at, at + size - 1, True, "memmap="))
+    return results
 
 
 def _size(text: str) -> int | None:
     """A size as the kernel's memparse() reads it: decimal, 0x or 0 for octal, then a suffix."""
-    said = _SIZE.fullmatch(text)
-    if not said:
+    match = _SIZE.fullmatch(text)
+    if not match:
         return None
-    octal = said[1].startswith("0") and said[1].isdigit()
-    value = int(said[1], 8 if octal else 0) << 10 * (" KMGTPE".index(said[2].upper() or " "))
+    octal = match[1].startswith("0") and match[1].isdigit()
+    value = int(match[1], 8 if octal else 0) << 10 * (" KMGTPE".index(match[2].upper() or " "))
     return value if value < 2**64 else None

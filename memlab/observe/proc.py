@@ -209,10 +209,10 @@ def filesystem_of(path: Path) -> str:
 def _statfs_type(fd: int) -> str:
     """f_type of statfs(2), by name where it is one that memlab treats in a way of its own."""
     libc = ctypes.CDLL(None, use_errno=True)
-    found = (ctypes.c_long * 32)()  # f_type is the first field, of 120 bytes
-    if libc.fstatfs(fd, found) == -1:
+    result = (ctypes.c_long * 32)()  # f_type is the first field, of 120 bytes
+    if libc.fstatfs(fd, result) == -1:
         raise OSError(ctypes.get_errno(), "fstatfs")
-    return _STATFS_TYPES.get(found[0], f"type {found[0]:#x}")
+    return _STATFS_TYPES.get(result[0], f"type {result[0]:#x}")
 
 
 def _named_lines(text: str, file: str) -> list[tuple[str, str]]:

@@ -41,8 +41,8 @@ class TraceEvents:
 
     def fields(self, event: str) -> dict[str, tuple[int, int]]:
         """The offset and size of each field of an event, by name, in bytes."""
-        found = _FIELD.findall(self._text(event, "format"))
-        return {_name(text): (int(offset), int(size)) for text, offset, size in found}
+        result = _FIELD.findall(self._text(event, "format"))
+        return {_name(text): (int(offset), int(size)) for text, offset, size in result}
 
     def _text(self, event: str, file: str) -> str:
         return self._read(f"events/{event.replace(':', '/')}/{file}")

@@ -89,7 +89,7 @@ def _firmware(root: Path) -> Iterator[str]:
         "proc/device-tree/model",
         "proc/device-tree/hypervisor/compatible",
     )
-    yield from (found for path in paths if (found := files.text(root / path)))
+    yield from (result for path in paths if (result := files.text(root / path)))
 
 
 def _hypervisor(root: Path, firmware: str | None) -> str | None:

@@ -18,12 +18,12 @@ def lines(run: Run) -> Iterator[str]:
     declared = run.experiment.attribution
     if declared is None:
         return
-    for found in traced(run):
-        yield f"{place(run, found)}: {sentence(declared, found)}"
-        yield f"  {beyond_chance(declared, found)}"
-        if found.overhead:
-            yield f"  {overhead(run, found)}"
-        if remark := "; ".join(remarks(found)):
+    for result in traced(run):
+        yield f"{place(run, result)}: {sentence(declared, result)}"
+        yield f"  {beyond_chance(declared, result)}"
+        if result.overhead:
+            yield f"  {overhead(run, result)}"
+        if remark := "; ".join(remarks(result)):
             yield f"  {remark}"
     for at, why in refused(run):
         yield f"{words.labels(run.named, at, _names(run))}: not traced: {why}"
@@ -39,7 +39,7 @@ def place(run: Run, found: Traced) -> str:
 
 
 def tail_of(found: Traced, one_in: int = ONE_IN) -> Tail:
-    return next(one for one in found.tails if one.one_in == one_in)
+    return next(tail for tail in found.tails if tail.one_in == one_in)
 
 
 def percentile(one: Tail) -> str:
@@ -59,38 +59,38 @@ def share(count: int, of: int) -> str:
 def sentence(declared: Attribution, found: Traced) -> str:
     """`main causes of the touches over p99.9: a major fault 71 %, a softirq 3 %; unexplained 26 %,
     of which ...`. The shares add up to all of them."""
-    one = tail_of(found)
-    if not one.judged:
-        return f"none of the {declared.operations} over {percentile(one)} could be judged"
-    main = sorted(one.causes.items(), key=lambda pair: -pair[1].main)
-    causes = [f"{CAUSES[c]} {share(met.main, one.judged)}" for c, met in main if met.main]
-    said = ", ".join(causes) or "no cause that is traced"
-    return f"main causes of the {declared.operations} over {percentile(one)}: {said}{_rest(one)}"
+    item = tail_of(found)
+    if not item.judged:
+        return f"none of the {declared.operations} over {percentile(item)} could be judged"
+    main = sorted(item.causes.items(), key=lambda pair: -pair[1].main)
+    causes = [f"{CAUSES[c]} {share(met.main, item.judged)}" for c, met in main if met.main]
+    text = ", ".join(causes) or "no cause that is traced"
+    return f"main causes of the {declared.operations} over {percentile(item)}: {text}{_rest(item)}"
 
 
 def _rest(one: Tail) -> str:
     """The unexplained operations, and how many of them met something nonetheless."""
     if not one.unexplained:
         return "; none is unexplained"
-    said = f"; unexplained {share(one.unexplained, one.judged)}"
+    text = f"; unexplained {share(one.unexplained, one.judged)}"
     if not one.brief:
-        return f"{said}, which met nothing that is traced"
+        return f"{text}, which met nothing that is traced"
     brief = f"{share(one.brief, one.judged)} met only what took under a tenth of them"
     if not one.nothing:
-        return f"{said}: {brief}"
-    return f"{said}: {share(one.nothing, one.judged)} met nothing that is traced, {brief}"
+        return f"{text}: {brief}"
+    return f"{text}: {share(one.nothing, one.judged)} met nothing that is traced, {brief}"
 
 
 def beyond_chance(declared: Attribution, found: Traced) -> str:
     """How many operations the tail has, and how rare its causes are among all operations."""
-    one = tail_of(found)
+    item = tail_of(found)
     rare = [
         f"{cause.replace('_', ' ')} {_per_million(found.events[cause], found.operations)}"
-        for cause in one.causes
+        for cause in item.causes
     ]
-    shortest = words.quantity(one.shortest_s, "s")
-    said = f"{one.judged:,} of {found.operations:,} {declared.operations}, {shortest} and longer"
-    return said + (f"; events per million of all: {', '.join(rare)}" if rare else "")
+    shortest = words.quantity(item.shortest_s, "s")
+    text = f"{item.judged:,} of {found.operations:,} {declared.operations}, {shortest} and longer"
+    return text + (f"; events per million of all: {', '.join(rare)}" if rare else "")
 
 
 def _per_million(events: int, operations: int) -> str:
@@ -100,10 +100,10 @@ def _per_million(events: int, operations: int) -> str:
 
 def overhead(run: Run, found: Traced) -> str:
     """`traced / not traced: p50 latency x1.02 (1.00 to 1.05), ...`"""
-    said = (
+    text = (
         f"{run.metric(metric).label} {_times(ratio)}" for metric, ratio in found.overhead.items()
     )
-    return f"traced / not traced: {', '.join(said)}"
+    return f"traced / not traced: {', '.join(text)}"
 
 
 def _times(ratio: Interval) -> str:
@@ -114,17 +114,17 @@ def _times(ratio: Interval) -> str:
 
 def remarks(found: Traced) -> Iterator[str]:
     """What limits the answer."""
-    one = tail_of(found)
+    item = tail_of(found)
     for cause, why in found.unseen.items():
         yield f"{CAUSES[cause]} could not be traced here: {why}"
-    if found.lost or one.untraced:
+    if found.lost or item.untraced:
         yield (
-            f"the trace was full: {found.lost:,} records are lost, and {one.untraced:,} slow "
+            f"the trace was full: {found.lost:,} records are lost, and {item.untraced:,} slow "
             "operations after that are not judged"
         )
-    if one.judged + one.untraced < one.wanted:
-        yield f"the samples hold {one.judged + one.untraced:,} of the {one.wanted:,} slowest"
-    if found.stolen_s and one.unexplained:
+    if item.judged + item.untraced < item.wanted:
+        yield f"the samples hold {item.judged + item.untraced:,} of the {item.wanted:,} slowest"
+    if found.stolen_s and item.unexplained:
         yield (
             f"the hypervisor took {words.quantity(found.stolen_s, 's')} of these windows; "
             "no event shows that"

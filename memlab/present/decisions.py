@@ -23,15 +23,15 @@ _NAMED = 2  # settings that are named, if a clause is about some of them
 
 def lines(run: Run, judged: Sequence[Judged]) -> list[str]:
     """A line per decision that the experiment declares and the run has samples for."""
-    claims = {one.claim.id: one for one in summary.by_claim(judged)}
+    claims = {item.claim.id: item for item in summary.by_claim(judged)}
     decided, open_ones = [], []
     for decision in run.experiment.so:
         claim = claims.get(decision.claim)
-        measured = [one for one in claim.judged if one.verdict.n] if claim else []
+        measured = [item for item in claim.judged if item.verdict.n] if claim else []
         if claim is None or claim.overall == "not testable here" or not measured:
             continue
-        if said := _said(run, decision, measured, claim.judged):
-            decided.append(said)
+        if message := _said(run, decision, measured, claim.judged):
+            decided.append(message)
         else:
             open_ones.append(claim.claim.text + _open_number(run, measured))
     if decided:
@@ -54,12 +54,12 @@ def clause(decision: Decision, judged: Judged) -> Clause:
     if holds is None or fails is None:
         return ""
     gap = min(holds[1], fails[1]), max(holds[0], fails[0])
-    said: dict[Clause, tuple[tuple[float, float], str]] = {
+    message: dict[Clause, tuple[tuple[float, float], str]] = {
         "holds": (holds, decision.holds),
         "fails": (fails, decision.fails),
         "between": (gap, decision.between),
     }
-    for name, (wanted, text) in said.items():
+    for name, (wanted, text) in message.items():
         is_known = "{number}" not in text or low <= 0 or high <= _SPREAD * low
         if text and is_known and _within(wanted, low, high):
             return name
@@ -76,18 +76,18 @@ def _said(
     """What each measured setting allows, not only the one nearest to a study's: a reader chooses
     for the settings of this machine. The settings are named where not all of them allow it."""
     by_clause: dict[Clause, list[Judged]] = {}
-    for one in measured:
-        by_clause.setdefault(clause(decision, one), []).append(one)
+    for item in measured:
+        by_clause.setdefault(clause(decision, item), []).append(item)
     texts: dict[Clause, str] = {"holds": decision.holds, "fails": decision.fails}
-    said = []
+    parts = []
     for name, text in {**texts, "between": decision.between}.items():
         if several := by_clause.get(name):
             closest = min(several, key=lambda one: one.clearance or 0.0)
             shown = number(run, closest).removeprefix("x")
-            said.append(text.format(number=shown) + _where(run, settings, several))
-    if not said:
+            parts.append(text.format(number=shown) + _where(run, settings, several))
+    if not parts:
         return ""
-    advice = f"it depends: {'; or '.join(said)}" if len(said) > 1 else said[0]
+    advice = f"it depends: {'; or '.join(parts)}" if len(parts) > 1 else parts[0]
     if undecided := by_clause.get(""):
         advice += f"; not decided yet{_where(run, settings, undecided)}"
     return f"{advice}; {decision.always}" if decision.always else advice
@@ -98,17 +98,19 @@ def _where(run: Run, settings: Sequence[Judged], several: Sequence[Judged]) -> s
     if len(several) == len(settings):
         return ""
     varied = [
-        name for name in settings[0].setting if len({one.setting.get(name) for one in settings}) > 1
+        name
+        for name in settings[0].setting
+        if len({item.setting.get(name) for item in settings}) > 1
     ]
     if len(several) > _NAMED:
         return f" (in {len(several)} of {len(settings)} settings)"
-    named = (words.labels(run.named, one.setting, varied) for one in several)
+    named = (words.labels(run.named, item.setting, varied) for item in several)
     return f" ({'; '.join(named)})"
 
 
 def _open_number(run: Run, measured: Sequence[Judged]) -> str:
     """The number of the setting that is least known, with its interval."""
-    known = [one for one in measured if one.verdict.low is not None]
+    known = [item for item in measured if item.verdict.low is not None]
     if not known:
         return ""
     return f" ({number(run, max(known, key=_width)).removeprefix('x')})"

@@ -45,10 +45,10 @@ def on_a_screen(experiment: Experiment, in_full: str, width: int, most: int) -> 
     """At most so many lines: what is varied and what stays, the window's first sentence, names, as
     many claims as have room, and the command that prints all of it."""
     width = min(width, _MOST)
-    made = list(table.wrapped(f"{experiment.name}: {experiment.question}", width, "", "  "))
+    result = list(table.wrapped(f"{experiment.name}: {experiment.question}", width, "", "  "))
 
     def part(name: str, said: str) -> None:
-        made.extend(table.wrapped(said, width, f"{name:<{_NAME}}", " " * _NAME))
+        result.extend(table.wrapped(said, width, f"{name:<{_NAME}}", " " * _NAME))
 
     for factor in experiment.factors:
         levels = [factor.kind.format(level) for level in factor.levels(PRESETS[0])]
@@ -56,8 +56,8 @@ def on_a_screen(experiment: Experiment, in_full: str, width: int, most: int) -> 
             part("varied", f"-p {factor.name}: {_some(levels)}")
     fixed = [f for f in experiment.factors if len(f.levels(PRESETS[0])) == 1]
     if fixed:
-        said = (f"{f.name}={f.kind.format(f.levels(PRESETS[0])[0])}" for f in fixed)
-        part("constant", _some([*said]))
+        message = (f"{f.name}={f.kind.format(f.levels(PRESETS[0])[0])}" for f in fixed)
+        part("constant", _some([*message]))
     part("timed", first_sentence(window(experiment)))
     first, *more = (metric.name for metric in experiment.metrics)
     also = f"; also {_some(more)}" if more else ""
@@ -71,10 +71,10 @@ def on_a_screen(experiment: Experiment, in_full: str, width: int, most: int) -> 
         [*table.wrapped(claim.text, width, f"{'claim':<{_NAME}}", " " * _NAME)]
         for claim in experiment.claims
     ]
-    shown = table.fitting(map(len, claims), most - len(made) - 1)
-    left = [units.counted(len(claims) - shown, "claim")] if shown < len(claims) else []
-    last = f"not shown: {', '.join([*left, 'what each of these is'])}: {in_full}"
-    return "\n".join([*made, *chain.from_iterable(claims[:shown]), last])
+    shown = table.fitting(map(len, claims), most - len(result) - 1)
+    rest = [units.counted(len(claims) - shown, "claim")] if shown < len(claims) else []
+    last = f"not shown: {', '.join([*rest, 'what each of these is'])}: {in_full}"
+    return "\n".join([*result, *chain.from_iterable(claims[:shown]), last])
 
 
 _NAME = 10  # characters
@@ -101,10 +101,10 @@ def window(experiment: Experiment) -> str:
 def _taken(experiment: Experiment) -> str:
     if experiment.turns is None:
         return "Taken: a trial is one window."
-    said = (experiment.turns.__doc__ or "").strip().rstrip(".")
+    text = (experiment.turns.__doc__ or "").strip().rstrip(".")
     return (
         "Taken: a trial is one window. With --design turns: "
-        f"{turns.said()}, without the machine's stalls. {said}."
+        f"{turns.said()}, without the machine's stalls. {text}."
     )
 
 
@@ -155,8 +155,8 @@ def _lines(experiment: Experiment, width: int) -> Iterator[str]:
     for claim in experiment.claims:
         yield from wrapped(f"{claim.id}: {claim.text}{_basis(claim)}", 2)
     for claim in experiment.changes:
-        said = f"{claim.id}: {claim.text}{_basis(claim)}; since {claim.since}"
-        yield from wrapped(f"{said}, by `memlab kernels ladder`", 2)
+        words = f"{claim.id}: {claim.text}{_basis(claim)}; since {claim.since}"
+        yield from wrapped(f"{words}, by `memlab kernels ladder`", 2)
     for published in experiment.published:
         yield from wrapped(
             f"table: {published.source}, {published.table}. {published.note}".strip(), 2
@@ -170,16 +170,16 @@ def _lines(experiment: Experiment, width: int) -> Iterator[str]:
 
 def _paragraphs(comment: str) -> list[str]:
     """A comment's paragraphs, a line each, and the indented items in them; an empty line is one."""
-    found: list[str] = []
+    results: list[str] = []
     for line in comment.strip().splitlines():
-        last = found[-1] if found else ""
+        last = results[-1] if results else ""
         depth, of_last = _depth(line), _depth(last)
         goes_on = not _BEGINS.match(line) and (depth > of_last if of_last else not depth)
         if line and last and goes_on:
-            found[-1] += f" {line.strip()}"
+            results[-1] += f" {line.strip()}"
         else:
-            found.append(line)
-    return found
+            results.append(line)
+    return results
 
 
 def _depth(line: str) -> int:

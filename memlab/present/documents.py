@@ -71,10 +71,10 @@ class Document(msgspec.Struct, forbid_unknown_fields=True):
         """Each field is what is `given`, as it is, else the attribute of the first of the objects
         that has it, converted and checked: TypeError where none has it, msgspec.ValidationError
         where it does not fit."""
-        for one in (known for known in _fields(cls) if known.name not in given):
+        for item in (known for known in _fields(cls) if known.name not in given):
             for source in objects:
-                if (found := getattr(source, one.name, UNSET)) is not UNSET:
-                    given[one.name] = converted(found, one.type)
+                if (result := getattr(source, item.name, UNSET)) is not UNSET:
+                    given[item.name] = converted(result, item.type)
                     break
         return cls(**given)
 
@@ -201,8 +201,8 @@ def _option(option: request.Option) -> tuple[Any, ...]:
     kind = Literal[option.choices] if option.choices else _STORED[option.kind.name]
     kind = Annotated[kind, Meta(**finite)] if finite else kind
     kind = kind | None if option.default is None else kind
-    said = option.stored if option.always else f"{option.stored} Absent from older runs."
-    kind = Annotated[kind, Meta(description=said)] if said else kind
+    message = option.stored if option.always else f"{option.stored} Absent from older runs."
+    kind = Annotated[kind, Meta(description=message)] if message else kind
     return (option.field, kind) if option.always else (option.field, kind | UnsetType, UNSET)
 
 
@@ -308,8 +308,8 @@ class ShownModes(Document):
     def made_of(cls, run: Run, point: Point) -> Self | None:
         from memlab.results import modes
 
-        found = modes.of_point(run, point)
-        return cls.from_attributes(found, found.modes) if found else None
+        result = modes.of_point(run, point)
+        return cls.from_attributes(result, result.modes) if result else None
 
 
 class ShownPoint(Document):
@@ -358,8 +358,8 @@ class ShownCrossing(Document):
     def made_of(cls, run: Run, found: Crossing) -> Self:
         from memlab.present import words
 
-        said = words.crossing(run.named, found)
-        return cls.from_attributes(found, words=said, **_ends(found.found))
+        message = words.crossing(run.named, found)
+        return cls.from_attributes(found, words=message, **_ends(found.found))
 
 
 class Cause(Document):
@@ -456,8 +456,8 @@ class Show(Document):
             environment=run.environment,
             ended=run.sessions[-1].ended if run.sessions else None,
             samples=len(run.samples),
-            points=[ShownPoint.made_of(run, found) for found in run.summaries],
-            crossings=[ShownCrossing.made_of(run, found) for found in crossings(run)],
+            points=[ShownPoint.made_of(run, summary) for summary in run.summaries],
+            crossings=[ShownCrossing.made_of(run, result) for result in crossings(run)],
             published=[PublishedTable.made_of(table) for table in tables(run)],
             attribution=converted(traced(run), list[TracedPoint]),
             figures=figures,
@@ -509,9 +509,9 @@ class JudgedClaim(Document):
 
     @classmethod
     def made_of(cls, judged: Judged) -> Self:
-        found = judged.verdict
+        result = judged.verdict
         return cls.from_attributes(
-            judged, found, judged.claim, samples=judged.samples.tolist(), **_ends(found)
+            judged, result, judged.claim, samples=judged.samples.tolist(), **_ends(result)
         )
 
 
@@ -551,7 +551,7 @@ class Claims(Document):
     def made_of(cls, found: Sequence[Reproduced], not_built: Sequence[str] = ()) -> Self:
         from memlab.present import words
 
-        judged = [JudgedExperiment.made_of(one) for one in found]
+        judged = [JudgedExperiment.made_of(item) for item in found]
         return cls(words.headline(found), judged, list(not_built))
 
 
@@ -919,13 +919,13 @@ def _docstrings(kind: type) -> dict[str, str]:
     """The string literal below each field of a class and its bases, by field."""
     if not kind.__module__.startswith("memlab."):
         return {}
-    found = {name: text for base in kind.__bases__ for name, text in _docstrings(base).items()}
+    results = {name: text for base in kind.__bases__ for name, text in _docstrings(base).items()}
     known = _classes(kind.__module__).get(kind.__name__)
-    for one, below in pairwise(known.body if known else ()):  # one that is made says its own
-        match one, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
-                found[name] = " ".join(text.split())
-    return found
+    for item, below in pairwise(known.body if known else ()):  # one that is made says its own
+        match item, below:
+            case [ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text)))]:
+                results[name] = " ".join(text.split())
+    return results
 
 
 @cache
@@ -1010,7 +1010,7 @@ def _describe(part: dict[str, Any], kind: type | None) -> None:
     if dataclasses.is_dataclass(kind):
         part["additionalProperties"] = False
     struct = issubclass(kind, msgspec.Struct)
-    keys = {one.name: one.encode_name for one in msgspec.structs.fields(kind)} if struct else {}
+    keys = {item.name: item.encode_name for item in msgspec.structs.fields(kind)} if struct else {}
     for name, text in _docstrings(kind).items():
         key = keys.get(name, name)
         if key in part["properties"]:

@@ -45,10 +45,10 @@ def write_baseline(run: Run, output: Path) -> None:
     request = {name: of for name, of in run.row.request.items() if name not in _OWN}
     seen = environment.compared(run.environment)
     with Store(run.store_path) as store:
-        listed = [one for one in store.listed()[0] if one.row.id == run.id]
+        listed = [item for item in store.listed()[0] if item.row.id == run.id]
         kept = [
-            replace(one, row=replace(one.row, name=None, request=request, environment=seen))
-            for one in listed
+            replace(item, row=replace(item.row, name=None, request=request, environment=seen))
+            for item in listed
         ]
         _write(output, (f"{line}\n".encode() for line in travel.outgoing(store, kept, {})))
 
@@ -64,15 +64,15 @@ def write_rows(store: Path, run: str | None, known: Path | None, output: Path | 
         runs, damaged = opened.listed()
         if run is not None:
             row = opened.find(run)
-            runs, damaged = [one for one in runs if one.row.id == row.id], {}
-        found = (f"{line}\n" for line in travel.outgoing(opened, runs, have))
+            runs, damaged = [item for item in runs if item.row.id == row.id], {}
+        result = (f"{line}\n" for line in travel.outgoing(opened, runs, have))
         if output:
-            _write(output, map(str.encode, found))
+            _write(output, map(str.encode, result))
         else:
-            sys.stdout.writelines(found)
+            sys.stdout.writelines(result)
     if damaged:
-        said = "; ".join(f"run {id}: {why}" for id, why in damaged.items())
-        raise StoreError(f"{store} is damaged: {said}")
+        text = "; ".join(f"run {id}: {why}" for id, why in damaged.items())
+        raise StoreError(f"{store} is damaged: {text}")
 
 
 def _read(path: Path) -> bytes:
@@ -107,9 +107,9 @@ def _heads(run: Run, frame: pd.DataFrame) -> list[str]:
     units = {metric.name: metric.unit for metric in run.metrics}
     units |= {factor.name: factor.kind.unit for factor in run.experiment.factors}
     # A count's unit is a noun, as in `minor_faults`, and needs no saying.
-    said = {n: f"{n} ({u})" for n, u in units.items() if u in ("s", "B") or "/" in u}
-    said["started_at"] = "started_at (s since 1970)"
-    return [said.get(name, name) for name in frame.columns]
+    words = {n: f"{n} ({u})" for n, u in units.items() if u in ("s", "B") or "/" in u}
+    words["started_at"] = "started_at (s since 1970)"
+    return [words.get(name, name) for name in frame.columns]
 
 
 def _without_nan(record: dict[str, Any]) -> dict[str, Any]:

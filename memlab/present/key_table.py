@@ -32,7 +32,7 @@ def key_tables(run: Run, judged: Sequence[Judged]) -> list[Table]:
         return [_checks(run, judged)] if judged else []
     if isinstance(figure, Matrix):
         return [_words(run, figure)]
-    if not any(found.medians for found in run.summaries):
+    if not any(result.medians for result in run.summaries):
         return []
     blocks = run.row.request.get("blocks")
     settled = blocks is None or blocks >= least_samples(0.95)  # else a rehearsal
@@ -65,9 +65,9 @@ def _ranked(run: Run, *, settled: bool) -> Iterator[tuple[int, Table]]:
 def _decisive(run: Run) -> frozenset[int]:
     """The points of the settings that decide what is recommended; else of the first question."""
     named = {decision.claim for decision in run.experiment.so}
-    found = needs(run.experiment, run.points, least_samples(0.95))
-    decisive = [need.points for need in found if need.claim in named and need.decides]
-    return frozenset().union(*(decisive or [need.points for need in found[:1]]))
+    result = needs(run.experiment, run.points, least_samples(0.95))
+    decisive = [need.points for need in result if need.claim in named and need.decides]
+    return frozenset().union(*(decisive or [need.points for need in result[:1]]))
 
 
 def _has(point: Point, at: At) -> bool:
@@ -78,15 +78,15 @@ def _checks(run: Run, judged: Sequence[Judged]) -> Table:
     """A row per claim: what is expected and what was found. First what a recommendation rests on,
     then what does not hold."""
     named = [decision.claim for decision in run.experiment.so]
-    measured = [one for one in judged if one.verdict.n]
+    measured = [item for item in judged if item.verdict.n]
 
     def order(one: Judged) -> tuple[int, int]:
         first = named.index(one.claim.id) if one.claim.id in named else len(named)
         return first, summary.ORDER.index(summary.OVERALL[one.word])
 
     rows: list[list[Cell | str]] = [
-        [one.claim.text, _expected(run, one.claim), Cell(number(run, one), one.word)]
-        for one in sorted(measured, key=order)
+        [item.claim.text, _expected(run, item.claim), Cell(number(run, item), item.word)]
+        for item in sorted(measured, key=order)
     ]
     columns = [Column("check", "left", wrap=_CLAIM), Column("expected"), Column("here")]
     return Table("", columns, rows)
@@ -109,15 +109,15 @@ def _expected(run: Run, claim: Claim) -> str:
 
 def _words(run: Run, figure: Matrix) -> Table:
     """What happened at each point, in words, with how often if that differs."""
-    grid = [found for found in run.summaries if found.point.control is None]
+    grid = [result for result in run.summaries if result.point.control is None]
     names = [name for name in (*figure.by, *figure.panels) if name in run.varied]
     names = names or list(figure.by[:1])
-    columns = list(dict.fromkeys(found.point.at[figure.over] for found in grid))
+    columns = list(dict.fromkeys(answer.point.at[figure.over] for answer in grid))
     heads = [Column(words.label(run.named, figure.over, level), "left") for level in columns]
     by_row: dict[str, dict[object, str]] = {}
-    for found in grid:
-        row = words.labels(run.named, found.point.at, names)
-        by_row.setdefault(row, {})[found.point.at[figure.over]] = _word(run, figure, found)
+    for result in grid:
+        row = words.labels(run.named, result.point.at, names)
+        by_row.setdefault(row, {})[result.point.at[figure.over]] = _word(run, figure, result)
     rows = [[row, *(cells.get(level, "") for level in columns)] for row, cells in by_row.items()]
     return Table(
         f"{figure.title}, by {run.experiment.factor(figure.over).label}",
@@ -135,4 +135,4 @@ def _word(run: Run, figure: Matrix, found: PointSummary) -> str:
     counts = Counter(map(word, run.by_point[found.point.index]))
     if len(counts) == 1:
         return next(iter(counts))
-    return ", ".join(f"{count} {said}" for said, count in counts.most_common())
+    return ", ".join(f"{count} {text}" for text, count in counts.most_common())

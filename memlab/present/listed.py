@@ -13,10 +13,10 @@ from memlab.store import Listed
 
 def write(found: Sequence[Listed]) -> None:
     """Print a row per stored run."""
-    noted = any(one.note for one in found)
+    noted = any(item.note for item in found)
     heads = ["run", "measured", "experiment", "name", "samples", "ended"]
     heads += [*["note"] * noted, "machine"]
-    cells: list[list[Cell | str]] = [_row(one, noted=noted) for one in found]
+    cells: list[list[Cell | str]] = [_row(item, noted=noted) for item in found]
     columns = [Column(head, "right" if head == "samples" else "left", wrap=20) for head in heads]
     machines = {str(cells_of[-1]) for cells_of in cells}
     if len(machines) > 1:

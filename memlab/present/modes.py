@@ -15,19 +15,19 @@ _MOST = 8  # lines
 
 def lines(run: Run) -> Iterator[str]:
     """`two modes at size=1: 62 % at 1.2 ms and 38 % at 3.6 ms, these on CPU 3`, a line a point."""
-    found = list(filter(None, (_line(run, point) for point in run.points)))
-    yield from found[:_MOST]
-    if found[_MOST:]:
-        yield f"two modes at {words.count(len(found) - _MOST, 'more point')}"
+    result = list(filter(None, (_line(run, point) for point in run.points)))
+    yield from result[:_MOST]
+    if result[_MOST:]:
+        yield f"two modes at {words.count(len(result) - _MOST, 'more point')}"
 
 
 def _line(run: Run, point: Point) -> str:
-    found = of_point(run, point)
-    if found is None:
+    result = of_point(run, point)
+    if result is None:
         return ""
     where = point_label(run.experiment, point.at, run.varied or list(point.at))
-    modes, unit = found.modes, run.metrics[0].unit
+    modes, unit = result.modes, run.metrics[0].unit
     shares = units.format_percent(modes.low_share), units.format_percent(1 - modes.low_share)
     low, high = (units.format_quantity(value, unit) for value in (modes.low, modes.high))
-    met = f", these {found.high_met}" if found.high_met else ""
+    met = f", these {result.high_met}" if result.high_met else ""
     return f"two modes at {where}: {shares[0]} at {low} and {shares[1]} at {high}{met}"

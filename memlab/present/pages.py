@@ -38,9 +38,9 @@ def _declared(experiment: Experiment) -> Iterator[str]:
     yield f"**Window:** {_inline(describe.first_sentence(describe.window(experiment)))}"
     if more := _more(experiment):
         yield from ("", more)
-    varied = [one for one in experiment.factors if len(one.levels(_SHOWN)) > 1]
-    yield from ("", f"**Varied:** {', '.join(one.label for one in varied)}.")
-    if shown := [one.name for one in experiment.controls if _SHOWN in one.presets]:
+    varied = [factor for factor in experiment.factors if len(factor.levels(_SHOWN)) > 1]
+    yield from ("", f"**Varied:** {', '.join(item.label for item in varied)}.")
+    if shown := [control.name for control in experiment.controls if _SHOWN in control.presets]:
         yield from ("", f"**Controls**, which test explanations: {', '.join(shown)}.")
 
 
@@ -51,28 +51,28 @@ def _more(experiment: Experiment) -> str:
 
 
 def _found(run: Run, shown: Collection[str]) -> Iterator[str]:
-    found = reproduce.of_run(run)
+    result = reproduce.of_run(run)
     # What is contradicted stands first in the table.
-    claims, study = summary.by_claim(found.judged), words.study([run.experiment])
-    said = summary.sentence(claims, place="", study=study)[:1] if found.judged else []
+    claims, study = summary.by_claim(result.judged), words.study([run.experiment])
+    text = summary.sentence(claims, place="", study=study)[:1] if result.judged else []
     cpu, count = run.environment.get("cpu_model"), run.environment.get("cpu_count")
     kernel = run.environment.get("kernel_release")
     recorded = (
         f"Recorded on {run.row.created_at[:10]}: {count} CPUs of {cpu}, Linux {kernel}, "
         f"{len(run.samples)} samples, {run.blocks} blocks."
     )
-    yield " ".join([*said, recorded])
-    yield from decisions.page(run, found.judged)
+    yield " ".join([*text, recorded])
+    yield from decisions.page(run, result.judged)
     yield from _figures(run, shown)
     sources = [f"[{source}](../studies.md#{source})" for source in run.experiment.sources]
     if sources:
-        more = any(not one.claim.of_study for one in claims)
+        more = any(not item.claim.of_study for item in claims)
         also = ", and further checks" if more else ""
         yield from ("", f"Claims of {', '.join(sources)}{also}:")
-    if found.judged:
+    if result.judged:
         drawn = [run.experiment.figure, *run.experiment.more_figures.values()]
         listed = any(isinstance(figure, Checks) for figure in drawn)
-        yield from _claims(verdicts(run, found.judged), listed=listed)
+        yield from _claims(verdicts(run, result.judged), listed=listed)
 
 
 def _figures(run: Run, shown: Collection[str]) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _figures(run: Run, shown: Collection[str]) -> Iterator[str]:
     if rest := [caption(run, name) for name in names(run) if name not in shown]:
         draws = f"`memlab plot example:{run.experiment.name}`"
         yield from ("", f"Further figures, which {draws} draws and the built site shows:", "")
-        yield from (f"- {_inline(one)}" for one in rest)
+        yield from (f"- {_inline(item)}" for item in rest)
 
 
 def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
@@ -95,12 +95,14 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
     rows, above = [], ""
     undecided: dict[str, list[str]] = {}
     for claim in (claim for claim in made if claim not in exact):
-        reasons = {f"**{one.word}**: {REST.split(one.reason)[0]}" for one in claim.verdicts}
+        reasons = {
+            f"**{verdict.word}**: {REST.split(verdict.reason)[0]}" for verdict in claim.verdicts
+        }
         if len(reasons) == 1 and not claim.verdicts[0].samples:
             undecided.setdefault(reasons.pop(), []).append(claim.text)
             continue
-        said = f"*{claim.published if claim.published != above else 'as above'}*"
-        claimed = f"{claim.text}\n{said}" if claim.published else claim.text
+        message = f"*{claim.published if claim.published != above else 'as above'}*"
+        claimed = f"{claim.text}\n{message}" if claim.published else claim.text
         rows.append([claimed, "\n".join(_said(claim.verdicts))])
         above = claim.published
     if rows:
@@ -111,21 +113,23 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
         if more:
             yield from ("", *(f"- {text}" for text in (first, *more)))
     if exact:
-        said = "1 exact check holds" if len(exact) == 1 else f"{len(exact)} exact checks hold"
-        yield from ("", f"{said}: the figure lists them.")
+        message = "1 exact check holds" if len(exact) == 1 else f"{len(exact)} exact checks hold"
+        yield from ("", f"{message}: the figure lists them.")
 
 
 def _said(found: Sequence[ShownVerdict]) -> Iterator[str]:
     """A line per verdict, or one where all settings have the same word and number."""
     # A count alone does not say what it should have been.
-    numbers = [one.reason if _is_count(one.number) else one.number for one in found]
-    lines = [(one, one.shortened(said)) for one, said in zip(found, numbers, strict=True)]
-    if len({(one.word, said) for one, said in lines}) == 1 < len(found):
+    numbers = [entry.reason if _is_count(entry.number) else entry.number for entry in found]
+    lines = [
+        (entry, entry.shortened(message)) for entry, message in zip(found, numbers, strict=True)
+    ]
+    if len({(item.word, text) for item, text in lines}) == 1 < len(found):
         yield f"**{found[0].word}** in all {len(found)} settings: {lines[0][1]}"
         return
-    for one, said in lines:
-        where = one.where.partition("; the closest, ")[0]
-        yield f"**{one.word}**{f' ({where})' if where else ''}: {said}"
+    for item, text in lines:
+        where = item.where.partition("; the closest, ")[0]
+        yield f"**{item.word}**{f' ({where})' if where else ''}: {text}"
 
 
 def _is_count(number: str) -> bool:

@@ -46,10 +46,10 @@ class Text(RichText):
 
 def console(*, stderr: bool = False) -> Console:
     """Where memlab writes for people. It takes `Text`: rich reads markup into a str."""
-    made = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
-    if made.width < _LEAST_WIDTH:
-        made.width = 80
-    return made
+    result = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
+    if result.width < _LEAST_WIDTH:
+        result.width = 80
+    return result
 
 
 def wrapped(text: str, width: int, begin: str, rest: str) -> Iterator[str]:

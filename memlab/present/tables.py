@@ -43,8 +43,8 @@ PUBLISHED_LEGEND = (
 def legend(cells: Iterable[str]) -> str:
     """What the signs mean that these medians have; empty if they have none."""
     cells = [*cells]
-    said = [text for sign, text in _SIGNS.items() if any(sign in cell for cell in cells)]
-    return f"medians: {'; '.join(said)}" if said else ""
+    parts = [text for sign, text in _SIGNS.items() if any(sign in cell for cell in cells)]
+    return f"medians: {'; '.join(parts)}" if parts else ""
 
 
 def medians(run: Run, *, settled: bool = False) -> list[Table]:
@@ -67,7 +67,7 @@ def panels(run: Run, *, settled: bool = False) -> list[tuple[At, Table]]:
     lines = max((len(_combinations(part, by)) for part in inside), default=0)
     levels = max((len(_combinations(part, [figure.over])) for part in inside), default=0)
     turned = lines > max(_SIDE_BY_SIDE, levels)
-    made = []
+    results = []
     for panel, part in zip(panels, inside, strict=True):
         flags = [metric.name in s.extrapolated for s in part if s.medians]
         every = bool(flags) and all(flags)
@@ -75,8 +75,8 @@ def panels(run: Run, *, settled: bool = False) -> list[tuple[At, Table]]:
         title = f"{metric.label} ({metric.unit})" + (f": {place}" if place else "")
         title += "; all extrapolated" if every else ""
         shown = _panel(run, title, part, by, turned=turned, mark=not every, settled=settled)
-        made.append((panel, shown))
-    return made
+        results.append((panel, shown))
+    return results
 
 
 def of_command(run: Run) -> list[str]:
@@ -85,9 +85,11 @@ def of_command(run: Run) -> list[str]:
 
 
 def _command(run: Run, names: Sequence[str], *, settled: bool) -> Table:
-    asked = [run.metric(name) for name in dict.fromkeys(names)]
+    requests = [run.metric(name) for name in dict.fromkeys(names)]
     # What this host cannot measure is said once, above; a command that never ended well has a row.
-    metrics = [m for m in asked if any(m.name in s.medians for s in run.summaries)] or asked[:1]
+    metrics = [m for m in requests if any(m.name in s.medians for s in run.summaries)] or requests[
+        :1
+    ]
     varied = run.varied or list(run.points[0].at)
     heads = [m.label.rsplit(" ", 1) for m in metrics]
     columns = [Column("policy", "left"), *(Column("\n".join(head)) for head in heads)]
@@ -149,9 +151,9 @@ def _panel(
         by_level.setdefault(levels_of, []).append(summary)
     for at in down:
         row = by_level[tuple(at.values())]
-        found = (next((s for s in row if _has(s, other)), None) for other in across)
+        result = (next((s for s in row if _has(s, other)), None) for other in across)
         cells: list[Cell | str] = [_label(run, at)]
-        cells += [median(s, metric, unit, mark=mark, settled=settled) if s else "" for s in found]
+        cells += [median(s, metric, unit, mark=mark, settled=settled) if s else "" for s in result]
         if loops:
             baseline_loop = run.pooled_baseline_loop(metric, [s.point for s in row])
             cells.append("-" if baseline_loop is None else words.quantity(baseline_loop, unit))
@@ -176,8 +178,8 @@ def _label(run: Run, at: At) -> str:
 
 def _levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
     """As figures call them; those of a user's command are the user's own words."""
-    said = words.levels if experiment.watched else words.labels
-    return said(experiment, at, names)
+    text = words.levels if experiment.watched else words.labels
+    return text(experiment, at, names)
 
 
 def names_of_levels(run: Run) -> str:
@@ -186,18 +188,18 @@ def names_of_levels(run: Run) -> str:
     if run.experiment.watched:
         return "; ".join(words.long_levels(run.experiment, (point.at for point in run.points)))
     factors = [run.named.factor(name) for name in run.varied]
-    said = {
+    text = {
         f"{factor.name}={factor.kind.format(level)} for {label}": None
         for factor in factors
         for level in dict.fromkeys(point.at[factor.name] for point in run.points)
         if (label := factor.level_labels.get(level)) and label != factor.kind.format(level)
     }
-    return f"-p takes {', '.join(said)}" if said else ""
+    return f"-p takes {', '.join(text)}" if text else ""
 
 
 def _combinations(summaries: Sequence[PointSummary], names: Sequence[str]) -> list[At]:
-    found = (tuple((name, s.point.at[name]) for name in names) for s in summaries)
-    return [dict(pairs) for pairs in dict.fromkeys(found)]
+    result = (tuple((name, s.point.at[name]) for name in names) for s in summaries)
+    return [dict(pairs) for pairs in dict.fromkeys(result)]
 
 
 def _has(summary: PointSummary, at: At) -> bool:
@@ -212,11 +214,11 @@ def median(
     if metric.name not in summary.medians:
         bad = [word for word in summary.outcomes if word != "ok"]
         return "-" if summary.medians else next(iter(bad or summary.outcomes), "not yet")
-    found = summary.medians[metric.name]
-    if settled and found.halfwidth_relative is None:
-        return f"n={found.n}"
+    result = summary.medians[metric.name]
+    if settled and result.halfwidth_relative is None:
+        return f"n={result.n}"
     text = words.median(
-        found,
+        result,
         unit,
         extrapolated=mark and metric.name in summary.extrapolated,
     )
@@ -228,11 +230,11 @@ def controls(run: Run) -> Iterator[Table]:
     """One table per control that has points."""
     metric = run.metric(run.experiment.figure.metric)
     for control in run.experiment.controls:
-        found = [s for s in run.summaries if s.point.control == control.name]
-        if not found:
+        results = [s for s in run.summaries if s.point.control == control.name]
+        if not results:
             continue
         columns = [Column("point", "left"), Column(metric.label)]
-        rows = [[_point_name(run, s), median(s, metric, metric.unit)] for s in found]
+        rows = [[_point_name(run, s), median(s, metric, metric.unit)] for s in results]
         yield Table(f"control {control.name}: {control.why}", columns, rows)
 
 
@@ -260,20 +262,24 @@ _VERDICTS = {  # heads of a terminal's width
 def by_experiment(found: Sequence[Reproduced]) -> Table:
     """A row per experiment: how many of the study's claims have which verdict, of verdicts that any
     has; and how many of the further checks hold."""
-    asked = [[c for c in by_claim(one.judged) if not c.absent] for one in found]
-    studied = any(one.experiment.sources for one in found)
-    own = [[c for c in of if c.claim.of_study or not studied] for of in asked]
-    others = [[c for c in of if studied and not c.claim.of_study] for of in asked]
+    requests = [[c for c in by_claim(entry.judged) if not c.absent] for entry in found]
+    studied = any(entry.experiment.sources for entry in found)
+    own = [[c for c in of if c.claim.of_study or not studied] for of in requests]
+    others = [[c for c in of if studied and not c.claim.of_study] for of in requests]
     counts = [Counter(c.overall for c in of) for of in own]
     seen = [word for word in _VERDICTS if any(count[word] for count in counts)]
     columns = [Column("experiment", "left"), *(Column(_VERDICTS[word]) for word in seen)]
     columns += [Column("checks\nhold")] if any(others) else []
     rows: list[list[Cell | str]] = []
-    for one, count, more in zip(found, counts, others, strict=True):
-        said = [str(count[word] or "") for word in seen]
+    for item, count, more in zip(found, counts, others, strict=True):
+        parts = [str(count[word] or "") for word in seen]
         if any(others):
-            said.append(f"{sum(c.overall == 'holds' for c in more)} of {len(more)}" if more else "")
-        rows.append([one.experiment.name, *said, one.run.id if one.run else "does not run here"])
+            parts.append(
+                f"{sum(c.overall == 'holds' for c in more)} of {len(more)}" if more else ""
+            )
+        rows.append(
+            [item.experiment.name, *parts, item.run.id if item.run else "does not run here"]
+        )
     return Table("", [*columns, Column("run", "left")], rows)
 
 
@@ -302,29 +308,29 @@ def published(run: Run, beside: Beside) -> Table:
             for column in declared.columns
             for part in ("published", "here", "ratio")
         ]
-        made: list[list[Cell | str]] = [[row.name] for row in rows]
-        for line, row in zip(made, rows, strict=True):
+        results: list[list[Cell | str]] = [[row.name] for row in rows]
+        for line, row in zip(results, rows, strict=True):
             for column in row.printed:
                 line += _cells(row, column, unit, mark=not every)
-        return Table(title, [names, *columns], made, notes)
+        return Table(title, [names, *columns], results, notes)
     columns = [Column("column", "left"), Column("published", style="quiet")]
     columns += [Column("here"), Column("ratio")]
-    found = [line for row in rows for line in _lines(row, unit, mark=not every)]
-    return Table(title, [names, *columns], found, notes, names=2)
+    result = [line for row in rows for line in _lines(row, unit, mark=not every)]
+    return Table(title, [names, *columns], result, notes, names=2)
 
 
 def published_once(run: Run) -> Iterator[Table]:
     """Each published table once: the printed numbers, and what those here are of them at each
     setting. The numbers here stand in the tables of medians."""
-    found: dict[tuple[str, str], list[Beside]] = {}
-    for one in beside.tables(run):
-        found.setdefault((one.source.id, one.table.id), []).append(one)
-    for of in found.values():
+    results: dict[tuple[str, str], list[Beside]] = {}
+    for item in beside.tables(run):
+        results.setdefault((item.source.id, item.table.id), []).append(item)
+    for of in results.values():
         first = of[0]
         unit = run.metric(first.declared.metric).unit
-        places = [setting(run, one) or "here" for one in of]
+        places = [setting(run, item) or "here" for item in of]
         rows: list[list[Cell | str]] = []
-        for several in zip(*(one.rows for one in of), strict=True):
+        for several in zip(*(item.rows for item in of), strict=True):
             for column, cell in several[0].cells.items():
                 if any(row.here[column] for row in several):
                     ratios = [_ratio(row, column) for row in several]
@@ -332,7 +338,7 @@ def published_once(run: Run) -> Iterator[Table]:
                     rows.append([several[0].name, column, printed, *ratios])
         heads = [Column("column", "left"), Column("published", style="quiet")]
         heads += [Column(f"{place}\n/ published") for place in places]
-        notes = [line for one in of for line in _notes(run, one, _seen(one))]
+        notes = [line for entry in of for line in _notes(run, entry, _seen(entry))]
         yield Table(
             f"published {first.source.id}, {first.table.title} ({first.table.place})",
             [Column(first.table.rows_are), *heads],
@@ -380,8 +386,8 @@ def _printed(cell: Printed, unit: str) -> Cell:
 
 def _notes(run: Run, beside: Beside, shown: int) -> Iterator[str]:
     """What a reader of the table has to know."""
-    if left := len(beside.rows) - shown:
-        yield f"{left} of {len(beside.rows)} published rows have no point in this run"
+    if rest := len(beside.rows) - shown:
+        yield f"{rest} of {len(beside.rows)} published rows have no point in this run"
     yield from words.machine_remarks(run)
     limit = beside.declared.limit
     past = {row.name: row.beyond_limit for row in beside.rows if row.beyond_limit}
@@ -504,9 +510,9 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
 def ends(run: Run) -> Iterator[str]:
     """How the trials ended that were not `ok`, and why, a line for each reason."""
     reasons: dict[tuple[str, ...], list[PointSummary]] = {}
-    for found in run.summaries:
-        if set(found.outcomes) - {"ok"}:
-            reasons.setdefault(found.details, []).append(found)
+    for summary in run.summaries:
+        if set(summary.outcomes) - {"ok"}:
+            reasons.setdefault(summary.details, []).append(summary)
     for details, same in reasons.items():
         where = words.count(len(same), "point") if len(same) > 1 else _point_name(run, same[0])
         why = f": {'; '.join(details)}" if details else ""
@@ -525,10 +531,10 @@ def _ended(run: Run, how: str | None) -> str:
     """`decided`, where every verdict is; else how many it gave up on."""
     if how != "decided":
         return how or "not yet, or killed"
-    measured = [one for one in judge(run) if one.verdict.n]
-    left = sum(one.word == "inconclusive" for one in measured)
+    measured = [item for item in judge(run) if item.verdict.n]
+    rest = sum(item.word == "inconclusive" for item in measured)
     of = words.count(len(measured), "verdict")
-    return f"it gave up on {left} of {of}" if left else "decided"
+    return f"it gave up on {rest} of {of}" if rest else "decided"
 
 
 def _short_of_samples(run: Run) -> str:
@@ -539,10 +545,10 @@ def _short_of_samples(run: Run) -> str:
     if min(taken, default=least) >= least:
         return ""
     enough = sum(count >= least for count in taken)
-    said = f"{enough} of {words.count(len(taken), 'point')} have the {least} samples of an interval"
+    text = f"{enough} of {words.count(len(taken), 'point')} have the {least} samples of an interval"
     if recorded.ships(run.store_path) or not run.samples:
-        return said
-    return f"{said}; the others get them by: {_going_on(run)}"
+        return text
+    return f"{text}; the others get them by: {_going_on(run)}"
 
 
 def going_on(run: Run) -> str:
@@ -581,7 +587,7 @@ def compared(found: Sequence[Compared], *, p: bool = True, medians: bool = True)
     """A row per point of runs compared with one base: verdicts, ratios; with `medians` these and
     how many more blocks decide it; `p` of the test too, where there is one run."""
     experiment, unit = found[0].experiment, found[0].metric.unit
-    by_point = [{point_key(p.at): p for p in one.points} for one in found]
+    by_point = [{point_key(p.at): p for p in entry.points} for entry in found]
     points = {key: point for of in reversed(by_point) for key, point in of.items()}
     keys = [key for of in by_point for key in of]
     at = {key: points[key].at for key in dict.fromkeys(keys)}
@@ -595,15 +601,15 @@ def compared(found: Sequence[Compared], *, p: bool = True, medians: bool = True)
     heads += ["new" if len(head) > _HEAD else head for head in found[0].heads[1:]]
     base = [Column(heads[0])] if medians else []
     columns = [Column("point", "left", wrap=_POINT)]
-    for one in found:
-        head, group = (f"{one.new}\n", one.new) if several else ("", "")
+    for item in found:
+        head, group = (f"{item.new}\n", item.new) if several else ("", "")
         columns.append(Column(f"{head}verdict", "left", group=group))
         columns.append(Column(f"{head}ratio", group=group))
         columns += [] if several else base
         if medians:
             columns.append(Column(f"{head}{'median' if several else heads[1]}", group=group))
         if more:
-            unit_s = f"more {one.unit}s" if several else f"more\n{one.unit}s"
+            unit_s = f"more {item.unit}s" if several else f"more\n{item.unit}s"
             columns.append(Column(f"{head}{unit_s}", group=group))
         columns += [Column("p")] if p and not several else []
     columns += base if several else []
@@ -615,12 +621,12 @@ def compared(found: Sequence[Compared], *, p: bool = True, medians: bool = True)
             if key not in of:
                 row += ["-"] * (2 + medians + more)
                 continue
-            point, said = of[key], of[key].comparison
-            row += [Cell(said.word, said.word), evidence.interval(said.ratio)]
+            point, text = of[key], of[key].comparison
+            row += [Cell(text.word, text.word), evidence.interval(text.ratio)]
             row += [] if several or not medians else [median]
             row += [words.quantity(point.new, unit)] if medians else []
-            row += [words.blocks_missing(said)] if more else []
-            row += [words.p_value(said)] if p and not several else []
+            row += [words.blocks_missing(text)] if more else []
+            row += [words.p_value(text)] if p and not several else []
         rows.append([*row, *([median] if several and medians else [])])
     return Table("", columns, rows)
 
@@ -632,7 +638,7 @@ _POINT = 38  # of a point's name, where verdict and ratio have to stand beside i
 def compared_heads(found: Sequence[Compared]) -> list[str]:
     metric = found[0].metric
     better = "lower" if metric.lower_is_better else "higher"
-    sides = ", ".join(one.new for one in found)
+    sides = ", ".join(item.new for item in found)
     return [
         f"{found[0].experiment.name}: {sides} against {found[0].base}",
         f"{metric.label} ({metric.unit}); {better} is better",
@@ -643,28 +649,28 @@ def compared_notes(found: Sequence[Compared]) -> list[str]:
     """What else differs, each thing once, and how many points one side lacks."""
     alone = [
         f"{words.count(len(at), 'point')} with samples in {name} alone: not compared"
-        for one in found
-        for at, name in ((one.only_base, one.base), (one.only_new, one.new))
+        for item in found
+        for at, name in ((item.only_base, item.base), (item.only_new, item.new))
         if at
     ]
-    return list(dict.fromkeys([*(line for one in found for line in one.remarks), *alone]))
+    return list(dict.fromkeys([*(line for item in found for line in item.remarks), *alone]))
 
 
 def compared_counts(found: Sequence[Compared]) -> list[str]:
     if len(found) == 1:
         return [words.counts(found[0])]
-    return [f"{one.new}: {words.counts(one)}" for one in found]
+    return [f"{item.new}: {words.counts(item)}" for item in found]
 
 
 def ratio_legend(found: Compared) -> str:
     unit = found.unit
-    said = (
+    text = (
         f"ratio: the median over the {unit}s of {' / '.join(reversed(found.heads))}, with its "
         "95 % interval, and not the quotient of the two medians"
     )
     if found.counts["inconclusive"]:
-        said += (
+        text += (
             f"; more {unit}s: about how many would decide an inconclusive point (over "
             f"{MOST_BLOCKS:,}: take a larger threshold)"
         )
-    return said
+    return text

@@ -43,20 +43,23 @@ def show(run: Run, *, verbose: bool = False) -> None:
     one. With `verbose` all of them, with every metric, and each published table whole."""
     console = table.console()
     parts = [*_parts(console, run, verbose=verbose)]
-    left: list[str] = []
+    remaining: list[str] = []
     if verbose:
         opened = chain.from_iterable(_open_claims(console, run))
-        made = [*_answer_lines(console, run, verbose=True), *opened]
-        parts.insert(0, _Section("", _lines_of(console, made)))
+        results = [*_answer_lines(console, run, verbose=True), *opened]
+        parts.insert(0, _Section("", _lines_of(console, results)))
     else:
         fixed = sum(len(part.lines) for part in parts if not part.name)
         first = _first_screen(console, run, SCREEN_WITH_TABLE - fixed - _LEFT_OUT)
-        parts = [_Section("", first.lines), *(one for one in parts if one.of not in first.tables)]
-        parts, left = _that_fit(parts, console.width)
+        parts = [
+            _Section("", first.lines),
+            *(item for item in parts if item.of not in first.tables),
+        ]
+        parts, remaining = _that_fit(parts, console.width)
     for part in parts:
         console.file.write("".join(part.lines))
-    if left:
-        _unbroken([_left_out(left, run)])
+    if remaining:
+        _unbroken([_left_out(remaining, run)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,12 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
 
     def part(name: str, *shown: Table | str, dim: bool = False) -> _Section:
         with console.capture() as printed:
-            for one in shown:
-                if isinstance(one, str):
-                    _say(console, Text(one, style="dim" if dim else ""))
+            for item in shown:
+                if isinstance(item, str):
+                    _say(console, Text(item, style="dim" if dim else ""))
                 else:
-                    write(console, one)
-        of = next((one for one in shown if isinstance(one, Table)), None)
+                    write(console, item)
+        of = next((entry for entry in shown if isinstance(entry, Table)), None)
         return _Section(name, printed.get().splitlines(keepends=True), of)
 
     if run.experiment.watched:
@@ -97,9 +100,9 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
         for shown in tables.controls(run):
             yield part("control", shown)
     if verbose:
-        found = [tables.published(run, one) for one in published.tables(run)]
-        yield part("", *found)
-        yield part("", *([tables.PUBLISHED_LEGEND] if found else []), dim=True)
+        results = [tables.published(run, entry) for entry in published.tables(run)]
+        yield part("", *results)
+        yield part("", *([tables.PUBLISHED_LEGEND] if results else []), dim=True)
     else:
         for shown in tables.published_once(run):
             yield part("published table", shown)
@@ -109,8 +112,8 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
     if traced := [*attribution.lines(run)]:
         yield part("what the slowest operations met", *traced, "")
     flags = tables.noise(run)
-    said = ", ".join(f"{row[0].text} {row[1].text}" for row in flags.cells) or "none"
-    yield part("", f"noise: {said}, of {len(run.samples)} samples; flagged, none dropped")
+    message = ", ".join(f"{row[0].text} {row[1].text}" for row in flags.cells) or "none"
+    yield part("", f"noise: {message}, of {len(run.samples)} samples; flagged, none dropped")
     if alike := words.blocks_alike(run):
         yield part("", alike)
     if two := [*modes.lines(run)]:
@@ -126,24 +129,24 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
 def _that_fit(parts: Sequence[_Section], width: int) -> tuple[list[_Section], list[str]]:
     """The parts that fit into SCREEN_WITH_TABLE, in their order, and the names of the others."""
     room = SCREEN_WITH_TABLE - sum(len(part.lines) for part in parts if not part.name) - _LEFT_OUT
-    kept, left = [], []
+    kept, rest = [], []
     for part in parts:
         lines = part.lines
         if not part.name or len(lines) <= room:
             room -= len(lines) if part.name else 0
             kept.append(part)
         else:
-            left.append(part.name)
-    return kept, left
+            rest.append(part.name)
+    return kept, rest
 
 
 def _left_out(names: Sequence[str], run: Run) -> str:
     """The last line of a `show` that has more: `not shown: 2 tables, the cost models: ...`."""
-    said = [
+    parts = [
         name if name.startswith(("the ", "what ", "how ")) else words.count(number, name)
         for name, number in Counter(names).items()
     ]
-    return f"not shown: {', '.join(said)}: {run.command('show -v')}"
+    return f"not shown: {', '.join(parts)}: {run.command('show -v')}"
 
 
 def _say(console: Console, text: RichText) -> None:
@@ -188,20 +191,20 @@ def _first_screen(console: Console, run: Run, room: int) -> _FirstScreen:
     """The answer, the claims that do not hold, and as many tables as have room: of the first one at
     least some rows."""
     answer = _lines_of(console, _answer_lines(console, run, verbose=False))
-    open_ones = [_lines_of(console, one) for one in _open_claims(console, run)]
+    open_ones = [_lines_of(console, open_claim) for open_claim in _open_claims(console, run)]
     open_lines = sum(map(len, open_ones))
-    made = key_tables(run, _judged(run).judged) if run.measured else []
-    left = room - len(answer) - min(open_lines, _FEW_OPEN)
+    result = key_tables(run, _judged(run).judged) if run.measured else []
+    rest = room - len(answer) - min(open_lines, _FEW_OPEN)
     shown: list[str] = []
     whole: list[Table] = []
-    for one in made:
-        lines = _of_table(console, one, left - len(shown))
+    for item in result:
+        lines = _of_table(console, item, rest - len(shown))
         if not lines and not whole:
-            lines = _of_table(console, _of_height(console, run, one, left), left)
+            lines = _of_table(console, _of_height(console, run, item, rest), rest)
         if not lines:
             break
         shown += lines
-        whole.append(one)
+        whole.append(item)
     opened = _cut(open_ones, room - len(answer) - len(shown), run)
     return _FirstScreen([*answer[: max(1, room)], *opened, *shown], whole)
 
@@ -226,7 +229,7 @@ def _of_height(console: Console, run: Run, shown: Table, room: int) -> Table:
 
 
 def _legend(shown: Sequence[Table]) -> str:
-    cells = (cell.text for one in shown for row in one.cells for cell in row[one.names :])
+    cells = (cell.text for item in shown for row in item.cells for cell in row[item.names :])
     return tables.legend(cells)
 
 
@@ -235,17 +238,17 @@ def _cut(claims: Sequence[Sequence[str]], room: int, run: Run) -> list[str]:
     if sum(map(len, claims)) <= room:
         return [*chain.from_iterable(claims)]
     shown = table.fitting(map(len, claims), room - 1)
-    left = f"{len(claims) - shown} more not shown to hold: {run.command('claims')}\n"
-    return [*chain.from_iterable(claims[:shown]), left]
+    text = f"{len(claims) - shown} more not shown to hold: {run.command('claims')}\n"
+    return [*chain.from_iterable(claims[:shown]), text]
 
 
 def _answer_lines(console: Console, run: Run, *, verbose: bool) -> list[RichText]:
     """The answer as wide as the terminal."""
-    found = _answer(run, verbose=verbose)
-    made = [part for line in found for part in line.wrap(console, console.width)]
-    for line in made:
+    result = _answer(run, verbose=verbose)
+    results = [part for line in result for part in line.wrap(console, console.width)]
+    for line in results:
         line.rstrip()
-    return made
+    return results
 
 
 def _unbroken(lines: Iterable[str]) -> None:
@@ -261,23 +264,23 @@ def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
         yield Text(words.nothing_measured(run), style="bold")
     name = f" ({run.row.name})" if run.row.name else ""
     yield Text(f"run {run.id}{name}: {run.experiment.question}")
-    found = [*_found(run, verbose=verbose)]
-    if not found and run.measured and run.experiment.claims:
-        found = [words.headline([_judged(run)])[0]]
+    results = [*_found(run, verbose=verbose)]
+    if not results and run.measured and run.experiment.claims:
+        results = [words.headline([_judged(run)])[0]]
         counted = True
     else:
         counted = not run.experiment.claims or not run.measured
-    if not found and run.measured and not any(summary.medians for summary in run.summaries):
-        found = [*tables.ends(run)]  # no number: how it ended is the answer
-    for line in found[:1]:
+    if not results and run.measured and not any(summary.medians for summary in run.summaries):
+        results = [*tables.ends(run)]  # no number: how it ended is the answer
+    for line in results[:1]:
         yield Text(line, style="bold")
     if busy := words.busy(run):
         yield Text(busy, style="bold yellow")
-    for line in found[1:]:
+    for line in results[1:]:
         yield Text(line, style="bold")
     if run.measured and run.experiment.so:
-        for said in decisions.lines(run, _judged(run).judged):
-            yield Text(said, style="bold")
+        for text in decisions.lines(run, _judged(run).judged):
+            yield Text(text, style="bold")
     if not counted:
         yield Text(words.headline([_judged(run)])[0], style="bold")
     for line in _measured(run):
@@ -289,20 +292,20 @@ def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
 
 def _found(run: Run, *, verbose: bool) -> Iterator[str]:
     """A line per setting: where one side becomes the cheaper one, or what a policy changes."""
-    found = crossings(run)
-    for crossed in found:
+    result = crossings(run)
+    for crossed in result:
         where = words.labels(run.named, crossed.panel, crossed.panel)
         if crossed.known:
-            said = words.crossing(run.named, crossed)
-            yield f"{where}: {said}" if where else said
-    if unknown := [crossed for crossed in found if not crossed.known]:
-        said = words.crossing(run.named, min(unknown, key=lambda one: one.found.n))
-        yield said if len(found) == 1 else f"{said} (in {len(unknown)} of {len(found)} settings)"
+            text = words.crossing(run.named, crossed)
+            yield f"{where}: {text}" if where else text
+    if unknown := [crossed for crossed in result if not crossed.known]:
+        text = words.crossing(run.named, min(unknown, key=lambda one: one.found.n))
+        yield text if len(result) == 1 else f"{text} (in {len(unknown)} of {len(result)} settings)"
     yield from _effects(run, verbose=verbose)
 
 
 def _measured(run: Run) -> Iterator[str]:
-    counts = [found.outcomes.total() for found in run.summaries]
+    counts = [result.outcomes.total() for result in run.summaries]
     each = " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
     yield (
         f"{words.count(len(run.points), 'point')}, "
@@ -320,13 +323,13 @@ def _open_claims(console: Console, run: Run) -> list[list[RichText]]:
     in `memlab claims`."""
     if not run.measured or not run.experiment.claims:
         return []
-    said = (
-        (one.word, f"{claim.text}{f' ({one.where})' if one.where else ''}")
+    parts = (
+        (verdict.word, f"{claim.text}{f' ({verdict.where})' if verdict.where else ''}")
         for claim in verdicts(run, summary.deciding(_judged(run).judged))
-        for one in claim.verdicts
-        if one.samples and one.word in _OPEN
+        for verdict in claim.verdicts
+        if verdict.samples and verdict.word in _OPEN
     )
-    return [*_in_columns(console, said)]
+    return [*_in_columns(console, parts)]
 
 
 _OPEN = ("contradicted", "inconclusive")
@@ -334,9 +337,9 @@ _OPEN = ("contradicted", "inconclusive")
 
 def _in_columns(console: Console, said: Iterable[tuple[str, str]]) -> Iterator[list[RichText]]:
     """The lines of each. Those that are contradicted first."""
-    found = sorted(said, key=lambda one: one[0] != "contradicted")
-    width = max(map(len, [*_OPEN, *(word for word, _ in found)])) + 2
-    for word, text in found:
+    result = sorted(said, key=lambda one: one[0] != "contradicted")
+    width = max(map(len, [*_OPEN, *(word for word, _ in result)])) + 2
+    for word, text in result:
         yield [*_in_column(console, word, text, width)]
 
 
@@ -344,8 +347,8 @@ def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
     """What each policy changes for a user's command, a sentence per level."""
     if not run.experiment.watched or not run.samples:
         return
-    for found in effects(run, run.experiment.watched):
-        yield words.effect(run.experiment, found)
+    for result in effects(run, run.experiment.watched):
+        yield words.effect(run.experiment, result)
     for least, most in extremes(run, run.experiment.watched):
         yield words.extreme(run.experiment, least, most)
     yield from words.unfelt_limit(run)
@@ -370,8 +373,8 @@ def _not_measured(run: Run, *, verbose: bool) -> Iterator[str]:
 def _missing(sample: SampleRow) -> Mapping[str, str] | None:
     if not sample.raw:
         return None
-    found: Mapping[str, Any] = sample.raw.get("missing", {})
-    return {name: str(why) for name, why in found.items()}
+    result: Mapping[str, Any] = sample.raw.get("missing", {})
+    return {name: str(why) for name, why in result.items()}
 
 
 def _printed(run: Run) -> Iterator[str]:
@@ -387,10 +390,10 @@ def _printed(run: Run) -> Iterator[str]:
 
 
 def _published(console: Console, run: Run) -> None:
-    found = list(published.tables(run))
-    for one in found:
-        write(console, tables.published(run, one))
-    if found:
+    result = list(published.tables(run))
+    for item in result:
+        write(console, tables.published(run, item))
+    if result:
         console.print(Text(tables.PUBLISHED_LEGEND, style="dim"))
 
 
@@ -401,22 +404,22 @@ def reproduced(
     experiment does not run here, the `last` lines, and a row per experiment. What has no room is
     counted, with the command that prints all, `in_full`."""
     console = table.console()
-    studied = any(one.experiment.sources for one in found)
+    studied = any(item.experiment.sources for item in found)
     first: list[RichText] = [Text(line, style="bold") for line in words.headline(found)[:1]]
     first += [
-        Text(f"{one.experiment.name}: {busy}")
-        for one in found
-        if one.run and (busy := words.busy(one.run))
+        Text(f"{item.experiment.name}: {busy}")
+        for item in found
+        if item.run and (busy := words.busy(item.run))
     ][:1]
     width = console.width
-    made = [part for line in first for part in line.wrap(console, width)]
+    results = [part for line in first for part in line.wrap(console, width)]
     open_ones = [
         *_in_columns(
             console,
             (
                 (claim.overall, f"{claim.claim.text}{f' ({claim.counts})' if claim.counts else ''}")
-                for one in found
-                for claim in summary.by_claim(one.judged)
+                for item in found
+                for claim in summary.by_claim(item.judged)
                 if claim.overall in ("contradicted", summary.DIFFERS, summary.PARTLY, "not decided")
                 and not claim.absent
                 and (claim.claim.of_study or not studied)
@@ -424,25 +427,25 @@ def reproduced(
         )
     ]
     refused = [
-        [*Text(f"{one.experiment.name}, not testable here: {one.refused}").wrap(console, width)]
-        for one in found
-        if one.run is None
+        [*Text(f"{item.experiment.name}, not testable here: {item.refused}").wrap(console, width)]
+        for item in found
+        if item.run is None
     ]
-    room = SCREEN - len(made) - _broken([*last, _MOST_LEFT + in_full], width)
+    room = SCREEN - len(results) - _broken([*last, _MOST_LEFT + in_full], width)
     rows = by_experiment(found)
     if _height(console, rows) > room - _FEW_OPEN:
         rows = _of_most_rows(console, rows, room - _FEW_OPEN)
     entries = [*open_ones, *refused]
     shown = table.fitting(map(len, entries), room - _height(console, rows))
-    for line in [*made, *chain.from_iterable(entries[:shown])]:
+    for line in [*results, *chain.from_iterable(entries[:shown])]:
         line.rstrip()
         console.print(line)
     claims_left = max(0, len(open_ones) - shown)
     unsaid = len(entries) - shown - claims_left
     rows_left = len(found) - len(rows.rows)
-    left = [
-        said
-        for number, said in (
+    remaining = [
+        message
+        for number, message in (
             (claims_left, words.count(claims_left, "claim")),
             (unsaid, f"why {words.count(unsaid, 'experiment')} cannot be measured here"),
             (rows_left, words.count(rows_left, "experiment")),
@@ -450,7 +453,7 @@ def reproduced(
         )
         if number
     ]
-    _unbroken([*([f"not shown: {', '.join(left)}: {in_full}"] if left else []), *last])
+    _unbroken([*([f"not shown: {', '.join(remaining)}: {in_full}"] if remaining else []), *last])
     write(console, rows)
 
 
@@ -473,9 +476,9 @@ def table_of(found: Sequence[Reproduced], study: str, table: str, last: Sequence
     console = table_console()
     source = studies.load(study)
     console.print(Text(f"{study}, {source.tables[table].title} ({source.tables[table].place})"))
-    for one in found:
-        console.print(Text(words.headline([one])[0], style="bold"))
-    for run in (one.run for one in found if one.run):
+    for item in found:
+        console.print(Text(words.headline([item])[0], style="bold"))
+    for run in (entry.run for entry in found if entry.run):
         if busy := words.busy(run):
             console.print(Text(busy, style="bold yellow"))
         for beside in published.tables(run):
@@ -493,8 +496,8 @@ def claims(found: Reproduced) -> None:
     named = {decision.claim for decision in run.experiment.so}
     with console.capture() as head:
         console.print(Text(words.headline([found])[0], style="bold"))
-        for said in decisions.lines(run, found.judged):
-            console.print(Text(said, style="bold"))
+        for message in decisions.lines(run, found.judged):
+            console.print(Text(message, style="bold"))
         _head(console, found, verbose=False)
     standing = [*_standing(found, verbose=False)]
     room = SCREEN - len(head.get().splitlines()) - len(_lines_of(console, map(Text, standing)))
@@ -503,7 +506,7 @@ def claims(found: Reproduced) -> None:
         *_entries(console, [line for claim in shown for line in _lines(claim)])
     ]
     last = []
-    if sum(len(one.lines) for one in entries) > room:
+    if sum(len(entry.lines) for entry in entries) > room:
         for longest in (_SHORT, 0):  # all that are contradicted, if they fit without reasons
             # First those that a recommendation rests on, then those that do not hold.
             short = sorted(
@@ -511,15 +514,17 @@ def claims(found: Reproduced) -> None:
                 for claim in shown
                 for line in _short_lines(claim, longest)
             )
-            entries, left = _begin([*_entries(console, [line for *_, line in short])], room - 2)
-            if not left["contradicted"]:
+            entries, remaining = _begin(
+                [*_entries(console, [line for *_, line in short])], room - 2
+            )
+            if not remaining["contradicted"]:
                 break
-        counts = [f"{count} {word}" for word, count in left.items() if count]
+        counts = [f"{count} {word}" for word, count in remaining.items() if count]
         rest = ", ".join([*counts, "the evidence"])
         last = [f"not shown: {rest}: {run.command('claims -v')}"]
     console.file.write(head.get())
-    for one in entries:
-        for line in one.lines:
+    for entry in entries:
+        for line in entry.lines:
             console.print(line)
     for text in standing:
         console.print(Text(text))
@@ -528,11 +533,11 @@ def claims(found: Reproduced) -> None:
 
 def _begin(entries: Sequence[_Entry], room: int) -> tuple[Sequence[_Entry], Counter[str]]:
     """The first of them that fit into so many lines, and how many verdicts are in the others."""
-    shown = table.fitting((len(one.lines) for one in entries), room)
-    left = Counter[str]()
-    for one in entries[shown:]:
-        left[one.word] += one.count
-    return entries[:shown], left
+    shown = table.fitting((len(entry.lines) for entry in entries), room)
+    remaining = Counter[str]()
+    for entry in entries[shown:]:
+        remaining[entry.word] += entry.count
+    return entries[:shown], remaining
 
 
 def in_full(found: Sequence[Reproduced], not_built: Sequence[str]) -> None:
@@ -540,18 +545,18 @@ def in_full(found: Sequence[Reproduced], not_built: Sequence[str]) -> None:
     printed; of several experiments a row each last."""
     console = table.console()
     console.print(Text(words.headline(found)[0], style="bold"))
-    for one in found:
-        _head(console, one, verbose=True)
-        if one.run is None:
+    for item in found:
+        _head(console, item, verbose=True)
+        if item.run is None:
             continue
-        for claim in verdicts(one.run, one.judged):
+        for claim in verdicts(item.run, item.judged):
             for line in _in_full(console, claim):
                 console.print(line)
-        _published(console, one.run)
-        for said in _standing(one, verbose=True):
-            console.print(Text(said))
+        _published(console, item.run)
+        for text in _standing(item, verbose=True):
+            console.print(Text(text))
     if len(found) > 1:
-        together = summary.verdicts(one for reproduced in found for one in reproduced.judged)
+        together = summary.verdicts(item for reproduced in found for item in reproduced.judged)
         console.print(Text(summary.standing(together, "all experiments")))
         write(console, by_experiment(found))
     if not_built:
@@ -562,9 +567,9 @@ def in_full(found: Sequence[Reproduced], not_built: Sequence[str]) -> None:
 
 def _standing(found: Reproduced, *, verbose: bool) -> Iterator[str]:
     """Which verdicts stand once all are corrected, if any does not."""
-    said = summary.standing(summary.verdicts(found.judged))
-    if said and (verbose or not all(one.survives for one in found.judged if one.verdict.p)):
-        yield said
+    text = summary.standing(summary.verdicts(found.judged))
+    if text and (verbose or not all(item.survives for item in found.judged if item.verdict.p)):
+        yield text
 
 
 def _judged(run: Run) -> Reproduced:
@@ -581,8 +586,8 @@ def _head(console: Console, reproduced: Reproduced, *, verbose: bool) -> None:
     console.rule(Text(experiment.name + measured, style="bold"), align="left")
     console.print(Text(experiment.question))
     for source in map(studies.load, experiment.sources):
-        said = source.reference if verbose else source.title
-        console.print(Text(f"from {source.id}: {said}", style="dim"))
+        text = source.reference if verbose else source.title
+        console.print(Text(f"from {source.id}: {text}", style="dim"))
     if run is None:
         console.print(Text(f"not testable here: {reproduced.refused}"))
 
@@ -609,12 +614,12 @@ def _entries(console: Console, found: Sequence[tuple[str, str, str]]) -> Iterato
         shared.setdefault((word, whole if own else reason), []).append(whole if own else text)
     for (word, reason), texts in shared.items():
         if texts[0] == reason or len(texts) == 1:
-            said = reason if texts[0] == reason else f"{texts[0]}: {reason}"
-            made = [*_in_column(console, word, said, width)]
+            message = reason if texts[0] == reason else f"{texts[0]}: {reason}"
+            results = [*_in_column(console, word, message, width)]
         else:
-            made = [*_in_column(console, word, f"{reason}:", width)]
-            made += [p for text in texts for p in _indented(console, Text(f"- {text}"), width)]
-        yield _Entry(word, len(texts), made)
+            results = [*_in_column(console, word, f"{reason}:", width)]
+            results += [p for text in texts for p in _indented(console, Text(f"- {text}"), width)]
+        yield _Entry(word, len(texts), results)
 
 
 def _without_repeats(lines: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
@@ -630,10 +635,10 @@ def _without_repeats(lines: Sequence[tuple[str, str, str]]) -> list[tuple[str, s
 def _lines(claim: ClaimVerdicts) -> Iterator[tuple[str, str, str]]:
     """The word, the claim with its setting, and the number or, where it does not hold, why."""
     alone = len(claim.verdicts) == 1
-    for one in claim.verdicts:
-        settings = f", in {one.settings} settings, the closest" if one.settings > 1 else ""
-        place = settings if alone else f" ({one.where})"
-        yield one.word, claim.text + place, one.reason
+    for verdict in claim.verdicts:
+        settings = f", in {verdict.settings} settings, the closest" if verdict.settings > 1 else ""
+        place = settings if alone else f" ({verdict.where})"
+        yield verdict.word, claim.text + place, verdict.reason
 
 
 def _short_lines(claim: ClaimVerdicts, longest: int) -> Iterator[tuple[str, str, str]]:
@@ -641,14 +646,16 @@ def _short_lines(claim: ClaimVerdicts, longest: int) -> Iterator[tuple[str, str,
     closest to its bound, of at most so many characters. A claim that does not stand with the
     others is open, as in `show`."""
     by_word: dict[str, list[ShownVerdict]] = {}
-    for one in claim.verdicts:
-        if not one.samples and one.word == "inconclusive":
+    for verdict in claim.verdicts:
+        if not verdict.samples and verdict.word == "inconclusive":
             continue  # the first line has counted it
-        by_word.setdefault(one.word, []).append(one)
+        by_word.setdefault(verdict.word, []).append(verdict)
     for word, several in by_word.items():
         where = ""
         if len(several) < len(claim.verdicts):
-            where = f" ({'; '.join(one.where.partition('; the closest, ')[0] for one in several)})"
+            where = (
+                f" ({'; '.join(item.where.partition('; the closest, ')[0] for item in several)})"
+            )
         elif len(several) > 1:
             number = "both" if len(several) == 2 else f"all {len(several)}"
             where = f" ({number} settings)"
@@ -680,17 +687,19 @@ def _in_full(console: Console, claim: ClaimVerdicts) -> Iterator[RichText]:
     basis = f"  [basis: {claim.published}]" if claim.published else ""
     yield Text()
     yield Text.assemble(f"claim {claim.id}: ", (claim.text, "bold"), (basis, "dim"))
-    said: set[str] = set()  # a control that says the same of every setting is heard once
-    for one in claim.verdicts:
-        place = f" ({one.where})" if one.where else ""
-        text = Text.assemble((one.word, STYLES.get(one.word, "")), f"{place}: {one.evidence}")
+    message: set[str] = set()  # a control that says the same of every setting is heard once
+    for verdict in claim.verdicts:
+        place = f" ({verdict.where})" if verdict.where else ""
+        text = Text.assemble(
+            (verdict.word, STYLES.get(verdict.word, "")), f"{place}: {verdict.evidence}"
+        )
         yield from _indented(console, text, 2)
-        for line in one.lines:
+        for line in verdict.lines:
             yield from _indented(console, Text(line, style="dim"), 4)
-        for line in one.controls:
-            if line not in said:
+        for line in verdict.controls:
+            if line not in message:
                 yield from _indented(console, Text(line), 4)
-            said.add(line)
+            message.add(line)
 
 
 def _indented(console: Console, text: RichText, columns: int) -> Iterator[RichText]:
@@ -713,19 +722,19 @@ def compare(found: Sequence[Compared], in_full: str = "") -> None:
             console.print(Text(line))
     legend = Text(tables.ratio_legend(found[0]), style="dim")
     room = SCREEN - len(head.get().splitlines()) - len(_lines_of(console, [legend]))
-    shown, left = tables.compared(found, p=False), []
+    shown, remaining = tables.compared(found, p=False), []
     if in_full and _height(console, shown) > room:
         whole = len(shown.rows)
         room -= _broken([f"not shown: {whole} points, the medians: {in_full}"], console.width)
         few = tables.compared(found, p=False, medians=False)
-        shown, few = (_of_most_rows(console, one, room) for one in (shown, few))
+        shown, few = (_of_most_rows(console, item, room) for item in (shown, few))
         if _height(console, shown) > room or len(shown.rows) + _ROWS < len(few.rows):
-            shown, left = few, ["the medians"]
-        left = [words.count(whole - len(shown.rows), "point"), *left]
+            shown, remaining = few, ["the medians"]
+        remaining = [words.count(whole - len(shown.rows), "point"), *remaining]
     console.file.write(head.get())
     write(console, shown)
-    if left:
-        _unbroken([f"not shown: {', '.join(left)}: {in_full}"])
+    if remaining:
+        _unbroken([f"not shown: {', '.join(remaining)}: {in_full}"])
     console.print(legend)
 
 
@@ -750,6 +759,6 @@ def _height(console: Console, shown: Table) -> int:
 
 def _telling(row: Sequence[Cell | str]) -> int:
     """The first of these words that any of its verdicts is."""
-    said = {cell.text for cell in row if isinstance(cell, Cell)}
+    message = {cell.text for cell in row if isinstance(cell, Cell)}
     order = ("slower", "faster", "inconclusive", "same")
-    return next((at for at, word in enumerate(order) if word in said), len(order))
+    return next((at for at, word in enumerate(order) if word in message), len(order))

@@ -61,7 +61,7 @@ class ClaimVerdicts:
 
 def verdicts(run: Run, judged: Sequence[Judged]) -> list[ClaimVerdicts]:
     """Every claim, those that do not hold first."""
-    made = [
+    results = [
         ClaimVerdicts(
             claim.claim.id,
             claim.claim.text,
@@ -71,7 +71,7 @@ def verdicts(run: Run, judged: Sequence[Judged]) -> list[ClaimVerdicts]:
         )
         for claim in summary.by_claim(judged)
     ]
-    return sorted(made, key=lambda claim: summary.ORDER.index(claim.overall))
+    return sorted(results, key=lambda claim: summary.ORDER.index(claim.overall))
 
 
 def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
@@ -95,28 +95,28 @@ def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
 
 def _of_what(run: Run, judged: Judged) -> str:
     """The number, a ratio with what it is a ratio of: `time per page x0.67 (0.6 to 0.74)`."""
-    said = number(run, judged)
+    text = number(run, judged)
     label = run.metric(judged.claim.metric).label
-    return f"{label} {said}" if said.startswith("x") and label else said
+    return f"{label} {text}" if text.startswith("x") and label else text
 
 
 def number(run: Run, judged: Judged) -> str:
     """`7`, `x138 (105 to 144)`, `1.59 KiB (1.56 KiB to 1.63 KiB)`; else the evidence, also where
     the baseline loop makes the number a bound."""
-    found, claim = judged.verdict, judged.claim
-    if found.estimate is None or evidence.LOOP in judged.evidence:
+    result, claim = judged.verdict, judged.claim
+    if result.estimate is None or evidence.LOOP in judged.evidence:
         return judged.evidence
-    ends = [end for end in (found.low, found.high) if end is not None]
+    ends = [end for end in (result.low, result.high) if end is not None]
     if isinstance(claim, Count | Within):
         unit = words.cell_unit(run.metric(claim.metric).unit)
-        said = [words.quantity(value, unit) for value in (found.estimate, *ends)]
+        parts = [words.quantity(value, unit) for value in (result.estimate, *ends)]
     elif isinstance(claim, Ratio | Equivalent | Monotone):
-        said = [f"x{evidence.number(found.estimate)}", *map(evidence.number, ends)]
-    elif isinstance(claim, Crossover) and all(map(math.isfinite, [found.estimate, *ends])):
+        parts = [f"x{evidence.number(result.estimate)}", *map(evidence.number, ends)]
+    elif isinstance(claim, Crossover) and all(map(math.isfinite, [result.estimate, *ends])):
         over = run.experiment.factor(claim.over)
-        said = [evidence.size(over, value) for value in (found.estimate, *ends)]
+        parts = [evidence.size(over, value) for value in (result.estimate, *ends)]
     else:
         return judged.evidence
-    if len(ends) < 2 or set(ends) == {found.estimate}:
-        return said[0]
-    return f"{said[0]} ({said[1]} to {said[2]})"
+    if len(ends) < 2 or set(ends) == {result.estimate}:
+        return parts[0]
+    return f"{parts[0]} ({parts[1]} to {parts[2]})"

@@ -38,7 +38,7 @@ def place(runs: Sequence[Run]) -> str:
     """Where runs were measured: here, unless they ship with memlab or are of other hosts."""
     origins = list(dict.fromkeys(run.row.origin or "" for run in runs))
     if any(origins):
-        named = [f"on {one}" if one else HERE for one in origins]
+        named = [f"on {item}" if item else HERE for item in origins]
         of = f" ({machine(runs[0])})" if len(named) == 1 else ""
         return f"{' and '.join(named)}{of}"
     for run in runs:
@@ -51,7 +51,7 @@ def place(runs: Sequence[Run]) -> str:
 def headline(found: Sequence[Reproduced]) -> list[str]:
     """How many claims hold, then each contradicted one; first of all whether anything was
     measured."""
-    runs = [one.run for one in found if one.run]
+    runs = [item.run for item in found if item.run]
     if runs and not any(run.measured for run in runs):
         return [nothing_measured(runs[0])]
     claims = [s for r in found for s in summary.by_claim(r.judged)]
@@ -80,17 +80,17 @@ def nothing_measured(run: Run) -> str:
 
 def reason(detail: str) -> str:
     """What a trial's refusal says, without the probe's name and line."""
-    said = re.sub(r"^probe \w+: ((unavailable|error): )?", "", detail)
-    return re.sub(r"(: E[A-Z0-9]+)? at \S+\.(c|h|py):\d+$", "", said)
+    text = re.sub(r"^probe \w+: ((unavailable|error): )?", "", detail)
+    return re.sub(r"(: E[A-Z0-9]+)? at \S+\.(c|h|py):\d+$", "", text)
 
 
 def not_testable(run: Run) -> list[str]:
     """How many points cannot be measured here and why, a line per reason."""
     reasons = Counter(
-        reason(said)
-        for found in run.summaries
-        if set(found.outcomes) == {"unavailable"}
-        for said in found.details[:1]
+        reason(detail)
+        for result in run.summaries
+        if set(result.outcomes) == {"unavailable"}
+        for detail in result.details[:1]
     )
     of = count(len(run.points), "point")
     return [f"{n} of {of} not testable here: {why}" for why, n in reasons.most_common()]
@@ -127,21 +127,23 @@ def busy(run: Run) -> str:
 def blocks_alike(run: Run) -> str:
     """How much a block resembles the one before it, and what that does to intervals; empty if the
     run has too few blocks to say."""
-    found = run.correlations(run.metrics[0].name)
-    if found.medians is None:
+    result = run.correlations(run.metrics[0].name)
+    if result.medians is None:
         return ""
-    said = f"from block to block: correlation {_correlation(found.medians)} of values"
-    if found.ratios:
-        said += f", {_correlation(found.ratios)} of ratios"
+    words = f"from block to block: correlation {_correlation(result.medians)} of values"
+    if result.ratios:
+        words += f", {_correlation(result.ratios)} of ratios"
     wider = [
-        name for name, by in (("medians", found.of_medians), ("ratios", found.of_ratios)) if by > 0
+        name
+        for name, by in (("medians", result.of_medians), ("ratios", result.of_ratios))
+        if by > 0
     ]
     if not wider:
-        return said
-    said += f"; intervals of {' and '.join(wider)} are wider by it"
-    if found.of_medians > most_correlated(run.blocks, 0.95, run.sequential):
-        said += f", at most their range, which holds less than 95 % with {run.blocks} blocks"
-    return said
+        return words
+    words += f"; intervals of {' and '.join(wider)} are wider by it"
+    if result.of_medians > most_correlated(run.blocks, 0.95, run.sequential):
+        words += f", at most their range, which holds less than 95 % with {run.blocks} blocks"
+    return words
 
 
 def _correlation(found: Correlation) -> str:
@@ -157,12 +159,12 @@ def machine_remarks(run: Run) -> Iterator[str]:
         yield f"emulated: {EMULATED}"
     file = run.experiment.file
     used = {point.at[file.filesystem] for point in run.points} if file else ()
-    for level, found in run.environment.get("filesystems", {}).items():
-        kib = found.get("readahead_kib", READAHEAD_KIB)
+    for level, result in run.environment.get("filesystems", {}).items():
+        kib = result.get("readahead_kib", READAHEAD_KIB)
         if level in used and kib != READAHEAD_KIB:
             size, usual = (units.format_size(kib << 10) for kib in (kib, READAHEAD_KIB))
             yield (
-                f"readahead is {size} at {found['path']}, not Linux's {usual}: page faults on "
+                f"readahead is {size} at {result['path']}, not Linux's {usual}: page faults on "
                 "files that are not in the page cache take other times"
             )
 
@@ -213,8 +215,8 @@ def _ends(low: float, high: float, said: Callable[[float], str]) -> str:
 
 def empty_program(run: Run) -> str:
     """What starting any program costs by itself in this run."""
-    found = [s.medians["empty_elapsed"].estimate for s in run.summaries if s.medians]
-    least, most = (quantity(end, "s") for end in (min(found), max(found)))
+    results = [s.medians["empty_elapsed"].estimate for s in run.summaries if s.medians]
+    least, most = (quantity(end, "s") for end in (min(results), max(results)))
     span = least if least == most else f"{least} to {most}"
     return f"a program that does nothing takes {span} under these policies"
 
@@ -311,21 +313,21 @@ def effect(experiment: Experiment, found: Effect) -> str:
     level = short_label(experiment, found.factor, found.level)
     level = level or f"{found.factor}={experiment.describe_level(found.factor, found.level)}"
     changes: dict[str, list[str]] = {}  # what is the same of several metrics is said once
-    for one in found.changes:
-        changes.setdefault(change(one), []).append(one.metric.label)
-    said = [f"{', '.join(labels)} {how}" for how, labels in changes.items()]
+    for item in found.changes:
+        changes.setdefault(change(item), []).append(item.metric.label)
+    parts = [f"{', '.join(labels)} {how}" for how, labels in changes.items()]
     total = found.summary.outcomes.total()
     bad = [(word, n) for word, n in found.summary.outcomes.items() if word != "ok"]
     ends = [word if n == total == 1 else f"{word} {n} of {total} times" for word, n in bad]
     if ends:
-        said.append(f"{', '.join(ends)}: {'; '.join(map(reason, found.summary.details[:1]))}")
-    if not said and not total:
-        said.append("not measured yet")
-    if not said:
+        parts.append(f"{', '.join(ends)}: {'; '.join(map(reason, found.summary.details[:1]))}")
+    if not parts and not total:
+        parts.append("not measured yet")
+    if not parts:
         base = short_label(experiment, found.factor, found.baseline)
         base = base or f"{found.factor}={experiment.describe_level(found.factor, found.baseline)}"
-        said.append(f"not compared: {base} did not end well")
-    return f"{level}: {'; '.join(said)}"
+        parts.append(f"not compared: {base} did not end well")
+    return f"{level}: {'; '.join(parts)}"
 
 
 def extreme(experiment: Experiment, least: Extreme, most: Extreme) -> str:
@@ -348,22 +350,22 @@ def extreme(experiment: Experiment, least: Extreme, most: Extreme) -> str:
 def unfelt_limit(run: Run) -> Iterator[str]:
     """A line for each limit of memory that lies below what the program had resident and that it
     yet ran under: its limit was not felt in full."""
-    said: dict[Level, str] = {}
-    for found in run.summaries:
-        limit = found.point.at.get("memory_max", "none")
-        if limit == "none" or not found.medians or "peak_rss" not in found.medians:
+    words: dict[Level, str] = {}
+    for result in run.summaries:
+        limit = result.point.at.get("memory_max", "none")
+        if limit == "none" or not result.medians or "peak_rss" not in result.medians:
             continue
-        peak = found.medians["peak_rss"].estimate
+        peak = result.medians["peak_rss"].estimate
         if peak > int(limit):
             of = run.experiment.describe_level("memory_max", limit)
-            dropped = found.point.at.get("page_cache") == "dropped"
+            dropped = result.point.at.get("page_cache") == "dropped"
             more = "" if dropped else "; -p page_cache=dropped takes its files out before a trial"
-            said.setdefault(limit, (
+            words.setdefault(limit, (
                 f"memory_max={of}: not felt in full: {quantity(peak, 'B')} were resident, since "
                 "pages of files that were in memory before are charged to who read them first"
                 f"{more}"
             ))  # fmt: skip
-    yield from said.values()
+    yield from words.values()
 
 
 def counts(compared: Compared) -> str:
@@ -375,8 +377,8 @@ def counts(compared: Compared) -> str:
         "inconclusive": "inconclusive",
     }
     each = (f"{compared.counts[w]} {text}" for w, text in texts.items() if compared.counts[w])
-    said = f"{count(len(compared.points), 'point')}: {', '.join(each)}{_detectable(compared)}"
-    return "; ".join([said, *_reservations(compared)])
+    words = f"{count(len(compared.points), 'point')}: {', '.join(each)}{_detectable(compared)}"
+    return "; ".join([words, *_reservations(compared)])
 
 
 def _reservations(compared: Compared) -> Iterator[str]:
@@ -385,8 +387,8 @@ def _reservations(compared: Compared) -> Iterator[str]:
         yield "one session each"
     many = [side for side in compared.disturbed if side.count > DISTURBED_SHARE * side.of]
     if many:
-        said = " and ".join(f"{side.count} of {side.of}" for side in compared.disturbed)
-        yield f"samples that others disturbed: {said}"
+        text = " and ".join(f"{side.count} of {side.of}" for side in compared.disturbed)
+        yield f"samples that others disturbed: {text}"
 
 
 def _detectable(compared: Compared) -> str:
@@ -394,22 +396,22 @@ def _detectable(compared: Compared) -> str:
     points the one is of the interval of median width, the other of the widest twenty."""
     if compared.fails("difference"):
         return ""
-    points = [one.comparison for one in compared.points]
+    points = [point.comparison for point in compared.points]
     middle: list[float] = []
     if len(points) > _DRAWN_POINTS:
         points.sort(key=_width)
         middle, points = _shown(points[len(points) // 2 :][:1]), points[-_WIDEST:]
-    found = _shown(points)
-    if not found:
+    result = _shown(points)
+    if not result:
         return ""
-    ends = (middle or found[len(found) // 2 :])[0], found[-1]
+    ends = (middle or result[len(result) // 2 :])[0], result[-1]
     typical, worst = map(units.format_percent, ends)
     every = f", at every point one over {worst}" if worst != typical else ""
     return f"; a change over {typical} would have shown{every}"
 
 
 def _shown(points: Iterable[Comparison]) -> list[float]:
-    return sorted(change for one in points if (change := one.detectable) is not None)
+    return sorted(change for point in points if (change := point.detectable) is not None)
 
 
 _WIDEST = 20  # intervals, of which one is of the point that could show the least
@@ -441,10 +443,12 @@ def levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
 
 def long_levels(experiment: Experiment, at: Iterable[At]) -> list[str]:
     """What the short labels of these points' levels stand for: `GLIBC_TUNABLES set: glibc...`."""
-    found = {(name, level): None for levels in at for name, level in levels.items() if level != ""}
+    results = {
+        (name, level): None for levels in at for name, level in levels.items() if level != ""
+    }
     return [
         f"{label}: {experiment.describe_level(name, level)}"
-        for name, level in found
+        for name, level in results
         if (label := short_label(experiment, name, level))
     ]
 
@@ -463,23 +467,23 @@ def label(experiment: Experiment, name: str, level: Level) -> str:
     """What figures and tables call a level: its label where it has one, else `free write` of
     free_write."""
     factor = experiment.factor(name)
-    if said := factor.level_labels.get(level):
-        return said
-    said = experiment.describe_level(name, level)
-    return said.replace("_", " ") if factor.kind.levels and said.islower() else said
+    if text := factor.level_labels.get(level):
+        return text
+    text = experiment.describe_level(name, level)
+    return text.replace("_", " ") if factor.kind.levels and text.islower() else text
 
 
 def labels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
     """`write(2), 4 KiB, readers 1, thp 64K`: what a figure calls levels. One of a choice of names,
     or with a label, says by itself what it is."""
     return ", ".join(
-        said
+        text
         if at[name] in factor.level_labels
         or (factor.kind.levels is not None and isinstance(at[name], str))
-        else f"{name.replace('_', ' ')} {said}"
+        else f"{name.replace('_', ' ')} {text}"
         for name in names
         for factor in [experiment.factor(name)]
-        for said in [label(experiment, name, at[name])]
+        for text in [label(experiment, name, at[name])]
     )
 
 
@@ -498,17 +502,17 @@ def crossing(experiment: Experiment, crossed: Crossing) -> str:
     """`write cheaper from 2.3 KiB (2.1 to 2.6 KiB)`, or which one is cheaper throughout, or as far
     as the interval shows it; that it is not known yet if the samples have no interval."""
     of, to = sides(experiment, crossed)
-    found, name = crossed.found, level_words(experiment)
+    result, name = crossed.found, level_words(experiment)
     if not crossed.known:
-        return f"{of} or {to}, not known yet: {found.n} of {least_samples(found.level)} samples"
-    if found.estimate == -math.inf:
-        return _throughout(experiment, of, to, found.high, found.estimate, "from {} on")
-    if found.estimate == math.inf and not found.crossings:
-        return _throughout(experiment, to, of, found.low, found.estimate, "up to {}")
-    if found.estimate == math.inf:
-        return f"{of} not cheaper at {name(found.largest)}"
-    last = f", the last of {found.crossings} crossings" if found.crossings > 1 else ""
-    return f"{of} cheaper from {name(found.estimate)} ({_span(found, name)}){last}"
+        return f"{of} or {to}, not known yet: {result.n} of {least_samples(result.level)} samples"
+    if result.estimate == -math.inf:
+        return _throughout(experiment, of, to, result.high, result.estimate, "from {} on")
+    if result.estimate == math.inf and not result.crossings:
+        return _throughout(experiment, to, of, result.low, result.estimate, "up to {}")
+    if result.estimate == math.inf:
+        return f"{of} not cheaper at {name(result.largest)}"
+    last = f", the last of {result.crossings} crossings" if result.crossings > 1 else ""
+    return f"{of} cheaper from {name(result.estimate)} ({_span(result, name)}){last}"
 
 
 def _throughout(

@@ -171,6 +171,6 @@ def _read(path: Path) -> Source:
         appeared=data.get("appeared", ""),
         tables=tables,
         statements={
-            name: Statement.read(name, one) for name, one in data.get("statements", {}).items()
+            name: Statement.read(name, item) for name, item in data.get("statements", {}).items()
         },
     )

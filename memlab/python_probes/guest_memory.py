@@ -52,19 +52,19 @@ def measure(params: Params) -> dict[str, Any]:
         _check_lockable(params.memory_bytes)
     qmp, its_qmp = socket.socketpair()
     console, its_console = socket.socketpair()
-    said, answers = os.fdopen(os.memfd_create("stderr"), "w+b"), qmp.makefile("rb")
-    with said, answers, qmp, its_qmp, console, its_console, Window() as window:
+    text, answers = os.fdopen(os.memfd_create("stderr"), "w+b"), qmp.makefile("rb")
+    with text, answers, qmp, its_qmp, console, its_console, Window() as window:
         qemu = subprocess.Popen(
             params.command.split("\n"),
             stdin=its_qmp.fileno(),
             stdout=its_console.fileno(),
-            stderr=said,
+            stderr=text,
             preexec_fn=_dying_with(os.getpid()),
         )
         try:
             its_qmp.close()
             its_console.close()  # so that the other ends close with QEMU
-            machine = EmulatedMachine(qemu, said, qmp, answers, console, window.started_ns)
+            machine = EmulatedMachine(qemu, text, qmp, answers, console, window.started_ns)
             machine.live(params.booted_sign.encode(), params.settle_ns)
             result = machine.ask()
         finally:

@@ -154,7 +154,7 @@ def asked(default: Any, kind: ValueKind, flag: str, **said: Any) -> Any:
 def options_of(request: type) -> tuple[Option, ...]:
     """The options among a class's fields, in their order."""
     return tuple(
-        replace(option, field=one.name, python=option.python or one.name)
-        for one in fields(request)
-        if (option := one.metadata.get(""))
+        replace(option, field=item.name, python=option.python or item.name)
+        for item in fields(request)
+        if (option := item.metadata.get(""))
     )

@@ -68,7 +68,7 @@ class Traced:
 def traced(run: Run, **rules: int) -> list[Traced]:
     """Every point with a sample that was traced, in the plan's order. The rules are those of
     memlab.analysis.attribution.tail."""
-    return [found for point in run.points if (found := _traced(run, point, rules)) is not None]
+    return [result for point in run.points if (result := _traced(run, point, rules)) is not None]
 
 
 def tried(run: Run) -> bool:
@@ -87,20 +87,22 @@ def refused(run: Run) -> list[tuple[At, str]]:
 
 def _traced(run: Run, point: Point, rules: Mapping[str, int]) -> Traced | None:
     read = run.good(point).read(lambda sample: _one(sample, rules), "what the slowest met")
-    found = [one for one in read if one is not None]
-    if not found:
+    results = [item for item in read if item is not None]
+    if not results:
         return None
     return Traced(
         at=point.at,
-        operations=sum(one.operations for one in found),
-        tails=[_tail([one.tails[n] for one in found], one_in) for n, one_in in enumerate(TAILS)],
-        events={c: sum(one.events[c] for one in found) for c in CAUSES},
-        unseen=found[0].unseen,
-        lost=sum(one.lost for one in found),
-        stolen_s=sum(one.stolen_ns for one in found) * 1e-9,
+        operations=sum(item.operations for item in results),
+        tails=[
+            _tail([item.tails[n] for item in results], one_in) for n, one_in in enumerate(TAILS)
+        ],
+        events={c: sum(item.events[c] for item in results) for c in CAUSES},
+        unseen=results[0].unseen,
+        lost=sum(item.lost for item in results),
+        stolen_s=sum(item.stolen_ns for item in results) * 1e-9,
         overhead=dict(_overhead(run, point)),
-        samples=tuple(one.sample.id for one in found if one.sample.id is not None),
-        probe_hashes=tuple(dict.fromkeys(one.sample.probe_hash for one in found)),
+        samples=tuple(item.sample.id for item in results if item.sample.id is not None),
+        probe_hashes=tuple(dict.fromkeys(item.sample.probe_hash for item in results)),
     )
 
 
@@ -120,16 +122,16 @@ class _One:
 def _one(sample: SampleRow, rules: Mapping[str, int]) -> _One | None:
     """None where it was not traced. Raises what reading anything else than a probe's does."""
     raw = sample.raw or {}
-    if not (found := raw.get(FIELD)):
+    if not (result := raw.get(FIELD)):
         return None
-    counts = {cause: found["events"][cause] for cause in CAUSES}
+    counts = {cause: result["events"][cause] for cause in CAUSES}
     return _One(
         sample,
-        operations=measurement(found["operations"]),
+        operations=measurement(result["operations"]),
         tails=[_numbers_of(tail(raw, one_in, **rules)) for one_in in TAILS],
-        events={cause: measurement(one["count"] or 0) for cause, one in counts.items()},
-        unseen={cause: str(one["error"]) for cause, one in counts.items() if one["error"]},
-        lost=measurement(found["lost"]["count"] or 0),
+        events={cause: measurement(item["count"] or 0) for cause, item in counts.items()},
+        unseen={cause: str(item["error"]) for cause, item in counts.items() if item["error"]},
+        lost=measurement(result["lost"]["count"] or 0),
         stolen_ns=measurement(raw["window"]["counters"]["stolen_ns"]["count"] or 0),
     )
 
@@ -154,20 +156,20 @@ _NUMBERS = (
 
 def _tail(found: Sequence[Mapping[str, Any]], one_in: int) -> Tail:
     met, main, inside_ns = Counter[str](), Counter[str](), Counter[str]()
-    for one in found:
-        for cause, counts in one["causes"].items():
+    for item in found:
+        for cause, counts in item["causes"].items():
             met[cause] += counts["met_count"]
             main[cause] += counts["main_count"]
             inside_ns[cause] += counts["inside_ns"]
     return Tail(
         one_in=one_in,
-        judged=sum(one["operation_count"] for one in found),
-        wanted=sum(one["wanted_count"] for one in found),
-        untraced=sum(one["untraced_count"] for one in found),
-        shortest_s=min(one["shortest_ns"] for one in found) * 1e-9,
-        latency_s=sum(one["latency_ns"] for one in found) * 1e-9,
-        nothing=sum(one["nothing_count"] for one in found),
-        brief=sum(one["brief_count"] for one in found),
+        judged=sum(entry["operation_count"] for entry in found),
+        wanted=sum(item["wanted_count"] for item in found),
+        untraced=sum(entry["untraced_count"] for entry in found),
+        shortest_s=min(entry["shortest_ns"] for entry in found) * 1e-9,
+        latency_s=sum(entry["latency_ns"] for entry in found) * 1e-9,
+        nothing=sum(entry["nothing_count"] for entry in found),
+        brief=sum(entry["brief_count"] for entry in found),
         causes={
             cause: Met(count, main[cause], inside_ns[cause] * 1e-9)
             for cause, count in met.most_common()

@@ -73,10 +73,10 @@ def tables(run: Run) -> Iterator[Beside]:
 def settings(run: Run, named: set[str]) -> list[At]:
     """The combinations that the grid takes of the factors that are not in `named`."""
     free = [f.name for f in run.experiment.factors if f.name not in named]
-    found = (
+    result = (
         {name: point.at[name] for name in free} for point in run.points if point.control is None
     )
-    return [dict(pairs) for pairs in dict.fromkeys(tuple(at.items()) for at in found)]
+    return [dict(pairs) for pairs in dict.fromkeys(tuple(at.items()) for at in result)]
 
 
 def _limit(run: Run, declared: Published) -> Interval | None:
@@ -105,7 +105,8 @@ def _row(
     at = {column: {**setting, **own, **place} for column, own in declared.columns.items()}
     there = {column: _summary(run, declared.metric, at[column]) for column in cells}
     here = {
-        column: found.medians[declared.metric] if found else None for column, found in there.items()
+        column: result.medians[declared.metric] if result else None
+        for column, result in there.items()
     }
     beyond = {}
     if declared.limit and limit:
@@ -132,8 +133,8 @@ def _row(
         },
         extrapolated={
             column
-            for column, found in there.items()
-            if found and declared.metric in found.extrapolated
+            for column, result in there.items()
+            if result and declared.metric in result.extrapolated
         },
         beyond_limit=beyond,
         ratios=ratios,

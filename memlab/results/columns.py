@@ -20,25 +20,27 @@ def evaluate(expression: Expression | Callable[[Any, At], Any], fields: Fields) 
     only a declaration outside memlab has, sample by sample. Unreadable where a sample does not hold
     what is read, or no number that could be measured."""
     if isinstance(expression, Expression):
-        found = fields.numbers(expression.evaluate(fields)) + 0.0  # no -0
+        result = fields.numbers(expression.evaluate(fields)) + 0.0  # no -0
     else:
-        found, number = np.empty(len(fields)), 0
+        result, number = np.empty(len(fields)), 0
         try:
             for number, (raw, at) in enumerate(zip(fields.readings, fields.at, strict=True)):
                 value = expression(raw, at)
-                found[number] = np.nan if value is None else float(value + 0)
+                result[number] = np.nan if value is None else float(value + 0)
         except MemoryError:
             raise
         except Exception as error:
             raise Unreadable(number, error) from error
-    size = np.abs(found)
+    size = np.abs(result)
     with np.errstate(invalid="ignore"):
-        wrong = (size != 0) & ~((size > 1 / _LARGEST) & (size < _LARGEST)) & ~np.isnan(found)
+        wrong = (size != 0) & ~((size > 1 / _LARGEST) & (size < _LARGEST)) & ~np.isnan(result)
     if wrong.any():
         number = int(wrong.argmax())
-        said = f"{found[number]:g} is not a measurement" if not math.isnan(found[number]) else "nan"
-        raise Unreadable(number, OverflowError(said))
-    return found
+        text = (
+            f"{result[number]:g} is not a measurement" if not math.isnan(result[number]) else "nan"
+        )
+        raise Unreadable(number, OverflowError(text))
+    return result
 
 
 def measurement(value: Any) -> Any:

@@ -49,15 +49,15 @@ def _crossings(run: Run, figure: Lines) -> Iterator[Crossing]:
         b = np.column_stack([second[level] for level in shared])
         if (a <= 0).any() or (b <= 0).any() or np.isnan(a / b).all(axis=0).any():
             continue  # a cost of 0 has no ratio to anything
-        found = crossover(shared, a, b, **run.sampling(figure.metric))
+        result = crossover(shared, a, b, **run.sampling(figure.metric))
         costs = np.log(np.nanmedian(a, axis=0))
-        inside = np.isfinite(found.estimate)
+        inside = np.isfinite(result.estimate)
         cost = (
-            float(np.exp(np.interp(np.log(found.estimate), np.log(shared), costs)))
+            float(np.exp(np.interp(np.log(result.estimate), np.log(shared), costs)))
             if inside
             else float("nan")
         )
-        yield Crossing(panel, of, to, found, cost)
+        yield Crossing(panel, of, to, result, cost)
 
 
 def _line(run: Run, at: At) -> dict[float, np.ndarray]:

@@ -30,15 +30,15 @@ def opened(path: Path, beside: Run) -> Iterator[Run]:
     is held against, whose experiment it has to be of. Raises BadExport and NotComparable."""
     if path.suffix in (".csv", ".parquet"):
         raise BadExport(f"{path}: {path.suffix[1:]} is written and not read; write {_MADE_BY}")
-    with folders.temporary("import") as made:
-        store = made / "rows.db"
+    with folders.temporary("import") as result:
+        store = result / "rows.db"
         with _regular(path) as file:
             runs = [*travel.stage(store, file, str(path), _UNNAMED).runs]
         if len(runs) != 1:
             raise BadExport(f"{path} holds {len(runs)} runs, and a baseline is one: {_MADE_BY}")
         with Store(store) as staged:
             row = staged.find(runs[0])
-        names = [experiments.short(one.experiment) for one in (row, beside.row)]
+        names = [experiments.short(item.experiment) for item in (row, beside.row)]
         if names[0] != names[1]:
             raise NotComparable(f"{path} is of {names[0]}, and the other of {names[1]}")
         # One's own experiment lies elsewhere on another host, and nothing is loaded that a file

@@ -70,10 +70,10 @@ class PointSummary:
     def baseline_loop_share(self, metric: str) -> float | None:
         """How much of the median is the loop itself; None where there is none, or the median
         is 0 and nothing can be a share of it."""
-        found = self.medians.get(metric)
-        if metric not in self.baseline_loops or found is None or found.estimate == 0:
+        result = self.medians.get(metric)
+        if metric not in self.baseline_loops or result is None or result.estimate == 0:
             return None
-        return self.baseline_loops[metric] / found.estimate
+        return self.baseline_loops[metric] / result.estimate
 
 
 _NOISE, _INSIDE = "noise bits", "ns in windows"  # columns; no metric's name has a blank
@@ -117,13 +117,13 @@ def _flags(bits: FloatArray) -> list[dict[str, int]]:
     """Of each row of samples how many each disturbance flags, in the order in which they first
     came."""
     numbers = np.nan_to_num(bits).astype(np.int64)
-    found: list[list[tuple[int, int, str, int]]] = [[] for _ in numbers]
+    results: list[list[tuple[int, int, str, int]]] = [[] for _ in numbers]
     for bit, word in enumerate(DISTURBANCES):
         there = numbers >> bit & 1
         first, counts = there.argmax(axis=1), there.sum(axis=1)
         for row in np.flatnonzero(counts).tolist():
-            found[row].append((int(first[row]), bit, word, int(counts[row])))
-    return [{word: count for _, _, word, count in sorted(flags)} for flags in found]
+            results[row].append((int(first[row]), bit, word, int(counts[row])))
+    return [{word: count for _, _, word, count in sorted(flags)} for flags in results]
 
 
 class Run:
@@ -233,7 +233,7 @@ class Run:
         there, file = self.environment.get("filesystems", {}), self.experiment.file
         if file is None or not there:
             return self.experiment
-        labels = {level: f"{found['type']} at {found['path']}" for level, found in there.items()}
+        labels = {level: f"{result['type']} at {result['path']}" for level, result in there.items()}
         factors = [
             replace(factor, level_labels={**factor.level_labels, **labels})
             if factor.name == file.filesystem
@@ -279,11 +279,11 @@ class Run:
     def metric(self, name: str) -> Metric:
         """One of its experiment's metrics, or of the timed window's, by name. BadRequest names the
         nearest."""
-        found = next((m for m in self.metrics if m.name == name), None)
-        if found is None:
+        result = next((m for m in self.metrics if m.name == name), None)
+        if result is None:
             hint = nearest(str(name), [m.name for m in self.metrics])
             raise BadRequest(f"{self.experiment.name} has no metric {name!r}; {hint}")
-        return found
+        return result
 
     @cached_property
     def varied(self) -> list[str]:
@@ -315,10 +315,10 @@ class Run:
 
     def by_block(self, metric: str, point: Point) -> npt.NDArray[np.float64]:
         """A point's values by block, shape (blocks,), nan where a block has no sample."""
-        found = np.full(self.blocks, np.nan)
+        result = np.full(self.blocks, np.nan)
         samples = self.by_point[point.index]
-        found[self._block(samples)] = samples.column(metric)
-        return found
+        result[self._block(samples)] = samples.column(metric)
+        return result
 
     def values(self, metric: str, point: Point) -> npt.NDArray[np.float64]:
         """A point's values by what counts once, nan where it has none: shape (blocks,), or of a
@@ -367,10 +367,10 @@ class Run:
     def correlations(self, metric: str) -> BlockCorrelations:
         """How much a block's values of a metric resemble those of the block before."""
         if metric not in self._correlations:
-            found = BlockCorrelations(None, None)
+            result = BlockCorrelations(None, None)
             if not self.clustered and self.blocks >= LEAST_BLOCKS:
-                found = of_blocks(np.column_stack([self.by_block(metric, p) for p in self.points]))
-            self._correlations[metric] = found
+                result = of_blocks(np.column_stack([self.by_block(metric, p) for p in self.points]))
+            self._correlations[metric] = result
         return self._correlations[metric]
 
     def sampling(self, metric: str) -> Sampling:
@@ -388,10 +388,10 @@ class Run:
     def measured(self) -> bool:
         """Whether any trial measured something. How a probe was killed is measured too; of a user's
         command only that the OOM killer did it, which its limits decide."""
-        found = set(self.samples.outcomes)
+        results = set(self.samples.outcomes)
         if self.experiment.watched:
-            return bool(found & {"ok", "oom-killed"})
-        return bool(found - {"unavailable", "error", "timeout"})
+            return bool(results & {"ok", "oom-killed"})
+        return bool(results - {"unavailable", "error", "timeout"})
 
     @property
     def blocks(self) -> int:
@@ -432,8 +432,8 @@ class Run:
 
     def disturbed(self, samples: Samples) -> npt.NDArray[np.bool_]:
         """Which of these samples have a flag of what the kernel counted meanwhile."""
-        found: npt.NDArray[np.bool_] = np.nan_to_num(samples.column(_NOISE)) > 0
-        return found
+        result: npt.NDArray[np.bool_] = np.nan_to_num(samples.column(_NOISE)) > 0
+        return result
 
     @cached_property
     def summaries(self) -> Sequence[PointSummary]:
@@ -508,11 +508,11 @@ class Run:
         """Points that have as many samples, and where in the table each one's are."""
         rows = [self.by_point[point.index].rows for point in self.points]
         sizes = np.array([*map(len, rows)], np.int64)
-        found = []
+        results = []
         for size in np.unique(sizes[sizes > 0]):
             numbers = np.flatnonzero(sizes == size)
-            found.append((numbers, np.stack([rows[number] for number in numbers])))
-        return found
+            results.append((numbers, np.stack([rows[number] for number in numbers])))
+        return results
 
     def matching(self, at: Mapping[str, Any]) -> Iterator[Point]:
         """The points that have these levels."""

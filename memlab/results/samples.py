@@ -97,8 +97,8 @@ class _Part:
             for number, raw in enumerate(self._raw)
             if raw is not None and (of != "ok" or outcomes[number] == "ok")
         ]
-        found = self._raw if of == "raw" else self._readings
-        readings = [found[number] or {} for number in some]
+        result = self._raw if of == "raw" else self._readings
+        readings = [result[number] or {} for number in some]
         return np.array(some, np.int64), Fields(readings, [at[number] for number in some])
 
 
@@ -140,9 +140,9 @@ class SampleTable:
         """Which of these samples are each point's, in the order they were taken."""
         points = self._columns[_taken("point")][rows]
         order = np.argsort(points, kind="stable")
-        found, starts = np.unique(points[order], return_index=True)
+        result, starts = np.unique(points[order], return_index=True)
         parts = np.split(rows[order], starts[1:])
-        there = {int(point): part for point, part in zip(found, parts, strict=False)}
+        there = {int(point): part for point, part in zip(result, parts, strict=False)}
         return {point: there.get(point, np.empty(0, np.int64)) for point in self._at}
 
     def rows(self, rows: IntArray) -> Iterator[SampleRow]:
@@ -266,17 +266,17 @@ class Samples(Sequence[SampleRow]):
         raises. What it gives has to be of the kinds that the caller goes on with."""
         for sample in self:
             try:
-                found = function(sample)
+                result = function(sample)
             except MemoryError:
                 raise
             except Exception as error:
-                said = self.table.unreadable(sample.id, what, Unreadable(0, error))
-                raise StoreError(said) from error
-            yield found
+                text = self.table.unreadable(sample.id, what, Unreadable(0, error))
+                raise StoreError(text) from error
+            yield result
 
     def by_point(self) -> Mapping[int, Samples]:
-        found = self.table.by_point(self.rows)
-        return {point: Samples(self.table, rows) for point, rows in found.items()}
+        result = self.table.by_point(self.rows)
+        return {point: Samples(self.table, rows) for point, rows in result.items()}
 
     @property
     def ids(self) -> IntArray:
@@ -320,5 +320,5 @@ class Samples(Sequence[SampleRow]):
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column of the table, of these samples."""
-        found: npt.NDArray[Any] = self.table[name][self.rows]
-        return found
+        result: npt.NDArray[Any] = self.table[name][self.rows]
+        return result

@@ -68,7 +68,7 @@ def need(
         if file
     ]
     disk: dict[Path, int] = {}
-    each = [one for one in files if together and one[1] in FRESH]
+    each = [item for item in files if together and item[1] in FRESH]
     for place, _, size in [*each, *(set(files) - set(each))]:
         disk[place] = disk.get(place, 0) + size
     files_bytes = sum(disk.values())
@@ -120,18 +120,18 @@ def shortage(wanted: Need, whose: str = "the plan", own: int = OWN_BYTES) -> str
         )
     for place, size in wanted.disk_bytes.items():
         try:
-            left = available.disk(place)
+            rest = available.disk(place)
         except FileNotFoundError:
             return f"{whose} needs a folder on {place}, and there is none"
-        if size * HEADROOM > left:
-            return _short(whose, "space", f" on {place}", size, left)
+        if size * HEADROOM > rest:
+            return _short(whose, "space", f" on {place}", size, rest)
     return None
 
 
 def _short(whose: str, what: str, where: str, wanted: int, free: float) -> str:
-    asked = units.format_quantity(wanted * HEADROOM, "B")
-    left = units.format_quantity(free, "B")
-    return f"{whose} needs {asked} of free {what}{where}, and {left} is free"
+    request = units.format_quantity(wanted * HEADROOM, "B")
+    rest = units.format_quantity(free, "B")
+    return f"{whose} needs {request} of free {what}{where}, and {rest} is free"
 
 
 def admit(
@@ -154,10 +154,10 @@ def admit(
     while True:
         try:
             plan = build(experiment, preset, chosen, controls=controls)
-        except BadLevels as left:
+        except BadLevels as rest:
             if not scaled:
                 raise
-            raise Refused(f"{lacks}; with a smaller {name} {left}") from None
+            raise Refused(f"{lacks}; with a smaller {name} {rest}") from None
         lacks = short(need(experiment, plan.points, directories))
         if lacks is None:
             return plan, scaled

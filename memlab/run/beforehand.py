@@ -39,7 +39,7 @@ def counted(found: Mapping[int, Reason]) -> dict[str, int]:
 def refused(found: Mapping[int, Reason]) -> dict[int, str]:
     """Those that need no trial: a limit of this process is too low. All have the same words."""
     words = zip(found.items(), limits.merged(found.values()), strict=True)
-    return {index: said for (index, why), said in words if isinstance(why, limits.Shortage)}
+    return {index: text for (index, why), text in words if isinstance(why, limits.Shortage)}
 
 
 def reasons(
@@ -48,19 +48,19 @@ def reasons(
     """Why points cannot be measured here, by their index."""
     host = _Host()
     lacks: Callable[[Experiment, At], Iterator[Reason]] = host.lends if in_guest else host.lacks
-    found: dict[int, Reason] = {}
+    results: dict[int, Reason] = {}
     for point in points:
         if reason := next((why for why in lacks(experiment, point.at) if why), None):
-            found[point.index] = reason
-    return found
+            results[point.index] = reason
+    return results
 
 
 def decide_nothing(
     experiment: Experiment, points: Sequence[Point], found: Mapping[int, Reason]
 ) -> bool:
     """Whether each setting that decides a claim needs a point that cannot be measured here."""
-    asked = [need for need in needs(experiment, points, 1) if need.claim and need.decides]
-    return bool(asked) and all(need.points & found.keys() for need in asked)
+    requests = [need for need in needs(experiment, points, 1) if need.claim and need.decides]
+    return bool(requests) and all(need.points & found.keys() for need in requests)
 
 
 def libcs(experiment: Experiment, points: Sequence[Point]) -> list[Path]:
@@ -117,9 +117,9 @@ class _Host:
             has = cgroup.locate().memory_version
             return "" if has == version else f"needs a {name}, and memory is accounted by v{has}"
         if self._seen is None:
-            self._seen = {found.name: found for found in capabilities.read(proc.ROOT)}
-        found = self._seen[name]
-        return "" if found.available else f"needs {name}, and {found.detail}: {found.remedy}"
+            self._seen = {answer.name: answer for answer in capabilities.read(proc.ROOT)}
+        result = self._seen[name]
+        return "" if result.available else f"needs {name}, and {result.detail}: {result.remedy}"
 
 
 def _file(file: str, value: str) -> str:
@@ -150,10 +150,10 @@ def _libc(folder: str) -> str:
 
 
 def _malloc(experiment: Experiment, at: At) -> str:
-    asked = experiment.host.malloc
+    request = experiment.host.malloc
     try:
-        if asked:
-            allocators.environ(asked(at))
+        if request:
+            allocators.environ(request(at))
     except allocators.NoAllocator as missing:
         return str(missing)
     return ""

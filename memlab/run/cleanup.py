@@ -117,8 +117,8 @@ def remove_folder(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     try:
-        found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        result = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(result.st_mode) or result.st_uid != os.geteuid():
             raise NotOurs("not a folder that memlab made")
         shutil.rmtree(path.name, dir_fd=parent)  # follows no link, whatever is put in its way
     except FileNotFoundError:
@@ -246,12 +246,12 @@ def empty_group(path: Path, deadline: float | None = None) -> None:
     until, least = deadline or time.monotonic() + PATIENCE_S, 0
     while path.exists():
         began = time.monotonic()
-        left = _kill(path)
+        rest = _kill(path)
         now = time.monotonic()
-        if not left:
+        if not rest:
             return
-        if deadline is None and (left < least or not least):
-            until, least = now + PATIENCE_S, left
+        if deadline is None and (rest < least or not least):
+            until, least = now + PATIENCE_S, rest
         if now > until:
             raise OSError(errno.EBUSY, "processes inside do not end")
         time.sleep(max(0.002, now - began))  # they need the CPU to end

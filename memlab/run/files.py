@@ -69,9 +69,9 @@ def _write_out(path: str, size: int, piece_bytes: int, *, to_disk: bool) -> None
     piece = (PATTERN * (piece_bytes // len(PATTERN) + 1))[:piece_bytes]
     fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
-        left = size
-        while left:
-            left -= os.write(fd, piece[:left] if left < piece_bytes else piece)
+        rest = size
+        while rest:
+            rest -= os.write(fd, piece[:rest] if rest < piece_bytes else piece)
         if to_disk:
             os.fsync(fd)
     except OSError:

@@ -46,10 +46,10 @@ class Kernel:
     def version(self) -> str:
         """`6.1.192`, where a distribution's release is 6.1.0-56-amd64; `6.12.117-16k` where its
         pages have another size than 4 KiB."""
-        found = re.search(r"SMP .{0,200}Debian (\d+(?:\.\d+)+)", self.banner) or re.match(
+        result = re.search(r"SMP .{0,200}Debian (\d+(?:\.\d+)+)", self.banner) or re.match(
             r"(\d+(?:\.\d+)+)", self.release
         )
-        version = found[1] if found else self.release
+        version = result[1] if result else self.release
         return version if self.page_bytes == 4096 else f"{version}-{self.page_bytes // 1024}k"
 
     @property
@@ -74,7 +74,7 @@ def find(named: str) -> Kernel:
             raise CannotRun(f"no kernel with its modules is at hand: {TO_INSTALL}")
         return newest
     if "/" not in named:
-        if fitting := [one for one in _at_hand() if one.machine == X86_64 and fits(one, named)]:
+        if fitting := [item for item in _at_hand() if item.machine == X86_64 and fits(item, named)]:
             return fitting[-1]
         if not Path(named).exists():
             raise none_at_hand(named)
@@ -119,8 +119,8 @@ def _at_hand(root: Path = proc.ROOT) -> list[Kernel]:
 
 def default(root: Path = proc.ROOT) -> Kernel | None:
     """The newest installed kernel; without one, the newest that was unpacked with its modules."""
-    unpacked = (one for one in reversed(_at_hand(root)) if one.machine == X86_64)
-    return installed(root) or next((one for one in unpacked if modules(one)), None)
+    unpacked = (item for item in reversed(_at_hand(root)) if item.machine == X86_64)
+    return installed(root) or next((item for item in unpacked if modules(item)), None)
 
 
 def installed(root: Path = proc.ROOT) -> Kernel | None:
@@ -201,8 +201,8 @@ def config(kernel: Kernel) -> dict[str, str]:
     for place in places:
         with suppress(OSError):
             text = place.read_text(errors="replace")
-            found = re.findall(r"^(?:# )?CONFIG_(\w+)(?:=([ym])| is not set)$", text, re.MULTILINE)
-            return {name: value or "n" for name, value in found}
+            result = re.findall(r"^(?:# )?CONFIG_(\w+)(?:=([ym])| is not set)$", text, re.MULTILINE)
+            return {name: value or "n" for name, value in result}
     return {}
 
 

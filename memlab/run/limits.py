@@ -41,10 +41,10 @@ class Shortage:
 
     def _said(self, needed: int) -> str:
         """What is needed, in other words than what is allowed."""
-        said = units.format_quantity(needed, self.unit)
-        if self.unit == "B" and said == units.format_quantity(self.allowed, "B"):
+        text = units.format_quantity(needed, self.unit)
+        if self.unit == "B" and text == units.format_quantity(self.allowed, "B"):
             return f"{-(-needed // _KIB):,} KiB"
-        return said
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +68,21 @@ class Limits:
         """Each limit that a trial of this point would exceed."""
         for row in self._rows:
             needed = row.needed(experiment, at)
-            if needed and (found := row.allowed()) and found[0] < needed:
-                allowed, said = found
-                yield Shortage(said, allowed, needed, needed, row.unit, row.remedy)
+            if needed and (result := row.allowed()) and result[0] < needed:
+                allowed, text = result
+                yield Shortage(text, allowed, needed, needed, row.unit, row.remedy)
 
 
 def merged(reasons: Iterable[Shortage | str]) -> list[str]:
     """Each reason in words. One of a limit says what all points need that it is too low for."""
-    found = [*reasons]
+    results = [*reasons]
     whole: dict[str, Shortage] = {}
-    for one in found:
-        if isinstance(one, Shortage):
-            before = whole.get(one.limit, one)
-            ends = min(before.least, one.least), max(before.most, one.most)
-            whole[one.limit] = replace(one, least=ends[0], most=ends[1])
-    return [one if isinstance(one, str) else str(whole[one.limit]) for one in found]
+    for item in results:
+        if isinstance(item, Shortage):
+            before = whole.get(item.limit, item)
+            ends = min(before.least, item.least), max(before.most, item.most)
+            whole[item.limit] = replace(item, least=ends[0], most=ends[1])
+    return [entry if isinstance(entry, str) else str(whole[entry.limit]) for entry in results]
 
 
 def _lockable() -> tuple[int, str] | None:
@@ -108,8 +108,8 @@ def _tmpfs_bytes(experiment: Experiment, at: At) -> int:
 def _tmpfs_left() -> tuple[int, str]:
     if not os.access(TMPFS, os.W_OK | os.X_OK):
         return 0, f"{TMPFS} may not be written here"
-    left = available.disk(TMPFS)
-    return left, f"{TMPFS} has {units.format_quantity(left, 'B')} free"
+    rest = available.disk(TMPFS)
+    return rest, f"{TMPFS} has {units.format_quantity(rest, 'B')} free"
 
 
 def _writable() -> tuple[int, str] | None:
@@ -122,15 +122,15 @@ def _writable() -> tuple[int, str] | None:
 def _startable() -> tuple[int, str] | None:
     """How many processes and threads more: by the machine, by cgroups, and by RLIMIT_NPROC, which
     root need not keep to."""
-    found = available.processes()
-    left = int(min(found.left, _MANY))
-    said = f"{left:,} more processes may be started{found.where or ' on this machine'}"
+    result = available.processes()
+    rest = int(min(result.left, _MANY))
+    words = f"{rest:,} more processes may be started{result.where or ' on this machine'}"
     limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     if limit != resource.RLIM_INFINITY and not capabilities.exceeds_limits():
         own = max(0, limit - _own_tasks()) if limit < _MANY else limit
-        if own < left:
-            left, said = own, f"RLIMIT_NPROC is {limit:,}, of which {own:,} are left"
-    return left, said
+        if own < rest:
+            rest, words = own, f"RLIMIT_NPROC is {limit:,}, of which {own:,} are left"
+    return rest, words
 
 
 def _own_tasks() -> int:

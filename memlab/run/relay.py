@@ -93,16 +93,16 @@ def need(
 ) -> admission.Need:
     """The most that a relay takes, and the seconds of a block."""
     needs = [
-        admission.need(experiment, one, directories, together=True)
-        for one in together(experiment, points)
+        admission.need(experiment, item, directories, together=True)
+        for item in together(experiment, points)
     ]
-    made_bytes = sum(sum(one.disk_bytes.values()) for one in needs)
+    made_bytes = sum(sum(item.disk_bytes.values()) for item in needs)
     turns_s = len(points) * TURNS * (TURN_S + LEAD_S)
     return admission.Need(
-        memory_bytes=max(one.memory_bytes for one in needs),
+        memory_bytes=max(item.memory_bytes for item in needs),
         disk_bytes={
-            place: max(one.disk_bytes.get(place, 0) for one in needs)
-            for place in {place for one in needs for place in one.disk_bytes}
+            place: max(item.disk_bytes.get(place, 0) for item in needs)
+            for place in {place for item in needs for place in item.disk_bytes}
         },
         block_s=turns_s + PARKING_S * len(points) + MAKING_S_PER_BYTE * made_bytes,
     )
@@ -152,9 +152,9 @@ class TurnCount:
         if len(logs) < 2:
             return
         count = min(map(len, logs.values()))
-        rounds = [fmean(one[i] for one in logs.values()) for i in range(count)]
-        for point, one in logs.items():
-            apart = [one[i] - rounds[i] for i in range(count)]
+        rounds = [fmean(item[i] for item in logs.values()) for i in range(count)]
+        for point, item in logs.items():
+            apart = [item[i] - rounds[i] for i in range(count)]
             middle = interquartile_mean(sorted(apart))
             self._values[point].append(middle)
             deviation = 1.4826 * median(abs(each - middle) for each in apart)
@@ -165,9 +165,9 @@ class TurnCount:
         quotients = []
         for point, values in self._values.items():
             within = self._within[point]
-            if len(values) < self.BLOCKS or not (turn := fmean(one for one, _ in within)):
+            if len(values) < self.BLOCKS or not (turn := fmean(item for item, _ in within)):
                 continue
-            of_turns = fmean(one / count for one, count in within)
+            of_turns = fmean(item / count for item, count in within)
             quotients.append((variance(values) - of_turns) / turn)
         if not quotients or (quotient := median(quotients)) <= 0:
             return TURNS

@@ -140,8 +140,8 @@ class StopRule:
         if self._reach is None or self._budget_s is None:
             return ""
         self._reach.trials_s = 0.0
-        said = self._reach.shortfall(self._budget_s)
-        return self._of_budget(said) if said else ""
+        text = self._reach.shortfall(self._budget_s)
+        return self._of_budget(text) if text else ""
 
     def _of_budget(self, said: str) -> str:
         return f"{units.format_quantity(self._budget_s or 0.0, 's')} measure {said}"
@@ -151,8 +151,8 @@ class StopRule:
         than was said before it."""
         if block != self._first_block or self._reach is None or left_s is None:
             return ""
-        said = self._reach.shorter(left_s, (self._budget_s or 0.0) - left_s)
-        return f"by the first block, {self._of_budget(said)}" if said else ""
+        text = self._reach.shorter(left_s, (self._budget_s or 0.0) - left_s)
+        return f"by the first block, {self._of_budget(text)}" if text else ""
 
     def look(self, block: int, elapsed: Callable[[], float]) -> None:
         """Choose the points of a block."""

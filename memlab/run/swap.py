@@ -21,9 +21,9 @@ _HIGHEST_PRIORITY = 0x8000 | 0x7FFF  # SWAP_FLAG_PREFER and the priority
 
 def lack(kind: str) -> str:
     """Why there can be no swap of this kind; empty where nothing speaks against it."""
-    found = capabilities.add_swap(proc.ROOT)
-    if not found.available:
-        return f"needs swap, and {found.detail}: {found.remedy}"
+    result = capabilities.add_swap(proc.ROOT)
+    if not result.available:
+        return f"needs swap, and {result.detail}: {result.remedy}"
     if kind == "zram" and not ZRAM_CONTROL.exists():
         return "needs zram, and this kernel has none loaded: modprobe zram"
     # To read hot_add adds a device, which a /sys that is mounted read-only lets nobody remove.
@@ -105,9 +105,9 @@ class Swap:
         if mkswap is None:
             raise Unavailable("needs mkswap, and it is not here: apt install util-linux")
         line = [mkswap, "--label", f"{PREFIX}{self._run}", str(path)]
-        made = subprocess.run(line, capture_output=True, text=True, check=False)
-        if made.returncode:
-            raise Unavailable(f"needs swap, and mkswap {path}: {made.stderr.strip()}")
+        process = subprocess.run(line, capture_output=True, text=True, check=False)
+        if process.returncode:
+            raise Unavailable(f"needs swap, and mkswap {path}: {process.stderr.strip()}")
 
     def _swap_on(self, path: Path) -> None:
         libc = ctypes.CDLL(None, use_errno=True)

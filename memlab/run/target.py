@@ -119,12 +119,12 @@ class LocalTarget:
 
     def environment(self, experiment: Experiment, directories: Directories) -> dict[str, Any]:
         """The environment that a run stores, with the type of file system behind each level."""
-        found = {
+        results = {
             level: {"path": str(place), "type": proc.filesystem_of(place)} | _readahead(place)
             for level, place in places(experiment, directories).items()
         }
         libc = {"libc_version": f"glibc {self._libc.version}"} if self._libc else {}
-        return environment.read() | {"filesystems": found} | libc
+        return environment.read() | {"filesystems": results} | libc
 
     def shortage(
         self, experiment: Experiment, points: Sequence[Point], directories: Directories

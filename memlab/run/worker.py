@@ -85,7 +85,7 @@ class Worker:
 
     def __init__(self, join: Callable[[], None] | None = None) -> None:
         """`join` is called in it before its trial."""
-        asked, self._asking = os.pipe()
+        request, self._asking = os.pipe()
         self._reading, writing = os.pipe()
         self.lives = False  # after its trial
         parent = os.getpid()
@@ -96,8 +96,8 @@ class Worker:
             os.close(self._reading)
             if join:
                 join()
-            _work(asked, writing)
-        os.close(asked)
+            _work(request, writing)
+        os.close(request)
         os.close(writing)
 
     def run(self, trial: Mapping[str, Any], line: bytes, canary: Canary) -> bytes:
@@ -212,7 +212,7 @@ def _relayed(relay: Sequence[Mapping[str, Any]], seed: int, limit_s: float) -> b
         if not runners[-1].parked:
             baton.drop(index)
     started = _counts(None, cpus)
-    _run_turns(baton, [one for one in runners if one.parked], news[0], limit_s)
+    _run_turns(baton, [item for item in runners if item.parked], news[0], limit_s)
     host = _since(started, None, cpus)
     replies = []
     for runner in runners:
@@ -349,8 +349,8 @@ def _collect(pid: int, reading: int, limit_s: float) -> tuple[bytes, bool]:
     text = b""
     try:
         while not text.endswith(b"\n"):
-            left = deadline - time.monotonic()
-            ready, _, _ = select.select([reading, ended], [], [], max(0.0, left))
+            rest = deadline - time.monotonic()
+            ready, _, _ = select.select([reading, ended], [], [], max(0.0, rest))
             if not ready:
                 os.kill(pid, signal.SIGKILL)
                 return text, True
@@ -394,10 +394,10 @@ def _reap_leftovers(*kept: int) -> None:
     canary and a worker that are `kept`."""
     while True:
         with open("/proc/thread-self/children") as children:
-            left = [int(child) for child in children.read().split() if int(child) not in kept]
-        if not left:
+            remaining = [int(child) for child in children.read().split() if int(child) not in kept]
+        if not remaining:
             return
-        for child in left:
+        for child in remaining:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 
@@ -414,8 +414,8 @@ def _died(
     if number == signal.SIGKILL and oom_killed:
         return {"outcome": "oom-killed", "detail": "killed by the kernel's OOM killer"}
     why = _full_disk(trial) if number == signal.SIGBUS else ""
-    said = f"ended by {signal_name(number)}{why}"
-    return {"outcome": _SIGNALS.get(number, "error"), "detail": said}
+    words = f"ended by {signal_name(number)}{why}"
+    return {"outcome": _SIGNALS.get(number, "error"), "detail": words}
 
 
 def _full_disk(trial: Mapping[str, Any]) -> str:
@@ -454,8 +454,8 @@ def _host_counts() -> dict[str, int]:
     vmstat = b"\n" + _read("/proc/vmstat")
     counts = {}
     for name in ("oom_kill", "nr_written"):
-        _, found, after = vmstat.partition(b"\n%s " % name.encode())
-        if found:
+        _, result, after = vmstat.partition(b"\n%s " % name.encode())
+        if result:
             counts[name] = int(after[: after.index(b"\n")])
     with contextlib.suppress(OSError, ValueError):
         counts["reported_kib"] = int(_read(_REPORTED))

@@ -103,12 +103,12 @@ class Watched:
 
     def check(self) -> None:
         """StoreError if what lies under the store's name is another file, or less, than before."""
-        found = self._stat(self._path)
-        if not os.path.samestat(found, self._file):
+        result = self._stat(self._path)
+        if not os.path.samestat(result, self._file):
             raise self._lost(self._path, "was replaced by another file")
-        if found.st_size < self._size and found.st_size < self._pages_bytes():
+        if result.st_size < self._size and result.st_size < self._pages_bytes():
             raise self._lost(self._path, "was truncated")
-        self._size = found.st_size
+        self._size = result.st_size
         if self._log_file is None:
             with suppress(FileNotFoundError):  # SQLite makes it as it first reads
                 self._log_file = self._log.stat()
@@ -152,13 +152,13 @@ def opened(path: Path, create: bool, stack: ExitStack) -> Connection:
             _check_format(path)
         if create or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             real = output.file_to_open(path, make=create)  # its log lies beside what links lead to
-            db, made = _connected(real, "rw", stack)
+            db, result = _connected(real, "rw", stack)
             db.watched = Watched(real)
         else:
-            db, made = _connected(path, "ro&immutable=1", stack)
-            if not made or _log(path).exists():
-                db, made = _connected(copied(path, stack), "rw", stack)
-        if not made:
+            db, result = _connected(path, "ro&immutable=1", stack)
+            if not result or _log(path).exists():
+                db, result = _connected(copied(path, stack), "rw", stack)
+        if not result:
             _make(db, path)
     except (OSError, CannotWrite, ValueError, sqlite3.Error) as error:
         why = getattr(error, "strerror", None) or error
@@ -173,10 +173,10 @@ def check_file(path: Path) -> bool:
     if path.is_symlink() and path.lstat().st_uid not in (0, os.geteuid()):
         raise OSError(errno.EPERM, "it is a link that another user made")
     try:
-        found = path.stat()
+        result = path.stat()
     except FileNotFoundError:
         return False
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(result.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
     return True
 

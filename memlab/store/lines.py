@@ -138,10 +138,10 @@ def _read(line: str) -> tuple[str, Line, Counts]:
 
 
 def _count(values: Mapping[str, Any], name: str) -> int:
-    found = values.get(name)
-    if type(found) is not int or found < 0:
-        raise ValueError(f"{name} is not {found!r:.60}")
-    return found
+    result = values.get(name)
+    if type(result) is not int or result < 0:
+        raise ValueError(f"{name} is not {result!r:.60}")
+    return result
 
 
 def _no_number(constant: str) -> None:

@@ -186,8 +186,8 @@ class Store:
             )
             self._seal_session(run, session.session)
             if count < len(samples):
-                for one in samples:
-                    self._check_same(run, one)
+                for sample in samples:
+                    self._check_same(run, sample)
         if before is None:
             self._tell_begun(run, session)
         self._tell_samples(run, samples)
@@ -210,8 +210,8 @@ class Store:
         try:
             with database.transaction(self._db, self.path) as db:
                 for check, what in _DIFFERING:
-                    for found in db.execute(f"{check} LIMIT 1"):
-                        raise StoreError(what(*found))
+                    for result in db.execute(f"{check} LIMIT 1"):
+                        raise StoreError(what(*result))
                 before = dict(db.execute(_COUNTS))
                 for statement in _MERGE:
                     db.execute(statement)
@@ -290,8 +290,8 @@ class Store:
         be asked of `run`, which checks it."""
         with self._reading():
             rows = self._db.execute("SELECT id, experiment, name, created_at, origin FROM runs")
-            found = [RunHead(*row) for row in rows if is_head(row)]
-            return sorted(found, key=lambda head: head.created_at)
+            results = [RunHead(*row) for row in rows if is_head(row)]
+            return sorted(results, key=lambda head: head.created_at)
 
     def listed(
         self, experiment: str | None = None, most: int | None = None
@@ -299,7 +299,7 @@ class Store:
         """The newest `most` runs, or all, with how many samples each has and how its last session
         ended, oldest first; and those of them that are damaged, as far as that shows without
         reading every sample: what of them. Of a long run not even the count of samples is."""
-        found, damaged = [], {}
+        result, damaged = [], {}
         with self._reading():
             rows = self._runs(None if most is None else self._newest(experiment, most))
             some = [json.dumps([*rows])]
@@ -321,8 +321,8 @@ class Store:
                 elif not how_ended(ended.get(id)):
                     damaged[id] = f"a session's ended is not {ended[id]!r:.60}"
                 else:
-                    found.append(Listed(row, count, ended.get(id), notes.get(id)))
-        return sorted(found, key=lambda one: one.row.created_at), damaged
+                    result.append(Listed(row, count, ended.get(id), notes.get(id)))
+        return sorted(result, key=lambda one: one.row.created_at), damaged
 
     def run_count(self, experiment: str | None = None) -> int:
         """How many runs there are, or of an experiment."""
@@ -352,8 +352,8 @@ class Store:
         """By run, what a user noted of it. Where they cannot be read there are none: no number
         depends on them."""
         with suppress(sqlite3.Error):
-            found = self._db.execute("SELECT run, CAST(substr(text, 1, 1000) AS BLOB) FROM notes")
-            return {str(run): bytes(text or b"").decode(errors="replace") for run, text in found}
+            result = self._db.execute("SELECT run, CAST(substr(text, 1, 1000) AS BLOB) FROM notes")
+            return {str(run): bytes(text or b"").decode(errors="replace") for run, text in result}
         return {}
 
     def find(self, wanted: str) -> RunRow:
@@ -369,13 +369,13 @@ class Store:
         if isinstance(row := next(iter(whole.values()), None), RunRow):
             return row
         runs = self.runs()  # those that are whole, where one is not, and for what there is instead
-        left = _matching(runs, wanted)
-        if len(left) == 1:
-            return left[0]
-        if left:
-            named = ", ".join(run.id for run in left[:5])
-            more = ", ..." if left[5:] else ""
-            raise UnknownRun(f"{wanted!r} fits {len(left)} runs: {named}{more}")
+        rest = _matching(runs, wanted)
+        if len(rest) == 1:
+            return rest[0]
+        if rest:
+            named = ", ".join(run.id for run in rest[:5])
+            more = ", ..." if rest[5:] else ""
+            raise UnknownRun(f"{wanted!r} fits {len(rest)} runs: {named}{more}")
         if wanted == "last" and (hosts := [run.origin for run in runs]):
             raise UnknownRun(
                 f"no run of this host in {self.path}; all of them are from other hosts: "
@@ -433,8 +433,8 @@ class Store:
         except (sqlite3.Error, TypeError):
             return None
         names = [*database.SAMPLE.split(", "), "checksum"]
-        found = {**dict(zip(names, zip(*rows, strict=True), strict=True)), "id": sorted(ids)}
-        return found if sound(found) else None
+        results = {**dict(zip(names, zip(*rows, strict=True), strict=True)), "id": sorted(ids)}
+        return results if sound(results) else None
 
     def places(self, run: str) -> tuple[array[int], array[int]]:
         """The ids of a run's samples, and the point of each, in no order. StoreError where some are
@@ -455,8 +455,8 @@ class Store:
 
     def _places(self, run: str) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         try:
-            found = self._db.execute("SELECT id, point FROM samples WHERE run = ?", [run])
-            while rows := found.fetchmany(_AT_ONCE):
+            result = self._db.execute("SELECT id, point FROM samples WHERE run = ?", [run])
+            while rows := result.fetchmany(_AT_ONCE):
                 ids, points = zip(*rows, strict=True)
                 yield ids, points
         except sqlite3.Error as error:
@@ -479,7 +479,7 @@ class Store:
 
     def damaged(self) -> dict[str, str]:
         """Each run of which something is lost or changed, and what."""
-        found = {}
+        results = {}
         for id, row in self._runs().items():
             try:
                 if isinstance(row, str):
@@ -487,8 +487,8 @@ class Store:
                 for table in ("points", "samples", "sessions"):
                     self._check(table, id)
             except _Damaged as error:
-                found[id] = str(error)
-        return found
+                results[id] = str(error)
+        return results
 
     def _check(self, table: str, run: str) -> None:
         changed = f"total({database.CHECKSUMS[table]} IS NOT checksum)"
@@ -516,7 +516,7 @@ class Store:
     def _runs(self, ids: Sequence[str] | None = None) -> dict[str, RunRow | str]:
         """By id: the run, or what is wrong with its row; all, or some. A broken table is read from
         both ends."""
-        found: dict[str, RunRow | str] = {}
+        results: dict[str, RunRow | str] = {}
         some = "true" if ids is None else "id IN (SELECT value FROM json_each(?))"
         values = [] if ids is None else [json.dumps(ids)]
         for order in ("ASC", "DESC"):
@@ -524,11 +524,11 @@ class Store:
                 for id, row in self._each(
                     RunRow, "runs", f"{some} ORDER BY rowid {order}", *values
                 ):
-                    found[str(id)] = row
+                    results[str(id)] = row
                 break
             except _Damaged as error:
-                found["?"] = str(error)
-        return found
+                results["?"] = str(error)
+        return results
 
     def _points(self, run: str) -> list[PointRow]:
         return list(self._rows(PointRow, "points", "run = ? ORDER BY point", run))
@@ -585,10 +585,10 @@ class Store:
 
     def _one(self, statement: str, *values: object) -> Any:
         try:
-            (found,) = self._db.execute(statement, values).fetchone()
+            (result,) = self._db.execute(statement, values).fetchone()
         except sqlite3.Error as error:
             raise _Damaged(str(error)) from None
-        return found
+        return result
 
 
 def _matching(runs: list[Named], wanted: str) -> list[Named]:

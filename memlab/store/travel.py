@@ -37,12 +37,12 @@ def outgoing(store: Store, runs: Iterable[Listed], known: Known) -> Iterator[str
     """Lines of these runs, each without its first samples, as many as are known of it; a run of
     which all is known is left out. StoreError where one is damaged."""
     count = 0
-    for one in runs:
-        run, skip = one.row.id, known.get(one.row.id, (0, None))[0]
-        if known.get(run) == (one.samples, one.ended):
+    for item in runs:
+        run, skip = item.row.id, known.get(item.row.id, (0, None))[0]
+        if known.get(run) == (item.samples, item.ended):
             continue
         points, samples = store.points(run), enumerate(store.samples(run))
-        yield lines.of_run(one.row, len(points), one.samples)
+        yield lines.of_run(item.row, len(points), item.samples)
         yield from (lines.of_point(run, point) for point in points)
         for session in store.sessions(run):
             yield lines.of_session(run, replace(session, ended=None, samples=0))
@@ -58,7 +58,7 @@ def outgoing(store: Store, runs: Iterable[Listed], known: Known) -> Iterator[str
 
 def known(store: Store) -> dict[str, tuple[int, str | None]]:
     """What a store has already, for `outgoing` of another."""
-    return {one.row.id: (one.samples, one.ended) for one in store.listed()[0]}
+    return {item.row.id: (item.samples, item.ended) for item in store.listed()[0]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +264,8 @@ def stage(
 ) -> Arriving:
     """Put rows into a new store of their own. BadExport with the line's number, where the source's
     `name` is said."""
-    with Store(path, create=True) as made:
-        arriving, number = Arriving(made, host), 0
+    with Store(path, create=True) as result:
+        arriving, number = Arriving(result, host), 0
         try:
             for number, line in enumerate(lines_of(source, partial=partial), 1):  # noqa: B007
                 arriving.take(line)
@@ -307,8 +307,8 @@ def is_store(path: Path) -> bool:
 @contextmanager
 def _staged() -> Iterator[Path]:
     """Where a store may lie for a while, that nobody else sees."""
-    with folders.temporary("import") as made:
-        yield made / "rows.db"
+    with folders.temporary("import") as result:
+        yield result / "rows.db"
 
 
 def lines_of(source: Lines, *, partial: bool) -> Iterator[str]:

@@ -54,12 +54,12 @@ def record(out: Path, *, command: Sequence[str] = (), pid: int = 0, how: How = H
     words += ["redact=1"] if how.redact else []
     if pid:
         _check_subject(pid)
-    with output.unnamed(out) as made:
+    with output.unnamed(out) as result:
         if pid:
             words += [f"seconds={how.seconds}"] if how.seconds else []
-            with Recorder(made, [*words, f"pid={pid}"]) as recorder:
+            with Recorder(result, [*words, f"pid={pid}"]) as recorder:
                 return Session(recorder).run()
-        return _command(made, command, words, how)
+        return _command(result, command, words, how)
 
 
 def _command(

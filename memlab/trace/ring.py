@@ -36,17 +36,17 @@ class Ring:
 @contextmanager
 def opened(bytes: int) -> Iterator[Ring]:
     """A new one with room for so many bytes of records. CannotRun where there is no room for it."""
-    made = os.memfd_create("memlab-allocations", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    result = os.memfd_create("memlab-allocations", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         try:
-            os.ftruncate(made, _HEAD_BYTES + bytes // _RECORD_BYTES * _RECORD_BYTES)
+            os.ftruncate(result, _HEAD_BYTES + bytes // _RECORD_BYTES * _RECORD_BYTES)
         except OSError as error:
             raise CannotRun(
                 f"the buffer for allocations, of {bytes} bytes, cannot be made: {error.strerror}; "
                 "name a smaller --buffer, or raise `ulimit -f`"
             ) from None
-        fcntl.fcntl(made, fcntl.F_ADD_SEALS,
+        fcntl.fcntl(result, fcntl.F_ADD_SEALS,
                     fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)  # fmt: skip
-        yield Ring(made)
+        yield Ring(result)
     finally:
-        os.close(made)
+        os.close(result)

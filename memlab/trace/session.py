@@ -141,9 +141,9 @@ class Recorder:
         if not {"records", "failed"} & self.last.keys():
             process, reading = _started(self._made, ["rescue=1"], [])
             with open(reading, "rb") as lines:
-                said = lines.read().splitlines()
+                text = lines.read().splitlines()
             process.wait()
-            self.last = json.loads(said[-1]) if said else {"failed": "the recorder was killed"}
+            self.last = json.loads(text[-1]) if text else {"failed": "the recorder was killed"}
         if self.failed:
             raise CannotRun(self.failed)
         return self.last

@@ -54,8 +54,8 @@ def command(file: Path, host: str | None, partial: bool, as_json: bool) -> None:
                     taken = travel.take_in(opened, source, str(file), host, partial=partial)
         except OSError as error:
             raise BadExport(f"cannot read {file}: {error.strerror}") from None
-        found = _hosts.by_host(opened, taken)
+        result = _hosts.by_host(opened, taken)
     if taken.own_names:
         kept = ", ".join(taken.own_names)
         echo(f"memlab: --host {host} names none of its runs of {kept}: they keep theirs", err=True)
-    _hosts.print_results(found, path, as_json=as_json)
+    _hosts.print_results(result, path, as_json=as_json)

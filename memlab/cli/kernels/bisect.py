@@ -76,7 +76,7 @@ def command(given: BisectOptions) -> None:
             f" `memlab describe -v {experiment}` lists them"
         )
     machine = given.guest.machine
-    asked = ladder.LadderRequest(
+    request = ladder.LadderRequest(
         [experiment],
         [wanted],
         [] if is_claim else [wanted],
@@ -86,13 +86,13 @@ def command(given: BisectOptions) -> None:
         given.guest.guest["append"],
         ladder.judges_times(machine),
     )
-    ladder.requests(asked)
+    ladder.requests(request)
     path = given.store or default_path()
     if given.step:
         if given.good or given.bad or not is_claim:
             raise BadRequest("--step takes a claim and one image, without --good and --bad")
         image = kernels.look(Path(given.step).absolute())
-        code = ladder.step(asked, wanted, image, path, Silent(), given.wait_s)
+        code = ladder.step(request, wanted, image, path, Silent(), given.wait_s)
         click.get_current_context().exit(code)
     if not (given.good and given.bad):
         raise BadRequest("name the two ends: --good KERNEL --bad KERNEL")
@@ -103,6 +103,6 @@ def command(given: BisectOptions) -> None:
         for line in result.failed:
             echo(f"memlab: {result.kernel.version}: {line}", err=True)
 
-    row, found = ladder.bisect(asked, wanted, span, path, Silent(), done, given.wait_s)
-    for line in present.bisected(row, found):
+    row, answer = ladder.bisect(request, wanted, span, path, Silent(), done, given.wait_s)
+    for line in present.bisected(row, answer):
         echo(line)

@@ -103,7 +103,7 @@ def command(given: LadderOptions) -> None:
     if not names:
         raise BadRequest("name an experiment; `memlab list` lists them")
     machine = given.guest.machine
-    asked = ladder.LadderRequest(
+    request = ladder.LadderRequest(
         names,
         given.claims,
         given.metrics,
@@ -113,29 +113,31 @@ def command(given: LadderOptions) -> None:
         given.guest.guest["append"],
         ladder.judges_times(machine),
     )
-    ladder.requests(asked)
-    found = kernels.choose(given.kernels, machine)
-    if not found:
+    ladder.requests(request)
+    answer = kernels.choose(given.kernels, machine)
+    if not answer:
         raise CannotRun("no kernel is at hand: memlab kernels fetch 6.1 7.3")
 
     def done(result: ladder.KernelResult) -> None:
         for line in result.failed:
             click.echo(f"memlab: {result.kernel.version}: {printable(line)}", err=True)
         if not (given.quiet or given.as_json):
-            said = f"{result.kernel.version}: {len(result.runs)} of {len(set(names))} experiments"
+            message = (
+                f"{result.kernel.version}: {len(result.runs)} of {len(set(names))} experiments"
+            )
             booted = f", of it {sum(result.boots):.0f} s to boot" if result.boots else ""
-            click.echo(f"{said}, {result.seconds:.0f} s{booted}", err=True)
+            click.echo(f"{message}, {result.seconds:.0f} s{booted}", err=True)
 
     path, began, guests = given.store or default_path(), time.monotonic(), given.guests
     if guests is None:
-        guests = ladder.guests_at_once(asked)
-    elif guests > 1 and asked.timed:
+        guests = ladder.guests_at_once(request)
+    elif guests > 1 and request.timed:
         raise BadRequest("--guests: under KVM times are measured, by one guest alone")
     results = ladder.measure(
-        asked, found, path, Silent(), done, fresh=given.fresh, wait_s=given.wait_s, guests=guests
+        request, answer, path, Silent(), done, fresh=given.fresh, wait_s=given.wait_s, guests=guests
     )
     taken_s = time.monotonic() - began
-    rows = ladder.rows(asked, results)
+    rows = ladder.rows(request, results)
     if not rows:
         raise CannotRun("nothing was measured under any kernel")
     versions = [result.kernel.version for result in results if result.runs]
@@ -149,7 +151,7 @@ def command(given: LadderOptions) -> None:
         _check(given, results)
         return
     present.show(versions, rows, verbose=given.verbose)
-    if not asked.timed:
+    if not request.timed:
         echo("the guests are emulated: claims on times are left out")
     if boots := sum(len(result.boots) for result in results):
         size = units.format_size(given.guest.guest["memory"])
@@ -163,6 +165,6 @@ def _check(given: LadderOptions, results: Sequence[KernelResult]) -> None:
     """CannotRun if a kernel failed; one that nobody named and that cannot boot is none."""
     from memlab.errors import CannotRun
 
-    wanted = [one for one in results if given.kernels or not one.kernel.why]
-    if names := [one.kernel.version for one in wanted if one.failed]:
+    wanted = [result for result in results if given.kernels or not result.kernel.why]
+    if names := [item.kernel.version for item in wanted if item.failed]:
         raise CannotRun(f"{len(names)} of {len(wanted)} kernels failed: {', '.join(names)}")

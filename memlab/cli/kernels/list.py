@@ -37,7 +37,7 @@ def show(found: list[Found], *, as_json: bool) -> None:
     if as_json:
         from memlab.machines.guest.documents import FoundKernel
 
-        echo_json([FoundKernel.made_of(one) for one in found])
+        echo_json([FoundKernel.made_of(item) for item in found])
     elif found:
         _table(found)
     else:
@@ -48,19 +48,23 @@ def _table(found: list[Found]) -> None:
     from memlab.machines.guest.kernels import OPTIONS
     from memlab.present.table import Cell, Column, Table, console, write
 
-    boots = sum(not one.why for one in found)
+    boots = sum(not item.why for item in found)
     echo(f"{boots} of {len(found)} kernels at hand can boot as a guest")
     rows: list[list[Cell | str]] = [
         [
-            one.version,
-            {"aarch64": "arm64"}.get(one.machine, "amd64"),
-            one.released or "",
-            *(Cell(one.options.get(name, "-")) for name in OPTIONS),
+            item.version,
+            {"aarch64": "arm64"}.get(item.machine, "amd64"),
+            item.released or "",
+            *(Cell(item.options.get(name, "-")) for name in OPTIONS),
             Cell(
-                f"no: {one.why}" if one.why else f"without {one.without}" if one.without else "yes"
+                f"no: {item.why}"
+                if item.why
+                else f"without {item.without}"
+                if item.without
+                else "yes"
             ),
         ]
-        for one in found
+        for item in found
     ]
     names = [
         name.lower().replace("_", " ").replace("transparent hugepage", "thp") for name in OPTIONS

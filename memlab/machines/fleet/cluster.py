@@ -105,18 +105,18 @@ def _loopback(name: str) -> bool:
 def hosts(address: str) -> list[str]:
     """The names of a cluster's workers that measure, with those that do not answer: each of these
     fails when it is asked for more. CannotRun if there is none, or if two are on one machine."""
-    found = _run(_asked(address))
-    mine = {name: said for name, said in found.items() if isinstance(said, dict)}
-    silent = [name for name, said in found.items() if isinstance(said, Exception)]
+    result = _run(_asked(address))
+    mine = {name: message for name, message in result.items() if isinstance(message, dict)}
+    silent = [name for name, message in result.items() if isinstance(message, Exception)]
     if not (mine or silent):
-        others = f": its {len(found)} workers are Dask's own" if found else ""
+        others = f": its {len(result)} workers are Dask's own" if result else ""
         raise CannotRun(
             f"{address} has no worker that measures{others}; on each host: "
             f"memlab hosts worker {address}"
         )
     machines: dict[str, str] = {}
-    for name, said in mine.items():
-        machine = str(said.get("machine"))
+    for name, text in mine.items():
+        machine = str(text.get("machine"))
         if machine in machines:
             raise CannotRun(
                 f"the workers {machines[machine]} and {name} are on one machine, where they would "
@@ -140,8 +140,8 @@ async def _asked(address: str) -> dict[str, Any]:
 
         async def hello(at: str) -> Any:
             message = {"op": "memlab_hello"}
-            asked = scheduler.broadcast(msg=message, workers=[at], on_error="ignore")
-            return (await asyncio.wait_for(asked, _HELLO_S)).get(at)
+            request = scheduler.broadcast(msg=message, workers=[at], on_error="ignore")
+            return (await asyncio.wait_for(request, _HELLO_S)).get(at)
 
         answers = await asyncio.gather(*map(hello, workers.values()), return_exceptions=True)
         return dict(zip(workers, answers, strict=True))
@@ -150,7 +150,7 @@ async def _asked(address: str) -> dict[str, Any]:
 async def _workers(scheduler: Any) -> dict[str, str]:
     """By name, where each worker listens."""
     known = (await scheduler.identity(n_workers=-1))["workers"]
-    return {str(one["name"]): at for at, one in known.items()}
+    return {str(item["name"]): at for at, item in known.items()}
 
 
 # The end at which hosts are asked
@@ -171,13 +171,13 @@ async def _remote(address: str, name: str, words: Sequence[str]) -> int:
 
         async def ask(op: str, **more: Any) -> Any:
             message = {"op": f"memlab_{op}", "id": id, **more}
-            asked = scheduler.broadcast(msg=message, workers=[at])
-            said = (await asyncio.wait_for(asked, _SILENT_S))[at]
-            if said is None:
+            request = scheduler.broadcast(msg=message, workers=[at])
+            text = (await asyncio.wait_for(request, _SILENT_S))[at]
+            if text is None:
                 raise OSError(
                     f"{name} is a worker of Dask alone: start `memlab hosts worker` there"
                 )
-            return said
+            return text
 
         if refused := (await ask("start", words=list(words)))["refused"]:
             raise OSError(refused)
@@ -194,13 +194,13 @@ async def _remote(address: str, name: str, words: Sequence[str]) -> int:
 async def _pass_output(ask: Callable[..., Awaitable[Any]]) -> int:
     at = 0
     while True:
-        said = await ask("read", at=at)
-        sys.stdout.buffer.write(said["out"])
+        text = await ask("read", at=at)
+        sys.stdout.buffer.write(text["out"])
         sys.stdout.flush()
-        at += len(said["out"])
-        if said["code"] is not None:
-            sys.stderr.buffer.write(said["err"])
-            return int(said["code"])
+        at += len(text["out"])
+        if text["code"] is not None:
+            sys.stderr.buffer.write(text["err"])
+            return int(text["code"])
         await asyncio.sleep(_EVERY_S)
 
 
@@ -291,35 +291,35 @@ class _WorkerCommands:
     async def read(self, id: str, at: int) -> dict[str, Any]:
         """What a command printed from a byte on, as soon as there is something; at its end its exit
         code and what it said last."""
-        one = self.running[id]
+        item = self.running[id]
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            code = one.process.poll()
-            out = os.pread(one.out.fileno(), _PIECE, at)
-            one.asked_s = time.monotonic()
+            code = item.process.poll()
+            out = os.pread(item.out.fileno(), _PIECE, at)
+            item.asked_s = time.monotonic()
             if code is not None and not out:
-                await asyncio.to_thread(one.err.close)
-                return {"out": b"", "code": code, "err": one.err.text().encode()}
-            if out or one.asked_s > deadline:
+                await asyncio.to_thread(item.err.close)
+                return {"out": b"", "code": code, "err": item.err.text().encode()}
+            if out or item.asked_s > deadline:
                 return {"out": out, "code": None, "err": b""}
             await asyncio.sleep(_LOOK_S)
 
     def _forget(self) -> None:
         """Commands that have ended, and that nobody asks about any more."""
-        for id, one in list(self.running.items()):
-            if one.process.poll() is not None and time.monotonic() - one.asked_s > _SILENT_S:
+        for id, item in list(self.running.items()):
+            if item.process.poll() is not None and time.monotonic() - item.asked_s > _SILENT_S:
                 del self.running[id]
 
     async def ended(self) -> None:
         """Wait until every command has ended."""
-        while any(one.process.poll() is None for one in self.running.values()):
+        while any(item.process.poll() is None for item in self.running.values()):
             await asyncio.sleep(_LOOK_S)
 
     async def stop(self) -> None:
         """End what runs as Ctrl-C does, which leaves the host as it was."""
-        for one in self.running.values():
-            if one.process.poll() is None:
-                one.process.send_signal(signal.SIGINT)
+        for item in self.running.values():
+            if item.process.poll() is None:
+                item.process.send_signal(signal.SIGINT)
         with suppress(TimeoutError):
             await asyncio.wait_for(self.ended(), _STOP_S)
 
@@ -382,9 +382,9 @@ async def _work(
     try:
         await worker
     except (TimeoutError, OSError, RuntimeError) as error:
-        said = _last(error)
-        taken = f"a worker {name} is there already: --name NAME" if "name taken" in said else ""
-        raise CannotRun(f"{address} cannot be joined: {taken or said}") from None
+        words = _last(error)
+        taken = f"a worker {name} is there already: --name NAME" if "name taken" in words else ""
+        raise CannotRun(f"{address} cannot be joined: {taken or words}") from None
     worker.status = distributed.Status.paused  # no task of anybody runs beside a measurement
     say(f"worker {name} of {address}; Ctrl-C ends it")
     gone = asyncio.create_task(worker.finished())
@@ -394,15 +394,15 @@ async def _work(
         await commands.stop()
         await worker.close(nanny=False)
         return
-    said = f"the scheduler {address} is gone"
-    if any(one.process.poll() is None for one in commands.running.values()):
-        say(f"{said}; a sweep goes on to its end")
+    words = f"the scheduler {address} is gone"
+    if any(item.process.poll() is None for item in commands.running.values()):
+        say(f"{words}; a sweep goes on to its end")
     waiting = asyncio.create_task(commands.ended())
     await asyncio.wait([waiting, until], return_when=asyncio.FIRST_COMPLETED)
     if stopping.is_set():
         await commands.stop()
         return
-    raise CannotRun(f"{said}: start the worker again when it is back")
+    raise CannotRun(f"{words}: start the worker again when it is back")
 
 
 # Dask

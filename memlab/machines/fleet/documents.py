@@ -100,7 +100,8 @@ class Disagreement(Document):
             found,
             found.row,
             differences=[
-                TellingPart.from_attributes(one, one.separation) for one in found.differences
+                TellingPart.from_attributes(difference, difference.separation)
+                for difference in found.differences
             ],
         )
 
@@ -150,7 +151,7 @@ class HostsClaims(Document):
             disagreements=[Disagreement.made_of(split) for split in splits],
             apart=[
                 ApartRun(host=host, run=run.id, reason=reason, samples=len(run.samples))
-                for reason, found in apart
-                for host, run in found.items()
+                for reason, result in apart
+                for host, run in result.items()
             ],
         )

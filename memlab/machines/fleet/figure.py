@@ -50,14 +50,14 @@ def title(run: Run, shown: Fleet) -> str:
 def rows(run: Run, shown: Fleet) -> Rows:
     """A row per claim, setting and host; `ratio` is the host's number over the median host's, where
     the hosts' numbers are above zero."""
-    found: dict[tuple[str, str], dict[str, Judged]] = {}
+    results: dict[tuple[str, str], dict[str, Judged]] = {}
     for host, own in shown.hosts.items():
         for judged in judge(own):
             where = words.labels(own.experiment, judged.setting, _several(own, judged.setting))
-            found.setdefault((judged.claim.id, where), {})[host] = judged
+            results.setdefault((judged.claim.id, where), {})[host] = judged
     return frame.rows(
         _mark(shown.hosts[host], host, f"{id}, {where}" if where else id, judged, typical)
-        for (id, where), by_host in sorted(found.items(), key=lambda one: _agreement(one[1]))
+        for (id, where), by_host in sorted(results.items(), key=lambda one: _agreement(one[1]))
         for typical in [_typical(by_host.values())]
         for host, judged in by_host.items()
     )
@@ -69,13 +69,13 @@ def _several(run: Run, setting: Mapping[str, object]) -> list[str]:
 
 def _agreement(by_host: Mapping[str, Judged]) -> tuple[bool, bool]:
     """Those come first on which hosts disagree, then those that do not hold."""
-    said = {one.word for one in by_host.values()}
-    return not {"reproduced", "contradicted"} <= said, said == {"reproduced"}
+    text = {item.word for item in by_host.values()}
+    return not {"reproduced", "contradicted"} <= text, text == {"reproduced"}
 
 
 def _typical(found: Iterable[Judged]) -> float | None:
     """The median host's number; None where there is none above zero."""
-    numbers = [one.verdict.estimate for one in found if one.verdict.estimate is not None]
+    numbers = [item.verdict.estimate for item in found if item.verdict.estimate is not None]
     return median(numbers) if numbers and min(numbers) > 0 and max(numbers) < inf else None
 
 
@@ -105,42 +105,42 @@ def _mark(run: Run, host: str, name: str, judged: Judged, typical: float | None)
 
 def finding(run: Run, shown: Fleet, rows: Rows) -> str | None:
     """How many claims hold on all hosts, and which host stands apart."""
-    found = judging.rows(shown.hosts)
-    apart = [one.host for one in judging.levels(shown.hosts) if one.apart]
+    result = judging.rows(shown.hosts)
+    apart = [level.host for level in judging.levels(shown.hosts) if level.apart]
     fleet = judging.HostRuns(shown.hosts)
-    said = show.answer(fleet, judging.splits(shown.hosts, found))[:3]
-    said += [f"{host} is an outlier in {shown.metric}" for host in apart]
-    return "; ".join(said).removeprefix(f"{run.experiment.name}: ")
+    text = show.answer(fleet, judging.splits(shown.hosts, result))[:3]
+    text += [f"{host} is an outlier in {shown.metric}" for host in apart]
+    return "; ".join(text).removeprefix(f"{run.experiment.name}: ")
 
 
 def draw(page: Page, shown: Fleet, rows: Rows) -> None:
-    found = frame.marks(rows)
+    result = frame.marks(rows)
     page.notes += [
         f"{host}: {words.machine(run)}, run {run.id}" for host, run in shown.hosts.items()
     ]
-    if len(found) > place.ROWS_MAX:
-        claims, kept = frame.split(found, "_name"), list[Mark]()
+    if len(result) > place.ROWS_MAX:
+        claims, kept = frame.split(result, "_name"), list[Mark]()
         for some in claims:
             if kept and len(kept) + len(some) > place.ROWS_MAX:
                 break
             kept += some
-        drawn, found = len({mark["_name"] for mark in kept}), kept
+        drawn, result = len({mark["_name"] for mark in kept}), kept
         page.notes.insert(
             0, f"drawn: the first {drawn} of {len(claims)}, those that differ before others"
         )
     axes, middles = place.ratios(
         page,
-        [DrawnRow(f"{mark['_name']}: {mark['series']}", _numbers(mark)) for mark in found],
-        [1.0, *frame.values(found, "ratio", "low", "high", above=0.0)],
+        [DrawnRow(f"{mark['_name']}: {mark['series']}", _numbers(mark)) for mark in result],
+        [1.0, *frame.values(result, "ratio", "low", "high", above=0.0)],
         "the host's number / the median host's (log)",
     )
-    for mark, middle in zip(found, middles, strict=True):
+    for mark, middle in zip(result, middles, strict=True):
         if "ratio" in mark:
             look = dumbbell.look(mark["word"])
             spot = mark["ratio"], middle
             paint.dot(axes, spot, paint.ends(mark), across=True, wide=1.6, zorder=2.5, **look)
             page.legend(sign(mark["word"], **look))
-    if any("ratio" in mark and paint.ends(mark) for mark in found):
+    if any("ratio" in mark and paint.ends(mark) for mark in result):
         page.legend(line("95 % interval"))
 
 

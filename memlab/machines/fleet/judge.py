@@ -61,16 +61,16 @@ class HostRuns:
     @cached_property
     def claims(self) -> Mapping[str, Mapping[str, ClaimSummary]]:
         """By the id of a claim, what becomes of it on each host."""
-        found: dict[str, dict[str, ClaimSummary]] = {}
+        results: dict[str, dict[str, ClaimSummary]] = {}
         for host, run in self.runs.items():
-            for one in by_claim(judge(run)):
-                found.setdefault(one.claim.id, {})[host] = one
-        return found
+            for item in by_claim(judge(run)):
+                results.setdefault(item.claim.id, {})[host] = item
+        return results
 
     @property
     def differing(self) -> dict[str, dict[str, list[str]]]:
         """By claim, the hosts by what becomes of it there, if that is not the same on all."""
-        words = {id: self._hosts_by_word(one) for id, one in self.claims.items()}
+        words = {id: self._hosts_by_word(item) for id, item in self.claims.items()}
         return {id: hosts for id, hosts in words.items() if len(hosts) > 1}
 
     def is_of_study(self, id: str) -> bool:
@@ -79,8 +79,8 @@ class HostRuns:
 
     def _hosts_by_word(self, claim: Mapping[str, ClaimSummary]) -> dict[str, list[str]]:
         words: dict[str, list[str]] = {}
-        for host, one in claim.items():
-            words.setdefault(one.overall, []).append(host)
+        for host, item in claim.items():
+            words.setdefault(item.overall, []).append(host)
         return words
 
 
@@ -101,15 +101,15 @@ def host_runs(runs: Sequence[Run]) -> HostRuns:
 def named(runs: Sequence[Run]) -> dict[str, Run]:
     """Each run under its host's name; the newest of a host's, where it has several, keeps it and
     the others add their id."""
-    found: dict[str, Run] = {}
+    results: dict[str, Run] = {}
     for run in sorted(runs, key=lambda run: run.row.created_at, reverse=True):
         host = run.row.origin or HERE
         if is_guest(run):
             host = (
                 f"guest {run.environment.get('kernel_release', 'of an unknown kernel')} on {host}"
             )
-        found[f"{host} ({run.id})" if host in found else host] = run
-    return dict(sorted(found.items()))
+        results[f"{host} ({run.id})" if host in results else host] = run
+    return dict(sorted(results.items()))
 
 
 def is_guest(run: Run) -> bool:
@@ -120,11 +120,11 @@ def is_guest(run: Run) -> bool:
 def alike(runs: Mapping[str, Run]) -> list[list[str]]:
     """Names that mean one machine: each list is of runs under one boot of one kernel. A machine-id
     would not do, which images share."""
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for host, run in runs.items():
         if boot := run.environment.get("boot_id"):
-            found.setdefault(str(boot), []).append(host)
-    return [names for names in found.values() if len(names) > 1]
+            results.setdefault(str(boot), []).append(host)
+    return [names for names in results.values() if len(names) > 1]
 
 
 def cut_off(run: Run) -> bool:
@@ -162,16 +162,16 @@ def differences(
 ) -> list[Difference]:
     """What of the environment differs between hosts, by how well it tells these groups apart."""
     hosts = list(groups)
-    found = []
+    results = []
     machines = {host: _parts(environments[host]) for host in hosts}
     for name in dict.fromkeys(name for parts in machines.values() for name in parts):
         values = {host: machines[host].get(name, "unknown") for host in hosts}
         if len(set(values.values())) > 1:
             apart = separation([groups[h] for h in hosts], [values[h] for h in hosts])
-            found.append(Difference(name, values, apart))
-    found = [one for one in found if one.separation.beyond_chance > 0]
-    found.sort(key=_rank)
-    return found[:_MOST]
+            results.append(Difference(name, values, apart))
+    results = [item for item in results if item.separation.beyond_chance > 0]
+    results.sort(key=_rank)
+    return results[:_MOST]
 
 
 def _rank(one: Difference) -> tuple[float, float, bool, str]:
@@ -193,15 +193,17 @@ def _parts(seen: Mapping[str, Any]) -> dict[str, str]:
 
 def _word(value: object) -> str:
     """A value on one line; of caches their sizes alone."""
-    if isinstance(value, list) and all(isinstance(one, dict) and "level" in one for one in value):
-        sizes = [f"L{one.get('level')} {one.get('type')} {_size(one)}" for one in value]
+    if isinstance(value, list) and all(
+        isinstance(item, dict) and "level" in item for item in value
+    ):
+        sizes = [f"L{item.get('level')} {item.get('type')} {_size(item)}" for item in value]
         return ", ".join(sizes)
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def _size(cache: Mapping[str, Any]) -> str:
-    found = cache.get("size_bytes")
-    return units.format_quantity(found, "B") if type(found) is int else "of unknown size"
+    result = cache.get("size_bytes")
+    return units.format_quantity(result, "B") if type(result) is int else "of unknown size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,6 @@ def levels(runs: Mapping[str, Run]) -> list[Level]:
     typical = np.median(logs - np.median(logs, axis=0), axis=1)
     apart = outliers(np.exp(typical)) & (np.abs(typical) > _LEVEL)
     return [
-        Level(host, float(np.exp(one)), bool(far))
-        for host, one, far in zip(by_host, typical, apart, strict=True)
+        Level(host, float(np.exp(item)), bool(far))
+        for host, item, far in zip(by_host, typical, apart, strict=True)
     ]

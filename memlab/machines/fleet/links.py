@@ -97,31 +97,31 @@ def hosts(text: str) -> dict[str, HostLink]:
     else."""
     engine, colon, names = text.partition(":")
     if colon and engine == "ssh":
-        found = {name: HostLink() for name in filter(None, names.split(","))}
+        results = {name: HostLink() for name in filter(None, names.split(","))}
     elif colon and engine == "dask":
         cluster.check_address(names)
-        found = {name: HostLink(dask=names) for name in cluster.hosts(names)}
+        results = {name: HostLink(dask=names) for name in cluster.hosts(names)}
     elif text.endswith(".toml"):
         try:
             content = files.regular(Path(text), _FILE_BYTES_MAX)
-            found = msgspec.toml.decode(content, type=_File).hosts
+            results = msgspec.toml.decode(content, type=_File).hosts
         except Exception as error:  # whatever a parser makes of it
             raise BadRequest(f"{text}: {getattr(error, 'strerror', None) or error}") from None
     else:
         raise BadRequest(
             f"{text!r} names no hosts: ssh:HOST,HOST, dask:tls://HOST:PORT or HOSTS.toml"
         )
-    if not found:
+    if not results:
         raise BadRequest(f"{text} names no host")
-    for name, host in found.items():
-        for one in (name, host.ssh or name):
-            if not rows.host_name(one):
-                raise BadRequest(f"{one!r} is not a host: HOST or USER@HOST")
+    for name, host in results.items():
+        for item in (name, host.ssh or name):
+            if not rows.host_name(item):
+                raise BadRequest(f"{item!r} is not a host: HOST or USER@HOST")
         if host.dask:
             cluster.check_address(host.dask)
             if host != HostLink(dask=host.dask):
                 raise BadRequest(f"{name}: dask goes alone; its worker knows the rest")
-    return found
+    return results
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +188,12 @@ def sweep(
     number = 0
 
     def waiting() -> None:
-        say(", ".join(one.progress() for one in sweeps))
+        say(", ".join(entry.progress() for entry in sweeps))
 
     with ThreadPoolExecutor(len(chosen)) as pool, interruptible() as heard:
-        pending = {pool.submit(one.measure, words, store, before): one.result for one in sweeps}
+        pending = {
+            pool.submit(entry.measure, words, store, before): entry.result for entry in sweeps
+        }
         while pending:
             try:
                 _report(pending, waiting, failed)
@@ -199,12 +201,12 @@ def sweep(
                 if not number:
                     say("stopping the hosts' sweeps")
                 number = number or (heard or [signal.SIGINT])[0]
-                for one in sweeps:
-                    one.stop()
-    results = [one.result for one in sweeps]
+                for item in sweeps:
+                    item.stop()
+    results = [entry.result for entry in sweeps]
     if number:
-        runs = [run for one in results for run in one.runs]
-        raise Interrupted(runs[0] if runs else "", sum(one.samples for one in results), number)
+        runs = [run for entry in results for run in entry.runs]
+        raise Interrupted(runs[0] if runs else "", sum(item.samples for item in results), number)
     return results
 
 
@@ -217,9 +219,9 @@ def _report(
     done, _ = wait(pending, _EVERY_S, FIRST_COMPLETED)
     if not done:
         waiting()
-    for one in done:
-        result = pending.pop(one)
-        one.result()  # raises what a thread did not foresee
+    for item in done:
+        result = pending.pop(item)
+        item.result()  # raises what a thread did not foresee
         if result.is_failed:
             failed(result)
 
@@ -346,12 +348,12 @@ def pull(
     number, pending = 0, dict[Future[None], Result]()
 
     def waiting() -> None:
-        say(f"waiting for {', '.join(one.host for one in pending.values())}")
+        say(f"waiting for {', '.join(item.host for item in pending.values())}")
 
     with ThreadPoolExecutor(len(chosen)) as pool, interruptible() as heard:
-        for one in results:
-            made = pool.submit(_pull, store, chosen[one.host], one, links, turn)
-            pending[made] = one
+        for result in results:
+            created = pool.submit(_pull, store, chosen[result.host], result, links, turn)
+            pending[created] = result
         while pending:
             try:
                 _report(pending, waiting, failed)
@@ -360,7 +362,7 @@ def pull(
                 for link in links.values():
                     link.kill()
     if number:
-        raise Interrupted("", sum(one.samples for one in results), number)
+        raise Interrupted("", sum(item.samples for item in results), number)
     return results
 
 
@@ -433,12 +435,12 @@ def _is_broken(link: Link) -> bool:
 def _reason(link: Link, host: HostLink) -> str:
     """What the host says of an exit code that is not 0, in a line that is never empty."""
     code = link.code
-    said = printable(link.last_line.removeprefix("memlab: ")[:500]).strip() or f"exit code {code}"
+    text = printable(link.last_line.removeprefix("memlab: ")[:500]).strip() or f"exit code {code}"
     if code in (_SSH_FAILED, cluster.CUT):
-        return f"not reached: {said}"
+        return f"not reached: {text}"
     if code == _NOT_FOUND:
         return (
             f"no {host.memlab!r} there: install memlab, or say where it is in a HOSTS.toml: "
-            f'memlab = "/path/to/memlab" (it, or its Python, is missing: {said})'
+            f'memlab = "/path/to/memlab" (it, or its Python, is missing: {text})'
         )
-    return said
+    return text

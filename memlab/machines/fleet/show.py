@@ -67,21 +67,21 @@ def _holding(hosts: HostRuns) -> str:
     name, where = run.experiment.name, _where(hosts.runs)
     study = words.study([run.experiment])
     if len(hosts.runs) == 1:
-        summaries = [one for by_host in hosts.claims.values() for one in by_host.values()]
+        summaries = [item for by_host in hosts.claims.values() for item in by_host.values()]
         return f"{name}: {' '.join(sentence(summaries, where, study))}"
     words_by_id = {
         id: _same(by_host)
         for id, by_host in hosts.claims.items()
-        if not all(one.absent for one in by_host.values())
+        if not all(item.absent for item in by_host.values())
     }
     own = {id for id in words_by_id if hosts.is_of_study(id) or not study}
     kinds = [(own, f"claims of {study}"), (words_by_id.keys() - own, "further checks")]
     if not own or not kinds[1][0]:
         kinds = [(set(words_by_id), "claims")]
     parts = [f"{_held(ids, words_by_id)} of {len(ids)} {noun}" for ids, noun in kinds]
-    verb = "holds" if [one[:2] for one in parts] == ["1 "] else "hold"
+    verb = "holds" if [part[:2] for part in parts] == ["1 "] else "hold"
     lines = [f"{name}: {' and '.join(parts)} {verb} {where}"]
-    for word in (one for one in ORDER if one != "holds"):
+    for word in (item for item in ORDER if item != "holds"):
         if same := [id for id, overall in words_by_id.items() if overall == word]:
             ids = f" ({', '.join(same)})" if word == "contradicted" and len(same) <= _NAMED else ""
             lines.append(f"{counted(len(same), word)}{ids}")
@@ -96,7 +96,7 @@ def _held(ids: Set[str], words_by_id: Mapping[str, str]) -> int:
 
 def _same(by_host: Mapping[str, ClaimSummary]) -> str:
     """What becomes of a claim on all hosts; empty if they differ."""
-    overall = {one.overall for one in by_host.values()}
+    overall = {item.overall for item in by_host.values()}
     return overall.pop() if len(overall) == 1 else ""
 
 
@@ -121,7 +121,7 @@ def _apart(hosts: HostRuns) -> list[str]:
 
 
 def _shows(run: Run) -> str:
-    counts = Counter(one.overall for one in by_claim(judge(run)))
+    counts = Counter(item.overall for item in by_claim(judge(run)))
     shown = [counted(counts[word], word) for word in reversed(ORDER) if counts[word]]
     return f": {', '.join(shown)}" if run.samples and shown else ""
 
@@ -183,14 +183,18 @@ def _reasons(runs: Mapping[str, Run], splits: Sequence[Split]) -> Iterator[str]:
     for sides, parted in alike.items():
         yield ""
         yield f"{_list([_name(runs, split) for split in parted], 'verdict')}: {sides}"
-        for one in parted[0].differences:
+        for difference in parted[0].differences:
             values: dict[str, list[str]] = {}
-            for host, value in one.values.items():
+            for host, value in difference.values.items():
                 values.setdefault(value, []).append(host)
-            said = "; ".join(f"{value} on {_hosts(hosts)}" for value, hosts in values.items())
-            how = "tells them apart" if one.separation.explained > 0.999 else "goes with it in part"
-            chance = "" if one.separation.p <= _ENOUGH else ", which may be chance"
-            yield f"  {one.name} {how}{chance} (p = {one.separation.p:.2g}): {said}"
+            text = "; ".join(f"{value} on {_hosts(hosts)}" for value, hosts in values.items())
+            how = (
+                "tells them apart"
+                if difference.separation.explained > 0.999
+                else "goes with it in part"
+            )
+            chance = "" if difference.separation.p <= _ENOUGH else ", which may be chance"
+            yield f"  {difference.name} {how}{chance} (p = {difference.separation.p:.2g}): {text}"
         if not parted[0].differences:
             yield "  nothing that memlab reads of these machines tells them apart"
 

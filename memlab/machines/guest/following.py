@@ -93,7 +93,7 @@ class Followed:
                 self._machine.send(row)
             with driver.interruptible() as heard:
                 heard.holding = True
-                code, said = self._until_it_ends(heard)
+                code, text = self._until_it_ends(heard)
         except KeyboardInterrupt:
             raise self._interrupted() from None
         except (Ended, Damaged) as gone:
@@ -104,7 +104,7 @@ class Followed:
         if self._stopping is not None:
             raise self._interrupted()
         if code:
-            raise UsageError(said) if code == UsageError.exit_code else CannotRun(said)
+            raise UsageError(text) if code == UsageError.exit_code else CannotRun(text)
         if self._run is None or not self._arriving.ended:
             raise self._lost(Damaged("the guest's last row is missing"))
         return self._run
@@ -162,10 +162,10 @@ class Followed:
         """The guest was asked by this host: the run is the host's, as it was asked for here."""
         if isinstance(row, RunRow):
             if self._run is None and row.experiment == self._request.experiment:
-                found = {name: row.request[name] for name in ("scaled", "directory")}
-                asked = replace(self._request, **found, guest=self._guest)
-                request = json.loads(json.dumps(asdict(asked)))  # as it is stored
-                self._run = replace(row, name=asked.name, request=request, origin=None)
+                results = {name: row.request[name] for name in ("scaled", "directory")}
+                wanted = replace(self._request, **results, guest=self._guest)
+                request = json.loads(json.dumps(asdict(wanted)))  # as it is stored
+                self._run = replace(row, name=wanted.name, request=request, origin=None)
             if self._run is None or row.id != self._run.id:
                 raise ValueError(f"run {row.id} of {row.experiment:.60} was not asked for")
             return self._run
@@ -197,7 +197,7 @@ class Followed:
         prepared = Prepared(experiment, Plan(points, {}), place, self._request)
         whole_s = budget_s(experiment, self._request)
         if self._share_s is None and whole_s is not None:
-            others = [one for one in self._store.sessions(run.id) if one.ended]
+            others = [item for item in self._store.sessions(run.id) if item.ended]
             self._share_s = whole_s / max(1, driver.sessions_left(self._request.sessions, others))
         sweep = driver.Sweep(run, prepared, self._store, self._watch, LOCAL, self._asked)
         return _Session(sweep, session, self._share_s)
@@ -242,7 +242,7 @@ class _Session:
     def add(self, sample: SampleRow) -> Progress:
         if sample.block != self._block:
             self._block = sample.block
-            self._active = [one for one in self.points if not self.rule.done(one.index)]
+            self._active = [item for item in self.points if not self.rule.done(item.index)]
         self._taken.add((sample.block, sample.point))
         self.rule.add(sample)
         trial = Trial(sample.block, sample.position, self._active, self._at[sample.point])

@@ -74,10 +74,10 @@ def _standing_for(base: Path, name: Path) -> Iterator[str]:
     """A module of the standard library; of a compiled one whatever its suffix is. None where the
     folder's Python has it built in."""
     if name.suffix in SOURCE_SUFFIXES:
-        found = f"{_STDLIB}/{name}"
-        if _below(base, found).exists():
-            yield found
-            if _below(base, cached := cache_from_source(found)).exists():
+        words = f"{_STDLIB}/{name}"
+        if _below(base, words).exists():
+            yield words
+            if _below(base, cached := cache_from_source(words)).exists():
                 yield cached
     else:
         stem = name.name.partition(".")[0]

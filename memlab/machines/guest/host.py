@@ -90,7 +90,7 @@ class GuestTarget:
             _check_port(folder)
             disk = _make_disk(place / "disk", self.disk_bytes)
             modules = device.MODULES if self.spec.iommu else {}
-            libcs = [found for named in self._libcs for found in _libc(named)]
+            libcs = [result for named in self._libcs for result in _libc(named)]
             boots = image.make(self.image, folder, modules, libcs)
             command = machine.command(
                 self.spec, boots, self.accelerator, folder, disk, self.image.machine

@@ -256,24 +256,34 @@ def _modules(image: Kernel, beside: Mapping[str, Iterable[str]]) -> list[tuple[P
     folder = kernel.modules(image)
     if folder is None:
         return []  # a kernel with all of it built in
-    found: dict[Path, str] = {}
+    results: dict[Path, str] = {}
     # Of this host's root nothing runs in a guest of another architecture.
     shared = () if image.machine == kernel.X86_64 else _OF_HOST
     for name in (name for name in (*_NEEDED, *_WANTED, *beside) if name not in shared):
         steps = _steps(folder, image, name)
         for path in steps:
-            found.setdefault(path, "")
+            results.setdefault(path, "")
         if steps and name in beside:
-            found[steps[-1]] = " ".join(beside[name])
-    return list(found.items())
+            results[steps[-1]] = " ".join(beside[name])
+    return list(results.items())
 
 
 def _steps(folder: Path, image: Kernel, module: str) -> list[Path]:
     """What is loaded for a module, itself last; empty where it is built in or not there."""
     modprobe = guest_tools.find("modprobe") or "modprobe"
     base = str(folder.parents[2])
-    asked = [modprobe, "-d", base, "-S", image.release, "-C", "/dev/null", "--show-depends", module]
-    ended = subprocess.run(asked, capture_output=True, text=True, check=False)
+    requests = [
+        modprobe,
+        "-d",
+        base,
+        "-S",
+        image.release,
+        "-C",
+        "/dev/null",
+        "--show-depends",
+        module,
+    ]
+    ended = subprocess.run(requests, capture_output=True, text=True, check=False)
     lines = [line.split() for line in ended.stdout.splitlines()]
     return [Path(words[1]) for words in lines if words[:1] == ["insmod"]]
 
@@ -319,8 +329,8 @@ def _imported() -> tuple[list[str], dict[str, CodeType]]:
     if ended.returncode:
         line = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise CannotRun(f"what a guest imports cannot be imported here: {line}")
-    found: tuple[list[str], dict[str, CodeType]] = marshal.loads(ended.stdout)
-    return found
+    result: tuple[list[str], dict[str, CodeType]] = marshal.loads(ended.stdout)
+    return result
 
 
 def _with_bytecode(files: Iterable[str]) -> Iterator[str]:

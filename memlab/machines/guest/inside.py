@@ -65,8 +65,8 @@ def serve(descriptor: int) -> None:
         threading.Thread(target=work, daemon=True).start()
     port.note(up=os.uname().release)
     while True:
-        kind, asked = port.asked()
-        (_sweep if kind == SWEEP else _run)(asked, port)
+        kind, request = port.asked()
+        (_sweep if kind == SWEEP else _run)(request, port)
 
 
 class _Port:
@@ -131,8 +131,8 @@ class _Port:
         """The next sweep or command. What the one before did not read any more is passed over."""
         line = next(line for line in self.lines() if line.startswith((SWEEP, RUN)))
         kind = SWEEP if line.startswith(SWEEP) else RUN
-        asked: dict[str, Any] = json.loads(line.removeprefix(kind))
-        return kind, asked
+        request: dict[str, Any] = json.loads(line.removeprefix(kind))
+        return kind, request
 
     def needed(self, _: RunRow, left_s: float | None) -> frozenset[int]:
         """The points that the run still needs, as its host finds by the rows that it has."""
@@ -182,7 +182,7 @@ class _Guest(LocalTarget):
 def _sweep(asked: dict[str, Any], port: _Port) -> None:
     """One sweep. How it ended is a note: an exit code, and the line that says why."""
     rows = _Rows(port)
-    code, said = 0, ""
+    code, text = 0, ""
     try:
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -196,14 +196,14 @@ def _sweep(asked: dict[str, Any], port: _Port) -> None:
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
-        code, said = Interrupted.exit_code, "interrupted"
+        code, text = Interrupted.exit_code, "interrupted"
     except MemlabError as error:
-        code, said = error.exit_code, str(error)
+        code, text = error.exit_code, str(error)
     except Exception as error:
         line = f"inside of the guest: {type(error).__name__}: {error}"
-        code, said = CannotRun.exit_code, line
+        code, text = CannotRun.exit_code, line
     rows.end()
-    port.note(code=code, said=said)
+    port.note(code=code, said=text)
 
 
 def _run(asked: dict[str, Any], port: _Port) -> None:
@@ -241,7 +241,7 @@ def _run(asked: dict[str, Any], port: _Port) -> None:
     assert process.stdout
     assert process.stderr
     streams = {"out": process.stdout, "err": process.stderr}
-    passing = [threading.Thread(target=pass_on, args=one, daemon=True) for one in streams.items()]
+    passing = [threading.Thread(target=pass_on, args=item, daemon=True) for item in streams.items()]
     for thread in passing:
         thread.start()
     port.command = process.pid

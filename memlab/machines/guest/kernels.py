@@ -65,8 +65,8 @@ class Found:
 def at_hand(place: Path | None = None, root: Path = proc.ROOT) -> list[Found]:
     """Every kernel below a folder, else in /boot, the module folders and memlab's own folder, the
     oldest version first."""
-    found = map(look, kernel.images(place, root))
-    return sorted(found, key=lambda found: version_order(found.version))
+    result = map(look, kernel.images(place, root))
+    return sorted(result, key=lambda found: version_order(found.version))
 
 
 def look(path: Path) -> Found:
@@ -92,22 +92,22 @@ def choose(words: Sequence[str], machine: str = kernel.X86_64) -> list[Found]:
     at hand, the newest of each; images; folders, with all in them. None: all at hand, of builds of
     one version the last. BadRequest where one fits nothing, or is another machine's."""
     named = not words or any("/" not in word for word in words)  # else no image need be read
-    here = [found for found in at_hand() if found.machine == machine] if named else []
+    here = [result for result in at_hand() if result.machine == machine] if named else []
     if not words:
-        return list({found.version: found for found in here}.values())
+        return list({result.version: result for result in here}.values())
     chosen: dict[Path, Found] = {}
     for word in words:
-        fits = [one for one in here if one.kernel and kernel.fits(one.kernel, word)][-1:]
+        fits = [item for item in here if item.kernel and kernel.fits(item.kernel, word)][-1:]
         if "/" in word or (not fits and os.path.isfile(word)):  # noqa: PTH113 - as below
             folder = os.path.isdir(word)  # noqa: PTH112 - False for what is not a path at all
             fits = at_hand(Path(word)) if folder else [look(Path(word).absolute())]
             if folder:
-                fits = [found for found in fits if found.machine == machine]
+                fits = [fit for fit in fits if fit.machine == machine]
             elif fits[0].kernel and fits[0].machine != machine:
                 raise BadRequest(f"{word} is a kernel of {fits[0].machine}, not of {machine}")
         if not fits:
             raise kernel.none_at_hand(word)
-        chosen.update((found.path, found) for found in fits)
+        chosen.update((fit.path, fit) for fit in fits)
     return sorted(chosen.values(), key=lambda found: version_order(found.version))
 
 
@@ -116,14 +116,14 @@ def between(first: Found, last: Found) -> list[Found]:
     if version_order(first.version) >= version_order(last.version):
         raise BadRequest(f"{first.version} is not older than {last.version}")
     within = {
-        found.version: found
-        for found in at_hand()
-        if not found.why
-        and found.kernel
+        result.version: result
+        for result in at_hand()
+        if not result.why
+        and result.kernel
         and first.kernel
-        and (found.machine, found.kernel.page_bytes) == (first.machine, first.kernel.page_bytes)
+        and (result.machine, result.kernel.page_bytes) == (first.machine, first.kernel.page_bytes)
         and version_order(first.version)
-        < version_order(found.version)
+        < version_order(result.version)
         < version_order(last.version)
     }
     return [first, *within.values(), last]
@@ -149,16 +149,16 @@ def unpack(packages: Iterable[Path], place: Path | None = None) -> tuple[list[Fo
         raise CannotRun(f"cannot unpack into {place}: {error.strerror}") from None
     for release in releases:
         _index(place / release, release)
-    kernels = [found for release in releases for found in at_hand(place / release)]
-    imageless = set(releases) - {found.kernel.release for found in kernels if found.kernel}
+    kernels = [result for release in releases for result in at_hand(place / release)]
+    imageless = set(releases) - {result.kernel.release for result in kernels if result.kernel}
     refused += [
         f"{release} has no image yet: unpack its linux-binary or linux-image package too"
         for release in sorted(imageless)
     ]
     refused += [
-        f"{found.kernel.release} has no modules yet: unpack its linux-modules package too"
-        for found in kernels
-        if found.kernel and found.without
+        f"{result.kernel.release} has no modules yet: unpack its linux-modules package too"
+        for result in kernels
+        if result.kernel and result.without
     ]
     return kernels, refused
 
@@ -184,14 +184,14 @@ def _taken_out(dpkg: str, packages: Iterable[Path], into: Path) -> Iterator[str]
 
 def _take(piped: IO[bytes], into: Path) -> int:
     """Only regular files at the names of a kernel's are written, as plain files; how many."""
-    count, left = 0, min(_MOST_BYTES, available.disk(into))
+    count, rest = 0, min(_MOST_BYTES, available.disk(into))
     with tarfile.open(fileobj=piped, mode="r|") as members:
         for member in members:
             name = os.path.normpath(member.name)
             fits = _TAKEN.fullmatch(name)
             if fits is None or not member.isreg():
                 continue
-            if (left := left - member.size) < 0:
+            if (rest := rest - member.size) < 0:
                 raise ValueError("it is larger than a kernel, or than the room there is")
             target = into / (fits["release"] or fits["r"]) / (fits["rest"] or name)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -214,7 +214,7 @@ def suggest(least: str, most: str, here: Iterable[Found]) -> list[str]:
     """Commands that fetch, of the package lists that are on this machine, the newest kernel of each
     minor version within the two that is not at hand. CannotRun without such lists."""
     packages = _listed()
-    have = {_minor(found.version) for found in here if not found.why}
+    have = {_minor(result.version) for result in here if not result.why}
     newest: dict[str, str] = {}
     for release in {name.split("-", 2)[2] for name in packages}:
         minor = _minor(release)

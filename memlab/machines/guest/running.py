@@ -35,11 +35,11 @@ def follow(
     out: Print,
     err: Print,
 ) -> int:
-    asked = {"words": words, "environment": environment, "folder": str(Path.cwd())}
+    requests = {"words": words, "environment": environment, "folder": str(Path.cwd())}
     with driver.interruptible() as heard:
         heard.holding = True
         try:
-            machine.send(f"{RUN}{json.dumps(asked)}")
+            machine.send(f"{RUN}{json.dumps(requests)}")
             code = _until_it_ends(machine, silence_s, heard, out, err)
         except KeyboardInterrupt:  # of the second signal
             raise Interrupted("", 0, heard[0]) from None

@@ -92,7 +92,7 @@ class RunHistory(Document):
             found.metric,
             experiment=found.of,
             metric=found.metric.name,
-            runs=[HistoryRun.made_of(one) for one in found.nights],
-            changes=[Changed.made_of(one, found) for one in found.changes],
+            runs=[HistoryRun.made_of(night) for night in found.nights],
+            changes=[Changed.made_of(change, found) for change in found.changes],
             figure=str(figure),
         )

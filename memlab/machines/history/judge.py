@@ -125,14 +125,14 @@ def of_runs(
             for point in run.points
             if point.control is None and all(point.at[name] in of for name, of in wanted.items())
         ]
-        found = [(other, _logs(other, metric, points)) for other in runs] if points else []
-        whole = [other for other, values in found if values is not None]
+        result = [(other, _logs(other, metric, points)) for other in runs] if points else []
+        whole = [other for other, values in result if values is not None]
         if len(whole) >= LEAST_RUNS:
             followed = run
             break
     else:
         raise _too_few(runs, metric, wanted, named[0])
-    logs = [values for _, values in found if values is not None]
+    logs = [values for _, values in result if values is not None]
     typical = np.median([np.nanmedian(values, axis=1) for values in logs], axis=0)
     nights = [
         Night(
@@ -146,7 +146,7 @@ def of_runs(
     one_point = float(np.exp(typical[0])) if len(points) == 1 else None
     return replace(
         of_nights(runs[-1].experiment.name, metric, one_point, nights, rate),
-        left_out=[other.id for other, values in found if values is None],
+        left_out=[other.id for other, values in result if values is None],
         host=runs[-1].row.origin,
         followed=followed.id,
         newer=len(runs) - 1 - max(runs.index(other) for other in whole),

@@ -30,21 +30,21 @@ def lines(dates: Sequence[datetime], watched: Watch) -> list[str]:
     logs = np.array(watched.logs)
     levels = watched.levels()
     days = np.array([(date - dates[0]) / _DAY for date in dates])
-    found = [*_dates(dates), *_correlation(watched.correlation), *_habit(watched)]
+    results = [*_dates(dates), *_correlation(watched.correlation), *_habit(watched)]
     slope = drift(days[recent], logs[recent], levels[recent], watched.correlation)
     if slope:
         low, estimate, high = (
             percent(float(np.exp(end * _MONTH))) for end in (slope.low, slope.estimate, slope.high)
         )
         so = "the changes may be parts of it" if watched.changes else "too slow to be a change"
-        found.append(f"a drift of {estimate} a month ({low} to {high}) fits as well: {so}")
+        results.append(f"a drift of {estimate} a month ({low} to {high}) fits as well: {so}")
     if week := weekdays(dates[recent], (logs - levels)[recent]):
         lowest, highest = (
             f"{day_abbr[day]} {percent(float(np.exp(apart)))}"
             for day, apart in (week.lowest, week.highest)
         )
-        found.append(f"the day of the week matters: lowest on {lowest}, highest on {highest}")
-    return found
+        results.append(f"the day of the week matters: lowest on {lowest}, highest on {highest}")
+    return results
 
 
 def _dates(dates: Sequence[datetime]) -> Iterator[str]:

@@ -121,9 +121,9 @@ def _change(found: History, change: Change) -> Iterator[str]:
     )
     if change.withdrawn is not None:
         yield f"  since {_name(nights[change.withdrawn])} it may be no change"
-    said, now = (_ratio(change.said), change.said_after), (_ratio(change.ratio), change.after)
-    if said != now:
-        yield f"  said then: {said[0]} after {_name(nights[change.said_after])}"
+    text, now = (_ratio(change.said), change.said_after), (_ratio(change.ratio), change.after)
+    if text != now:
+        yield f"  said then: {text[0]} after {_name(nights[change.said_after])}"
     if change.earliest < change.latest:
         first, last = nights[change.earliest], nights[change.latest + 1]
         yield f"  between {_day(first)} and {_day(last)} (95 %)"
@@ -187,9 +187,9 @@ def _level(found: History, night: Night) -> str:
     level = night.level
     ends = [level.low, level.estimate, level.high]
     if found.typical is None:
-        said = [None if end is None else percent(end) for end in ends]
+        parts = [None if end is None else percent(end) for end in ends]
     else:
         unit, scale = found.metric.unit, found.typical
-        said = [None if end is None else words.quantity(end * scale, unit) for end in ends]
-    low, estimate, high = said
+        parts = [None if end is None else words.quantity(end * scale, unit) for end in ends]
+    low, estimate, high = parts
     return f"{estimate} ({low} to {high})" if low and high else f"{estimate}"

@@ -41,8 +41,8 @@ def of_csv(path: Path, name: str | None, limit: int, rate: float) -> History:
         raise BadRequest(f"{path} has {len(values)} values: a history takes {LEAST_RUNS} or more")
     typical = sorted(value for _, _, value in values)[len(values) // 2]
     nights = [
-        Night(said, date, Interval(None, value / typical, None, 1, "one value"))
-        for date, said, value in values
+        Night(message, date, Interval(None, value / typical, None, 1, "one value"))
+        for date, message, value in values
     ]
     return replace(of_nights(path.name, metric, typical, nights, rate), left_out=left_out)
 

@@ -91,13 +91,13 @@ def rows(
 ) -> list[KernelRow]:
     """A row per claim and setting, and per metric and point, of one experiment's runs with their
     kernels' versions, the oldest first."""
-    found: dict[tuple[object, ...], tuple[KernelRow, dict[str, KernelCell]]] = {}
+    results: dict[tuple[object, ...], tuple[KernelRow, dict[str, KernelCell]]] = {}
     for version, run in runs:
         for row, cell in (*_claims(run, ids, timed), *_metrics(run, metrics)):
             key = (row.id, row.text, *sorted((n, str(level)) for n, level in row.at.items()))
-            kept = found.setdefault(key, (row, {}))
+            kept = results.setdefault(key, (row, {}))
             kept[1][version] = cell
-    return [replace(row, cells=cells) for row, cells in found.values()]
+    return [replace(row, cells=cells) for row, cells in results.values()]
 
 
 def _claims(run: Run, ids: Sequence[str], timed: bool) -> Iterator[tuple[KernelRow, KernelCell]]:
@@ -163,8 +163,8 @@ def bisect(
     low, high = 0, len(versions) - 1
     measured = {versions[low]: good, versions[high]: bad}
     skipped: set[int] = set()
-    while left := [i for i in range(low + 1, high) if i not in skipped]:
-        middle = min(left, key=lambda i: abs(2 * i - low - high))
+    while remaining := [i for i in range(low + 1, high) if i not in skipped]:
+        middle = min(remaining, key=lambda i: abs(2 * i - low - high))
         cell = look(versions[middle])
         alike = cell and (not cell.differs(good), not cell.differs(bad))
         if cell is None or alike in ((True, True), (False, False)):

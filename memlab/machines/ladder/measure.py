@@ -77,11 +77,11 @@ class KernelResult:
 
 def requests(asked: LadderRequest) -> list[Request]:
     """A request per experiment. BadRequest or UnknownExperiment where one cannot be."""
-    made = []
+    results = []
     taken: set[str] = set()
     loaded = [experiments.load(name) for name in asked.experiments]
-    known = {claim.id for one in loaded for claim in (*one.claims, *one.changes)}
-    counted = {metric.name for one in loaded for metric in one.metrics}
+    known = {claim.id for item in loaded for claim in (*item.claims, *item.changes)}
+    counted = {metric.name for item in loaded for metric in item.metrics}
     if unknown := set(asked.metrics) - counted:
         wanted, theirs = min(unknown), ", ".join(asked.experiments)
         near = nearest(wanted, sorted(counted))
@@ -106,10 +106,10 @@ def requests(asked: LadderRequest) -> list[Request]:
         taken |= set(own)
         levels: dict[str, Sequence[Level]] = {**least.levels(declared, claims)}
         levels |= read_levels(declared, tuple(own))
-        made.append(Request(name, levels=levels, controls=False, blocks=asked.blocks, seed=1))
+        results.append(Request(name, levels=levels, controls=False, blocks=asked.blocks, seed=1))
     if lost := set(asked.levels) - taken:
         raise BadRequest(f"none of the experiments has the factor of -p {min(lost)}")
-    return made
+    return results
 
 
 def metrics_of(asked: LadderRequest, name: str) -> list[str]:
@@ -141,9 +141,9 @@ def libcs_of(asked: LadderRequest) -> list[Path]:
 
 
 def _planned(asked: LadderRequest) -> Iterator[tuple[Experiment, Sequence[Point]]]:
-    for one in requests(asked):
-        declared = experiments.load(one.experiment)
-        yield declared, plan.build(declared, "quick", one.levels, controls=False).points
+    for request in requests(asked):
+        declared = experiments.load(request.experiment)
+        yield declared, plan.build(declared, "quick", request.levels, controls=False).points
 
 
 def _cpus_at(host: Host, at: At) -> int:
@@ -174,21 +174,21 @@ def measure(
     result as it is ready. Raises Interrupted, after the trials in flight, and BadRequest."""
     measuring = [_KernelMeasurement(asked, kernel, store, fresh=fresh) for kernel in kernels]
     stopping = _Stopping(watch)
-    held = machine_lock(wait_s) if any(one.pending for one in measuring) else nullcontext()
+    held = machine_lock(wait_s) if any(item.pending for item in measuring) else nullcontext()
     with held, driver.interruptible() as heard, ThreadPoolExecutor(guests) as pool:
-        made = {pool.submit(one.measure, stopping): one.kernel for one in measuring}
+        results = {pool.submit(item.measure, stopping): item.kernel for item in measuring}
         try:
-            for one in as_completed(made):
-                done(one.result())
+            for item in as_completed(results):
+                done(item.result())
         except BaseException as error:
             stopping.stopped = True
-            for one in made:
-                one.cancel()
-            wait(made)
+            for item in results:
+                item.cancel()
+            wait(results)
             if isinstance(error, KeyboardInterrupt):
-                raise _interrupted(made, heard) from None
+                raise _interrupted(results, heard) from None
             raise
-    return [one.result() for one in made]
+    return [entry.result() for entry in results]
 
 
 class _Stopping:
@@ -207,8 +207,8 @@ class _Stopping:
 
 def _interrupted(made: Collection[Future[KernelResult]], heard: Sequence[int]) -> Interrupted:
     """What a sweep that was stopped said, else that nothing had begun."""
-    for one in made:
-        if not one.cancelled() and isinstance(error := one.exception(), Interrupted):
+    for item in made:
+        if not item.cancelled() and isinstance(error := item.exception(), Interrupted):
             return Interrupted(error.run, error.kept, (heard or [signal.SIGINT])[0])
     return Interrupted("", 0, (heard or [signal.SIGINT])[0])
 
@@ -219,7 +219,11 @@ def rows(asked: LadderRequest, results: Sequence[KernelResult]) -> list[KernelRo
         row
         for name in dict.fromkeys(asked.experiments)
         for row in judging.rows(
-            [(one.kernel.version, one.runs[name]) for one in results if name in one.runs],
+            [
+                (result.kernel.version, result.runs[name])
+                for result in results
+                if name in result.runs
+            ],
             asked.claims,
             metrics_of(asked, name),
             asked.timed,
@@ -237,7 +241,7 @@ class _KernelMeasurement:
         stored = {} if fresh else _stored(asked, kernel, wanted, path)
         self._rows = {name: row for name, (row, whole) in stored.items() if whole}
         self._begun = {name: row for name, (row, whole) in stored.items() if not whole}
-        self.pending = [one for one in wanted if one.experiment not in self._rows]
+        self.pending = [item for item in wanted if item.experiment not in self._rows]
         self._boots: list[float] = []
         self._failed = [kernel.why] if kernel.why else []
         if kernel.why:
@@ -247,19 +251,19 @@ class _KernelMeasurement:
         """Measure what is pending, each experiment in the guest that runs; a guest that is lost is
         booted again, and goes on."""
         began = time.monotonic()
-        asked = self._asked
+        wanted = self._asked
         guest = Guest(
             self.kernel.path,
-            memory=asked.memory_bytes,
-            cpus=cpus_of(asked),
-            append=asked.append,
+            memory=wanted.memory_bytes,
+            cpus=cpus_of(wanted),
+            append=wanted.append,
         )
         lost: dict[str, int] = {}
         while self.pending and not watch.stopped:
             booting = time.monotonic()
             try:
                 with (
-                    guest.open(None, libcs_of(asked)) as there,
+                    guest.open(None, libcs_of(wanted)) as there,
                     Store(self._path, create=True) as opened,
                 ):
                     self._boots.append(time.monotonic() - booting)
@@ -294,9 +298,9 @@ class _KernelMeasurement:
         """Have an experiment go on in a new boot, where its run has begun and may still end."""
         name = request.experiment
         lost[name] = lost.get(name, 0) + 1
-        found = _stored(self._asked, self.kernel, [request], self._path)
-        if name in found and lost[name] < BOOTS:
-            self._begun[name] = found[name][0]
+        result = _stored(self._asked, self.kernel, [request], self._path)
+        if name in result and lost[name] < BOOTS:
+            self._begun[name] = result[name][0]
             self.pending.insert(0, request)
         else:
             self._failed.append(f"{name}: {gone}")
@@ -317,15 +321,15 @@ def _stored(
     """By experiment the newest run that answers a request, and whether it is whole."""
     if not path.exists():
         return {}
-    found: dict[str, tuple[RunRow, bool]] = {}
+    results: dict[str, tuple[RunRow, bool]] = {}
     with Store(path) as store:
         for row in store.runs():
-            for one in wanted:
-                if row.experiment == one.experiment and _answers(row, one, asked, kernel):
+            for item in wanted:
+                if row.experiment == item.experiment and _answers(row, item, asked, kernel):
                     sessions = store.sessions(row.id)
                     whole = bool(sessions) and sessions[-1].ended == "blocks"
-                    found[row.experiment] = (row, whole)
-    return found
+                    results[row.experiment] = (row, whole)
+    return results
 
 
 def _answers(row: RunRow, one: Request, asked: LadderRequest, kernel: Found) -> bool:
@@ -368,21 +372,21 @@ def bisect(
     def cell(row: KernelRow, version: str) -> KernelCell | None:
         """Undecided, the same once more, of four times as many blocks."""
         for more in (1, 4):
-            found = next((one for one in seen(version, more) if one.at == row.at), None)
-            if found and found.cells[version].word in ("", "reproduced", "contradicted"):
-                return found.cells[version]
+            result = next((item for item in seen(version, more) if item.at == row.at), None)
+            if result and result.cells[version].word in ("", "reproduced", "contradicted"):
+                return result.cells[version]
         return None
 
     versions = list(by_version)
     good, bad = versions[0], versions[-1]
-    said: set[str] = set()
+    words: set[str] = set()
     for row in seen(good):
         ends = cell(row, good), cell(row, bad)
-        said |= {version for version, end in zip((good, bad), ends, strict=True) if end}
+        words |= {version for version, end in zip((good, bad), ends, strict=True) if end}
         if ends[0] and ends[1] and ends[0].differs(ends[1]):
-            found = judging.bisect(versions, ends[0], ends[1], partial(cell, row))
-            return replace(row, cells=found.measured), replace(found, looks=len(judged))
-    silent = [version for version in (good, bad) if version not in said]
+            answer = judging.bisect(versions, ends[0], ends[1], partial(cell, row))
+            return replace(row, cells=answer.measured), replace(answer, looks=len(judged))
+    silent = [version for version in (good, bad) if version not in words]
     why = f": {' and '.join(silent)} say nothing of it" if silent else ""
     raise CannotRun(f"{wanted} shows no difference between {good} and {bad}{why}")
 

@@ -31,8 +31,8 @@ def show(kernels: Sequence[str], rows: Sequence[KernelRow], *, verbose: bool) ->
         console.print(Text(line, style="bold"))
     for row in rows:
         if row.as_claimed:
-            said = f"{_name(row)}: that it is so since {row.since} is {row.as_claimed}"
-            console.print(Text(said, style="bold"))
+            text = f"{_name(row)}: that it is so since {row.since} is {row.as_claimed}"
+            console.print(Text(text, style="bold"))
     shown = [row for row in rows if verbose or _telling(row)]
     if shown:
         columns = [
@@ -66,25 +66,25 @@ def show(kernels: Sequence[str], rows: Sequence[KernelRow], *, verbose: bool) ->
 
 def steps(rows: Sequence[KernelRow]) -> list[str]:
     """`page-fault off-count: contradicted since 6.12.107, reproduced before`."""
-    said = []
+    parts = []
     for row in rows:
         for before, since in row.steps:
             old, new = row.cells[before], row.cells[since]
-            said.append(f"{_name(row)}: {_said(row, new)} since {since}, {_said(row, old)} before")
-    return said or ["nothing changes between these kernels"] * bool(rows)
+            parts.append(f"{_name(row)}: {_said(row, new)} since {since}, {_said(row, old)} before")
+    return parts or ["nothing changes between these kernels"] * bool(rows)
 
 
 def bisected(row: KernelRow, found: Bisected) -> list[str]:
     """Where it changes, what was measured, and how sure that is."""
     old, new = found.measured[found.before], found.measured[found.since]
-    said = (
+    text = (
         f"{_name(row)}: {_said(row, new)} since {found.since}, {_said(row, old)} in {found.before}"
     )
     if found.skipped:
-        said += f"; {', '.join(found.skipped)} between them could not be told apart"
+        text += f"; {', '.join(found.skipped)} between them could not be told apart"
     seen = ", ".join(f"{version} {_said(row, cell)}" for version, cell in found.measured.items())
     return [
-        said,
+        text,
         f"measured: {seen}",
         f"each verdict is wrong in at most 5 % of cases, this answer in at most "
         f"{found.error_percent} %, if it changes once",
@@ -129,8 +129,8 @@ def figure(kernels: Sequence[str], rows: Sequence[KernelRow], path: Path) -> Pat
     shown = [row for row in rows if _telling(row)] or list(rows)
     with style.settings():
         wide, high = 4.0 + 1.05 * len(kernels), 1.0 + 0.32 * len(shown)
-        made = figures.RunFigure(figsize=(wide, high), dpi=200)
-        axes = made.add_axes((3.9 / wide, 0.1 / high, 1 - 4.0 / wide, 1 - 1.0 / high))
+        result = figures.RunFigure(figsize=(wide, high), dpi=200)
+        axes = result.add_axes((3.9 / wide, 0.1 / high, 1 - 4.0 / wide, 1 - 1.0 / high))
         axes.set(xlim=(0, len(kernels)), ylim=(len(shown), 0))
         axes.xaxis.tick_top()
         axes.set_xticks([i + 0.5 for i in range(len(kernels))], kernels, fontsize=8)
@@ -141,7 +141,7 @@ def figure(kernels: Sequence[str], rows: Sequence[KernelRow], path: Path) -> Pat
                 cell = row.cells.get(version)
                 colour = "#f5f5f5" if cell is None else _COLOURS.get(cell.word, "#f6ecc9")
                 axes.fill([x, x + 1, x + 1, x], [y, y, y + 1, y + 1], colour, edgecolor="white")
-                said = "-" if cell is None else _said(row, cell)
-                axes.text(x + 0.5, y + 0.5, said, ha="center", va="center", fontsize=6.5)
-        made.suptitle("Under which kernel does it hold?", x=0.02, ha="left", fontsize=10)
-    return figures.write(made, path)
+                message = "-" if cell is None else _said(row, cell)
+                axes.text(x + 0.5, y + 0.5, message, ha="center", va="center", fontsize=6.5)
+        result.suptitle("Under which kernel does it hold?", x=0.02, ha="left", fontsize=10)
+    return figures.write(result, path)

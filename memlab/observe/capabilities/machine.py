@@ -20,14 +20,14 @@ def command(_root: Path) -> Capability:
     """Whether `memlab` in a shell is this package: a package of npm has a program of that name."""
     name = "memlab in PATH"
     ours = Path(sysconfig.get_path("scripts"))
-    found = shutil.which("memlab")
-    if found is None:
+    result = shutil.which("memlab")
+    if result is None:
         return Capability(name, False, "none", f'export PATH="{ours}:$PATH"')
     # A script of ours names the package, also another Python's or the one that pipx links to.
-    if Path(found).resolve().parent == ours or b"memlab.cli" in Path(found).read_bytes()[:4096]:
-        return Capability(name, True, found, None)
+    if Path(result).resolve().parent == ours or b"memlab.cli" in Path(result).read_bytes()[:4096]:
+        return Capability(name, True, result, None)
     remedy = f'call {ours}/memlab, or export PATH="{ours}:$PATH"'
-    return Capability(name, False, f"{found} stands first and is another program", remedy)
+    return Capability(name, False, f"{result} stands first and is another program", remedy)
 
 
 def io_uring(_root: Path) -> Capability:
@@ -55,11 +55,11 @@ def iommu(root: Path) -> Capability:
 def compiler(_root: Path) -> Capability:
     name = "C compiler"
     command = (os.environ.get("CC") or "cc").split()[0]
-    found = shutil.which(command)
-    if found is None:
+    result = shutil.which(command)
+    if result is None:
         remedy = "install one, for example apt install gcc libc6-dev, or set CC"
         return Capability(name, False, f"no {command} on PATH", remedy)
-    return Capability(name, True, found, None)
+    return Capability(name, True, result, None)
 
 
 def cpus(_root: Path) -> Capability:
@@ -108,8 +108,8 @@ def _room(
 
 def fixed_frequency(root: Path) -> Capability:
     name = "fixed CPU frequency"
-    found = cpu.read(root)
-    governor, turbo = found["frequency_governor"], found["turbo"]
+    result = cpu.read(root)
+    governor, turbo = result["frequency_governor"], result["turbo"]
     if governor is None:
         return Capability(
             name,

@@ -67,9 +67,9 @@ def findings(run: Run) -> Iterator[str]:
     for name in names(run):
         shown, seen = _showing(run, name)
         kind = kinds.of(shown)
-        said = verdicts.declared(seen, shown) or kind.finding(seen, shown, kind.rows(seen, shown))
-        if said:
-            yield said
+        text = verdicts.declared(seen, shown) or kind.finding(seen, shown, kind.rows(seen, shown))
+        if text:
+            yield text
 
 
 def caption(run: Run, name: str = "") -> str:
@@ -101,8 +101,8 @@ def _source(run: Run, said: str, rows: Any) -> str:
 
 
 def _said(run: Run, shown: declared.Figure, kind: FigureKind, rows: Any) -> str:
-    found = verdicts.declared(run, shown) or kind.finding(run, shown, rows)
-    return upper(found or verdicts.headline(run, shown))
+    result = verdicts.declared(run, shown) or kind.finding(run, shown, rows)
+    return upper(result or verdicts.headline(run, shown))
 
 
 def upper(text: str) -> str:
@@ -179,11 +179,11 @@ def draw(run: Run, name: str = "") -> RunFigure:
         figure.title, figure.description = caption(run, name), run.experiment.question
         kind = kinds.of(shown)
         rows = kind.rows(seen, shown)
-        said = _said(seen, shown, kind, rows)
-        figure.description = said or figure.description
-        figure.source = _source(run, said, rows)
+        text = _said(seen, shown, kind, rows)
+        figure.description = text or figure.description
+        figure.source = _source(run, text, rows)
         drawn = frame.shared(mark["levels"] for mark in frame.marks(rows) if "levels" in mark)
-        page = Page(figure, seen, figure.title, said, drawn=drawn)
+        page = Page(figure, seen, figure.title, text, drawn=drawn)
         kind.draw(page, shown, rows)
         page.notes += frame.said_lost(rows)
         page.settle()
@@ -202,13 +202,13 @@ def save(
     if bad := [kind for kind in formats if kind not in FORMATS]:
         raise ValueError(f"a figure is {', '.join(FORMATS)}, not {bad[0]!r}")
     stem = stem or f"{run.experiment.name}-{run.id}"
-    made: dict[str, bytes] = {}
+    results: dict[str, bytes] = {}
     for name in names(run):
         figure = draw(run, name)
         named = f"{stem}-{name}" if name else stem
-        made |= {f"{named}.{kind}": _rendered(figure, kind) for kind in formats}
-    made[f"{stem}.json"] = sidecar.as_json(run).encode()
-    return _write(folder, made)
+        results |= {f"{named}.{kind}": _rendered(figure, kind) for kind in formats}
+    results[f"{stem}.json"] = sidecar.as_json(run).encode()
+    return _write(folder, results)
 
 
 def write(figure: RunFigure, path: Path) -> Path:
@@ -219,18 +219,18 @@ def write(figure: RunFigure, path: Path) -> Path:
 
 
 def _rendered(figure: RunFigure, kind: str) -> bytes:
-    made, metadata = BytesIO(), dict(_METADATA[kind])
+    result, metadata = BytesIO(), dict(_METADATA[kind])
     if kind in ("svg", "png"):
         metadata["Title"] = printable(figure.title)
     if kind == "png":
         metadata["Description"] = printable(figure.description)
     if figure.source:
         metadata["Subject" if kind == "pdf" else "Source"] = printable(figure.source)
-    figure.savefig(made, format=kind, metadata=metadata)
-    content = made.getvalue()
+    figure.savefig(result, format=kind, metadata=metadata)
+    content = result.getvalue()
     if kind == "svg":  # matplotlib writes no <desc>
-        said = f"</title>\n <desc>{escape(printable(figure.description))}</desc>"
-        content = content.replace(b"</title>", said.encode(), 1)
+        words = f"</title>\n <desc>{escape(printable(figure.description))}</desc>"
+        content = content.replace(b"</title>", words.encode(), 1)
     return content
 
 

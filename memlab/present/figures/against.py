@@ -87,8 +87,8 @@ def against(run: Run, judged: Sequence[Judged]) -> list[tuple[Claim, list[Judged
     """Every claim with its settings, those that agree and lie side by side as one."""
     over = run.experiment.figure.over
     return [
-        (found.claim, [_against(run, group) for group in summary.groups(found, over)])
-        for found in summary.by_claim(judged)
+        (result.claim, [_against(run, group) for group in summary.groups(result, over)])
+        for result in summary.by_claim(judged)
     ]
 
 
@@ -225,5 +225,5 @@ def _crossing(run: Run, claim: Crossover, at: At) -> PrintedNumber | None:
     if len(levels) < 2:
         return None
     a, b = (np.array([[side.cells[level].value for level in levels]]) for side in (first, second))
-    found = crossover(levels, a, b).estimate
-    return PrintedNumber(found) if math.isfinite(found) else None
+    result = crossover(levels, a, b).estimate
+    return PrintedNumber(result) if math.isfinite(result) else None

@@ -35,18 +35,18 @@ def look(word: str) -> dict[str, Any]:
 
 def draw(page: Page, judged: Sequence[Judged]) -> None:
     run, lines, shown = page.run, list[DrawnRow](), list[JudgedRatio]()
-    for claim, found in against(run, judged):
+    for claim, result in against(run, judged):
         lines.append(DrawnRow(across=claim.text, bold=True, above=8.0))
-        if any(one.drawn for one in found) and (named := scale(run, claim)):
+        if any(item.drawn for item in result) and (named := scale(run, claim)):
             lines.append(DrawnRow(across=named))
-        for one in found:
-            said = _numbers(run, claim, one) if one.drawn else one.group.closest.evidence
-            hue = style.darker(COLOURS.get(one.word, style.QUIET))
-            lines.append(DrawnRow(one.where or "the only setting", said, one.word, hue))
-        shown += found
-    drawn = [one for one in shown if one.drawn]
+        for item in result:
+            message = _numbers(run, claim, item) if item.drawn else item.group.closest.evidence
+            hue = style.darker(COLOURS.get(item.word, style.QUIET))
+            lines.append(DrawnRow(item.where or "the only setting", message, item.word, hue))
+        shown += result
+    drawn = [item for item in shown if item.drawn]
     page.said = "Left of 1 is less here than published, right of 1 is more." if drawn else ""
-    if any(one.group.span for one in shown):
+    if any(item.group.span for item in shown):
         page.notes.append(
             "where settings agree, the one whose interval comes nearest to its bound is drawn"
         )
@@ -54,14 +54,14 @@ def draw(page: Page, judged: Sequence[Judged]) -> None:
     axes, middles = rows.ratios(page, lines, _ends(drawn), _AXIS if drawn else "", **room)
     if not drawn:
         axes.set_axis_off()
-    said_of = {one.word for one in drawn}
+    said_of = {entry.word for entry in drawn}
     for word in [*(w for w in COLOURS if w in said_of), *sorted(said_of - COLOURS.keys())]:
-        sure = any(one.low is not None for one in drawn if one.word == word)
+        sure = any(entry.low is not None for entry in drawn if entry.word == word)
         label = f"here{', 95 % interval' if sure else ''}: {word}"
         page.legend(paint.line(label, **look(word)))
-    for one, middle in zip(shown, middles, strict=True):
-        if one.drawn:
-            _draw(page, axes, one, middle)
+    for item, middle in zip(shown, middles, strict=True):
+        if item.drawn:
+            _draw(page, axes, item, middle)
 
 
 def _numbers(run: Run, claim: Claim, shown: JudgedRatio) -> str:
@@ -93,12 +93,12 @@ def _ends(drawn: Sequence[JudgedRatio]) -> list[float]:
 
 def _draw(page: Page, axes: Axes, row: JudgedRatio, y: float) -> None:
     anchor = row.anchor or 1.0
-    left, right = axes.get_xlim()
+    rest, right = axes.get_xlim()
     if row.claimed:
-        low, high = (min(max(end / anchor, left), right) for end in row.claimed)
+        low, high = (min(max(end / anchor, rest), right) for end in row.claimed)
         axes.fill_betweenx([y - 7, y + 7], low, high, facecolor=_PALE, edgecolor="none", zorder=1.1)
         for end in row.claimed:
-            if left < end / anchor < right:
+            if rest < end / anchor < right:
                 axes.vlines(end / anchor, y - 7, y + 7, color=style.QUIET, linewidth=1, zorder=2)
     # An estimate, else the one end that is known.
     spot = next(v for v in (row.here, row.low, row.high) if _finite(v)) / anchor

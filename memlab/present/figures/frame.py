@@ -88,8 +88,8 @@ def values(found: Iterable[Mark], *names: str, above: float = -math.inf) -> list
 
 def combinations(places: Iterable[At], names: Sequence[str]) -> list[At]:
     """The combinations of these factors' levels that there are, in the order given."""
-    found = (tuple((name, at[name]) for name in names) for at in places)
-    return [dict(pairs) for pairs in dict.fromkeys(found)]
+    result = (tuple((name, at[name]) for name in names) for at in places)
+    return [dict(pairs) for pairs in dict.fromkeys(result)]
 
 
 def shared(places: Iterable[At]) -> At:
@@ -136,8 +136,8 @@ def controls(run: Run, shown: Figure, panel: At) -> Iterator[tuple[int, list[Poi
     places = [point.at for point in grid(run)]
     for number, control in enumerate(run.experiment.controls):
         if shown.controls is None or control.name in shown.controls:
-            left = left_by(control, panel, places)
-            yield number, [p for p in run.control(control.name) if has(p.at, left)]
+            rest = left_by(control, panel, places)
+            yield number, [p for p in run.control(control.name) if has(p.at, rest)]
 
 
 def left_by(control: Control, panel: At, places: Sequence[At]) -> At:
@@ -186,15 +186,15 @@ def lost_cells(run: Run, point: Point, why: str = "") -> Mark:
 
 def said_lost(rows: Rows) -> list[str]:
     """Which points have no value, once for each reason: `no value: write, 1 KiB: enomem`."""
-    said = []
+    parts = []
     for same in split(unavailable(rows), "why"):
         names = list(dict.fromkeys(str(mark.get("_name", mark["series"])) for mark in same))
         where = "; ".join(names) if len(names) <= _NAMED_MAX else f"{len(names)} points"
-        details = dict.fromkeys(str(one) for mark in same for one in mark.get("details", ()))
+        details = dict.fromkeys(str(item) for mark in same for item in mark.get("details", ()))
         detail = _PLACE.sub("", next(iter(details), ""))
         more = f" ({detail})" if 0 < len(detail) <= _DETAIL_MAX else ""
-        said.append(f"no value: {where}: {same[0]['why']}{more}")
-    return said
+        parts.append(f"no value: {where}: {same[0]['why']}{more}")
+    return parts
 
 
 def printed_cells(cell: PrintedCell, source: str) -> Mark:
@@ -206,7 +206,7 @@ def printed_cells(cell: PrintedCell, source: str) -> Mark:
 def sources(found: Iterable[Mark]) -> str:
     """`published (miao-2021)`: where the marks' published values stand."""
     tables = [mark["source"] for mark in found if "source" in mark]
-    return f"published ({', '.join(dict.fromkeys(one.partition(',')[0] for one in tables))})"
+    return f"published ({', '.join(dict.fromkeys(table.partition(',')[0] for table in tables))})"
 
 
 def rank(places: Iterable[At], names: Sequence[str], at: At) -> int:

@@ -172,11 +172,13 @@ def _name_groups(axes: Axes, chart: Chart, slots: _Slots) -> None:
     """The groups' names, turned where they are wider than their group, and the axis's own."""
     wide, texts = slots.wide / len(slots.groups), [*chart.groups.values()]
     wrapped = [style.wrap(text, style.SMALL, wide - 6) for text in texts]
-    widest = max((style.width(one, style.SMALL) for lines in wrapped for one in lines), default=0.0)
+    widest = max(
+        (style.width(line, style.SMALL) for lines in wrapped for line in lines), default=0.0
+    )
     turned = widest > wide - 4
     axes.tick_params(axis="x", length=0)
-    said = texts if turned else ["\n".join(lines) for lines in wrapped]
-    axes.set_xticks(range(len(said)), said, parse_math=False)
+    message = texts if turned else ["\n".join(lines) for lines in wrapped]
+    axes.set_xticks(range(len(message)), message, parse_math=False)
     if turned:
         for name in axes.get_xticklabels():
             name.set(rotation=30, ha="right", rotation_mode="anchor", va="top")

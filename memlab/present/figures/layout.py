@@ -117,17 +117,17 @@ class Page:
             squeeze=False,
             gridspec_kw={"height_ratios": [height for row in each for height in row]},
         )
-        found = []
+        results = []
         for i in range(rows * columns):
             row, column = divmod(i, columns)
             panel = list(axes[row * len(heights) : (row + 1) * len(heights), column])
-            for one in panel:
-                _plain(one) if i < len(titles) else one.remove()
+            for item in panel:
+                _plain(item) if i < len(titles) else item.remove()
             if i < len(titles):
                 look: dict[str, Any] = {"fontsize": style.TEXT, "weight": "bold", "pad": pad}
                 panel[0].set_title("\n".join(wrapped[i]), loc="left", parse_math=False, **look)
-                found.append(panel)
-        return found
+                results.append(panel)
+        return results
 
     def body(self, high: float, left: float = 0.0, right: float = 0.0, below: float = 0.0) -> Axes:
         """Axes whose height is in points, where all words stand at places of their own; `below` is
@@ -154,8 +154,8 @@ class Page:
 
     def legend(self, *signs: Artist) -> None:
         """Signs of the legend, each once."""
-        for one in signs:
-            self._signs.setdefault(str(one.get_label()), one)
+        for item in signs:
+            self._signs.setdefault(str(item.get_label()), item)
 
     def levels(self, axes: Axes, places: Sequence[float], names: Sequence[str]) -> None:
         """Ticks of the x axis at measured levels, named where there is room."""
@@ -197,9 +197,9 @@ class Page:
         bottom, top = self._lay()
         if self._below is not None:
             (axes,) = self.figure.axes
-            left, _, wide, _ = axes.get_position().bounds
+            rest, _, wide, _ = axes.get_position().bounds
             foot = bottom + self._below
-            axes.set_position((left, foot / top, wide, (self._high - self._below) / top))
+            axes.set_position((rest, foot / top, wide, (self._high - self._below) / top))
         elif self.figure.axes:
             self._solve((0.006, bottom / top, 0.988, self._high / top))
         for axes, places, labels in self._levels:
@@ -275,10 +275,10 @@ class Page:
         engine.execute(self.figure)  # tick labels that came or went change the room around
         self.figure.set_layout_engine("none")
         for axes in self.figure.axes:  # the solver's last digits differ from draw to draw
-            left, bottom, wide, high = (
+            rest, bottom, wide, high = (
                 round(float(end), _DIGITS) for end in axes.get_position().bounds
             )
-            axes.set_position((left, bottom, wide, high))
+            axes.set_position((rest, bottom, wide, high))
 
 
 def _lead(hue: str) -> dict[str, Any]:
@@ -416,15 +416,15 @@ def _machine(run: Run) -> Iterator[str]:
     yield f"{seen.get('hypervisor') or 'virtual'} guest" if seen.get("virtual_machine") else ""
     yield f"Linux {seen.get('kernel_release') or 'unknown'}"
     yield from words.machine_remarks(run)
-    for level, found in seen.get("filesystems", {}).items():
+    for level, result in seen.get("filesystems", {}).items():
         if used == {level}:  # where there are several they name the panels
-            yield f"files on {found['type']} at {found['path']}"
+            yield f"files on {result['type']} at {result['path']}"
 
 
 def provenance(run: Run) -> str:
     """Which run this is, and how many samples it holds."""
     counts = sorted({len(run.by_point[p.index]) for p in run.points}) or [0]
     each = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
-    made = f"memlab {run.row.memlab}, run {run.id} of {run.row.created_at[:10]}"
+    text = f"memlab {run.row.memlab}, run {run.id} of {run.row.created_at[:10]}"
     few = "; no interval below 6 samples" if counts[0] < 6 else ""
-    return f"{made}: {len(run.samples)} samples, {each} per point{few}"
+    return f"{text}: {len(run.samples)} samples, {each} per point{few}"

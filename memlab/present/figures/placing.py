@@ -83,22 +83,22 @@ def free_box(
     lefts += [x - wide * share for share in _SHARES]
     bottoms = [y - high / 2, *(y + d for d in _STEPS), *(y - d - high for d in _STEPS)]
 
-    left, bottom = (side.ravel() for side in np.meshgrid(lefts, bottoms, indexing="ij"))
-    right, top = left + wide, bottom + high
-    held = (inside.x0 <= left) & (right <= inside.x1) & (inside.y0 <= bottom) & (top <= inside.y1)
-    over = np.zeros(left.size, dtype=bool)
-    for one in taken:
-        over |= (left <= one.x1) & (one.x0 <= right) & (bottom <= one.y1) & (one.y0 <= top)
+    rest, bottom = (side.ravel() for side in np.meshgrid(lefts, bottoms, indexing="ij"))
+    right, top = rest + wide, bottom + high
+    held = (inside.x0 <= rest) & (right <= inside.x1) & (inside.y0 <= bottom) & (top <= inside.y1)
+    over = np.zeros(rest.size, dtype=bool)
+    for item in taken:
+        over |= (rest <= item.x1) & (item.x0 <= right) & (bottom <= item.y1) & (item.y0 <= top)
     columns = _within(ink[:, 0], lefts, wide)
     rows = _within(ink[:, 1], bottoms, high)
     covered = (columns @ rows.T).ravel()
     beside = (
         np.maximum(0.0, np.maximum(low - at, at - end))
-        for low, at, end in ((left, x, right), (bottom, y, top))
+        for low, at, end in ((rest, x, right), (bottom, y, top))
     )
     price = np.round(np.hypot(*beside) + _INK_PRICE * covered, 6)  # of two alike the first is taken
     best = np.lexsort((price, over, ~held))[0]
-    return Bbox.from_bounds(left[best], bottom[best], wide, high)
+    return Bbox.from_bounds(rest[best], bottom[best], wide, high)
 
 
 def _within(ink: NDArray[Any], starts: Sequence[float], length: float) -> NDArray[Any]:

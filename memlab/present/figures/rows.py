@@ -71,15 +71,15 @@ def panel(
         _block(row, page.width - 2 * EDGE if row.across else name_max, numbers_max) for row in rows
     ]
     tall = [
-        row.above + len(left) * STEP
+        row.above + len(remaining) * STEP
         if row.across
-        else high + (max(len(left), len(said)) - 1) * STEP
-        for row, (left, said) in zip(rows, blocks, strict=True)
+        else high + (max(len(remaining), len(message)) - 1) * STEP
+        for row, (remaining, message) in zip(rows, blocks, strict=True)
     ]
     marked = [block for row, block in zip(rows, blocks, strict=True) if not row.across]
-    left, right = (EDGE + _GAP + _widest([b[side] for b in marked]) for side in (0, 1))
+    rest, right = (EDGE + _GAP + _widest([b[side] for b in marked]) for side in (0, 1))
     top, middles = sum(tall), []
-    axes = page.body(top, left, right, AXIS)
+    axes = page.body(top, rest, right, AXIS)
     for row, block, height in zip(rows, blocks, tall, strict=True):
         if row.across:  # over the grid
             ends = [top - height] * 2, [top] * 2
@@ -102,10 +102,12 @@ def _block(row: DrawnRow, limit: float, numbers_max: float) -> tuple[_Lines, _Li
     """What stands left and right of a row's marks."""
     weight, size = "bold" if row.bold else "normal", style.SMALL
     hue = style.QUIET if row.across and not row.bold else style.INK
-    left = [(said, weight, hue) for said in style.wrap(row.across or row.name, size, limit, weight)]
+    remaining = [
+        (text, weight, hue) for text in style.wrap(row.across or row.name, size, limit, weight)
+    ]
     right = [(row.word, "bold", row.hue)] if row.word else []
-    right += [(said, "normal", style.QUIET) for said in style.wrap(row.numbers, size, numbers_max)]
-    return left, right
+    right += [(text, "normal", style.QUIET) for text in style.wrap(row.numbers, size, numbers_max)]
+    return remaining, right
 
 
 def _widest(blocks: Sequence[_Lines]) -> float:

@@ -112,5 +112,5 @@ def factor(experiment: Experiment, name: str, *, log: bool = False) -> str:
 
 
 def _with(text: str, unit: str, *, log: bool) -> str:
-    said = ", ".join(part for part in (unit, "log" if log else "") if part)
-    return f"{text} ({said})" if said else text
+    message = ", ".join(part for part in (unit, "log" if log else "") if part)
+    return f"{text} ({message})" if message else text

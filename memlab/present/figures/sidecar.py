@@ -55,13 +55,13 @@ def as_data(run: Run) -> dict[str, Any]:
     first = run.experiment.figure
     figures = shown(run)
     ids = run.samples.taken("id")
-    made: dict[str, list[dict[str, Any]]] = {name: [] for name in _LISTS.values()}
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in _LISTS.values()}
     for name, figure in figures.items():
         seen = run.showing(figure)
         for row in frame.as_data(kinds.of(figure).rows(seen, figure)):
             behind = row.get("samples", ())
             place = "unavailable" if "why" in row else row.get("kind", "")
-            made[_LISTS.get(place, "marks")].append(
+            results[_LISTS.get(place, "marks")].append(
                 {"figure": name}
                 | row
                 | (_source(run, run.samples[np.searchsorted(ids, list(behind))]) if behind else {})
@@ -74,7 +74,7 @@ def as_data(run: Run) -> dict[str, Any]:
         "metric": first.metric,
         "over": first.over,
         "figures": [{"figure": n, "kind": type(figure).__name__} for n, figure in figures.items()],
-        **made,
+        **results,
     }
 
 
@@ -88,9 +88,9 @@ def digest(*shown: Any) -> str:
 def _rounded(value: Any) -> Any:
     """Of a processor's last digits no figure is another."""
     if isinstance(value, dict):
-        return {key: _rounded(one) for key, one in value.items()}
+        return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(one) for one in value]
+        return [_rounded(item) for item in value]
     return f"{value:.6g}" if isinstance(value, float) else value
 
 

@@ -24,8 +24,8 @@ def heading(run: Run, beside: Beside) -> tuple[str, str]:
 
 
 def draw(page: Page, beside: Beside) -> None:
-    found = list(_marks(page.run, beside))
-    values = (mark for mark in found if mark["kind"] != "ratio")
+    result = list(_marks(page.run, beside))
+    values = (mark for mark in result if mark["kind"] != "ratio")
     ends = frame.values(values, "low", "median", "high", "value", above=0.0)
     log = max(ends) / min(ends) > LOG_SPAN
     page.width = NARROW
@@ -40,8 +40,8 @@ def draw(page: Page, beside: Beside) -> None:
         log=log,
         dots=True,
     )
-    lost = [mark for mark in found if "why" in mark]
-    groups.draw(page, chart, [mark for mark in found if "why" not in mark], lost)
+    lost = [mark for mark in result if "why" in mark]
+    groups.draw(page, chart, [mark for mark in result if "why" not in mark], lost)
 
 
 def _marks(run: Run, beside: Beside) -> Iterator[Mark]:

@@ -50,25 +50,25 @@ def draw(
     the first."""
     total = page.width - 2 * EDGE
     wide = [share / sum(widths) * total for share in widths]
-    made = [[FigureCell(quiet=[head]) for head in heads], *rows]
-    lines = [[c.lines(w) for c, w in zip(row, wide, strict=True)] for row in made]
+    results = [[FigureCell(quiet=[head]) for head in heads], *rows]
+    lines = [[c.lines(w) for c, w in zip(row, wide, strict=True)] for row in results]
     highs = [max(map(len, row), default=1) * STEP + 2 * _PAD for row in lines]
     highs[0] -= _PAD
     top = sum(highs) + 8
     axes = page.body(top)
     axes.set_axis_off()
-    for number, (cells, written, high) in enumerate(zip(made, lines, highs, strict=True)):
-        left = EDGE
+    for number, (cells, written, high) in enumerate(zip(results, lines, highs, strict=True)):
+        rest = EDGE
         for cell, inside, w in zip(cells, written, wide, strict=True):
-            centred = middle and left > EDGE
+            centred = middle and rest > EDGE
             down = (high - len(inside) * STEP) / 2 if middle and number else _PAD if number else 0.0
-            x = left + w / 2 - 3 if centred else left  # of the filled part
+            x = rest + w / 2 - 3 if centred else rest  # of the filled part
             for i, (text, weight, hue) in enumerate(inside):
                 look = {"ha": "center" if centred else "left", "weight": weight, "color": hue}
                 page.write(axes, text, x, top - down - i * STEP, style.SMALL, **look)
             if cell.fill:
-                _fill(axes, page, left, top, w, high, cell.fill)
-            left += w
+                _fill(axes, page, rest, top, w, high, cell.fill)
+            rest += w
         top -= high
 
 

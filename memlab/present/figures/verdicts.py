@@ -21,7 +21,7 @@ def declared(run: Run, shown: Figure) -> str:
     if not isinstance(shown, Figure):
         return ""
     return "; ".join(mechanism.answers(run, shown.answers)) or _of_claims(
-        [one for one in summary.by_claim(judge(run)) if one.claim.id in shown.claims]
+        [item for item in summary.by_claim(judge(run)) if item.claim.id in shown.claims]
     )
 
 
@@ -35,22 +35,26 @@ def headline(run: Run, shown: Figure) -> str:
 
 
 def _of_claims(about: Sequence[ClaimSummary]) -> str:
-    said = [f"{word}: {one.claim.text}" for word in _WORDS for one in about if one.overall == word]
-    rest = Counter(one.overall for one in about)
+    parts = [
+        f"{word}: {item.claim.text}" for word in _WORDS for item in about if item.overall == word
+    ]
+    rest = Counter(item.overall for item in about)
     for word in _WORDS:
-        rest[word] -= sum(text.startswith(f"{word}: ") for text in said[:_SAID_MAX])
-    left = [_counted(count, word, more=bool(said)) for word, count in rest.items() if count > 0]
-    return "; ".join((*said[:_SAID_MAX], *left))
+        rest[word] -= sum(text.startswith(f"{word}: ") for text in parts[:_SAID_MAX])
+    remaining = [
+        _counted(count, word, more=bool(parts)) for word, count in rest.items() if count > 0
+    ]
+    return "; ".join((*parts[:_SAID_MAX], *remaining))
 
 
 def _counted(count: int, word: str, *, more: bool) -> str:
     """`2 more claims hold`, `1 claim is undecided`."""
     claims = f"{count} {'more ' if more else ''}claim{'s' if count > 1 else ''}"
     be = "are" if count > 1 else "is"
-    said = {
+    words = {
         "holds": "hold" if count > 1 else "holds",
         summary.DIFFERS: "depend on the setting" if count > 1 else summary.DIFFERS,
         summary.PARTLY: "hold in part" if count > 1 else summary.PARTLY,
         "not decided": f"{be} undecided",
     }
-    return f"{claims} {said.get(word, f'{be} {word}')}"
+    return f"{claims} {words.get(word, f'{be} {word}')}"

@@ -14,7 +14,7 @@ _NAME = 1024  # characters; Bencher refuses longer names
 
 
 def text(found: Cases) -> str:
-    said = json.dumps(
+    message = json.dumps(
         {
             f"{found.suite}: {case.name}"[:_NAME]: {
                 name: _value(measure) for name, measure in case.measures.items()
@@ -26,7 +26,7 @@ def text(found: Cases) -> str:
         ensure_ascii=False,
         allow_nan=False,
     )
-    return json_text(said)
+    return json_text(message)
 
 
 def _value(measure: Measure) -> dict[str, float]:

@@ -104,8 +104,8 @@ def point_name(compared: Compared, point: PointComparison) -> str:
 def point_line(compared: Compared, point: PointComparison) -> str:
     """`slower: 622 ns to 812 ns, ratio 1.31 (1.29 to 1.33)`."""
     base, new = (words.quantity(value, compared.metric.unit) for value in (point.base, point.new))
-    found = point.comparison
-    return f"{found.text}: {base} to {new}, ratio {evidence.interval(found.ratio)}"
+    result = point.comparison
+    return f"{result.text}: {base} to {new}, ratio {evidence.interval(result.ratio)}"
 
 
 def of_judgement(reproduced: Reproduced) -> Cases:

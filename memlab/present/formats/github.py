@@ -58,7 +58,7 @@ def summary(found: Cases) -> str:
         f"| {_SIGNS[case.standing]} {_cell(case.word)} | {_cell(case.name)} | {_cell(case.text)} |"
         for case in found.cases[:_ROWS]
     ]
-    left = len(found.cases) - len(rows)
+    rest = len(found.cases) - len(rows)
     return "\n".join(
         [
             f"### {_cell(found.suite)}",
@@ -69,7 +69,7 @@ def summary(found: Cases) -> str:
             "| --- | --- | --- |",
             *rows,
             "",
-            *([f"{left} more cases are not shown.", ""] if left else []),
+            *([f"{rest} more cases are not shown.", ""] if rest else []),
             *(f"- {_cell(line)}" for line in found.remarks),
             *([""] if found.remarks else []),
             f"**{_cell(found.last_line)}**",

@@ -32,8 +32,8 @@ def text(found: Cases) -> str:
     )
     for case in found.cases:
         _add(suite, found.suite, case)
-    said = ElementTree.SubElement(suite, "system-out")
-    said.text = _clean("\n".join([found.title, *found.remarks, found.last_line]))
+    message = ElementTree.SubElement(suite, "system-out")
+    message.text = _clean("\n".join([found.title, *found.remarks, found.last_line]))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
@@ -47,8 +47,8 @@ def _add(suite: ElementTree.Element, classname: str, case: Case) -> None:
         ends = {"": measure.value, " low": measure.low, " high": measure.high}
         for end, value in ends.items():
             if value is not None:
-                said = {"name": _line(f"{name}{end}"), "value": repr(value)}
-                ElementTree.SubElement(properties, "property", said)
+                words = {"name": _line(f"{name}{end}"), "value": repr(value)}
+                ElementTree.SubElement(properties, "property", words)
     if case.standing == "bad":
         failure = {"type": _line(case.word), "message": _line(case.text)}
         ElementTree.SubElement(element, "failure", failure).text = _clean(case.text)

@@ -28,13 +28,13 @@ def claims(found: Reproduced) -> str:
     run = found.run
     rows = [
         [
-            one.word,
+            verdict.word,
             f"`{claim.id}`",
-            f"{claim.text}{f' ({one.where})' if one.where else ''}",
-            one.reason,
+            f"{claim.text}{f' ({verdict.where})' if verdict.where else ''}",
+            verdict.reason,
         ]
         for claim in (verdicts(run, found.judged) if run else [])
-        for one in claim.verdicts
+        for verdict in claim.verdicts
     ]
     columns = [Column(head) for head in ("verdict", "id", "claim", "here")]
     headline, *_ = words.headline([found])

@@ -39,27 +39,27 @@ def _unlike_first(first: Section, other: Section) -> Section:
     """Of the same machine, what differs from the first run's alone."""
     if first.machine != other.machine:
         return other
-    said = set(first.environment)
-    return replace(other, environment=[one for one in other.environment if one not in said])
+    text = set(first.environment)
+    return replace(other, environment=[item for item in other.environment if item not in text])
 
 
 def _compared(runs: Sequence[Run]) -> tuple[list[Table], list[str]]:
     """Later runs beside the first one of their experiment."""
-    made, notes = [], []
+    result, notes = [], []
     for base in {run.experiment.name: run for run in reversed(runs)}.values():
-        found = []
+        results = []
         for run in runs:
             if run.id != base.id and run.experiment.name == base.experiment.name:
                 try:
-                    found.append(compare_runs(base, run, force=True))
+                    results.append(compare_runs(base, run, force=True))
                 except NotComparable as why:
                     notes.append(f"{why}.")
-        if found:
-            title = "; ".join(tables.compared_heads(found))
-            made.append(replace(tables.compared(found), title=title))
-            notes += [*tables.compared_counts(found), *tables.compared_notes(found)]
-            notes.append(tables.ratio_legend(found[0]))
-    return made, notes
+        if results:
+            title = "; ".join(tables.compared_heads(results))
+            result.append(replace(tables.compared(results), title=title))
+            notes += [*tables.compared_counts(results), *tables.compared_notes(results)]
+            notes.append(tables.ratio_legend(results[0]))
+    return result, notes
 
 
 def notebook(run: Run) -> str:
@@ -68,8 +68,8 @@ def notebook(run: Run) -> str:
     if any(summary.medians for summary in run.summaries):
         drawn = inline_svg.inline(figures.draw(run), run.experiment.question, f"run-{run.id}")
     points = tables.points(run, run.metrics[0])
-    asked = run.experiment.question
-    return _template("run").render(run=run.id, question=asked, svg=drawn, points=points)
+    request = run.experiment.question
+    return _template("run").render(run=run.id, question=request, svg=drawn, points=points)
 
 
 def _template(name: str) -> Template:

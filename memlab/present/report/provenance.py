@@ -41,18 +41,18 @@ def again(run: Run) -> str:
 
 
 def _options(run: Run) -> Iterator[str]:
-    asked = run.row.request
-    for name, levels in asked.get("levels", {}).items():
+    wanted = run.row.request
+    for name, levels in wanted.get("levels", {}).items():
         yield from ("-p", f"{name}={','.join(_level(run.experiment, name, v) for v in levels)}")
-    yield from ("--preset", asked.get("preset", "quick"))
-    if not asked.get("controls", True):
+    yield from ("--preset", wanted.get("preset", "quick"))
+    if not wanted.get("controls", True):
         yield "--no-controls"
     yield from ("--blocks", str(max(1, run.blocks)))
-    if asked.get("budget_s"):
-        yield from ("--budget", _level(run.experiment, "", float(asked["budget_s"])))
+    if wanted.get("budget_s"):
+        yield from ("--budget", _level(run.experiment, "", float(wanted["budget_s"])))
     yield from ("--design", ",".join(_design(run)))
-    directory = asked.get("directory")
-    if guest := asked.get("guest"):
+    directory = wanted.get("directory")
+    if guest := wanted.get("guest"):
         words = [f"kernel={guest['kernel']}", f"memory={guest['memory_bytes']}"]
         words += [f"cpus={guest['cpus']}", *(["iommu"] if guest.get("iommu") else [])]
         words += [f"append={guest['append']}"] if guest["append"] else []
@@ -63,14 +63,14 @@ def _options(run: Run) -> Iterator[str]:
 
 
 def _design(run: Run) -> Iterator[str]:
-    asked = run.row.request
+    wanted = run.row.request
     yield f"seed={run.row.seed}"
-    if not asked.get("layouts", True):
+    if not wanted.get("layouts", True):
         yield "layouts=no"
     if run.turns:
         yield "turns"
-    if asked.get("cpus"):
-        yield f"cpus={','.join(str(cpu) for cpu in asked['cpus'])}"
+    if wanted.get("cpus"):
+        yield f"cpus={','.join(str(cpu) for cpu in wanted['cpus'])}"
 
 
 def _level(experiment: Experiment, name: str, level: Level) -> str:

@@ -56,7 +56,7 @@ class Section:
 
 def section(run: Run, prefix: str) -> Section:
     """One run's part; `prefix`, one a report, keeps its figures' ids apart from the others'."""
-    found = reproduce.of_run(run)
+    result = reproduce.of_run(run)
     source = provenance.source(run)
     return Section(
         anchor=f"run-{prefix}-{run.id}",
@@ -68,10 +68,10 @@ def section(run: Run, prefix: str) -> Section:
             f"{source}: {studies.load(source).reference}" for source in run.experiment.sources
         ],
         machine=layout.machine(run),
-        found=list(_found(run, found)),
-        claims=verdicts(run, found.judged),
-        figures=list(_figures(run, found, prefix)),
-        published=[tables.published(run, table) for table in found.tables],
+        found=list(_found(run, result)),
+        claims=verdicts(run, result.judged),
+        figures=list(_figures(run, result, prefix)),
+        published=[tables.published(run, table) for table in result.tables],
         published_legend=tables.PUBLISHED_LEGEND,
         points=[tables.points(run, metric) for metric in tables.metrics_shown(run)],
         noise=tables.noise(run),
@@ -86,8 +86,8 @@ def _found(run: Run, found: Reproduced) -> Iterator[str]:
     headline, *contradicted = words.headline([found])
     yield headline
     yield from contradicted[:_CONTRADICTED]
-    if left := contradicted[_CONTRADICTED:]:
-        yield f"{len(left)} more are contradicted: the table of verdicts has them first."
+    if rest := contradicted[_CONTRADICTED:]:
+        yield f"{len(rest)} more are contradicted: the table of verdicts has them first."
     for measured in figures.findings(run):
         yield f"Measured: {measured}."
     yield _how_sure(run)
@@ -108,27 +108,27 @@ def _how_sure(run: Run) -> str:
 
 def _figures(run: Run, found: Reproduced, prefix: str) -> Iterator[Drawn]:
     """The claims, the experiment's own figure, the published tables, the outcomes."""
-    made = []
+    results = []
     if found.judged:
         words_of = Counter(j.word for j in found.judged)
-        said = ", ".join(f"{count} {word}" for word, count in words_of.most_common())
-        caption = f"Published against here, claim by claim: {said}"
-        made.append((caption, claims.dumbbell(run, found.judged)))
+        text = ", ".join(f"{count} {word}" for word, count in words_of.most_common())
+        caption = f"Published against here, claim by claim: {text}"
+        results.append((caption, claims.dumbbell(run, found.judged)))
     if run.samples:
         for name in figures.names(run):
-            made.append((figures.caption(run, name), figures.draw(run, name)))
+            results.append((figures.caption(run, name), figures.draw(run, name)))
         if _differ(run):
             every = figures.chosen(run, Choice(samples=True))
-            made.append((figures.caption(every), figures.draw(every)))
+            results.append((figures.caption(every), figures.draw(every)))
     for table in found.tables:
         setting = tables.setting(run, table)
         caption = f"{table.source.id}: {table.table.title}, beside this run"
         caption += f" ({setting})" if setting else ""
-        made.append((caption, claims.table_chart(run, table)))
+        results.append((caption, claims.table_chart(run, table)))
     if _has_outcomes(run):
         caption = f"How the samples of each point ended: {tables.outcomes(run.summaries)}"
-        made.append((caption, figures.draw(figures.outcomes(run))))
-    for i, (caption, figure) in enumerate(made, 1):
+        results.append((caption, figures.draw(figures.outcomes(run))))
+    for i, (caption, figure) in enumerate(results, 1):
         label = f"{caption}. Run {run.id}, {len(run.samples)} samples."
         yield Drawn(
             f"figure-{prefix}-{i}", label, inline_svg.inline(figure, label, f"{prefix}-{i}")
@@ -139,7 +139,7 @@ def _differ(run: Run) -> bool:
     """Whether samples of a point differ: exact counts have no distribution to show."""
     name = run.experiment.figure.metric
     values = (run.valued(name, point).column(name) for point in run.points)
-    return any(len(found) and found.min() < found.max() for found in values)
+    return any(len(value) and value.min() < value.max() for value in values)
 
 
 def _has_outcomes(run: Run) -> bool:

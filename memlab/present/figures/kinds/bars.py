@@ -97,14 +97,14 @@ def _marks(
     if here := frame.ratio_cells(run, shown.metric, summary.point, summaries[under].point):
         yield {"kind": "ratio", "series": over} | at | here
     below = printed.get(under)
-    found = quotient_of(there[0], below[0]) if there and below else None
-    if there and below and found and found.value > 0:
-        said = f"{there[0].printed} / {below[0].printed}"
+    result = quotient_of(there[0], below[0]) if there and below else None
+    if there and below and result and result.value > 0:
+        text = f"{there[0].printed} / {below[0].printed}"
         yield (
             {"kind": "published ratio", "series": f"{over}, published"}
             | at
             | {"to": dict(summaries[under].point.at), "unit": "1"}
-            | frame.printed_cells(PrintedCell(said, found.value, found.bound), there[1])
+            | frame.printed_cells(PrintedCell(text, result.value, result.bound), there[1])
         )
 
 
@@ -117,23 +117,23 @@ def finding(run: Run, shown: Bars, rows: Rows) -> str | None:
     """Of a user's command what each level changes; of all others the claims say it."""
     if not run.experiment.watched:
         return None
-    said = [f"with {words.effect(run.experiment, one)}" for one in effects(run, [shown.metric])]
-    more = [f"{len(said) - _SAID_MAX} more"] if len(said) > _SAID_MAX else []
-    return "; ".join((*said[:_SAID_MAX], *more))
+    parts = [f"with {words.effect(run.experiment, item)}" for item in effects(run, [shown.metric])]
+    more = [f"{len(parts) - _SAID_MAX} more"] if len(parts) > _SAID_MAX else []
+    return "; ".join((*parts[:_SAID_MAX], *more))
 
 
 def draw(page: Page, shown: Bars, rows: Rows) -> None:
-    run, found = page.run, frame.marks(rows)
+    run, results = page.run, frame.marks(rows)
     metric, log = run.metric(shown.metric), "y" in shown.log
     emulated = bool(run.environment.get("emulated_time")) and _timed(metric.unit)
     if emulated:  # its times are not the machine's: nothing to hold a printed time against
-        found = [mark for mark in found if mark["kind"] != "published"]
+        results = [mark for mark in results if mark["kind"] != "published"]
     # What has no value anywhere takes no room: the foot says it.
-    drawn = {mark["_group"] for mark in found}
+    drawn = {mark["_group"] for mark in results}
     order = dict.fromkeys(point.at[shown.over] for point in run.points)
     levels: list[Level] = [level for level in order if level in drawn]
-    alone = len(frame.split(found, "panel")) < 2
-    if alone and len(levels) * len({mark["_rank"] for mark in found}) <= _FEW:
+    alone = len(frame.split(results, "panel")) < 2
+    if alone and len(levels) * len({mark["_rank"] for mark in results}) <= _FEW:
         page.width = NARROW
     base = words.labels(run.named, shown.base or {}, shown.base or {})
     chart = groups.Chart(
@@ -146,7 +146,7 @@ def draw(page: Page, shown: Bars, rows: Rows) -> None:
         log=log,
         dots=log or emulated,
     )
-    groups.draw(page, chart, found, frame.unavailable(rows))
+    groups.draw(page, chart, results, frame.unavailable(rows))
 
 
 def _timed(unit: str) -> bool:

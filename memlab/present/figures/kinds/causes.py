@@ -62,17 +62,17 @@ def rows(run: Run, shown: Causes) -> Rows:
             "panel": {},
             "kind": "cause",
             "series": name,
-            "levels": dict(found.at),
+            "levels": dict(result.at),
             "share": tail.share,
             "operations": tail.judged,
             "main": count,
             "met": tail.causes[name].met if name in tail.causes else count,
-            "samples": list(found.samples),
-            "_found": found,
+            "samples": list(result.samples),
+            "_found": result,
             "_tail": tail,
         }
-        for found in traced(run)
-        for tail in found.tails
+        for result in traced(run)
+        for tail in result.tails
         for name, count in _parts(tail)
     )
 
@@ -86,30 +86,32 @@ def _parts(tail: Tail) -> list[tuple[str, int]]:
 
 def finding(run: Run, shown: Causes, rows: Rows) -> str:
     """What most of each point's slowest operations met, and how many are unexplained."""
-    declared, found = run.experiment.attribution, traced(run)
-    if declared is None or not found:
+    declared, result = run.experiment.attribution, traced(run)
+    if declared is None or not result:
         return "no point was traced"
-    over = percentile(attribution.tail_of(found[0]))
-    said = "; ".join(f"{attribution.place(run, one)}: {_most(one)}" for one in found[:_SAID_MAX])
-    more = len(found) - _SAID_MAX
-    return f"of the {declared.operations} over {over}, {said}" + (
+    over = percentile(attribution.tail_of(result[0]))
+    text = "; ".join(
+        f"{attribution.place(run, item)}: {_most(item)}" for item in result[:_SAID_MAX]
+    )
+    more = len(result) - _SAID_MAX
+    return f"of the {declared.operations} over {over}, {text}" + (
         f"; and {more} more points" if more > 0 else ""
     )
 
 
 def _most(found: Traced) -> str:
-    one = attribution.tail_of(found)
-    if not one.judged:
+    item = attribution.tail_of(found)
+    if not item.judged:
         return "none was judged"
-    rest = f"{attribution.share(one.unexplained, one.judged)} unexplained"
-    cause = next(iter(one.causes), None)
+    rest = f"{attribution.share(item.unexplained, item.judged)} unexplained"
+    cause = next(iter(item.causes), None)
     if cause is None:
         return rest
-    return f"{attribution.share(one.causes[cause].met, one.judged)} met {CAUSES[cause]}, {rest}"
+    return f"{attribution.share(item.causes[cause].met, item.judged)} met {CAUSES[cause]}, {rest}"
 
 
 def draw(page: Page, shown: Causes, rows: Rows) -> None:
-    run, declared, found = page.run, page.run.experiment.attribution, traced(page.run)
+    run, declared, result = page.run, page.run.experiment.attribution, traced(page.run)
     assert declared is not None  # only a declared attribution has a figure of causes
     page.apart = TRACE.name
     page.notes.append(_COUNTED)
@@ -117,16 +119,16 @@ def draw(page: Page, shown: Causes, rows: Rows) -> None:
         where = words.labels(run.named, at, run.varied) or "the only point"
         page.notes.append(f"not traced: {where}: {why}")
     lines: list[DrawnRow] = []
-    tails = [tail for one in found for tail in one.tails if tail.judged]
-    for one in found:
+    tails = [tail for item in result for tail in item.tails if tail.judged]
+    for item in result:
         above = _ABOVE if lines else 0.0
-        lines.append(DrawnRow(across=attribution.place(run, one), bold=True, above=above))
-        for tail in one.tails:
+        lines.append(DrawnRow(across=attribution.place(run, item), bold=True, above=above))
+        for tail in item.tails:
             if tail.judged:
                 name = f"over {percentile(tail)}, {words.quantity(tail.shortest_s, 's')} and longer"
-                lines.append(DrawnRow(name, f"{tail.judged:,} of {one.operations:,}"))
-        said = enumerate(_said(run, declared, one))
-        lines += [DrawnRow(across=text, above=0.0 if number else 3.0) for number, text in said]
+                lines.append(DrawnRow(name, f"{tail.judged:,} of {item.operations:,}"))
+        message = enumerate(_said(run, declared, item))
+        lines += [DrawnRow(across=text, above=0.0 if number else 3.0) for number, text in message]
     if lines:
         axes, middles = place.panel(page, lines, high=_BAR + _GAP)
         axes.set_xlim(0, 1)

@@ -39,7 +39,7 @@ def rows(run: Run, shown: Checks) -> Rows:
     from memlab.present.documents import JudgedClaim, plain
 
     levels = list(dict.fromkeys(point.at[shown.over] for point in frame.grid(run)))
-    found: list[Mark] = []
+    marks: list[Mark] = []
     for judged in judge(run):
         level = {**judged.setting, **judged.claim.where}.get(shown.over)
         if level not in levels:
@@ -56,8 +56,8 @@ def rows(run: Run, shown: Checks) -> Rows:
             "_order": levels.index(level),
             "_read": _read(run, judged.claim),
         }
-        found.append(cells)
-    return frame.rows(sorted(found, key=lambda mark: int(mark["_order"])))
+        marks.append(cells)
+    return frame.rows(sorted(marks, key=lambda mark: int(mark["_order"])))
 
 
 def _read(run: Run, claim: Claim) -> str:
@@ -75,8 +75,8 @@ def _expected(run: Run, claim: Claim) -> str:
         return _quantity(run, claim, claim.equals) + about
     if isinstance(claim, Within):
         bounds = (("above", claim.above), ("below", claim.below))
-        said = (f"{word} {_quantity(run, claim, end)}" for word, end in bounds if end is not None)
-        return " and ".join(said)
+        text = (f"{word} {_quantity(run, claim, end)}" for word, end in bounds if end is not None)
+        return " and ".join(text)
     return ""
 
 
@@ -103,24 +103,24 @@ def _seen(run: Run, judged: Judged) -> str:
 def finding(run: Run, shown: Checks, rows: Rows) -> str:
     """How many checks came out how."""
     count = Counter(mark["verdict"] for mark in frame.marks(rows))
-    said = ", ".join(f"{count[word]} {word}" for word in _SIGNS if count[word])
-    return f"{units.counted(count.total(), 'check')}: {said}" if said else "no check is declared"
+    text = ", ".join(f"{count[word]} {word}" for word in _SIGNS if count[word])
+    return f"{units.counted(count.total(), 'check')}: {text}" if text else "no check is declared"
 
 
 def draw(page: Page, shown: Checks, rows: Rows) -> None:
     """Contradicted ones first."""
     run, order = page.run, list(_SIGNS)
-    found = frame.marks(rows)
-    found.sort(key=lambda mark: order.index(mark["verdict"]))
-    made, before = [], ""
-    for mark in found:
+    result = frame.marks(rows)
+    result.sort(key=lambda mark: order.index(mark["verdict"]))
+    created, before = [], ""
+    for mark in result:
         level = words.label(run.named, shown.over, mark["levels"][shown.over])
         word = mark["verdict"]
         sign, hue = _SIGNS[word]
         fill = tables.RED if word == "contradicted" else ""
         where = f" ({mark['_where']})" if mark["_where"] else ""
         plain = word in ("reproduced", "contradicted")
-        made.append(
+        created.append(
             [
                 FigureCell([level] if level != before else [], bold=True),
                 FigureCell([mark["claim"] + where], [] if plain else [mark["evidence"]], fill),
@@ -132,9 +132,9 @@ def draw(page: Page, shown: Checks, rows: Rows) -> None:
             ]
         )
         before = level
-    claimed = {mark["levels"][shown.over] for mark in found}
+    claimed = {mark["levels"][shown.over] for mark in result}
     levels = dict.fromkeys(point.at[shown.over] for point in frame.grid(run))
     bare = [level for level in levels if level not in claimed]
     names = ", ".join(words.label(run.named, shown.over, level) for level in bare)
     page.notes += [f"nothing is claimed of {names}"] if names else []
-    tables.draw(page, _HEADS, _WIDTHS, made)
+    tables.draw(page, _HEADS, _WIDTHS, created)

@@ -45,22 +45,22 @@ def rows(run: Run, shown: Lines) -> Rows:
     """Lines, controls, the loop alone, printed curves, crossings and models, panel by panel."""
     grid = [s for s in run.summaries if s.point.control is None]
     lines = frame.combinations((s.point.at for s in grid), shown.by)
-    found: list[Mark] = []
+    marks: list[Mark] = []
     earlier: list[At] = []
     for panel in frame.panels(run, shown.panels, [shown.over, *shown.by]):
         inside = [s.point for s in grid if frame.has(s.point.at, panel)]
-        made = [
+        results = [
             *_lines(run, shown, inside, lines),
             *_controls(run, shown, panel),
             *_baseline_loop(run, shown, panel, inside),
             *_published(run, shown, panel, lines),
         ]
         crossed = list(_crossings(run, shown, panel, earlier))
-        models = list(_models(run, shown, made))
+        models = list(_models(run, shown, results))
         cells = {"panel": panel, "_place": frame.place(run, panel)}
-        found += [cells | mark for mark in (*made, *crossed, *models)]
+        marks += [cells | mark for mark in (*results, *crossed, *models)]
         earlier.append(panel)
-    return frame.rows(found)
+    return frame.rows(marks)
 
 
 def _lines(run: Run, shown: Lines, inside: Sequence[Point], lines: Sequence[At]) -> Iterator[Mark]:
@@ -149,7 +149,9 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
             own = {name: level for name, level in at.items() if name in panel}
             if not frame.has(panel, own):
                 continue
-            like = next((rank for rank, one in enumerate(lines) if frame.has(one, at)), len(lines))
+            like = next(
+                (rank for rank, item in enumerate(lines) if frame.has(item, at)), len(lines)
+            )
             for row in sorted(beside.rows, key=lambda row: float(places[row.level][shown.over])):
                 cell, x = row.cells[column], places[row.level][shown.over]
                 if _drawable(shown, float(x), cell.value):
@@ -188,17 +190,17 @@ def _crossings(run: Run, shown: Lines, panel: At, earlier: Sequence[At]) -> Iter
             at = frame.left_by(controls[0], crossing.panel, places)
         if at is None or not frame.has(panel, at) or any(frame.has(e, at) for e in earlier):
             continue
-        found = crossing.found
+        result = crossing.found
         yield {
             "kind": "crossing",
             "control": None if own else controls[0].name,
             "of": dict(crossing.of),
             "to": dict(crossing.to),
             "over": shown.over,
-            "estimate": units.finite(found.estimate) if crossing.known else None,
-            "low": units.finite(found.low),
-            "high": units.finite(found.high),
-            "n": found.n,
+            "estimate": units.finite(result.estimate) if crossing.known else None,
+            "low": units.finite(result.low),
+            "high": units.finite(result.high),
+            "n": result.n,
             "cost": units.finite(crossing.cost),
             "words": words.crossing(run.named, crossing),
             "samples": ids_of(
@@ -222,14 +224,14 @@ def _behind(run: Run, crossing: Crossing, side: At) -> Iterator[Samples]:
 
 def finding(run: Run, shown: Lines, rows: Rows) -> str | None:
     """Where the experiment's crossing lies; None where there is none to say."""
-    found = [mark for mark in frame.marks(rows, kind="crossing") if "control" not in mark]
-    if len(found) > _SAID_MAX:
-        return _range(run, [mark["_crossing"] for mark in found])
-    said = []
-    for mark in found:
+    results = [mark for mark in frame.marks(rows, kind="crossing") if "control" not in mark]
+    if len(results) > _SAID_MAX:
+        return _range(run, [mark["_crossing"] for mark in results])
+    parts = []
+    for mark in results:
         varied = any(name in run.varied for name in mark["panel"])
-        said.append((f"{mark['_place']}: " if varied else "") + mark["words"])
-    return "; ".join(said) or None
+        parts.append((f"{mark['_place']}: " if varied else "") + mark["words"])
+    return "; ".join(parts) or None
 
 
 def _range(run: Run, found: Sequence[Crossing]) -> str:
@@ -238,14 +240,16 @@ def _range(run: Run, found: Sequence[Crossing]) -> str:
     known = [c for c in found if c.known]
     inside = [c.found.estimate for c in known if math.isfinite(c.found.estimate)]
     outside = (words.crossing(run.named, c) for c in known if math.isinf(c.found.estimate))
-    said = [f"{text} in {count} of {len(found)} panels" for text, count in Counter(outside).items()]
+    parts = [
+        f"{text} in {count} of {len(found)} panels" for text, count in Counter(outside).items()
+    ]
     if len(known) < len(found):
-        said.append(f"not known yet in {len(found) - len(known)} of {len(found)} panels")
+        parts.append(f"not known yet in {len(found) - len(known)} of {len(found)} panels")
     if inside:
         of, _ = words.sides(run.experiment, found[0])
         where = f"between {name(min(inside))} and {name(max(inside))}"
-        said.insert(0, f"{of} becomes cheaper {where} in {len(inside)} of {len(found)} panels")
-    return "; ".join(said)
+        parts.insert(0, f"{of} becomes cheaper {where} in {len(inside)} of {len(found)} panels")
+    return "; ".join(parts)
 
 
 # Cost models
@@ -295,11 +299,11 @@ def _curve(
     parts = [spaced(a["x"], b["x"], _STEPS, endpoint=False) for a, b in pairwise(marks)]
     xs = [*np.concatenate(parts).tolist(), marks[-1]["x"]]
     points = [mark["_point"] for mark in marks]
-    found = costs.prediction(run, fitted, points, shown.over, xs)
+    result = costs.prediction(run, fitted, points, shown.over, xs)
     ats = ({**marks[0]["levels"], shown.over: x} for x in xs)
     of_cost = run.metric(shown.metric).of_cost
     assert of_cost is not None  # _models asks
-    return xs, [of_cost(float(cost), at) for cost, at in zip(found, ats, strict=True)]
+    return xs, [of_cost(float(cost), at) for cost, at in zip(result, ats, strict=True)]
 
 
 def _terms(fitted: Fitted) -> str:
@@ -327,48 +331,50 @@ def _equations(drawn: Sequence[Mark]) -> Iterator[str]:
 def landmarks(run: Run, shown: Lines) -> dict[str, tuple[float, int]]:
     """The page and the data caches of the run's CPU: where on the axis, and the size in bytes.
     A cache is full where what is worked on just fits it."""
-    found = {}
+    results = {}
     if shown.mark_page_size and (size := run.environment.get("page_size_bytes")):
-        found[f"page, {units.format_size(size)}"] = float(size), int(size)
+        results[f"page, {units.format_size(size)}"] = float(size), int(size)
     for cache in run.environment.get("caches") or []:
         known = cache.get("type") in _OF_DATA and cache.get("level") and cache["size_bytes"]
         if shown.mark_caches and known:
             x = cache["size_bytes"] / shown.mark_caches
-            found[f"L{cache['level']}"] = x, cache["size_bytes"]
-    return found
+            results[f"L{cache['level']}"] = x, cache["size_bytes"]
+    return results
 
 
 def _caches(run: Run, shown: Lines) -> str:
-    found = {name: size for name, (_, size) in landmarks(run, shown).items() if name[0] == "L"}
-    sizes = ", ".join(f"{name} {units.format_size(size)}" for name, size in found.items())
+    results = {name: size for name, (_, size) in landmarks(run, shown).items() if name[0] == "L"}
+    sizes = ", ".join(f"{name} {units.format_size(size)}" for name, size in results.items())
     times = shown.mark_caches
-    return f"{f'1/{times} of each cache' if times > 1 else 'each cache'}: {sizes}" if found else ""
+    return (
+        f"{f'1/{times} of each cache' if times > 1 else 'each cache'}: {sizes}" if results else ""
+    )
 
 
 # Drawing
 
 
 def draw(page: Page, shown: Lines, rows: Rows) -> None:
-    run, found = page.run, frame.marks(rows)
-    metric, parts = run.metric(shown.metric), frame.split(found, "panel") or [[]]
+    run, result = page.run, frame.marks(rows)
+    metric, parts = run.metric(shown.metric), frame.split(result, "panel") or [[]]
     columns = frame.columns([part[0]["panel"] for part in parts if part] or [{}], most=3)
     high = _HIGH if len(parts) <= columns else _LOW
-    x_ends, y_ends = _ends(found, frame.unavailable(rows), shown)
-    models = [mark for mark in found if mark.get("_curves")]
+    x_ends, y_ends = _ends(result, frame.unavailable(rows), shown)
+    models = [mark for mark in result if mark.get("_curves")]
     page.notes += [f"cost model: {text}" for text in _equations(models)]
     if crowded := columns > 2:  # no room for names in every margin
-        page.legend(*_names(found))
-    ours = [mark for mark in found if mark["kind"] in ("line", "control")]
+        page.legend(*_names(result))
+    ours = [mark for mark in result if mark["kind"] in ("line", "control")]
     if ours:
         sure = ", 95 % interval" if any("low" in mark for mark in ours) else ""
         page.legend(line(f"median{sure}", marker="o", markersize=6))
     if any(mark["extrapolated"] for mark in ours):
         label = "open marker: extrapolated from a slice"
         page.legend(sign(label, marker="o", markersize=6, markerfacecolor="white"))
-    if any("source" in mark for mark in found):
-        page.legend(line(frame.sources(found), marker="o", **_PUBLISHED))
+    if any("source" in mark for mark in result):
+        page.legend(line(frame.sources(result), marker="o", **_PUBLISHED))
     pad = 16.0 if landmarks(run, shown) else 6.0
-    for (axes,), part in page.panels(found, columns, [high], whole=True, pad=pad):
+    for (axes,), part in page.panels(result, columns, [high], whole=True, pad=pad):
         axes.set_xscale("log" if "x" in shown.log else "linear")
         axes.set_xlim(placing.limits(x_ends, log="x" in shown.log, margin=0.035))
         levels = sorted({mark["x"] for mark in part if "x" in mark})
@@ -383,8 +389,8 @@ def draw(page: Page, shown: Lines, rows: Rows) -> None:
             page.name(axes, list(_notes(axes, part)))
         if not any(mark["kind"] != "crossing" for mark in part):
             axes.set_yticks([])
-            said = "no sample has a value to draw"
-            page.call(axes, Note(said, None, style.QUIET, size=style.TEXT, lead=False))
+            message = "no sample has a value to draw"
+            page.call(axes, Note(message, None, style.QUIET, size=style.TEXT, lead=False))
     if models:
         errors = [abs(e) for m in models for e in costs.inner(m["held_out_errors"]).values()]
         worst = math.ceil(100 * max(errors))
@@ -535,15 +541,15 @@ def _names(found: Sequence[Mark]) -> Iterator[Artist]:
 
 def _crossing(page: Page, axes: Axes, mark: Mark) -> None:
     """A ring and an interval where the crossing lies inside the levels measured, and its words."""
-    own, found = "control" not in mark, mark["_crossing"].found
+    own, result = "control" not in mark, mark["_crossing"].found
     text = mark["words"] if own else f"control {mark['control']}: {mark['words']}"
     lines = text.replace(" (", "\n(", 1)
     if "estimate" not in mark:
         page.call(axes, Note(lines, None, size=style.TEXT, lead=False))
         return
     spot, interval = (mark["estimate"], mark["cost"]), None
-    if found.low is not None and found.high is not None:
-        interval = [min(max(v, found.smallest), found.largest) for v in (found.low, found.high)]
+    if result.low is not None and result.high is not None:
+        interval = [min(max(v, result.smallest), result.largest) for v in (result.low, result.high)]
     size, edge = (_RING, 1.4) if own else (_RING * 0.7, 0.9)
     look: dict[str, Any] = {"markersize": size, "markeredgewidth": edge, "markerfacecolor": "none"}
     caps = {"marker": "|", "markersize": 7}

@@ -37,12 +37,12 @@ def rows(run: Run, shown: Matrix) -> Rows:
             "words": dict(Counter(_words(run, shown, summary)).most_common()),
             "published": _published(shown.printed, summary.point.at) if shown.printed else "",
             "metric": shown.metric,
-            "median": found.estimate if found else None,
+            "median": result.estimate if result else None,
             "samples": run.by_point[summary.point.index].ids,
             "_column": summary.point.at[shown.over],
         }
         for summary in run.summaries
-        for found in [summary.medians.get(shown.metric)]
+        for result in [summary.medians.get(shown.metric)]
     )
 
 
@@ -55,17 +55,17 @@ def _downwards(run: Run, shown: Matrix) -> list[str]:
 
 def _row(run: Run, shown: Matrix, names: Sequence[str], usual: At, at: At) -> str:
     """A row's name: of the further factors only what differs from the grid, which the foot has."""
-    said = [name for name in names if name in shown.by or at[name] != usual.get(name)]
-    return _label(run, {name: at[name] for name in said or names[:1]})
+    parts = [name for name in names if name in shown.by or at[name] != usual.get(name)]
+    return _label(run, {name: at[name] for name in parts or names[:1]})
 
 
 def _label(run: Run, at: At) -> str:
     """Every level with its factor: `swap file, scenario b`, or a label that says it all."""
     parts = []
     for name, level in at.items():
-        said = words.label(run.named, name, level)
+        text = words.label(run.named, name, level)
         labelled = level in run.experiment.factor(name).level_labels
-        parts.append(said if labelled else f"{words.factor_label(run.experiment, name)} {said}")
+        parts.append(text if labelled else f"{words.factor_label(run.experiment, name)} {text}")
     return ", ".join(parts)
 
 
@@ -73,10 +73,10 @@ def _words(run: Run, shown: Matrix, summary: PointSummary) -> Iterator[str]:
     def word(sample: SampleRow) -> str:
         if sample.outcome != "ok" or sample.readings is None:
             return sample.outcome
-        found = shown.word(sample.readings, summary.point.at)
-        if not isinstance(found, str):
-            raise TypeError(f"{found!r:.60} is not a word")
-        return found
+        result = shown.word(sample.readings, summary.point.at)
+        if not isinstance(result, str):
+            raise TypeError(f"{result!r:.60} is not a word")
+        return result
 
     return run.by_point[summary.point.index].read(word, f"the figure's {shown.title}")
 
@@ -95,29 +95,29 @@ def _published(printed: Printed, at: At) -> str:
 
 def finding(run: Run, shown: Matrix, rows: Rows) -> str:
     """How many points ended in each word, the most frequent first."""
-    found = [mark["words"] for mark in frame.marks(rows)]
-    said = Counter(word for each in found for word in each)
-    if not said:
+    results = [mark["words"] for mark in frame.marks(rows)]
+    text = Counter(word for each in results for word in each)
+    if not text:
         return "nothing was measured"
-    apart = sum(len(each) > 1 for each in found)
+    apart = sum(len(each) > 1 for each in results)
     mixed = f"; different from trial to trial at {apart} points" if apart else ""
-    many = ", ".join(f"{word} ({count})" for word, count in said.most_common())
+    many = ", ".join(f"{word} ({count})" for word, count in text.most_common())
     return f"points by {shown.title}: {many}{mixed}"
 
 
 def draw(page: Page, shown: Matrix, rows: Rows) -> None:
-    run, found = page.run, frame.marks(rows)
-    columns = list(dict.fromkeys(mark["_column"] for mark in found))
+    run, result = page.run, frame.marks(rows)
+    columns = list(dict.fromkeys(mark["_column"] for mark in result))
     page.width = NARROW if len(columns) < _MANY else page.width
-    made = []
-    for row in frame.split(found, "series"):
+    results = []
+    for row in frame.split(result, "series"):
         by_column = {mark["_column"]: mark for mark in row}
         cells = [_cell(run, shown, by_column.get(column)) for column in columns]
-        made.append([FigureCell([row[0]["series"]]), *cells])
+        results.append([FigureCell([row[0]["series"]]), *cells])
     heads = ["", *(words.labels(run.named, {shown.over: c}, [shown.over]) for c in columns)]
     shares = tables.even(0.27, len(columns))
-    page.notes += _notes(run, shown, made, found)
-    tables.draw(page, heads, shares, made, middle=True)
+    page.notes += _notes(run, shown, results, result)
+    tables.draw(page, heads, shares, results, middle=True)
 
 
 def _notes(
@@ -141,7 +141,7 @@ def _cell(run: Run, shown: Matrix, mark: Mark | None) -> FigureCell:
     if mark is None or not mark["words"]:
         return _EMPTY
     many = sum(mark["words"].values())
-    said = [
+    parts = [
         f"{word}: {n}\xa0of\xa0{many}" if n < many else f"{word} {n}" if shown.counted else word
         for word, n in mark["words"].items()
     ]
@@ -151,6 +151,6 @@ def _cell(run: Run, shown: Matrix, mark: Mark | None) -> FigureCell:
     if mark["published"]:
         quiet.append(f"published: {mark['published']}")
     if mark["words"].keys() == {"unavailable"}:  # nothing happened: it has no colour of what does
-        return FigureCell(quiet=[*said, *quiet])
+        return FigureCell(quiet=[*parts, *quiet])
     calm = all(map(shown.calm, mark["words"]))
-    return FigureCell(said, quiet, tables.BLUE if calm else tables.GREY, bold=not calm)
+    return FigureCell(parts, quiet, tables.BLUE if calm else tables.GREY, bold=not calm)

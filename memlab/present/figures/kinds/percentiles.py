@@ -42,9 +42,9 @@ def title(run: Run, shown: Percentiles) -> str:
 
 def _quantity(run: Run, shown: Percentiles) -> str:
     """`delivery time` of `p90 delivery time` or of `delivery time, 99th percentile`."""
-    said = words.metric_label(run.metric(shown.metric))
-    first, _, rest = said.partition(" ")
-    return rest if first[:1] == "p" and first[1:].replace(".", "").isdigit() else said
+    text = words.metric_label(run.metric(shown.metric))
+    first, _, rest = text.partition(" ")
+    return rest if first[:1] == "p" and first[1:].replace(".", "").isdigit() else text
 
 
 def rows(run: Run, shown: Percentiles) -> Rows:
@@ -53,19 +53,19 @@ def rows(run: Run, shown: Percentiles) -> Rows:
     points = [point for point in frame.grid(run) if frame.has(point.at, shown.where)]
     naming = frame.naming(run, own)
     places = [point.at for point in points]
-    found: list[Mark] = []
+    marks: list[Mark] = []
     for panel in frame.panels(run, shown.panels, own, shown.where):
         for point in points:
             if frame.has(point.at, panel):
                 label = words.labels(run.named, point.at, naming)
                 rank = frame.rank(places, own, point.at)
-                found += _curve(run, shown, panel, point, label, rank)
+                marks += _curve(run, shown, panel, point, label, rank)
         for number, inside in frame.controls(run, shown, panel):
             several = [n for n in naming if len({point.at[n] for point in inside}) > 1]
             for point in inside:
                 label = frame.control_name(run, point, several)
-                found += _curve(run, shown, panel, point, label, number)
-    return frame.rows(found)
+                marks += _curve(run, shown, panel, point, label, number)
+    return frame.rows(marks)
 
 
 def _curve(
@@ -116,8 +116,8 @@ def _curve(
 def _over_blocks(run: Run, behind: Samples, blocks: Sequence[Histogram], share: float) -> Mark:
     """The median of each block's own percentile, with its interval. The latencies of a block are
     not independent: what disturbs one disturbs its neighbours. Blocks are what was repeated."""
-    found = [block.percentile_ns(share) for block in blocks]
-    values = np.array([np.nan if value is None else value for value in found], dtype=float)
+    results = [block.percentile_ns(share) for block in blocks]
+    values = np.array([np.nan if value is None else value for value in results], dtype=float)
     values = run.per_unit(behind, values)
     if np.isnan(values).all():
         return {"n": 0}
@@ -149,25 +149,25 @@ def finding(run: Run, shown: Percentiles, rows: Rows) -> str:
         mark = curve[shared]
         place = frame.place(run, mark["panel"], whole=False) if several else ""
         values.append((mark["value"], ", ".join(filter(None, [mark["series"], place]))))
-    said = [f"{units.format_quantity(value_s, 's')} ({name})" for value_s, name in sorted(values)]
-    few = ", ".join(said) if len(said) <= _SAID_MAX else f"{said[0]} to {said[-1]}"
+    parts = [f"{units.format_quantity(value_s, 's')} ({name})" for value_s, name in sorted(values)]
+    few = ", ".join(parts) if len(parts) <= _SAID_MAX else f"{parts[0]} to {parts[-1]}"
     return f"{percent(SHARES[shared])} of latencies are within {few}"
 
 
 def draw(page: Page, shown: Percentiles, rows: Rows) -> None:
-    found = frame.marks(rows)
-    several = len(frame.split(found, "panel")) > 1
+    result = frame.marks(rows)
+    several = len(frame.split(result, "panel")) > 1
     page.width = page.width if several else NARROW
     columns, high = (2, 230.0) if several else (1, 300.0)
-    totals = sorted({mark["latencies"] for mark in found})
+    totals = sorted({mark["latencies"] for mark in result})
     many = " to ".join(f"{n:,}" for n in dict.fromkeys((*totals[:1], *totals[-1:])))
     page.notes += [f"{many} latencies per curve"] if many else []
-    up = frame.values(found, "low", "value", "median", "high", above=0.0)
-    low, right = nines(SHARES[0]), max((_across(mark) for mark in found), default=1.0)
+    up = frame.values(result, "low", "value", "median", "high", above=0.0)
+    low, right = nines(SHARES[0]), max((_across(mark) for mark in result), default=1.0)
     ticks = [share for share in SHARES if nines(share) <= right]
-    if found:
+    if result:
         page.legend(line("latencies of all blocks together", linewidth=1.8))
-    for (axes,), part in page.panels(found, columns, [high], whole=True):
+    for (axes,), part in page.panels(result, columns, [high], whole=True):
         scales.quantities(axes.yaxis, "s", up, high, log=True)
         scales.y_label(axes, f"{_quantity(page.run, shown)} (log)", high)
         axes.set_xlim(low - 0.035 * (right - low), right + 0.035 * (right - low))

@@ -41,10 +41,10 @@ def rows(run: Run, shown: Ratios) -> Rows:
     of = {tuple(p.at.values()): p for p in frame.grid(run)}
     return frame.rows(
         _mark(run, shown, point, varied, names[rank] if len(names) > 1 else "")
-        | {"base": names[rank], "_rank": rank, "_remarks": one.remarks}
+        | {"base": names[rank], "_rank": rank, "_remarks": item.remarks}
         | {"samples": run.valued(shown.metric, of[tuple(point.at.values())]).ids}
-        for rank, one in enumerate(compared)
-        for point in one.points
+        for rank, item in enumerate(compared)
+        for point in item.points
         if tuple(point.at.values()) in of
     )
 
@@ -65,16 +65,16 @@ def _mark(
     run: Run, shown: Ratios, point: PointComparison, varied: Sequence[str], base: str
 ) -> Mark:
     name = words.labels(run.named, point.at, varied) or shown.metric
-    found = point.comparison.ratio
+    result = point.comparison.ratio
     return {
         "panel": {},
         "kind": "ratio",
         "series": f"{name}; against {base}" if base else name,
         "levels": dict(point.at),
         "metric": shown.metric,
-        "ratio": found.estimate,
-        "low": found.low,
-        "high": found.high,
+        "ratio": result.estimate,
+        "low": result.low,
+        "high": result.high,
         "n": point.comparison.n,
         "word": point.comparison.word,
     }
@@ -82,45 +82,45 @@ def _mark(
 
 def finding(run: Run, shown: Ratios, rows: Rows) -> str | None:
     """How many points differ, and by how much at most."""
-    found = frame.marks(rows)
-    if not found:
+    result = frame.marks(rows)
+    if not result:
         return None
-    counts = Counter(mark["word"] for mark in found)
+    counts = Counter(mark["word"] for mark in result)
     margin = units.format_percent(shown.threshold)
-    said = []
+    parts = []
     for word in ("slower", "faster"):
-        some = [mark for mark in found if mark["word"] == word]
+        some = [mark for mark in result if mark["word"] == word]
         if some:
             far = max(some, key=lambda mark: abs(log(mark["ratio"])))
             most = f", at most {far['ratio']:.3g} times ({far['series']})"
-            said.append(f"{word} at {len(some)} of {len(found)} points{most}")
+            parts.append(f"{word} at {len(some)} of {len(result)} points{most}")
     if counts["same"]:
-        said.append(f"the same within {margin} at {counts['same']} of {len(found)}")
+        parts.append(f"the same within {margin} at {counts['same']} of {len(result)}")
     if counts["inconclusive"]:
-        said.append(f"not decided at {counts['inconclusive']} of {len(found)}")
-    return "; ".join(said)
+        parts.append(f"not decided at {counts['inconclusive']} of {len(result)}")
+    return "; ".join(parts)
 
 
 def draw(page: Page, shown: Ratios, rows: Rows) -> None:
-    found = frame.marks(rows)
-    page.notes += dict.fromkeys(said for mark in found for said in mark["_remarks"])
-    found = place.most(page, found, lambda mark: abs(log(mark["ratio"])), "differ")
+    result = frame.marks(rows)
+    page.notes += dict.fromkeys(message for mark in result for message in mark["_remarks"])
+    result = place.most(page, result, lambda mark: abs(log(mark["ratio"])), "differ")
     bases = [*map(_called, shown.bases)]
     axes, middles = place.ratios(
         page,
-        [DrawnRow(mark["series"], f"{_numbers(mark)}, n={mark['n']}") for mark in found],
-        frame.values(found, "ratio", "low", "high", above=0.0),
+        [DrawnRow(mark["series"], f"{_numbers(mark)}, n={mark['n']}") for mark in result],
+        frame.values(result, "ratio", "low", "high", above=0.0),
         f"{_called(page.run)} / {bases[0] if len(bases) == 1 else 'each'} (log)",
     )
     axes.axvspan(1 / (1 + shown.threshold), 1 + shown.threshold, color=style.FAINT, zorder=0)
-    for mark, middle in zip(found, middles, strict=True):
+    for mark, middle in zip(result, middles, strict=True):
         look = _face(mark["word"], style.colour(mark["_rank"]))
         spot = mark["ratio"], middle
         paint.dot(axes, spot, paint.ends(mark), across=True, wide=1.6, zorder=2.5, **look)
-    for said, words_of in _SAID.items():
-        if any(mark["word"] in words_of for mark in found):
-            page.legend(sign(said, **_face(words_of[0], style.QUIET)))
-    if any("low" in mark for mark in found):
+    for text, words_of in _SAID.items():
+        if any(mark["word"] in words_of for mark in result):
+            page.legend(sign(text, **_face(words_of[0], style.QUIET)))
+    if any("low" in mark for mark in result):
         page.legend(line("95 % interval of the ratio"))
     margin = units.format_percent(shown.threshold)
     page.legend(Patch(label=f"within {margin}, too small to matter", color=style.FAINT))

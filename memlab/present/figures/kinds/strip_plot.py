@@ -46,18 +46,18 @@ def rows(run: Run, shown: StripPlot) -> Rows:
     return frame.rows(
         {
             "panel": {},
-            "kind": "control strip" if one.point.control else "strip",
-            "series": _name(run, names, one.point),
-            "levels": dict(one.point.at),
+            "kind": "control strip" if summary.point.control else "strip",
+            "series": _name(run, names, summary.point),
+            "levels": dict(summary.point.at),
         }
-        | _strip(run, shown, one)
+        | _strip(run, shown, summary)
         | (
             {}
-            if one.point.control
-            else {"_rank": lines.index({name: one.point.at[name] for name in shown.by})}
+            if summary.point.control
+            else {"_rank": lines.index({name: summary.point.at[name] for name in shown.by})}
         )
-        for one in sorted(run.summaries, key=order_of)
-        if one.outcomes
+        for summary in sorted(run.summaries, key=order_of)
+        if summary.outcomes
     )
 
 
@@ -82,40 +82,40 @@ def _strip(run: Run, shown: StripPlot, summary: PointSummary) -> Mark:
 
 def finding(run: Run, shown: StripPlot, rows: Rows) -> str | None:
     """How far samples lie from their median, where they are most alike and where least."""
-    found = sorted(frame.marks(rows), key=lambda mark: float(mark["spread"]))
-    if not found:
+    result = sorted(frame.marks(rows), key=lambda mark: float(mark["spread"]))
+    if not result:
         return None
-    if all((mark["_ratios"] == 1).all() for mark in found):
+    if all((mark["_ratios"] == 1).all() for mark in result):
         return "all samples of a point are the same"
-    least, most = (units.format_percent(mark["spread"]) for mark in (found[0], found[-1]))
-    said = f"{least} ({found[0]['series']}) to {most} ({found[-1]['series']})"
-    said = said if least != most else most
-    return f"half of a point's samples lie within {said} of its median"
+    least, most = (units.format_percent(mark["spread"]) for mark in (result[0], result[-1]))
+    text = f"{least} ({result[0]['series']}) to {most} ({result[-1]['series']})"
+    text = text if least != most else most
+    return f"half of a point's samples lie within {text} of its median"
 
 
 def draw(page: Page, shown: StripPlot, rows: Rows) -> None:
-    found = place.most(page, frame.marks(rows), lambda mark: float(mark["spread"]), "spread")
-    most = max(10, _DOTS_MAX // max(1, len(found)))
-    if any(len(mark["_ratios"]) > most for mark in found):
+    result = place.most(page, frame.marks(rows), lambda mark: float(mark["spread"]), "spread")
+    most = max(10, _DOTS_MAX // max(1, len(result)))
+    if any(len(mark["_ratios"]) > most for mark in result):
         page.notes.insert(
             0, f"drawn: at most {most} samples per point, the least and largest among them"
         )
-    if not found:
+    if not result:
         page.width = NARROW
         return
     axes, middles = place.ratios(
         page,
         [
             DrawnRow(m["series"], f"{words.quantity(m['median'], m['unit'])}, n={m['n']}")
-            for m in found
+            for m in result
         ],
-        [end for mark in found for end in (mark["_ratios"].min(), mark["_ratios"].max())],
+        [end for mark in result for end in (mark["_ratios"].min(), mark["_ratios"].max())],
         "sample / median of its point (log)",
     )
     page.legend(sign("a sample; the first at the top of its row", **_DOT))
-    for mark, middle in zip(found, middles, strict=True):
+    for mark, middle in zip(result, middles, strict=True):
         _draw(page, axes, mark, middle, most)
-    if any("low" in mark for mark in found):
+    if any("low" in mark for mark in result):
         page.legend(Patch(label="95 % interval of the median", color=style.paler(style.QUIET, 0.4)))
 
 
@@ -136,6 +136,6 @@ def _draw(page: Page, axes: Axes, mark: Mark, middle: float, most: int) -> None:
         look = {**_DOT, "markerfacecolor": fill, "linestyle": "", "zorder": 3}
         axes.plot(ratios[kept][part], up[part], color=hue, **look)
     if flagged.any():
-        flags = dict.fromkeys(one for s in page.run.summaries for one in s.noise)
-        said = ", ".join(flag for flag in flags if flag != "outlier")
-        page.legend(sign(f"flagged: {said}", markerfacecolor="white", **_DOT))
+        flags = dict.fromkeys(item for s in page.run.summaries for item in s.noise)
+        text = ", ".join(flag for flag in flags if flag != "outlier")
+        page.legend(sign(f"flagged: {text}", markerfacecolor="white", **_DOT))

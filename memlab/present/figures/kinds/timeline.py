@@ -68,8 +68,8 @@ def _held(run: Run, shown: Timeline) -> At:
 
 def _recorded(run: Run, shown: Timeline, point: Point) -> bool:
     """Whether a trial records over time there: no one waits at a point without a wait."""
-    found = run.good(point)
-    return not found or any(found.read(lambda one: _has_course(one, shown), _what(shown)))
+    result = run.good(point)
+    return not result or any(result.read(lambda one: _has_course(one, shown), _what(shown)))
 
 
 def _what(shown: Timeline) -> str:
@@ -88,12 +88,12 @@ def _course(raw: Raw, shown: Timeline) -> Raw:
 
 def _cells(run: Run, shown: Timeline, point: Point) -> Mark:
     samples = run.good(point)
-    found = samples.read(
+    result = samples.read(
         lambda one: _trial(one, shown) if _has_course(one, shown) else None, _what(shown)
     )
     trials = [
         (value, trial)
-        for value, trial in zip(samples.column(shown.metric).tolist(), found, strict=True)
+        for value, trial in zip(samples.column(shown.metric).tolist(), result, strict=True)
         if trial is not None
     ]
     if not trials:
@@ -147,16 +147,16 @@ def _median_first(trials: Sequence[tuple[float, Trial]]) -> list[Trial]:
 
 def finding(run: Run, shown: Timeline, rows: Rows) -> str:
     """The peak of each line, or of the lowest and the highest."""
-    found = frame.marks(rows)
-    if not found:
+    result = frame.marks(rows)
+    if not result:
         return "nothing was recorded over time"
-    several = len(frame.split(found, "panel")) > 1
-    ordered = sorted(found, key=lambda mark: float(mark["most"]))
-    if len(found) > _SAID_MAX:
-        said = " to ".join(_said(shown, mark, several) for mark in (ordered[0], ordered[-1]))
+    several = len(frame.split(result, "panel")) > 1
+    ordered = sorted(result, key=lambda mark: float(mark["most"]))
+    if len(result) > _SAID_MAX:
+        text = " to ".join(_said(shown, mark, several) for mark in (ordered[0], ordered[-1]))
     else:
-        said = ", ".join(_said(shown, mark, several) for mark in found)
-    return f"peak {shown.quantity}: {said}"
+        text = ", ".join(_said(shown, mark, several) for mark in result)
+    return f"peak {shown.quantity}: {text}"
 
 
 def _said(shown: Timeline, mark: Mark, several: bool) -> str:
@@ -166,21 +166,21 @@ def _said(shown: Timeline, mark: Mark, several: bool) -> str:
 
 
 def draw(page: Page, shown: Timeline, rows: Rows) -> None:
-    found = frame.marks(rows)
-    parts = frame.split(found, "panel")
+    result = frame.marks(rows)
+    parts = frame.split(result, "panel")
     several = len(parts) > 1
     page.width = page.width if several else NARROW
     columns = 1 if not several else 2 if len(parts) in (2, 4) else 3
     high = 190.0 if several else 300.0
-    if lost := sum(mark["lost"] for mark in found):
+    if lost := sum(mark["lost"] for mark in result):
         page.notes.append(f"{lost:,} values or events came when a series was full")
-    trials = [t for mark in found for t in (mark["_drawn"], *mark["_others"])]
+    trials = [t for mark in result for t in (mark["_drawn"], *mark["_others"])]
     across = [max((t["at_s"][-1] for t in trials), default=0.0) * 1.03 / 1.08]
-    up = frame.values(found, "limit")
+    up = frame.values(result, "limit")
     up += [value for t in trials for value in (max(t["values"]), *(v for _, v in t["events"]))]
-    if found:
+    if result:
         page.legend(line("median trial"))
-    for number, ((axes,), part) in enumerate(page.panels(found, columns, [high], whole=several)):
+    for number, ((axes,), part) in enumerate(page.panels(result, columns, [high], whole=several)):
         scales.quantities(axes.xaxis, "s", across, (page.width - 150) / columns, log=False)
         scales.quantities(axes.yaxis, shown.unit, up, high, log=False)
         unit = "" if shown.unit[:1] in "Bs" else f" ({shown.unit})"
