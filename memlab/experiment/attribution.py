@@ -83,8 +83,8 @@ def slowest(raw: Raw, _: At) -> str:
     result = raw.get(FIELD) or {"examples": []}
     examples = result["examples"] if "examples" in result else attribution.examples(result)
     return "\n".join(
-        f"{_time(example['latency_ns'])} on CPU {example['cpu']}, {_time(example['held_ns'])} into the "
-        f"window: {_inside(example['inside_ns'])}"
+        f"{_time(example['latency_ns'])} on CPU {example['cpu']}, {_time(example['held_ns'])} into "
+        f"the window: {_inside(example['inside_ns'])}"
         for example in examples
     )
 

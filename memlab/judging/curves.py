@@ -109,8 +109,8 @@ def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
     )
     claimed = " and ".join(evidence.size(factor, size) for size in (claim.low, claim.high))
     text = (
-        f"{of} is cheaper than {to} {evidence.crossing(result, factor)}, claimed between {claimed}, "
-        f"{units.counted(result.n, sight.run.unit)}{times}{remark}"
+        f"{of} is cheaper than {to} {evidence.crossing(result, factor)}, claimed between "
+        f"{claimed}, {units.counted(result.n, sight.run.unit)}{times}{remark}"
         f"{evidence.resembling(result, sampling, sight.run.unit)}"
     )
     return VerdictFinding(verdict, text, first.points + second.points)

@@ -96,12 +96,12 @@ def _published(printed: Printed, at: At) -> str:
 def finding(run: Run, shown: Matrix, rows: Rows) -> str:
     """How many points ended in each word, the most frequent first."""
     results = [mark["words"] for mark in frame.marks(rows)]
-    text = Counter(word for each in results for word in each)
-    if not text:
+    counts = Counter(word for each in results for word in each)
+    if not counts:
         return "nothing was measured"
     apart = sum(len(each) > 1 for each in results)
     mixed = f"; different from trial to trial at {apart} points" if apart else ""
-    many = ", ".join(f"{word} ({count})" for word, count in text.most_common())
+    many = ", ".join(f"{word} ({count})" for word, count in counts.most_common())
     return f"points by {shown.title}: {many}{mixed}"
 
 
