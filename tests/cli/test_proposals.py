@@ -22,7 +22,7 @@ COMMANDS = {words: import_module(row.module).command for words, row in _table.co
 
 # What a module proposes as the next step, and the tests that run it.
 RUN_BY = {
-    "memlab/cli/_sweeping.py": "tests/faults/test_signals.py",
+    "memlab/cli/_sweeping.py": "tests/cli/test_next_steps.py",
     "memlab/cli/doctor.py": "tests/cli/test_one_screen.py",
     "memlab/cli/reproduce.py": "tests/cli/test_next_steps.py",
     "memlab/cli/runs.py": "tests/cli/test_next_steps.py",
