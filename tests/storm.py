@@ -2,7 +2,7 @@
 system, at random moments, and what is left of each, counted. `make storm` runs it; a test runs a
 small one.
 
-Usage: storm.py [--kills N] [--seed N] [--minutes N] [--kernel VMLINUZ]
+Usage: storm.py [--kills N] [--seed N] [--minutes N] [--only NAME] [--kernel VMLINUZ]
 
 It runs sweeps with a home, a store and folders of its own. After each blow nothing of them may be
 left: no process, cgroup, swap, zram, file, journal, and no setting with another value than before.
@@ -105,8 +105,8 @@ class Blow:
 class Storm:
     """A home, and in it a store for each experiment, so that a run is resumed after each blow."""
 
-    def __init__(self, seed: int, kernel: str | None) -> None:
-        self.random, self.kernel = random.Random(seed), kernel
+    def __init__(self, seed: int, kernel: str | None, only: str | None = None) -> None:
+        self.random, self.kernel, self.only = random.Random(seed), kernel, only
         self.folder = Path(tempfile.mkdtemp(prefix="storm-", dir="/var/tmp"))
         self.state = self.folder / "state"
         self.environ = {
@@ -452,7 +452,8 @@ class Storm:
         says it again, at the end of a long log."""
         has_guests = shutil.which("qemu-system-x86_64")
         sweeps = [name for name in SMALL if name != "guest-memory" or has_guests]
-        names = itertools.cycle([*sweeps, *storm_recordings.names(), *storm_tries.NAMES])
+        every = [*sweeps, *storm_recordings.names(), *storm_tries.NAMES]
+        names = itertools.cycle([self.only] if self.only else every)
         number = 0
         while len(self.blows) < kills and time.monotonic() < until:
             if self.kernel and number % GUEST_OF == 1:
@@ -625,10 +626,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--minutes", type=float, default=180.0)
     parser.add_argument("--kernel", help="a vmlinuz: guests are struck too")
+    parser.add_argument(
+        "--only", choices=[*SMALL, *storm_tries.NAMES], help="strike this one alone"
+    )
     asked = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)  # under `&` and nohup(1) sweeps would not hear them
-    storm = Storm(asked.seed, asked.kernel)
+    storm = Storm(asked.seed, asked.kernel, asked.only)
     try:
         storm.rage(asked.kills, time.monotonic() + 60 * asked.minutes)
     except KeyboardInterrupt:

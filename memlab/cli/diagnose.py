@@ -14,6 +14,7 @@ from memlab.cli._options import (
     echo_json,
     in_full,
     json_option,
+    typed,
     verbose_option,
 )
 
@@ -48,6 +49,14 @@ class DiagnoseOptions:
         show_default=True,
         help="Length of the window; if usage oscillates, use a window longer than one cycle.",
     )
+    used_s: float | None = option(
+        "--used",
+        metavar="TIME",
+        type=Parsed("seconds", _seconds),
+        default=None,
+        help="Examine for this long, and print how much of each mapping was used meanwhile. Clears "
+        "the accessed bits of its pages.",
+    )
     full: bool = option(
         "--full",
         is_flag=True,
@@ -78,6 +87,11 @@ class DiagnoseOptions:
         type=click.Path(dir_okay=False, path_type=Path),
         help="File for the last 300 samples of --watch, which survives the process.",
     )
+    machine: bool = option(
+        "--machine",
+        is_flag=True,
+        help="Examine the whole machine: what all of its memory is, and who holds it.",
+    )
     last_kill: str | None = option(
         "--last-kill",
         is_flag=False,
@@ -91,15 +105,17 @@ class DiagnoseOptions:
 @click.command()
 @takes(DiagnoseOptions)
 def command(given: DiagnoseOptions) -> None:
-    """Examine a running process or a memory cgroup: what holds the memory, what causes page faults,
-    which limits are near or already reached, and what the threads wait for. The worst finding comes
-    first. The process is not stopped.
+    """Examine a running process, a memory cgroup or the machine: what holds the memory, what causes
+    page faults, which limits are near or already reached, and what the threads wait for. The worst
+    finding comes first. The process is not stopped.
 
     \b
     memlab diagnose 4711
     memlab diagnose redis-server -v
     memlab diagnose --group of:4711
+    memlab diagnose 4711 --used 30s
     memlab diagnose 4711 --watch --when 'group > 90%' --keep last.json
+    memlab diagnose --machine
     memlab diagnose --last-kill
     """
     from memlab.errors import BadRequest
@@ -110,10 +126,17 @@ def command(given: DiagnoseOptions) -> None:
             raise BadRequest("--last-kill reads the kernel's log: it has no other subject")
         _last_kill(given.last_kill, given.as_json)
         return
-    if (subject is None) == (group is None):
-        raise BadRequest("name one subject: a PID, a name, or --group PATH|self|of:PID")
+    if (subject is not None) + (group is not None) + given.machine != 1:
+        raise BadRequest("name one subject: a PID, a name, --group PATH|self|of:PID, or --machine")
+    if given.machine and (given.full or given.watch):
+        raise BadRequest("--machine is looked at once: without --full and --watch")
     if group is not None and given.full:
         raise BadRequest("--full reads a process: name its PID")
+    if given.used_s is not None:
+        if group is not None or given.watch:
+            raise BadRequest("--used reads a process once: name its PID, without --watch")
+        if "--seconds" in typed():
+            raise BadRequest("--used says how long: without --seconds")
     if (given.triggers or given.keep) and not given.watch:
         raise BadRequest("--when and --keep belong to --watch")
     from memlab.diagnose.subject import named
@@ -126,12 +149,19 @@ def command(given: DiagnoseOptions) -> None:
 
 
 def _look(given: DiagnoseOptions, pid: int | None) -> None:
-    from memlab.diagnose import diagnosis
+    from memlab.diagnose import diagnosis, subject, used
 
-    if pid is None:
+    if given.machine:
+        found = diagnosis.of_machine(given.seconds)
+    elif pid is None:
         found = diagnosis.of_group(given.group or "", given.seconds)
     else:
-        found = diagnosis.of(pid, given.seconds, thorough=given.full)
+        if given.used_s is not None:
+            with subject.held(pid):  # one line for what cannot be looked at
+                echo(f"memlab: {used.price(pid)}", err=True)
+        seconds = given.used_s or given.seconds
+        tracks_use = given.used_s is not None
+        found = diagnosis.of(pid, seconds, thorough=given.full, tracks_use=tracks_use)
     if given.as_json:
         from memlab.diagnose.documents import Diagnose
 

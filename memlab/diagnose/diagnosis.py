@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from memlab.diagnose import (
     counters,
+    family,
     finding,
     flow,
     group,
     held,
     limits,
     look,
+    machine,
+    machine_account,
     started,
     stock,
     subject,
@@ -23,7 +27,9 @@ from memlab.diagnose.account import Account
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
+from memlab.diagnose.machine import MachineLook
 from memlab.diagnose.unlooked import Unlooked
+from memlab.diagnose.used import Tracker, Used
 
 # What one count costs the thread that is counted (docs/diagnose.md).
 _TRACEPOINT_S, _SOFTWARE_S = 300e-9, 50e-9
@@ -47,7 +53,7 @@ class LookCost:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is shown: of a process, or of a memory cgroup."""
+    """What is shown: of a process, of a memory cgroup, or of the machine."""
 
     look: Look | None
     group: GroupLook | None
@@ -55,10 +61,12 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     not_looked_at: tuple[Unlooked, ...]
     cost: LookCost
+    used: Used | None = None
+    machine: MachineLook | None = None
 
     @property
     def seconds(self) -> float:
-        seen = self.look or self.group
+        seen = self.look or self.group or self.machine
         return seen.seconds if seen else 0.0
 
     @property
@@ -75,12 +83,15 @@ class Diagnosis:
         )
 
 
-def of(pid: int, seconds: float, *, thorough: bool = False) -> Diagnosis:
-    """Look at a process; `thorough` reads what takes longer. Raises `BadSubject` and
-    `CannotLook`."""
+def of(pid: int, seconds: float, *, thorough: bool = False, tracks_use: bool = False) -> Diagnosis:
+    """Look at a process; `thorough` reads what takes longer, `tracks_use` clears the accessed bits
+    of its pages and reads what it uses. Raises `BadSubject` and `CannotLook`."""
     starting_cpu_s = time.process_time()
-    with subject.held(pid) as (found, pidfd):
+    tracker = Tracker(pid, seconds) if tracks_use else None
+    tracking = tracker.running() if tracker else nullcontext()
+    with subject.held(pid) as (found, pidfd), tracking:
         seen = look.at(found, pidfd, seconds, thorough=thorough)
+        used = tracker.read() if tracker else None
         subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
     accounts = tuple(one.of(seen) for one in (stock, flow, limits, timing))
     if seen.group:
@@ -88,7 +99,7 @@ def of(pid: int, seconds: float, *, thorough: bool = False) -> Diagnosis:
     findings = tuple(finding.ranked(_findings(seen)))
     cost = _cost(starting_cpu_s, seen.seconds, _counted_share(seen), seen.memory.walked_s)
     not_looked_at = (*seen.prices, *_unseen(seen))
-    return Diagnosis(seen, None, accounts, findings, not_looked_at, cost)
+    return Diagnosis(seen, None, accounts, findings, not_looked_at, cost, used)
 
 
 def of_group(text: str, seconds: float) -> Diagnosis:
@@ -102,15 +113,35 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     left_out: tuple[Unlooked, ...] = ()
     if len(seen.members) < seen.processes:
         what = f"{seen.processes - len(seen.members)} of {seen.processes} processes"
-        left_out = (
-            Unlooked(what, "ended, or not to be read, or smaller than the 64 largest", None, None),
-        )
+        left_out = (Unlooked(what, _unseen_members(seen), None, None),)
     return Diagnosis(None, seen, tuple(held.accounts(seen)), findings, left_out, cost)
 
 
+def _unseen_members(seen: GroupLook) -> str:
+    if len(seen.members) >= family.MEMBERS_MAX:
+        return f"smaller than the {family.MEMBERS_MAX} largest, ended, or not to be read"
+    return "ended, of another PID namespace, or not to be read (hidepid)"
+
+
+def of_machine(seconds: float) -> Diagnosis:
+    """Look at the whole machine. Raises `CannotLook`."""
+    starting_cpu_s = time.process_time()
+    seen = machine.at(seconds)
+    findings = tuple(finding.ranked(machine_account.findings(seen)))
+    cost = _cost(starting_cpu_s, seen.seconds, 0.0, 0.0)
+    accounts = (machine_account.of(seen),)
+    unlooked = seen.not_looked_at
+    return Diagnosis(None, None, accounts, findings, unlooked, cost, machine=seen)
+
+
+# One cause, one advice: a finding leaves out those that only follow of it.
+_EXPLAINS = {"reads-ahead-unused": ("waits-for-files", "group-limit-met")}
+
+
 def _findings(seen: Look) -> Iterator[Finding]:
-    for one in (limits, timing, flow, stock):
-        yield from one.findings(seen)
+    found = [it for one in (limits, timing, flow, stock) for it in one.findings(seen)]
+    explained = {name for one in found for name in _EXPLAINS.get(one.name, ())}
+    yield from (one for one in found if one.name not in explained)
 
 
 def _unseen(seen: Look) -> Iterator[Unlooked]:

@@ -9,7 +9,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from memlab.diagnose import held, started, stock
+from memlab.diagnose import growth, held, machine_account, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
@@ -17,6 +17,7 @@ from memlab.diagnose.finding import Fact, Finding, Severity, per_day
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import LOAD
 from memlab.diagnose.unlooked import Unlooked
+from memlab.diagnose.used import Used
 from memlab.text import units
 
 _WIDTH = 100  # characters: longer lines are hard to read
@@ -53,6 +54,7 @@ def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
     for account in found.accounts:
         if account.name == "stock" or verbose:
             yield from _account(account, verbose=verbose)
+    yield from _used(found.used)
     yield from _members(found)
     if verbose and found.look:
         yield from _threads(found.look)
@@ -63,8 +65,10 @@ def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
 
 
 def _subject(found: Diagnosis) -> str:
-    if found.group:
-        return f"{held.header(found.group)}; looked at for {_quantity(found.seconds, 's')}"
+    if found.group or found.machine:
+        header = held.header(found.group) if found.group else None
+        header = header or (machine_account.header(found.machine) if found.machine else "")
+        return f"{header}; looked at for {_quantity(found.seconds, 's')}"
     look = found.look
     assert look
     subject = look.subject
@@ -90,7 +94,7 @@ def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
 def _resolved(found: Diagnosis) -> Iterator[str]:
     """Which growth the look was too short to show."""
     if found.look and not any(one.name == "growing" for one in found.findings):
-        least = per_day(stock.LEAST_GROWTH_BYTES / found.seconds)
+        least = per_day(growth.LEAST_GROWTH_BYTES / found.seconds)
         yield f"(a growth of under {least} would not show in {_quantity(found.seconds, 's')})"
 
 
@@ -154,12 +158,38 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
         others = sum(line.value for line in main if line not in shown)
         if others:
             rows.append(("other lines", _quantity(others, account.unit), ""))
-        rows.append(("rest", _quantity(account.rest, account.unit), ""))
+        note = "counters that are ahead of the sum" if account.rest < 0 else ""
+        rows.append(("rest", _quantity(account.rest, account.unit), note))
         rows.append(("in all", _quantity(account.total, account.unit), ""))
     width = max(len(name) for name, _, _ in rows)
     of_value = max(len(value) for _, value, _ in rows)
     for name, value, note in rows:
-        yield f"  {name.ljust(width)}  {value.rjust(of_value)}  {note}".rstrip()[:_WIDTH]
+        yield f"  {name.ljust(width)}  {value.rjust(of_value)}  {note}".rstrip()[: _columns()]
+    yield ""
+
+
+def _used(used: Used | None) -> Iterator[str]:
+    """What it used in all, in shorter windows, and by mapping."""
+    if used is None:
+        return
+    least = "at least " if used.at_least else ""
+    notes = []
+    if used.at_least:
+        notes.append("the kernel reclaimed on this machine meanwhile, which clears the bits too")
+    if used.huge_bytes:
+        notes.append(f"{_size(used.huge_bytes)} are in huge pages, which count whole")
+    yield (
+        f"used in the last {_quantity(used.seconds, 's')}: {least}{_size(used.used_bytes)} of "
+        f"{_size(used.resident_bytes)}"
+    )
+    if notes:
+        yield from _wrapped("  ", ["; ".join(notes)])
+    spans = [f"{_quantity(w.seconds, 's')} {_size(w.used_bytes)}" for w in used.windows]
+    yield from _wrapped("  used within ", [", ".join(spans)])
+    rows = [(_size(m.used_bytes), _size(m.resident_bytes), m.name) for m in used.mappings]
+    wide = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else [0, 0]
+    for of_use, resident, name in rows:
+        yield f"  {of_use.rjust(wide[0])} of {resident.rjust(wide[1])}  {name}"[:_WIDTH]
     yield ""
 
 
@@ -188,7 +218,10 @@ def _amount(value: float, unit: str) -> str:
 
 
 def _members(found: Diagnosis) -> Iterator[str]:
-    """Of a group its processes; of a process its children, where they are what there is to say."""
+    """Of a group or machine its processes; of a process its children, if a finding is of them."""
+    if found.machine:
+        yield from machine_account.members(found.machine)
+        return
     if found.group:
         whose, members = "processes", found.group.members
     else:
@@ -301,16 +334,19 @@ def _cost(found: Diagnosis) -> str:
 
 def _wrapped(first: str, texts: Iterable[str]) -> Iterator[str]:
     """Each text after `first`, its further lines under its beginning, as wide as the terminal."""
-    width = min(_WIDTH, max(_LEAST, shutil.get_terminal_size((_WIDTH, 1)).columns))
     for line in texts:
         yield from textwrap.wrap(
             line,
-            width,
+            _columns(),
             initial_indent=first,
             subsequent_indent=" " * min(len(first), 18),
             break_long_words=False,
             break_on_hyphens=False,
         )
+
+
+def _columns() -> int:
+    return min(_WIDTH, max(_LEAST, shutil.get_terminal_size((_WIDTH, 1)).columns))
 
 
 def _fact(fact: Fact) -> str:

@@ -50,6 +50,7 @@ from pathlib import Path
 from typing import Any
 
 from memlab.analysis.histogram import index_of
+from memlab.command import bus_error
 from memlab.observe import tracefs
 from memlab.observe.in_force import InForce
 from memlab.probe import Failed, Window
@@ -76,6 +77,12 @@ _REFUSED_POLICIES = ("setrlimit", "setpriority", "personality", "prctl")
 _COMPLAINT = r"<jemalloc>: (Invalid|Malformed) conf|ERROR: ld\.so: |ld\.so: invalid GLIBC_TUNABLES"
 _SAID = "; it said: "
 _PEAKS = ("memory.peak", "memory.max_usage_in_bytes")  # v2 since Linux 5.19; v1
+_SERIES = {  # fields of proc_pid_status(5)
+    "rss": (b"VmRSS",),
+    "anonymous": (b"RssAnon", b"VmSwap"),
+    "locked": (b"VmLck",),
+    "swapped": (b"VmSwap",),
+}
 _COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent": "shootdowns"}
 
 
@@ -401,7 +408,7 @@ class _Launched:
         self.next_s = self._started_s = time.monotonic()
         self._period_s = _READ_EVERY_S
         self._at_ns: list[int] = []
-        self._values: dict[str, list[int]] = {"rss": [], "locked": [], "swapped": []}
+        self._values: dict[str, list[int]] = {name: [] for name in _SERIES}
         self._peak_processes = 1
         self._unlocked = 0  # readings since the lock was taken
         self._end_bytes: int | None = None
@@ -536,8 +543,8 @@ class _Launched:
             statuses[pid] = _status(pid)
         self.held.look(statuses)
         for status in statuses.values():
-            for name, key in (("rss", b"VmRSS"), ("locked", b"VmLck"), ("swapped", b"VmSwap")):
-                sums[name] += status.get(key, 0)
+            for name, keys in _SERIES.items():
+                sums[name] += sum(status.get(key, 0) for key in keys)
         if not any(sums.values()):
             return  # it has ended, or has not begun
         self._peak_processes = max(self._peak_processes, len(processes))
@@ -938,18 +945,23 @@ class _Group:
         return {
             "group_peak_bytes": self._peak_bytes(),
             "stalled_ns": stalls - self._stalled if known else None,  # type: ignore[operator]
-            "refault_count": self._refaults(),
+            **self._paging(),
         }
 
-    def _refaults(self) -> int | None:
-        """How many pages the kernel took and had to bring back, of files and of swap."""
+    def _paging(self) -> dict[str, int | None]:
+        """How many pages the kernel took and had to bring back, of files and of swap; and the page
+        cache of files that is charged now, when the command has ended."""
         try:
             with open(f"{self._folder}/memory.stat") as lines:
-                counts = dict(line.split() for line in lines)
+                counts = {name: int(n) for name, n in map(str.split, lines)}
         except OSError:
-            return None
-        refaults = [int(n) for name, n in counts.items() if name.startswith("workingset_refault")]
-        return sum(refaults) if refaults else None
+            return {"refault_count": None, "group_cache_bytes": None}
+        refaults = [n for name, n in counts.items() if name.startswith("workingset_refault")]
+        cache = counts.get("file", counts.get("cache"))  # v2, v1; with shared memory
+        return {
+            "refault_count": sum(refaults) if refaults else None,
+            "group_cache_bytes": None if cache is None else cache - counts.get("shmem", 0),
+        }
 
     def _peak_bytes(self) -> int | None:
         if "peak_group" in self.missing:
@@ -1127,7 +1139,8 @@ def _command_ended(
 
 def _how_it_ended(report: dict[str, Any]) -> str:
     if report["signal"]:
-        return f"ended by {signal_name(report['signal'])}"
+        why = f": {bus_error.read()}" if report["signal"] == signal.SIGBUS else ""
+        return f"ended by {signal_name(report['signal'])}{why}"
     return f"exit status {report['status']}"
 
 

@@ -5,8 +5,8 @@ resumed like any other. What runs and times the command is memlab/command/python
 """
 
 from memlab.experiment.tried.checks import check_ready
-from memlab.experiment.tried.experiment import NAME, CommandExperiment, declare
-from memlab.experiment.tried.metrics import named_metric, read_latencies, read_metric
+from memlab.experiment.tried.experiment import NAME, CommandExperiment, command_line, declare
+from memlab.experiment.tried.metrics import metric_text, named_metric, read_latencies, read_metric
 from memlab.experiment.tried.policies import check_policies, fill, programs, read_policies
 from memlab.experiment.tried.subject import OwnMetric, Tried
 
@@ -17,8 +17,10 @@ __all__ = [
     "Tried",
     "check_policies",
     "check_ready",
+    "command_line",
     "declare",
     "fill",
+    "metric_text",
     "named_metric",
     "programs",
     "read_latencies",

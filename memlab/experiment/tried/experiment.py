@@ -196,16 +196,16 @@ def _cost(subject: Tried) -> Cost:
 def _question(subject: Tried) -> str:
     if subject.trace:
         return f"What would other memory policies do to {subject.trace}?"
-    load = f" under `{_line(subject.argv)}`" if subject.serve else ""
+    load = f" under `{command_line(subject.argv)}`" if subject.serve else ""
     if subject.fit:
-        return f"How little memory does `{_line(subject.serve or subject.argv)}` need{load}?"
-    tried = _line(subject.serve or subject.argv)
+        return f"How little memory does `{command_line(subject.serve or subject.argv)}` need{load}?"
+    tried = command_line(subject.serve or subject.argv)
     load += f" in {subject.for_s:g} s" if subject.for_s else ""
     beside = ", two at the same time on one CPU," if subject.duet else ""
     return f"How does `{tried}` behave{load}{beside} under other memory policies?"
 
 
-def _line(words: Sequence[str]) -> str:
+def command_line(words: Sequence[str]) -> str:
     """As in a shell; a placeholder needs no quotes here."""
     plain = re.compile(r"[\w{}@%+=:,./-]+")
     return " ".join(word if plain.fullmatch(word) else shlex.quote(word) for word in words)

@@ -49,6 +49,14 @@ def named_metric(text: str) -> OwnMetric | None:
     return OwnMetric(parts["name"], unit, pattern, bool(parts["higher"]) or unit.endswith("/s"))
 
 
+def metric_text(metric: OwnMetric) -> str:
+    """As --metric reads it."""
+    is_rate = metric.unit.endswith("/s")
+    higher = ",higher" if metric.higher_is_better and not is_rate else ""
+    pattern = f"={metric.pattern}" if metric.pattern else ""
+    return f"{metric.name}[{metric.unit}{higher}]{pattern}"
+
+
 def check_pattern(pattern: str, said: str) -> None:
     """BadRequest where it cannot search what a program prints, which is bytes."""
     try:
