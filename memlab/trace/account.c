@@ -574,7 +574,7 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 	case TRACE_MAP:
 		add_area(space,
 			 (struct area) { address, address + operands[0], (uint32_t)operands[2],
-					 (uint8_t)kind_of(word, operands) });
+					 (uint8_t)kind_of(word, operands), false });
 		break;
 	case TRACE_UNMAP:
 		unmap(space, address, address + operands[0]);
