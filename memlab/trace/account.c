@@ -73,7 +73,7 @@ static struct {
 	struct chunk **table;
 	size_t table_room, chunk_count, area_room;
 	uint32_t space_count;
-	uint64_t calls[TRACE_KIND_END], reads[KINDS], writes[KINDS], outside;
+	uint64_t calls[TRACE_KIND_END], brks, reads[KINDS], writes[KINDS], outside;
 	uint64_t given[KINDS], again[KINDS], copied[KINDS], held[KINDS], peak[KINDS];
 	uint64_t held_pages, peak_pages, peak_ns, mapped_bytes, mapped_peak_bytes;
 	uint64_t memory_pages,
@@ -560,7 +560,10 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 	uint64_t word = record->word, address = trace_address_of(word);
 	struct space *space = acc.spaces[record->task];
 	enum trace_kind kind = trace_kind_of(word);
-	acc.calls[kind]++;
+	if ((kind == TRACE_MAP || kind == TRACE_UNMAP) && trace_what_of(word) == TRACE_HEAP)
+		acc.brks++;
+	else
+		acc.calls[kind]++;
 	if (!space)
 		return;
 	switch (kind) {
@@ -571,7 +574,7 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 	case TRACE_MAP:
 		add_area(space,
 			 (struct area) { address, address + operands[0], (uint32_t)operands[2],
-					 (uint8_t)kind_of(word, operands) });
+					 (uint8_t)kind_of(word, operands), false });
 		break;
 	case TRACE_UNMAP:
 		unmap(space, address, address + operands[0]);
@@ -717,6 +720,8 @@ static void print_all(void)
 			printf("%s\"%s\": %" PRIu64, separator, names[kind], acc.calls[kind]);
 			separator = ", ";
 		}
+	if (acc.brks)
+		printf("%s\"brk\": %" PRIu64, separator, acc.brks);
 	printf("}");
 	print_list("reads", acc.reads);
 	print_list("writes", acc.writes);

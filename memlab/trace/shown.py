@@ -134,10 +134,9 @@ def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
         yield f"{words.count(trace.late, 'event')} came out of order, and may stand a little late"
     yield from _huge_pages(trace)
     if found.outside:
-        yield (
-            f"{words.count(found.outside, 'page fault')} outside of every mapping: of the kernel's "
-            "own (vdso), or a signal to the program"
-        )
+        whose = "of the kernel's own (vdso), or a signal to the program"
+        whose = f"of mappings whose events were lost, {whose}" if trace.lost else whose
+        yield f"{words.count(found.outside, 'page fault')} outside of every mapping: {whose}"
 
 
 def _files(trace: file.Trace, found: TraceAccount) -> list[str]:
@@ -145,10 +144,17 @@ def _files(trace: file.Trace, found: TraceAccount) -> list[str]:
         return []
     names = file.file_names(trace)
     return [
-        f"{names[number].rpartition('/')[2] or names[number]} {pages:,}"
+        f"{_file_name(names[number])} {pages:,}"
         for number, pages in found.files[:_FILES_SHOWN]
         if number < len(names)
     ]
+
+
+def _file_name(name: str) -> str:
+    """The kernel names memory that processes share after a file that it removes (mm/shmem.c)."""
+    if name == "/dev/zero (deleted)":
+        return "shared anonymous memory"
+    return name.rpartition("/")[2] or name
 
 
 def _bytes(pages: int) -> str:

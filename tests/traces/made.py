@@ -23,6 +23,7 @@ PAGE = 4096
 ALLOCATE, FREE, RESIZE, THP_DISABLE = range(18, 22)
 HAS_ALLOCATIONS = 4  # of the flags
 FORK, THREAD, VFORK = range(3)
+HEAP = 2  # of MAP and UNMAP: enum trace_what
 RW = mmap.PROT_READ | mmap.PROT_WRITE
 PRIVATE, SHARED, ANONYMOUS = 2, 1, 0x20
 AT = 0x10_0000_0000  # where a made up program maps

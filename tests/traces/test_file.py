@@ -23,11 +23,13 @@ from .made import (
     EXIT,
     FORK,
     HEADER,
+    HEAP,
     MACHINE,
     MAP,
     PAGE,
     READ,
     REMAP,
+    RW,
     TASK,
     UNMAP,
     Made,
@@ -253,3 +255,18 @@ def test_show_and_try_say_it_in_one_line(tmp_path: Path) -> None:
 def test_a_trace_without_a_touch_is_shown(tmp_path: Path) -> None:
     trace = file.read(Made().map(AT, 3).write(tmp_path / "a.trace"))
     assert shown.figure(trace, account.of(trace), tmp_path / "a.png").stat().st_size > 0
+
+
+def test_what_brk_maps_is_no_mmap_and_shared_memory_has_a_name(tmp_path: Path) -> None:
+    shared = Made(files=[(8 * PAGE, True, b"/dev/zero (deleted)")])
+    shared.add(MAP, AT << 1, 8 * PAGE, RW | 1 << 32, 1, 0).touch(AT << 1, 3).touch(AT << 2, 1)
+    for size in (5, 7):
+        shared.add(MAP, AT, size * PAGE, RW | 0x22 << 32, 0, 0, what=HEAP)
+    shared.add(UNMAP, AT + 5 * PAGE, 2 * PAGE, what=HEAP)
+    shared.lost = 1
+    trace = file.read(shared.write(tmp_path / "a.trace"))
+    found = account.of(trace)
+    assert found.calls == {"map": 1, "brk": 3}
+    text = "\n".join(shown.lines(trace, found))
+    assert "most touched: shared anonymous memory 3" in text
+    assert "1 page fault outside of every mapping: of mappings whose events were lost, " in text
