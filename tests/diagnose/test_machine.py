@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
+import needs
 import pytest
 from command import memlab
 
+import memlab as api
 from memlab.diagnose import diagnosis, machine, machine_account
 from memlab.diagnose.documents import Diagnose
 from memlab.diagnose.finding import Finding
@@ -163,3 +167,27 @@ def test_it_is_one_subject_and_is_looked_at_once() -> None:
         refused = memlab("diagnose", *words)
         assert refused.returncode == 2
         assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.needs("qemu", "busybox", "modprobe", "guest kernel")
+def test_the_lines_of_a_guest_leave_less_than_a_hundredth_of_it(store_path: Path) -> None:
+    run = api.trial(
+        [sys.executable, str(Path(__file__).parent / "machine_in_guest.py")],
+        blocks=1,
+        store=store_path,
+        guest=api.Guest(needs.guest_kernel() or "", memory=1024 * MiB),
+    )
+    (sample,) = run.samples
+    output = (sample.raw or {}).get("output", "")
+    assert sample.outcome == "ok", (sample.detail, output)
+    looks = json.loads(output.partition("seen: ")[2].splitlines()[0])
+    assert [one["rest"] / one["total"] < 0.01 for one in looks] == [True, True, True]
+    assert [one["rest"] > -0.001 * one["total"] for one in looks] == [True, True, True]
+    plain, pool, shared = (one["lines"] for one in looks)
+    assert pool["huge pages (hugetlb)"] == 64 * 2 * MiB
+    assert plain["free"] - pool["free"] == pytest.approx(128 * MiB, rel=0.05)
+    name = "tmpfs, shared memory"
+    assert shared[name] - pool[name] == pytest.approx(200 * MiB, rel=0.02)
+    assert "machine-huge-pages" in looks[1]["findings"]
+    assert "machine-tmpfs" in looks[2]["findings"]
