@@ -1,7 +1,8 @@
-"""A storm: sweeps and recordings killed and signalled, and sweeps starved of their file system, at
-random moments, and what is left of each, counted. `make storm` runs it; a test runs a small one.
+"""A storm: sweeps, tries and recordings killed and signalled, and sweeps starved of their file
+system, at random moments, and what is left of each, counted. `make storm` runs it; a test runs a
+small one.
 
-Usage: storm.py [--kills N] [--seed N] [--minutes N] [--kernel VMLINUZ]
+Usage: storm.py [--kills N] [--seed N] [--minutes N] [--only NAME] [--kernel VMLINUZ]
 
 It runs sweeps with a home, a store and folders of its own. After each blow nothing of them may be
 left: no process, cgroup, swap, zram, file, journal, and no setting with another value than before.
@@ -35,6 +36,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import storm_recordings
+import storm_tries
 from host_lock import host_lock
 
 from memlab.observe import cgroup, proc
@@ -103,8 +105,8 @@ class Blow:
 class Storm:
     """A home, and in it a store for each experiment, so that a run is resumed after each blow."""
 
-    def __init__(self, seed: int, kernel: str | None) -> None:
-        self.random, self.kernel = random.Random(seed), kernel
+    def __init__(self, seed: int, kernel: str | None, only: str | None = None) -> None:
+        self.random, self.kernel, self.only = random.Random(seed), kernel, only
         self.folder = Path(tempfile.mkdtemp(prefix="storm-", dir="/var/tmp"))
         self.state = self.folder / "state"
         self.environ = {
@@ -142,9 +144,12 @@ class Storm:
     ) -> subprocess.Popen[str]:
         """A sweep, or its next session; `first` is what a shell does before it."""
         store = place / "store.db"
+        is_tried = experiment in storm_tries.NAMES
         if experiment == "guest":
             name, *levels = GUEST
             words = [name, "--in", "guest", "--kernel", str(self.kernel), "--guest-memory", "512m"]
+        elif is_tried:
+            levels, words = [], []
         else:
             levels = list(SMALL[experiment])
             words = [experiment, "--dir", str(place)]
@@ -152,7 +157,10 @@ class Storm:
         words += ["--blocks", "100000", "--budget", "1h"]
         if store.exists() and rows(store):
             words = ["--resume", "last", "--budget", "1h"]
-        command = [sys.executable, "-m", "memlab", "sweep", *words, "-q", "--store", str(store)]
+        words = ["sweep", *words, "-q", "--store", str(store)]
+        if is_tried and (experiment == storm_tries.FIT or not rows(store)):
+            words = storm_tries.words(experiment, place, sys.executable)
+        command = [sys.executable, "-m", "memlab", *words]
         if first:
             command = ["sh", "-c", first + ' && exec "$@"', "sh", *command]
         if mounts:
@@ -164,12 +172,14 @@ class Storm:
         return process
 
     def processes(self) -> dict[int, str]:
-        """The command line of each process with this home, by its environment."""
+        """The command line of each process with this home, by its environment or its words."""
         mark, found = f"XDG_STATE_HOME={self.state}\0".encode(), {}
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                if mark in (entry / "environ").read_bytes() and not proc.life(entry.name).ended:
-                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                is_ours = str(self.folder).encode() in line
+                is_ours = is_ours or mark in (entry / "environ").read_bytes()
+                if is_ours and not proc.life(entry.name).ended:
                     found[int(entry.name)] = line.decode(errors="replace")
         return found
 
@@ -184,6 +194,9 @@ class Storm:
         leaders = [pid for pid in servers if pid in everybody and _leads(pid)]
         if who == "fork server":
             return leaders
+        if who == "launcher":
+            found = [pid for pid, line in everybody.items() if "/launch/launch " in line]
+            return [self.random.choice(found)] if found else []
         rest = [pid for pid in everybody if pid != driver and "run.guardian" not in everybody[pid]]
         return [pid for pid in rest if pid not in leaders] if who == "worker" else list(everybody)
 
@@ -439,7 +452,8 @@ class Storm:
         says it again, at the end of a long log."""
         has_guests = shutil.which("qemu-system-x86_64")
         sweeps = [name for name in SMALL if name != "guest-memory" or has_guests]
-        names = itertools.cycle([*sweeps, *storm_recordings.names()])
+        every = [*sweeps, *storm_recordings.names(), *storm_tries.NAMES]
+        names = itertools.cycle([self.only] if self.only else every)
         number = 0
         while len(self.blows) < kills and time.monotonic() < until:
             if self.kernel and number % GUEST_OF == 1:
@@ -460,7 +474,8 @@ class Storm:
             of = storm_recordings.KILLED if drawn < 0.7 else SIGNALLED
             return experiment, self.random.choice(of)
         if drawn < 0.66:
-            return experiment, self.random.choice(KILLED)
+            also = storm_tries.KILLED if experiment in storm_tries.NAMES else ()
+            return experiment, self.random.choice([*KILLED, *also])
         if drawn < 0.86 or os.geteuid() != 0:
             return experiment, self.random.choice(SIGNALLED)
         if drawn < 0.94 or not self.disturbances():
@@ -611,10 +626,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--minutes", type=float, default=180.0)
     parser.add_argument("--kernel", help="a vmlinuz: guests are struck too")
+    parser.add_argument(
+        "--only", choices=[*SMALL, *storm_tries.NAMES], help="strike this one alone"
+    )
     asked = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)  # under `&` and nohup(1) sweeps would not hear them
-    storm = Storm(asked.seed, asked.kernel)
+    storm = Storm(asked.seed, asked.kernel, asked.only)
     try:
         storm.rage(asked.kills, time.monotonic() + 60 * asked.minutes)
     except KeyboardInterrupt:

@@ -12,15 +12,17 @@ does, by a power (Hill, Annals of Statistics 3 (1975) 1163-1174). Draws with rep
 ratios themselves lack these tails: of 20 ratios and 8 blocks they promised 90 % and kept 74.
 
 `sequential`: the run will stop by looking at its samples, and has the interval for all looks.
+`correlation`: of a block's ratio with that of the block before. The interval is wider by it, and so
+are the draws: normal scores that resemble the one before choose each deviation.
 """
 
-from functools import partial
+from math import sqrt
 from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import pairs_outside
+from memlab.analysis.exact import least_of, pairs_outside
 from memlab.analysis.intervals import FloatArray, order_interval, present
 from memlab.analysis.least import least_samples
 
@@ -54,25 +56,33 @@ def deviations(log_ratios: npt.ArrayLike) -> FloatArray:
     return found
 
 
-def smallest_change(seen: FloatArray, blocks: int, power: float, sequential: bool = False) -> float:
+def smallest_change(
+    seen: FloatArray, blocks: int, power: float, sequential: bool = False, correlation: float = 0.0
+) -> float:
     """The relative change (0.03 = 3 %) that so many blocks show with that probability, where
     ratios deviate as those `seen` do.
     """
-    low = _low_ends(seen, blocks, sequential)
+    low = _low_ends(seen, blocks, sequential, correlation)
     return float(np.expm1(max(0.0, -np.quantile(low, 1 - power))))
 
 
-def power_of(seen: FloatArray, change: float, blocks: int) -> float:
+def power_of(seen: FloatArray, change: float, blocks: int, correlation: float = 0.0) -> float:
     """With which probability so many blocks show a relative change."""
-    return float(np.mean(_low_ends(seen, blocks) > -np.log1p(change)))
+    low = _low_ends(seen, blocks, correlation=correlation)
+    return float(np.mean(low > -np.log1p(change)))
 
 
-def blocks_for(seen: FloatArray, change: float, power: float) -> int | None:
+def blocks_for(
+    seen: FloatArray, change: float, power: float, correlation: float = 0.0
+) -> int | None:
     """The least blocks that show a relative change with that probability; None: over 1,000."""
-    enough = partial(_shows, seen, change, power)
+
+    def enough(blocks: int) -> bool:
+        return power_of(seen, change, blocks, correlation) >= power
+
     if not enough(MOST_BLOCKS):
         return None
-    few, many = LEAST - 1, MOST_BLOCKS
+    few, many = least_of(LEVEL, correlation) - 1, MOST_BLOCKS
     while many - few > 1:
         middle = (few + many) // 2
         few, many = (few, middle) if enough(middle) else (middle, many)
@@ -127,16 +137,14 @@ def _beyond(threshold: float, low: FloatArray, power: float, least: float = 0.0)
     return float(np.expm1(np.log1p(threshold) + away))
 
 
-def _shows(seen: FloatArray, change: float, power: float, blocks: int) -> bool:
-    return power_of(seen, change, blocks) >= power
-
-
-def _low_ends(seen: FloatArray, blocks: int, sequential: bool = False) -> FloatArray:
+def _low_ends(
+    seen: FloatArray, blocks: int, sequential: bool = False, correlation: float = 0.0
+) -> FloatArray:
     """Lower limits, shape (sets,), of the median of so many draws whose true one is 0."""
-    return order_interval(_draws(seen, blocks), LEVEL, sequential)[0]
+    return order_interval(_draws(seen, blocks, correlation), LEVEL, sequential, correlation)[0]
 
 
-def _draws(seen: FloatArray, blocks: int) -> FloatArray:
+def _draws(seen: FloatArray, blocks: int, correlation: float = 0.0) -> FloatArray:
     """Shape (sets, blocks), symmetric about 0. Each set is drawn from a noise of its own, one of
     those that these deviations may have come from.
     """
@@ -149,11 +157,28 @@ def _draws(seen: FloatArray, blocks: int) -> FloatArray:
     ends = np.cumsum(rng.exponential(size=(sets, n + 1)), axis=1)
     ends /= ends[:, -1:]
     rows = np.arange(sets)[:, None]
-    places = (rng.random((sets, blocks)) + rows).ravel()
+    if correlation:
+        sides = 2 * _resembling(rng, (sets, blocks), correlation) - 1
+        within, signs = np.abs(sides), np.sign(sides)
+    else:
+        within, signs = rng.random((sets, blocks)), None
+    places = (within + rows).ravel()
     found = np.searchsorted((ends + rows).ravel(), places).reshape(sets, blocks)
     gaps = np.clip(found - rows * (n + 1), 0, n)
     low, high = np.append(0.0, sizes)[gaps], np.append(sizes, 0.0)[gaps]
     inside = low + (high - low) * rng.random(low.shape)
     beyond = low * np.exp(slope * rng.exponential(size=low.shape))
-    drawn: FloatArray = np.where(gaps == n, beyond, inside) * rng.choice([-1.0, 1.0], low.shape)
+    signs = rng.choice([-1.0, 1.0], low.shape) if signs is None else signs
+    drawn: FloatArray = np.where(gaps == n, beyond, inside) * signs
+    return drawn
+
+
+def _resembling(rng: np.random.Generator, shape: tuple[int, int], correlation: float) -> FloatArray:
+    """Even on 0 to 1, each along the last axis with normal scores that resemble the one before."""
+    from scipy.special import ndtr  # slow to import
+
+    scores = rng.standard_normal(shape)
+    for at in range(1, shape[1]):
+        scores[:, at] = correlation * scores[:, at - 1] + sqrt(1 - correlation**2) * scores[:, at]
+    drawn: FloatArray = ndtr(scores)
     return drawn

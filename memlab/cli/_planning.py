@@ -177,9 +177,11 @@ def _promised(promise: Promise) -> Iterator[str]:
     yield "; ".join(takes)
     pairs = units.counted(promise.pairs, "pair")
     few = f", of fewer than {ENOUGH_BLOCKS} blocks: too few to see two modes"
+    alike = f", whose blocks resemble the block before (correlation {promise.correlation:g})"
     yield (
         f"by the noise of {promise.metric} in run {promise.run}, "
-        f"{pairs} of points{few if promise.is_of_few_blocks else ''}"
+        f"{pairs} of points{alike if promise.correlation else ''}"
+        f"{few if promise.is_of_few_blocks else ''}"
     )
 
 

@@ -107,7 +107,8 @@ def sweep(
             "new run",
             err=True,
         )
-    with _naming_the_way_on(store), tell or nullcontext():
+    command = "fit" if request.experiment == FIT else "sweep"
+    with _naming_the_way_on(store, command), tell or nullcontext():
         return Run(measure.sweep(request, path, _watch(quiet), guest, wait_s, tell), path)
 
 
@@ -126,12 +127,13 @@ def resume(
     quiet: bool,
     wait_s: float,
     tell: Rows | None = None,
+    command: str = "sweep",
 ) -> Run:
     """Measure what a run still lacks."""
     from memlab.machines.guest.handle import Guest
 
     path = store or default_path()
-    with _naming_the_way_on(store), tell or nullcontext():
+    with _naming_the_way_on(store, command), tell or nullcontext():
         row = measure.resume(wanted, path, _watch(quiet), budget_s, wait_s, tell, guest_of=Guest.of)
         return Run(row, path)
 
@@ -151,13 +153,13 @@ def _watch(quiet: bool) -> Watch:
 
 
 @contextmanager
-def _naming_the_way_on(store: Path | None) -> Iterator[None]:
+def _naming_the_way_on(store: Path | None, command: str) -> Iterator[None]:
     """An interrupted sweep ends with the command that goes on with it."""
     try:
         yield
     except Interrupted as interrupted:
         where = f" --store {shlex.quote(str(store))}" if store else ""
-        line = f"{interrupted}; go on with: memlab sweep --resume {interrupted.run}{where}"
+        line = f"{interrupted}; go on with: memlab {command} --resume {interrupted.run}{where}"
         interrupted.args = (line,)
         raise
 
@@ -231,7 +233,7 @@ def report_fit(run: Run, folder: Path, *, as_json: bool) -> FitAnswer:
     from memlab.present import table
 
     found = answer.answer(run)
-    if found.state == "fails without a limit":
+    if found.state in ("fails without a limit", "not measured"):
         raise CannotRun(next(shown.sentences(found)).rstrip("."))
     path = figure.draw(run, found, folder / f"fit-{run.id}.png") if found.limits else None
     if as_json:
@@ -243,6 +245,9 @@ def report_fit(run: Run, folder: Path, *, as_json: bool) -> FitAnswer:
             echo(line)
     if path:
         table.write(console, shown.table(found))
+        for remark in shown.remarks(run):
+            for line in table.wrapped(remark, console.width, "", ""):
+                echo(line)
         echo(f"figure: {path}")
     echo(f"next: {shown.next_step(found, run)}")
     return found

@@ -14,6 +14,7 @@ from memlab.cli._options import (
     echo_json,
     in_full,
     json_option,
+    typed,
     verbose_option,
 )
 
@@ -47,6 +48,14 @@ class DiagnoseOptions:
         default="10",
         show_default=True,
         help="Length of the window; if usage oscillates, use a window longer than one cycle.",
+    )
+    used_s: float | None = option(
+        "--used",
+        metavar="TIME",
+        type=Parsed("seconds", _seconds),
+        default=None,
+        help="Examine for this long, and print how much of each mapping was used meanwhile. Clears "
+        "the accessed bits of its pages.",
     )
     full: bool = option(
         "--full",
@@ -104,6 +113,7 @@ def command(given: DiagnoseOptions) -> None:
     memlab diagnose 4711
     memlab diagnose redis-server -v
     memlab diagnose --group of:4711
+    memlab diagnose 4711 --used 30s
     memlab diagnose 4711 --watch --when 'group > 90%' --keep last.json
     memlab diagnose --machine
     memlab diagnose --last-kill
@@ -122,6 +132,11 @@ def command(given: DiagnoseOptions) -> None:
         raise BadRequest("--machine is looked at once: without --full and --watch")
     if group is not None and given.full:
         raise BadRequest("--full reads a process: name its PID")
+    if given.used_s is not None:
+        if group is not None or given.watch:
+            raise BadRequest("--used reads a process once: name its PID, without --watch")
+        if "--seconds" in typed():
+            raise BadRequest("--used says how long: without --seconds")
     if (given.triggers or given.keep) and not given.watch:
         raise BadRequest("--when and --keep belong to --watch")
     from memlab.diagnose.subject import named
@@ -134,14 +149,19 @@ def command(given: DiagnoseOptions) -> None:
 
 
 def _look(given: DiagnoseOptions, pid: int | None) -> None:
-    from memlab.diagnose import diagnosis
+    from memlab.diagnose import diagnosis, subject, used
 
     if given.machine:
         found = diagnosis.of_machine(given.seconds)
     elif pid is None:
         found = diagnosis.of_group(given.group or "", given.seconds)
     else:
-        found = diagnosis.of(pid, given.seconds, thorough=given.full)
+        if given.used_s is not None:
+            with subject.held(pid):  # one line for what cannot be looked at
+                echo(f"memlab: {used.price(pid)}", err=True)
+        seconds = given.used_s or given.seconds
+        tracks_use = given.used_s is not None
+        found = diagnosis.of(pid, seconds, thorough=given.full, tracks_use=tracks_use)
     if given.as_json:
         from memlab.diagnose.documents import Diagnose
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from memlab.cli._options import (
     json_option,
     output_folder,
     store_option,
+    typed,
     wait_option,
 )
 from memlab.cli._programs import (
@@ -30,16 +30,13 @@ from memlab.cli._programs import (
 if TYPE_CHECKING:
     from memlab.request import Request
 
-LEAST_BYTES = 1 << 20  # the smallest limit that is tried
-_SHARE = 0.6  # of the free memory, which the largest limit may take
+_WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "--wait"}
 
 
 def _limit(text: str) -> int:
-    from memlab.text import units
+    from memlab.experiment.fit import read_limit
 
-    if (size := units.parse_size(text)) < LEAST_BYTES:
-        raise ValueError(f"{text!r} is under 1 MiB")
-    return size
+    return read_limit(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +107,16 @@ def command(given: FitOptions) -> None:
     quiet = given.quiet or given.as_json
     folder = output_folder(given.output, given.store)
     if given.resume:
-        if given.words:
-            raise click.UsageError("--resume goes on with a run: without a command")
-        run = _sweeping.resume(given.resume, given.store, given.budget_s, quiet, given.wait_s)
-        if run.experiment.name != FIT:
-            raise click.UsageError(f"run {run.id} is of {run.experiment.name}, not of fit")
+        if wrong := typed() - _WITH_RESUME:
+            word = "a command" if wrong == {"words"} else min(wrong - {"words"})
+            raise click.UsageError(
+                "--resume continues a fit as it was asked for; it takes --budget, --store and -o, "
+                f"not {word}"
+            )
+        _sweeping.check_resumed(given.resume, FIT, given.store)
+        run = _sweeping.resume(
+            given.resume, given.store, given.budget_s, quiet, given.wait_s, command=FIT
+        )
     else:
         run = _sweeping.sweep(_request(given), None, given.store, quiet, given.wait_s)
     found = _sweeping.report_fit(run, folder, as_json=given.as_json)
@@ -123,20 +125,12 @@ def command(given: FitOptions) -> None:
 
 
 def _request(given: FitOptions) -> Request:
-    from memlab.command import request as of_command
+    from memlab.command import fitting
+    from memlab.command.request import Trying
     from memlab.experiment.fit import Fit, read_bound
-    from memlab.fit import search
-    from memlab.observe import available
 
     metric, within = read_bound(given.keep_within)
-    free = available.memory().left
-    limits = [given.gate_bytes] if given.gate_bytes else search.grid(int(free * _SHARE))
-    policies: dict[str, Sequence[object]] = {
-        "memory_max": ["none", *limits],
-        "swap": [given.swap],
-        "page_cache": ["dropped"],
-    }
-    trying = of_command.Trying(
+    trying = Trying(
         metrics=given.metrics,
         latencies=given.latencies,
         timeout=given.timeout_s,
@@ -145,4 +139,4 @@ def _request(given: FitOptions) -> Request:
     )
     fit = Fit(metric, within, given.gate_bytes or 0)
     how: dict[str, Any] = {"budget_s": given.budget_s, "name": given.name}
-    return of_command.command(given.words, policies, trying, fit=fit, **how)
+    return fitting.request(given.words, trying, fit, given.swap, **how)

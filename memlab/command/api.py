@@ -6,15 +6,53 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memlab.api import Run, asking, measured, parameters_of, read
+from memlab.api import Run, asking, measured, of_seconds, parameters_of, read
+from memlab.command import fitting
 from memlab.command import request as of_command
 from memlab.errors import BadRequest
+from memlab.experiment.fit import Fit, read_bound, read_limit
+from memlab.fit import shown
+from memlab.fit.answer import answer
 
 if TYPE_CHECKING:
     from memlab.run.target import Place
 
 
 _TRYING = parameters_of(of_command.Trying)
+
+
+def fits(
+    command: Sequence[str],
+    *,
+    limit: int | str,
+    keep_within: str = "elapsed: 5%",
+    swap: str = "none",
+    budget: float | str | None = None,
+    store: str | Path | None = None,
+    name: str | None = None,
+    **trying: Any,
+) -> Run:
+    """Run a command under one memory limit and without one, in turn, as `memlab fit --gate`, and
+    return the stored run. `trying`: how it is run, as the parameters of `trial`."""
+    try:
+        size = read_limit(str(limit))
+        asked = of_command.Trying(**trying)
+    except (ValueError, TypeError) as error:
+        raise BadRequest(f"limit: {error}") from None
+    metric, within = read_bound(keep_within)
+    budget_s = of_seconds("budget", budget)
+    request = fitting.request(
+        list(command), asked, Fit(metric, within, size), swap, budget_s=budget_s, name=name
+    )
+    return measured(request, store, None, None)
+
+
+def fit_told(run: Run) -> tuple[bool | None, list[str]]:
+    """Whether the command of a run of `fits` fits into its limit, None if that is not decided; and
+    the answer in sentences."""
+    found = answer(run)
+    decided = {"answered": True, "open": None, "not measured": None}
+    return decided.get(found.state, False), [*shown.sentences(found)]
 
 
 @asking("try", *_TRYING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from memlab.diagnose import (
@@ -28,6 +29,7 @@ from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
 from memlab.diagnose.machine import MachineLook
 from memlab.diagnose.unlooked import Unlooked
+from memlab.diagnose.used import Tracker, Used
 
 # What one count costs the thread that is counted (docs/diagnose.md).
 _TRACEPOINT_S, _SOFTWARE_S = 300e-9, 50e-9
@@ -59,6 +61,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     not_looked_at: tuple[Unlooked, ...]
     cost: LookCost
+    used: Used | None = None
     machine: MachineLook | None = None
 
     @property
@@ -80,12 +83,15 @@ class Diagnosis:
         )
 
 
-def of(pid: int, seconds: float, *, thorough: bool = False) -> Diagnosis:
-    """Look at a process; `thorough` reads what takes longer. Raises `BadSubject` and
-    `CannotLook`."""
+def of(pid: int, seconds: float, *, thorough: bool = False, tracks_use: bool = False) -> Diagnosis:
+    """Look at a process; `thorough` reads what takes longer, `tracks_use` clears the accessed bits
+    of its pages and reads what it uses. Raises `BadSubject` and `CannotLook`."""
     starting_cpu_s = time.process_time()
-    with subject.held(pid) as (found, pidfd):
+    tracker = Tracker(pid, seconds) if tracks_use else None
+    tracking = tracker.running() if tracker else nullcontext()
+    with subject.held(pid) as (found, pidfd), tracking:
         seen = look.at(found, pidfd, seconds, thorough=thorough)
+        used = tracker.read() if tracker else None
         subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
     accounts = tuple(one.of(seen) for one in (stock, flow, limits, timing))
     if seen.group:
@@ -93,7 +99,7 @@ def of(pid: int, seconds: float, *, thorough: bool = False) -> Diagnosis:
     findings = tuple(finding.ranked(_findings(seen)))
     cost = _cost(starting_cpu_s, seen.seconds, _counted_share(seen), seen.memory.walked_s)
     not_looked_at = (*seen.prices, *_unseen(seen))
-    return Diagnosis(seen, None, accounts, findings, not_looked_at, cost)
+    return Diagnosis(seen, None, accounts, findings, not_looked_at, cost, used)
 
 
 def of_group(text: str, seconds: float) -> Diagnosis:
@@ -124,7 +130,8 @@ def of_machine(seconds: float) -> Diagnosis:
     findings = tuple(finding.ranked(machine_account.findings(seen)))
     cost = _cost(starting_cpu_s, seen.seconds, 0.0, 0.0)
     accounts = (machine_account.of(seen),)
-    return Diagnosis(None, None, accounts, findings, seen.not_looked_at, cost, seen)
+    unlooked = seen.not_looked_at
+    return Diagnosis(None, None, accounts, findings, unlooked, cost, machine=seen)
 
 
 # One cause, one advice: a finding leaves out those that only follow of it.

@@ -44,6 +44,7 @@ from memlab.diagnose.started import Started  # noqa: F401
 from memlab.diagnose.subject import Subject  # noqa: F401
 from memlab.diagnose.tree import Below, Events  # noqa: F401
 from memlab.diagnose.unlooked import Unlooked
+from memlab.diagnose.used import MappingUsed, Used, UsedWindow  # noqa: F401
 from memlab.diagnose.waits import Waits  # noqa: F401
 from memlab.present.documents import Document
 
@@ -101,6 +102,8 @@ class Diagnose(Document):
     machine: MachineLook | None
     """null: the subject is a process or a group."""
     cost: LookCost
+    used: Used | None
+    """What it used in the look; null without --used."""
 
     @classmethod
     def made_of(cls, found: Diagnosis) -> Self:

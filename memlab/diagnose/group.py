@@ -106,7 +106,8 @@ def own(pid: int) -> tuple[Path, str] | None:
 def named(text: str) -> tuple[Path, str]:
     """The group of ``self``, ``of:PID`` or a path: absolute, or below the mount. Raises
     `BadSubject`."""
-    if not text.strip():  # as of a variable that is not set: it would be the whole machine
+    # As of a variable that is not set: it would be the whole machine, which "/" names.
+    if not text.strip() or (not text.rstrip("/").strip("./") and not text.startswith("/")):
         raise BadSubject(f"--group {text!r} names no group: a path, self or of:PID")
     if text == "self" or text.startswith("of:"):
         word = text.removeprefix("of:")

@@ -17,6 +17,7 @@ from memlab.diagnose.finding import Fact, Finding, Severity, per_day
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import LOAD
 from memlab.diagnose.unlooked import Unlooked
+from memlab.diagnose.used import Used
 from memlab.text import units
 
 _WIDTH = 100  # characters: longer lines are hard to read
@@ -53,6 +54,7 @@ def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
     for account in found.accounts:
         if account.name == "stock" or verbose:
             yield from _account(account, verbose=verbose)
+    yield from _used(found.used)
     yield from _members(found)
     if verbose and found.look:
         yield from _threads(found.look)
@@ -163,6 +165,31 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
     of_value = max(len(value) for _, value, _ in rows)
     for name, value, note in rows:
         yield f"  {name.ljust(width)}  {value.rjust(of_value)}  {note}".rstrip()[: _columns()]
+    yield ""
+
+
+def _used(used: Used | None) -> Iterator[str]:
+    """What it used in all, in shorter windows, and by mapping."""
+    if used is None:
+        return
+    least = "at least " if used.at_least else ""
+    notes = []
+    if used.at_least:
+        notes.append("the kernel reclaimed on this machine meanwhile, which clears the bits too")
+    if used.huge_bytes:
+        notes.append(f"{_size(used.huge_bytes)} are in huge pages, which count whole")
+    yield (
+        f"used in the last {_quantity(used.seconds, 's')}: {least}{_size(used.used_bytes)} of "
+        f"{_size(used.resident_bytes)}"
+    )
+    if notes:
+        yield from _wrapped("  ", ["; ".join(notes)])
+    spans = [f"{_quantity(w.seconds, 's')} {_size(w.used_bytes)}" for w in used.windows]
+    yield from _wrapped("  used within ", [", ".join(spans)])
+    rows = [(_size(m.used_bytes), _size(m.resident_bytes), m.name) for m in used.mappings]
+    wide = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else [0, 0]
+    for of_use, resident, name in rows:
+        yield f"  {of_use.rjust(wide[0])} of {resident.rjust(wide[1])}  {name}"[:_WIDTH]
     yield ""
 
 

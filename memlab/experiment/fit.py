@@ -22,6 +22,16 @@ class Fit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gate_bytes: int = 0
 
 
+LEAST_BYTES = 1 << 20  # the smallest limit that is tried
+
+
+def read_limit(text: str) -> int:
+    """Bytes of a limit that a program may be held to. Raises ValueError."""
+    if (size := units.parse_size(text)) < LEAST_BYTES:
+        raise ValueError(f"{text!r} is under 1 MiB: write a size such as 512M")
+    return size
+
+
 def read_bound(text: str) -> tuple[str, float]:
     """The metric and the share of `elapsed: 5%`. Raises BadRequest."""
     metric, colon, share = (part.strip() for part in text.partition(":"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,14 @@ import numpy as np
 from memlab.analysis.intervals import ratio_interval
 from memlab.experiment.points import Point
 from memlab.fit.documents import FitAnswer, LimitRow, State
+from memlab.fit.growth import growth
 from memlab.fit.search import STEP, LimitTrials, most_broken_share
 from memlab.fit.trials import FitRun
 from memlab.results import Run
 
-_PARTS = 8  # of a run's time, in each of which memory that grows steadily grows
-_EVEN = 0.5  # of the mean growth, at least, in each part
-_GROWN = 0.2  # of the peak, at least, in all parts
+# Of a limit, at most, that a group which reached it was below: its own structures are charged to
+# the group around it. The kernel's counts of reclaim leave out a limit of memory and swap (v1).
+_NEAR_BYTES = 64 << 10
 
 
 def answer(run: Run) -> FitAnswer:
@@ -29,7 +29,7 @@ def answer(run: Run) -> FitAnswer:
         at = fit.limited.index(gate)
         fits = at if search.tried.get(at, LimitTrials()).word(asked.within) == "fits" else None
     lean = _leaning(fit)
-    growth = _growth(run, fit.baseline)
+    grows = growth(run, fit.baseline)
     fits_bytes = None if fits is None else fit.limit_bytes(fits)
     base = run.valued(asked.metric, fit.baseline).column(asked.metric)
     outcomes = run.by_point[fit.baseline.index].outcomes
@@ -39,29 +39,32 @@ def answer(run: Run) -> FitAnswer:
         metric=asked.metric,
         within=asked.within,
         swap=str(subject.levels["swap"][0]),
-        state=_state(fit, fits),
+        state="grows" if grows and not fit.gate else _state(fit, fits),
         limit_bytes=None if lean is None else fit.limit_bytes(lean),
         above_bytes=None if above is None else fit.limit_bytes(above),
         fits_bytes=fits_bytes,
-        setting_bytes=None if fits_bytes is None or growth else setting(fits_bytes),
+        setting_bytes=None if fits_bytes is None or grows else setting(fits_bytes),
         gate_bytes=asked.gate_bytes or None,
         peak_bytes=int(fit.peak_bytes) or None,
-        resident_peak_bytes=_largest(run, fit.baseline, ("peak_pss", "peak_rss")),
+        page_cache_bytes=max(_readings(run, fit.baseline, "group_cache_bytes"), default=None),
+        expected_bytes=fit.expected_bytes,
         baseline=float(np.median(base)) if base.size else None,
         baseline_blocks=int(base.size),
         baseline_outcomes=dict(outcomes),
         baseline_detail=next(iter(run.by_point[fit.baseline.index].details), None),
         broken_share_most=None if fits is None else most_broken_share(search.tried[fits].trials),
-        grows_bytes_per_s=growth,
+        grows_bytes_per_s=grows,
         limits=[_row(fit, place, one) for place, one in sorted(search.tried.items())],
     )
 
 
 def setting(fits_bytes: int) -> int:
-    """A limit to set: one step above what is shown to fit, rounded up to two digits of MiB."""
+    """A limit to set, in MiB: one step above what is shown to fit, rounded up by 2 % at most."""
     mib = fits_bytes * STEP / 2**20
-    unit = 10.0 ** max(0, math.floor(math.log10(mib)) - 1)
-    return int(math.ceil(mib / unit) * unit) << 20
+    units = [1, *(digit * int(10**power) for power in range(1, 7) for digit in (1, 2, 5))]
+    unit = max(one for one in units if one == 1 or one <= 0.02 * mib)
+    limit: int = math.ceil(mib / unit) * unit << 20
+    return limit
 
 
 def _subject(run: Run) -> Any:
@@ -69,9 +72,10 @@ def _subject(run: Run) -> Any:
 
 
 def _state(fit: FitRun, fits: int | None) -> State:
-    outcomes = fit.run.by_point[fit.baseline.index].outcomes
-    if not fit.baseline_trials:
-        return "fails without a limit" if outcomes else "not measured"
+    if fit.fails:
+        return "fails without a limit"
+    if not fit.baseline_trials or not fit.has_ratio:
+        return "not measured"
     if fit.gate:
         place = fit.limited.index(fit.gate)
         word = fit.search.tried.get(place, LimitTrials()).word(fit.asked.within)
@@ -89,7 +93,8 @@ def _leaning(fit: FitRun) -> int | None:
 def _row(fit: FitRun, place: int, tried: LimitTrials) -> LimitRow:
     run, point = fit.run, fit.limited[place]
     ratios = np.asarray(tried.ratios, dtype=float)
-    shown = ratio_interval(ratios, np.ones_like(ratios), sequential=True) if ratios.size else None
+    sampling = run.sampling(fit.asked.metric)
+    shown = ratio_interval(ratios, np.ones_like(ratios), **sampling) if ratios.size else None
     rates = _refault_rates(run, point)
     return LimitRow(
         limit_bytes=fit.limit_bytes(place),
@@ -100,6 +105,10 @@ def _row(fit: FitRun, place: int, tried: LimitTrials) -> LimitRow:
         blocks=int(ratios.size),
         outcomes=dict(run.by_point[point.index].outcomes),
         refaults_per_s=float(np.median(rates)) if rates.size else None,
+        reached=sum(
+            peak >= fit.limit_bytes(place) - _NEAR_BYTES
+            for peak in _readings(run, point, "group_peak_bytes")
+        ),
     )
 
 
@@ -110,33 +119,7 @@ def _refault_rates(run: Run, point: Point) -> np.ndarray[Any, np.dtype[np.float6
     return found
 
 
-def _largest(run: Run, point: Point, metrics: Sequence[str]) -> int | None:
-    for metric in metrics:
-        values = run.valued(metric, point).column(metric)
-        if values.size:
-            return int(values.max())
-    return None
-
-
-def _growth(run: Run, point: Point) -> float | None:
-    """How fast resident memory grew where it grew steadily from the first part of a run to the
-    last; None where any unlimited run did otherwise. A longer run of such a program needs more."""
-    rates = []
-    for rate in run.good(point).read(lambda sample: _steady(sample.readings or {}), "rss_bytes"):
-        if rate is None:
-            return None
-        rates.append(rate)
-    return float(np.median(rates)) if rates else None
-
-
-def _steady(readings: Mapping[str, Any]) -> float | None:
-    series = readings["rss_bytes"]
-    times, values = (np.asarray(series[name], dtype=float) for name in ("at_ns", "values"))
-    if times.size < 2 * _PARTS or values.max() <= 0:
-        return None
-    marks = np.interp(np.linspace(times[0], times[-1], _PARTS + 1), times, values)
-    steps = np.diff(marks)
-    grown = marks[-1] - marks[0]
-    if grown < _GROWN * values.max() or (steps < _EVEN * grown / _PARTS).any():
-        return None
-    return float(grown / (times[-1] - times[0]) * 1e9)
+def _readings(run: Run, point: Point, name: str) -> list[int]:
+    """A reading of the cgroup in each run that ended well and has it."""
+    found = run.good(point).read(lambda sample: (sample.readings or {}).get(name), name)
+    return [int(value) for value in found if isinstance(value, int)]

@@ -1,11 +1,12 @@
 """Which memory limits to try next, and what the trials so far show. Numbers in, numbers out.
 
 The cost of a program falls as its limit rises, so the limits are searched: down from the peak in
-growing steps, then by bisection, then with more blocks at the two limits that enclose the answer.
+growing steps, the first of them no further than to the limit that is expected, then by bisection,
+then with more blocks at the two limits that enclose the answer.
 Two words end the search: a limit is `fits` if the cost is shown to stay within the bound, and
 `slow` if it is shown not to. A limit at which one trial was killed or failed is `broken`. Each word
 rests on signs of the block ratios at every look, with an error of ALPHA shared among LOOKED_MAX
-limits.
+limits, and on fewer signs than blocks if a block resembles the block before.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from dataclasses import dataclass, field
 from math import floor, inf, log, log1p, log2
 
 import numpy as np
+import numpy.typing as npt
 
 from memlab.analysis.exact import sign_test
+from memlab.experiment.fit import LEAST_BYTES
 from memlab.fit.documents import Word
 
 ALPHA = 0.05
 LOOKED_MAX = 16  # limits that share the error
 STEP = 1.05  # from one limit of the grid to the next
-LEAST_BYTES = 1 << 20
 _AGREEING_BLOCKS, _DIFFERING_BLOCKS = 2, 5  # that say where to go next
 _STUCK_BLOCKS = 20  # after which the neighbours of an undecided limit are tried too
 _FIRST_STEPS = 7  # of the grid: 0.71 times the peak
@@ -34,10 +36,12 @@ class LimitTrials:
 
     ratios: the cost over that of the unlimited trial of the same block, of trials that ended well.
     broken: how many were killed or failed.
+    correlation: of a block's ratio with the block before, which leaves fewer independent ratios.
     """
 
     ratios: Sequence[float] = ()
     broken: int = 0
+    correlation: float = 0.0
 
     @property
     def trials(self) -> int:
@@ -47,12 +51,17 @@ class LimitTrials:
         """What is shown. `within`: the cost that is allowed, as a share above the unlimited one."""
         if self.broken:
             return "broken"
-        logs = np.log(np.asarray(self.ratios, dtype=float))
-        if logs.size and sign_test(log1p(within) - logs, sequential=True) <= ALPHA / LOOKED_MAX:
+        if not self.ratios:
+            return "open"
+        above = np.log(np.asarray(self.ratios, dtype=float)) - log1p(within)
+        if self._is_shown(-above):
             return "fits"
-        if logs.size and sign_test(logs - log1p(within), sequential=True) <= ALPHA / LOOKED_MAX:
-            return "slow"
-        return "open"
+        return "slow" if self._is_shown(above) else "open"
+
+    def _is_shown(self, above: npt.NDArray[np.float64]) -> bool:
+        """Whether the median is shown to be above 0, at this limit's share of the error."""
+        p = sign_test(above, sequential=True, correlation=self.correlation)
+        return p <= ALPHA / LOOKED_MAX
 
     def leans(self, within: float) -> bool | None:
         """Whether the limit seems to fit; None before there are enough trials to say."""
@@ -71,12 +80,14 @@ class LimitTrials:
 @dataclass(frozen=True, slots=True)
 class Search:
     """The state of a search. `tried` has the trials by the limit's place in the grid, smallest
-    first; `top` is the place of the first limit that the unlimited program stays under."""
+    first; `top` is the place of the first limit that the unlimited program stays under, and
+    `expected` that of the smallest limit that is expected to fit; -1: none is expected."""
 
     size: int
     top: int
     within: float
     tried: Mapping[int, LimitTrials] = field(default_factory=dict)
+    expected: int = -1
 
     @property
     def too_small(self) -> int | None:
@@ -114,14 +125,23 @@ class Search:
         """The limit to try next, until two neighbours enclose the answer."""
         if high == self.size:
             if low < 0:
-                return max(0, min(self.size - 1, self.top) - _FIRST_STEPS)
+                first = min(self.size - 1, self.top) - _FIRST_STEPS
+                return max(0, first, self.expected)
             if low < self.top:
                 return max(low + 1, (low + self.top + 1) // 2)
             return low + 1 if low + 1 < self.size else None
         if low < 0:
-            down = [place for place in self.tried if place >= high]
-            return max(0, high - _FIRST_STEPS * min(4, len(down))) if high else None
+            return self._lower(high) if high else None
         return (low + high) // 2 if high - low > 1 else None
+
+    def _lower(self, high: int) -> int:
+        """Below limits that all seem to fit: in growing steps to the one that is expected to be the
+        smallest, and again from there. Far below its need a program is slow to try."""
+        down = len([place for place in self.tried if place >= high])
+        if high > self.expected:
+            return max(0, self.expected, high - _FIRST_STEPS * min(4, down))
+        below = len([place for place in self.tried if high <= place <= self.expected])
+        return max(0, high - (1 << min(5, below - 1)))
 
     def _confirming(self, low: int, high: int) -> set[int]:
         """The limits next to the answer that are not shown either way yet. One that many blocks

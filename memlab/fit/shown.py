@@ -5,13 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from msgspec import structs
+
+from memlab.experiment import tried
+from memlab.experiment.tried import Tried
 from memlab.fit.documents import FitAnswer, LimitRow
+from memlab.fit.trials import NOT_COUNTED, FitRun
+from memlab.present import words
 from memlab.present.table import Cell, Column, Table
 from memlab.present.words import count
 from memlab.results import Run
 from memlab.text import units
 
 _ROWS_MAX = 14
+_WORTH_SHARE = 0.1  # of the peak; less page cache or less to spare is not worth a word
 _WORDS = {"fits": "fits", "slow": "too slow", "broken": "breaks", "open": "not decided"}
 
 
@@ -20,39 +27,61 @@ def sentences(found: FitAnswer) -> Iterator[str]:
     if found.state in ("fails without a limit", "not measured"):
         yield _without_a_limit(found)
         return
-    yield _headline(found)
-    yield f"{_peak(found)}{_examples(found)}"
-    if found.grows_bytes_per_s:
-        rate = units.format_quantity(found.grows_bytes_per_s, "B/s")
-        yield (
-            f"It grew by {rate} to the end of every run, so a longer run needs more: no limit can "
-            "be advised."
-        )
+    if found.state == "grows":
+        yield f"{_grows(found, found.command)}, so a longer run needs more: no limit can be named."
+        told = _headline(structs.replace(found, command="it"))
+        yield f"In runs as long as these, {told[0].lower()}{told[1:]}"
+    else:
+        yield _headline(found)
+    if others := f"{_peak(found)}{_fails_anyway(found)}{_examples(found)}".strip():
+        yield others
+    if found.gate_bytes and found.grows_bytes_per_s:
+        yield f"{_grows(found, 'It')}, so a longer run may not fit."
     elif found.setting_bytes and not found.gate_bytes:
         yield _advice(found)
+
+
+def _grows(found: FitAnswer, who: str) -> str:
+    rate = units.format_quantity(found.grows_bytes_per_s or 0.0, "B/s")
+    return f"{who} grew by {rate} to the end of its runs"
+
+
+def remarks(run: Run) -> Iterator[str]:
+    """What the numbers have to be read with: a busy machine, blocks that resemble one another."""
+    if said := words.busy(run):
+        yield said
+    if run.sampling(FitRun(run).asked.metric)["correlation"] > 0:
+        yield words.blocks_alike(run)
 
 
 def _headline(found: FitAnswer) -> str:
     keeps = f"{found.command} {_kept(found)}"
     if found.gate_bytes:
         limit = _size(found.gate_bytes)
-        return {
-            "answered": f"{keeps} in {limit}: {_bound(found)}.",
-            "too small": f"{found.command} does not fit into {limit}: {_why(found)}.",
-        }.get(found.state, f"Not decided: whether {keeps} in {limit}.")
+        if found.state == "answered":
+            return f"{keeps} in {limit}: {_bound(found)}."
+        if found.state == "too small":
+            return f"{found.command} does not fit into {limit}: {_why(found)}."
+        return f"Not decided: whether {keeps} in {limit}."
     above, fits = found.above_bytes, found.fits_bytes
     if fits is not None and found.limit_bytes is not None:
         if above is None:
             return f"{keeps} down to {_size(fits)}, the smallest limit that was tried."
-        return f"{keeps} down to {_size(found.limit_bytes)} ({_size(above)} to {_size(fits)})."
-    if found.limit_bytes is None:
-        shown = f": {_size(above)} is too small" if above else ""
-        return f"Not decided: no limit is shown to fit yet{shown}."
+        return f"{keeps} down to {_size(found.limit_bytes)} ({_span(above, fits)})."
     shown = f", and {_size(above)} is too small" if above else ""
+    if found.limit_bytes is None:
+        return f"Not decided: no limit is shown to fit yet{shown}."
     return (
         f"Not decided: {found.command} seems to keep {_metric(found)} down to "
         f"{_size(found.limit_bytes)}{shown}."
     )
+
+
+def _span(low: int, high: int) -> str:
+    """Both ends, with one unit if it is the same."""
+    ends = _size(low), _size(high)
+    unit = ends[1].rpartition(" ")[2]
+    return f"{ends[0].removesuffix(f' {unit}')} to {ends[1]}"
 
 
 def _kept(found: FitAnswer) -> str:
@@ -68,12 +97,12 @@ def _metric(found: FitAnswer) -> str:
 
 def _bound(found: FitAnswer) -> str:
     share = units.format_percent(found.broken_share_most or 1.0)
-    return f"none of {count(_trials(found), 'run')} broke, so at most {share} do"
+    return f"none of {count(_trials(found), 'run')} was killed or failed, so at most {share} are"
 
 
 def _trials(found: FitAnswer) -> int:
     row = next((one for one in found.limits if one.limit_bytes == found.fits_bytes), None)
-    return sum(row.outcomes.values()) if row else 0
+    return row.blocks if row else 0
 
 
 def _why(found: FitAnswer) -> str:
@@ -84,12 +113,30 @@ def _why(found: FitAnswer) -> str:
 def _peak(found: FitAnswer) -> str:
     if found.peak_bytes is None:
         return ""
-    text = f"Without a limit its peak is {units.format_quantity(found.peak_bytes, 'B')}"
-    resident = found.resident_peak_bytes
-    if resident is not None and resident < 0.9 * found.peak_bytes:
-        rest = units.format_quantity(found.peak_bytes - resident, "B")
-        text += f": {rest} of it are page cache and kernel memory, beside its processes"
-    return f"{text}."
+    text = f"Without a limit its peak is {_size(found.peak_bytes)}"
+    cache, parts = found.page_cache_bytes or 0, []
+    if cache >= _WORTH_SHARE * found.peak_bytes:
+        parts.append(f"it ends with {_size(cache)} of page cache")
+    if found.fits_bytes and not found.gate_bytes:
+        spare = found.peak_bytes - found.fits_bytes
+        is_worth = spare >= _WORTH_SHARE * found.peak_bytes
+        parts.append(
+            f"it can do without {_size(spare)} of that" if is_worth else "it needs all of that"
+        )
+    text = f"{': '.join(filter(None, [text, ', and '.join(parts)]))}."
+    if found.expected_bytes:
+        text += f" Expected: at least {_size(found.expected_bytes)}, its anonymous memory."
+    return text
+
+
+def _fails_anyway(found: FitAnswer) -> str:
+    """Runs without a limit that did not end well: then a limit need not be why others did not."""
+    broken = {w: n for w, n in found.baseline_outcomes.items() if w not in NOT_COUNTED}
+    if not broken:
+        return ""
+    words = ", ".join(f"{word} {n}" for word, n in broken.items())
+    runs = sum(found.baseline_outcomes.values())
+    return f" Without a limit {sum(broken.values())} of {runs} runs did not end well ({words})."
 
 
 def _examples(found: FitAnswer) -> str:
@@ -108,7 +155,7 @@ def _examples(found: FitAnswer) -> str:
 
 def _row_says(found: FitAnswer, row: LimitRow) -> str:
     if row.word == "broken":
-        broken = {word: n for word, n in row.outcomes.items() if word != "ok"}
+        broken = {word: n for word, n in row.outcomes.items() if word not in NOT_COUNTED}
         word, most = max(broken.items(), key=lambda pair: pair[1])
         ended = "it is killed" if word == "oom-killed" else f"it ends as {word}"
         return f"{ended} ({most} of {sum(row.outcomes.values())})"
@@ -126,17 +173,55 @@ def _advice(found: FitAnswer) -> str:
     swap = "" if found.swap == "none" else f", with {found.swap} swap as measured here"
     return (
         f"Set memory.max={mib}M (docker run --memory={mib}m, systemd MemoryMax={mib}M, Kubernetes "
-        f"resources.limits.memory: {mib}Mi){swap}; at {_size(found.fits_bytes or 0)} "
-        f"{_bound(found)}."
+        f"resources.limits.memory: {mib}Mi){swap}. At {_size(found.fits_bytes or 0)} "
+        f"{_bound(found)}{_reclaims(found)}."
+    )
+
+
+def _reclaims(found: FitAnswer) -> str:
+    """Reclaim at the limit that fits, which was not felt."""
+    row = next((one for one in found.limits if one.limit_bytes == found.fits_bytes), None)
+    if not row or not row.reached:
+        return ""
+    return f", and {row.reached} reached the limit and did not feel it"
+
+
+def _asked(found: FitAnswer, run: Run) -> str:
+    """The options and the words that asked for this fit."""
+    subject: Tried = getattr(run.experiment, "subject")  # noqa: B009 - of a CommandExperiment
+    options = {
+        "--keep-within": f"{found.metric}: {100 * found.within:g}%",
+        "--swap": found.swap,
+        "--serve": tried.command_line(subject.serve),
+        "--ready": subject.ready,
+        "--latencies": subject.latency_file,
+    }
+    if subject.latency_unit != "s":
+        options["--latencies"] += f"[{subject.latency_unit}]"
+    default = {"--keep-within": "elapsed: 5%", "--swap": "none"}
+    asked = [(name, value) for name, value in options.items() if value != default.get(name, "")]
+    asked += [("--metric", tried.metric_text(metric)) for metric in subject.metrics]
+    return " ".join(
+        [*(f"{n} {shlex.quote(v)}" for n, v in asked), "--", tried.command_line(subject.argv)]
     )
 
 
 def _without_a_limit(found: FitAnswer) -> str:
+    if found.baseline == 0:
+        return (
+            f"{found.metric} is 0 without a limit, so no share of it can be kept: name another "
+            "metric."
+        )
     if found.state == "not measured":
         return "Nothing was measured: the budget ended before the first run without a limit."
-    words = ", ".join(f"{word} ({n})" for word, n in found.baseline_outcomes.items())
+    if set(found.baseline_outcomes) == {"ok"}:
+        return (
+            f"{found.metric} has no value in a run of {found.command} without a limit: it is not "
+            "measured here, or rests on too few numbers (p99 takes 1,000 latencies, p999 10,000)."
+        )
+    ends = ", ".join(f"{word} ({n})" for word, n in found.baseline_outcomes.items())
     detail = f": {found.baseline_detail}" if found.baseline_detail else ""
-    return f"{found.command} does not end well without a limit either: {words}{detail}"
+    return f"{found.command} does not end well without a limit either: {ends}{detail}"
 
 
 def table(found: FitAnswer) -> Table:
@@ -178,6 +263,5 @@ def next_step(found: FitAnswer, run: Run) -> str:
     if found.state == "open":
         return f"memlab fit --resume {run.asked_by}"
     if found.setting_bytes and not found.gate_bytes:
-        words = shlex.join(getattr(run.experiment, "subject").argv)  # noqa: B009
-        return f"memlab fit --gate {found.setting_bytes >> 20}M -- {words}"
+        return f"memlab fit --gate {found.setting_bytes >> 20}M {_asked(found, run)}"
     return f"memlab show {run.asked_by}"

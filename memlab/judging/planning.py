@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from memlab.analysis.exact import least_of
 from memlab.analysis.intervals import FloatArray, paired_log_ratios
 from memlab.analysis.power import (
     ENOUGH_BLOCKS,
     LEAST,
+    LEVEL,
     blocks_for,
     deviations,
     smallest_change,
@@ -27,7 +29,8 @@ CHANGES = (0.1, 0.03, 0.01)  # relative ones whose blocks are named
 @dataclass(frozen=True, slots=True)
 class Noise:
     """How the ratio of two points of a run, which differ in one factor, varied from block to block:
-    of all such pairs together, and of the pair that varied most. `block_s` is a block's time."""
+    of all such pairs together, and of the pair that varied most. `correlation`: of a block's ratio
+    with the block before, which widens intervals. `block_s` is a block's time."""
 
     run: str
     metric: str
@@ -35,6 +38,7 @@ class Noise:
     typical: FloatArray
     noisiest: FloatArray
     noisiest_pair: str
+    correlation: float
     block_s: float
 
 
@@ -56,6 +60,7 @@ class Promise:
     metric: str
     pairs: int
     ratios: int
+    correlation: float
     blocks: int
     shows: float | None
     noisiest_pair: str
@@ -86,6 +91,7 @@ def noise(run: Run) -> Noise:
         typical=np.concatenate([*found.values()]),
         noisiest=found[noisiest],
         noisiest_pair=noisiest,
+        correlation=run.sampling(metric)["correlation"],
         block_s=wall_s / max(1, len(run.samples)) * len(run.points),
     )
 
@@ -94,16 +100,18 @@ def promise(noise: Noise, blocks: int, *, sequential: bool) -> Promise:
     """What so many blocks show, `sequential` if the sweep stops by looking at its samples."""
     changes = []
     for change in CHANGES:
-        needed = blocks_for(noise.typical, change, POWER)
+        needed = blocks_for(noise.typical, change, POWER, noise.correlation)
         changes.append(ShownChange(change, needed, needed and needed * noise.block_s))
     typical, noisiest = (
-        shows(ratios, blocks, sequential=sequential) for ratios in (noise.typical, noise.noisiest)
+        shows(ratios, blocks, sequential=sequential, correlation=noise.correlation)
+        for ratios in (noise.typical, noise.noisiest)
     )
     return Promise(
         run=noise.run,
         metric=noise.metric,
         pairs=noise.pairs,
         ratios=noise.typical.size,
+        correlation=noise.correlation,
         blocks=blocks,
         shows=typical,
         noisiest_pair=noise.noisiest_pair,
@@ -112,9 +120,13 @@ def promise(noise: Noise, blocks: int, *, sequential: bool) -> Promise:
     )
 
 
-def shows(seen: FloatArray, blocks: int, *, sequential: bool) -> float | None:
+def shows(
+    seen: FloatArray, blocks: int, *, sequential: bool, correlation: float = 0.0
+) -> float | None:
     """The change that so many blocks show; None if they have no interval."""
-    return smallest_change(seen, blocks, POWER, sequential) if blocks >= LEAST else None
+    if blocks < least_of(LEVEL, correlation, sequential):
+        return None
+    return smallest_change(seen, blocks, POWER, sequential, correlation)
 
 
 def _deviations(run: Run, metric: str) -> Iterator[tuple[str, FloatArray]]:

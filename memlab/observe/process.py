@@ -17,7 +17,7 @@ from memlab.observe import files, proc
 
 _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
 DELETED = " (deleted)"  # what a path of maps ends in where it leads to its file no more
-_FIELDS = ("Rss", "Pss", "Locked")  # of smaps; it has 20 more, which would take time
+_FIELDS = ("Rss", "Pss", "Referenced", "Locked")  # of smaps; it has 20 more, which would take time
 _HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+)\b")
 # A guard is a page by default (pthread_attr_setguardsize(3)). glibc's arenas end in an
 # inaccessible rest of up to 64 MiB, which is not a guard.

@@ -69,6 +69,28 @@ class Memlab:
             run.assert_claim(claim.id)
         return run
 
+    def fits(
+        self,
+        command: Sequence[str],
+        limit: int | str,
+        *,
+        keep_within: str = "elapsed: 5%",
+        budget: float | str | None = "2min",
+        **how: Any,
+    ) -> Run:
+        """Assert that a command keeps its speed in so little memory, as `memlab fit --gate` finds.
+
+        limit: bytes, or text such as "512M". keep_within: the metric and by how much it may be
+        worse than without a limit. The other parameters are those of `trial`, and `swap`.
+        """
+        __tracebackhide__ = True
+        from memlab.command import api as of_command
+
+        wanted = {"limit": limit, "keep_within": keep_within} | how
+        run = self._measured(partial(of_command.fits, command), budget, wanted)
+        run.assert_fits(*of_command.fit_told(run))
+        return run
+
     def _measured(
         self, call: Callable[..., api.Run], budget: float | str | None, wanted: dict[str, Any]
     ) -> Run:

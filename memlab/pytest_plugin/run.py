@@ -82,6 +82,13 @@ class Run(api.Run):
         __tracebackhide__ = True
         self._end(self._compared(baseline, by, metric, FAILS["difference"]))
 
+    def assert_fits(self, fits: bool | None, told: Sequence[str]) -> None:
+        """Fail if a command does not fit into its limit; None: not decided. `told`: the answer."""
+        __tracebackhide__ = True
+        self._entry.notes.append(told[0])
+        title = f"fit, run {self.id}"
+        self._end(Shortfall(title, told if fits is False else (), told if fits is None else ()))
+
     def close(self) -> None:
         """What the session's options ask of every run: compared with its baseline, and saved."""
         if self._context.settings.compare and not self._beside_own:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from memlab.analysis.compare import compare_paired
+from memlab.analysis.intervals import order_interval
 from memlab.analysis.power import (
     MOST_BLOCKS,
     blocks_for,
@@ -14,6 +15,7 @@ from memlab.analysis.power import (
     smallest_change,
 )
 
+from .alike import autoregressive
 from .planned import (
     SAMPLES,
     SIZES,
@@ -46,6 +48,21 @@ def test_a_pilot_promises_what_is_kept(noise):
     """By draws with replacement 20 ratios kept 76 of 90 for eight blocks that stop by a look."""
     assert kept(noise, (1, 20), 8, 0.9, sequential=True, pilots=40) == pytest.approx(0.9, abs=0.07)
     assert kept(noise, (5, 20), 20, 0.8, pilots=40) == pytest.approx(0.8, abs=0.07)
+
+
+def test_a_promise_is_kept_if_blocks_resemble_the_one_before():
+    """Taken for independent, they keep two thirds of 90 %."""
+    rng, n, alike = np.random.default_rng(5), 40, 0.5
+    truth = (autoregressive(rng, n, 4000, alike) - autoregressive(rng, n, 4000, alike)).T
+    low = order_interval(0.03 * truth, 0.95, True, alike)[0]
+    for taken, least, most in ((0.0, 0.4, 0.75), (alike, 0.83, 0.97)):
+        found = []
+        for _ in range(12):
+            over, under = autoregressive(rng, n, 1, alike), autoregressive(rng, n, 1, alike)
+            seen = deviations(0.03 * (over - under)[:, 0])
+            change = smallest_change(seen, n, 0.9, sequential=True, correlation=taken)
+            found.append(np.mean(low > -np.log1p(change)))
+        assert least < np.mean(found) < most
 
 
 def test_a_change_either_way_is_promised():

@@ -33,13 +33,18 @@ class Program:
         return 1 + self.slope * max(0.0, math.log2(self.need / limit))
 
 
-def searched(program: Program, seed: int, within: float = 0.05, most: int = 500) -> tuple:
+def searched(
+    program: Program, seed: int, within: float = 0.05, most: int = 500, expected: int | None = None
+) -> tuple:
     """The largest limit shown too small, the smallest shown to fit, the trials and the limits."""
     drawn, limits = random.Random(seed), grid(2 * PEAK)
     top = next(place for place, limit in enumerate(limits) if limit >= PEAK)
     tried: dict[int, LimitTrials] = {}
     trials = 0
-    while (state := Search(len(limits), top, within, tried)) and trials < most:
+    begin = -1
+    if expected is not None:
+        begin = min(top, sum(limit < expected for limit in limits))
+    while (state := Search(len(limits), top, within, tried, begin)) and trials < most:
         following = state.next()
         if not following:
             break
@@ -83,6 +88,16 @@ def test_a_cliff_is_found_within_a_step_of_the_grid_in_few_trials() -> None:
     assert sorted(trials for _, _, trials, _ in answers)[10] <= 50
 
 
+@pytest.mark.parametrize("share", [0.05, 0.6, 1.0, 1.3, 3])
+def test_what_is_expected_changes_how_long_it_takes_and_not_the_answer(share: float) -> None:
+    program = PROGRAMS["killed below its need"]
+    without = searched(program, 1)
+    found = searched(program, 1, expected=round(share * program.need))
+    assert found[:2] == without[:2]
+    if share == 1.0:
+        assert found[3] < without[3]
+
+
 def test_one_broken_run_decides_a_limit() -> None:
     assert LimitTrials((1.0,) * 50, broken=1).word(0.05) == "broken"
 
@@ -101,6 +116,23 @@ def test_a_cost_at_the_bound_is_neither_shown_to_fit_nor_to_be_slow() -> None:
         ratios = tuple(1.05 * math.exp(drawn.gauss(0, 0.05)) for _ in range(60))
         wrong += any(LimitTrials(ratios[:n]).word(0.05) != "open" for n in range(1, 61))
     assert wrong <= 4  # 2 * ALPHA / LOOKED_MAX is 0.6 %, at every look together
+
+
+def test_blocks_that_resemble_the_one_before_show_less() -> None:
+    """At the bound no word is right. Taken for independent, such blocks give many."""
+    drawn, correlation, runs = random.Random(8), 0.6, 40
+    wrong = {0.0: 0, correlation: 0}
+    for _ in range(runs):
+        scores = [drawn.gauss(0, 1)]
+        while len(scores) < 60:
+            rest = math.sqrt(1 - correlation**2) * drawn.gauss(0, 1)
+            scores.append(correlation * scores[-1] + rest)
+        ratios = tuple(1.05 * math.exp(0.05 * score) for score in scores)
+        for taken in wrong:
+            looks = (LimitTrials(ratios[:n], correlation=taken) for n in range(6, 61, 3))
+            wrong[taken] += any(look.word(0.05) != "open" for look in looks)
+    assert wrong[0.0] > runs / 10
+    assert wrong[correlation] <= 2  # 0.6 %, at every look together
 
 
 def test_the_search_ends_where_the_smallest_limit_fits() -> None:

@@ -77,14 +77,21 @@ _REFUSED_POLICIES = ("setrlimit", "setpriority", "personality", "prctl")
 _COMPLAINT = r"<jemalloc>: (Invalid|Malformed) conf|ERROR: ld\.so: |ld\.so: invalid GLIBC_TUNABLES"
 _SAID = "; it said: "
 _PEAKS = ("memory.peak", "memory.max_usage_in_bytes")  # v2 since Linux 5.19; v1
+_SERIES = {  # fields of proc_pid_status(5)
+    "rss": (b"VmRSS",),
+    "anonymous": (b"RssAnon", b"VmSwap"),
+    "locked": (b"VmLck",),
+    "swapped": (b"VmSwap",),
+}
 _COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent": "shootdowns"}
 
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    spec: str  # JSON, as memlab/experiment/tried.py makes it
+    spec: str  # JSON, as memlab/experiment/tried/spec.py makes it
     group: str  # the folder of the trial's memory cgroup; "" where it runs in none
     processes: str  # the cgroup that bounds the processes; "" where only RLIMIT_NPROC can
+    mark: str  # NAME=VALUE in the environment of all that the command starts
 
 
 def measure(params: Params) -> dict[str, Any]:
@@ -93,6 +100,8 @@ def measure(params: Params) -> dict[str, Any]:
         return taken
     _taken.clear()
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    name, _, value = params.mark.partition("=")
+    plain[name] = value
     environ = {**plain, **spec["environ"]}
     if spec["cpus"] > len(os.sched_getaffinity(0)):
         here = len(os.sched_getaffinity(0))
@@ -399,7 +408,7 @@ class _Launched:
         self.next_s = self._started_s = time.monotonic()
         self._period_s = _READ_EVERY_S
         self._at_ns: list[int] = []
-        self._values: dict[str, list[int]] = {"rss": [], "locked": [], "swapped": []}
+        self._values: dict[str, list[int]] = {name: [] for name in _SERIES}
         self._peak_processes = 1
         self._unlocked = 0  # readings since the lock was taken
         self._end_bytes: int | None = None
@@ -438,10 +447,8 @@ class _Launched:
 
     def _hear(self, piece: bytes) -> None:
         if not piece and not self.ended:
-            # It closes its descriptors before its children get another parent (do_exit,
-            # kernel/exit.c), who ends them: that has happened once it can be waited for.
-            self._process.kill()
-            self._process.wait()
+            # One of its two processes was killed: the other one ends what the command has started.
+            self._await_launcher()
             raise Failed("the launcher ended without a report", errno.ECHILD)
         *lines, self._text = (self._text + piece).split(b"\n")
         for line in map(json.loads, lines):
@@ -453,6 +460,15 @@ class _Launched:
                 self.report = line
                 self._let_go()
 
+    def _await_launcher(self) -> None:
+        """Its end, after which nothing that the command has started lives."""
+        self._process.send_signal(signal.SIGCONT)  # the command may have stopped it
+        try:
+            self._process.wait(2 * _STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
     def _let_go(self) -> None:
         """What the command had printed before it ended. A descendant that lives on may hold the
         pipe open, so nothing is waited for."""
@@ -463,7 +479,7 @@ class _Launched:
                     self._output.add(os.read(out.fileno(), 1 << 16))
             self._output.end()
             out.close()
-        self._process.wait()
+        self._await_launcher()
         for descriptor in (self._report, self._asking, self._taken):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -527,8 +543,8 @@ class _Launched:
             statuses[pid] = _status(pid)
         self.held.look(statuses)
         for status in statuses.values():
-            for name, key in (("rss", b"VmRSS"), ("locked", b"VmLck"), ("swapped", b"VmSwap")):
-                sums[name] += status.get(key, 0)
+            for name, keys in _SERIES.items():
+                sums[name] += sum(status.get(key, 0) for key in keys)
         if not any(sums.values()):
             return  # it has ended, or has not begun
         self._peak_processes = max(self._peak_processes, len(processes))
@@ -929,18 +945,23 @@ class _Group:
         return {
             "group_peak_bytes": self._peak_bytes(),
             "stalled_ns": stalls - self._stalled if known else None,  # type: ignore[operator]
-            "refault_count": self._refaults(),
+            **self._paging(),
         }
 
-    def _refaults(self) -> int | None:
-        """How many pages the kernel took and had to bring back, of files and of swap."""
+    def _paging(self) -> dict[str, int | None]:
+        """How many pages the kernel took and had to bring back, of files and of swap; and the page
+        cache of files that is charged now, when the command has ended."""
         try:
             with open(f"{self._folder}/memory.stat") as lines:
-                counts = dict(line.split() for line in lines)
+                counts = {name: int(n) for name, n in map(str.split, lines)}
         except OSError:
-            return None
-        refaults = [int(n) for name, n in counts.items() if name.startswith("workingset_refault")]
-        return sum(refaults) if refaults else None
+            return {"refault_count": None, "group_cache_bytes": None}
+        refaults = [n for name, n in counts.items() if name.startswith("workingset_refault")]
+        cache = counts.get("file", counts.get("cache"))  # v2, v1; with shared memory
+        return {
+            "refault_count": sum(refaults) if refaults else None,
+            "group_cache_bytes": None if cache is None else cache - counts.get("shmem", 0),
+        }
 
     def _peak_bytes(self) -> int | None:
         if "peak_group" in self.missing:

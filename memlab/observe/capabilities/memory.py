@@ -14,20 +14,30 @@ def memory_cgroup(root: Path) -> Capability:
     name = "memory cgroup"
     groups = files.known(lambda: cgroup.locate(root))
     if groups is None or groups.memory_version is None:
-        remedy = "boot with cgroup_enable=memory, or mount the cgroup filesystem"
+        remedy = (
+            "boot with cgroup_enable=memory, or mount the cgroup filesystem, which a container "
+            "gets with --privileged"
+        )
         return Capability(name, False, "no mounted hierarchy has the memory controller", remedy)
     where = f"v{groups.memory_version}"
     if groups.memory_dir is None:
         remedy = "start the container with its own cgroup namespace"
         return Capability(name, False, f"{where}: this process's group is not visible", remedy)
     if not os.access(groups.memory_dir, os.W_OK | os.X_OK):
-        remedy = (
-            "systemd-run --user --scope -p Delegate=yes memlab ..., or run as root"
-            if groups.memory_version == "2"
-            else "run as root: v1 is not delegated to users"
-        )
+        if groups.memory_version == "2":
+            remedy = "systemd-run --user --scope -p Delegate=yes memlab ..., or run as root"
+        else:
+            remedy = "run as root: v1 is not delegated to users"
+        if is_read_only(groups.memory_dir):
+            remedy = "run the container with --privileged, which mounts cgroups writable"
         return Capability(name, False, f"{where}: {groups.memory_dir} is not writable", remedy)
     return Capability(name, True, f"{where}: {groups.memory_dir} is writable", None)
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether its file system is mounted so, as a container's cgroups are."""
+    flags = files.known(lambda: os.statvfs(path).f_flag)
+    return bool(flags and flags & os.ST_RDONLY)
 
 
 def add_swap(root: Path) -> Capability:
