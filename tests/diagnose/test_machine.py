@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +23,7 @@ from memlab.diagnose.machine import MachineLook, MachineProcess, Part
 from memlab.diagnose.machine_account import ROWS
 from memlab.diagnose.room import TmpfsUse
 from memlab.errors import CannotLook
-from memlab.observe import proc
+from memlab.observe import proc, process
 from memlab.observe.proc import Mount
 
 from .live import running
@@ -120,6 +121,18 @@ def test_a_containers_own_meminfo_is_not_the_machines(monkeypatch: pytest.Monkey
     monkeypatch.setattr(proc, "mounts", lambda *_: [lxcfs])
     with pytest.raises(CannotLook, match="lxcfs"):
         machine.at(0.01)
+
+
+def test_a_read_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a process of another user that holds its mmap_lock while a folder does not answer."""
+    stuck = threading.Event()
+    monkeypatch.setattr(machine, "_READ_S", 0.2)
+    monkeypatch.setattr(process, "rollup", lambda *_: stuck.wait() and {})
+    look = machine.at(0.01)
+    stuck.set()
+    assert "what all processes share" in [one.what for one in look.not_looked_at]
+    assert {one.proportional_bytes for one in look.members} == {None}
+    assert look.proportional_sum_bytes <= look.resident_sum_bytes
 
 
 @contextmanager
