@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memlab.diagnose import family, room
@@ -25,6 +26,7 @@ from memlab.observe.proc import ROOT
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PROCESSES_MAX = 64  # whose proportional memory is read
 _RESIDENT_BYTES_MAX = 4 << 30  # of all of those: some 60 ms of page tables
+_READ_S = 2.0  # for what another user's process or mount can make wait
 _NAMED = 8  # caches, callers, mounts
 _SPACES_MAX = 16  # mount namespaces whose tmpfs is read
 _HOLDERS_MAX = 200  # processes whose open files are read for memory without a name
@@ -117,7 +119,12 @@ def at(seconds: float) -> MachineLook:
     elapsed = time.monotonic() - began
     held = _processes()
     read, unread = held[:_PROCESSES_MAX], held[_PROCESSES_MAX:]
-    members = _members(read)
+    members: list[MachineProcess] = []
+    mounts: list[TmpfsUse] = []
+    slow = not _in_time(lambda: _members(read, members))
+    pids = [one.pid for one in held]
+    slow_mounts = not _in_time(lambda: mounts.extend(_tmpfs(pids)))
+    members = _complete(read, members)
     unread_bytes = sum(one.resident_bytes for one in unread)
     proportional = sum(
         one.resident_bytes if one.proportional_bytes is None else one.proportional_bytes
@@ -129,7 +136,6 @@ def at(seconds: float) -> MachineLook:
         name: value - before.get(name, 0) for name, value in now.items() if name[:4] != "Huge"
     }
     slab = [(_drops(one.name), one) for one in _slab()]
-    pids = [one.pid for one in held]
     return MachineLook(
         seconds=elapsed,
         total_bytes=now["MemTotal"],
@@ -145,13 +151,16 @@ def at(seconds: float) -> MachineLook:
         resident_sum_bytes=sum(one.resident_bytes for one in held),
         proportional_sum_bytes=proportional + unread_bytes,
         anonymous_sum_bytes=anonymous,
-        members=members,
+        members=tuple(members),
         slab=tuple([one for drops, one in slab if drops][:_NAMED]),
         fixed_slab=tuple([one for drops, one in slab if not drops][:_NAMED]),
         vmalloc=tuple(callers[:_NAMED]),
-        tmpfs=tuple(_tmpfs(pids)),
+        tmpfs=tuple(mounts),
         shared=tuple(_shared(pids)),
-        not_looked_at=tuple(_unlooked(now, lists, members, known=bool(slab), vmalloc=vmalloc)),
+        not_looked_at=(
+            *_unlooked(now, lists, members, known=bool(slab), vmalloc=vmalloc),
+            *_stuck(slow=slow, slow_mounts=slow_mounts),
+        ),
     )
 
 
@@ -218,9 +227,22 @@ def _processes() -> list[MachineProcess]:
     return sorted(found, key=lambda one: -one.resident_bytes)
 
 
-def _members(held: Sequence[MachineProcess]) -> tuple[MachineProcess, ...]:
+def _in_time(work: Callable[[], object]) -> bool:
+    """Whether it ended soon. A process of another user may hold the lock that a read of its /proc
+    takes, or a folder above a mount may never answer: then the thread is left behind."""
+    ended = threading.Event()
+
+    def run() -> None:
+        work()
+        ended.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    return ended.wait(_READ_S)
+
+
+def _members(held: Sequence[MachineProcess], read: list[MachineProcess]) -> None:
+    """Fills `read` with those whose proportional memory may be read."""
     left = _RESIDENT_BYTES_MAX
-    read = []
     for one in held:
         left -= one.resident_bytes
         sums = files.known(lambda one=one: process.rollup(one.pid)) if left > 0 else None  # type: ignore[misc]
@@ -228,9 +250,27 @@ def _members(held: Sequence[MachineProcess]) -> tuple[MachineProcess, ...]:
             anonymous = sums.get("Pss_Anon", one.anonymous_bytes)
             made = MachineProcess(one.pid, one.command, one.resident_bytes, sums["Pss"], anonymous)
             read.append(made)
-        elif (ROOT / f"proc/{one.pid}").exists():  # else it has ended since
-            read.append(one)
-    return tuple(sorted(read, key=_held))
+
+
+def _complete(
+    held: Sequence[MachineProcess], read: Sequence[MachineProcess]
+) -> list[MachineProcess]:
+    """With those that were not read and have not ended since."""
+    known = {one.pid: one for one in read}
+    found = [
+        known.get(one.pid, one)
+        for one in held
+        if one.pid in known or (ROOT / f"proc/{one.pid}").exists()
+    ]
+    return sorted(found, key=_held)
+
+
+def _stuck(*, slow: bool, slow_mounts: bool) -> Iterator[Unlooked]:
+    why = f"a read took over {_READ_S:g} s"
+    if slow:
+        yield Unlooked("what all processes share", why, None, None)
+    if slow_mounts:
+        yield Unlooked("which mounts of tmpfs hold it", why, None, None)
 
 
 def _held(one: MachineProcess) -> int:

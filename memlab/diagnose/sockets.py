@@ -12,7 +12,8 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from memlab.observe import files, proc
@@ -32,6 +33,9 @@ _EACH_MAX, _MANY = 20, 20_000
 """A list of over so many sockets, of which the process has under a 20th, is not read."""
 _CLONE_NEWNET = 0x4000_0000
 _WAIT_S = 2.0
+_ALONE_MAX = 64
+_PIDFD_GETFD = 438  # the same on every architecture
+_SO_MEMINFO = 55  # include/uapi/asm-generic/socket.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,36 @@ def read(pid: int, held: Mapping[int, str]) -> Sockets | None:
         why = error.strerror or str(error)
     by_inode = dict(_tables(pid)) | dict(seen)
     by_inode = {inode: sizes for inode, sizes in by_inode.items() if inode in inodes}
+    missing = [number for number, link in held.items()
+               if link.startswith("socket:[") and int(link[8:-1]) not in by_inode]  # fmt: skip
+    by_inode |= {int(held[number][8:-1]): sizes for number, sizes in _alone(pid, missing)}
     receiving, sending, other = (sum(one[i] for one in by_inode.values()) for i in range(3))
-    missing = len(inodes) - len(by_inode)
-    return Sockets(len(inodes), len(by_inode), receiving, sending, other, why if missing else "")
+    why = why if len(by_inode) < len(inodes) else ""
+    return Sockets(len(inodes), len(by_inode), receiving, sending, other, why)
+
+
+def _alone(pid: int, numbers: Sequence[int]) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    """Those that no table has, as of a socket that is bound to nothing yet: a few are read by a
+    descriptor of our own, for some microseconds (pidfd_getfd(2), SO_MEMINFO)."""
+    with suppress(OSError):
+        process = os.pidfd_open(pid)
+        try:
+            for number in numbers[:_ALONE_MAX]:
+                with suppress(OSError):
+                    yield number, _by_descriptor(process, number)
+        finally:
+            os.close(process)
+
+
+def _by_descriptor(process: int, number: int) -> tuple[int, int, int]:
+    libc = ctypes.CDLL(None, use_errno=True)
+    arguments = (ctypes.c_long(one) for one in (_PIDFD_GETFD, process, number, 0))
+    fd = libc.syscall(*arguments)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "pidfd_getfd")
+    with socket.socket(fileno=fd) as one:
+        words = struct.unpack_from("=8I", one.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36))
+    return _sums(words)
 
 
 # Tables of /proc/PID/net, for kernels without a module of sock_diag: the columns of what is
@@ -179,10 +210,13 @@ def _memory(attributes: bytes, wanted: int) -> tuple[int, int, int]:
         if length < 4:
             break
         if kind == wanted and length >= 4 + 32:
-            received, _, sent, _, ahead, queued, options, backlog = struct.unpack_from(
-                "=8I", attributes, at + 4
-            )
-            # A TCP segment in flight is in both counts.
-            return received + backlog, max(sent, queued), ahead + options
+            return _sums(struct.unpack_from("=8I", attributes, at + 4))
         at += -(-length // 4) * 4
     return 0, 0, 0
+
+
+def _sums(words: Sequence[int]) -> tuple[int, int, int]:
+    """Of SK_MEMINFO_*: received, sent, other."""
+    received, _, sent, _, ahead, queued, options, backlog = words
+    # A TCP segment in flight is in both counts.
+    return received + backlog, max(sent, queued), ahead + options

@@ -507,7 +507,7 @@ def _locked(look: Look) -> Iterator[Finding]:
     elif memory.locked_bytes >= MiB:
         resident, mine = memory.locked_resident_bytes, memory.locked_share_bytes
         shared = ""
-        if resident is not None and mine and resident >= 1.5 * mine:
+        if resident is not None and mine and resident >= 1.9 * mine:  # else a part of it is
             shared = f", shared by about {round(resident / mine)} processes"
         part = "not seen how much of it is" if resident is None else f"{size(resident)} of it"
         yield Finding(

@@ -214,6 +214,14 @@ def test_a_raw_socket_that_nobody_reads_is_seen_without_a_module_for_it() -> Non
     assert found.receiving_bytes >= expected
 
 
+def test_a_socket_that_is_bound_to_nothing_is_in_no_table_and_is_read() -> None:
+    code = "import socket; k = [socket.socket() for _ in range(3)]"
+    with python(code) as pid:
+        found = sockets.read(pid, process.descriptors(pid))
+    assert found is not None
+    assert (found.count, found.read, found.bytes, found.why) == (3, 3, 0, "")
+
+
 HEAP = Heap(1, 4 * MiB, 1 * MiB, 1 * MiB, 0)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
+import needs
 import pytest
 from command import memlab
 
+import memlab as api
 from memlab.diagnose import diagnosis, machine, machine_account
 from memlab.diagnose.documents import Diagnose
 from memlab.diagnose.finding import Finding
@@ -18,7 +23,7 @@ from memlab.diagnose.machine import MachineLook, MachineProcess, Part
 from memlab.diagnose.machine_account import ROWS
 from memlab.diagnose.room import TmpfsUse
 from memlab.errors import CannotLook
-from memlab.observe import proc
+from memlab.observe import proc, process
 from memlab.observe.proc import Mount
 
 from .live import running
@@ -118,6 +123,18 @@ def test_a_containers_own_meminfo_is_not_the_machines(monkeypatch: pytest.Monkey
         machine.at(0.01)
 
 
+def test_a_read_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a process of another user that holds its mmap_lock while a folder does not answer."""
+    stuck = threading.Event()
+    monkeypatch.setattr(machine, "_READ_S", 0.2)
+    monkeypatch.setattr(process, "rollup", lambda *_: stuck.wait() and {})
+    look = machine.at(0.01)
+    stuck.set()
+    assert "what all processes share" in [one.what for one in look.not_looked_at]
+    assert {one.proportional_bytes for one in look.members} == {None}
+    assert look.proportional_sum_bytes <= look.resident_sum_bytes
+
+
 @contextmanager
 def holding(code: str) -> Iterator[int]:
     with running(sys.executable, "-c", f"{code}\nimport sys; print('ready', flush=True)\n"
@@ -163,3 +180,27 @@ def test_it_is_one_subject_and_is_looked_at_once() -> None:
         refused = memlab("diagnose", *words)
         assert refused.returncode == 2
         assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.needs("qemu", "busybox", "modprobe", "guest kernel")
+def test_the_lines_of_a_guest_leave_less_than_a_hundredth_of_it(store_path: Path) -> None:
+    run = api.trial(
+        [sys.executable, str(Path(__file__).parent / "machine_in_guest.py")],
+        blocks=1,
+        store=store_path,
+        guest=api.Guest(needs.guest_kernel() or "", memory=1024 * MiB),
+    )
+    (sample,) = run.samples
+    output = (sample.raw or {}).get("output", "")
+    assert sample.outcome == "ok", (sample.detail, output)
+    looks = json.loads(output.partition("seen: ")[2].splitlines()[0])
+    assert [one["rest"] / one["total"] < 0.01 for one in looks] == [True, True, True]
+    assert [one["rest"] > -0.001 * one["total"] for one in looks] == [True, True, True]
+    plain, pool, shared = (one["lines"] for one in looks)
+    assert pool["huge pages (hugetlb)"] == 64 * 2 * MiB
+    assert plain["free"] - pool["free"] == pytest.approx(128 * MiB, rel=0.05)
+    name = "tmpfs, shared memory"
+    assert shared[name] - pool[name] == pytest.approx(200 * MiB, rel=0.02)
+    assert "machine-huge-pages" in looks[1]["findings"]
+    assert "machine-tmpfs" in looks[2]["findings"]
