@@ -20,6 +20,7 @@ from click.testing import CliRunner
 
 from memlab import api, experiments, published, recorded
 from memlab.cli import cli
+from memlab.diagnose import call_table, group_rows, machine_account
 from memlab.judging import mechanism, reproduce, summary
 from memlab.judging.compare import metric_of
 from memlab.machines.history import figure as history_figure
@@ -240,11 +241,42 @@ def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def refused_calls() -> str:
+    """The rows of failing calls that `memlab diagnose` knows, one finding each."""
+    named: dict[str, list[call_table.Row]] = {}
+    for row in call_table.ROWS:
+        named.setdefault(row.name, []).append(row)
+    lines = ["| finding | calls and errno | limits that may explain it |", "| --- | --- | --- |"]
+    for name, rows in named.items():
+        calls = "; ".join(f"{_few(row.calls)} ({row.errnos.replace(' ', ', ')})" for row in rows)
+        limits = ", ".join(dict.fromkeys(part.strip(".") for row in rows for part in row.limits))
+        lines.append(f"| `{name}` | {calls.replace('* (', 'any call (')} | {limits} |")
+    return "\n".join(lines)
+
+
+def _few(words: str) -> str:
+    found = words.split()
+    return ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
+
+
+def lines_of_no_process() -> str:
+    """The rows of findings about a machine and a group, by the line that each is about."""
+    lines = ["| finding | said from | what it is |", "| --- | --- | --- |"]
+    for row in machine_account.ROWS:
+        what = f"{100 * row.least_share:g} % of MemTotal"
+        lines.append(f"| `{row.name}` | {what} | {row.what} |")
+    for of_group in group_rows.ROWS:
+        what = f"{100 * of_group.least_share:g} % of the group"
+        lines.append(f"| `{of_group.name}` | {what} | {of_group.what} |")
+    return "\n".join(lines)
+
+
 # What is written from recorded runs into pages that are written by hand: between
 # `<!-- made NAME -->` and `<!-- end -->`.
 BLOCKS = {
     "README.md": {"states": crossings, "row": row_of_logs, "claims": claims_shown},
     "docs/tutorial.md": {"show": shown},
+    "docs/diagnose.md": {"calls": refused_calls, "lines": lines_of_no_process},
     "docs/logs.md": {"states": crossings, "numbers": logs},
 }
 

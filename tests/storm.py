@@ -1,5 +1,6 @@
-"""A storm: sweeps and recordings killed and signalled, and sweeps starved of their file system, at
-random moments, and what is left of each, counted. `make storm` runs it; a test runs a small one.
+"""A storm: sweeps, tries and recordings killed and signalled, and sweeps starved of their file
+system, at random moments, and what is left of each, counted. `make storm` runs it; a test runs a
+small one.
 
 Usage: storm.py [--kills N] [--seed N] [--minutes N] [--only NAME] [--kernel VMLINUZ]
 
@@ -35,6 +36,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import storm_recordings
+import storm_tries
 from host_lock import host_lock
 
 from memlab.observe import cgroup, proc
@@ -55,7 +57,6 @@ SMALL: Mapping[str, tuple[str, ...]] = {
     "locked-latency": ("slice=300ms", "cycles=1"),
     "tlb-shootdown": ("slice=10ms", "pages=1,16"),
     "allocator": ("slice=200ms", "allocator=glibc,jemalloc"),
-    "fit": (),
     "guest-memory": ("memory=64m", "boots=firmware", "nic=virtio", "settle=1s"),
 }
 CHANGES_HOST = ("mmap-overcommit", "coop-reclaim", "locked-latency")  # settings, swap
@@ -84,8 +85,6 @@ SAMPLES_MAX = 400  # then a new run begins: a long one takes longer to read than
 STARVED, UNDER = ("full", "read-only", "vanished"), ("store", "files", "journal")
 LOST = 3  # of a fork server that was killed before its first answer: no other would do better
 LIMIT_S = 120.0  # of any wait: it ends a hang
-# No limit is shown to keep so small a bound, or not to: it goes on until a blow ends it.
-FIT = ("--gate", "64M", "--keep-within", "elapsed: 0.01%", "--", "head", "-c", "4M", "/dev/zero")
 GUEST = ("page-fault", "chunks=5", "chunk=256k")
 GUEST_OF = 7  # one sweep of so many is in a guest, the second at first: over 20 of 300 blows
 
@@ -145,20 +144,23 @@ class Storm:
     ) -> subprocess.Popen[str]:
         """A sweep, or its next session; `first` is what a shell does before it."""
         store = place / "store.db"
+        is_tried = experiment in storm_tries.NAMES
         if experiment == "guest":
             name, *levels = GUEST
             words = [name, "--in", "guest", "--kernel", str(self.kernel), "--guest-memory", "512m"]
+        elif is_tried:
+            levels, words = [], []
         else:
             levels = list(SMALL[experiment])
             words = [experiment, "--dir", str(place)]
         words += [word for level in levels for word in ("-p", level)]
         words += ["--blocks", "100000", "--budget", "1h"]
-        command = [sys.executable, "-m", "memlab", "sweep"]
-        if experiment == "fit":
-            words, command[-1] = ["--budget", "1h", *FIT], "fit"
         if store.exists() and rows(store):
             words = ["--resume", "last", "--budget", "1h"]
-        command += ["-q", "--store", str(store), *words]
+        words = ["sweep", *words, "-q", "--store", str(store)]
+        if is_tried and (experiment == storm_tries.FIT or not rows(store)):
+            words = storm_tries.words(experiment, place, sys.executable)
+        command = [sys.executable, "-m", "memlab", *words]
         if first:
             command = ["sh", "-c", first + ' && exec "$@"', "sh", *command]
         if mounts:
@@ -170,12 +172,14 @@ class Storm:
         return process
 
     def processes(self) -> dict[int, str]:
-        """The command line of each process with this home, by its environment."""
+        """The command line of each process with this home, by its environment or its words."""
         mark, found = f"XDG_STATE_HOME={self.state}\0".encode(), {}
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                if mark in (entry / "environ").read_bytes() and not proc.life(entry.name).ended:
-                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                is_ours = str(self.folder).encode() in line
+                is_ours = is_ours or mark in (entry / "environ").read_bytes()
+                if is_ours and not proc.life(entry.name).ended:
                     found[int(entry.name)] = line.decode(errors="replace")
         return found
 
@@ -190,6 +194,9 @@ class Storm:
         leaders = [pid for pid in servers if pid in everybody and _leads(pid)]
         if who == "fork server":
             return leaders
+        if who == "launcher":
+            found = [pid for pid, line in everybody.items() if "/launch/launch " in line]
+            return [self.random.choice(found)] if found else []
         rest = [pid for pid in everybody if pid != driver and "run.guardian" not in everybody[pid]]
         return [pid for pid in rest if pid not in leaders] if who == "worker" else list(everybody)
 
@@ -445,7 +452,7 @@ class Storm:
         says it again, at the end of a long log."""
         has_guests = shutil.which("qemu-system-x86_64")
         sweeps = [name for name in SMALL if name != "guest-memory" or has_guests]
-        every = [*sweeps, *storm_recordings.names()]
+        every = [*sweeps, *storm_recordings.names(), *storm_tries.NAMES]
         names = itertools.cycle([self.only] if self.only else every)
         number = 0
         while len(self.blows) < kills and time.monotonic() < until:
@@ -467,7 +474,8 @@ class Storm:
             of = storm_recordings.KILLED if drawn < 0.7 else SIGNALLED
             return experiment, self.random.choice(of)
         if drawn < 0.66:
-            return experiment, self.random.choice(KILLED)
+            also = storm_tries.KILLED if experiment in storm_tries.NAMES else ()
+            return experiment, self.random.choice([*KILLED, *also])
         if drawn < 0.86 or os.geteuid() != 0:
             return experiment, self.random.choice(SIGNALLED)
         if drawn < 0.94 or not self.disturbances():
@@ -618,7 +626,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--minutes", type=float, default=180.0)
     parser.add_argument("--kernel", help="a vmlinuz: guests are struck too")
-    parser.add_argument("--only", choices=SMALL, help="strike this one alone")
+    parser.add_argument(
+        "--only", choices=[*SMALL, *storm_tries.NAMES], help="strike this one alone"
+    )
     asked = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)  # under `&` and nohup(1) sweeps would not hear them

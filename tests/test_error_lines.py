@@ -380,6 +380,25 @@ def test_without_proc_what_needs_it_says_how_to_have_it(command: str, code: int)
     assert (done.returncode, done.stderr) == (code, wanted)
 
 
+@pytest.mark.needs("root", "a mount namespace")
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ("rmdir $PWD", "the current folder was removed: change to another one"),
+        ("mount -t tmpfs none /dev", "/dev/null is not there: mknod -m 666 /dev/null c 1 3"),
+    ],
+)
+def test_what_every_process_has_is_missed_in_a_line(before: str, said: str, tmp_path: Path) -> None:
+    (folder := tmp_path / "folder").mkdir()
+    words = ["unshare", "--mount", "sh", "-c", f'{before} && exec "$@"', "-", sys.executable, "-m"]
+    tried = ["memlab", "try", "-q", "--store", str(tmp_path / "store.db"), "--", "true"]
+    with open("/dev/null") as nothing:
+        done = subprocess.run(
+            [*words, *tried], capture_output=True, text=True, stdin=nothing, cwd=folder
+        )
+    assert (done.returncode, done.stderr) == (CANNOT_RUN, f"memlab: {said}\n")
+
+
 def make_fifo(path: Path) -> None:
     os.mkfifo(path)
 

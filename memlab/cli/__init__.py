@@ -32,6 +32,11 @@ _LIMITS = {
     "cgroup's limit",
     errno.EAGAIN: "too few processes are allowed here: raise `ulimit -u` or the cgroup's pids.max",
 }
+# What every process needs, and what provides it.
+_EVERYWHERE = {
+    "/proc/self": "mount -t proc proc /proc",
+    "/dev/null": "mknod -m 666 /dev/null c 1 3",
+}
 # Of address space. With less, OpenBLAS ends the process by itself as numpy is imported.
 _LEAST_BYTES = 200 * 1000 * 1024
 _LEAST_DATA_BYTES, _THREAD_BYTES = 160 << 20, 64 << 20  # the same of data, and per thread of it
@@ -204,8 +209,18 @@ def _short_of(error: BaseException) -> str | None:
         number = errno.ENOMEM if getrlimit(RLIMIT_AS)[0] != RLIM_INFINITY else None
     if number in _LIMITS:
         return _LIMITS[number]
-    if isinstance(error, FileNotFoundError) and not os.path.exists("/proc/self"):  # noqa: PTH110
-        return f"{error.filename} is not there: mount -t proc proc /proc"
+    return _missing_of(error) if isinstance(error, FileNotFoundError) else None
+
+
+def _missing_of(error: FileNotFoundError) -> str | None:
+    """What every process has and this one has not."""
+    for place, remedy in _EVERYWHERE.items():
+        if not os.path.exists(place):  # noqa: PTH110
+            return f"{error.filename or place} is not there: {remedy}"
+    try:
+        os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return "the current folder was removed: change to another one"
     return None
 
 

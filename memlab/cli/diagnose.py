@@ -87,6 +87,11 @@ class DiagnoseOptions:
         type=click.Path(dir_okay=False, path_type=Path),
         help="File for the last 300 samples of --watch, which survives the process.",
     )
+    machine: bool = option(
+        "--machine",
+        is_flag=True,
+        help="Examine the whole machine: what all of its memory is, and who holds it.",
+    )
     last_kill: str | None = option(
         "--last-kill",
         is_flag=False,
@@ -100,9 +105,9 @@ class DiagnoseOptions:
 @click.command()
 @takes(DiagnoseOptions)
 def command(given: DiagnoseOptions) -> None:
-    """Examine a running process or a memory cgroup: what holds the memory, what causes page faults,
-    which limits are near or already reached, and what the threads wait for. The worst finding comes
-    first. The process is not stopped.
+    """Examine a running process, a memory cgroup or the machine: what holds the memory, what causes
+    page faults, which limits are near or already reached, and what the threads wait for. The worst
+    finding comes first. The process is not stopped.
 
     \b
     memlab diagnose 4711
@@ -110,6 +115,7 @@ def command(given: DiagnoseOptions) -> None:
     memlab diagnose --group of:4711
     memlab diagnose 4711 --used 30s
     memlab diagnose 4711 --watch --when 'group > 90%' --keep last.json
+    memlab diagnose --machine
     memlab diagnose --last-kill
     """
     from memlab.errors import BadRequest
@@ -120,8 +126,10 @@ def command(given: DiagnoseOptions) -> None:
             raise BadRequest("--last-kill reads the kernel's log: it has no other subject")
         _last_kill(given.last_kill, given.as_json)
         return
-    if (subject is None) == (group is None):
-        raise BadRequest("name one subject: a PID, a name, or --group PATH|self|of:PID")
+    if (subject is not None) + (group is not None) + given.machine != 1:
+        raise BadRequest("name one subject: a PID, a name, --group PATH|self|of:PID, or --machine")
+    if given.machine and (given.full or given.watch):
+        raise BadRequest("--machine is looked at once: without --full and --watch")
     if group is not None and given.full:
         raise BadRequest("--full reads a process: name its PID")
     if given.used_s is not None:
@@ -143,7 +151,9 @@ def command(given: DiagnoseOptions) -> None:
 def _look(given: DiagnoseOptions, pid: int | None) -> None:
     from memlab.diagnose import diagnosis, subject, used
 
-    if pid is None:
+    if given.machine:
+        found = diagnosis.of_machine(given.seconds)
+    elif pid is None:
         found = diagnosis.of_group(given.group or "", given.seconds)
     else:
         if given.used_s is not None:

@@ -71,7 +71,7 @@ def command(
 
     from memlab.errors import CannotRun, EndedBySignal
     from memlab.text.printable import printable
-    from memlab.trace import file, recording, shown
+    from memlab.trace import account, file, recording, shown
 
     if output.suffix != file.SUFFIX:
         raise click.UsageError(f"-o {output}: the name of a trace ends in {file.SUFFIX}")
@@ -96,12 +96,13 @@ def command(
     )
     ended = recording.record(output, command=() if pid else words, pid=pid, how=how)
     trace = file.read(output)
+    counted = account.of(trace) if trace.allocations else None
     if as_json:
         from memlab.trace.documents import Recording
 
-        echo_json(Recording.made_of(trace, ended))
+        echo_json(Recording.made_of(trace, ended, counted))
     else:
-        for line in shown.recorded(trace, ended):
+        for line in shown.recorded(trace, ended, counted):
             echo(line)
     if ended.ended_by:
         raise EndedBySignal(ended.ended_by)

@@ -19,12 +19,13 @@
  * With `gate` the command begins once this process has read a byte from it. After the report, in
  * which `running` counts the processes that the command left behind, this process waits for a second
  * byte and then lets them run on. If the pipe closes at any time, this process kills the command and
- * all that it started. With `gate` there are two such processes, parent and child: if either is
- * killed, even together with their parent, the other one kills the command and all that it started.
+ * all that it started.
  *
- * If its parent ends, by SIGKILL too, the command and all that it started are killed: processes
- * whose parent has ended are children of this one, in whatever session they are. A command that
- * stops this process, its parent, does not keep it from that.
+ * The launcher is two processes, parent and child. If their parent ends, by SIGKILL too, they kill
+ * the command and all that it started: processes whose parent has ended are children of these, in
+ * whatever session they are. If either of the two is killed, even together with their parent, the
+ * other one does that. A command that stops them does not prevent it. The outer one sleeps in the
+ * window.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -53,7 +54,7 @@
  * patched: the fork server holds one of each of these open (probe_perf_prewarm). */
 enum { FAULTS, MIGRATIONS, CPU, SHOOTDOWNS, EVENT_COUNT };
 static const char *const event_names[EVENT_COUNT] = { "faults", "migrations", "cpu", "shootdowns" };
-enum { MOST_GROUPS = 2, STOPS_MOST = 100 };
+enum { MOST_GROUPS = 2, STOPS_MOST = 100, SLEEP_CHECKS_MOST = 1000 };
 #define PATIENCE_NS 10000000000LL /* with those that are killed */
 
 struct policy {
@@ -333,6 +334,21 @@ static void await_gate(int gate, pid_t parent)
 	close(waited[1].fd);
 }
 
+/* The letter of a process's state (proc_pid_stat(5)); Z if it cannot be read. Its name may have
+ * lines. */
+static char state_of(pid_t pid)
+{
+	char path[64], text[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	int file = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t size = file < 0 ? 0 : read(file, text, sizeof(text) - 1);
+	if (file >= 0)
+		close(file);
+	text[size > 0 ? size : 0] = '\0';
+	const char *after = strrchr(text, ')');
+	return after && after[1] && after[2] ? after[2] : 'Z';
+}
+
 /* The descendants that have not ended, in the report. */
 static void print_running(FILE *report)
 {
@@ -341,14 +357,7 @@ static void print_running(FILE *report)
 	find_descendants(&pids);
 	fprintf(report, ", \"running\": [");
 	for (size_t i = 0; i < pids.count; i++) {
-		char path[64], text[512];
-		snprintf(path, sizeof(path), "/proc/%d/stat", (int)pids.at[i]);
-		FILE *file = fopen(path, "re");
-		const char *after =
-			file && fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
-		if (file)
-			fclose(file);
-		if (!after || strchr("ZX", after[1] ? after[2] : 'Z'))
+		if (strchr("ZX", state_of(pids.at[i])))
 			continue;
 		fprintf(report, "%s%d", separator, (int)pids.at[i]);
 		separator = ", ";
@@ -431,8 +440,15 @@ static _Noreturn void await_inner(pid_t inner, pid_t parent)
 	}
 }
 
+/* Until the outer one sleeps, so that it needs no CPU in the window. */
+static void await_sleep(pid_t outer)
+{
+	for (int i = 0; i < SLEEP_CHECKS_MOST && state_of(outer) == 'R'; i++)
+		nanosleep(&(struct timespec) { 0, 100000 }, NULL);
+}
+
 /* Returns in the inner one, the outer one's pid; -1 if there can be no second process. */
-static pid_t become_two(FILE *report, int gate)
+static pid_t become_two(FILE *report, int asked, int gate)
 {
 	pid_t parent = getppid(), outer = getpid();
 	if (!watch_over())
@@ -441,6 +457,7 @@ static pid_t become_two(FILE *report, int gate)
 	if (inner <= 0)
 		return inner ? -1 : outer;
 	fclose(report);
+	close(asked);
 	close(gate);
 	await_inner(inner, parent);
 }
@@ -448,7 +465,7 @@ static pid_t become_two(FILE *report, int gate)
 static int run(char **command, const struct policy *policy, FILE *report, int asked, int gate)
 {
 	int go[2], sayings[2], status;
-	pid_t parent = gate >= 0 ? become_two(report, gate) : getppid();
+	pid_t parent = become_two(report, asked, gate);
 	struct event events[EVENT_COUNT];
 	struct said said = { 0 };
 	struct rusage usage;
@@ -471,6 +488,7 @@ static int run(char **command, const struct policy *policy, FILE *report, int as
 	fflush(report);
 	if (!said.error && gate >= 0)
 		await_gate(gate, parent);
+	await_sleep(parent);
 	int64_t started_ns = now_ns();
 	if (!said.error && write(go[1], "g", 1) == 1) {
 		await(child, parent, started_ns, asked, report, events);

@@ -107,21 +107,35 @@ def not_searched(pid: int, found: Allocator | None) -> tuple[str, ...]:
     """What is said where an executable was too large to look for a malloc inside it."""
     file = proc.ROOT / f"proc/{pid}/exe"
     size = files.known(lambda: file.stat().st_size) or 0
-    if size <= _SEARCHED_BYTES_MAX or (found and found.name not in ("glibc", "musl")):
+    if size <= _WITHIN_BYTES_MAX or (found and found.name not in ("glibc", "musl")):
         return ()
-    limit = units.format_size(_SEARCHED_BYTES_MAX)
+    limit = units.format_size(_WITHIN_BYTES_MAX)
     return (f"a malloc linked into the executable: that is over {limit}, and was not searched",)
 
 
 def _inside(
     kinds: Sequence[MallocKind], directory: Path, environ: Mapping[str, str]
 ) -> Allocator | None:
-    held = files.content(directory / "exe", _SEARCHED_BYTES_MAX) or b""
+    held = files.content(directory / "exe", _SEARCHED_BYTES_MAX)
+    marks = [kind.inside for kind in kinds if kind.inside]
+    found = _marks_of_large(directory / "exe", marks) if held is None else ()
+    held = held or b""
     for kind in kinds:
-        if kind.inside and kind.inside in held:
+        if kind.inside and (kind.inside in held or kind.inside in found):
             path = files.known(lambda: str((directory / "exe").readlink())) or "the executable"
             return _made(kind, directory, path, held, environ)
     return None
+
+
+def _marks_of_large(path: Path, marks: Sequence[bytes]) -> list[bytes]:
+    """Those that a file has which is read in pieces, as node's; none of a larger one."""
+    found: list[bytes] = []
+    with suppress(OSError):
+        if path.stat().st_size <= _WITHIN_BYTES_MAX:
+            with files.opened(path) as file:
+                for piece in files.pieces(file, _MARK_BYTES_MAX):
+                    found += [mark for mark in marks if mark not in found and mark in piece]
+    return found
 
 
 def _made(

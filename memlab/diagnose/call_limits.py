@@ -15,6 +15,7 @@ from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
 
 _PROCESSES_MAX = 2000  # of a user, whose open files are counted
+_FULL = 0.9  # a larger write than is left may be refused before
 _FILES_MAX = 4096  # open files of a process, whose file systems are asked
 # A file system whose server is gone answers nobody who asks how full it is.
 _REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "autofs", "virtiofs")
@@ -112,6 +113,60 @@ def _of_user_namespace(pid: int, name: str) -> int | None:
     return int(word) if word.isdigit() else None
 
 
+def _fanotify(pid: int, kind: str, fails: str) -> Iterator[Room]:
+    """Groups and marks of a user, of processes that may be read."""
+    status = files.known(lambda: proc.status(pid)) or {}
+    uid = (status.get("Uid") or "0 0").split()[1]
+    groups = marks = 0
+    others = [int(name) for name in files.names(ROOT / "proc") if name.isdecimal()]
+    for one in others[:_PROCESSES_MAX]:
+        known = files.known(lambda one=one: proc.status(one))  # type: ignore[misc]
+        if known is None or (known.get("Uid") or "").split()[1:2] != [uid]:
+            continue
+        held = files.known(lambda one=one: process.descriptors(one)) or {}  # type: ignore[misc]
+        for number in (number for number, link in held.items() if link == "anon_inode:[fanotify]"):
+            groups += 1
+            text = files.text(ROOT / f"proc/{one}/fdinfo/{number}") or ""
+            marks += len(re.findall(r"^fanotify (?:ino|mnt_id|sdev):", text, re.M))
+    used = groups if kind == "groups" else marks
+    if not _same(pid, "user"):
+        inside = _of_user_namespace(pid, f"max_fanotify_{kind}")
+        if inside is not None:
+            name = f"user.max_fanotify_{kind} of its user namespace"
+            yield Room(name, used, inside, "count", fails)
+    if most := _sysctl(f"fs/fanotify/max_user_{kind}"):
+        yield Room(f"fs.fanotify.max_user_{kind}", used, most[0], "count", fails)
+
+
+def _groups(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    yield from _fanotify(pid, "groups", "fanotify_init fails with EMFILE")
+
+
+def _marks(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    yield from _fanotify(pid, "marks", "fanotify_mark fails with ENOSPC")
+
+
+_NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup", "time")
+
+
+def _namespaces(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """Limits that are 0; the kernel does not show how many namespaces a user has."""
+    for kind in _NAMESPACES:
+        name = f"max_{kind}_namespaces"
+        if _same(pid, "user"):
+            most = next(iter(_sysctl(f"user/{name}")), None)
+        else:
+            most = _of_user_namespace(pid, name)
+        if most == 0:
+            yield Room(f"user.{name}", 0, 0, "count", "unshare and clone fail with ENOSPC")
+
+
+def _mounts(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
+    if most := _sysctl("fs/mount-max"):
+        yield Room("fs.mount-max", text.count("\n"), most[0], "count", "mount fails with ENOSPC")
+
+
 def _epoll(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     if most := _sysctl("fs/epoll/max_user_watches"):
         held = files.known(lambda: process.descriptors(pid)) or {}
@@ -196,13 +251,27 @@ def _file_systems(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
             continue
         seen.add(about.st_dev)
         yield from _fullness(path, link, mounts)
+    yield from _full_elsewhere(pid, mounts, seen)
+
+
+def _full_elsewhere(pid: int, mounts: list[proc.Mount], seen: set[int]) -> Iterator[Room]:
+    """File systems in memory that are full: a file there may be closed after each refusal."""
+    for one in mounts:
+        path = ROOT / f"proc/{pid}/root" / one.mount_point.lstrip("/")
+        about = files.known(path.stat) if one.filesystem == "tmpfs" else None
+        if about is None or about.st_dev in seen:
+            continue
+        seen.add(about.st_dev)
+        for room in _fullness(path, one.mount_point, mounts):
+            if room.share >= _FULL:
+                yield room
 
 
 def _fullness(path: Path, link: str, mounts: list[proc.Mount]) -> Iterator[Room]:
     use = files.known(lambda: os.statvfs(path))
     if use is None or not use.f_blocks:
         return
-    over = [m for m in mounts if link.startswith(m.mount_point.rstrip("/") + "/")]
+    over = [m for m in mounts if f"{link}/".startswith(m.mount_point.rstrip("/") + "/")]
     mount = max(over, key=lambda m: len(m.mount_point), default=None)
     name = f"{mount.mount_point} ({mount.filesystem})" if mount else link
     usable = use.f_blocks - use.f_bfree + use.f_bavail
@@ -218,7 +287,8 @@ READERS: Mapping[str, Reader] = {
     "open files": _open_files, "aio": _aio, "inotify watches": _watches,
     "inotify instances": _instances, "epoll": _epoll, "semaphores": _semaphores,
     "segments": _segments, "queues": _queues, "signals": _signals, "keys": _keys,
-    "file systems": _file_systems, "pins": pinned_of_user,
+    "file systems": _file_systems, "pins": pinned_of_user, "fanotify groups": _groups,
+    "fanotify marks": _marks, "namespaces": _namespaces, "mounts": _mounts,
 }  # fmt: skip
 
 

@@ -50,10 +50,10 @@ ROWS = (
     Row("lock-refused", "mlock mlock2 mlockall", "ENOMEM EPERM EAGAIN", ("RLIMIT_MEMLOCK",),
         refuses="mlock is refused", setting=LOCK),
     Row("pin-refused", "io_uring_register io_uring_setup perf_event_open bpf", "ENOMEM EPERM",
-        ("pinned (RLIMIT_MEMLOCK)",), "pins", "pinned memory is refused",
+        ("pinned of RLIMIT_MEMLOCK",), "pins", "pinned memory is refused",
         setting=LOCK + "; what other programs of the user pin counts too (VmPin in their "
         "/proc/PID/status)"),
-    Row("pin-refused", "mmap", "EPERM", ("pinned (RLIMIT_MEMLOCK)",), "pins",
+    Row("pin-refused", "mmap", "EPERM", ("pinned of RLIMIT_MEMLOCK",), "pins",
         "a ring of perf events is refused", "sysctl kernel.perf_event_mlock_kb; " + LOCK),
     Row("threads-refused", "clone clone3 fork vfork execve", "EAGAIN", _TASKS,
         refuses="new threads or processes are refused", certain=True),
@@ -84,6 +84,20 @@ ROWS = (
         "a key is refused", "sysctl kernel.keys.maxkeys, kernel.keys.maxbytes"),
     Row("memory-refused", "mmap mremap mprotect munmap pkey_mprotect", "ENOMEM", _SPACE,
         refuses="mapping memory is refused"),
+    Row("fanotify-refused", "fanotify_init", "EMFILE",
+        ("RLIMIT_NOFILE", "fs.fanotify.", "user.max_fanotify_"), "fanotify groups",
+        "fanotify_init is refused",
+        "sysctl fs.fanotify.max_user_groups: it counts those of all programs of the user"),
+    Row("fanotify-refused", "fanotify_mark", "ENOSPC",
+        ("fs.fanotify.", "user.max_fanotify_"), "fanotify marks",
+        "a mark is refused, of files or folders",
+        "sysctl fs.fanotify.max_user_marks: it counts the marks of all programs of the user"),
+    Row("namespaces-refused", "unshare clone clone3 setns", "ENOSPC", ("user.max_",), "namespaces",
+        "a new namespace is refused", "sysctl user.max_user_namespaces and its like; "
+        "namespaces nest 32 deep at most (lsns)"),
+    Row("mounts-refused", "mount fsmount move_mount open_tree", "ENOSPC", ("fs.mount-max",),
+        "mounts", "a mount is refused", "sysctl fs.mount-max; mounts that nobody takes away "
+        "(findmnt)"),
     Row("no-space", _WRITES, "ENOSPC",
         ("the file system", "inodes of the file system"), "file systems",
         "there is no room for what is written", "remove files (df, df -i), or a larger file "

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 from memlab.diagnose import (
     counters,
+    family,
     finding,
     flow,
     group,
     held,
     limits,
     look,
+    machine,
+    machine_account,
     started,
     stock,
     subject,
@@ -24,6 +27,7 @@ from memlab.diagnose.account import Account
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
+from memlab.diagnose.machine import MachineLook
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.used import Tracker, Used
 
@@ -49,7 +53,7 @@ class LookCost:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is shown: of a process, or of a memory cgroup."""
+    """What is shown: of a process, of a memory cgroup, or of the machine."""
 
     look: Look | None
     group: GroupLook | None
@@ -58,10 +62,11 @@ class Diagnosis:
     not_looked_at: tuple[Unlooked, ...]
     cost: LookCost
     used: Used | None = None
+    machine: MachineLook | None = None
 
     @property
     def seconds(self) -> float:
-        seen = self.look or self.group
+        seen = self.look or self.group or self.machine
         return seen.seconds if seen else 0.0
 
     @property
@@ -108,15 +113,35 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     left_out: tuple[Unlooked, ...] = ()
     if len(seen.members) < seen.processes:
         what = f"{seen.processes - len(seen.members)} of {seen.processes} processes"
-        left_out = (
-            Unlooked(what, "ended, or not to be read, or smaller than the 64 largest", None, None),
-        )
+        left_out = (Unlooked(what, _unseen_members(seen), None, None),)
     return Diagnosis(None, seen, tuple(held.accounts(seen)), findings, left_out, cost)
 
 
+def _unseen_members(seen: GroupLook) -> str:
+    if len(seen.members) >= family.MEMBERS_MAX:
+        return f"smaller than the {family.MEMBERS_MAX} largest, ended, or not to be read"
+    return "ended, of another PID namespace, or not to be read (hidepid)"
+
+
+def of_machine(seconds: float) -> Diagnosis:
+    """Look at the whole machine. Raises `CannotLook`."""
+    starting_cpu_s = time.process_time()
+    seen = machine.at(seconds)
+    findings = tuple(finding.ranked(machine_account.findings(seen)))
+    cost = _cost(starting_cpu_s, seen.seconds, 0.0, 0.0)
+    accounts = (machine_account.of(seen),)
+    unlooked = seen.not_looked_at
+    return Diagnosis(None, None, accounts, findings, unlooked, cost, machine=seen)
+
+
+# One cause, one advice: a finding leaves out those that only follow of it.
+_EXPLAINS = {"reads-ahead-unused": ("waits-for-files", "group-limit-met")}
+
+
 def _findings(seen: Look) -> Iterator[Finding]:
-    for one in (limits, timing, flow, stock):
-        yield from one.findings(seen)
+    found = [it for one in (limits, timing, flow, stock) for it in one.findings(seen)]
+    explained = {name for one in found for name in _EXPLAINS.get(one.name, ())}
+    yield from (one for one in found if one.name not in explained)
 
 
 def _unseen(seen: Look) -> Iterator[Unlooked]:

@@ -11,11 +11,12 @@ from msgspec import Meta
 from memlab.diagnose.account import Account, Line  # noqa: F401
 from memlab.diagnose.allocator import Allocator  # noqa: F401
 from memlab.diagnose.diagnosis import Diagnosis, LookCost
-from memlab.diagnose.family import Member  # noqa: F401
+from memlab.diagnose.family import Member, MostOpen  # noqa: F401
 from memlab.diagnose.finding import Fact, Finding
 from memlab.diagnose.group import Charge  # noqa: F401
 from memlab.diagnose.heap import Heap  # noqa: F401
 from memlab.diagnose.held import GroupLook
+from memlab.diagnose.inner_heap import InnerHeap  # noqa: F401
 from memlab.diagnose.kernel_log import answer
 from memlab.diagnose.kernel_log.answer import Kill, Killed  # noqa: F401
 from memlab.diagnose.kernel_log.holders import Holding, Task  # noqa: F401
@@ -29,6 +30,7 @@ from memlab.diagnose.look import (  # noqa: F401
     Shootdowns,
     Thread,
 )
+from memlab.diagnose.machine import MachineLook, MachineProcess, Part  # noqa: F401
 from memlab.diagnose.malloc_options import MallocOption  # noqa: F401
 from memlab.diagnose.memory import Memory  # noqa: F401
 from memlab.diagnose.pages import Pages, Sampled  # noqa: F401
@@ -36,6 +38,8 @@ from memlab.diagnose.refusals import Refusal  # noqa: F401
 from memlab.diagnose.room import Room, Segments, TmpfsUse  # noqa: F401
 from memlab.diagnose.shared import Attached, SharedUse  # noqa: F401
 from memlab.diagnose.sites import Site, Sites  # noqa: F401
+from memlab.diagnose.sockets import Sockets  # noqa: F401
+from memlab.diagnose.stacks import Stacks  # noqa: F401
 from memlab.diagnose.started import Started  # noqa: F401
 from memlab.diagnose.subject import Subject  # noqa: F401
 from memlab.diagnose.tree import Below, Events  # noqa: F401
@@ -77,7 +81,8 @@ class ShownFinding(Document):
 
 
 class Diagnose(Document):
-    """A look at a live process or a memory cgroup. null is not seen, unless said otherwise."""
+    """A look at a live process, a memory cgroup or the machine. null is not seen, unless said
+    otherwise."""
 
     schema: Literal[2]
     seconds: Annotated[float, Meta(gt=0)]
@@ -91,9 +96,11 @@ class Diagnose(Document):
     not_looked_at: Sequence[Unlooked]
     """What was left out, why, and what it would cost."""
     process: Look | None
-    """null: the subject is a group."""
+    """null: the subject is a group or the machine."""
     group: GroupLook | None
-    """null: the subject is a process."""
+    """null: the subject is a process or the machine."""
+    machine: MachineLook | None
+    """null: the subject is a process or a group."""
     cost: LookCost
     used: Used | None
     """What it used in the look; null without --used."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memlab.diagnose import pages
@@ -17,6 +18,7 @@ _SHARING_LEAST_BYTES = 1 << 20
 _RESIDENT_BYTES_MAX = 4 << 30
 """Of all of them together: page tables of so much are read in some 0.1 s."""
 _IN_MEMORY = ("/memfd:", "/dev/shm/", "/SYSV")
+_DELETED = process.DELETED
 _TICKS_HZ = os.sysconf("SC_CLK_TCK")
 
 
@@ -48,6 +50,17 @@ class First:
     faults: int
 
 
+@dataclass(frozen=True, slots=True)
+class MostOpen:
+    """What most of the descriptors of a process are."""
+
+    name: str
+    """A path, or a kind as `socket`."""
+    count: int
+    of: int
+    """Descriptors in all."""
+
+
 def descendants(pid: int) -> list[int]:
     """Its children and theirs, at most 64, from /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN)
     or, without it, by the parents of all processes."""
@@ -63,16 +76,18 @@ def descendants(pid: int) -> list[int]:
     return found[:MEMBERS_MAX]
 
 
-def largest(pids: Sequence[int]) -> list[int]:
-    """Those that hold most, the most first: by a first pass over all of them, of one small file
-    each. Kernel threads, which have no memory, are left out."""
+def largest(pids: Sequence[int]) -> tuple[list[int], int]:
+    """Those that hold most, the most first, and how many are not seen: by a first pass over all of
+    them, of one small file each. Kernel threads, which have no memory, are left out."""
     held = {}
+    hidden = 0
     for pid in pids:
         words = (files.text(ROOT / f"proc/{pid}/statm") or "").split()
         # A kernel thread's numbers are all 0.
         if len(words) > 2 and words[0] != "0":
             held[pid] = int(words[1])
-    return sorted(held, key=lambda pid: -held[pid])
+        hidden += len(words) < 3
+    return sorted(held, key=lambda pid: -held[pid]), hidden
 
 
 def first(pids: Sequence[int]) -> list[First]:
@@ -133,13 +148,38 @@ def age_s(start_ticks: int) -> float:
 
 def open_memory_bytes(pid: int, held: Mapping[int, str]) -> int:
     """Of the files without a disk (memfd, /dev/shm) that it holds open, each once."""
+    return sum(_sizes(pid, held, lambda link: True).values())
+
+
+def nameless(pid: int, held: Mapping[int, str]) -> dict[tuple[int, int], int]:
+    """Of those that no folder names what each holds, by device and inode."""
+    return _sizes(pid, held, lambda link: not link.startswith("/dev/") or link.endswith(_DELETED))
+
+
+def _sizes(
+    pid: int, held: Mapping[int, str], wanted: Callable[[str], bool]
+) -> dict[tuple[int, int], int]:
     sizes: dict[tuple[int, int], int] = {}
     for number, link in held.items():
-        if link.startswith(_IN_MEMORY):
+        if link.startswith(_IN_MEMORY) and wanted(link):
             found = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
             if found is not None and stat.S_ISREG(found.st_mode):
                 sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
-    return sum(sizes.values())
+    return sizes
+
+
+def most_open(held: Mapping[int, str]) -> MostOpen | None:
+    """What most descriptors are, if those are half of them or more."""
+    kinds = Counter(_opened(link) for link in held.values())
+    name, count = kinds.most_common(1)[0] if kinds else ("", 0)
+    return MostOpen(name, count, len(held)) if count > 1 and count >= len(held) / 2 else None
+
+
+def _opened(link: str) -> str:
+    """A path as it is, else the kind: `socket`, `pipe`, `eventfd`."""
+    if link.startswith("/"):
+        return link
+    return link.removeprefix("anon_inode:").partition(":")[0].strip("[]")
 
 
 def pipe_count(held: Mapping[int, str]) -> int:

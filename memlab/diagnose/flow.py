@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memlab.diagnose import account, malloc_options, sites, started, stock
+from memlab.diagnose import account, file_reads, growth, inside, malloc_options, sites, started
 from memlab.diagnose.account import Account, Line
+from memlab.diagnose.file_reads import severity_of, threads_of
 from memlab.diagnose.finding import (
     COSTLY,
     NOTE,
@@ -25,6 +26,7 @@ from memlab.text import units
 
 _PAGE = 4096
 _SAMPLES_LEAST = 5
+_FORK_WAIT_S = 1e-3  # a fork takes some 0.1 ms beside its page tables
 _PURGERS = ("jemalloc", "tcmalloc", "mimalloc")
 _OPTIONS = (
     "dirty_decay_ms", "muzzy_decay_ms", "purge", "decay_time", "lg_dirty_mult", "trim_threshold",
@@ -138,7 +140,7 @@ def findings(look: Look) -> Iterator[Finding]:
     flow = split(look)
     yield from _forks(look, flow)
     yield from _uffd(look, flow)
-    yield from _reads(look, flow)
+    yield from file_reads.findings(look, flow.read)
     returns = list(_returns(look, flow))
     yield from returns
     yield from _first(look, flow)
@@ -148,10 +150,6 @@ def findings(look: Look) -> Iterator[Finding]:
         # What follows of memory that is given back is not found again.
         if one.name != "shootdowns" or all(one.severity > other.severity for other in returns):
             yield one
-
-
-def _severity(value: float, note: float, costly: float) -> Severity | None:
-    return COSTLY if value >= costly else NOTE if value >= note else None
 
 
 def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
@@ -166,7 +164,9 @@ def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
     copies = (
         f"; {per_second(flow.copies, 'faults')} after it copy a page each" if flow.copies else ""
     )
-    took = "" if held is None else f", some {units.format_duration(held)} in which it waits"
+    took = ""
+    if held is not None and held >= _FORK_WAIT_S:
+        took = f", some {units.format_duration(held)} in which it waits"
     yield Finding(
         "copies-after-fork",
         COSTLY if flow.copies >= 5000 or share_held >= 0.01 or (held or 0) >= 5e-3 else NOTE,
@@ -180,7 +180,7 @@ def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
             Fact("its page tables", look.page_table_bytes, "B"),
             Fact("writes to pages that are there", flow.copies, "1/s"),
             _cost(look, flow.copies),
-            _who(look, "processes_forked"),
+            threads_of(look, "processes_forked"),
             *(sites.facts(look.sites) if flow.copies >= 0.5 * flow.total else ()),
         ),
         "where it starts programs: posix_spawn or vfork, which copy nothing; where it takes a "
@@ -223,55 +223,6 @@ def _uffd(look: Look, flow: Flow) -> Iterator[Finding]:
     )
 
 
-def _reads(look: Look, flow: Flow) -> Iterator[Finding]:
-    severity = _severity(flow.read, 5, 50)
-    if severity is None:
-        return
-    if look.memory.swapped_bytes:
-        now, swapped = look.memory.resident_bytes, look.memory.swapped_bytes
-        yield Finding(
-            "reads-swap", severity,
-            f"it waits for its memory to come back from swap: "
-            f"{per_second(flow.read, 'page faults')}",
-            "flow", "read from swap or a file", flow.read, "1/s",
-            facts(Fact("in swap", swapped, "B"), _who(look, "major_faults")),
-            "mlock what has to answer in time; memory.swap.max=0 or a lower swappiness for its "
-            "group; more memory",
-            {"lock": ["off", "future_onfault"], "memory_max": [_limit(now), _limit(now + swapped)],
-             "swap": ["file"]},
-            ("locked-latency",),
-        )  # fmt: skip
-        return
-    group = look.group
-    full = group is not None and group.charge.used_bytes >= 0.9 * group.limit_bytes
-    if full and group is not None:
-        yield Finding(
-            "group-limit-drops-files", severity,
-            f"it waits for mapped files to be read ({per_second(flow.read, 'times')}): its group "
-            "is full, and its page cache is dropped as it is read; nobody is killed for that",
-            "flow", "read from swap or a file", flow.read, "1/s",
-            facts(
-                Fact("page cache in the group", group.charge.file_clean_bytes, "B"),
-                Fact(group.limit_name, group.limit_bytes, "B"), _who(look, "major_faults"),
-            ),
-            "more memory for the group; no MADV_RANDOM, MADV_SEQUENTIAL on a mapping whose pages "
-            "are used again: since Linux 6.3 they are reclaimed first; MADV_COLD on pages that are "
-            "not",
-            {"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]},
-            ("advice-reclaim", "mmap-read"),
-        )  # fmt: skip
-        return
-    yield Finding(
-        "reads-files", severity,
-        f"it waits for mapped files to be read: {per_second(flow.read, 'times')}",
-        "flow", "read from swap or a file", flow.read, "1/s",
-        facts(_who(look, "major_faults")),
-        "MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it",
-        {"lock": ["off", "future"]},
-        ("mmap-read", "locked-latency"),
-    )  # fmt: skip
-
-
 def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
     """Memory that is given back and taken again. Calls alone are no finding: something has to be
     touched again, or the calls themselves have to be many."""
@@ -281,7 +232,7 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
     if calls is None:
         options = {option.name: option.value for option in found.options} if found else {}
         eager = found is not None and malloc_options.gives_back_at_once(found.name, options)
-        severity = _severity(flow.total - flow.first - flow.copies - flow.read, 1000, 5000)
+        severity = severity_of(flow.total - flow.first - flow.copies - flow.read, 1000, 5000)
         if eager and severity is not None:
             yield _return(
                 look, flow, "malloc-set-to-give-back", severity,
@@ -289,10 +240,10 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
                 "calls are not seen",
             )  # fmt: skip
         return
-    many = _severity(calls, 500, 2000)
-    large = _severity(flow.again, 5000, 20_000) if flow.again >= 0.3 * flow.total else None
+    many = severity_of(calls, 500, 2000)
+    large = severity_of(flow.again, 5000, 20_000) if flow.again >= 0.3 * flow.total else None
     if name in _PURGERS:
-        of_malloc = _severity(calls, 200, 1000)
+        of_malloc = severity_of(calls, 200, 1000)
         if of_malloc is not None and (flow.again >= 0.3 * flow.total or many is not None):
             yield _return(
                 look, flow, "malloc-gives-back", max(of_malloc, large or NOTE),
@@ -301,7 +252,7 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
             )  # fmt: skip
             return
     brk = look.rate("brk") or 0.0
-    trims = _severity(brk, 200, 1000)
+    trims = severity_of(brk, 200, 1000)
     if name == "glibc" and trims is not None and flow.again >= brk:
         yield _return(
             look, flow, "glibc-trims", trims,
@@ -331,7 +282,7 @@ def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -
     found = look.allocator
     setting = "keep the memory and use it again, or give it back in fewer, larger calls"
     policies: dict[str, Sequence[str]] = {}
-    if found is not None:
+    if found is not None and not (name.startswith("gives-") and _beside_malloc_most(look)):
         policies = dict(_keeping(look))
         if policies:
             keep = malloc_options.keeping(found.name, found.numbers, found.variable)
@@ -362,7 +313,7 @@ def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -
             _per_s(look, "madvise_dontneed", "of it MADV_DONTNEED"),
             _per_s(look, "munmap", "munmap"),
             _per_s(look, "brk", "brk"),
-            _who(look, "madvise", "munmap", "brk"),
+            threads_of(look, "madvise", "munmap", "brk"),
             _cost(look, flow.again),
             _per_s(look, "shootdowns_asked", "TLB flushes asked of other CPUs"),
             _per_s(look, "shootdowns_taken", "its threads interrupted to flush"),
@@ -372,6 +323,11 @@ def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -
         policies,
         ("allocator", "tlb-shootdown", "madvise-refault"),
     )
+
+
+def _beside_malloc_most(look: Look) -> bool:
+    """Whether its malloc was read and holds the smaller part: then no setting of it is advised."""
+    return look.heap is not None and inside.beside_malloc(look) > look.memory.anonymous_bytes / 2
 
 
 def _keeping(look: Look) -> Policies:
@@ -391,7 +347,7 @@ def _keeping(look: Look) -> Policies:
 
 def _first(look: Look, flow: Flow) -> Iterator[Finding]:
     """First touches alone are a note: each page is paid for once."""
-    if stock.grows(look) or flow.first < 10_000 or flow.first < 0.5 * flow.total:
+    if growth.is_growing(look) or flow.first < 10_000 or flow.first < 0.5 * flow.total:
         return
     yield Finding(
         "first-touches",
@@ -402,7 +358,7 @@ def _first(look: Look, flow: Flow) -> Iterator[Finding]:
         "first touches",
         flow.first,
         "1/s",
-        facts(_cost(look, flow.first), _who(look, "minor_faults"), *sites.facts(look.sites)),
+        facts(_cost(look, flow.first), threads_of(look, "minor_faults"), *sites.facts(look.sites)),
         "huge pages (MADV_HUGEPAGE), or populate before it matters (MADV_POPULATE_WRITE)",
         {"thp": ["inherit", "always"]},
         ("page-fault", "thp-cost"),
@@ -416,25 +372,27 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
             f"{per_second(flow.zeros, 'page faults')} are reads of memory that nobody wrote: "
             "each maps the one page of zeros, and takes no memory",
             "flow", "reads of memory never written", flow.zeros, "1/s",
-            facts(_cost(look, flow.zeros), _who(look, "minor_faults"), *sites.facts(look.sites)),
+            facts(_cost(look, flow.zeros), threads_of(look, "minor_faults"),
+                  *sites.facts(look.sites)),
             "a sparse table is cheaper as a tree or a hash; MADV_HUGEPAGE maps 2 MiB of zeros per "
             "fault",
             experiments=("page-fault",),
         )  # fmt: skip
     copies = flow.copies if not (look.rate("processes_forked") or 0) else 0.0
-    severity = _severity(flow.rest, 10_000, 20_000)
+    severity = severity_of(flow.rest, 10_000, 20_000)
     if severity is not None:
         yield Finding(
             "page-faults", severity,
             f"it takes {per_second(flow.total, 'page faults')}, of which {per_second(flow.rest)} "
             f"are explained by neither growth, memory given back, copies nor files{_most(look)}",
             "flow", "rest", flow.rest, "1/s",
-            facts(_cost(look, flow.rest), _who(look, "minor_faults"), *sites.facts(look.sites)),
+            facts(_cost(look, flow.rest), threads_of(look, "minor_faults"),
+                  *sites.facts(look.sites)),
             "where the calls are not seen, run as root; where an offset stands for a function, "
             "addr2line -f -e FILE OFFSET names it",
             experiments=("page-fault",),
         )  # fmt: skip
-    severity = _severity(copies, 5000, 20_000)
+    severity = severity_of(copies, 5000, 20_000)
     if severity is not None and not _shares(look):
         yield Finding(
             "made-writable-again", severity,
@@ -454,7 +412,7 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
 def _calls(look: Look) -> Iterator[Finding]:
     """What changes of mappings and new threads cost."""
     taken = look.rate("shootdowns_taken") or 0.0
-    severity = _severity(taken, 500, 2000)
+    severity = severity_of(taken, 500, 2000)
     # One thread interrupts none of its own: what it takes then, the kernel asked for.
     if look.thread_count > 1 and severity is not None:
         yield Finding(
@@ -465,7 +423,7 @@ def _calls(look: Look) -> Iterator[Finding]:
             facts(
                 _per_s(look, "shootdowns_asked", "flushes asked of other CPUs"),
                 _per_s(look, "mprotect", "mprotect"), _per_s(look, "mremap", "mremap"),
-                _who(look, "shootdowns_asked"),
+                threads_of(look, "shootdowns_asked"),
             ),
             "fewer, larger changes of mappings; threads that change them in a process, or on CPUs, "
             "of their own; fewer CPUs",
@@ -473,20 +431,21 @@ def _calls(look: Look) -> Iterator[Finding]:
             ("tlb-shootdown",),
         )  # fmt: skip
     protects = look.rate("mprotect") or 0.0
-    severity = _severity(protects, 2000, 20_000)
+    severity = severity_of(protects, 2000, 20_000)
     if severity is not None:
         yield Finding(
             "changes-protection", severity,
             f"it changes the protection of its memory {per_second(protects, 'times')}: each call "
             "splits or joins mappings and flushes TLBs",
             "flow", "calls of mprotect", protects, "1/s",
-            facts(_who(look, "mprotect"), _per_s(look, "shootdowns_asked", "TLB flushes asked")),
+            facts(threads_of(look, "mprotect"),
+                  _per_s(look, "shootdowns_asked", "TLB flushes asked")),
             "fewer, larger ranges (a collector's write barrier, guard pages, a JIT's code pages)",
             experiments=("tlb-shootdown", "vma-lock"),
         )  # fmt: skip
     made = look.rate("threads_created") or 0.0
     locked = bool(look.memory.locked_bytes)
-    severity = _severity(made, 10, 100) if locked else _severity(made, 100, 1000)
+    severity = severity_of(made, 10, 100) if locked else severity_of(made, 100, 1000)
     if severity is not None:
         yield Finding(
             "threads-made-while-locked" if locked else "makes-threads", severity,
@@ -494,7 +453,7 @@ def _calls(look: Look) -> Iterator[Finding]:
             + (" with locked memory: each waits for its stack to be filled" if locked else
                ": each is a stack to map and to fault in"),
             "flow", "threads made", made, "1/s",
-            facts(_who(look, "threads_created"), _per_s(look, "populated", "pages filled")),
+            facts(threads_of(look, "threads_created"), _per_s(look, "populated", "pages filled")),
             "keep the threads (a pool), or smaller stacks" + (", or MCL_ONFAULT" if locked else ""),
             {"stack": ["inherit", "256K"]},
             ("thread-create", "stack-map"),
@@ -525,18 +484,3 @@ def _cost(look: Look, faults: float) -> Fact | None:
 
 def _most(look: Look) -> str:
     return "".join(f"; {fact.name} {fact.value}" for fact in [*sites.facts(look.sites)][:1])
-
-
-def _who(look: Look, *names: str) -> Fact | None:
-    """The thread that does most of these, and its share."""
-    sums = [(sum(t.per_s.get(name, 0) for name in names), t) for t in look.threads]
-    total = sum(value for value, _ in sums)
-    if not total:
-        return None
-    most, first = max(sums, key=lambda pair: pair[0])
-    return Fact("most by thread", f"{first.tid} ({first.command}), {share(most / total)} of them")
-
-
-def _limit(value: float) -> str:
-    """Bytes as `try` takes them, in whole MiB."""
-    return f"{max(1, -(-int(value) // units.MiB))}M"

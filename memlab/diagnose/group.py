@@ -106,7 +106,8 @@ def own(pid: int) -> tuple[Path, str] | None:
 def named(text: str) -> tuple[Path, str]:
     """The group of ``self``, ``of:PID`` or a path: absolute, or below the mount. Raises
     `BadSubject`."""
-    if not text.strip():  # as of a variable that is not set: it would be the whole machine
+    # As of a variable that is not set: it would be the whole machine, which "/" names.
+    if not text.strip() or (not text.rstrip("/").strip("./") and not text.startswith("/")):
         raise BadSubject(f"--group {text!r} names no group: a path, self or of:PID")
     if text == "self" or text.startswith("of:"):
         word = text.removeprefix("of:")
@@ -129,13 +130,18 @@ def named(text: str) -> tuple[Path, str]:
 
 
 def processes(directory: Path) -> list[int]:
-    """Of the group and those below it; at most 2000."""
+    """Of the group and those below it, as far as this PID namespace has them; at most 2000."""
+    return [pid for pid in listed(directory) if pid]
+
+
+def listed(directory: Path) -> list[int]:
+    """The same with a 0 for each of another PID namespace."""
     found: list[int] = []
     for folder, _, _ in os.walk(directory):
         found += map(int, (files.text(Path(folder) / "cgroup.procs") or "").split())
         if len(found) >= _PROCESSES_MAX:
             break
-    return [pid for pid in found if pid][:_PROCESSES_MAX]  # 0 is of another PID namespace
+    return found[:_PROCESSES_MAX]
 
 
 def charge(
@@ -165,7 +171,7 @@ def _charge_1(
     # Of the root group the kernel adds up anonymous memory and page cache, no memory of its own
     # (mm/memcontrol-v1.c, mem_cgroup_usage()).
     used += kernel if directory.is_mount() else 0
-    stacks, tables = _of_processes(directory, root)
+    stacks, tables, whole = _of_processes(directory, root)
     stacks = min(stacks, kernel)
     tables = min(tables, kernel - stacks)
     other = kernel - stacks - tables
@@ -179,6 +185,9 @@ def _charge_1(
     unnamed = machine.get("MemTotal", 0) - sum(machine.get(name, 0) for name in named)
     not_slab = machine.get("Percpu", 0) + max(0, unnamed)
     least = max(0, other - machine.get("SUnreclaim", other) - not_slab)
+    if not whole:  # stacks and page tables of processes that are not seen are in it too
+        unseen = machine.get("KernelStack", 0) + machine.get("PageTables", 0) - stacks - tables
+        least = max(0, least - max(0, unseen))
     most = min(other, machine.get("SReclaimable", 0))
     control = pairs(directory / "memory.oom_control")
     return Charge(
@@ -266,15 +275,18 @@ def _of_users(
     )
 
 
-def _of_processes(directory: Path, root: Path) -> tuple[int, int]:
-    """Kernel stacks and page tables of the group's processes."""
+def _of_processes(directory: Path, root: Path) -> tuple[int, int, bool]:
+    """Kernel stacks and page tables of the group's processes, and whether all were seen."""
     stacks = tables = 0
-    for pid in processes(directory):
+    whole = True
+    for pid in listed(directory):
         status = files.known(lambda pid=pid: proc.status(pid, root))  # type: ignore[misc]
         if status:
             stacks += int(status.get("Threads", "0")) * _STACK_BYTES
             tables += proc.status_bytes(status, "VmPTE") or 0
-    return stacks, tables
+        else:
+            whole = False
+    return stacks, tables, whole
 
 
 def _least(limits: list[cgroup.MemoryLimit]) -> cgroup.MemoryLimit | None:
@@ -287,5 +299,10 @@ def _room_bytes(limit: cgroup.MemoryLimit) -> int:
 
 def pairs(path: Path) -> dict[str, int]:
     """Names and numbers of a flat keyed file; empty where there is none."""
-    lines = (line.split() for line in proc.lines(files.text(path) or ""))
+    return pairs_of(files.text(path) or "")
+
+
+def pairs_of(text: str, after_name: str = "") -> dict[str, int]:
+    """The same of a text, each of whose names may end in a character such as a colon."""
+    lines = (line.replace(after_name, "", 1).split() for line in proc.lines(text))
     return {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit()}

@@ -27,6 +27,7 @@ PIECES_MAX = 4_000_000  # some 8 s of processor time
 PIECES_LOOKED_AT = 100_000
 """Without being asked for more: some 0.2 s of this program, none of the subject's."""
 _PIECE_S, _SMALL_PIECE_BYTES = 2e-6, 64
+_READ = 3  # times at most, of a heap that changes
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PRESENT = 1 << 63  # of /proc/PID/pagemap
 
@@ -79,7 +80,7 @@ def read(
         return left_out("part of it is in swap, and would be read back")
     try:
         with _Memory(pid, pieces_max) as memory:
-            found = _walked(memory, mappings)
+            found, mappings = _read_again(pid, memory, mappings)
             count, size = _mapped_alone(memory, mappings, resident or {})
             if found is None and not count:
                 return None, ()
@@ -97,6 +98,19 @@ def read(
         return left_out(str(error) or "its heap is of another form, or changed while it was read")
     except struct.error:
         return left_out("the process ended")
+
+
+def _read_again(
+    pid: int, memory: _Memory, mappings: Sequence[process.Mapping]
+) -> tuple[Heap | None, Sequence[process.Mapping]]:
+    """One that changes while it is read may fit the next time, with its mappings of then."""
+    for _ in range(_READ - 1):
+        try:
+            return _walked(memory, mappings), mappings
+        except _Strange:
+            mappings = process.maps(pid)
+            memory.restart()
+    return _walked(memory, mappings), mappings
 
 
 def _walked(memory: _Memory, mappings: Sequence[process.Mapping]) -> Heap | None:
@@ -148,7 +162,7 @@ def _parts(
     memory: _Memory, mappings: Sequence[process.Mapping], arena_bytes: int
 ) -> Iterator[tuple[int, int, int]]:
     """Of every heap its arena, its first piece and its end."""
-    for mapping in mappings:
+    for mapping in _joined(mappings):
         if mapping.path == "[heap]":
             yield 0, mapping.start, mapping.end
         if mapping.path or mapping.permissions != "rw-p":
@@ -158,6 +172,19 @@ def _parts(
         ):
             if part := _thread_part(memory, start, mapping.end, arena_bytes):
                 yield part
+
+
+def _joined(mappings: Sequence[process.Mapping]) -> list[process.Mapping]:
+    """Neighbours as one: after a fork a heap that grows gets a second mapping."""
+    found: list[process.Mapping] = []
+    for one in mappings:
+        if one.permissions != "rw-p" or one.path not in ("", "[heap]"):
+            continue
+        if found and found[-1].end == one.start and found[-1].path == one.path:
+            found[-1] = replace(found[-1], end=one.end)
+        else:
+            found.append(one)
+    return found
 
 
 def _thread_part(
@@ -183,7 +210,7 @@ class _Memory:
 
     def __init__(self, pid: int, pieces_max: int) -> None:
         self._folder = ROOT / f"proc/{pid}"
-        self._left = pieces_max
+        self._most = self._left = pieces_max
 
     def __enter__(self) -> _Memory:
         self._memory = os.open(self._folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -197,6 +224,10 @@ class _Memory:
     def __exit__(self, *_: object) -> None:
         os.close(self._memory)
         os.close(self._pagemap)
+
+    def restart(self) -> None:
+        """Pieces are counted anew."""
+        self._left = self._most
 
     def page(self, number: int) -> bytes | None:
         """None where it is not resident."""

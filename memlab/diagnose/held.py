@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from memlab.diagnose import account, family, group, limits, look, tree, waits
+from memlab.diagnose import account, family, group, group_rows, limits, look, shared, tree, waits
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, per_day, per_second, size
@@ -59,6 +59,8 @@ class GroupLook:
     """At the end of the look."""
     tree_whole: bool = True
     """Whether all groups below were looked at."""
+    shared_kinds: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of shared memory that its 16 largest processes map, by kind, each object once."""
     segments: Segments | None = None
     """System V shared memory that no process attaches, in the IPC namespace of its first process;
     None where that is another than this program's."""
@@ -66,12 +68,12 @@ class GroupLook:
 
 def at(directory: Path, version: str, seconds: float) -> GroupLook:
     """Look for so long. Raises `CannotLook` where the group goes meanwhile."""
-    pids = group.processes(directory)
+    listed = group.listed(directory)
     limit = group.nearest_of(directory, version)
     limited = limit.group if limit else directory
     name = limit.name if limit else None
     try:
-        pids = family.largest(pids)
+        pids, hidden = family.largest(listed)
         before_members = family.first(pids)
         below, tree_whole = tree.folders(directory)
         events_before, began_below = (
@@ -116,7 +118,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         room=look.room_of(limit, of_limit, of_limit_after, elapsed, charged_limit, _slab() - slab)
         if limit
         else None,
-        processes=len(pids),
+        processes=len(pids) + hidden,
         members=members,
         unshared_bytes=sum(max(0, m.unshared_bytes or 0) for m in members),
         shared_bytes=sum(m.shared_bytes or 0 for m in members),
@@ -129,6 +131,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         events=tree.events(directory, version, below),
         tree_whole=tree_whole,
         segments=left_segments(first or os.getpid()),
+        shared_kinds=shared.kinds([one.pid for one in members[:16]]) if after.shmem_bytes else {},
     )
 
 
@@ -198,10 +201,15 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
         yield from tree.findings(seen.below, seen.events_before, seen.events)
     if seen.room:
         yield from limits.of_group(
-            seen.room, unshares=(per_s, more), mounts=seen.tmpfs, segments=seen.segments
+            seen.room,
+            unshares=(per_s, more),
+            mounts=seen.tmpfs,
+            segments=seen.segments,
+            kinds=seen.shared_kinds,
         )
     else:
-        yield from limits.of_files(charge, (), seen.tmpfs, seen.segments)
+        yield from limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
+    yield from group_rows.findings(charge)
     if per_s >= 16 * 4096 and seen.shared_bytes >= 4 * MiB:
         alone = sum(max(0, m.growth_bytes) for m in seen.members) / seen.seconds
         yield Finding(
@@ -240,8 +248,8 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     if len(seen.members) == seen.processes and gone >= max(16 * MiB, charge.anonymous_bytes / 10):
         yield Finding(
             "held-elsewhere", NOTE,
-            f"{size(gone)} of anonymous memory belong to no process of the group: a process that "
-            "moved out, or swap cache",
+            f"{size(gone)} of anonymous memory belong to no process of the group, as of one that "
+            "moved out, or in swap cache",
             "stock", "anonymous", gone, "B", experiments=("memcg-accounting",),
         )  # fmt: skip
     if not seen.room and seen.grows_steadily and seen.growth_bytes_per_s >= 4096:

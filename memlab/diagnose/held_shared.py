@@ -15,7 +15,7 @@ _WORTH_SHARE = 0.25
 _LEAST_MET_BYTES = 16 * 4096  # in the look, as of a growth
 
 # By kind: when it goes, and what to try.
-_KINDS = {
+KINDS = {
     shared.ANONYMOUS: ("go when the last process that maps them ends", "munmap what is no longer "
                        "used; MADV_REMOVE gives back a part of it"),
     shared.SYSTEM_V: ("stay when this process ends, until shmctl(IPC_RMID)", "shmctl(IPC_RMID) "
@@ -44,7 +44,7 @@ def _largest(look: Look) -> Iterator[Finding]:
     if use is None or use.resident_bytes < shmem / 2:
         goes, setting, what = "when they go was not read", "", "shared memory or tmpfs"
     else:
-        goes, setting = _KINDS[use.kind]
+        goes, setting = KINDS[use.kind]
         what = use.kind if not use.name else f"shared memory ({use.kind}: {use.name})"
     yield Finding(
         "shared-memory", NOTE, f"{size(shmem)} are {what}: they {goes}" if use and setting

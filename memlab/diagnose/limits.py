@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from memlab.diagnose import refused, stock
+from memlab.diagnose import group_rows, held_shared, refused, stock
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -65,6 +65,7 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from failing
     if look.group:
         yield from of_group(look.group, look, mounts=look.tmpfs, segments=look.left_segments)
+        yield from group_rows.findings(look.group.charge)
     # Of limits of one name the one that is met first is said.
     explained = {one.line for one in failing}
     for room in sorted(look.rooms, key=_time_left):
@@ -125,7 +126,7 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
     maps = room.name == "vm.max_map_count"
     if room.share < near and (left_s is None or left_s > _SOON_S):
         if grows and room.unit == "count":
-            yield _count_grows(room)
+            yield _count_grows(look, room)
         return
     severity: Severity = NOTE
     if room.share >= _FAILS and maps:
@@ -145,7 +146,7 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
         kind.get(room.name, "limit-nears"),
         severity,
         f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name}, "
-        f"{share(room.share)}){grows}: {_then(room)}",
+        f"{share(room.share)}){grows}: {_then(room)}{_which(look, room)}",
         "limits",
         room.name,
         room.share,
@@ -165,14 +166,24 @@ def _then(room: Room) -> str:
     return f"at the limit {room.what}"
 
 
-def _count_grows(room: Room) -> Finding:
+def _which(look: Look, room: Room) -> str:
+    """What most open files are."""
+    most = look.most_open
+    if room.name != "RLIMIT_NOFILE" or most is None:
+        return ""
+    one = "one file, " if most.name.startswith("/") else "of the kind "
+    return f"; {most.count:,} of {most.of:,} are {one}{most.name}"
+
+
+def _count_grows(look: Look, room: Room) -> Finding:
     """Files that are never closed, threads that never end, mappings that are never taken away."""
     words = {"files": "open files", "threads": "threads", "mappings": "mappings"}
     kind = COUNTED[room.name]
     return Finding(
         f"{kind}-grow", NOTE,
         f"{_amount(room.growth_per_s, room.unit)} more {words[kind]} per s {_course(room)}; "
-        f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name})",
+        f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name})"
+        f"{_which(look, room)}",
         "limits", room.name, room.growth_per_s, "1/s",
         setting=refused.hint(room.name, "threads that never end (ls /proc/PID/task), or a pool"),
         experiments=("vma-lock",) if kind == "mappings" else (),
@@ -201,6 +212,7 @@ def of_group(
     unshares: tuple[float, float] | None = None,
     mounts: Sequence[TmpfsUse] = (),
     segments: Segments | None = None,
+    kinds: Mapping[str, int] | None = None,
 ) -> Iterator[Finding]:
     """Of a memory cgroup; `look` is of a process in it. `unshares`: bytes per second that become
     private in it, and how many more may. `mounts` of tmpfs, and System V `segments` that no process
@@ -242,7 +254,7 @@ def of_group(
             lost, more = stock.unsharing(look)
             unshares = lost / look.seconds, more
         yield from _filling(group, look, evidence, raise_it, unshares, swap=swap)
-    elif full >= 0.85 and full >= 0.5:
+    elif full >= 0.85:
         then = "is made to wait" if not kills else "is swapped out" if swap else "ends with a kill"
         yield Finding(
             "group-nearly-full", COSTLY if full >= 0.95 else NOTE,
@@ -296,7 +308,10 @@ def of_group(
             "limits", group.limit_name, group.reached_per_s, "1/s", evidence, raise_it, proof,
             ("reclaim-or-kill", "coop-reclaim", "memcg-notify"),
         )  # fmt: skip
-    yield from of_files(charge, evidence, mounts, segments)
+    mapped = kinds or {}
+    if look is not None:
+        mapped = {one.kind: one.allocated_bytes or 0 for one in look.shared}
+    yield from of_files(charge, evidence, mounts, segments, mapped)
     dirty = charge.file_dirty_bytes + charge.writeback_bytes
     if dirty >= 0.3 * group.limit_bytes and dirty >= 16 * MiB:
         yield Finding(
@@ -315,18 +330,26 @@ def of_files(
     evidence: tuple[Fact, ...],
     mounts: Sequence[TmpfsUse],
     segments: Segments | None,
+    kinds: Mapping[str, int],
 ) -> Iterator[Finding]:
-    """Files in memory, with or without a limit of the group."""
+    """Shared memory, with or without a limit of the group; `kinds`: what its processes map."""
     held = charge.shmem_bytes
     if held < 16 * MiB or held < 0.25 * charge.used_bytes:
         return
+    most = max(kinds, key=lambda name: kinds[name], default="")
+    what = (
+        "tmpfs, shared memory or memfd: files stay when their process ends, and only swap, a "
+        "delete or the end of all who hold them takes them out"
+    )
+    setting = "remove the files (df -t tmpfs, ls /dev/shm; ipcs -m, ipcrm), or size= for the mount"
+    if most and kinds[most] >= held / 2:
+        goes, setting = held_shared.KINDS[most]
+        what = f"shared memory, most of it {most} ({size(kinds[most])}): they {goes}"
     yield Finding(
         "group-tmpfs", NOTE,
-        f"{size(held)} of the group's {size(charge.used_bytes)} are tmpfs, shared memory or memfd: "
-        "files that stay when their process ends, and that only swap or a delete takes out"
+        f"{size(held)} of the group's {size(charge.used_bytes)} are {what}"
         + _left_files(held, mounts, segments),
-        "stock", "tmpfs, shared memory", held, "B", evidence,
-        "remove the files (df -t tmpfs, ls /dev/shm; ipcs -m, ipcrm), or size= for the mount",
+        "stock", "tmpfs, shared memory", held, "B", evidence, setting,
         experiments=("memcg-accounting",),
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from memlab.diagnose import (
     fault,
     group,
     heap,
+    inner_heap,
     memory,
     pages,
     refusals,
@@ -26,25 +27,30 @@ from memlab.diagnose import (
     shared,
     sites,
     snapshot,
+    sockets,
+    stacks,
     started,
     subject,
     waits,
 )
 from memlab.diagnose.allocator import Allocator
-from memlab.diagnose.family import Member
+from memlab.diagnose.family import Member, MostOpen
 from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
+from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room, Segments, TmpfsUse
 from memlab.diagnose.shared import Attached, SharedUse
 from memlab.diagnose.sites import Sites
+from memlab.diagnose.sockets import Sockets
+from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.waits import Waits
-from memlab.observe import cgroup, files, process
+from memlab.observe import cgroup, files, perf_event, process
 from memlab.observe import proc as observed
 from memlab.observe.proc import ROOT
 from memlab.text import units
@@ -262,6 +268,18 @@ class Look:
     """Calls that fail for want of something, the most frequent first."""
     prices: tuple[Unlooked, ...] = ()
     """What was not looked at for its cost, and the option that does."""
+    inner_heaps: tuple[InnerHeap, ...] = ()
+    """Heaps beside malloc that were read."""
+    stacks: Stacks | None = None
+    """Of its threads; None of a process with one, or where none is recognised."""
+    sockets: Sockets | None = None
+    """What their queues hold; None of a process without a socket."""
+    most_open: MostOpen | None = None
+    """What most of its descriptors are."""
+    read_bytes_per_s: float | None = None
+    """From devices; None where not seen."""
+    private_swing_bytes: int | None = None
+    """From the lowest to the highest of what it holds without shared memory, during the look."""
 
     def rate(self, name: str) -> float | None:
         return self.per_s.get(name)
@@ -280,7 +298,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     with (
         counters.counting(pid) as counted,
         sites.sampling(counters.busiest_first(pid), faults() * seconds) as sampled,
-        refusals.recording(counters.busiest_first(pid)[: counters.THREADS_MAX]) as recorded,
+        refusals.recording(pid, counters.busiest_first(pid)[: counters.THREADS_MAX]) as recorded,
     ):
         members = family.first(children)
         mappings = process.maps(pid)
@@ -316,9 +334,16 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         resident=resident,
         pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
     )
+    inner, stack_use = (
+        inner_heap.read(pid, mappings, resident),
+        stacks.read(pid, mappings, resident),
+    )
     unread = kept.anonymous_bytes - (heaps.held_bytes + heaps.mapped_bytes if heaps else 0)
+    unread -= sum(one.resident_bytes for one in inner) + (
+        stack_use.resident_bytes if stack_use else 0
+    )
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
-    within = allocator.within(pid, mappings, malloc) if much else []
+    within = _unread(allocator.within(pid, mappings, malloc) if much else [], inner)
     began = started.read(found)
     open_files = files.known(lambda: process.descriptors(pid)) or {}
     port = family.port(pid, open_files)
@@ -327,6 +352,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     refused = refusals.with_counts(failing, rates)
     rooms = [*room.limits(pid, status, len(mappings)), *call_limits.of(pid, status, refused)]
+    queues = sockets.read(pid, open_files)
     held = series.held
     forks = any(thread.per_s.get("processes_forked") for thread in threads)
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
@@ -359,6 +385,9 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
             *allocator.not_searched(pid, malloc),
             *_not_read(malloc, heaps, within, unread if much else 0),
             *_not_sampled(sampled, rates),
+            *_children_counted(forks=forks),
+            *_not_read_sockets(queues),
+            *_other_ipc(segments, kept.shmem_bytes),
         ),
         pages=replace(pages_after, by_mapping={}) if pages_after else None,
         unshared_bytes=_unshared(pages_before, pages_after),
@@ -406,6 +435,12 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         met_shared_bytes=met_shared,
         refused=refused,
         prices=(*not_read_pages, *not_walked, *not_read),
+        inner_heaps=inner,
+        stacks=stack_use,
+        sockets=queues,
+        most_open=family.most_open(open_files),
+        read_bytes_per_s=_read_per_s(before, after, elapsed),
+        private_swing_bytes=max(series.private) - min(series.private),
     )
 
 
@@ -427,6 +462,8 @@ class Series:
         self.sampler = waits.Sampler(pids, self._count * self._states)
         self.held: list[int] = []
         """Anonymous and shared memory, and what of it is in swap."""
+        self.private: list[int] = []
+        """Of these without shared memory."""
         self.resident: list[int] = []
         self.charged: list[int] = []
         self.counts: dict[str, list[int]] = defaultdict(list)
@@ -471,6 +508,7 @@ class Series:
             names = ("RssAnon", "RssShmem", "VmSwap", "RssFile")
             anonymous, shmem, swapped, mapped = (memory.get(name, 0) for name in names)
             self.held.append(anonymous + shmem + swapped)
+            self.private.append(anonymous + swapped)
             self.resident.append(anonymous + shmem + mapped)
             self.counts["threads"].append(seen.get("Threads", 0))
             for name, of in (("virtual", "VmSize"), ("data", "VmData"), ("locked", "VmLck")):
@@ -576,10 +614,44 @@ def _not_read(
     )
 
 
+def _unread(within: Sequence[str], inner: Sequence[InnerHeap]) -> list[str]:
+    """Without Python's own allocator, where that was read."""
+    python = any(one.name == inner_heap.PYTHON for one in inner)
+    return [one for one in within if not (python and one.startswith("Python's"))]
+
+
 def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:
     """Worth a line where there are many."""
     many = (rates["minor_faults"] or 0.0) >= _MANY_FAULTS_PER_S
     return (f"which code takes its page faults: {sampled.why}",) if many and sampled.why else ()
+
+
+def _not_read_sockets(seen: Sockets | None) -> tuple[str, ...]:
+    if seen is None or seen.read >= seen.count or not seen.why:
+        return ()
+    return (f"queues of {seen.count - seen.read} of {seen.count} sockets: {seen.why}",)
+
+
+def _other_ipc(seen: Attached | None, shmem_bytes: int) -> tuple[str, ...]:
+    if seen is not None or not shmem_bytes:
+        return ()
+    return ("System V segments: it is in another IPC namespace",)
+
+
+def _read_per_s(
+    before: snapshot.Snapshot, after: snapshot.Snapshot, elapsed: float
+) -> float | None:
+    if before.read_bytes is None or after.read_bytes is None:
+        return None
+    return (after.read_bytes - before.read_bytes) / elapsed
+
+
+def _children_counted(*, forks: bool) -> tuple[str, ...]:
+    if not forks or perf_event.follows_threads_only():
+        return ()
+    return (
+        "its own counts: this kernel, before Linux 5.13, adds those of processes that it makes",
+    )
 
 
 def _past_ends(pid: int, mappings: Sequence[process.Mapping]) -> tuple[PastEnd, ...]:

@@ -9,7 +9,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from memlab.diagnose import held, started, stock
+from memlab.diagnose import growth, held, machine_account, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
@@ -65,8 +65,10 @@ def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
 
 
 def _subject(found: Diagnosis) -> str:
-    if found.group:
-        return f"{held.header(found.group)}; looked at for {_quantity(found.seconds, 's')}"
+    if found.group or found.machine:
+        header = held.header(found.group) if found.group else None
+        header = header or (machine_account.header(found.machine) if found.machine else "")
+        return f"{header}; looked at for {_quantity(found.seconds, 's')}"
     look = found.look
     assert look
     subject = look.subject
@@ -92,7 +94,7 @@ def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
 def _resolved(found: Diagnosis) -> Iterator[str]:
     """Which growth the look was too short to show."""
     if found.look and not any(one.name == "growing" for one in found.findings):
-        least = per_day(stock.LEAST_GROWTH_BYTES / found.seconds)
+        least = per_day(growth.LEAST_GROWTH_BYTES / found.seconds)
         yield f"(a growth of under {least} would not show in {_quantity(found.seconds, 's')})"
 
 
@@ -156,12 +158,13 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
         others = sum(line.value for line in main if line not in shown)
         if others:
             rows.append(("other lines", _quantity(others, account.unit), ""))
-        rows.append(("rest", _quantity(account.rest, account.unit), ""))
+        note = "counters that are ahead of the sum" if account.rest < 0 else ""
+        rows.append(("rest", _quantity(account.rest, account.unit), note))
         rows.append(("in all", _quantity(account.total, account.unit), ""))
     width = max(len(name) for name, _, _ in rows)
     of_value = max(len(value) for _, value, _ in rows)
     for name, value, note in rows:
-        yield f"  {name.ljust(width)}  {value.rjust(of_value)}  {note}".rstrip()[:_WIDTH]
+        yield f"  {name.ljust(width)}  {value.rjust(of_value)}  {note}".rstrip()[: _columns()]
     yield ""
 
 
@@ -215,7 +218,10 @@ def _amount(value: float, unit: str) -> str:
 
 
 def _members(found: Diagnosis) -> Iterator[str]:
-    """Of a group its processes; of a process its children, where they are what there is to say."""
+    """Of a group or machine its processes; of a process its children, if a finding is of them."""
+    if found.machine:
+        yield from machine_account.members(found.machine)
+        return
     if found.group:
         whose, members = "processes", found.group.members
     else:
@@ -328,16 +334,19 @@ def _cost(found: Diagnosis) -> str:
 
 def _wrapped(first: str, texts: Iterable[str]) -> Iterator[str]:
     """Each text after `first`, its further lines under its beginning, as wide as the terminal."""
-    width = min(_WIDTH, max(_LEAST, shutil.get_terminal_size((_WIDTH, 1)).columns))
     for line in texts:
         yield from textwrap.wrap(
             line,
-            width,
+            _columns(),
             initial_indent=first,
             subsequent_indent=" " * min(len(first), 18),
             break_long_words=False,
             break_on_hyphens=False,
         )
+
+
+def _columns() -> int:
+    return min(_WIDTH, max(_LEAST, shutil.get_terminal_size((_WIDTH, 1)).columns))
 
 
 def _fact(fact: Fact) -> str:

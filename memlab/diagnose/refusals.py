@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from memlab.observe import perf_event, system_calls, tracefs
 
 _EVENT, _MMAP = "raw_syscalls:sys_exit", "syscalls:sys_enter_mmap"
+_ENTER = "raw_syscalls:sys_enter"
+_REGISTERS = {0: False, 15: True}  # IORING_REGISTER_BUFFERS, IORING_REGISTER_BUFFERS2 (a struct)
+_BUFFERS_MAX = 1024  # of one call
 _LARGE = "len >= 67108864"  # smaller mappings are many, and fail where a limit is met already
 _RING_PAGES = 4  # a power of two
 _DATA_HEAD = 1024  # of perf_event_mmap_page
@@ -48,7 +51,8 @@ class Refusal:
     errno: str
     per_s: float
     asked_bytes: int = 0
-    """The length of the last mapping of 64 MiB or more that was asked for before; else 0."""
+    """What the last such call asks for, of mlock and io_uring_register, and of mmap where it is 64
+    MiB or more; else 0."""
     reserved: bool = False
     """That mapping is a reservation (PROT_NONE)."""
 
@@ -56,14 +60,16 @@ class Refusal:
 class Refusals:
     """Rings of the threads of a process."""
 
-    def __init__(self, tasks: Sequence[int]) -> None:
+    def __init__(self, pid: int, tasks: Sequence[int]) -> None:
+        self._pid = pid
         self._rings: list[tuple[list[int], mmap.mmap]] = []
         self.why = ""
         """Why calls are not told apart; empty where they are."""
         try:
             with tracefs.opened() as events:
                 self._exit, self._exit_fields = events.number(_EVENT), events.fields(_EVENT)
-                self._enter, self._enter_fields = events.number(_MMAP), events.fields(_MMAP)
+                self._mmap, self._mmap_fields = events.number(_MMAP), events.fields(_MMAP)
+                self._enter, self._enter_fields = events.number(_ENTER), events.fields(_ENTER)
         except OSError:
             self.why = "tracepoints may not be read: run as root"
             return
@@ -74,9 +80,12 @@ class Refusals:
         fds: list[int] = []
         try:
             fds.append(perf_event.record(self._exit, task, _filter()))
-            fds.append(perf_event.record(self._enter, task, _LARGE))
+            fds.append(perf_event.record(self._mmap, task, _LARGE))
+            if ids := _pinning():
+                fds.append(perf_event.record(self._enter, task, ids))
             ring = mmap.mmap(fds[0], (1 + _RING_PAGES) * mmap.PAGESIZE)
-            perf_event.write_to(fds[1], fds[0])
+            for fd in fds[1:]:
+                perf_event.write_to(fd, fds[0])
         except OSError as error:
             for fd in fds:
                 os.close(fd)
@@ -102,21 +111,26 @@ class Refusals:
                 for fd in fds:
                     perf_event.stop(fd)  # nothing is written while it is read
             events, covered_s = _read(ring)
-            last = (0, 1)
+            wanted: dict[int, tuple[int, int]] = {}  # bytes and protection, by call
             for raw in events:
-                if int.from_bytes(raw[:2], sys.byteorder) == self._enter:
-                    last = (
-                        _number(raw, self._enter_fields["len"]),
-                        _number(raw, self._enter_fields["prot"]),
+                number = int.from_bytes(raw[:2], sys.byteorder)
+                if number == self._mmap:
+                    wanted[system_calls.NUMBERS["mmap"]] = (
+                        _number(raw, self._mmap_fields["len"]),
+                        _number(raw, self._mmap_fields["prot"]),
                     )
+                    continue
+                if number == self._enter:
+                    call = _number(raw, self._enter_fields["id"])
+                    wanted[call] = self._pinned(call, _arguments(raw, self._enter_fields)), 1
                     continue
                 pair = (
                     _number(raw, self._exit_fields["id"]),
                     _number(raw, self._exit_fields["ret"]),
                 )
                 per_s[pair] += 1 / (covered_s or seconds)
-                if pair[0] == system_calls.NUMBERS.get("mmap"):
-                    asked[pair] = last
+                if pair[0] in wanted:
+                    asked[pair] = wanted[pair[0]]
         return [
             Refusal(
                 system_calls.name(call), ERRNOS.get(-code, f"errno {-code}"), rate,
@@ -125,11 +139,29 @@ class Refusals:
             for (call, code), rate in per_s.items()
         ]  # fmt: skip
 
+    def _pinned(self, call: int, arguments: Sequence[int]) -> int:
+        """The bytes that mlock or io_uring_register asks for; what it points to is read now."""
+        if call != system_calls.NUMBERS.get("io_uring_register"):
+            return arguments[1]
+        indirect, at, count = _REGISTERS.get(arguments[1] & 0xFF), arguments[2], arguments[3]
+        if indirect is None:
+            return 0
+        with suppress(OSError, struct.error, OverflowError):
+            memory = os.open(f"/proc/{self._pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if indirect:  # struct io_uring_rsrc_register
+                    count, at = struct.unpack("=I12xQ", os.pread(memory, 24, at))
+                raw = os.pread(memory, 16 * min(count, _BUFFERS_MAX), at)
+                return sum(length for _, length in struct.iter_unpack("=QQ", raw))
+            finally:
+                os.close(memory)
+        return 0
+
 
 @contextmanager
-def recording(tasks: Sequence[int]) -> Iterator[Refusals]:
+def recording(pid: int, tasks: Sequence[int]) -> Iterator[Refusals]:
     """Records from here on."""
-    made = Refusals(tasks)
+    made = Refusals(pid, tasks)
     try:
         yield made
     finally:
@@ -181,6 +213,18 @@ def _filter() -> str:
             some = " || ".join(f"id == {number}" for number in known)
             parts.append(f"(ret == -{numbers[errno]} && ({some}))")
     return " || ".join(parts)
+
+
+def _pinning() -> str:
+    """Calls that ask for so many bytes, and have no filter on them."""
+    calls = ("mlock", "mlock2", "io_uring_register")
+    known = [system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS]
+    return " || ".join(f"id == {number}" for number in known)
+
+
+def _arguments(raw: bytes, fields: Mapping[str, tuple[int, int]]) -> tuple[int, ...]:
+    at, size = fields["args"]
+    return struct.unpack_from(f"={size // 8}Q", raw, at)
 
 
 def _number(raw: bytes, field: tuple[int, int]) -> int:

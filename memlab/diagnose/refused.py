@@ -32,7 +32,7 @@ _HINTS = {
     "vm.max_map_count": "sysctl vm.max_map_count; fewer mappings: neighbours of equal protection, "
     "lock and advice are one mapping",
     "RLIMIT_MEMLOCK": LOCK,
-    "pinned (RLIMIT_MEMLOCK)": LOCK,
+    "pinned of RLIMIT_MEMLOCK": LOCK,
     "RLIMIT_NOFILE": FILES,
     "pids.max": "pids.max of its group: TasksMax= of its unit, --pids-limit of its container; "
     "fewer threads",
@@ -80,9 +80,19 @@ def _explained(look: Look, pairs: Sequence[tuple[Row, Refusal]]) -> Finding:
     return Finding(
         known.name, CRITICAL if critical else COSTLY,
         f"{per_second(per_s, 'calls')} of {calls} fail with {errnos}: {refuses}{why}",
-        "limits", line, per_s, "1/s", _facts(look.refused), known.setting or hint(line),
+        "limits", line, per_s, "1/s", _facts(look.refused), _setting(known, limit, line),
         experiments=("vma-lock",) if "lock" in known.name else ("mmap-overcommit",),
     )  # fmt: skip
+
+
+def _setting(known: Row, limit: Room | None, line: str) -> str:
+    """What to try for the limit that is met; the row's setting is for the one that it names."""
+    if limit and limit.name.startswith("user."):
+        name = limit.name.split()[0]
+        return f"sysctl {name}, written in its user namespace (nsenter -U -t PID)"
+    if limit and limit.name == "RLIMIT_NOFILE":
+        return FILES
+    return known.setting or hint(line)
 
 
 def _unexplained(unknown: Sequence[Refusal]) -> Finding:
@@ -117,7 +127,10 @@ def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | Non
     if known.name == "lock-limit-refuses" and fullest:
         return fullest, _of_lock(look, fullest)
     if known.name == "lock-refused" and fullest:
+        asks = max(one.asked_bytes for one in refused)
         more = "" if fullest.share >= _MET["B"] else ": the call asks for more than is left"
+        if asks:
+            more = f", and {size(asks)} are asked for"
         used, most = size(fullest.used), size(fullest.limit)
         return fullest, f"{used} of {most} are locked (RLIMIT_MEMLOCK){more}"
     if fullest is not None and fullest.share >= _MET[fullest.unit]:

@@ -10,7 +10,7 @@ from memlab.observe import cgroup, files, proc, process
 from memlab.observe.proc import ROOT
 
 _USERS_PROCESSES_MAX = 20_000
-PINNED = "pinned (RLIMIT_MEMLOCK)"
+PINNED = "pinned of RLIMIT_MEMLOCK"
 PIN_FAILS = "io_uring's buffers, rings of perf events and RDMA are refused (ENOMEM, EPERM)"
 
 

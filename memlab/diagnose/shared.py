@@ -84,17 +84,37 @@ def uses(
 
 def allocated(pid: int, mappings: Sequence[process.Mapping]) -> int | None:
     """What the objects behind these mappings hold, each once; None where not seen."""
-    sizes: dict[tuple[int, int], int] = {}
-    those = [one for one in mappings if kind(one) is not None]
+    found = objects(pid, mappings)
+    return None if found is None else sum(size for _, size in found.values())
+
+
+def objects(
+    pid: int, mappings: Sequence[process.Mapping]
+) -> dict[tuple[int, int], tuple[str, int]] | None:
+    """The kind of each object behind these mappings and what it holds, by device and inode."""
+    found: dict[tuple[int, int], tuple[str, int]] = {}
+    those = [(name, one) for one in mappings if (name := kind(one)) is not None]
     if len(those) > _OBJECTS_MAX:
         return None
-    for one in those:
+    for name, one in those:
         path = ROOT / f"proc/{pid}/map_files/{one.start:x}-{one.end:x}"
-        found = files.known(path.stat)
-        if found is None:
+        about = files.known(path.stat)
+        if about is None:
             return None
-        sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
-    return sum(sizes.values())
+        found[about.st_dev, about.st_ino] = name, about.st_blocks * 512
+    return found
+
+
+def kinds(pids: Sequence[int]) -> dict[str, int]:
+    """What these processes map of shared memory by kind, each object once."""
+    found: dict[tuple[int, int], tuple[str, int]] = {}
+    for pid in pids:
+        mappings = files.known(lambda pid=pid: process.maps(pid)) or []  # type: ignore[misc]
+        found.update(objects(pid, mappings) or {})
+    sums: dict[str, int] = {}
+    for name, size in found.values():
+        sums[name] = sums.get(name, 0) + size
+    return sums
 
 
 def attached(pid: int, mappings: Sequence[process.Mapping]) -> Attached | None:

@@ -25,6 +25,8 @@ class Snapshot:
     group: group.Charge | None
     machine: Mapping[str, int]
     """/proc/meminfo."""
+    read_bytes: int | None = None
+    """From devices, of the process since it began (/proc/PID/io); None where it may not be read."""
 
     @property
     def thread_count(self) -> int:
@@ -45,6 +47,7 @@ class Snapshot:
 
 def take(pid: int, limit: cgroup.MemoryLimit | None) -> Snapshot:
     """Raises `OSError` where the process has ended."""
+    io = group.pairs_of(files.text(proc.ROOT / f"proc/{pid}/io") or "", ":")
     interrupts = files.known(lambda: proc.read(proc.ROOT / "proc/interrupts"))
     return Snapshot(
         at_s=time.monotonic(),
@@ -55,4 +58,5 @@ def take(pid: int, limit: cgroup.MemoryLimit | None) -> Snapshot:
         if limit
         else None,
         machine=files.known(proc.meminfo) or {},
+        read_bytes=io.get("read_bytes"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlab.diagnose import account, family, held_shared, sites, started
+from memlab.diagnose import account, family, growth, held_shared, inside, sites, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, left, per_day, share, size
@@ -13,11 +13,11 @@ from memlab.text import units
 
 MiB = units.MiB
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
-_WORTH_BYTES = 16 * MiB  # less is not worth a sentence
-_WORTH_SHARE = 0.1
+_WORTH_BYTES = growth.WORTH_BYTES
 _DAY_S = 86400.0
 _CHILD_GROWTH = 256 << 10  # bytes, in the whole look
-LEAST_GROWTH_BYTES = 16 * 4096  # in the whole look: less is a program that warms up
+_SETTLED_S = 600.0  # of a younger process no day is told: it may still start
+_LASTS_LOOKS = 100  # a growth costs something if the room lasts no longer: 17 min for 10 s
 
 
 def of(look: Look) -> Account:
@@ -48,7 +48,8 @@ def of(look: Look) -> Account:
         note = alone if heap.mapped_count else ""
         lines.append(Line("in malloc's objects", used, part_of="anonymous", note=note))
         lines.append(Line("free in malloc", heap.retained_bytes, part_of="anonymous"))
-        lines.append(Line("beside malloc", _beside_malloc(look), part_of="anonymous"))
+        lines.append(Line("beside malloc", inside.beside_malloc(look), part_of="anonymous"))
+    lines += inside.lines(look)
     files = max(0, memory.resident_bytes - memory.anonymous_bytes - memory.shmem_bytes)
     lines.append(Line("files, mapped", files))
     lines.append(Line("shared memory, tmpfs", memory.shmem_bytes))
@@ -73,6 +74,8 @@ def of(look: Look) -> Account:
     if look.attached and look.attached.elsewhere_bytes:
         lines.append(Line("System V segments, attached by others", look.attached.elsewhere_bytes,
                           part_of="none", note="made and removed by it"))  # fmt: skip
+    if look.sockets and look.sockets.bytes:
+        lines.append(inside.of_sockets(look.sockets))
     if memory.pinned_bytes:
         lines.append(Line("pinned", memory.pinned_bytes, part_of="all", note="for devices"))
     if memory.locked_bytes:
@@ -101,7 +104,7 @@ def findings(look: Look) -> Iterator[Finding]:
     """What is worth saying of who holds it."""
     yield from _lazy(look)
     yield from _retained(look)
-    yield from _beside(look)
+    yield from inside.findings(look)
     yield from _unshared(look)
     yield from _growing(look)
     yield from _children(look)
@@ -114,16 +117,12 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _locked(look)
 
 
-def _worth(part: float, whole: float) -> bool:
-    return part >= _WORTH_BYTES and part >= _WORTH_SHARE * whole
-
-
 def _lazy(look: Look) -> Iterator[Finding]:
     seen = look.pages
     if seen is None or seen.lazyfree is None:
         return
     lazy = seen.lazyfree.value * seen.anonymous_bytes
-    if not _worth(lazy, look.memory.resident_bytes):
+    if not growth.worth(lazy, look.memory.resident_bytes):
         return
     low, high = (size(bound * seen.anonymous_bytes) for bound in seen.lazyfree.bounds)
     yield Finding(
@@ -147,10 +146,10 @@ def _lazy(look: Look) -> Iterator[Finding]:
 
 def _retained(look: Look) -> Iterator[Finding]:
     heap = look.heap
-    if heap is None or not _worth(heap.retained_bytes, look.memory.anonymous_bytes / 0.4):
+    if heap is None or not growth.worth(heap.retained_bytes, look.memory.anonymous_bytes / 0.4):
         return
     part = min(1.0, heap.retained_bytes / max(look.memory.anonymous_bytes, 1))
-    if part < 0.25 or grows(look):
+    if part < 0.25 or growth.is_growing(look):
         return
     at_the_ends = heap.ends_bytes >= heap.retained_bytes / 2
     name = "MALLOC_TRIM_THRESHOLD_"
@@ -187,63 +186,6 @@ def _retained(look: Look) -> Iterator[Finding]:
         policies,
         ("retained-memory",),
     )
-
-
-def _beside_malloc(look: Look) -> float:
-    """Anonymous memory that is not of malloc's heaps: the program's own mappings, or a heap that a
-    runtime has beside it."""
-    held = look.heap.held_bytes + look.heap.mapped_bytes if look.heap else 0
-    return max(0, look.memory.anonymous_bytes - held)
-
-
-# What to try for a heap that a runtime or a library has beside malloc, by its name.
-_WITHIN = {
-    "Python's pymalloc": "arenas go back when every object in them is gone: what lives on holds "
-    "them; a worker that ends gives all back (max_requests), PYTHONMALLOC=malloc counts it in "
-    "malloc",
-    "V8": "--max-old-space-size; a heap snapshot says what lives",
-    "the JVM": "-Xmx; jcmd PID GC.heap_info, VM.native_memory",
-    "mimalloc": "mi_collect, MIMALLOC_PURGE_DELAY=0; the library's pool may have a call that "
-    "gives back what is free, or a setting that takes the system's malloc",
-    "jemalloc": "arena.0.purge by mallctl, dirty_decay_ms:0 in its MALLOC_CONF",
-    "tcmalloc": "MallocExtension::ReleaseFreeMemory",
-}
-
-
-def _beside(look: Look) -> Iterator[Finding]:
-    """RSS that does not fall after a peak, where malloc does not hold it."""
-    memory, beside = look.memory, _beside_malloc(look)
-    fell = memory.peak_resident_bytes - memory.resident_bytes
-    if look.heap is None or not _worth(beside, memory.anonymous_bytes / 0.2) or grows(look):
-        return
-    moved = max(look.fell_bytes, look.highest_bytes - look.lowest_bytes)
-    if fell < 4 * MiB or fell < memory.peak_resident_bytes / 50 or moved >= 4 * MiB:
-        return  # one that still grows or falls is not at rest after its peak
-    seen = look.pages
-    if seen and seen.lazyfree and seen.lazyfree.value >= 0.1:
-        return
-    names = list(look.within)
-    who = "its own mappings, or a heap that it keeps in them"
-    if names:
-        who += f" ({' or '.join(names[:3])}, not read)"
-    settings = [text for name, text in _WITHIN.items() if any(name in one for one in names)]
-    setting = "; ".join(settings[:2])
-    policies = None
-    if any("pymalloc" in one for one in names):
-        now = started.present(look.started, "PYTHONMALLOC")
-        policies = {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None
-    yield Finding(
-        "held-beside-malloc", NOTE,
-        f"{size(beside)} of {size(memory.anonymous_bytes)} anonymous memory are not malloc's "
-        f"({size(look.heap.held_bytes)}) but of {who}; it was {size(fell)} larger at its peak, and "
-        "what of it is free inside is not seen",
-        "stock", "beside malloc", beside, "B",
-        facts(
-            Fact("resident", memory.resident_bytes, "B"),
-            Fact("at its peak", memory.peak_resident_bytes, "B"),
-        ),
-        setting, policies, ("retained-memory",),
-    )  # fmt: skip
 
 
 def _held_open(look: Look) -> Iterator[Finding]:
@@ -322,17 +264,8 @@ def unsharing(look: Look) -> tuple[int, int]:
     return lost, family.may_grow_bytes([shared, *(m.shared_bytes or 0 for m in others)])
 
 
-def grows(look: Look) -> bool:
-    """Growth that the look resolves: in each part of it."""
-    return (
-        look.grows_steadily
-        and look.growth_bytes_per_s * look.seconds >= LEAST_GROWTH_BYTES
-        and look.fell_bytes <= look.growth_bytes_per_s * look.seconds / 4
-    )
-
-
 def _growing(look: Look) -> Iterator[Finding]:
-    if not grows(look):
+    if not growth.is_growing(look):
         return
     rate = look.growth_bytes_per_s
     room, whose = _room(look)
@@ -347,17 +280,20 @@ def _growing(look: Look) -> Iterator[Finding]:
         touches = ": its page faults are first touches, nothing is given back"
     bound = _bound(look)
     peak = look.memory.peak_resident_bytes
-    goes_on = f"{whose} has room for {left(lasts)} of it" if lasts < 10 * _DAY_S else ""
-    day = f", {per_day(rate)}," if lasts > 3600 else ""
+    goes_on = f"{whose} has room for {left(lasts)} of it" if lasts < _DAY_S else ""
+    bounded = bound is not None and bound < room
+    day = ""
+    if lasts > 3600 and look.age_s >= _SETTLED_S and not bounded:
+        day = f", {per_day(rate)},"
     said = f"growing by {size(rate)}/s{day} in every part of the look{touches}"
-    if bound is not None and bound < room:
-        goes_on = f"its mappings end it after {size(bound)} more, {whose} has {size(room)}"
+    if bounded and bound is not None:
+        goes_on = f"its mappings have room for {size(bound)} more, {whose} has {size(room)}"
     if look.peak_stands:
         goes_on = f"it has been larger before, {size(peak)}: it may swing"
     yield Finding(
         "growing",
         COSTLY
-        if lasts < _DAY_S and (bound is None or bound >= room) and not look.peak_stands
+        if lasts < min(_DAY_S, _LASTS_LOOKS * look.seconds) and not bounded and not look.peak_stands
         else NOTE,
         f"{said}; {goes_on}" if goes_on else said,
         "stock",
@@ -431,6 +367,15 @@ def _swings(look: Look) -> Iterator[Finding]:
     swing = look.highest_bytes - look.lowest_bytes
     if swing < 8 * MiB or swing < look.highest_bytes / 8 or look.fell_bytes < swing / 2:
         return
+    if look.private_swing_bytes is not None and look.private_swing_bytes < swing / 2:
+        yield Finding(
+            "swings", NOTE,
+            f"what it maps of shared memory swings: it holds between {size(look.lowest_bytes)} and "
+            f"{size(look.highest_bytes)}; that it unmaps some gives none of it back by itself",
+            "stock", "shared memory, tmpfs", swing, "B",
+            experiments=("memcg-accounting",),
+        )  # fmt: skip
+        return
     room, whose = _room(look)
     rises = look.floor_growth_bytes_per_s
     keeps = (
@@ -472,7 +417,7 @@ def _room(look: Look) -> tuple[float, str]:
 
 def _bloat(look: Look) -> Iterator[Finding]:
     seen = look.pages
-    if seen is None or seen.unused is None or not _worth(seen.huge_bytes, 0):
+    if seen is None or seen.unused is None or not growth.worth(seen.huge_bytes, 0):
         return
     low, high = seen.unused.bounds
     wasted = seen.unused.value * seen.huge_bytes
@@ -523,7 +468,7 @@ def _tables(look: Look) -> Iterator[Finding]:
 def _swapped(look: Look) -> Iterator[Finding]:
     memory = look.memory
     held = memory.swapped_bytes + memory.resident_bytes
-    if not _worth(memory.swapped_bytes, held) or (look.rate("major_faults") or 0) >= 5:
+    if not growth.worth(memory.swapped_bytes, held) or (look.rate("major_faults") or 0) >= 5:
         return
     yield Finding(
         "swapped-out",

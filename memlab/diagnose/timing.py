@@ -21,12 +21,14 @@ _WHAT = {
         "transparent_hugepage/defrag of defer; no huge pages where the first touch may not wait",
         "thp-cost"),
     "writeback": ("waits-for-writeback",
-        "write less at once; vm.dirty_bytes; a faster device", "mmap-write"),
+        "write less at once; vm.dirty_bytes; of a file opened with O_SYNC or O_DSYNC fewer, larger "
+        "writes; a faster device", "mmap-write"),
     "fsync": ("waits-for-fsync",
         "fewer fsync (appendfsync everysec, group commit); data and log on devices of their own",
         "mmap-write"),
     "a page of a file": ("waits-for-files",
-        "MADV_WILLNEED, readahead, or memory for the page cache", "mmap-read"),
+        "readahead ahead of need (posix_fadvise, MADV_WILLNEED), or memory for the page cache",
+        "mmap-read"),
     "a kernel semaphore, as the mmap_lock": ("waits-for-mappings",
         "fewer and smaller calls that change mappings; filling memory (MAP_POPULATE, mlock) in "
         "pieces; Linux 6.4 or later, where page faults take no mmap_lock", "mmap-lock"),

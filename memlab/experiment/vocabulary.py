@@ -271,6 +271,11 @@ class Experiment:
         return None
 
     @property
+    def starts_programs(self) -> bool:
+        """Whether its probe starts programs of the user's."""
+        return False
+
+    @property
     def programs(self) -> Sequence[Path]:
         """Files of the user's that a run is about: once one is another, the run ends."""
         return []

@@ -1,10 +1,23 @@
-"""What a file is known by: once any of it differs, the path names another file or content."""
+"""What a file is known by, without its contents."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
-FileStamp = tuple[int, int, int, int]  # device, inode, size, time of the last change of content
+
+class FileStamp(NamedTuple):
+    """Of these only the last cannot be set back. It changes with the mode and the owner, too."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    written_ns: int  # mtime
+    changed_ns: int  # ctime
+
+    def is_same_file(self, other: FileStamp) -> bool:
+        """Whether at most the times differ."""
+        return self[:3] == other[:3]
 
 
 def file_stamp(path: Path) -> FileStamp | None:
@@ -13,4 +26,6 @@ def file_stamp(path: Path) -> FileStamp | None:
         status = path.stat()
     except (OSError, ValueError):
         return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return FileStamp(
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    )

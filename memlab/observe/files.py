@@ -47,15 +47,17 @@ def regular(path: Path, most: int) -> bytes:
     with opened(path) as file:
         if os.fstat(file.fileno()).st_size > most:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-        return file.read(most)
+        if (found := file.read(most)) is None:
+            raise BlockingIOError(errno.EAGAIN, "it would be waited for", str(path))
+        return found
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """A regular file, to read; OSError for any other.
 
-    Whoever owns the path may have put anything there: a FIFO or a device is not opened, and a file
-    that shrinks meanwhile is read as far as it goes.
+    Whoever owns the path may have put anything there: a FIFO or a device is not opened, a file that
+    shrinks meanwhile is read as far as it goes, and one like /proc/kmsg is not waited for.
     """
     held = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -64,7 +66,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        with open(f"/proc/self/fd/{held}", "rb") as file:
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        with open(os.open(f"/proc/self/fd/{held}", flags), "rb") as file:
             yield file
     finally:
         os.close(held)

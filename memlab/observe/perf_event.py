@@ -24,6 +24,7 @@ _EXCLUDE_KERNEL = 1 << 5
 _EXCLUDE_HV = 1 << 6
 _USER_ONLY = _EXCLUDE_KERNEL | _EXCLUDE_HV
 _NO_KERNEL_STACK = 1 << 21
+_INHERIT_THREAD = 1 << 35  # Linux 5.13
 _IP, _TIME, _ADDRESS, _CALLCHAIN, _RAW = 1 << 0, 1 << 2, 1 << 3, 1 << 5, 1 << 10  # PERF_SAMPLE_
 _DISABLE = {"ppc64le": 0x2000_2401}  # _IO('$', 1)
 _SET_OUTPUT = {"ppc64le": 0x2000_2405}  # _IO('$', 5)
@@ -72,11 +73,14 @@ def check(kind: int, config: int, scope: Scope) -> None:
 def count(
     kind: int, config: int, task: int, scope: Scope, *, inherit: bool, filtered: str | None = None
 ) -> int:
-    """A descriptor that counts for this task; `inherit`, for those that it makes from now on too.
+    """A descriptor that counts for this task; `inherit`, for threads that it makes from now on too,
+    and before Linux 5.13 for processes that it makes (`follows_threads_only`).
 
     Nothing is sampled; `filtered` is the filter of a tracepoint. Raises `OSError`.
     """
-    flags = (_INHERIT if inherit else 0) | (_USER_ONLY if scope is Scope.USER else 0)
+    flags = _USER_ONLY if scope is Scope.USER else 0
+    if inherit:
+        flags |= _INHERIT | (_INHERIT_THREAD if follows_threads_only() else 0)
     fd = _open(kind, config, task, -1, flags)
     if filtered is not None:
         try:
@@ -85,6 +89,17 @@ def count(
             os.close(fd)
             raise
     return fd
+
+
+@cache
+def follows_threads_only() -> bool:
+    """Whether this kernel counts for the threads that a task makes without its processes."""
+    try:
+        os.close(_open(SOFTWARE, PAGE_FAULTS, 0, -1, _DISABLED | _USER_ONLY | _INHERIT
+                       | _INHERIT_THREAD))  # fmt: skip
+    except OSError as refused:
+        return refused.errno != errno.EINVAL
+    return True
 
 
 def sample(config: int, task: int, scope: Scope, period: int) -> int:

@@ -45,7 +45,7 @@ class Request:
 
     `scaled` says, by factor, what was made smaller to fit the host. `guest` is the virtual machine
     that the trials run in; None for the host itself. `subject` is the command of `memlab try`, as
-    memlab/experiment/tried.py declares it. `measure` puts PRECISION where neither blocks nor a
+    memlab/experiment/tried/ declares it. `measure` puts PRECISION where neither blocks nor a
     claim ends a sweep.
     """
 

@@ -58,8 +58,7 @@ class Contained:
         with ExitStack() as stack:
             self._journal = Journal(f"record-{secrets.token_hex(4)}")
             stack.callback(self._journal.close)
-            self._mark = f"MEMLAB_CONTAINED={secrets.token_hex(16)}"
-            self._journal.note_mark(self._mark)
+            self._mark = self._journal.give_mark()
             self._group = self._made_group()
             with starting("the guardian"):
                 stack.callback(Guardian(self._journal).dismiss)
@@ -152,6 +151,8 @@ class Contained:
             self._journal.forget_mark(self._mark)
             with suppress(BrokenPipeError):
                 os.write(self._gate, b"l")
+        else:
+            self.kill()  # by its cgroup, at once: the launcher chases what forks for ever
         self.wake()
         os.close(self._gate)
         try:

@@ -63,7 +63,10 @@ def sweep(
             created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
             request=asdict(replace(request, turns=prepared.turns)),
-            environment=target.environment(experiment, prepared.directories),
+            environment={
+                **target.environment(experiment, prepared.directories),
+                **pins.contents(experiment),
+            },
             memlab=__version__,
         )
         points = prepared.plan.points
@@ -198,7 +201,7 @@ class Sweep:
         stop_rule, taken = self.begun(share_s, self.target.role)
         blocks = self.blocks(stop_rule, taken, until)
         if taken:
-            pins.check_since(experiment, run.created_at)
+            pins.check_since(experiment, run.created_at, run.environment)
         refused = beforehand.refused(self.lacking)
         stop_rule.leave_out(self.lacking)
         for why, of in beforehand.counted(self.lacking).items():

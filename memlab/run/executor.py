@@ -81,6 +81,7 @@ class LocalExecutor:
             self._pins = Pins(experiment, directories.dir)
             stack.callback(self._pins.close)
             self._setup = TrialSetup(experiment, journal, run, directories.dir)
+            self._mark = journal.give_mark() if experiment.starts_programs else ""
             self._servers: dict[Which, ForkServer] = {}
             self._layouts = fork_server.layouts(experiment)
             self._layout = secrets.randbelow(len(self._layouts))  # each session begins elsewhere
@@ -127,6 +128,7 @@ class LocalExecutor:
             "processes": held.group["processes"] if held.group else "",
             **(held.machine.params if held.machine else {}),
             **self._pins.params,
+            "mark": self._mark,
             **physical_memory.NONE,  # the worker opens it
         }
         trial |= {

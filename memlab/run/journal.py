@@ -136,9 +136,12 @@ class Journal:
         that it will be known by."""
         self._write({"undo": "zram", "path": str(path), "node": str(node), "mark": mark})
 
-    def note_mark(self, mark: str) -> None:
-        """Record the mark in the environment of processes that are about to begin."""
+    def give_mark(self) -> str:
+        """A mark, NAME=VALUE, for the environment of processes that are about to begin. They are
+        known by it, and so are all that they start."""
+        mark = f"MEMLAB_CONTAINED={secrets.token_hex(16)}"
         self._write({"undo": "marked", "path": mark})
+        return mark
 
     def forget_mark(self, mark: str) -> None:
         """Its processes may go on."""

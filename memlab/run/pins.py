@@ -1,24 +1,31 @@
 """What a run is about stays what it was: the user's programs, and the file that its trials read.
 
-A program is known by its inode, size and time of change: once another lies there, no further sample
-is taken of it. A file that trials read, such as a trace, is copied at the start of a session, and
-the trials have that copy alone, which has no name that another could write to.
+A program is known by its inode, size, times and contents. If only its times have changed, its
+contents are compared with those at the start: `chmod` is no change, and a program that was written
+to is another one, even if its time was set back. Of a changed program no further sample is taken.
+A file that trials read, such as a trace, is copied at the start of a session, and the trials have
+that copy alone, which has no name that another could write to.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
-import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from memlab.errors import CannotRun, SubjectChanged
 from memlab.experiment import Experiment
-from memlab.files.stamps import FileStamp, file_stamp
+from memlab.files.stamps import file_stamp
 from memlab.observe import files
+
+_CONTENTS = "contents"  # the key in a run's environment
+_ROOM_BYTES = 64 << 20  # that a copy leaves on the disk
 
 
 class Pins:
@@ -27,7 +34,7 @@ class Pins:
     def __init__(self, experiment: Experiment, folder: Path) -> None:
         """The copy lies in `folder`. Raises BadTrace and the like where it is not what was asked
         for, and CannotRun where it cannot be made."""
-        self._stamps = _stamps(experiment.programs)
+        self._programs = {path: _Program(path) for path in experiment.programs}
         self.params: Mapping[str, str] = {}  # of each trial
         with ExitStack() as stack:
             if source := experiment.copied:
@@ -39,10 +46,9 @@ class Pins:
 
     def check(self) -> None:
         """SubjectChanged where one of the programs is another now."""
-        now = _stamps(self._stamps)
-        for path, stamp in self._stamps.items():
-            if now[path] != stamp:
-                what = "was removed" if now[path] is None else "was replaced or changed"
+        for path, program in self._programs.items():
+            if not program.is_unchanged():
+                what = "was replaced or changed" if path.exists() else "was removed"
                 raise SubjectChanged(
                     f"{path} {what} while it was tried; the samples of it as it was are kept: try "
                     "it again as a new run"
@@ -52,24 +58,62 @@ class Pins:
         self._stack.close()
 
 
-def check_since(experiment: Experiment, began_at: str) -> None:
-    """SubjectChanged where what a run is about was changed after the run began, in ISO 8601. The
-    time is that of the inode, which a file that is put in another's place has too."""
+class _Program:
+    """A file and what it was at the start."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._stamp = path, file_stamp(path)
+        self._digest = _digest(path)
+
+    def is_unchanged(self) -> bool:
+        now = file_stamp(self._path)
+        if now == self._stamp:
+            return True
+        if not now or not self._stamp or not now.is_same_file(self._stamp):
+            return False
+        self._stamp = now
+        return bool(self._digest) and _digest(self._path) == self._digest
+
+
+def contents(experiment: Experiment) -> Mapping[str, Mapping[str, str]]:
+    """What a new run's environment holds of the files that it is about: their digests."""
+    digests = {str(path): _digest(path) for path in _files(experiment)}
+    return {_CONTENTS: digests} if digests else {}
+
+
+def check_since(experiment: Experiment, began_at: str, environment: Mapping[str, Any]) -> None:
+    """SubjectChanged where what a run is about was changed after the run began, in ISO 8601. A run
+    of an older memlab has no digests: then the time of the inode counts, which a file that is put
+    in another's place has too."""
     began_s = datetime.fromisoformat(began_at).timestamp()
-    for path in [*experiment.programs, *filter(None, [experiment.copied])]:
+    digests = environment.get(_CONTENTS, {})
+    for path in _files(experiment):
         try:
             changed_s = path.stat().st_ctime
         except OSError as error:
             raise SubjectChanged(f"{path}: {error.strerror}; the run was about it") from None
-        if changed_s > began_s:
+        digest = digests.get(str(path))
+        if _digest(path) != digest if digest else changed_s > began_s:
             raise SubjectChanged(
                 f"{path} was changed after the run began, which is about what it was: try it again "
                 "as a new run"
             )
 
 
-def _stamps(paths: Iterable[Path]) -> dict[Path, FileStamp | None]:
-    return {path: file_stamp(path) for path in paths}
+def _digest(path: Path) -> str:
+    """The SHA-256 of a regular file's contents; "" if they cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with files.opened(path) as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+    except (OSError, ValueError):
+        return ""
+    return digest.hexdigest()
+
+
+def _files(experiment: Experiment) -> list[Path]:
+    return [*experiment.programs, *filter(None, [experiment.copied])]
 
 
 def _nameless(folder: Path) -> tempfile._TemporaryFileWrapper[bytes]:
@@ -82,6 +126,12 @@ def _nameless(folder: Path) -> tempfile._TemporaryFileWrapper[bytes]:
 def _copy(source: Path, copy: int) -> None:
     try:
         with files.opened(source) as read, open(copy, "wb", closefd=False) as written:
-            shutil.copyfileobj(read, written, 1 << 20)
+            left = os.fstat(read.fileno()).st_size  # and nothing that another appends meanwhile
+            status = os.fstatvfs(copy)
+            if left + _ROOM_BYTES > status.f_bavail * status.f_frsize:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            while left and (piece := read.read(min(left, 1 << 20))):
+                written.write(piece)
+                left -= len(piece)
     except OSError as error:
         raise CannotRun(f"{source} cannot be copied: {error.strerror}; see --dir") from None

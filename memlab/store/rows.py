@@ -312,6 +312,7 @@ environment = _holding(  # what is read out of one; anything else is shown as it
     swap_total_bytes=_optional(_count(_INT_MAX)),
     caches=_optional(_list(_cache)),
     numa_nodes=_optional(_list(_holding())),
+    contents=_optional(_dict(_text)),
     mitigations=_optional(_dict(_optional(_text))),
 )
 _GOOD: Mapping[type, Mapping[str, Callable[[Any], bool]]] = {

@@ -7,6 +7,9 @@
  * fork has made common counts once, with the parent, until the child writes to it. What the kernel
  * does by itself, reclaim and huge pages, is not in a trace.
  *
+ * A page of anonymous memory is the allocator's if a recorded block has lain on it since it was
+ * mapped, or does while it is there.
+ *
  * It needs the memory of a bit or two a page of what was touched, however many records there are. A
  * trace that is not whole ends it with 1 and a line that says why.
  */
@@ -32,6 +35,7 @@ enum {
 	CHUNKS_MOST = 1 << 22, /* of all spaces: 1 GiB of ours, for 8 TiB of theirs */
 	AREAS_MOST = 1 << 24,
 	TOP_FILES = 8,
+	SMALL_PAGES = 64, /* of a block: each is noted by itself; of a larger one, its areas are */
 };
 #define PAGE 4096ULL
 
@@ -39,6 +43,7 @@ struct area {
 	uint64_t start, end;
 	uint32_t file; /* its number + 1 */
 	uint8_t kind;
+	bool is_block; /* within a recorded block */
 };
 
 struct chunk {
@@ -48,6 +53,7 @@ struct chunk {
 	uint64_t there[CHUNK_WORDS];  /* and this space's own */
 	uint64_t common[CHUNK_WORDS]; /* there since a fork, the parent's */
 	uint64_t given[CHUNK_WORDS];  /* it was given back once */
+	uint64_t block[CHUNK_WORDS];  /* a recorded block has lain on it */
 };
 
 struct space {
@@ -57,6 +63,8 @@ struct space {
 	struct chunk *chunks;
 	size_t chunk_count;
 	uint64_t mapped_bytes;
+	uint64_t touched_pages; /* that came, while `is_locking` has not begun */
+	bool is_locking;        /* a replay locks it */
 };
 
 static struct {
@@ -68,6 +76,10 @@ static struct {
 	uint64_t calls[TRACE_KIND_END], reads[KINDS], writes[KINDS], outside;
 	uint64_t given[KINDS], again[KINDS], copied[KINDS], held[KINDS], peak[KINDS];
 	uint64_t held_pages, peak_pages, peak_ns, mapped_bytes, mapped_peak_bytes;
+	uint64_t memory_pages,
+		block_pages; /* of anonymous memory that came; the allocator's of them */
+	uint64_t touched_pages, lockable_pages; /* all that came; those of spaces that are locked */
+	bool has_start;
 	uint64_t *file_touches;
 	uint64_t threads, processes, living, living_peak;
 	uint64_t at_ns, state_pages;
@@ -189,9 +201,13 @@ static struct chunk *next_chunk(struct space *space, struct chunk *at, uint64_t 
 	return at;
 }
 
+enum release { GIVEN_BACK, UNMAPPED, ENDED };
+
 /* The pages of a range are there no more; by the program's will, or since its process ended. */
-static void release(struct space *space, unsigned kind, uint64_t start, uint64_t end, bool willed)
+static void release(struct space *space, unsigned kind, uint64_t start, uint64_t end,
+		    enum release how)
 {
+	bool willed = how != ENDED;
 	uint64_t page = start / PAGE, last = end / PAGE;
 	uint64_t number = page / CHUNK_PAGES, past = (last + CHUNK_PAGES - 1) / CHUNK_PAGES;
 	for (struct chunk *chunk = NULL; (chunk = next_chunk(space, chunk, &number, past));) {
@@ -204,6 +220,8 @@ static void release(struct space *space, unsigned kind, uint64_t start, uint64_t
 				chunk->given[i] |= (gone | chunk->common[i]) & mask;
 			chunk->there[i] &= ~mask;
 			chunk->common[i] &= ~mask;
+			if (how == UNMAPPED)
+				chunk->block[i] &= ~mask;
 		}
 		hold(kind, -(int64_t)pages);
 		if (willed)
@@ -255,14 +273,14 @@ static void insert(struct space *space, size_t at, struct area area)
 	space->areas[at] = area;
 }
 
-static void unmap(struct space *space, uint64_t start, uint64_t end, bool willed)
+static void unmap(struct space *space, uint64_t start, uint64_t end)
 {
 	size_t at = first_after(space, start);
 	while (at < space->count && space->areas[at].start < end) {
 		struct area area = space->areas[at];
 		uint64_t from = area.start > start ? area.start : start;
 		uint64_t to = area.end < end ? area.end : end;
-		release(space, area.kind, from, to, willed);
+		release(space, area.kind, from, to, UNMAPPED);
 		mapped(space, -(int64_t)(to - from));
 		if (from == area.start && to == area.end) {
 			memmove(space->areas + at, space->areas + at + 1,
@@ -283,11 +301,12 @@ static void unmap(struct space *space, uint64_t start, uint64_t end, bool willed
 
 static void add_area(struct space *space, struct area area)
 {
-	unmap(space, area.start, area.end, true);
+	unmap(space, area.start, area.end);
 	size_t at = first_after(space, area.start);
 	mapped(space, (int64_t)(area.end - area.start));
 	if (at && space->areas[at - 1].end == area.start &&
-	    space->areas[at - 1].kind == area.kind && space->areas[at - 1].file == area.file)
+	    space->areas[at - 1].kind == area.kind && space->areas[at - 1].file == area.file &&
+	    space->areas[at - 1].is_block == area.is_block)
 		space->areas[at - 1].end = area.end;
 	else
 		insert(space, at, area);
@@ -299,8 +318,64 @@ static void give_back(struct space *space, uint64_t start, uint64_t end)
 	     at < space->count && space->areas[at].start < end; at++) {
 		const struct area *area = &space->areas[at];
 		release(space, area->kind, area->start > start ? area->start : start,
-			area->end < end ? area->end : end, true);
+			area->end < end ? area->end : end, GIVEN_BACK);
 	}
+}
+
+static bool is_memory(unsigned kind)
+{
+	return kind == HEAP || kind == ANONYMOUS;
+}
+
+/* The pages of a range that are there, and have not been, are the allocator's. */
+static void mark_present(struct space *space, uint64_t page, uint64_t last)
+{
+	uint64_t number = page / CHUNK_PAGES, past = (last + CHUNK_PAGES - 1) / CHUNK_PAGES;
+	for (struct chunk *chunk = NULL; (chunk = next_chunk(space, chunk, &number, past));) {
+		uint64_t base = chunk->number * CHUNK_PAGES;
+		for (unsigned i = 0; i < CHUNK_WORDS; i++) {
+			uint64_t mask = mask_of(i, page > base ? page - base : 0, last - base);
+			uint64_t new = chunk->there[i] & mask & ~chunk->block[i];
+			acc.block_pages += (unsigned)__builtin_popcountll(new);
+			chunk->block[i] |= mask;
+		}
+	}
+}
+
+/* The areas below a large block, cut at its ends. */
+static void mark_areas(struct space *space, uint64_t start, uint64_t end)
+{
+	for (size_t at = first_after(space, start);
+	     at < space->count && space->areas[at].start < end; at++) {
+		struct area area = space->areas[at];
+		if (area.is_block || !is_memory(area.kind))
+			continue;
+		if (area.start < start) {
+			space->areas[at].end = start;
+			area.start = start;
+			insert(space, ++at, area);
+		}
+		if (area.end > end) {
+			space->areas[at].end = end;
+			area.start = end;
+			insert(space, at + 1, area);
+		}
+		space->areas[at].is_block = true;
+	}
+}
+
+static void note_block(struct space *space, uint64_t address, uint64_t bytes)
+{
+	uint64_t page = address / PAGE, last = (address + bytes + PAGE - 1) / PAGE;
+	const struct area *area = area_at(space, address);
+	if (!bytes || last <= page || !area || !is_memory(area->kind))
+		return;
+	if (last - page <= SMALL_PAGES)
+		for (uint64_t of = page / CHUNK_PAGES; of <= (last - 1) / CHUNK_PAGES; of++)
+			chunk_of(space, of, true);
+	else
+		mark_areas(space, page * PAGE, last * PAGE);
+	mark_present(space, page, last);
 }
 
 static void touch(struct space *space, uint64_t address, bool writes)
@@ -319,15 +394,34 @@ static void touch(struct space *space, uint64_t address, bool writes)
 	struct chunk *chunk = chunk_of(space, page / CHUNK_PAGES, true);
 	if (chunk->there[word] & bit)
 		return;
-	if (chunk->common[word] & bit) {
+	bool is_copy = chunk->common[word] & bit;
+	if (is_copy) {
 		if (!writes)
 			return;
 		acc.copied[kind]++;
 		chunk->common[word] &= ~bit;
 	} else if (chunk->given[word] & bit)
 		acc.again[kind]++;
+	if (is_memory(kind) && !is_copy) {
+		acc.memory_pages++;
+		if (area->is_block)
+			chunk->block[word] |= bit;
+		acc.block_pages += chunk->block[word] & bit ? 1 : 0;
+	}
 	chunk->there[word] |= bit;
+	acc.touched_pages++;
+	space->touched_pages++;
+	acc.lockable_pages += space->is_locking;
 	hold(kind, 1);
+}
+
+/* From here on a lock is in force in it, as the preload takes one: a forked child has none. */
+static void start(struct space *space)
+{
+	if (!space->is_locking)
+		acc.lockable_pages += space->touched_pages;
+	space->is_locking = true;
+	acc.has_start = true;
 }
 
 static void move(struct space *space, const uint64_t *operands, uint64_t old)
@@ -335,7 +429,7 @@ static void move(struct space *space, const uint64_t *operands, uint64_t old)
 	uint64_t from_bytes = operands[0], to_bytes = operands[1], new = operands[2];
 	const struct area *found = area_at(space, old);
 	struct area area = { new, new + to_bytes, found ? found->file : 0,
-			     found ? found->kind : ANONYMOUS };
+			     found ? found->kind : ANONYMOUS, found && found->is_block };
 	uint64_t both = from_bytes < to_bytes ? from_bytes : to_bytes;
 	if (!from_bytes) { /* a second mapping of shared memory */
 		add_area(space, area);
@@ -343,7 +437,7 @@ static void move(struct space *space, const uint64_t *operands, uint64_t old)
 	}
 	if (new == old) {
 		if (to_bytes < from_bytes)
-			unmap(space, old + to_bytes, old + from_bytes, true);
+			unmap(space, old + to_bytes, old + from_bytes);
 		else if (to_bytes > from_bytes) {
 			area.start = old + from_bytes;
 			add_area(space, area);
@@ -368,11 +462,13 @@ static void move(struct space *space, const uint64_t *operands, uint64_t old)
 				to->there[word] |= to_bit;
 			else
 				to->common[word] |= to_bit;
+			if (chunk->block[i / 64] & bit)
+				to->block[word] |= to_bit;
 			chunk->there[i / 64] &= ~bit;
 			chunk->common[i / 64] &= ~bit;
 		}
 	}
-	unmap(space, old, old + from_bytes, true);
+	unmap(space, old, old + from_bytes);
 }
 
 /* Spaces and tasks */
@@ -393,7 +489,7 @@ static void let_go(struct space *space)
 		return;
 	for (size_t i = 0; i < space->count; i++)
 		release(space, space->areas[i].kind, space->areas[i].start, space->areas[i].end,
-			false);
+			ENDED);
 	mapped(space, -(int64_t)space->mapped_bytes);
 	for (struct chunk *one = space->chunks, *next; one; one = next) {
 		struct chunk **at = &acc.table[slot(one->space, one->number)];
@@ -420,6 +516,7 @@ static struct space *copy_of(struct space *space)
 		for (unsigned i = 0; i < CHUNK_WORDS; i++)
 			made->common[i] = one->there[i] | one->common[i];
 		memcpy(made->given, one->given, sizeof(made->given));
+		memcpy(made->block, one->block, sizeof(made->block));
 	}
 	return copy;
 }
@@ -477,7 +574,7 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 					 (uint8_t)kind_of(word, operands) });
 		break;
 	case TRACE_UNMAP:
-		unmap(space, address, address + operands[0], true);
+		unmap(space, address, address + operands[0]);
 		break;
 	case TRACE_REMAP:
 		move(space, operands, address);
@@ -498,7 +595,17 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 		acc.living--;
 		let_go(space);
 		break;
+	case TRACE_ALLOCATE:
+		note_block(space, operands[3], operands[1]);
+		break;
+	case TRACE_RESIZE:
+		note_block(space, operands[2], operands[1]);
+		break;
+	case TRACE_START:
+		start(space);
+		break;
 	case TRACE_STATE_END:
+		start(space);
 		acc.state_pages = acc.held_pages;
 		break;
 	default:
@@ -620,9 +727,12 @@ static void print_all(void)
 	printf(", \"outside\": %" PRIu64 ", \"peak_pages\": %" PRIu64 ", \"peak_ns\": %" PRIu64
 	       ", \"mapped_peak_bytes\": %" PRIu64 ", \"processes\": %" PRIu64
 	       ", \"threads\": %" PRIu64 ", \"tasks_at_once\": %" PRIu64
-	       ", \"state_pages\": %" PRIu64,
+	       ", \"state_pages\": %" PRIu64 ", \"memory_pages\": %" PRIu64
+	       ", \"block_pages\": %" PRIu64 ", \"touched_pages\": %" PRIu64
+	       ", \"lockable_pages\": %" PRIu64,
 	       acc.outside, acc.peak_pages, acc.peak_ns, acc.mapped_peak_bytes, acc.processes,
-	       acc.threads, acc.living_peak, acc.state_pages);
+	       acc.threads, acc.living_peak, acc.state_pages, acc.memory_pages, acc.block_pages,
+	       acc.touched_pages, acc.has_start ? acc.lockable_pages : acc.touched_pages);
 	print_files();
 	printf(", \"moments\": [");
 	for (unsigned i = 0; i < MOMENTS; i++) {

@@ -15,7 +15,10 @@ KINDS = ("heap", "stack", "anonymous", "file", "shared")  # of mappings, as in a
 class TraceAccount(msgspec.Struct, frozen=True):
     """Counts are in pages, and by kind of mapping where there are several. `moments` are rows at
     equal distances over the recorded time: the pages that were there by kind, then those that were
-    given back, and those of them that were touched again, so far."""
+    given back, and those of them that were touched again, so far. `memory_pages` are the first
+    touches of anonymous memory, and `block_pages` those of them in recorded allocations.
+    `touched_pages` are the first touches of all kinds, and `lockable_pages` those of programs that
+    a lock can be preloaded into; none of a forked child's are (mlockall(2))."""
 
     calls: dict[str, int]
     reads: dict[str, int]
@@ -32,8 +35,22 @@ class TraceAccount(msgspec.Struct, frozen=True):
     threads: int
     tasks_at_once: int
     state_pages: int
+    memory_pages: int
+    block_pages: int
+    touched_pages: int
+    lockable_pages: int
     files: list[tuple[int, int]]
     moments: list[list[int]]
+
+    @property
+    def allocated_share(self) -> float:
+        """Of the anonymous memory that was touched, how much is in recorded allocations."""
+        return self.block_pages / self.memory_pages if self.memory_pages else 0.0
+
+    @property
+    def lockable_share(self) -> float:
+        """Of what was touched, how much a lock is in force for."""
+        return self.lockable_pages / self.touched_pages if self.touched_pages else 1.0
 
 
 def of(trace: file.Trace) -> TraceAccount:

@@ -30,11 +30,19 @@ class Recording(Document):
     """The exit status of the command; 0 of a process that ran already."""
     signal: int
     """That ended the command; 0 for none."""
+    allocated_share: float | None
+    """Of the anonymous memory that was touched, how much is in recorded allocations; null if none
+    were asked for."""
 
     @classmethod
-    def made_of(cls, trace: Trace, ended: Recorded) -> Self:
-        incomplete = trace.incomplete or None
-        return cls.from_attributes(trace, ended, trace=str(trace.path), incomplete=incomplete)
+    def made_of(cls, trace: Trace, ended: Recorded, found: TraceAccount | None) -> Self:
+        return cls.from_attributes(
+            trace,
+            ended,
+            trace=str(trace.path),
+            incomplete=trace.incomplete or None,
+            allocated_share=found.allocated_share if found else None,
+        )
 
 
 class MappingKind(Document):
@@ -91,6 +99,9 @@ class TraceShown(Document):
     """By kind of mapping."""
     files: dict[str, Number]
     """The files with the most touched pages."""
+    allocated_share: float | None
+    """Of the anonymous memory that was touched, how much is in recorded allocations; null if none
+    were asked for."""
     moments: list[Moment]
     figure: str
     """The file's path."""
@@ -112,6 +123,7 @@ class TraceShown(Document):
             page_bytes=PAGE,
             peak_bytes=found.peak_pages * PAGE,
             peak_at_s=found.peak_ns * 1e-9,
+            allocated_share=found.allocated_share if trace.allocations else None,
             kinds={
                 kind: MappingKind(
                     peak=found.peak[kind],

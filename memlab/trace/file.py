@@ -205,8 +205,11 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
         in_bounds = False
     if not in_bounds:
         raise BadTrace(f"{path}: it is damaged: its counts are out of bounds")
-    if size < _HEADER.size + _RECORD_BYTES * records + _TASK_BYTES * tasks + _FILE.size * files:
+    least = _HEADER.size + _RECORD_BYTES * records + _TASK_BYTES * tasks + _FILE.size * files
+    if size < least:
         raise BadTrace(f"{path}: it is cut short")
+    if size > least + _NAME_MOST * files:
+        raise BadTrace(f"{path}: it is damaged: it is longer than its counts say")
     names = [_task_name(file, records, task) for task in (unfollowed_task, running_task)]
     return Trace(
         path, path, size, records, elapsed_ns * 1e-9, lost, late, refused, denied, tasks, files,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memlab.errors import BadLevels, BadRequest
-from memlab.trace import file
+from memlab.text import units
+from memlab.trace import account, file
 
 # What the replayer prints (replay.c, finish).
 _REFUSED = r"refused[calls]=refused (\d+)"
 _PASSED = r"passed_over[touches]=passed over (\d+)"
+LEAST_SHARE = 0.5  # of a program's memory in its allocations, or another allocator says nothing
 # Words of the replayer's that are levels.
 WORDS = {"pace": ("none", "recorded"), "order": ("recorded", "free")}
 _POLICIES = (
@@ -50,9 +52,38 @@ def checked(
     if "malloc" in policies and "order" in policies:
         raise BadLevels("order: allocations are replayed in their order")
     notes = [f"incomplete: {trace.incomplete}"] if trace.incomplete else []
+    notes += _coverage(trace, policies)
+    notes.append("one recorded run; how runs differ is not in it")
+    if trace.small_pages:
+        notes.append("recorded without huge pages")
     if trace.huge and any(level == "never" for level in policies.get("thp", ())):
         notes.append("recorded with huge pages: without them it has touches that are not in it")
-    return f"{path.name} ({'; '.join(notes)})" if notes else path.name
+    return f"{path.name} ({'; '.join(notes)})"
+
+
+def _coverage(trace: file.Trace, policies: Mapping[str, Sequence[object]]) -> Iterator[str]:
+    """How much of the program's memory a policy acts on; BadLevels if that is under half."""
+    locks = any(str(level).startswith("future") for level in policies.get("lock", ()))
+    if not locks and "malloc" not in policies:
+        return
+    counted = account.of(trace)
+    if "malloc" in policies:
+        share = counted.allocated_share
+        said = f"allocations are {units.format_percent(share)} of the memory that it touched"
+        if share < LEAST_SHARE:
+            raise BadLevels(
+                f"malloc: {trace.path.name}: {said}, under half: it says nothing of another "
+                "allocator; a static program, or one with its own allocator, calls no malloc"
+            )
+        yield said
+    elif locks and (share := counted.lockable_share) < 1:
+        said = f"a lock is in force for {units.format_percent(share)} of what it touched"
+        if share < LEAST_SHARE:
+            raise BadLevels(
+                f"lock: {trace.path.name}: {said}, under half: it says nothing of a lock; static "
+                "programs that it starts and its forked children are not locked"
+            )
+        yield said
 
 
 def words(policies: Mapping[str, Sequence[object]]) -> list[str]:

@@ -13,6 +13,7 @@ from memlab.text import units
 from memlab.text.printable import signal_name
 from memlab.trace import file
 from memlab.trace.account import KINDS, TraceAccount
+from memlab.trace.replay import LEAST_SHARE
 from memlab.trace.session import Recorded
 
 PAGE = 4096  # of a record's address, whatever the machine's page is
@@ -27,8 +28,11 @@ _HATCHES = ("", "////", "....", "xxxx", "----")  # of KINDS, which differ withou
 _FILES_SHOWN = 4
 
 
-def recorded(trace: file.Trace, ended: Recorded) -> Iterator[str]:
-    """What was recorded, what is missing, and what to do next."""
+def recorded(
+    trace: file.Trace, ended: Recorded, found: TraceAccount | None = None
+) -> Iterator[str]:
+    """What was recorded, what is missing, and what to do next. `found` is of a trace with
+    allocations."""
     if ended.signal:
         yield f"the command was ended by {signal_name(ended.signal)}"
     elif ended.status:
@@ -39,16 +43,31 @@ def recorded(trace: file.Trace, ended: Recorded) -> Iterator[str]:
     if ended.untraced:
         yield f"{words.count(ended.untraced, 'task')} beyond the most that a trace holds left out"
     yield from _huge_pages(trace)
+    if found:
+        yield _allocations(found)
     yield (
         f"{trace.path}: {words.count(trace.records, 'record')}, "
         f"{units.format_quantity(trace.bytes, 'B')}, "
         f"{units.format_quantity(trace.elapsed_s, 's')}"
     )
-    yield f"next: memlab show {shlex.quote(str(trace.path))}; {_try(trace)}"
+    yield f"next: memlab show {shlex.quote(str(trace.path))}; {_try(trace, found)}"
 
 
-def _try(trace: file.Trace) -> str:
-    policy = "malloc=glibc,jemalloc" if trace.allocations else "thp=never,always"
+def _allocations(found: TraceAccount) -> str:
+    share = units.format_percent(found.allocated_share)
+    refused = "" if _is_covered(found) else ": too little to try another allocator"
+    return (
+        f"allocations: {share} of the {_bytes(found.memory_pages)} of anonymous memory that it "
+        f"touched{refused}"
+    )
+
+
+def _is_covered(found: TraceAccount | None) -> bool:
+    return found is not None and found.allocated_share >= LEAST_SHARE
+
+
+def _try(trace: file.Trace, found: TraceAccount | None) -> str:
+    policy = "malloc=glibc,jemalloc" if _is_covered(found) else "thp=never,always"
     return f"memlab try -p lock=off,future -p {policy} {shlex.quote(str(trace.path))}"
 
 
@@ -98,7 +117,9 @@ def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     if found.state_pages:
         yield f"{_bytes(found.state_pages)} were there before the recording began"
     yield from _unknown(trace, found)
-    yield f"try it: {_try(trace)}"
+    if trace.allocations:
+        yield _allocations(found)
+    yield f"try it: {_try(trace, found if trace.allocations else None)}"
 
 
 def _huge_pages(trace: file.Trace) -> Iterator[str]:

@@ -81,7 +81,7 @@ def trial(server: ForkServer, folder: Path) -> Callable[[list[str]], dict[str, A
         declared = command.declare({"argv": words, "cwd": str(folder), "levels": {}})
         at = {"lock": "off", "aslr": "off"}
         asked = {"file": None, "cpus": sorted(os.sched_getaffinity(0)), "limit_s": 60.0}
-        params = declared.params(at, {"group": "", "processes": ""})
+        params = declared.params(at, {"group": "", "processes": "", "mark": "MARK=1"})
         reply = server.run({"probe": "command", "params": params, **asked})
         assert reply["outcome"] == "ok", reply
         found: dict[str, Any] = reply["result"]

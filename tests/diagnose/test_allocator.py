@@ -79,7 +79,7 @@ def test_an_executable_that_is_too_large_is_not_searched_and_that_is_said(
     with running(binary("steady"), "1") as program:
         malloc = found(program.pid)
         assert allocator.not_searched(program.pid, malloc) == ()
-        monkeypatch.setattr(allocator, "_SEARCHED_BYTES_MAX", 1024)
+        monkeypatch.setattr(allocator, "_WITHIN_BYTES_MAX", 1024)
         (said,) = allocator.not_searched(program.pid, malloc)
     assert "over 1 KiB, and was not searched" in said
 

@@ -25,13 +25,17 @@ GiB, MiB = 1 << 30, 1 << 20
         ("m", {("mmap", "ENOMEM"): TIMES}),
         ("w", {("write", "ENOSPC"): TIMES}),
         ("r", {("inotify_init1", "EMFILE"): TIMES}),
+        ("k", {("mlock", "ENOMEM"): TIMES}),
         ("o", {}),  # fails, and for want of nothing
     ],
 )
 def test_each_failing_call_is_counted_by_its_number(
     binary: Compiled, what: str, expected: dict[tuple[str, str], int]
 ) -> None:
-    with running(binary("refused_calls")) as program, refusals.recording([program.pid]) as seen:
+    with (
+        running(binary("refused_calls")) as program,
+        refusals.recording(program.pid, [program.pid]) as seen,
+    ):
         if seen.why:
             pytest.skip(seen.why)
         tell(program, what)
@@ -39,10 +43,15 @@ def test_each_failing_call_is_counted_by_its_number(
     assert {(one.call, one.errno): round(one.per_s, 6) for one in found} == expected
     if what == "m":
         assert [(one.asked_bytes, one.reserved) for one in found] == [(1 << 47, True)]
+    if what == "k":
+        assert [one.asked_bytes for one in found] == [24 * MiB]
 
 
 def test_a_full_ring_has_the_rate_of_the_time_that_it_covers(binary: Compiled) -> None:
-    with running(binary("refused_calls")) as program, refusals.recording([program.pid]) as seen:
+    with (
+        running(binary("refused_calls")) as program,
+        refusals.recording(program.pid, [program.pid]) as seen,
+    ):
         if seen.why:
             pytest.skip(seen.why)
         for _ in range(40):  # 920 calls: more than a ring holds
@@ -151,3 +160,25 @@ def test_each_row_twice_as_often_has_twice_the_number(known: Row) -> None:
     (once,), (twice,) = (said(Refusal(call, errno, per_s)) for per_s in (4.0, 8.0))
     assert (once.name, once.measured, twice.measured) == (known.name, 4.0, 8.0)
     assert "no limit that is read here explains it" in once.title
+
+
+def test_the_advice_is_for_the_limit_that_is_met() -> None:
+    """A limit of a user namespace is not that of the machine, and RLIMIT_NOFILE is neither."""
+    inside = Room("user.max_inotify_watches of its user namespace", 50, 50, "count", "")
+    (found,) = said(Refusal("inotify_add_watch", "ENOSPC", 40.0), rooms=(inside,))
+    assert "sysctl user.max_inotify_watches" in found.setting
+    assert "fs.inotify" not in found.setting
+    (outside,) = said(Refusal("inotify_add_watch", "ENOSPC", 40.0), rooms=(WATCHES,))
+    assert "sysctl fs.inotify.max_user_watches" in outside.setting
+    files = Room("RLIMIT_NOFILE", 1024, 1024, "count", "")
+    (found,) = said(Refusal("fanotify_init", "EMFILE", 4.0), rooms=(files,))
+    assert "ulimit -n" in found.setting
+
+
+def test_what_is_pinned_says_how_much_the_call_asks_for() -> None:
+    pinned = Room("pinned of RLIMIT_MEMLOCK", 0, 8 * MiB, "B", "")
+    locked = Room("RLIMIT_MEMLOCK", 8 * MiB, 8 * MiB, "B", "")  # a count of its own
+    asks = Refusal("io_uring_register", "ENOMEM", 10.0, 16 * MiB, reserved=False)
+    (found,) = said(asks, rooms=(pinned, locked))
+    assert "16 MiB are asked for, and 0 B of 8 MiB are used" in found.title
+    assert found.line == pinned.name

@@ -120,7 +120,7 @@ def test_the_largest_of_all_are_first_and_kernel_threads_are_none(
         words = f"{resident * 2} {resident} 0 1 0 0 0"
         (tmp_path / f"proc/{pid}/statm").write_text(words)
     monkeypatch.setattr(family, "ROOT", tmp_path)
-    assert family.largest([1, 2, 300, 4]) == [300, 1]  # 4 has ended
+    assert family.largest([1, 2, 300, 4]) == ([300, 1], 1)  # 4 has ended
 
 
 def test_the_events_of_a_group_without_limits_are_in_its_account(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_group_of_no_process(pid: str) -> None:
     assert (status, line[: len("memlab: --group of:")]) == (USAGE, "memlab: --group of:")
 
 
-@pytest.mark.parametrize("group", ["", " "])
+@pytest.mark.parametrize("group", ["", " ", ".", "./", ".."])
 def test_no_group_is_not_the_whole_machine(group: str) -> None:
     """As of a shell's variable that is not set."""
     assert refused("--group", group) == (

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import storm
 import storm_recordings
+import storm_tries
 
 BLOWS = 6
 
@@ -54,6 +55,14 @@ def test_a_struck_recording_leaves_nothing_and_its_trace(
     small: storm.Storm, name: str, what: str
 ) -> None:
     assert small.strike(name, what).wrong == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["driver and launcher", "launcher", "driver and guardian", "all"])
+@pytest.mark.parametrize("name", storm_tries.NAMES)
+def test_a_struck_try_leaves_nothing(small: storm.Storm, name: str, what: str) -> None:
+    assert small.strike(name, what).wrong == []
+    assert small.processes() == {}
 
 
 def test_a_lost_or_damaged_trace_is_seen(tmp_path: Path) -> None:

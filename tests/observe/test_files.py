@@ -1,6 +1,8 @@
 """Files of others are read in pieces: a mapping of one that is cut short would kill memlab."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,28 @@ def test_a_fifo_is_no_kernel_and_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "Image")
     with pytest.raises(BadRequest, match="is not a bootable kernel"):
         kernel.read(tmp_path / "Image")
+
+
+READS = """
+import sys
+from pathlib import Path
+from memlab.observe import files
+(place := Path(sys.argv[1], "instances/memlab-test")).mkdir()
+try:
+    files.regular(place / "trace_pipe", 9)
+except BlockingIOError as error:
+    print(error.strerror)
+finally:
+    place.rmdir()
+"""
+
+
+@pytest.mark.needs("root", "a mount namespace")
+def test_a_file_of_the_kernels_that_blocks_is_not_waited_for(tmp_path: Path) -> None:
+    """As /proc/kmsg and trace_pipe do, which are regular files."""
+    words = ["unshare", "-m", "sh", "-c", 'mount -t tracefs none "$1" && "$0" -c "$2" "$1"']
+    done = subprocess.run(
+        [*words, sys.executable, str(tmp_path), READS],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("it would be waited for\n", "")

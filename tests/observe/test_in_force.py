@@ -17,18 +17,40 @@ BARE = {b"VmRSS": 100 * MIB, b"VmLck": 0}
 PART = {b"VmRSS": 100 * MIB, b"VmLck": 30 * MIB}
 
 
-def seen(lock: str, *readings: dict[bytes, int]) -> str:
+SMALL = {b"VmRSS": 1 * MIB, b"VmLck": 0}  # a child of fork(2), which has no lock of its own
+
+
+def seen(lock: str, *readings: dict[bytes, int], child: dict[bytes, int] = SMALL) -> str:
     held = InForce(lock)
     for reading in readings:
-        held.look({7: reading, 8: BARE})  # a child of fork(2), which has no lock of its own
+        held.look({7: reading, 8: child})
     return held.why
+
+
+@pytest.mark.parametrize(
+    ("lock", "readings", "is_covered"),
+    [
+        ("future", [HELD] * 9, True),  # too few to say it
+        ("future", [BARE] * 50 + [HELD] * 9, True),  # nor are those before the lock
+        ("future", [HELD] * 10, False),
+        ("future_onfault", [HELD] * 10, False),
+        ("current", [HELD] * 10, True),
+    ],
+)
+def test_a_lock_that_covers_less_than_half_is_seen(
+    lock: str, readings: list[dict[bytes, int]], is_covered: bool
+) -> None:
+    """A shell has its lock, and the static program that it starts has none."""
+    static = {b"VmRSS": 150 * MIB, b"VmLck": 0}
+    said = "40 % of the resident memory was locked: process 8 had 153600 KiB without a lock"
+    assert seen(lock, *readings, child=static).startswith(said) is not is_covered
 
 
 @pytest.mark.parametrize(
     ("lock", "readings", "undone"),
     [
         ("future", [BARE] * 5 + [HELD] * 50, False),
-        ("future", [HELD] * 5 + [BARE] * 9 + [HELD] * 5 + [BARE] * 9, False),  # execve(2)
+        ("future", ([HELD] * 15 + [BARE] * 9) * 2, False),  # execve(2)
         ("future", [HELD] + [{}] * 20, False),  # it has ended
         ("future", [BARE] * 50, False),  # never locked: said in other words
         ("future", [HELD] * 5 + [BARE] * 10, True),

@@ -13,9 +13,10 @@ from memlab.command import request
 from memlab.errors import BadLevels
 from memlab.experiment.host import Malloc
 from memlab.observe import allocators
-from memlab.trace import account, file, recording
+from memlab.trace import account, file, recording, shown
 
 from .made import (
+    ADVISE,
     ALLOCATE,
     AT,
     EXEC,
@@ -25,9 +26,12 @@ from .made import (
     HAS_ALLOCATIONS,
     MACHINE,
     PAGE,
+    REMAP,
     RESIZE,
+    START,
     TASK,
     THREAD,
+    UNMAP,
     Made,
     records,
 )
@@ -225,3 +229,62 @@ def test_a_trace_without_allocations_has_no_level_of_malloc(tmp_path: Path) -> N
     path = Made().map(AT, 1).write(tmp_path / "a.trace")
     with pytest.raises(BadLevels, match="--allocations"):
         request.command([str(path)], {"malloc": ["glibc"]})
+
+
+def test_how_much_of_the_memory_is_in_allocations_is_exact(tmp_path: Path) -> None:
+    """Pages are the allocator's by a block that comes before or after their first touch, until
+    they are unmapped; those of a large block too, and where it is moved to."""
+    trace = Made(flags=HAS_ALLOCATIONS, tasks=2).add(START)
+    trace.map(AT, 100).touch(AT, 60)
+    trace.add(ALLOCATE, 0, 0, 9 * PAGE + 1, 0, AT + 100)  # 10 pages, touched before
+    trace.add(ALLOCATE, 0, 1, 8, 0, AT + 70 * PAGE).touch(AT + 70 * PAGE, 3)  # one of 3
+    trace.add(ADVISE, AT, 5 * PAGE, 4).touch(AT, 5)  # MADV_DONTNEED: 5 that come again
+    trace.map(AT << 1, 1000).touch(AT << 1, 7)
+    trace.add(ALLOCATE, 0, 2, 500 * PAGE, 0, AT << 1).touch((AT << 1) + 90 * PAGE, 11)
+    trace.touch((AT << 1) + 600 * PAGE, 13)  # beside it
+    trace.add(REMAP, AT << 1, 500 * PAGE, 500 * PAGE, AT << 2, 0)
+    trace.add(RESIZE, 0, 2, 500 * PAGE, AT << 2, 0).touch((AT << 2) + 400 * PAGE, 17)
+    trace.add(UNMAP, AT, 10 * PAGE).map(AT, 10).touch(AT, 10)  # of another
+    trace.number(TASK, 1, what=FORK).touch(AT + 20 * PAGE, 19, task=1)  # copies
+    found = account.of(file.read(write(trace, tmp_path, 3)))
+    assert found.memory_pages == 60 + 3 + 5 + 7 + 11 + 13 + 17 + 10
+    assert found.block_pages == 10 + 1 + 5 + 7 + 11 + 17
+
+
+def write(trace: Made, folder: Path, blocks: int) -> Path:
+    path = folder / "a.trace"
+    path.write_bytes(trace.bytes(blocks=blocks))
+    return path
+
+
+@pytest.mark.parametrize("mapped", [0, 40])
+def test_too_few_allocations_are_no_subject_of_an_allocator(tmp_path: Path, mapped: int) -> None:
+    """Under half, another allocator is refused; else the answer says how much they are."""
+    trace = Made(flags=HAS_ALLOCATIONS).add(START).map(AT, 100).touch(AT, 30 + mapped)
+    path = write(trace.add(ALLOCATE, 0, 0, 30 * PAGE, 0, AT), tmp_path, 1)
+    if mapped:
+        with pytest.raises(BadLevels, match=r"allocations are 43 % of the memory .* under half"):
+            request.command([str(path)], {"malloc": ["glibc"]})
+    else:
+        asked = request.command([str(path)], {"malloc": ["glibc"]})
+        assert "allocations are 100 % of the memory" in (asked.subject or {})["trace"]
+    said = list(shown.lines(file.read(path), account.of(file.read(path))))
+    assert any("too little to try another allocator" in line for line in said) == bool(mapped)
+    assert ("malloc=" in said[-1]) == (not mapped)
+
+
+@pytest.mark.needs("recording")
+def test_a_static_program_has_no_allocations(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text(
+        "#include <stdlib.h>\n#include <string.h>\n"
+        "int main(void) { void *p = malloc(4 << 20); memset(p, 1, 4 << 20); return p == 0; }\n"
+    )
+    built = ["cc", "-static", "-o", str(tmp_path / "a"), str(tmp_path / "a.c")]
+    if subprocess.run(built, capture_output=True, check=False).returncode:
+        pytest.skip("this compiler links no static program")
+    path = tmp_path / "a.trace"
+    recording.record(path, command=[str(tmp_path / "a")], how=recording.How(allocations=True))
+    found = account.of(file.read(path))
+    assert (found.block_pages, found.memory_pages >= 1024) == (0, True)
+    with pytest.raises(BadLevels, match="allocations are 0 % of the memory"):
+        request.command([str(path)], {"malloc": ["glibc", "jemalloc"]})

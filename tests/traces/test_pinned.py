@@ -1,5 +1,6 @@
 """What `try` measures stays what it was: a trace is copied and checked once, a program is known."""
 
+import io
 import os
 from pathlib import Path
 
@@ -8,8 +9,9 @@ from click.testing import CliRunner
 
 import memlab
 from memlab.cli import cli
-from memlab.errors import BadTrace, SubjectChanged
+from memlab.errors import BadTrace, CannotRun, SubjectChanged
 from memlab.experiment.points import Point
+from memlab.run import pins
 from memlab.run.executor import LocalExecutor
 
 from .made import AT, MACHINE, START, Made
@@ -64,6 +66,34 @@ def test_a_trace_is_checked_before_any_of_it_is_replayed(tmp_path: Path, store_p
     assert not memlab.load(store=store_path).samples
 
 
+def test_a_file_that_another_appends_to_is_copied_as_long_as_it_was(tmp_path: Path) -> None:
+    source, size = tmp_path / "a", 3 << 20
+    source.write_bytes(bytes(size))
+    with (tmp_path / "copy").open("wb") as copy, source.open("ab") as appending:
+        read = io.BufferedReader.read
+
+        class Growing(io.BufferedReader):
+            def read(self, *asked: object) -> bytes:
+                appending.write(bytes(2 << 20))
+                appending.flush()
+                return read(self, *asked)  # type: ignore[arg-type]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pins.files, "opened", lambda path: Growing(io.FileIO(path)))
+            pins._copy(source, copy.fileno())
+    assert (tmp_path / "copy").stat().st_size == size
+
+
+def test_no_copy_fills_the_disk(tmp_path: Path) -> None:
+    """A sparse file of any size."""
+    source = tmp_path / "a"
+    source.touch()
+    os.truncate(source, 1 << 42)
+    with (tmp_path / "copy").open("wb") as copy, pytest.raises(CannotRun, match="No space left"):
+        pins._copy(source, copy.fileno())
+    assert (tmp_path / "copy").stat().st_size == 0
+
+
 def test_a_trace_that_is_another_since_it_was_asked_for_is_said(
     tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +117,8 @@ def test_a_program_that_is_replaced_ends_the_run_and_gives_no_sample(
     app = tmp_path / "app"
     app.write_text(
         f"#!/bin/sh\necho >>{tmp_path}/runs\n"
-        f"[ $(wc -l <{tmp_path}/runs) -lt 4 ] || {{ cp {app} {app}.new; mv {app}.new {app}; }}\n"
+        f"[ $(wc -l <{tmp_path}/runs) -lt 4 ] || {{ cp {app} {app}.new; echo >>{app}.new; "
+        f"mv {app}.new {app}; }}\n"
     )
     app.chmod(0o755)
     with pytest.raises(SubjectChanged, match="app was replaced or changed while it was tried"):
@@ -95,5 +126,77 @@ def test_a_program_that_is_replaced_ends_the_run_and_gives_no_sample(
     run = memlab.load(store=store_path)
     assert [sample.outcome for sample in run.samples] == ["ok"] * 3
     resumed = CliRunner().invoke(cli, ["sweep", "--resume", run.id, "--store", str(store_path)])
+    assert isinstance(resumed.exception, SubjectChanged)
+    assert "after the run began" in str(resumed.exception)
+
+
+WORKS = "#!/bin/sh\necho >>{runs}\n[ $(wc -l <{runs}) -ne 4 ] || {change}\nexit 0\n"
+
+
+def written_over(path: Path) -> None:
+    """Of the same size, with the time set back."""
+    status = path.stat()
+    text = path.read_bytes()
+    with path.open("r+b") as file:
+        file.write(text.replace(b"exit 0", b"exit 1"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (now := path.stat()).st_mtime_ns == status.st_mtime_ns
+    assert (now.st_ino, now.st_size) == (status.st_ino, status.st_size)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_another"),
+    [
+        ("touch -r {app} {app}.t && sed -i.b s/x/y/ {app}.d && cat {app}.d >{app} && "
+         "touch -r {app}.t {app}", True),
+        ("chmod 700 {app}", False),
+        ("touch {app}", False),
+        ("cat {app} >{app}.t && cat {app}.t >{app}", False),
+    ],
+    ids=["of the same size and time", "its mode", "its time", "by the same"],
+)  # fmt: skip
+def test_a_program_is_known_by_its_contents(
+    change: str, is_another: bool, tmp_path: Path, store_path: Path
+) -> None:
+    """At its fourth run it changes itself. A compiled program may not be written to while it runs
+    (execve(2), ETXTBSY), so a script is what is changed."""
+    app = tmp_path / "app"
+    text = WORKS.format(runs=tmp_path / "runs", change=f"{{ {change.format(app=app)}; }}")
+    app.write_text(text)
+    app.with_suffix(".d").write_text(text.replace("exit 0", "exit x"))
+    app.chmod(0o755)
+    if is_another:
+        with pytest.raises(SubjectChanged, match="app was replaced or changed while it was tried"):
+            memlab.trial([str(app)], blocks=5, store=store_path, lock=["off"])
+    else:
+        memlab.trial([str(app)], blocks=5, store=store_path, lock=["off"])
+    outcomes = [sample.outcome for sample in memlab.load(store=store_path).samples]
+    assert outcomes == ["ok"] * (3 if is_another else 5)
+
+
+@pytest.mark.parametrize("what", ["a program", "a trace"])
+def test_a_resumed_run_is_about_the_same_contents(
+    what: str, tmp_path: Path, store_path: Path
+) -> None:
+    """A changed mode is no change; the same size and time are no proof that there is none."""
+    path = tmp_path / "app"
+    if what == "a program":
+        path.write_text("#!/bin/sh\nexit 0\n")
+        path.chmod(0o755)
+    else:
+        path = made().write(tmp_path / "a.trace")
+    run = memlab.trial([str(path)], blocks=2, store=store_path, lock=["off"])
+    resume = ["sweep", "--resume", run.id, "--store", str(store_path), "-q"]
+    path.chmod(0o700)
+    os.utime(path)
+    resumed = CliRunner().invoke(cli, resume)
+    assert resumed.exception is None, resumed.output
+    if what == "a program":
+        written_over(path)
+    else:
+        status = path.stat()
+        overwritten(path)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    resumed = CliRunner().invoke(cli, resume)
     assert isinstance(resumed.exception, SubjectChanged)
     assert "after the run began" in str(resumed.exception)

@@ -345,7 +345,7 @@ def test_the_subject_of_a_trial_is_the_replayer(tmp_path: Path) -> None:
         {"argv": ["a.trace"], "cwd": str(tmp_path), "levels": {"lock": ["off", "future"]},
          "trace": "a.trace"}
     )  # fmt: skip
-    host = {"group": "", "processes": "", "copy": "/proc/7/fd/9"}
+    host = {"group": "", "processes": "", "mark": "MARK=1", "copy": "/proc/7/fd/9"}
     spec = made.params({"lock": "future"}, host)["spec"]
     assert file.tool("replay") in spec
     assert "/proc/7/fd/9" in spec

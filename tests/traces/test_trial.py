@@ -10,8 +10,9 @@ import memlab
 from memlab.command import request as asked
 from memlab.errors import BadLevels, BadRequest, BadTrace, CannotRun
 from memlab.machines.guest import handle
+from memlab.trace import account, file
 
-from .made import AT, FORK, MACHINE, START, TASK, THREAD, Made
+from .made import AT, EXEC, FORK, MACHINE, PAGE, START, TASK, THREAD, Made
 
 pytestmark = pytest.mark.skipif(not MACHINE, reason="replays are of x86-64 and arm64")
 
@@ -41,7 +42,8 @@ def test_page_faults_and_locked_memory_are_those_of_the_trace(
         )
         run = memlab.trial([str(path)], blocks=3, store=store_path, thp="never", **LOCKS)
         assert [sample.outcome for sample in run.samples] == ["ok"] * 6
-        assert run.experiment.question == f"What would other memory policies do to {name}.trace?"
+        begins = f"What would other memory policies do to {name}.trace (one recorded run; "
+        assert run.experiment.question.startswith(begins)
         found[name] = {lock: faults(run, lock) for lock in ("off", "future_onfault")}
     for lock, count in found["more"].items():
         assert abs(count - found["less"][lock] - (TOUCHED - LESS)) <= OWN
@@ -145,3 +147,23 @@ def test_a_trace_that_a_guest_does_not_see_is_refused_before_it_boots(tmp_path: 
     assert "a.trace" in str(raised.value)
     assert "\n" not in str(raised.value)
     handle._checked(asked.command(["sort", "-o", "/dev/null"], {}, cwd=Path("/")))
+
+
+@pytest.mark.parametrize(("childs", "share"), [(3, "98 %"), (300, "")])
+def test_a_lock_that_covers_less_than_half_of_a_trace_is_refused(
+    childs: int, share: str, tmp_path: Path
+) -> None:
+    """A shell starts a program that preloads nothing: its exec is followed by no start."""
+    trace = Made(tasks=2).map(AT, MAPPED).touch(AT, 31).add(START).touch(AT + 31 * PAGE, 97)
+    trace.number(TASK, 1, what=FORK).add(EXEC, task=1)
+    path = trace.map(AT, MAPPED, task=1).touch(AT, childs, task=1).write(tmp_path / "a.trace")
+    counted = account.of(file.read(path))
+    assert (counted.lockable_pages, counted.touched_pages) == (128, 128 + childs)
+    if share:
+        subject = asked.command([str(path)], {"lock": ["off", "future"]}).subject or {}
+        assert f"a lock is in force for {share}" in subject["trace"]
+    else:
+        with pytest.raises(BadLevels, match=r"a lock is in force for 30 % .* under half"):
+            asked.command([str(path)], {"lock": ["off", "future_onfault"]})
+    subject = asked.command([str(path)], {"lock": ["off", "current"]}).subject or {}
+    assert "a lock" not in subject["trace"]

@@ -50,6 +50,7 @@ from pathlib import Path
 from typing import Any
 
 from memlab.analysis.histogram import index_of
+from memlab.command import bus_error
 from memlab.observe import tracefs
 from memlab.observe.in_force import InForce
 from memlab.probe import Failed, Window
@@ -87,9 +88,10 @@ _COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent":
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    spec: str  # JSON, as memlab/experiment/tried.py makes it
+    spec: str  # JSON, as memlab/experiment/tried/spec.py makes it
     group: str  # the folder of the trial's memory cgroup; "" where it runs in none
     processes: str  # the cgroup that bounds the processes; "" where only RLIMIT_NPROC can
+    mark: str  # NAME=VALUE in the environment of all that the command starts
 
 
 def measure(params: Params) -> dict[str, Any]:
@@ -98,6 +100,8 @@ def measure(params: Params) -> dict[str, Any]:
         return taken
     _taken.clear()
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    name, _, value = params.mark.partition("=")
+    plain[name] = value
     environ = {**plain, **spec["environ"]}
     if spec["cpus"] > len(os.sched_getaffinity(0)):
         here = len(os.sched_getaffinity(0))
@@ -443,10 +447,8 @@ class _Launched:
 
     def _hear(self, piece: bytes) -> None:
         if not piece and not self.ended:
-            # It closes its descriptors before its children get another parent (do_exit,
-            # kernel/exit.c), who ends them: that has happened once it can be waited for.
-            self._process.kill()
-            self._process.wait()
+            # One of its two processes was killed: the other one ends what the command has started.
+            self._await_launcher()
             raise Failed("the launcher ended without a report", errno.ECHILD)
         *lines, self._text = (self._text + piece).split(b"\n")
         for line in map(json.loads, lines):
@@ -458,6 +460,15 @@ class _Launched:
                 self.report = line
                 self._let_go()
 
+    def _await_launcher(self) -> None:
+        """Its end, after which nothing that the command has started lives."""
+        self._process.send_signal(signal.SIGCONT)  # the command may have stopped it
+        try:
+            self._process.wait(2 * _STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
     def _let_go(self) -> None:
         """What the command had printed before it ended. A descendant that lives on may hold the
         pipe open, so nothing is waited for."""
@@ -468,7 +479,7 @@ class _Launched:
                     self._output.add(os.read(out.fileno(), 1 << 16))
             self._output.end()
             out.close()
-        self._process.wait()
+        self._await_launcher()
         for descriptor in (self._report, self._asking, self._taken):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -1128,7 +1139,8 @@ def _command_ended(
 
 def _how_it_ended(report: dict[str, Any]) -> str:
     if report["signal"]:
-        return f"ended by {signal_name(report['signal'])}"
+        why = f": {bus_error.read()}" if report["signal"] == signal.SIGBUS else ""
+        return f"ended by {signal_name(report['signal'])}{why}"
     return f"exit status {report['status']}"
 
 

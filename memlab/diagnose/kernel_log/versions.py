@@ -22,7 +22,7 @@ class Change(NamedTuple):
 
 
 CHANGES = (
-    Change("2.6.26", "cpu oom_adj", "", "oom: add sysctl to enable task memory dump"),
+    Change("2.6.26", "cpu oom_adj", "fef1bdd68c81", "oom: add sysctl to enable task memory dump"),
     Change("2.6.29", "killed as a result of limit of", "",
            "memcg: show memcg information during OOM"),
     Change("2.6.29", "gfp_mask=0x0", "1c0fe6e3bda0", "mm: invoke oom-killer from page fault"),

@@ -23,6 +23,8 @@ static void act(int what, int full)
 		(void)!open("/nowhere/at/all", O_RDONLY); /* ENOENT */
 	if (what == 'r')
 		(void)!inotify_init1(0); /* EMFILE */
+	if (what == 'k')
+		(void)!mlock((void *)4096, 24ul << 20); /* ENOMEM: not mapped */
 }
 
 int main(void)

@@ -1,0 +1,187 @@
+"""Page faults that read a device: from swap, or a file, and how much of what is read is used.
+
+A fault on a page of a file maps at most 64 KiB around it (fault_around_bytes, mm/memory.c), so
+that what is read beyond 64 KiB for each fault is used by none of them. /proc/PID/io counts what the
+process reads from devices, readahead included.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from memlab.diagnose.finding import (
+    COSTLY,
+    NOTE,
+    Fact,
+    Finding,
+    Severity,
+    facts,
+    per_second,
+    share,
+    size,
+)
+from memlab.diagnose.look import Look
+from memlab.observe import files
+from memlab.observe.proc import ROOT
+from memlab.text import units
+
+_MAPPED_BYTES = 64 << 10  # around a fault, at most
+_UNUSED_LEAST = 0.3
+_COSTLY_WAIT = 0.1  # of a thread's time
+_OF_FILES = 0.5  # of the sampled faults
+
+
+def findings(look: Look, read_per_s: float) -> Iterator[Finding]:
+    """Of faults that wait for a device."""
+    severity = severity_of(read_per_s, 5, 50)
+    if severity is None:
+        return
+    if look.memory.swapped_bytes and not _on_files(look):
+        yield _swap(look, read_per_s, severity)
+        return
+    unused = _unused_share(look, read_per_s)
+    if unused is not None and unused >= _UNUSED_LEAST:
+        yield _read_ahead(look, read_per_s, severity, unused)
+        return
+    group = look.group
+    if group is not None and group.charge.used_bytes >= 0.9 * group.limit_bytes:
+        yield _dropped(look, read_per_s, severity)
+        return
+    yield Finding(
+        "reads-files", severity,
+        f"it waits for mapped files to be read: {per_second(read_per_s, 'times')}",
+        "flow", "read from swap or a file", read_per_s, "1/s",
+        facts(_each(look, read_per_s), threads_of(look, "major_faults")),
+        "MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it",
+        {"lock": ["off", "future"]},
+        ("mmap-read", "locked-latency"),
+    )  # fmt: skip
+
+
+def _swap(look: Look, read_per_s: float, severity: Severity) -> Finding:
+    now, swapped = look.memory.resident_bytes, look.memory.swapped_bytes
+    return Finding(
+        "reads-swap", severity,
+        f"it waits for its memory to come back from swap: "
+        f"{per_second(read_per_s, 'page faults')}",
+        "flow", "read from swap or a file", read_per_s, "1/s",
+        facts(Fact("in swap", swapped, "B"), threads_of(look, "major_faults")),
+        "mlock what has to answer in time; memory.swap.max=0 or a lower swappiness for its "
+        "group; more memory",
+        {"lock": ["off", "future_onfault"], "memory_max": [_limit(now), _limit(now + swapped)],
+         "swap": ["file"]},
+        ("locked-latency",),
+    )  # fmt: skip
+
+
+def _read_ahead(look: Look, read_per_s: float, severity: Severity, unused: float) -> Finding:
+    """Readahead that is not used: one advice, be the group full or not."""
+    name = _file(look)
+    ahead = _read_ahead_kib(look, name)
+    setting = f" (read_ahead_kb {ahead:,})" if ahead is not None else ""
+    each = (look.read_bytes_per_s or 0.0) / read_per_s
+    waits = look.waits
+    slept = waits.by_kind.get("a page of a file", 0) / max(1, waits.samples) if waits else 0.0
+    if waits and slept * waits.threads >= _COSTLY_WAIT:
+        severity = COSTLY
+    return Finding(
+        "reads-ahead-unused", severity,
+        f"each page fault on {name or 'mapped files'} that reads brings in {size(each)}{setting}: "
+        f"{share(unused)} or more of what is read is used by no fault; it waits "
+        f"{per_second(read_per_s, 'times')}",
+        "flow", "read from swap or a file", read_per_s, "1/s",
+        facts(
+            Fact("read from devices", look.read_bytes_per_s or 0.0, "B/s"),
+            Fact("page faults without a read", look.rate("minor_faults") or 0.0, "1/s"),
+            threads_of(look, "major_faults"),
+        ),
+        "MADV_RANDOM for what is looked up at random ends the readahead; a smaller read_ahead_kb "
+        "of the device",
+        experiments=("mmap-read",),
+    )  # fmt: skip
+
+
+def _dropped(look: Look, read_per_s: float, severity: Severity) -> Finding:
+    group = look.group
+    assert group is not None
+    return Finding(
+        "group-limit-drops-files", severity,
+        f"it waits for mapped files to be read ({per_second(read_per_s, 'times')}): its group "
+        "is full, and its page cache is dropped as it is read; nobody is killed for that",
+        "flow", "read from swap or a file", read_per_s, "1/s",
+        facts(
+            Fact("page cache in the group", group.charge.file_clean_bytes, "B"),
+            Fact(group.limit_name, group.limit_bytes, "B"), _each(look, read_per_s),
+            threads_of(look, "major_faults"),
+        ),
+        "more memory for the group; MADV_COLD on pages that are not used again",
+        {"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]},
+        ("advice-reclaim", "mmap-read"),
+    )  # fmt: skip
+
+
+def _unused_share(look: Look, read_per_s: float) -> float | None:
+    """The least share of what is read that no fault can use; None where reads are not seen."""
+    if not look.read_bytes_per_s:
+        return None
+    used = (read_per_s + (look.rate("minor_faults") or 0.0)) * _MAPPED_BYTES
+    return max(0.0, 1 - used / look.read_bytes_per_s)
+
+
+def _each(look: Look, read_per_s: float) -> Fact | None:
+    if look.read_bytes_per_s is None:
+        return None
+    return Fact("read for each", look.read_bytes_per_s / read_per_s, "B")
+
+
+def _on_files(look: Look) -> bool:
+    """Whether most sampled faults are on files: then they are no wait for swap."""
+    seen = look.sites
+    if seen is None or not seen.sampled:
+        return False
+    on_files = sum(one.count for one in seen.memory if one.where.startswith("/"))
+    return on_files >= _OF_FILES * seen.sampled
+
+
+def _file(look: Look) -> str | None:
+    """The file that most sampled faults are on."""
+    first = look.sites.memory[0] if look.sites and look.sites.memory else None
+    return first.where if first and first.where.startswith("/") else None
+
+
+def _read_ahead_kib(look: Look, name: str | None) -> int | None:
+    """Of the device that the file is on; a partition has none of its own."""
+    if name is None:
+        return None
+    path = ROOT / f"proc/{look.subject.pid}/root" / name.lstrip("/")
+    device = files.known(lambda: path.stat().st_dev)
+    if device is None:
+        return None
+    number = f"{os.major(device)}:{os.minor(device)}"
+    places = (
+        ROOT / f"sys/class/bdi/{number}/read_ahead_kb",
+        Path(f"{ROOT}/sys/dev/block/{number}/../queue/read_ahead_kb"),
+    )
+    return next((found for one in places if (found := files.number(one)) is not None), None)
+
+
+def severity_of(value: float, note: float, costly: float) -> Severity | None:
+    """None below both."""
+    return COSTLY if value >= costly else NOTE if value >= note else None
+
+
+def threads_of(look: Look, *names: str) -> Fact | None:
+    """The thread that does most of these, and its share."""
+    sums = [(sum(t.per_s.get(name, 0) for name in names), t) for t in look.threads]
+    total = sum(value for value, _ in sums)
+    if not total:
+        return None
+    most, first = max(sums, key=lambda pair: pair[0])
+    return Fact("most by thread", f"{first.tid} ({first.command}), {share(most / total)} of them")
+
+
+def _limit(value: float) -> str:
+    """Bytes as `try` takes them, in whole MiB."""
+    return f"{max(1, -(-int(value) // units.MiB))}M"

@@ -1,0 +1,333 @@
+"""The whole machine: what MemTotal is made of, and who holds it.
+
+The kernel's counters are in /proc/meminfo. Three more are elsewhere: pages on the free lists of
+CPUs (/proc/zoneinfo), zram's (/sys/block/zram*/mm_stat), and a balloon's, which lies in MemTotal
+only where the guest may take it back (virtio's DEFLATE_ON_OOM, feature 2). Sources:
+fs/proc/meminfo.c, mm/vmstat.c, mm/vmalloc.c, drivers/virtio/virtio_balloon.c.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memlab.diagnose import family, room
+from memlab.diagnose.room import TmpfsUse
+from memlab.diagnose.unlooked import Unlooked
+from memlab.errors import CannotLook
+from memlab.observe import files, proc, process
+from memlab.observe.proc import ROOT
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PROCESSES_MAX = 64  # whose proportional memory is read
+_RESIDENT_BYTES_MAX = 4 << 30  # of all of those: some 60 ms of page tables
+_NAMED = 8  # caches, callers, mounts
+_SPACES_MAX = 16  # mount namespaces whose tmpfs is read
+_HOLDERS_MAX = 200  # processes whose open files are read for memory without a name
+_INITIAL_PIDS = 0xEFFFFFFC  # PROC_PID_INIT_INO: the inode of the first PID namespace
+_RECLAIMABLE = re.compile(r"inode_cache|dentry|radix_tree_node|buffer_head|extent_status|-rcl-")
+_DEFLATES = 2  # VIRTIO_BALLOON_F_DEFLATE_ON_OOM
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A named part of a line: a slab cache, a caller of vmalloc, a kind of shared memory."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MachineProcess:
+    """A process of the machine."""
+
+    pid: int
+    command: str
+    resident_bytes: int
+    proportional_bytes: int | None
+    """With what is shared in parts (PSS); None where not read."""
+    anonymous_bytes: int
+    """Of the proportional memory, else of the resident."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLook:
+    """What is seen of the machine between two moments."""
+
+    seconds: float
+    total_bytes: int
+    available_bytes: int
+    counters: Mapping[str, int]
+    """Of /proc/meminfo at the end, in bytes; HugePages_* are counts."""
+    growth_bytes: Mapping[str, int]
+    """Of the same counters over the look, those of at least 1 MiB."""
+    cpu_lists_bytes: int | None
+    """Free pages on lists of CPUs, which MemFree does not count; None where not seen."""
+    zram_bytes: int
+    balloon_bytes: int
+    """Of a balloon that lies in MemTotal."""
+    vmalloc_bytes: int | None
+    """Without kernel stacks; None where this kernel does not count it."""
+    socket_bytes: int | None
+    """Charged to queues of sockets: in slab, and in pages that no counter has."""
+    processes: int
+    resident_sum_bytes: int
+    """Of all processes: what they share counts in each."""
+    proportional_sum_bytes: int
+    """Of all processes: of those that were not read the resident memory."""
+    anonymous_sum_bytes: int
+    members: tuple[MachineProcess, ...]
+    """At most 64: those that hold most first."""
+    slab: tuple[Part, ...]
+    """The largest caches that the kernel drops when memory is short."""
+    fixed_slab: tuple[Part, ...]
+    """The largest of the other caches."""
+    vmalloc: tuple[Part, ...]
+    """The largest callers."""
+    tmpfs: tuple[TmpfsUse, ...]
+    shared: tuple[Part, ...]
+    """System V segments, and memory files that have no name."""
+    not_looked_at: tuple[Unlooked, ...]
+
+    def bytes(self, name: str) -> int:
+        return self.counters.get(name, 0)
+
+    @property
+    def used_bytes(self) -> int:
+        """As free(1) says it since procps 4: the total less what is available."""
+        return self.total_bytes - self.available_bytes
+
+    @property
+    def reserve_bytes(self) -> int:
+        """Free, or to be dropped, and not available: the kernel keeps it (watermarks)."""
+        names = ("MemFree", "Cached", "Buffers", "SReclaimable")
+        return sum(map(self.bytes, names)) - self.bytes("Shmem") - self.available_bytes
+
+
+def at(seconds: float) -> MachineLook:
+    """Look for so long. Raises `CannotLook`."""
+    _check()
+    before, began = proc.meminfo(), time.monotonic()
+    time.sleep(seconds)
+    lists, now = _cpu_lists(), proc.meminfo()
+    elapsed = time.monotonic() - began
+    held = _processes()
+    read, unread = held[:_PROCESSES_MAX], held[_PROCESSES_MAX:]
+    members = _members(read)
+    unread_bytes = sum(one.resident_bytes for one in unread)
+    proportional = sum(
+        one.resident_bytes if one.proportional_bytes is None else one.proportional_bytes
+        for one in members
+    )
+    anonymous = sum(one.anonymous_bytes for one in (*members, *unread))
+    callers, vmalloc = _vmalloc(now)
+    growth = {
+        name: value - before.get(name, 0) for name, value in now.items() if name[:4] != "Huge"
+    }
+    slab = [(_drops(one.name), one) for one in _slab()]
+    pids = [one.pid for one in held]
+    return MachineLook(
+        seconds=elapsed,
+        total_bytes=now["MemTotal"],
+        available_bytes=now.get("MemAvailable", _available(now)),
+        counters=now,
+        growth_bytes={name: more for name, more in growth.items() if abs(more) >= 1 << 20},
+        cpu_lists_bytes=lists,
+        zram_bytes=_zram(),
+        balloon_bytes=_balloon(now),
+        vmalloc_bytes=vmalloc,
+        socket_bytes=_sockets(),
+        processes=len(held),
+        resident_sum_bytes=sum(one.resident_bytes for one in held),
+        proportional_sum_bytes=proportional + unread_bytes,
+        anonymous_sum_bytes=anonymous,
+        members=members,
+        slab=tuple([one for drops, one in slab if drops][:_NAMED]),
+        fixed_slab=tuple([one for drops, one in slab if not drops][:_NAMED]),
+        vmalloc=tuple(callers[:_NAMED]),
+        tmpfs=tuple(_tmpfs(pids)),
+        shared=tuple(_shared(pids)),
+        not_looked_at=tuple(_unlooked(now, lists, members, known=bool(slab), vmalloc=vmalloc)),
+    )
+
+
+def _available(now: Mapping[str, int]) -> int:
+    """About what kernels before 3.14 do not say."""
+    names = ("MemFree", "Cached", "Buffers", "SReclaimable")
+    return sum(now.get(name, 0) for name in names) - now.get("Shmem", 0)
+
+
+def _check() -> None:
+    """A container may show a meminfo of its own (lxcfs)."""
+    mounts = files.known(proc.mounts) or []
+    if any(one.mount_point == "/proc/meminfo" for one in mounts):
+        raise CannotLook(
+            "--machine: /proc/meminfo is the container's (lxcfs): run memlab outside of it, or "
+            "diagnose --group self"
+        )
+
+
+def _cpu_lists() -> int | None:
+    """`count` of each CPU and zone; since 4.14 MemFree is without these pages everywhere."""
+    text = files.text(ROOT / "proc/zoneinfo")
+    if text is None:
+        return None
+    counts = re.findall(r"^\s+cpu: \d+\s+count:\s+(\d+)", text, re.M)
+    return sum(map(int, counts)) * _PAGE if counts else None
+
+
+def _zram() -> int:
+    total = 0
+    for name in files.names(ROOT / "sys/block"):
+        if name.startswith("zram"):
+            words = (files.text(ROOT / f"sys/block/{name}/mm_stat") or "").split()
+            total += int(words[2]) if len(words) > 2 else 0
+    return total
+
+
+def _balloon(now: Mapping[str, int]) -> int:
+    held = now.get("Balloon", 0)
+    drivers = ROOT / "sys/bus/virtio/drivers/virtio_balloon"
+    bits = [files.text(drivers / f"{name}/features") or "" for name in files.names(drivers)]
+    return held if any(one[_DEFLATES : _DEFLATES + 1] == "1" for one in bits) else 0
+
+
+def _sockets() -> int | None:
+    text = files.text(ROOT / "proc/net/sockstat")
+    if text is None:
+        return None
+    return sum(map(int, re.findall(r"\bmem (\d+)", text))) * _PAGE
+
+
+def _processes() -> list[MachineProcess]:
+    """All that have memory, those that hold most first."""
+    found = []
+    for name in files.names(ROOT / "proc"):
+        if not name.isdecimal():
+            continue
+        status = files.known(lambda name=name: proc.status(name))  # type: ignore[misc]
+        resident = proc.status_bytes(status, "VmRSS") if status else None
+        if status is None or resident is None:
+            continue
+        anonymous = proc.status_bytes(status, "RssAnon") or 0
+        found.append(MachineProcess(int(name), status["Name"], resident, None, anonymous))
+    return sorted(found, key=lambda one: -one.resident_bytes)
+
+
+def _members(held: Sequence[MachineProcess]) -> tuple[MachineProcess, ...]:
+    left = _RESIDENT_BYTES_MAX
+    read = []
+    for one in held:
+        left -= one.resident_bytes
+        sums = files.known(lambda one=one: process.rollup(one.pid)) if left > 0 else None  # type: ignore[misc]
+        if sums and "Pss" in sums:
+            anonymous = sums.get("Pss_Anon", one.anonymous_bytes)
+            made = MachineProcess(one.pid, one.command, one.resident_bytes, sums["Pss"], anonymous)
+            read.append(made)
+        elif (ROOT / f"proc/{one.pid}").exists():  # else it has ended since
+            read.append(one)
+    return tuple(sorted(read, key=_held))
+
+
+def _held(one: MachineProcess) -> int:
+    return -(one.resident_bytes if one.proportional_bytes is None else one.proportional_bytes)
+
+
+def _slab() -> list[Part]:
+    """What each cache holds, full or not; none to an ordinary user."""
+    found = []
+    for line in proc.lines(files.text(ROOT / "proc/slabinfo") or "")[2:]:
+        words = line.split()
+        if "slabdata" in words and len(words) > words.index("slabdata") + 2:
+            slabs = int(words[words.index("slabdata") + 2])
+            found.append(Part(words[0], slabs * int(words[5]) * _PAGE))
+    return sorted(found, key=lambda one: -one.bytes)
+
+
+def _drops(cache: str) -> bool:
+    """Whether the cache is reclaimable: sysfs says it, else its name."""
+    said = files.flag(ROOT / f"sys/kernel/slab/{cache}/reclaim_account")
+    return bool(_RECLAIMABLE.search(cache)) if said is None else said
+
+
+def _vmalloc(now: Mapping[str, int]) -> tuple[list[Part], int | None]:
+    """By caller, and in all without kernel stacks, which are vmalloc's too (CONFIG_VMAP_STACK)."""
+    sums: Counter[str] = Counter()
+    for line in proc.lines(files.text(ROOT / "proc/vmallocinfo") or ""):
+        words = line.split()
+        pages = next((word[6:] for word in words if word.startswith("pages=")), "")
+        if pages.isdigit() and "vmap" not in words and len(words) > 2:
+            sums[words[2].partition("+")[0]] += int(pages) * _PAGE
+    callers = [Part(name, size) for name, size in sums.most_common()]
+    counted = now.get("VmallocUsed", 0) or sum(sums.values())  # 0 from Linux 4.4 to 5.2
+    stacks = now.get("KernelStack", 0)
+    if not counted:
+        return callers, None
+    return callers, counted - stacks if counted >= stacks else counted
+
+
+def _tmpfs(pids: Sequence[int]) -> Iterator[TmpfsUse]:
+    """Of each mount namespace that a process shows, each file system once."""
+    seen: set[str] = set()
+    mounts: dict[tuple[int, int], TmpfsUse] = {}
+    for pid in (os.getpid(), *pids):
+        space = files.known(lambda pid=pid: str((ROOT / f"proc/{pid}/ns/mnt").readlink()))  # type: ignore[misc]
+        if space is None or space in seen or len(seen) >= _SPACES_MAX:
+            continue
+        seen.add(space)
+        for one in room.tmpfs(pid):
+            path = ROOT / f"proc/{pid}/root" / one.path.lstrip("/")
+            about = files.known(path.stat)
+            if about is not None:
+                mounts.setdefault((about.st_dev, 0), one)
+    yield from sorted(mounts.values(), key=lambda one: -one.used_bytes)[:_NAMED]
+
+
+def _shared(pids: Sequence[int]) -> Iterator[Part]:
+    """Shared memory that no mount shows."""
+    segments = 0
+    for line in proc.lines(files.text(ROOT / "proc/sysvipc/shm") or "")[1:]:
+        words = line.split()
+        segments += int(words[14]) if len(words) > 14 else 0
+    if segments:
+        yield Part("System V segments", segments)
+    sizes: dict[tuple[int, int], int] = {}
+    for pid in pids[:_HOLDERS_MAX]:
+        held = files.known(lambda pid=pid: process.descriptors(pid)) or {}  # type: ignore[misc]
+        sizes.update(family.nameless(pid, held))
+    if sizes:
+        yield Part("open memfds and deleted files of tmpfs", sum(sizes.values()))
+
+
+def _unlooked(
+    now: Mapping[str, int], lists: int | None, members: Sequence[MachineProcess],
+    *, known: bool, vmalloc: int | None,
+) -> Iterator[Unlooked]:  # fmt: skip
+    def left_out(what: str, why: str) -> Unlooked:
+        return Unlooked(what, why, None, None)
+
+    about = files.known((ROOT / "proc/self/ns/pid").stat)
+    if about is not None and about.st_ino != _INITIAL_PIDS:
+        yield left_out("processes of other PID namespaces", "this program is in a container")
+    hides = re.compile(r"hidepid=([1-4]|noaccess|invisible|ptraceable)")
+    mounts = [one for one in files.known(proc.mounts) or [] if one.filesystem == "proc"]
+    if os.geteuid() and any(hides.fullmatch(o) for one in mounts for o in one.super_options):
+        yield left_out("processes of other users", "/proc hides them (hidepid)")
+    without = [one for one in members if one.proportional_bytes is None]
+    if without:
+        why = "they may not be read" + (": run as root" if os.geteuid() else "")
+        if sum(one.resident_bytes for one in members) > _RESIDENT_BYTES_MAX:
+            why = f"to read over {_RESIDENT_BYTES_MAX >> 30} GiB takes too long, or {why}"
+        yield left_out(f"what {len(without)} of {len(members)} processes share", why)
+    if not known:
+        yield left_out("which caches the slab is", "/proc/slabinfo may not be read: run as root")
+    if vmalloc is None:
+        yield left_out("vmalloc", "this kernel counts it for root only")
+    if lists is None:
+        yield left_out("free lists of CPUs", "/proc/zoneinfo may not be read")
+    if "Percpu" not in now:
+        yield left_out("per-CPU memory", "this kernel does not count it (Linux 4.20)")

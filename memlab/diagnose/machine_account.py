@@ -1,0 +1,282 @@
+"""The account of the whole machine, and its findings: one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from memlab.diagnose import account
+from memlab.diagnose.account import Account, Line
+from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, share, size
+from memlab.diagnose.machine import MachineLook, Part
+
+SLAB, FIXED_SLAB = "slab, reclaimable", "slab, not reclaimable"
+SHMEM, HUGE, TABLES = "tmpfs, shared memory", "huge pages (hugetlb)", "page tables"
+VMALLOC, PER_CPU, COMPRESSED, BALLOON = "vmalloc", "per-CPU memory", "zswap and zram", "balloon"
+CLEAN, DIRTY, ANONYMOUS, STACKS = (
+    "page cache, clean", "page cache, to be written", "anonymous", "kernel stacks",
+)  # fmt: skip
+LISTS = "free, on lists of CPUs"
+_BESIDE = (
+    ANONYMOUS,
+    LISTS,
+    SHMEM,
+    FIXED_SLAB,
+    HUGE,
+    TABLES,
+    VMALLOC,
+    PER_CPU,
+    COMPRESSED,
+    BALLOON,
+    STACKS,
+)
+_WORTH_BYTES = 64 << 20
+_LOW = 0.1
+
+
+def of(seen: MachineLook) -> Account:
+    """Parts of MemTotal, and the rest that no counter has."""
+    held = seen.bytes
+    unclean = held("Dirty"), held("Writeback") + held("WritebackTmp") + held("NFS_Unstable")
+    cache = held("Cached") + held("Buffers") - held("Shmem") - held("Dirty") - held("Writeback")
+    swap_cache = held("SwapCached")
+    # A page in swap cache may be mapped, and is in both counters then.
+    lists = held("Active(anon)") + held("Inactive(anon)") - held("AnonPages") - held("Shmem")
+    unmapped = min(swap_cache, max(0, lists))
+    free_pool = held("HugePages_Free") * held("Hugepagesize")
+    lines = [
+        Line("free", held("MemFree")),
+        Line(LISTS, seen.cpu_lists_bytes or 0),
+        Line(ANONYMOUS, held("AnonPages"), note="of processes"),
+        Line("in swap cache only", unmapped, low=0, high=swap_cache) if swap_cache else None,
+        Line(CLEAN, max(0, cache), note="dropped when memory is short"),
+        Line(DIRTY, sum(unclean), note="written, then dropped"),
+        Line(SHMEM, held("Shmem"), note=_parts(seen, SHMEM, 2)),
+        Line(SLAB, held("SReclaimable"), note="directory entries, inodes"),
+        Line(FIXED_SLAB, held("SUnreclaim"), note=_parts(seen, FIXED_SLAB, 1)),
+        Line("other reclaimable", max(0, held("KReclaimable") - held("SReclaimable"))),
+        Line(STACKS, held("KernelStack") + held("ShadowCallStack")),
+        Line(TABLES, held("PageTables") + held("SecPageTables")),
+        Line(PER_CPU, held("Percpu")),
+        Line(VMALLOC, seen.vmalloc_bytes or 0, note=_parts(seen, VMALLOC, 1)),
+        Line(HUGE, held("Hugetlb"), note=f"{size(free_pool)} of it in use by nobody"),
+        Line(COMPRESSED, held("Zswap") + seen.zram_bytes),
+        Line(BALLOON, seen.balloon_bytes, note="taken by the host"),
+        Line("graphics", held("GPUActive") + held("GPUReclaim")),
+        Line("bounce buffers", held("Bounce")),
+        Line("queues of sockets", seen.socket_bytes or 0, part_of="all", note="in slab and rest"),
+    ]
+    shown = [one for one in lines if one is not None]
+    return account.made(
+        "stock", "what the machine's memory is", "B", seen.total_bytes, shown,
+        whole="Percpu" in seen.counters and seen.vmalloc_bytes is not None,
+    )  # fmt: skip
+
+
+def _parts(seen: MachineLook, line: str, most: int) -> str:
+    """The largest named parts of a line."""
+    found = sorted(_named(seen, line), key=lambda one: -one.bytes)[:most]
+    found = [one for one in found if 10 * one.bytes >= found[0].bytes]
+    return ", ".join(f"{one.name} {size(one.bytes)}" for one in found)
+
+
+def _named(seen: MachineLook, line: str) -> Sequence[Part]:
+    if line == SHMEM:
+        return [*(Part(one.path, one.used_bytes) for one in seen.tmpfs), *seen.shared]
+    return {FIXED_SLAB: seen.fixed_slab, SLAB: seen.slab, VMALLOC: seen.vmalloc}.get(line, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A finding about one line of the account."""
+
+    name: str
+    line: str
+    least_share: float
+    """Of MemTotal."""
+    what: str
+    setting: str
+    parts: int = 0
+    """How many named parts the sentence has."""
+    experiment: str = "memcg-accounting"
+
+
+ROWS = (
+    Row("machine-slab", FIXED_SLAB, 0.05, "slab of the kernel that it cannot drop, of no process",
+        "slabtop; a cache that grows and never falls is a leak of the kernel or of a driver", 3),
+    Row("machine-droppable", SLAB, 0.25, "directory entries, inodes and the like, of no process: "
+        "dropped when memory is short; no leak", "no action; alarms by MemAvailable", 3),
+    Row("machine-tmpfs", SHMEM, 0.05, "tmpfs and shared memory: only swap, a delete or the end of "
+        "all who hold it takes it out", "remove the files (df -t tmpfs, ls /dev/shm; ipcs -m, "
+        "ipcrm), or size= for the mount", 3),
+    Row("machine-page-tables", TABLES, 0.02, "page tables", "huge pages; fewer processes that map "
+        "the same shared memory", experiment="page-fault"),
+    Row("machine-vmalloc", VMALLOC, 0.02, "vmalloc of the kernel and its modules, of no process",
+        "/proc/vmallocinfo names the callers", 3),
+    Row("machine-per-cpu", PER_CPU, 0.02, "per-CPU memory of the kernel, of no process: memory "
+        "cgroups, mounts and BPF maps are its usual users", "fewer or removed cgroups"),
+    Row("machine-compressed", COMPRESSED, 0.1, "compressed pages of zswap and zram, of no process",
+        "zramctl; a smaller zram, swap on a disk"),
+    Row("machine-balloon", BALLOON, 0.02, "in a balloon: the host has taken them",
+        "the host deflates it"),
+    Row("machine-dirty", DIRTY, 0.1, "page cache that has to be written before it can be dropped",
+        "vm.dirty_bytes; a faster device", experiment="mmap-write"),
+    Row("machine-sockets", "queues of sockets", 0.02, "in queues of sockets, of no process",
+        "ss -tmp shows whose; net.ipv4.tcp_mem bounds them"),
+)  # fmt: skip
+
+
+def findings(seen: MachineLook) -> Iterator[Finding]:
+    """The answer to `used` first, then a line of the account each."""
+    lines = {one.name: one for one in of(seen).lines}
+    yield _used(seen)
+    yield from _low(seen)
+    for row in ROWS:
+        line = lines.get(row.line)
+        if line and line.value >= max(_WORTH_BYTES, row.least_share * seen.total_bytes):
+            yield _of_line(seen, row, line.value)
+    yield from _idle_huge_pages(seen)
+    yield from _rest(seen)
+    yield from _grows(seen)
+
+
+def _of_line(seen: MachineLook, row: Row, value: float) -> Finding:
+    parts = _parts(seen, row.line, row.parts) if row.parts else ""
+    named = f" (most: {parts})" if parts else ""
+    return Finding(
+        row.name, NOTE,
+        f"{size(value)} of {size(seen.total_bytes)} are {row.what}{named}",
+        "stock", row.line, value, "B", setting=row.setting, experiments=(row.experiment,),
+    )  # fmt: skip
+
+
+def _used(seen: MachineLook) -> Finding:
+    """`used` of free(1) less the sum of RSS."""
+    whole, resident = of(seen), seen.resident_sum_bytes
+    parts = {one.name: one.value for one in whole.lines if one.name in _BESIDE}
+    parts |= {
+        "kept in reserve by the kernel": float(seen.reserve_bytes),
+        "in no counter": whole.rest,
+    }
+    least = seen.used_bytes / 50
+    most = sorted(((v, n) for n, v in parts.items() if v >= least), reverse=True)[:4]
+    named = ", ".join(f"{size(value)} {name}" for value, name in most)
+    title = (
+        f"{size(seen.used_bytes)} are used, as free(1) has it (the total less what is available)"
+        f"{': ' if named else ''}{named}; the resident memory of {_counted(seen)} "
+        f"adds up to {size(resident)}"
+    )
+    proportional = seen.proportional_sum_bytes
+    if resident - proportional >= resident / 20:
+        title += f", {size(proportional)} if what they share counts once"
+    return Finding(
+        "machine-used", NOTE, title, "stock", ANONYMOUS, seen.used_bytes, "B",
+        facts(
+            Fact("anonymous memory of processes", seen.bytes("AnonPages"), "B"),
+            Fact("of it found in processes", seen.anonymous_sum_bytes, "B"),
+            Fact("page cache that they map can be dropped", seen.bytes("Mapped"), "B"),
+        ),
+    )  # fmt: skip
+
+
+def _low(seen: MachineLook) -> Iterator[Finding]:
+    left = seen.available_bytes / seen.total_bytes
+    if left < _LOW:
+        first = next(iter(seen.members), None)
+        most = f"; most is held by {first.pid} ({first.command})" if first else ""
+        yield Finding(
+            "machine-low", COSTLY,
+            f"{size(seen.available_bytes)} of {size(seen.total_bytes)}, {share(left)}, are "
+            f"available without swap{most}",
+            "stock", "free", left, "1",
+            setting=f"memlab diagnose {first.pid}" if first else "",
+            experiments=("reclaim-or-kill",),
+        )  # fmt: skip
+
+
+def _idle_huge_pages(seen: MachineLook) -> Iterator[Finding]:
+    spare = max(0, seen.bytes("HugePages_Free") - seen.bytes("HugePages_Rsvd"))
+    idle = spare * seen.bytes("Hugepagesize")
+    if idle >= max(_WORTH_BYTES, 0.02 * seen.total_bytes):
+        yield Finding(
+            "machine-huge-pages", NOTE,
+            f"{size(idle)} of {size(seen.total_bytes)} are huge pages that wait in their pool: "
+            "nothing but a mapping of huge pages can use them",
+            "stock", HUGE, idle, "B", setting="a smaller vm.nr_hugepages",
+            experiments=("thp-cost",),
+        )  # fmt: skip
+
+
+def _rest(seen: MachineLook) -> Iterator[Finding]:
+    rest = of(seen).rest
+    if rest >= max(_WORTH_BYTES, 0.02 * seen.total_bytes):
+        yield Finding(
+            "machine-unexplained", NOTE,
+            f"{size(rest)} of {size(seen.total_bytes)} are in no counter of the kernel: pages that "
+            "it gave to drivers (graphics, network, a balloon), pipes, sockets or rings of perf "
+            "events; which of these was not read",
+            "stock", "rest", rest, "B",
+            setting="page_owner=on at boot says who asked for each page",
+        )  # fmt: skip
+    elif -rest >= max(_WORTH_BYTES, 0.01 * seen.total_bytes):
+        yield Finding(
+            "machine-counted-twice", NOTE,
+            f"the counters add up to {size(-rest)} more than the machine has: some pages are in "
+            "two of them, or they changed while they were read",
+            "stock", "rest", rest, "B",
+        )  # fmt: skip
+
+
+_GROWS: tuple[tuple[str, Callable[[MachineLook], int]], ...] = (
+    (ANONYMOUS, lambda seen: seen.growth_bytes.get("AnonPages", 0)),
+    (SHMEM, lambda seen: seen.growth_bytes.get("Shmem", 0)),
+    (FIXED_SLAB, lambda seen: seen.growth_bytes.get("SUnreclaim", 0)),
+    (TABLES, lambda seen: seen.growth_bytes.get("PageTables", 0)),
+    (VMALLOC, lambda seen: seen.growth_bytes.get("VmallocUsed", 0)),
+    (PER_CPU, lambda seen: seen.growth_bytes.get("Percpu", 0)),
+)
+
+
+def _grows(seen: MachineLook) -> Iterator[Finding]:
+    line, more = max(((line, grown(seen)) for line, grown in _GROWS), key=lambda one: one[1])
+    if more >= max(_WORTH_BYTES, 0.01 * seen.total_bytes) / 8:
+        yield Finding(
+            "machine-grows", NOTE,
+            f"most grew by {size(more / seen.seconds)}/s: {line}; two readings, which show no "
+            "course",
+            "stock", line, more / seen.seconds, "B/s",
+            setting="a longer look (--seconds 60)",
+        )  # fmt: skip
+
+
+def _counted(seen: MachineLook) -> str:
+    hidden = any(one.what.startswith("processes of") for one in seen.not_looked_at)
+    noun = "process" if seen.processes == 1 else "processes"
+    return f"{seen.processes:,} {noun}{' that are seen' if hidden else ''}"
+
+
+def header(seen: MachineLook) -> str:
+    """What was looked at, in one line."""
+    return (
+        f"this machine: {size(seen.total_bytes)}, {size(seen.available_bytes)} available; "
+        f"{_counted(seen)}"
+    )
+
+
+def members(seen: MachineLook) -> Iterator[str]:
+    """Those that hold most, as rows."""
+    yield "its processes: resident, with shared pages in parts, anonymous"
+    for one in seen.members[:5]:
+        part = "not read" if one.proportional_bytes is None else size(one.proportional_bytes)
+        yield (
+            f"  {one.pid:>8}  {one.command:<16}  {size(one.resident_bytes):>9}  {part:>9}  "
+            f"{size(one.anonymous_bytes):>9}"
+        )
+    more = seen.processes - len(seen.members[:5])
+    if more > 0:
+        rest = seen.proportional_sum_bytes - sum(
+            one.resident_bytes if one.proportional_bytes is None else one.proportional_bytes
+            for one in seen.members[:5]
+        )
+        yield f"  and {more:,} more, {size(rest)} together"
+    yield ""

@@ -1,0 +1,220 @@
+"""The experiment of a command, declared from its `Tried`."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from memlab.errors import BadRequest, BadTrace, SubjectChanged, nearest
+from memlab.experiment.figures import Bars, Figure, Percentiles, Timeline
+from memlab.experiment.fit import FIT
+from memlab.experiment.kinds import At
+from memlab.experiment.tried.checks import check_duet, check_for, check_ready
+from memlab.experiment.tried.expectations import claim
+from memlab.experiment.tried.files import is_script, searched
+from memlab.experiment.tried.host import host_of
+from memlab.experiment.tried.metrics import (
+    END_RSS,
+    LATENCIES,
+    METRICS,
+    READY,
+    UNITS_NS,
+    metrics_of,
+    own_metric,
+)
+from memlab.experiment.tried.policies import factor_of, programs, with_levels
+from memlab.experiment.tried.spec import spec_of, tools
+from memlab.experiment.tried.subject import Tried
+from memlab.experiment.vocabulary import Cost, Experiment
+from memlab.files.stamps import FileStamp, file_stamp
+
+NAME = "try"
+_SETUP_S = 120.0  # beside the command's time limit: the floor, a service's start and end
+
+
+@dataclass(frozen=True, slots=True)
+class CommandExperiment(Experiment):
+    """An experiment whose probe runs the subject's command."""
+
+    subject: Tried = field(default_factory=lambda: Tried([], "", {}))
+    trace_stamp: FileStamp | None = field(default=None, compare=False)
+    """The trace's when it was asked for."""
+
+    @property
+    def declared_from(self) -> Mapping[str, Any]:
+        made: dict[str, Any] = msgspec.to_builtins(self.subject)
+        return made
+
+    @property
+    def watched(self) -> list[str]:
+        """The metrics that an answer begins with."""
+        own = [metric.name for metric in self.subject.metrics]
+        if self.subject.for_s:  # all take the same time
+            return [*own, "end_rss", "peak_rss", "faults", "cpu_time"]
+        if self.subject.trace:  # a replay's own time says nothing of its program's
+            return ["peak_rss", "faults", "cpu_time", *own]
+        service = ["ready"] if self.subject.serve else []
+        own += [metric.name for metric in LATENCIES[:3:2] if self.subject.latency_file]
+        first = "cpu_time" if self.subject.duet else "elapsed"
+        return [*own, first, *service, "peak_rss", "faults"]
+
+    @property
+    def starts_programs(self) -> bool:
+        return True
+
+    @property
+    def programs(self) -> list[Path]:
+        """Those that it starts, and the scripts among their words."""
+        subject = self.subject
+        if subject.trace:
+            return []
+        levels, folder = subject.levels, Path(subject.cwd)
+        paths: list[Path] = []
+        for words in filter(None, (subject.argv, subject.serve)):
+            for word in programs(words[0], levels):
+                paths += [folder / word] if "/" in word else searched(word, levels)
+            scripts = (folder / one for word in words[1:] for one in programs(word, levels))
+            paths += filter(is_script, scripts)
+        return list(dict.fromkeys(paths))
+
+    @property
+    def copied(self) -> Path | None:
+        return Path(self.subject.cwd) / self.subject.argv[-1] if self.subject.trace else None
+
+    def check_copy(self, copy: Path) -> None:
+        """Every record of it, by the program that counts them (account.c)."""
+        if not (source := self.copied):
+            return
+        if file_stamp(source) != self.trace_stamp:
+            raise SubjectChanged(f"{source} was changed since it was asked for: try it again")
+        account = [tools() / "account", copy]
+        checked = subprocess.run(account, capture_output=True, check=False)
+        if checked.returncode:
+            why = checked.stderr.decode(errors="replace").strip() or "it cannot be read"
+            raise BadTrace(f"{source}: {why}")
+
+    def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
+        given = {name: host[name] for name in ("group", "processes", "mark")}
+        spec = spec_of(self.subject, at)
+        if self.subject.trace:
+            spec["argv"][-1] = host["copy"]
+        if self.subject.duet:
+            spec["beside"] = spec_of(self.subject, _other(self, at))
+        return {"spec": json.dumps(spec), **given}
+
+
+def declare(given: Mapping[str, Any]) -> CommandExperiment:
+    """The experiment of a stored or new subject. BadRequest says what is wrong with it."""
+    try:
+        subject = msgspec.convert(given, Tried)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"this is not a command to try: {error}") from None
+    if not subject.argv:
+        raise BadRequest("name the command to try, after --")
+    check_ready(subject)
+    if not 0 < subject.timeout_s < math.inf:
+        raise BadRequest(f"--timeout: {subject.timeout_s:g} s is not a time limit")
+    if subject.for_s is not None:
+        check_for(subject)
+    if subject.latency_unit not in UNITS_NS:
+        raise BadRequest(f"a latency is in {', '.join(UNITS_NS)}, not in {subject.latency_unit!r}")
+    levels = subject.levels or {"lock": ["off"]}
+    if subject.duet:
+        check_duet(subject)
+    words = [*subject.argv, *subject.serve]
+    factors = [with_levels(factor_of(name, words), levels[name]) for name in levels]
+    own = [own_metric(metric) for metric in subject.metrics]
+    names = list(levels)
+    latencies = LATENCIES if subject.latency_file else ()
+    figures: dict[str, Figure] = {}
+    if latencies:
+        first = {name: levels[name][0] for name in names[2:]}
+        figures["latency"] = Percentiles(
+            "p99", over=names[0], by=names[1:2], histogram="latency", where=first
+        )
+    experiment = CommandExperiment(
+        name=FIT if subject.fit else NAME,
+        search="memlab.fit.trials" if subject.fit else "",
+        question=_question(subject),
+        probe="command",
+        factors=factors,
+        metrics=(*own, *latencies, *metrics_of(subject), *([READY] if subject.serve else [])),
+        cost=_cost(subject),
+        figure=Bars(_first(subject), over=names[0], by=names[1:2], panels=names[2:]),
+        more_figures=figures
+        | {
+            "memory": Timeline(
+                "peak_rss",
+                over=names[0],
+                by=names[1:2],
+                panels=names[2:],
+                series="rss_bytes",
+                quantity="resident memory of all processes",
+            )
+        },
+        host=host_of(subject, set(names)),
+        subject=subject,
+    )
+    if source := experiment.copied:
+        object.__setattr__(experiment, "trace_stamp", file_stamp(source))
+    names = [metric.name for metric in experiment.metrics]
+    if subject.fit and subject.fit.metric not in names:
+        hint = nearest(subject.fit.metric, names)
+        raise BadRequest(f"--keep-within: no metric {subject.fit.metric!r}; {hint}")
+    claims = [claim(experiment, number, text) for number, text in enumerate(subject.expect, 1)]
+    object.__setattr__(experiment, "claims", claims)
+    return experiment
+
+
+def _first(subject: Tried) -> str:
+    """The metric of the first figure."""
+    if subject.trace:
+        return "peak_rss"
+    if subject.duet:
+        return "cpu_time"
+    if subject.for_s and not subject.metrics:
+        return END_RSS.name
+    return subject.metrics[0].name if subject.metrics else METRICS[0].name
+
+
+def _cost(subject: Tried) -> Cost:
+    run_s = subject.for_s
+    if run_s is None:
+        return Cost(limit_s=subject.timeout_s + _SETUP_S)
+    return Cost(time=lambda _: run_s, limit_s=run_s + _SETUP_S)
+
+
+def _question(subject: Tried) -> str:
+    if subject.trace:
+        return f"What would other memory policies do to {subject.trace}?"
+    load = f" under `{command_line(subject.argv)}`" if subject.serve else ""
+    if subject.fit:
+        return f"How little memory does `{command_line(subject.serve or subject.argv)}` need{load}?"
+    tried = command_line(subject.serve or subject.argv)
+    load += f" in {subject.for_s:g} s" if subject.for_s else ""
+    beside = ", two at the same time on one CPU," if subject.duet else ""
+    return f"How does `{tried}` behave{load}{beside} under other memory policies?"
+
+
+def command_line(words: Sequence[str]) -> str:
+    """As in a shell; a placeholder needs no quotes here."""
+    plain = re.compile(r"[\w{}@%+=:,./-]+")
+    return " ".join(word if plain.fullmatch(word) else shlex.quote(word) for word in words)
+
+
+def _other(experiment: Experiment, at: At) -> At:
+    """The other point of a duet."""
+    others = {
+        one.name: next((level for level in one.quick if level != at[one.name]), at[one.name])
+        for one in experiment.factors
+    }
+    return {name: others[name] for name in at}

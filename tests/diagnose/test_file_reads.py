@@ -1,0 +1,65 @@
+"""Advice by measure: readahead that no page fault can use, and reads that are used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memlab.diagnose import diagnosis, file_reads
+from memlab.diagnose.finding import COSTLY, NOTE, Finding
+from memlab.diagnose.sites import Site, Sites
+
+from .looks import MiB, charge, group, look, memory, rates
+
+
+def said(read_per_s: float, **changes: Any) -> Finding | None:
+    return next(file_reads.findings(look(**changes), read_per_s), None)
+
+
+def test_readahead_beyond_what_faults_map_is_named_and_half_of_it_is_not() -> None:
+    """100 faults a second can use 100 times 64 KiB."""
+    bound = 100 * (64 << 10)
+    found = said(100, read_bytes_per_s=4.0 * bound)
+    assert found is not None
+    assert found.name == "reads-ahead-unused"
+    assert "75 % or more of what is read is used by no fault" in found.title
+    assert "MADV_RANDOM" in found.setting
+    twice = said(100, read_bytes_per_s=8.0 * bound)
+    assert twice is not None
+    assert "88 % or more" in twice.title
+    used = said(100, read_bytes_per_s=0.9 * bound)  # as a file that is read from end to end
+    assert used is not None
+    assert (used.name, "MADV_RANDOM" in used.setting) == ("reads-files", False)
+    unseen = said(100, read_bytes_per_s=None)
+    assert unseen is not None
+    assert unseen.name == "reads-files"
+
+
+def test_faults_on_pages_that_are_there_use_what_was_read_ahead() -> None:
+    found = said(10, read_bytes_per_s=8.0 * MiB, per_s=rates(minor_faults=150.0))
+    assert found is not None
+    assert found.name == "reads-files"
+
+
+def test_a_full_group_has_one_advice_by_what_was_measured() -> None:
+    full = group(charge=charge(used_bytes=64 * MiB, file_clean_bytes=60 * MiB), reached_per_s=900.0)
+    wasted = said(100, group=full, read_bytes_per_s=800.0 * MiB)
+    used = said(100, group=full, read_bytes_per_s=4.0 * MiB)
+    assert wasted is not None
+    assert used is not None
+    assert (wasted.name, used.name) == ("reads-ahead-unused", "group-limit-drops-files")
+    assert "MADV_RANDOM" not in used.setting
+    for name in diagnosis._EXPLAINS[wasted.name]:
+        assert name in ("waits-for-files", "group-limit-met")
+
+
+def test_reads_of_files_are_no_wait_for_swap() -> None:
+    held = memory(swapped_bytes=8 * MiB)
+    on_files = Sites(100, 0, (), (Site("/srv/index", 90), Site("[heap]", 10)), ())
+    on_heap = Sites(100, 0, (), (Site("[heap]", 90), Site("/srv/index", 10)), ())
+    first, second = said(100, memory=held, sites=on_files), said(60, memory=held, sites=on_heap)
+    assert first is not None
+    assert second is not None
+    assert (first.name, second.name) == ("reads-files", "reads-swap")
+    few = said(6, memory=held, sites=on_heap)
+    assert few is not None
+    assert (second.severity, few.severity) == (COSTLY, NOTE)

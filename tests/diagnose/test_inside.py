@@ -1,0 +1,249 @@
+"""What lies beside malloc has a name where it was read: pools, a Java heap, stacks, sockets."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from memlab.diagnose import heap, inner_heap, inside, pages, sockets, stacks, stock
+from memlab.diagnose.finding import Finding
+from memlab.diagnose.heap import Heap
+from memlab.diagnose.inner_heap import JAVA, PYTHON, InnerHeap
+from memlab.diagnose.sockets import Sockets
+from memlab.diagnose.stacks import Stacks
+from memlab.observe import process
+from memlab.observe.process import Mapping
+
+from .live import Compiled, running
+from .looks import MiB, look, memory
+
+GUARDED = "import sys; print('ready', flush=True); sys.stdin.read()"
+
+
+def mapped(pid: int) -> tuple[list[Mapping], dict[int, int]]:
+    mappings = process.maps(pid)
+    try:
+        return mappings, pages.read(pid, mappings, detailed=False)[0].by_mapping
+    except pages.NotSeen as why:
+        pytest.skip(str(why))
+
+
+@contextmanager
+def python(code: str) -> Iterator[int]:
+    with running(sys.executable, "-c", f"{code}\n{GUARDED}") as program:
+        yield program.pid
+
+
+def pools(code: str) -> InnerHeap:
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        pytest.skip("this Python has mimalloc in place of pools")
+    with python(code) as pid:
+        found = inner_heap.read(pid, *mapped(pid))
+    (one,) = [one for one in found if one.name == PYTHON]
+    return one
+
+
+def test_what_is_free_in_pools_of_python_is_told_from_objects() -> None:
+    """48 objects of 336 bytes fit into a pool of 16 KiB; of 40 of them one lives on."""
+    without = pools("")
+    kept, freed, twice = (
+        pools(f"k = [bytes(300) for _ in range({count})]; k = k[::{step}]")
+        for count, step in ((96_000, 1), (96_000, 40), (192_000, 40))
+    )
+    size = 96_000 / 48 * 16384
+    assert kept.resident_bytes - without.resident_bytes == pytest.approx(size, rel=0.02)
+    assert kept.used_bytes - without.used_bytes == pytest.approx(96_000 * 336, rel=0.02)
+    assert freed.free_bytes - without.free_bytes == pytest.approx(size - 2400 * 336, rel=0.02)
+    more = twice.free_bytes - freed.free_bytes
+    assert more == pytest.approx(freed.free_bytes - without.free_bytes, rel=0.02)
+    # Objects of over 512 bytes are malloc's.
+    beside = pools("k = [bytes(3000) for _ in range(10_000)]; k = k[::40]")
+    assert beside.resident_bytes < without.resident_bytes + 2 * MiB
+
+
+def test_a_heap_that_a_fork_has_split_is_read_as_one() -> None:
+    code = (
+        "import os; k = [bytes(600) for _ in range(20_000)]; p = os.getpid()\n"
+        "if os.fork() == 0:\n"
+        "    k += [bytes(600) for _ in range(20_000)]\n"
+        "    print(os.getpid(), flush=True); sys.stdin.read(); os._exit(0)\n"
+    )
+    with running(sys.executable, "-c", f"import sys; print('ready', flush=True)\n{code}"
+                 "sys.stdin.read()") as program:  # fmt: skip
+        assert program.stdout
+        child = int(program.stdout.readline())
+        mappings = process.maps(child)
+        assert len([one for one in mappings if one.path == "[heap]"]) > 1, "it was not split"
+        found, unlooked = heap.read(child, mappings, "glibc", swapped=False)
+    assert (unlooked, found is not None) == ((), True)
+    assert found is not None
+    assert found.held_bytes - found.free_bytes > 40_000 * 600
+
+
+def _perf(counters: dict[str, int]) -> bytes:
+    """A file as a JVM writes it, little end first."""
+    entries = b""
+    for name, value in counters.items():
+        word = name.encode() + b"\0"
+        word += b"\0" * (-len(word) % 8)
+        size = 24 + len(word) + 8
+        entries += struct.pack("<3i4si4x", size, 24, 0, b"J\0\0\0", 24 + len(word)) + word
+        entries += struct.pack("<q", value)
+    count = len(counters)
+    head = struct.pack(">I", 0xCAFEC0C0) + bytes((1, 2, 0, 1))
+    return head + struct.pack("<iiqii", 32 + len(entries), 0, 0, 32, count) + entries
+
+
+COUNTERS = {
+    "sun.gc.generation.0.maxCapacity": 96 * MiB,
+    "sun.gc.generation.0.capacity": 16 * MiB,
+    "sun.gc.generation.0.space.0.used": 8 * MiB,
+    "sun.gc.generation.1.maxCapacity": 32 * MiB,
+    "sun.gc.generation.1.capacity": 24 * MiB,
+    "sun.gc.generation.1.space.0.used": 20 * MiB,
+}
+
+
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> InnerHeap | None:
+    file = tmp_path / "hsperfdata_me" / "7"
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)
+    monkeypatch.setattr(process, "files_of", lambda *_: iter([file]))
+    mappings = [
+        Mapping(64 * MiB, 80 * MiB, "rw-p", ""), Mapping(80 * MiB, 160 * MiB, "---p", ""),
+        Mapping(160 * MiB, 184 * MiB, "rw-p", ""), Mapping(184 * MiB, 192 * MiB, "---p", ""),
+        Mapping(300 * MiB, 301 * MiB, "rw-s", str(file)),
+    ]  # fmt: skip
+    found = inner_heap.read(7, mappings, {64 * MiB: 12 * MiB, 160 * MiB: 24 * MiB})
+    return next(iter(found), None)
+
+
+def test_a_java_heap_is_where_the_counters_of_its_jvm_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = java(tmp_path, monkeypatch, _perf(COUNTERS))
+    assert found == InnerHeap(
+        JAVA, 36 * MiB, 28 * MiB, "of 40 MiB committed, at its last collection"
+    )
+    other = COUNTERS | {"sun.gc.generation.1.maxCapacity": 40 * MiB}  # no range is so long
+    assert java(tmp_path, monkeypatch, _perf(other)) is None
+
+
+def test_a_damaged_file_of_counters_is_no_heap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = _perf(COUNTERS)
+    for end in range(0, len(whole), 7):
+        java(tmp_path, monkeypatch, whole[:end])
+        java(tmp_path, monkeypatch, whole[:end] + b"\xff" * (len(whole) - end))
+
+
+def stacks_of(binary: Compiled, *arguments: str) -> Stacks | None:
+    with running(binary("stacks"), *arguments) as program:
+        return stacks.read(program.pid, *mapped(program.pid))
+
+
+def test_stacks_of_threads_are_those_that_a_stack_pointer_lies_in(binary: Compiled) -> None:
+    one, twice = stacks_of(binary, "20", "1024"), stacks_of(binary, "40", "1024")
+    assert one is not None
+    assert twice is not None
+    assert (one.count, twice.count) == (20, 40)
+    assert one.resident_bytes == pytest.approx(20 * MiB, rel=0.02)
+    assert twice.resident_bytes == pytest.approx(2 * one.resident_bytes, rel=0.02)
+    assert stacks_of(binary, "20", "1024", "guards") is None
+
+
+QUEUES = """
+import socket, struct
+s = socket.create_server(("127.0.0.1", 0)); k = []; total = 0
+for _ in range({count}):
+    c = socket.create_connection(s.getsockname()); c.setblocking(False)
+    try:
+        while True: c.send(b"x" * 65536)
+    except BlockingIOError: pass
+    k += [c, s.accept()[0]]
+import time; time.sleep(0.3)  # until what is under way has arrived
+for one in k:  # SO_MEMINFO: received, sent or queued, ahead, options, backlog
+    m = struct.unpack("8I", one.getsockopt(1, 55, 32))
+    total += m[0] + max(m[2], m[5]) + m[4] + m[6] + m[7]
+"""
+
+
+def test_queues_of_sockets_hold_what_the_kernel_charges_to_each() -> None:
+    sums = []
+    for count in (4, 8):
+        code = QUEUES.format(count=count) + "import sys; sys.stderr.write(f'{total}\\n')"
+        with running(sys.executable, "-c", f"{code}\n{GUARDED}") as program:
+            assert program.stderr
+            expected = int(program.stderr.readline())
+            found = sockets.read(program.pid, process.descriptors(program.pid))
+        assert found is not None
+        assert (found.count, found.read, found.why) == (2 * count + 1, 2 * count + 1, "")
+        assert found.bytes == pytest.approx(expected, rel=0.02)
+        assert found.bytes > 10 * max(1, found.other_bytes)
+        sums.append(found.bytes)
+    assert sums[1] == pytest.approx(2 * sums[0], rel=0.25)  # the kernel tunes each buffer
+
+
+RAW = """
+import socket
+r = socket.socket(socket.AF_INET, socket.SOCK_RAW, 253); r.setsockopt(1, 33, 64 << 20)
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 253)
+for _ in range(300): s.sendto(b"x" * 32768, ("127.0.0.1", 0))
+import struct, sys
+sys.stderr.write(f"{struct.unpack('8I', r.getsockopt(1, 55, 32))[0]}\\n")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a raw socket needs root")
+def test_a_raw_socket_that_nobody_reads_is_seen_without_a_module_for_it() -> None:
+    with running(sys.executable, "-c", f"{RAW}\n{GUARDED}") as program:
+        assert program.stderr
+        expected = int(program.stderr.readline())
+        found = sockets.read(program.pid, process.descriptors(program.pid))
+    assert found is not None
+    assert found.read == 2
+    assert expected > 300 * 32768
+    assert found.receiving_bytes >= expected
+
+
+HEAP = Heap(1, 4 * MiB, 1 * MiB, 1 * MiB, 0)
+
+
+def said(**changes: object) -> list[Finding]:
+    held = memory(resident_bytes=210 * MiB, anonymous_bytes=200 * MiB)
+    return list(inside.findings(look(memory=held, heap=HEAP, **changes)))
+
+
+def test_each_part_that_is_large_has_a_sentence_and_a_small_one_has_none() -> None:
+    python_heap = InnerHeap(PYTHON, 190 * MiB, 20 * MiB)
+    (found,) = said(inner_heaps=(python_heap,))
+    assert (found.name, found.measured) == ("retained-inside", 170 * MiB)
+    assert said(inner_heaps=(InnerHeap(PYTHON, 190 * MiB, 170 * MiB),)) == []
+    (found,) = said(stacks=Stacks(40, 320 * MiB, 160 * MiB))
+    assert (found.name, found.policies) == ("stacks", None)
+    assert said(stacks=Stacks(40, 320 * MiB, 8 * MiB)) == []
+    (found,) = said(sockets=Sockets(81, 81, 5 * MiB, 147 * MiB, 0))
+    assert found.name == "sockets-hold"
+    assert "147 MiB written by it and not taken by the other side" in found.title
+    assert "received" not in found.title
+    assert said(sockets=Sockets(81, 81, 1 * MiB, 2 * MiB, 0)) == []
+
+
+def test_parts_of_what_is_beside_malloc_add_up_to_it() -> None:
+    held = memory(resident_bytes=210 * MiB, anonymous_bytes=200 * MiB)
+    seen = look(
+        memory=held, heap=HEAP, stacks=Stacks(4, 32 * MiB, 16 * MiB),
+        inner_heaps=(InnerHeap(PYTHON, 100 * MiB, 40 * MiB),),
+    )  # fmt: skip
+    lines = stock.of(seen).lines
+    parts = [one.value for one in lines if one.part_of == "beside malloc"]
+    assert sum(parts) == inside.beside_malloc(seen) == 196 * MiB
+    assert [one.value for one in lines if one.name == "other mappings"] == [80 * MiB]

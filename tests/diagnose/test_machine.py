@@ -1,0 +1,165 @@
+"""The whole machine: what all of its memory is, and what a program adds to a line of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import msgspec
+import pytest
+from command import memlab
+
+from memlab.diagnose import diagnosis, machine, machine_account
+from memlab.diagnose.documents import Diagnose
+from memlab.diagnose.finding import Finding
+from memlab.diagnose.machine import MachineLook, MachineProcess, Part
+from memlab.diagnose.machine_account import ROWS
+from memlab.diagnose.room import TmpfsUse
+from memlab.errors import CannotLook
+from memlab.observe import proc
+from memlab.observe.proc import Mount
+
+from .live import running
+
+MiB, GiB = 1 << 20, 1 << 30
+
+COUNTERS = {
+    "MemTotal": 16 * GiB, "MemFree": 9 * GiB, "MemAvailable": 11 * GiB, "Buffers": 128 * MiB,
+    "Cached": 2 * GiB + 256 * MiB, "Shmem": 256 * MiB, "Dirty": 32 * MiB, "AnonPages": 3 * GiB,
+    "Active(anon)": 3 * GiB, "Inactive(anon)": 256 * MiB, "SReclaimable": 512 * MiB,
+    "KReclaimable": 512 * MiB, "SUnreclaim": 256 * MiB, "KernelStack": 16 * MiB,
+    "PageTables": 48 * MiB, "Percpu": 16 * MiB, "Hugetlb": 0, "HugePages_Total": 0,
+    "HugePages_Free": 0, "HugePages_Rsvd": 0, "Hugepagesize": 2 * MiB, "VmallocUsed": 32 * MiB,
+}  # fmt: skip
+
+
+def seen(**changes: int) -> MachineLook:
+    """A machine of 16 GiB; the counters that are given are other ones."""
+    counters = COUNTERS | changes
+    first = MachineProcess(7, "big", 3 * GiB, 2 * GiB, 2 * GiB)
+    return MachineLook(
+        seconds=10.0, total_bytes=counters["MemTotal"], available_bytes=counters["MemAvailable"],
+        counters=counters, growth_bytes={}, cpu_lists_bytes=96 * MiB, zram_bytes=0,
+        balloon_bytes=0, vmalloc_bytes=16 * MiB, socket_bytes=0, processes=40,
+        resident_sum_bytes=5 * GiB, proportional_sum_bytes=4 * GiB, anonymous_sum_bytes=3 * GiB,
+        members=(first,), slab=(Part("dentry", 400 * MiB),),
+        fixed_slab=(Part("kmalloc-1k", 200 * MiB), Part("pid", 1 * MiB)), vmalloc=(),
+        tmpfs=(TmpfsUse("/dev/shm", 200 * MiB, 8 * GiB),), shared=(), not_looked_at=(),
+    )  # fmt: skip
+
+
+def said(look: MachineLook) -> dict[str, Finding]:
+    return {one.name: one for one in machine_account.findings(look)}
+
+
+def test_the_lines_add_up_to_the_total_and_what_no_counter_has_is_the_rest() -> None:
+    whole = machine_account.of(seen())
+    known = 9216 + 96 + 3072 + (2304 + 128 - 256 - 32) + 32 + 256 + 512 + 256 + 16 + 48 + 16 + 16
+    assert whole.rest == 16 * GiB - known * MiB
+    (more,) = [one for one in machine_account.of(seen(SUnreclaim=512 * MiB)).lines
+               if one.name == machine_account.FIXED_SLAB]  # fmt: skip
+    assert more.value == 512 * MiB
+    assert machine_account.of(seen(SUnreclaim=512 * MiB)).rest == whole.rest - 256 * MiB
+
+
+def test_what_is_used_is_said_by_its_parts_and_beside_the_sum_of_resident_memory() -> None:
+    title = said(seen())["machine-used"].title
+    assert title.startswith("5 GiB are used, as free(1) has it")
+    assert "3 GiB anonymous" in title
+    assert "the resident memory of 40 processes adds up to 5 GiB, 4 GiB if what they share" in title
+
+
+# The counter of each row's line.
+_COUNTER = {
+    "machine-slab": "SUnreclaim", "machine-droppable": "SReclaimable", "machine-tmpfs": "Shmem",
+    "machine-page-tables": "PageTables", "machine-per-cpu": "Percpu",
+    "machine-compressed": "Zswap", "machine-dirty": "Dirty",
+}  # fmt: skip
+_FIELD = {"machine-vmalloc": "vmalloc_bytes", "machine-balloon": "balloon_bytes",
+          "machine-sockets": "socket_bytes"}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_each_row_is_said_from_its_bound_on_and_not_below(row: machine_account.Row) -> None:
+    bound = round(row.least_share * 16 * GiB) + 4096
+
+    def with_line(value: int) -> MachineLook:
+        if row.name in _FIELD:
+            return replace(seen(), **{_FIELD[row.name]: value})
+        return seen(**{_COUNTER[row.name]: value})
+
+    found = said(with_line(bound))[row.name]
+    assert (found.measured, found.line) == (bound, row.line)
+    assert row.name not in said(with_line(bound // 2))
+
+
+def test_only_caches_that_the_kernel_cannot_drop_are_named_as_such() -> None:
+    title = said(seen(SUnreclaim=1 * GiB))["machine-slab"].title
+    assert "kmalloc-1k 200 MiB" in title
+    assert "dentry" not in title
+
+
+def test_huge_pages_that_nobody_uses_and_a_rest_are_findings() -> None:
+    pool = {"Hugetlb": 2 * GiB, "HugePages_Total": 1024, "HugePages_Free": 768}
+    assert said(seen(**pool))["machine-huge-pages"].measured == 768 * 2 * MiB
+    assert "machine-huge-pages" not in said(seen(**pool, HugePages_Rsvd=760))
+    assert "was not read" in said(seen(MemFree=8 * GiB))["machine-unexplained"].title
+    assert "machine-unexplained" not in said(seen(MemFree=9 * GiB + 512 * MiB))
+    assert "machine-counted-twice" in said(seen(MemFree=11 * GiB))
+
+
+def test_a_containers_own_meminfo_is_not_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    none: frozenset[str] = frozenset()
+    lxcfs = Mount(1, "/proc/meminfo", "/proc/meminfo", none, "fuse.lxcfs", "lxcfs", none)
+    monkeypatch.setattr(proc, "mounts", lambda *_: [lxcfs])
+    with pytest.raises(CannotLook, match="lxcfs"):
+        machine.at(0.01)
+
+
+@contextmanager
+def holding(code: str) -> Iterator[int]:
+    with running(sys.executable, "-c", f"{code}\nimport sys; print('ready', flush=True)\n"
+                 "sys.stdin.read()") as program:  # fmt: skip
+        yield program.pid
+
+
+def memfds(look: MachineLook) -> int:
+    return sum(one.bytes for one in look.shared if "memfd" in one.name)
+
+
+def test_what_a_program_holds_is_in_its_line_and_twice_as_much_twice() -> None:
+    """A file in memory that nobody maps, and memory of its own."""
+    code = (
+        "import os; f = os.memfd_create('held'); b = bytearray({0} << 20)\n"
+        "for _ in range({0}): os.write(f, b'x' * (1 << 20))\n"
+    )
+    held, own = [], []
+    for mib in (0, 64, 128):
+        with holding(code.format(mib)) as pid:
+            look = machine.at(0.01)
+            held.append(memfds(look))
+            found = next((one for one in look.members if one.pid == pid), None)
+            own.append(found.anonymous_bytes if found else 0)
+    for grown in (held, own):
+        assert grown[1] - grown[0] == pytest.approx(64 * MiB, rel=0.02)
+        assert grown[2] - grown[0] == pytest.approx(128 * MiB, rel=0.02)
+
+
+def test_the_screen_fits_and_the_document_has_its_schema(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = memlab("diagnose", "--machine", "--seconds", "0.1", COLUMNS="80")
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("this machine: ")
+    assert [line for line in lines[:24] if len(line) > 80] == []
+    text = msgspec.json.encode(Diagnose.made_of(diagnosis.of_machine(0.01)))
+    assert msgspec.json.decode(text)["machine"]["total_bytes"] == proc.meminfo()["MemTotal"]
+
+
+def test_it_is_one_subject_and_is_looked_at_once() -> None:
+    for words in (("--machine", "1"), ("--machine", "--watch"), ("--machine", "--full")):
+        refused = memlab("diagnose", *words)
+        assert refused.returncode == 2
+        assert refused.stderr.count("\n") == 1
