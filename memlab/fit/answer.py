@@ -15,9 +15,9 @@ from memlab.fit.search import STEP, LimitTrials, most_broken_share
 from memlab.fit.trials import FitRun
 from memlab.results import Run
 
-# Of a limit, at most, that a group which reached it was below: its own structures are charged to
-# the group around it. The kernel's counts of reclaim leave out a limit of memory and swap (v1).
-_NEAR_BYTES = 64 << 10
+# A group's peak stays so little below a limit that it reached: its structures are charged to the
+# group around it. v1 does not count how often a limit of memory and swap together was reached.
+_NEAR_BYTES = 128 << 10
 
 
 def answer(run: Run) -> FitAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from memlab.text import units
 _LOOKS = {
     "fits": ("fits", style.colour(2), "o"),
     "slow": ("too slow", style.colour(1), "s"),
-    "open": ("not decided", style.PALE, "D"),
+    "open": ("shown neither way", style.PALE, "D"),
     "broken": ("killed or failed", style.CONTRADICTED, "X"),
 }
 _WIDE, _HIGH, _LOW = 9.0, 260.0, 80.0  # inches; points
@@ -33,7 +34,7 @@ def draw(run: Run, found: FitAnswer, path: Path) -> Path:
         made.title, made.description = title, run.experiment.question
         lines = style.wrap(title, style.FINDING, _WIDE * style.POINTS - 40, "bold")
         top = 0.97 - 0.035 * len(lines)
-        grid: dict[str, Any] = {"height_ratios": [_HIGH, _LOW], "hspace": 0.1, "top": top - 0.02}
+        grid: dict[str, Any] = {"height_ratios": [_HIGH, _LOW], "hspace": 0.1, "top": top - 0.05}
         grid |= {"left": 0.1, "right": 0.97, "bottom": 0.13}
         above, below = made.subplots(2, 1, sharex=True, gridspec_kw=grid)
         look: dict[str, Any] = {"fontsize": style.FINDING, "weight": "bold", "va": "top"}
@@ -64,10 +65,15 @@ def _limits(above: Axes, below: Axes, found: FitAnswer) -> None:
         if found.above_bytes and found.fits_bytes and not found.gate_bytes:
             span = (found.above_bytes, found.fits_bytes)
             axes.axvspan(*span, color=style.FAINT, linewidth=0, zorder=0)
+            if axes is above:
+                _within(above, "answer", *span)
         broken = [row.limit_bytes for row in found.limits if row.word == "broken"]
         if broken:
             hue = style.paler(style.CONTRADICTED, 0.12)
-            axes.axvspan(axes.get_xlim()[0], max(broken), color=hue, linewidth=0, zorder=0)
+            left = axes.get_xlim()[0]
+            axes.axvspan(left, max(broken), color=hue, linewidth=0, zorder=0)
+            if axes is above:
+                _within(above, "killed or failed", left, max(broken))
         if found.peak_bytes:
             axes.axvline(found.peak_bytes, color=style.QUIET, linestyle=style.DASHED, linewidth=1.0)
     if found.peak_bytes:
@@ -76,6 +82,12 @@ def _limits(above: Axes, below: Axes, found: FitAnswer) -> None:
         above.axvline(found.setting_bytes, color=style.INK, linewidth=1.2)
         size = units.format_quantity(found.setting_bytes, "B")
         paint.edge_text(above, f"set {size}", found.setting_bytes, 15, 1.0, color=style.INK)
+
+
+def _within(axes: Axes, text: str, low: float, high: float) -> None:
+    """Words up the middle of a region."""
+    look: dict[str, Any] = {"rotation": 90, "va": "center"}
+    paint.edge_text(axes, text, math.sqrt(low * high), 0, 0.75, **look)
 
 
 def _ticks(sizes: list[int]) -> list[float]:
@@ -116,8 +128,8 @@ def _costs(axes: Axes, found: FitAnswer) -> None:
             _killed(axes, row, hue, marker)
     signs = [_LOOKS[word] for word in _LOOKS if word in seen]
     handles = [paint.sign(label, hue, marker=marker) for label, hue, marker in signs]
-    axes.legend(handles=handles, frameon=False, fontsize=style.SMALL, loc="upper right",
-                bbox_to_anchor=(1.0, 0.93))  # fmt: skip
+    axes.figure.legend(handles=handles, frameon=False, fontsize=style.SMALL, loc="lower right",
+                       bbox_to_anchor=(0.98, -0.005), ncols=len(handles))  # fmt: skip
 
 
 def _killed(axes: Axes, row: LimitRow, hue: str, marker: str) -> None:

@@ -145,7 +145,8 @@ class Search:
 
     def _confirming(self, low: int, high: int) -> set[int]:
         """The limits next to the answer that are not shown either way yet. One that many blocks
-        left open lies at the bound, so that the next limit outwards is tried in its place."""
+        left open lies at the bound, so that the next limit outwards is tried in its place; one of
+        which some runs fit and others do not stays open, and its neighbour is tried beside it."""
         wanted = set()
         for place, step, shown in ((high, 1, self.fits), (low, -1, self.too_small)):
             if not 0 <= place < self.size:
@@ -153,12 +154,18 @@ class Search:
             at, stride = place, 1
             while self._is_stuck(at):
                 at, stride = at + step * stride, stride * 2
-            is_known = shown is not None and (shown - at) * step <= 0
+            is_long_open = at in self.tried and self.tried[at].trials >= _STUCK_BLOCKS
+            is_known = shown is not None and (shown - at) * step <= is_long_open
             if is_known or not 0 <= at < self.size or not self._is_open(at):
                 continue
-            if at in self.tried or len(self.tried) < LOOKED_MAX:
-                wanted.add(at)
+            both = (at, at + step) if is_long_open else (at,)
+            wanted |= {one for one in both if self._may_try(one)}
         return wanted
+
+    def _may_try(self, place: int) -> bool:
+        is_new = place not in self.tried
+        in_reach = 0 <= place < self.size and (not is_new or len(self.tried) < LOOKED_MAX)
+        return in_reach and self._is_open(place)
 
     def _is_open(self, place: int) -> bool:
         return self.tried.get(place, LimitTrials()).word(self.within) == "open"

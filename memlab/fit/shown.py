@@ -18,6 +18,7 @@ from memlab.results import Run
 from memlab.text import units
 
 _ROWS_MAX = 14
+_LONGEST = 60  # characters of a command in a sentence
 _WORTH_SHARE = 0.1  # of the peak; less page cache or less to spare is not worth a word
 _WORDS = {"fits": "fits", "slow": "too slow", "broken": "breaks", "open": "not decided"}
 
@@ -28,7 +29,7 @@ def sentences(found: FitAnswer) -> Iterator[str]:
         yield _without_a_limit(found)
         return
     if found.state == "grows":
-        yield f"{_grows(found, found.command)}, so a longer run needs more: no limit can be named."
+        yield f"{_grows(found, _named(found))}, so a longer run needs more: no limit can be named."
         told = _headline(structs.replace(found, command="it"))
         yield f"In runs as long as these, {told[0].lower()}{told[1:]}"
     else:
@@ -39,6 +40,12 @@ def sentences(found: FitAnswer) -> Iterator[str]:
         yield f"{_grows(found, 'It')}, so a longer run may not fit."
     elif found.setting_bytes and not found.gate_bytes:
         yield _advice(found)
+
+
+def _named(found: FitAnswer) -> str:
+    """The command, or what of it fits into a sentence."""
+    whole = len(found.command) <= _LONGEST
+    return found.command if whole else f"{found.command[: _LONGEST - 3].rstrip()}..."
 
 
 def _grows(found: FitAnswer, who: str) -> str:
@@ -55,13 +62,13 @@ def remarks(run: Run) -> Iterator[str]:
 
 
 def _headline(found: FitAnswer) -> str:
-    keeps = f"{found.command} {_kept(found)}"
+    keeps = f"{_named(found)} {_kept(found)}"
     if found.gate_bytes:
         limit = _size(found.gate_bytes)
         if found.state == "answered":
             return f"{keeps} in {limit}: {_bound(found)}."
         if found.state == "too small":
-            return f"{found.command} does not fit into {limit}: {_why(found)}."
+            return f"{_named(found)} does not fit into {limit}: {_why(found)}."
         return f"Not decided: whether {keeps} in {limit}."
     above, fits = found.above_bytes, found.fits_bytes
     if fits is not None and found.limit_bytes is not None:
@@ -72,7 +79,7 @@ def _headline(found: FitAnswer) -> str:
     if found.limit_bytes is None:
         return f"Not decided: no limit is shown to fit yet{shown}."
     return (
-        f"Not decided: {found.command} seems to keep {_metric(found)} down to "
+        f"Not decided: {_named(found)} seems to keep {_metric(found)} down to "
         f"{_size(found.limit_bytes)}{shown}."
     )
 
@@ -234,7 +241,7 @@ def table(found: FitAnswer) -> Table:
         rows.append(
             [
                 _size(row.limit_bytes),
-                _WORDS[row.word],
+                _verdict(found, row),
                 _cost(row),
                 str(sum(row.outcomes.values())),
                 ", ".join(f"{word} {n}" for word, n in row.outcomes.items() if word != "ok"),
@@ -243,6 +250,13 @@ def table(found: FitAnswer) -> Table:
         )
     heads = ["limit", "verdict", f"{found.metric}, times", "runs", "broke", "refaults/s"]
     return Table("", [Column(head) for head in heads], rows)
+
+
+def _verdict(found: FitAnswer, row: LimitRow) -> str:
+    """What is shown of a limit; of one that was tried on the way, what it seems to be."""
+    if row.word != "open" or row.cost is None:
+        return _WORDS[row.word]
+    return "seems to fit" if row.cost <= 1 + found.within else "seems slow"
 
 
 def _cost(row: LimitRow) -> str:

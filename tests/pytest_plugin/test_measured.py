@@ -80,3 +80,33 @@ def test_a_command_is_held_to_its_expectations(project: pytest.Pytester) -> None
     found = project.runpytest_subprocess("--memlab-store=results.db")
     found.assert_outcomes(passed=1, failed=2)
     found.stdout.fnmatch_lines(["*contradicted*", "*./nope: the command to try is not found"])
+
+
+HOLDS = ["python3", "-c", "x = bytearray(20_000_000)"]
+FITS = """
+def test_fits(memlab):
+    memlab.fits(["true"], "64M", keep_within="peak_rss: 1000%", budget="1min")
+
+def test_is_killed(memlab):
+    memlab.fits(["head", "-c", "1", "/dev/zero"], "1M", budget="1min", swap="none")
+
+def test_is_not_decided(memlab):
+    memlab.fits(["true"], "64M", budget="1ms")
+
+def test_is_a_wrong_limit(memlab):
+    memlab.fits(["true"], "5")
+"""
+
+
+@pytest.mark.needs("root", "memory cgroup")
+def test_a_command_fits_or_does_not(project: pytest.Pytester) -> None:
+    project.makepyfile(FITS.replace('"head", "-c", "1", "/dev/zero"', repr(HOLDS)[1:-1]))
+    done = project.runpytest_inprocess("--memlab-store=results.db", "--memlab-wait=5min")
+    done.assert_outcomes(passed=2, failed=2, warnings=1)
+    done.stdout.fnmatch_lines(
+        [
+            "E*does not fit into 1 MiB: it is killed (1 of 1).",
+            "E*limit: '5' is under 1 MiB: write a size such as 512M",
+            "*test_fits: fit, run *keeps peak_rss within 1000 % in 64 MiB*",
+        ]
+    )
