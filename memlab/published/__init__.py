@@ -18,7 +18,7 @@ _UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9} | 
     "GB": 2.0**30,
     "MiB/s": 2.0**20,
 }
-_CELL = re.compile(r"(?P<bound>[<>]?)(?P<number>[\d,]+(?:\.\d+)?)(?P<unit>[A-Za-zµ/ ]*)")
+_CELL = re.compile(r"(?P<bound>[<>]?)~?(?P<number>[\d,]+(?:\.\d+)?)(?P<unit>[A-Za-zµ/ ]*)")
 
 
 @dataclass(frozen=True, slots=True)
