@@ -32,3 +32,10 @@ def held_to_limits() -> list[str]:
     reads = "--{}-caps=+dac_override,+dac_read_search"
     words = ["setpriv", "--reuid=65534", *map(reads.format, ("inh", "ambient"))]
     return words if os.geteuid() == 0 else []
+
+
+def reading() -> list[str]:
+    """What a command begins with that an ordinary user is to run, who may read all files."""
+    only = "--{}-caps=-all,+dac_read_search"
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    return [*user, *map(only.format, ("inh", "ambient"))] if os.geteuid() == 0 else []
