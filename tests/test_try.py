@@ -616,7 +616,8 @@ def test_a_command_that_forks_for_ever_is_bounded_and_ended(
 ) -> None:
     if os.geteuid() or cgroup.locate().memory_version is None or not cgroup.v1_dir("pids"):
         pytest.skip("needs root and cgroups of v1 with the pids controller")
-    monkeypatch.setattr(command, "_MOST_PROCESSES", 24)
+    for module in ("host", "spec"):
+        monkeypatch.setattr(f"memlab.experiment.tried.{module}.MOST_PROCESSES", 24)
     (tmp_path / "forks.c").write_text(FORKS)
     subprocess.run(["cc", "-o", "forks", "forks.c"], cwd=tmp_path, check=True)
     run = memlab.trial([str(tmp_path / "forks")], blocks=1, store=store_path, timeout=3.0)

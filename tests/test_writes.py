@@ -43,6 +43,7 @@ KERNELS = {
     "cli/_streams.py": {"_fill"},
     "experiments/memcg_accounting.py": {"<module>"},
     "observe/capabilities/capability.py": {"refusal_of"},
+    "diagnose/used.py": {"running"},
     "observe/physical_memory.py": {"opened"},
     "command/python_probes/command.py": {"set_high", "open_to_load"},
     "run/contained.py": {"_moved"},

@@ -185,7 +185,7 @@ def _cpu_lists() -> int | None:
     text = files.text(ROOT / "proc/zoneinfo")
     if text is None:
         return None
-    counts = re.findall(r"^\s+cpu: \d+\s+count:\s+(\d+)", text, re.M)
+    counts = re.findall(r"^[ \t]+cpu: \d+\s+count:[ \t]+(\d+)", text, re.M)
     return sum(map(int, counts)) * _PAGE if counts else None
 
 

@@ -451,6 +451,20 @@ EXPERIMENT = Experiment(
             over="processes",
             by=["lock"],
             panels=["live_threads"],
+            answers=[
+                Explanation(
+                    Ratio(
+                        metric="faults_per_thread",
+                        where={"processes": 16, "live_threads": 5},
+                        of=FUTURE,
+                        to=OFF,
+                        above=10,
+                    ),
+                    "with 5 live threads a new one takes {of} with MCL_FUTURE and {to} without",
+                    confirmed="the lock populates its stack",
+                    refuted="the lock populates little of its stack",
+                )
+            ],
         )
     },
 )

@@ -66,8 +66,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(result.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-        with open(os.open(f"/proc/self/fd/{held}", flags), "rb") as file:
+        reading = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        with open(os.open(f"/proc/self/fd/{held}", reading), "rb") as file:
             yield file
     finally:
         os.close(held)

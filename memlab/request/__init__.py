@@ -128,8 +128,8 @@ class Request:
         is_a="a count of at least 1",
         on=dict.fromkeys(
             _ALL,
-            "sessions=3 spreads the blocks or the budget over sessions, each with new processes "
-            "and files, so that intervals include the variation between sessions",
+            "Design of the run: sessions=3 spreads the blocks or the budget over sessions, each "
+            "with new processes and files, so that intervals include the variation between them",
         ),
         doc="over how many the blocks or the budget are spread, each in fresh processes with new "
         "files, so that intervals hold for the next session too.",

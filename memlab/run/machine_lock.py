@@ -124,10 +124,15 @@ def _said(pid: int | None) -> str:
 
 
 def _command(words: Sequence[str]) -> str:
-    """The command from `memlab` on, so that its subcommand is not what is cut off."""
+    """The command from `memlab` on without the options before its subcommand, so that this is not
+    what is cut off."""
     at = next((at for at, word in enumerate(words) if Path(word).name == "memlab"), None)
-    known = words if at is None else ["memlab", *words[at + 1 :]]
-    return " ".join(known).strip()
+    if at is None:
+        return " ".join(words).strip()
+    rest = [*words[at + 1 :]]
+    while rest and rest[0].startswith("--"):
+        rest = rest[2:] if rest[0] == "--store" else rest[1:]
+    return " ".join(["memlab", *rest]).strip()
 
 
 def _user(folder: Path) -> str:

@@ -229,7 +229,7 @@ def made_trace(folder: Path) -> Path:
 
 def record_document(folder: Path) -> Any:
     trace = file.read(made_trace(folder))
-    document = Recording.made_of(trace, Recorded(8, 0, 0, 0, 0, 0))
+    document = Recording.made_of(trace, Recorded(8, 0, 0, 0, 0, 0), None)
     return held("record", strict_json(documents.text(document)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import sys
 import sysconfig
@@ -202,7 +201,7 @@ sys.stderr.write(f"{struct.unpack('8I', r.getsockopt(1, 55, 32))[0]}\\n")
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a raw socket needs root")
+@pytest.mark.needs("root")
 def test_a_raw_socket_that_nobody_reads_is_seen_without_a_module_for_it() -> None:
     with running(sys.executable, "-c", f"{RAW}\n{GUARDED}") as program:
         assert program.stderr

@@ -125,7 +125,7 @@ def test_a_model_that_is_far_off_is_not_printed(
 def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the table, the crossing, the verdicts and the figure."""
     run = api.load("example:mmap-write")
-    terminal.show(run)
+    terminal.show(run, verbose=True)
     said = " ".join(capsys.readouterr().out.split())
     assert "file system of --dir" not in said
     assert "(dir)" not in said

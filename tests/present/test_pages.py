@@ -76,7 +76,7 @@ def test_git_has_the_main_figures_and_those_of_guides(make: ModuleType) -> None:
     assert {path.parent.name for path in pictures} == {"docs", "experiments"}
 
 
-WITH_BLOCKS = ["README.md", "docs/tutorial.md", "docs/logs.md"]
+WITH_BLOCKS = ["README.md", "docs/tutorial.md", "docs/diagnose.md", "docs/logs.md"]
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS)

@@ -87,7 +87,7 @@ def command(given: LadderOptions) -> None:
         --kernels 6.1,6.12,7.3
     memlab kernels ladder mmap-write --claims file-folio-write-faults \\
         --kernels 6.17,6.18
-    memlab kernels ladder vma-lock --guest arch=arm64 --kernels 6.12.117,6.12.117-16k
+    memlab kernels ladder vma-lock --guest arch=arm64 --kernels 6.12,6.12.117-16k
     """
     from memlab.errors import BadRequest, CannotRun
     from memlab.machines.guest import kernels
