@@ -141,5 +141,30 @@ EXPERIMENT = Experiment(
             "and a single TLB entry will be mapping a much larger amount of virtual memory",
         ),
     ],
-    figure=Lines("load_time", over="size", by=["pages"], log="xy"),
+    figure=Lines(
+        "load_time",
+        over="size",
+        by=["pages"],
+        log="xy",
+        answers=[
+            Explanation(
+                Ratio(
+                    metric="load_time",
+                    where=SMALL,
+                    of={"size": MEMORY},
+                    to={"size": L1},
+                    above=10,
+                ),
+                "a load takes {of} from memory and {to} from the L1 cache",
+                confirmed="over 10 times as long",
+                refuted="under 10 times as long",
+            ),
+            Explanation(
+                Ratio(metric="load_time", where={"size": MEMORY}, of=HUGE, to=SMALL, below=0.9),
+                "from memory {of} with huge pages and {to} with small ones",
+                confirmed="huge pages save over 10 %",
+                refuted="huge pages save under 10 %",
+            ),
+        ],
+    ),
 )
