@@ -346,7 +346,7 @@ def test_every_experiment(command: Command, printed: Printed, store_path: Path, 
 def test_a_recorded_run(printed: Printed, tmp_path: Path, name: str) -> None:
     assert printed("show", f"example:{name}")["samples"]
     assert printed("claims", f"example:{name}")["experiments"][0]["claims"]
-    assert printed("plot", name, "example:-o", tmp_path)["files"]
+    assert printed("plot", f"example:{name}", "-o", tmp_path)["files"]
 
 
 @pytest.mark.slow

@@ -51,5 +51,6 @@ def test_a_study_is_the_newest_run_of_each_of_its_experiments(tmp_path: Path) ->
     text = (tmp_path / "study.html").read_text("utf-8")
     assert f"run {run.id}" in text
     assert "run 00000001" not in text
+    several = ["--store", str(machine.store), "report", "chen-2014", *named[1:]]
     with pytest.raises(UnknownRun, match=r"no run of chen-2014; .*reproduce chen-2014"):
-        CliRunner().invoke(cli, ["report", "chen-2014", *named], catch_exceptions=False)
+        CliRunner().invoke(cli, several, catch_exceptions=False)
