@@ -127,7 +127,8 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
         assert "are on one machine, where they would measure each other" in done.stderr
         other.terminate()
         assert other.wait(300) == 0
-        long = subprocess.Popen([*MEMLAB, "sweep", *TINY, "--blocks", "90000", "-q", *on])
+        asked = ["sweep", *TINY, "--blocks", "90000", "-q", *on]
+        long = subprocess.Popen([*MEMLAB, *home, *asked])
         until(lambda: last_session(Path(store), "a") == [None])
         mine.terminate()
         assert mine.wait(300) == 0

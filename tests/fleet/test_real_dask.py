@@ -116,6 +116,7 @@ def children(host: int, word: str) -> list[int]:
             words = (place / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
+        words = [one for one in words if not one.startswith(b"--")]  # those before a command
         if here == its and {(b"memlab", word.encode()), (b"hosts", word.encode())} & {
             *pairwise(words[:5])
         }:
