@@ -64,13 +64,18 @@ def _inotify(pid: int, status: Mapping[str, str], kind: str, fails: str) -> Iter
     uid = (status.get("Uid") or "0 0").split()[1]
     instances, watches = _inotify_use(pid, uid)
     used = watches if kind == "watches" else instances
+    yield from _of_user(pid, "inotify", kind, used, fails)
+
+
+def _of_user(pid: int, what: str, kind: str, used: int, fails: str) -> Iterator[Room]:
+    """The limits of a user: in the process's user namespace, if that is another, and of all."""
     if not _same(pid, "user"):
-        inside = _of_user_namespace(pid, f"max_inotify_{kind}")
+        inside = _of_user_namespace(pid, f"max_{what}_{kind}")
         if inside is not None:
-            name = f"user.max_inotify_{kind} of its user namespace"
+            name = f"user.max_{what}_{kind} of its user namespace"
             yield Room(name, used, inside, "count", fails)
-    if most := _sysctl(f"fs/inotify/max_user_{kind}"):
-        yield Room(f"fs.inotify.max_user_{kind}", used, most[0], "count", fails)
+    if most := _sysctl(f"fs/{what}/max_user_{kind}"):
+        yield Room(f"fs.{what}.max_user_{kind}", used, most[0], "count", fails)
 
 
 def _inotify_use(pid: int, uid: str) -> tuple[int, int]:
@@ -129,13 +134,7 @@ def _fanotify(pid: int, kind: str, fails: str) -> Iterator[Room]:
             text = files.text(ROOT / f"proc/{one}/fdinfo/{number}") or ""
             marks += len(re.findall(r"^fanotify (?:ino|mnt_id|sdev):", text, re.M))
     used = groups if kind == "groups" else marks
-    if not _same(pid, "user"):
-        inside = _of_user_namespace(pid, f"max_fanotify_{kind}")
-        if inside is not None:
-            name = f"user.max_fanotify_{kind} of its user namespace"
-            yield Room(name, used, inside, "count", fails)
-    if most := _sysctl(f"fs/fanotify/max_user_{kind}"):
-        yield Room(f"fs.fanotify.max_user_{kind}", used, most[0], "count", fails)
+    yield from _of_user(pid, "fanotify", kind, used, fails)
 
 
 def _groups(pid: int, status: Mapping[str, str]) -> Iterator[Room]:

@@ -14,9 +14,9 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from memlab.diagnose.memory_files import MemoryFiles
 from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import process
-from memlab.observe.proc import ROOT
 
 _HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE of 64-bit machines
 _ARENA_BYTES = (2200, 2112)  # sizeof(struct malloc_state) since 2.26, and of 2.43
@@ -205,28 +205,15 @@ def _thread_part(
     return arena, start + first, start + size
 
 
-class _Memory:
+class _Memory(MemoryFiles):
     """Of a process, page by page."""
 
     def __init__(self, pid: int, pieces_max: int) -> None:
-        self._folder = ROOT / f"proc/{pid}"
+        super().__init__(pid)
         self._most = self._left = pieces_max
 
-    def __enter__(self) -> _Memory:
-        self._memory = os.open(self._folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self._pagemap = os.open(self._folder / "pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            os.close(self._memory)
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._memory)
-        os.close(self._pagemap)
-
     def restart(self) -> None:
-        """Pieces are counted anew."""
+        """Count pieces from zero again."""
         self._left = self._most
 
     def page(self, number: int) -> bytes | None:

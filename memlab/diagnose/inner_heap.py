@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from memlab.diagnose.memory_files import MemoryFiles
 from memlab.observe import files, process
-from memlab.observe.proc import ROOT
 
 PYTHON, JAVA = "Python's pools", "the Java heap"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -75,24 +75,8 @@ def _python(pid: int, mappings: Sequence[process.Mapping]) -> InnerHeap | None:
     return InnerHeap(PYTHON, held, used, f"{count:,} pools") if count else None
 
 
-class _Reader:
+class _Reader(MemoryFiles):
     """Pools of a process."""
-
-    def __init__(self, pid: int) -> None:
-        self._folder = ROOT / f"proc/{pid}"
-
-    def __enter__(self) -> _Reader:
-        self._memory = os.open(self._folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self._pagemap = os.open(self._folder / "pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            os.close(self._memory)
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._memory)
-        os.close(self._pagemap)
 
     def has_pools(self, mapping: process.Mapping, pool: int) -> bool:
         """Whether one of some resident places, spread over the mapping, holds a pool in use."""
@@ -119,7 +103,7 @@ class _Reader:
                     yield start + i * _PAGE, there * _PAGE
 
     def _pool(self, at: int, pool: int) -> int | None:
-        """Bytes in the objects of the pool that begins there; None if there is none."""
+        """Bytes in the objects of the pool at this offset, or None if no pool begins there."""
         raw = os.pread(self._memory, _HEADER.size, at)
         if len(raw) < _HEADER.size:
             return None

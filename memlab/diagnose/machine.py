@@ -92,7 +92,7 @@ class MachineLook:
     """The largest callers."""
     tmpfs: tuple[TmpfsUse, ...]
     shared: tuple[Part, ...]
-    """System V segments, and memory files that have no name."""
+    """System V segments, and unnamed memory files (memfd_create(2))."""
     not_looked_at: tuple[Unlooked, ...]
 
     def bytes(self, name: str) -> int:

@@ -16,7 +16,8 @@ _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
 _WORTH_BYTES = growth.WORTH_BYTES
 _DAY_S = 86400.0
 _CHILD_GROWTH = 256 << 10  # bytes, in the whole look
-_SETTLED_S = 600.0  # of a younger process no day is told: it may still start
+# A younger process may still be starting: its growth is not extrapolated to a day.
+_SETTLED_S = 600.0
 _LASTS_LOOKS = 100  # a growth costs something if the room lasts no longer: 17 min for 10 s
 
 

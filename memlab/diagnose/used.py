@@ -1,9 +1,9 @@
 """How much of a process's memory it used in a window: the pages whose accessed bit was set.
 
 The bits are cleared once, by clear_refs (proc_pid_clear_refs(5)); each later reading of smaps then
-counts what was used since, so that one window gives a curve. Idle page tracking
-(/sys/kernel/mm/page_idle) would leave the kernel's own ageing alone, and most kernels are built
-without it.
+counts what was used since, so that one window gives a curve. Clearing the bits disturbs the
+kernel's own aging of pages. Idle page tracking (/sys/kernel/mm/page_idle) does not, but most
+kernels are built without it, and it is not used here.
 
 Sources: the kernel's filesystems/proc.rst, admin-guide/mm/idle_page_tracking.rst.
 """
