@@ -168,7 +168,7 @@ def test_a_cache_of_another_user_is_refused(folder: Path) -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (
         3,
-        f"memlab: {cache}: not a folder of this user alone; remove it\n",
+        f"memlab: {cache}: not a folder that only this user may enter; remove it\n",
     )
 
 

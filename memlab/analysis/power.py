@@ -57,28 +57,32 @@ def deviations(log_ratios: npt.ArrayLike) -> FloatArray:
 
 
 def smallest_change(
-    seen: FloatArray, blocks: int, power: float, sequential: bool = False, correlation: float = 0.0
+    sample: FloatArray,
+    blocks: int,
+    power: float,
+    sequential: bool = False,
+    correlation: float = 0.0,
 ) -> float:
     """The relative change (0.03 = 3 %) that so many blocks show with that probability, where
-    ratios deviate as those `seen` do.
+    ratios deviate as those of the `sample` do.
     """
-    low = _low_ends(seen, blocks, sequential, correlation)
+    low = _low_ends(sample, blocks, sequential, correlation)
     return float(np.expm1(max(0.0, -np.quantile(low, 1 - power))))
 
 
-def power_of(seen: FloatArray, change: float, blocks: int, correlation: float = 0.0) -> float:
+def power_of(sample: FloatArray, change: float, blocks: int, correlation: float = 0.0) -> float:
     """With which probability so many blocks show a relative change."""
-    low = _low_ends(seen, blocks, correlation=correlation)
+    low = _low_ends(sample, blocks, correlation=correlation)
     return float(np.mean(low > -np.log1p(change)))
 
 
 def blocks_for(
-    seen: FloatArray, change: float, power: float, correlation: float = 0.0
+    sample: FloatArray, change: float, power: float, correlation: float = 0.0
 ) -> int | None:
     """The least blocks that show a relative change with that probability; None: over 1,000."""
 
     def enough(blocks: int) -> bool:
-        return power_of(seen, change, blocks, correlation) >= power
+        return power_of(sample, change, blocks, correlation) >= power
 
     if not enough(MOST_BLOCKS):
         return None
@@ -117,8 +121,8 @@ def detectable_of_runs(
     shifts = np.partition((new[:, :, None] - base[:, None, :]).reshape(sets, -1), outside, axis=1)
     least = 0.0
     if min(sizes) < _ENOUGH_SAMPLES:
-        seen, normal = np.sort(np.subtract.outer(new_logs, base_logs), axis=None), NormalDist()
-        half = float(seen[-1 - outside] - seen[outside]) / 2
+        sample, normal = np.sort(np.subtract.outer(new_logs, base_logs), axis=None), NormalDist()
+        half = float(sample[-1 - outside] - sample[outside]) / 2
         least = half * (1 + normal.inv_cdf(power) / normal.inv_cdf((1 + LEVEL) / 2))
     return _beyond(threshold, shifts[:, outside], power, least)
 
@@ -138,18 +142,18 @@ def _beyond(threshold: float, low: FloatArray, power: float, least: float = 0.0)
 
 
 def _low_ends(
-    seen: FloatArray, blocks: int, sequential: bool = False, correlation: float = 0.0
+    sample: FloatArray, blocks: int, sequential: bool = False, correlation: float = 0.0
 ) -> FloatArray:
     """Lower limits, shape (sets,), of the median of so many draws whose true one is 0."""
-    return order_interval(_draws(seen, blocks, correlation), LEVEL, sequential, correlation)[0]
+    return order_interval(_draws(sample, blocks, correlation), LEVEL, sequential, correlation)[0]
 
 
-def _draws(seen: FloatArray, blocks: int, correlation: float = 0.0) -> FloatArray:
+def _draws(sample: FloatArray, blocks: int, correlation: float = 0.0) -> FloatArray:
     """Shape (sets, blocks), symmetric about 0. Each set is drawn from a noise of its own, one of
     those that these deviations may have come from.
     """
     rng = np.random.default_rng(1)
-    sizes, n = np.sort(np.abs(seen)), seen.size
+    sizes, n = np.sort(np.abs(sample)), sample.size
     sets = max(200, min(_SETS, _DRAWS // max(blocks, n)))
     logs = np.log(np.maximum(sizes[-(n // 5) - 1 :], _TINY))
     slope = min(1.0, float((logs[1:] - logs[0]).mean()))

@@ -24,12 +24,12 @@ _TYPES = {
 def asked_options(command: str) -> _options.Option:
     """The options of a sweep that a command takes, each given by the name of Request's field. Those
     without a flag of their own are settings of `--design`."""
-    taken = [option for option in OPTIONS if command in option.on]
-    settings = [option for option in taken if not option.flag.startswith("-")]
+    accepted = [option for option in OPTIONS if command in option.on]
+    settings = [option for option in accepted if not option.flag.startswith("-")]
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         function = _design(settings, command)(function)
-        for option in reversed(taken):
+        for option in reversed(accepted):
             if option not in settings:
                 function = _option(option, option.on[command])(function)
         return function

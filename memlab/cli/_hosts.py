@@ -106,8 +106,8 @@ def arguments(local: Collection[str] = _LOCAL) -> list[str]:
     parameters. A value is passed on as it was written."""
     context = click.get_current_context()
     command = context.command
-    given = context.meta[TYPED]
-    options, _, _ = command.make_parser(context).parse_args(list(given))
+    typed = context.meta[TYPED]
+    options, _, _ = command.make_parser(context).parse_args(list(typed))
     words: list[str] = []
     positional: list[str] = []
     for parameter in command.params:

@@ -92,7 +92,7 @@ def slowest(raw: Raw, _: At) -> str:
 def _inside(inside_ns: Mapping[str, int]) -> str:
     longest_first = sorted(inside_ns.items(), key=lambda pair: -pair[1])
     parts = (f"{_time(time_ns)} inside {CAUSES[cause]}" for cause, time_ns in longest_first)
-    return ", ".join(parts) or "nothing that is traced"
+    return ", ".join(parts) or "no traced event"
 
 
 def _time(time_ns: int) -> str:

@@ -127,9 +127,10 @@ def over(claim: Claim) -> str:
 def settings(points: Sequence[Point], claim: Claim, factors: Sequence[Factor] = ()) -> list[At]:
     """Every setting of the factors that a claim neither holds nor varies.
 
-    From the grid, and from the controls where they alone have the level nearest to the study's; if
-    the grid has none of the claim's points, from the controls, unless the declared `factors` have
-    them: then this run was not to measure them. One empty setting if there are none of them at all.
+    They come from the grid, and from the controls if only those have the level nearest to the
+    study's. If the grid has none of the claim's points, they come from the controls; but if the
+    declared `factors` have those points, the user left them out, and no control replaces them.
+    Without any point there is one empty setting.
     """
     sides = parts(claim)
     named = {name for side in sides for name in side} | {over(claim)}

@@ -146,7 +146,7 @@ def _folder_of(path: str, *, make: bool) -> Path:
             result = item.lstat()
             mine = stat.S_ISDIR(result.st_mode) and result.st_uid == os.geteuid()
             if not mine or result.st_mode & 0o077:
-                raise CannotRun(f"{item}: not a folder of this user alone; remove it")
+                raise CannotRun(f"{item}: not a folder that only this user may enter; remove it")
     except FileNotFoundError:
         if not Path(path).exists():
             raise BadRequest(f"{path}: the experiment is gone, and no copy is kept of it") from None

@@ -30,8 +30,8 @@ def sentences(found: FitAnswer) -> Iterator[str]:
         return
     if found.state == "grows":
         yield f"{_grows(found, _named(found))}, so a longer run needs more: no limit can be named."
-        told = _headline(structs.replace(found, command="it"))
-        yield f"In runs as long as these, {told[0].lower()}{told[1:]}"
+        headline = _headline(structs.replace(found, command="it"))
+        yield f"In runs as long as these, {headline[0].lower()}{headline[1:]}"
     else:
         yield _headline(found)
     if others := f"{_peak(found)}{_fails_anyway(found)}{_examples(found)}".strip():

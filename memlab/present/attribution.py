@@ -74,11 +74,11 @@ def _rest(one: Tail) -> str:
         return "; none is unexplained"
     text = f"; unexplained {share(one.unexplained, one.judged)}"
     if not one.brief:
-        return f"{text}, which met nothing that is traced"
+        return f"{text}, which met no traced event"
     brief = f"{share(one.brief, one.judged)} met only what took under a tenth of them"
     if not one.nothing:
         return f"{text}: {brief}"
-    return f"{text}: {share(one.nothing, one.judged)} met nothing that is traced, {brief}"
+    return f"{text}: {share(one.nothing, one.judged)} met no traced event, {brief}"
 
 
 def beyond_chance(declared: Attribution, found: Traced) -> str:

@@ -385,7 +385,7 @@ class ShownTail(Document):
     shortest_s: Annotated[float, Meta(ge=0)] = field(name="shortest")
     """Seconds: its shortest operation."""
     nothing: Number
-    """Operations that met nothing that is traced."""
+    """Operations that met no traced event."""
     brief: Number
     """Operations that met only what took under a tenth of them."""
     causes: dict[str, Cause]

@@ -117,7 +117,7 @@ def test_a_sample_that_c_judged_is_read_as_it_is(make: Make) -> None:
     evidence = run.metric("p999_by_shootdown").evidence
     assert evidence is not None
     assert evidence(judged({"trace": True}, 0)["result"], {}) == (
-        "1.2 ms on CPU 1, 5 ms into the window: nothing that is traced"
+        "1.2 ms on CPU 1, 5 ms into the window: no traced event"
     )
 
 
@@ -125,7 +125,7 @@ def test_the_sentence_names_the_rest(make: Make) -> None:
     lines = list(said.lines(make()))
     assert (
         "busy: main causes of the loads over p99.9: a shootdown 50 %, a timer interrupt 10 %; "
-        "unexplained 40 %: 30 % met nothing that is traced, 10 % met only what took under a tenth "
+        "unexplained 40 %: 30 % met no traced event, 10 % met only what took under a tenth "
         "of them" in lines
     )
     assert "  traced / not traced: median latency x1.1 (1.1 to 1.1)" in lines

@@ -461,7 +461,7 @@ class _Launched:
                 self._let_go()
 
     def _await_launcher(self) -> None:
-        """Its end, after which nothing that the command has started lives."""
+        """Wait until it has ended, and with it all that the command started."""
         self._process.send_signal(signal.SIGCONT)  # the command may have stopped it
         try:
             self._process.wait(2 * _STOP_WITHIN_S)

@@ -46,7 +46,7 @@ _PORT_MAX = 65_535
 
 
 def check_ready(subject: Tried) -> None:
-    """BadRequest where a service's sign of being ready is none."""
+    """BadRequest if --ready does not say when a service is ready."""
     kind, _, address = subject.ready.partition(":")
     if not subject.serve:
         if subject.ready:

@@ -60,7 +60,7 @@ class CommandExperiment(Experiment):
         own = [metric.name for metric in self.subject.metrics]
         if self.subject.for_s:  # all take the same time
             return [*own, "end_rss", "peak_rss", "faults", "cpu_time"]
-        if self.subject.trace:  # a replay's own time says nothing of its program's
+        if self.subject.trace:  # how long a replay takes says nothing about the program
             return ["peak_rss", "faults", "cpu_time", *own]
         service = ["ready"] if self.subject.serve else []
         own += [metric.name for metric in LATENCIES[:3:2] if self.subject.latency_file]

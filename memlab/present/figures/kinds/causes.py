@@ -46,7 +46,7 @@ LOOKS: Mapping[str, tuple[str, str]] = {
 _NAMES: Mapping[str, str] = {
     **{cause: cause.replace("_", " ") for cause in CAUSES},
     BRIEF: "met only brief events",
-    NOTHING: "met nothing that is traced",
+    NOTHING: "met no traced event",
 }
 
 
