@@ -132,7 +132,7 @@ def command(given: DiagnoseOptions) -> None:
         if group is not None or given.watch:
             raise BadRequest("--used reads a process once: name its PID, without --watch")
         if "--seconds" in typed():
-            raise BadRequest("--used says how long: without --seconds")
+            raise BadRequest("--used and --seconds both set how long the look takes: leave one out")
     if given.keep and not given.watch:
         raise BadRequest("--keep belongs to --watch")
     from memlab.diagnose.subject import named

@@ -12,7 +12,7 @@ KIB, MIB = 2**10, 2**20
 HUGE_BYTES = 2 * MIB
 L1, MEMORY = 16 * KIB, 256 * MIB  # within every L1 cache, and beyond most last ones
 LINE_BYTES = 64
-STEPS_PER_S = 5e6  # of a load from memory that misses the TLB, a guess: for the plan's time
+STEPS_PER_S = 1e7  # of a load from memory that misses the TLB, a guess: for the plan's time
 
 SMALL: dict[str, Level] = {"pages": "small"}
 HUGE: dict[str, Level] = {"pages": "huge"}
@@ -54,6 +54,9 @@ EXPERIMENT = Experiment(
             help="loads in the window; at most one walk of the whole chain comes before it",
             least=1,
         ),
+    ],
+    excludes=[
+        Exclude(lambda at: int(at["size"]) % LINE_BYTES != 0, "size is in cache lines of 64 bytes")
     ],
     metrics=[
         Metric(
