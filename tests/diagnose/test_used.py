@@ -54,7 +54,7 @@ def test_bits_that_may_not_be_cleared_are_a_line() -> None:
     [
         (["--group", "self", "--used", "1s"], "--used reads a process"),
         (["1", "--used", "1s", "--watch", "end"], "without --watch"),
-        (["1", "--used", "1s", "--seconds", "3"], "without --seconds"),
+        (["1", "--used", "1s", "--seconds", "3"], "leave one out"),
         (["1", "--used", "0"], "'0' is not a time"),
     ],
 )
