@@ -30,7 +30,7 @@ _METHODS = {"search", "match", "fullmatch", "sub", "split", "findall", "finditer
 _LENGTHS = (250, 2_000, 16_000)  # characters; a quadratic time is 64 times as long at the next
 _TIMES_MOST = 20  # as long at the next length, where a linear time is 8 times
 _FLOOR_S = 0.02  # of processor time; below it the clock says nothing
-_LIMIT_S = 3.0
+_LIMIT_S = 20.0  # of processor time; what is far from linear would take hours
 Use = tuple[str, int, bool, frozenset[str]]  # the pattern, its flags, of bytes, its methods
 
 
@@ -266,9 +266,10 @@ def test_every_pattern_takes_linear_time_over_a_hostile_line() -> None:
 def test_that_slow_patterns_are_seen() -> None:
     cubic = r"^oom-kill:(\w+),.*?(?:oom_memcg=([^,]*),|global_oom,).*task=(.*),pid=\d+,uid=\d+$"
     for text in (cubic, r"(a+)+b", r"x=(.*),y=(.*),z=(.*)w", r"\s*=\s*$"):
-        signal.setitimer(signal.ITIMER_VIRTUAL, _LIMIT_S / 3)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 1)
         with contextlib.suppress(TimeoutError):
             assert _worst(re.compile(text), 0, "search", False), text
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     assert _worst(re.compile(r"a.{1,400}b"), 0, "search", False) == ""
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from processes import processes
 from recordings import LEFT, PLACES, WORKS, Recording, until
 
 from memlab.trace import account, file
@@ -89,6 +90,18 @@ def test_killed_parts_end_what_the_command_has_started(
     running.settled()
     trace = running.trace()
     assert trace.cut == (Cut.SIGNALLED if parts == "launch" else Cut.DRIVER_KILLED)
+
+
+def test_the_command_is_marked_and_its_launchers_are_not(begins: Begins) -> None:
+    """Or the guardian killed both launchers before they had ended a set-id program, whose
+    environment an ordinary user may not read."""
+    running = begins()
+    mark = b"MEMLAB_CONTAINED="
+    launchers = [running.part("launch"), running.part("inner")]
+    assert len({*launchers}) == 2
+    assert not any(mark in Path(f"/proc/{pid}/environ").read_bytes() for pid in launchers)
+    (started,) = processes("^sleep 300.191")
+    assert mark in Path(f"/proc/{started}/environ").read_bytes()
 
 
 @pytest.mark.needs("root", "a mount namespace")

@@ -50,12 +50,13 @@ class Tried:
     @property
     def parts(self) -> dict[str, list[int]]:
         launchers = sorted(processes(rf"(?s)^\S*/launch/launch .*{self.folder}"))
+        workers = sorted(processes(r"run\.worker import main"))
         return {
             "driver": [self.process.pid],
             "outer": launchers[:1],
             "inner": launchers[1:],
-            "worker": processes(r"run\.worker import main")[-1:],
-            "server": processes(r"run\.worker import main")[:1],
+            "worker": workers[1:],  # the next one too, which may have begun
+            "server": workers[:1],
             "guardian": processes(r"memlab\.run\.guardian"),
         }
 
