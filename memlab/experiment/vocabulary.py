@@ -281,11 +281,12 @@ class Experiment:
         return []
 
     @property
-    def copied(self) -> Path | None:
-        """A file of the user's that trials read a copy of, by `host["copy"]`."""
-        return None
+    def copied(self) -> Sequence[Path]:
+        """Files of the user's: the trials of a block read a copy of one of them, by `host["copy"]`,
+        and blocks take turns with them."""
+        return []
 
-    def check_copy(self, copy: Path) -> None:
+    def check_copy(self, source: Path, copy: Path) -> None:
         """Whether the copy is what was asked for. Raises what says that it is not."""
 
     def factor(self, name: str) -> Factor:

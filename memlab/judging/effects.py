@@ -27,7 +27,7 @@ class LevelChange:
     comparison: Comparison | None
     """None where a 0 allows no ratio."""
     unit: str = "block"
-    """What counts once: `block`, or `session` in a run that is spread over sessions."""
+    """What counts once: `block`, `session` or `recording`."""
 
 
 @dataclass(frozen=True, slots=True)

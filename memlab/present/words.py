@@ -254,10 +254,11 @@ def change(found: LevelChange) -> str:
         new, base = (quantity(value, unit) for value in (found.new, found.base))
         return f"{new} instead of {base}"
     ratio = compared.ratio
-    if ratio.low is None or ratio.high is None:
-        few = f"too few {compared.unit}s for an interval"
-        return f"not decided ({few}; {_more_blocks(compared)})"
     times = not 0.5 <= ratio.estimate <= 2
+    if ratio.low is None or ratio.high is None:
+        about = f"{evidence.number(ratio.estimate)} times" if times else _signed(ratio.estimate)
+        few = f"too few for an interval; {_more_blocks(compared)}"
+        return f"{about} in {count(ratio.n, compared.unit)}, not decided ({few})"
     between = f"{_times_span(ratio)} times" if times else f"{_percent_span(ratio)} %"
     if compared.word == "same":
         return f"unchanged ({'equal in most blocks' if ratio.low == ratio.high else between})"
@@ -266,8 +267,12 @@ def change(found: LevelChange) -> str:
         return f"{_bound(ratio, times=times)} ({span}; {_more_blocks(compared)} for a verdict)"
     if times:
         return f"{evidence.number(ratio.estimate)} times ({_times_span(ratio)})"
-    sign = "+" if ratio.estimate > 1 else ""
-    return f"{sign}{_percent(ratio.estimate)} % ({_percent_span(ratio)})"
+    return f"{_signed(ratio.estimate)} ({_percent_span(ratio)})"
+
+
+def _signed(ratio: float) -> str:
+    """`+38 %`."""
+    return f"{'+' if ratio > 1 else ''}{_percent(ratio)} %"
 
 
 def _bound(ratio: Interval, *, times: bool) -> str:

@@ -56,6 +56,7 @@ class Trace:
     source: Path  # where it is read: `path`, or the open file (`opened`)
     bytes: int
     records: int
+    sum: int  # of the records: two of one recording have the same
     elapsed_s: float
     lost: int
     late: int
@@ -158,8 +159,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def is_named(words: Sequence[str]) -> bool:
-    """Whether a command to try is a trace: one word, by its ending."""
-    return len(words) == 1 and words[0].endswith(SUFFIX)
+    """Whether a command to try is a trace or several, by their endings."""
+    return bool(words) and all(word.endswith(SUFFIX) for word in words)
 
 
 @contextmanager
@@ -189,7 +190,7 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
         raise BadTrace(f"{path}: it is not a trace of `memlab record`")
     if len(head) < _HEADER.size:
         raise BadTrace(f"{path}: it is cut short")
-    (_, version, page, records, _, elapsed_ns, lost, late, refused, denied, _, _, tasks, files,
+    (_, version, page, records, summed, elapsed_ns, lost, late, refused, denied, _, _, tasks, files,
      flags, machine, _, recorded_s, cut, cut_by, unfollowed, unfollowed_task, running,
      running_task, running_pid, _) = _HEADER.unpack(head)  # fmt: skip
     if version != _VERSION:
@@ -212,8 +213,8 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
         raise BadTrace(f"{path}: it is damaged: it is longer than its counts say")
     names = [_task_name(file, records, task) for task in (unfollowed_task, running_task)]
     return Trace(
-        path, path, size, records, elapsed_ns * 1e-9, lost, late, refused, denied, tasks, files,
-        flags, recorded_s, cut, cut_by, unfollowed, names[0], running, names[1], running_pid,
+        path, path, size, records, summed, elapsed_ns * 1e-9, lost, late, refused, denied, tasks,
+        files, flags, recorded_s, cut, cut_by, unfollowed, names[0], running, names[1], running_pid,
     )  # fmt: skip
 
 

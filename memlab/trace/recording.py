@@ -46,6 +46,13 @@ class How:
     warn: Callable[[str], None] = lambda _: None
 
 
+def paths(out: Path, runs: int) -> list[Path]:
+    """Where so many recordings go: `a.trace`, or `a1.trace`, `a2.trace` and so on."""
+    if runs == 1:
+        return [out]
+    return [out.with_name(f"{out.stem}{number}{out.suffix}") for number in range(1, runs + 1)]
+
+
 def record(out: Path, *, command: Sequence[str] = (), pid: int = 0, how: How = How()) -> Recorded:
     """Follow a command, or the process `pid`, and write the trace to `out`. CannotRun and
     CannotLook say what is missing; then there is no trace."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from memlab.analysis.least import least_pairs
 from memlab.present import words
 from memlab.present.table import Column, Table, markdown
 from memlab.text import units
@@ -31,8 +32,7 @@ _FILES_SHOWN = 4
 def recorded(
     trace: file.Trace, ended: Recorded, found: TraceAccount | None = None
 ) -> Iterator[str]:
-    """What was recorded, what is missing, and what to do next. `found` is of a trace with
-    allocations."""
+    """What was recorded, and what is missing. `found` is of a trace with allocations."""
     if ended.signal:
         yield f"the command was ended by {signal_name(ended.signal)}"
     elif ended.status:
@@ -50,7 +50,14 @@ def recorded(
         f"{units.format_quantity(trace.bytes, 'B')}, "
         f"{units.format_quantity(trace.elapsed_s, 's')}"
     )
-    yield f"next: memlab show {shlex.quote(str(trace.path))}; {_try(trace, found)}"
+
+
+def next_step(traces: Sequence[file.Trace], found: TraceAccount | None) -> str:
+    """What to do with recordings of one program."""
+    first, more = shlex.quote(str(traces[0].path)), ""
+    if 1 < len(traces) < least_pairs(1):
+        more = f"; for intervals: memlab record --runs {least_pairs(1)}"
+    return f"next: memlab show {first}; {_try(traces, found)}{more}"
 
 
 def _allocations(found: TraceAccount) -> str:
@@ -66,9 +73,10 @@ def _is_covered(found: TraceAccount | None) -> bool:
     return found is not None and found.allocated_share >= LEAST_SHARE
 
 
-def _try(trace: file.Trace, found: TraceAccount | None) -> str:
+def _try(traces: Sequence[file.Trace], found: TraceAccount | None) -> str:
     policy = "malloc=glibc,jemalloc" if _is_covered(found) else "thp=never,always"
-    return f"memlab try -p lock=off,future -p {policy} {shlex.quote(str(trace.path))}"
+    named = shlex.join(str(trace.path) for trace in traces)
+    return f"memlab try -p lock=off,future -p {policy} {named}"
 
 
 def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
@@ -119,7 +127,7 @@ def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     yield from _unknown(trace, found)
     if trace.allocations:
         yield _allocations(found)
-    yield f"try it: {_try(trace, found if trace.allocations else None)}"
+    yield f"try it: {_try([trace], found if trace.allocations else None)}"
 
 
 def _huge_pages(trace: file.Trace) -> Iterator[str]:

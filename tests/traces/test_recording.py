@@ -521,3 +521,18 @@ def test_another_layout_of_a_tracepoint_is_not_guessed(monkeypatch: pytest.Monke
     monkeypatch.setattr(tracefs.TraceEvents, "fields", lambda self, event: {"address": (16, 8)})
     with pytest.raises(HostError, match="lays out"):
         recording._numbers()
+
+
+def test_runs_are_recorded_one_by_one_and_the_first_failure_is_passed_on(tmp_path: Path) -> None:
+    counter = tmp_path / "count"
+    counter.write_text("0")
+    script = f"n=$(($(cat {counter}) + 1)); echo $n > {counter}; exit $((n % 3))"
+    words = ["record", "--runs", "3", "-o", str(tmp_path / "a.trace")]
+    done = memlab(*words, "--json", "--", "sh", "-c", script)
+    assert done.returncode == 1, done.stderr
+    shown = json.loads(done.stdout)
+    names = [str(tmp_path / f"a{number}.trace") for number in (1, 2, 3)]
+    assert [(one["trace"], one["status"]) for one in shown] == [*zip(names, (1, 2, 0), strict=True)]
+    assert len({file.read(Path(name)).sum for name in names}) == 3
+    done = memlab(*words, "1")
+    assert (done.returncode, "--runs repeats a command" in done.stderr) == (2, True)

@@ -1,7 +1,9 @@
 """A trace as a subject of `memlab try`: the blocks, metrics, outcomes and lines of any command."""
 
 import tempfile
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import memlab as memlab_command
@@ -90,7 +92,7 @@ def test_a_killed_process_of_a_trace_ends_the_replay(tmp_path: Path, store_path:
 @pytest.mark.parametrize(
     ("policies", "why"),
     [
-        ({"malloc": ["jemalloc"]}, "the trace has no allocations"),
+        ({"malloc": ["jemalloc"]}, "a.trace has no allocations"),
         ({"env.A": ["1"]}, "env.A is not a policy of a trace"),
         ({"n": ["1"]}, "n is not a policy of a trace"),
         ({"pace": ["fast"]}, "choose from none, recorded"),
@@ -167,3 +169,46 @@ def test_a_lock_that_covers_less_than_half_of_a_trace_is_refused(
             asked.command([str(path)], {"lock": ["off", "future_onfault"]})
     subject = asked.command([str(path)], {"lock": ["off", "current"]}).subject or {}
     assert "a lock" not in subject["trace"]
+
+
+def test_several_recordings_are_one_subject_and_each_counts_once(
+    tmp_path: Path, store_path: Path
+) -> None:
+    """Their pages differ, so the interval of a level holds the largest and the smallest of them."""
+    touched = [LESS * number for number in (2, 3, 4, 5, 6, 7)]
+    paths = [
+        str(Made().add(START).map(AT, MAPPED).touch(AT, pages).write(tmp_path / f"a{i}.trace"))
+        for i, pages in enumerate(touched, 1)
+    ]
+    run = memlab.trial(paths, blocks=12, store=store_path, thp="never", **LOCKS)
+    assert (run.unit, run.unit_count, len(run.samples)) == ("recording", 6, 24)
+    assert "a1.trace and 5 more (6 recorded runs" in run.experiment.question
+    said = [(sample.block, (sample.raw or {})["output"]) for sample in run.samples]
+    assert all(f"replayed {touched[block % 6]} touches" in text for block, text in said)
+    off = run.values("faults", run.points[0])
+    assert [round(b - a, -1) for a, b in pairwise(off)] == pytest.approx([LESS] * 5, abs=OWN)
+    interval = run.interval(off)
+    assert interval.n == 6
+    assert interval.low < off.min() < off.max() < interval.high  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("names", "how", "why"),
+    [
+        ("aa", {}, "are one recording"),
+        ("ac", {}, "are one recording"),
+        ("ab", {"blocks": 3}, "name a multiple of 2"),
+        ("ab", {"sessions": 2}, "without sessions"),
+        ("ab", {"precision": 0.1}, "without sessions and --precision"),
+        ("ad", {}, "a.trace is of made, d.trace of other"),
+    ],
+)
+def test_recordings_that_are_not_several_of_one_program_are_refused(
+    tmp_path: Path, names: str, how: dict[str, Any], why: str
+) -> None:
+    made = {name: Made().map(AT, MAPPED + (name == "b")).bytes() for name in "abc"}
+    made["d"] = made["b"].replace(b"made".ljust(16, b"\0"), b"other".ljust(16, b"\0"))
+    for name, content in made.items():
+        (tmp_path / f"{name}.trace").write_bytes(content)
+    with pytest.raises(BadRequest, match=why):
+        asked.command([str(tmp_path / f"{name}.trace") for name in names], {}, **how)

@@ -46,8 +46,8 @@ class CommandExperiment(Experiment):
     """An experiment whose probe runs the subject's command."""
 
     subject: Tried = field(default_factory=lambda: Tried([], "", {}))
-    trace_stamp: FileStamp | None = field(default=None, compare=False)
-    """The trace's when it was asked for."""
+    trace_stamps: Sequence[FileStamp | None] = field(default=(), compare=False)
+    """Those of the traces when they were asked for."""
 
     @property
     def declared_from(self) -> Mapping[str, Any]:
@@ -87,14 +87,13 @@ class CommandExperiment(Experiment):
         return list(dict.fromkeys(paths))
 
     @property
-    def copied(self) -> Path | None:
-        return Path(self.subject.cwd) / self.subject.argv[-1] if self.subject.trace else None
+    def copied(self) -> Sequence[Path]:
+        return self.subject.traces
 
-    def check_copy(self, copy: Path) -> None:
+    def check_copy(self, source: Path, copy: Path) -> None:
         """Every record of it, by the program that counts them (account.c)."""
-        if not (source := self.copied):
-            return
-        if file_stamp(source) != self.trace_stamp:
+        stamps = dict(zip(self.copied, self.trace_stamps, strict=True))
+        if file_stamp(source) != stamps[source]:
             raise SubjectChanged(f"{source} was changed since it was asked for: try it again")
         account = [tools() / "account", copy]
         checked = subprocess.run(account, capture_output=True, check=False)
@@ -105,8 +104,8 @@ class CommandExperiment(Experiment):
     def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
         given = {name: host[name] for name in ("group", "processes", "mark")}
         spec = spec_of(self.subject, at)
-        if self.subject.trace:
-            spec["argv"][-1] = host["copy"]
+        if traces := self.subject.traces:
+            spec["argv"][-len(traces) :] = [host["copy"]]
         if self.subject.duet:
             spec["beside"] = spec_of(self.subject, _other(self, at))
         return {"spec": json.dumps(spec), **given}
@@ -164,8 +163,8 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         host=host_of(subject, set(names)),
         subject=subject,
     )
-    if source := experiment.copied:
-        object.__setattr__(experiment, "trace_stamp", file_stamp(source))
+    stamps = [*map(file_stamp, experiment.copied)]
+    object.__setattr__(experiment, "trace_stamps", stamps)
     names = [metric.name for metric in experiment.metrics]
     if subject.fit and subject.fit.metric not in names:
         hint = nearest(subject.fit.metric, names)
