@@ -9,7 +9,6 @@ only the copies, which have no name that another could write to.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import tempfile
@@ -21,11 +20,11 @@ from typing import Any
 
 from memlab.errors import CannotRun, SubjectChanged
 from memlab.experiment import Experiment
+from memlab.files import packed
 from memlab.files.stamps import file_stamp
 from memlab.observe import files
 
 _CONTENTS = "contents"  # the key in a run's environment
-_ROOM_BYTES = 64 << 20  # that a copy leaves on the disk
 
 
 class Pins:
@@ -130,12 +129,8 @@ def _nameless(folder: Path) -> tempfile._TemporaryFileWrapper[bytes]:
 def _copy(source: Path, copy: int) -> None:
     try:
         with files.opened(source) as read, open(copy, "wb", closefd=False) as written:
-            left = os.fstat(read.fileno()).st_size  # and nothing that another appends meanwhile
-            status = os.fstatvfs(copy)
-            if left + _ROOM_BYTES > status.f_bavail * status.f_frsize:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            while left and (piece := read.read(min(left, 1 << 20))):
-                written.write(piece)
-                left -= len(piece)
+            packed.copy(read, written)
+    except packed.Damaged as error:
+        raise CannotRun(f"{source} cannot be copied: {error}") from None
     except OSError as error:
         raise CannotRun(f"{source} cannot be copied: {error.strerror}; see --dir") from None

@@ -7,6 +7,8 @@ import subprocess
 import msgspec
 
 from memlab.errors import BadTrace
+from memlab.files import packed
+from memlab.observe import files
 from memlab.trace import file
 
 KINDS = ("heap", "stack", "anonymous", "file", "shared")  # of mappings, as in account.c
@@ -55,9 +57,14 @@ class TraceAccount(msgspec.Struct, frozen=True):
 
 def of(trace: file.Trace) -> TraceAccount:
     """BadTrace where the trace is damaged: every record is looked at."""
-    found = subprocess.run(
-        [file.tool("account"), str(trace.source)], capture_output=True, check=False
-    )
+    try:
+        with files.opened(trace.source) as source, packed.plain(source) as path:
+            found = subprocess.run(
+                [file.tool("account"), str(path)], capture_output=True, check=False
+            )
+    except (packed.Damaged, OSError) as error:
+        why = getattr(error, "strerror", None) or f"it is damaged: {error}"
+        raise BadTrace(f"{trace.path}: {why}") from None
     if found.returncode:
         why = found.stderr.decode(errors="replace").strip() or f"account: {found.returncode}"
         raise BadTrace(f"{trace.path}: {why}")

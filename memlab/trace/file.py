@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from memlab.errors import BadTrace, NotBuilt
+from memlab.files import output, packed
 from memlab.observe import files
 from memlab.text.printable import printable, signal_name
 
@@ -55,6 +56,8 @@ class Trace:
     path: Path
     source: Path  # where it is read: `path`, or the open file (`opened`)
     bytes: int
+    plain_bytes: int  # of the file that it unpacks to
+    tail_at: int  # where the tasks are in it, and after them the files
     records: int
     sum: int  # of the records: two of one recording have the same
     elapsed_s: float
@@ -184,8 +187,15 @@ def read(path: Path) -> Trace:
 
 
 def _read(path: Path, file: IO[bytes]) -> Trace:
+    """Of a plain or a packed one (memlab.files.packed)."""
+    try:
+        of = packed.layout(file)
+    except packed.Damaged as error:
+        raise BadTrace(f"{path}: it is damaged: {error}") from None
+    file.seek(of.head_at if of else 0)
     head = file.read(_HEADER.size)
     size = os.fstat(file.fileno()).st_size
+    plain = of.plain_bytes if of else size
     if head[: len(_MAGIC)] != _MAGIC:
         raise BadTrace(f"{path}: it is not a trace of `memlab record`")
     if len(head) < _HEADER.size:
@@ -207,32 +217,42 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
     if not in_bounds:
         raise BadTrace(f"{path}: it is damaged: its counts are out of bounds")
     least = _HEADER.size + _RECORD_BYTES * records + _TASK_BYTES * tasks + _FILE.size * files
-    if size < least:
+    if plain < least:
         raise BadTrace(f"{path}: it is cut short")
-    if size > least + _NAME_MOST * files:
+    if of and (of.head_bytes, of.rows_bytes) != (_HEADER.size, _RECORD_BYTES * records):
+        raise BadTrace(f"{path}: it is damaged: its sizes are out of bounds")
+    if plain > least + _NAME_MOST * files:
         raise BadTrace(f"{path}: it is damaged: it is longer than its counts say")
-    names = [_task_name(file, records, task) for task in (unfollowed_task, running_task)]
+    tail_at = of.tail_at if of else _HEADER.size + _RECORD_BYTES * records
+    names = [_task_name(file, tail_at, task) for task in (unfollowed_task, running_task)]
     return Trace(
-        path, path, size, records, summed, elapsed_ns * 1e-9, lost, late, refused, denied, tasks,
-        files, flags, recorded_s, cut, cut_by, unfollowed, names[0], running, names[1], running_pid,
+        path, path, size, plain, tail_at, records, summed, elapsed_ns * 1e-9, lost, late, refused,
+        denied, tasks, files, flags, recorded_s, cut, cut_by, unfollowed, names[0], running,
+        names[1], running_pid,
     )  # fmt: skip
 
 
-def _task_name(file: IO[bytes], records: int, task: int) -> str:
+def _task_name(file: IO[bytes], tail_at: int, task: int) -> str:
     """As the kernel has it (comm, 15 bytes at most); empty where redacted."""
-    file.seek(_HEADER.size + _RECORD_BYTES * records + _TASK_BYTES * task)
+    file.seek(tail_at + _TASK_BYTES * task)
     return printable(file.read(_TASK_BYTES).rstrip(b"\0").decode(errors="replace"))
 
 
 def name(trace: Trace) -> str:
     """Of the program; empty where redacted."""
     with trace.source.open("rb") as file:
-        return _task_name(file, trace.records, 0)
+        return _task_name(file, trace.tail_at, 0)
+
+
+def pack(path: Path) -> None:
+    """Pack a whole plain trace, in its place. CannotWrite leaves it as it is."""
+    with opened(path) as trace, trace.source.open("rb") as source:
+        output.write({path: packed.pack(source, _HEADER.size, trace.tail_at)})
 
 
 def file_names(trace: Trace) -> list[str]:
     """The names of the files that were mapped, by number, safe to print; empty where redacted."""
-    at = _HEADER.size + _RECORD_BYTES * trace.records + _TASK_BYTES * trace.tasks
+    at = trace.tail_at + _TASK_BYTES * trace.tasks
     names = []
     with trace.source.open("rb") as file:
         file.seek(at)

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab.errors import BadSubject, CannotLook, CannotRun
+from memlab.errors import BadSubject, CannotLook, CannotRun, CannotWrite
 from memlab.files import output
 from memlab.observe import tracefs
 from memlab.run.contained import Contained
@@ -65,8 +65,14 @@ def record(out: Path, *, command: Sequence[str] = (), pid: int = 0, how: How = H
         if pid:
             words += [f"seconds={how.seconds}"] if how.seconds else []
             with Recorder(result, [*words, f"pid={pid}"]) as recorder:
-                return Session(recorder).run()
-        return _command(result, command, words, how)
+                ended = Session(recorder).run()
+        else:
+            ended = _command(result, command, words, how)
+    try:
+        file.pack(out)
+    except CannotWrite as error:
+        how.warn(f"the trace is not packed: {error}")
+    return ended
 
 
 def _command(

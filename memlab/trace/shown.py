@@ -47,7 +47,8 @@ def recorded(
         yield _allocations(found)
     yield (
         f"{trace.path}: {words.count(trace.records, 'record')}, "
-        f"{units.format_quantity(trace.bytes, 'B')}, "
+        f"{units.format_quantity(trace.bytes, 'B')} "
+        f"({units.format_quantity(trace.plain_bytes, 'B')} unpacked), "
         f"{units.format_quantity(trace.elapsed_s, 's')}"
     )
 

@@ -3,7 +3,9 @@
 import os
 import random
 import signal
+import struct
 import subprocess
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from quick import mostly_slow
 
 from memlab.cli import cli
 from memlab.errors import BadTrace
+from memlab.files import packed
 from memlab.observe import available
 from memlab.trace import account, file, shown
 from memlab.trace.session import Recorded
@@ -270,3 +273,65 @@ def test_what_brk_maps_is_no_mmap_and_shared_memory_has_a_name(tmp_path: Path) -
     text = "\n".join(shown.lines(trace, found))
     assert "most touched: shared anonymous memory 3" in text
     assert "1 page fault outside of every mapping: of mappings whose events were lost, " in text
+
+
+def repacked(plain_bytes: int, head: bytes, tail: bytes, pieces: bytes) -> bytes:
+    return (
+        packed.MAGIC + struct.pack("<3Q", plain_bytes, len(head), len(tail)) + head + tail + pieces
+    )
+
+
+def piece(rows: bytes, size: int) -> bytes:
+    content = zlib.compress(rows, 9)
+    return struct.pack("<II", len(content), size) + content
+
+
+def test_a_packed_trace_is_the_plain_one(tmp_path: Path) -> None:
+    made = good()
+    for i in range(70_000):  # of two pieces
+        made.add(READ, AT + i % 1009 * PAGE)
+    plain, path = made.bytes(), made.write(tmp_path / "a.trace")
+    before, counted = file.read(path), account.of(file.read(path))
+    names = file.file_names(before)
+    file.pack(path)
+    trace = file.read(path)
+    assert trace.bytes == path.stat().st_size < len(plain) / 6
+    assert (trace.plain_bytes, trace.records, trace.sum) == (len(plain), before.records, before.sum)
+    assert (file.name(trace), file.file_names(trace)) == ("made", names)
+    assert account.of(trace) == counted
+    with path.open("rb") as opened, packed.plain(opened) as source:
+        assert source.read_bytes() == plain
+    whole = path.read_bytes()
+    for end in (8, 20, 31, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        with pytest.raises(BadTrace, match=r"cut short|unpacked"):
+            account.of(file.read(path))
+    path.write_bytes(whole + b"x")
+    with pytest.raises(BadTrace, match="longer"):
+        account.of(file.read(path))
+
+
+def test_what_a_packed_trace_unpacks_to_is_bounded(tmp_path: Path) -> None:
+    """A piece of a GiB that is called 16 bytes, and sizes that no disk has."""
+    path, bomb = tmp_path / "a.trace", zlib.compressobj(9)
+    head = good().bytes(records=1)[: HEADER.size]
+    tail = good().bytes()[HEADER.size + len(b"".join(good().records)) :]
+    content = b"".join(bomb.compress(bytes(1 << 20)) for _ in range(1024)) + bomb.flush()
+    forged = {
+        "cannot be unpacked": struct.pack("<II", min(len(content), 1 << 20), 16)
+        + content[: 1 << 20],
+        "out of bounds": piece(bytes(16), 1 << 30),
+        "cut short": b"",
+    }
+    for why, pieces in forged.items():
+        path.write_bytes(repacked(len(head) + len(tail) + 16, head, tail, pieces))
+        with pytest.raises(BadTrace, match=why):
+            account.of(file.read(path))
+    records = 1 << 40
+    head = good().bytes(records=records)[: HEADER.size]
+    path.write_bytes(repacked(len(head) + len(tail) + 16 * records, head, tail, b""))
+    with pytest.raises(BadTrace, match="No space left"):
+        account.of(file.read(path))
+    path.write_bytes(repacked(len(head) + len(tail) + 32, head, tail, b""))
+    with pytest.raises(BadTrace, match=r"cut short|out of bounds"):
+        file.read(path)

@@ -17,6 +17,7 @@ from unprivileged import without_capabilities
 
 from memlab.command import request as asked
 from memlab.errors import CannotRun, HostError
+from memlab.files import packed
 from memlab.observe import tracefs
 from memlab.trace import account, file, recording
 
@@ -251,7 +252,8 @@ def _await_touches(pid: int, address: int) -> None:
 
 def test_names_are_dropped_where_asked(program: list[str], tmp_path: Path) -> None:
     path, _ = recorded(tmp_path, "--redact", "--", *program)
-    content = path.read_bytes()
+    with path.open("rb") as opened, packed.plain(opened) as plain:
+        content = path.read_bytes() + plain.read_bytes()
     for name in ("primes", "libc", program[1]):
         assert name.encode() not in content
     done = replay(path)
