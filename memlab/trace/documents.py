@@ -61,6 +61,23 @@ class MappingKind(Document):
     """Since a fork had made them common."""
 
 
+class ProcessMemory(Document):
+    """A process of the trace, with one of the highest peaks. Sizes are in bytes."""
+
+    name: str
+    peak_at_s: float
+    anonymous_bytes: Number
+    """Resident anonymous memory at its peak."""
+    file_bytes: Number
+    """Files and shared memory that a fault had mapped then; RSS has the pages around these too."""
+    live_bytes: Number | None
+    """Recorded blocks that were allocated then; null if none were asked for."""
+    mean_anonymous_bytes: float
+    """Resident anonymous memory on average over its life."""
+    mean_live_bytes: float | None
+    """Recorded blocks that were allocated, on average over its life."""
+
+
 class Moment(Document):
     """What was there at a moment, in bytes."""
 
@@ -102,6 +119,10 @@ class TraceShown(Document):
     allocated_share: float | None
     """Of the anonymous memory that was touched, how much is in recorded allocations; null if none
     were asked for."""
+    forbidden: Number
+    """Faults that the rights of a mapping forbid: signals to the program."""
+    by_process: list[ProcessMemory]
+    """Those with the highest peaks, the highest first."""
     moments: list[Moment]
     figure: str
     """The file's path."""
@@ -110,7 +131,7 @@ class TraceShown(Document):
     def made_of(cls, trace: Trace, found: TraceAccount, figure: Path) -> Self:
         from memlab.trace import file
         from memlab.trace.account import KINDS
-        from memlab.trace.shown import PAGE
+        from memlab.trace.shown import PAGE, process_names
 
         names = [] if trace.redacted else file.file_names(trace)
         count = len(found.moments)
@@ -136,6 +157,18 @@ class TraceShown(Document):
                 for kind in KINDS
             },
             files={names[number]: pages for number, pages in found.files if number < len(names)},
+            by_process=[
+                ProcessMemory(
+                    name=name,
+                    peak_at_s=one.peak_ns * 1e-9,
+                    anonymous_bytes=one.anonymous * PAGE,
+                    file_bytes=one.files * PAGE,
+                    live_bytes=one.live if trace.allocations else None,
+                    mean_anonymous_bytes=one.mean_anonymous * PAGE,
+                    mean_live_bytes=one.mean_live if trace.allocations else None,
+                )
+                for name, one in zip(process_names(trace, found), found.by_process, strict=True)
+            ],
             moments=[
                 Moment(
                     at_s=trace.elapsed_s * (i + 1) / count,

@@ -244,6 +244,12 @@ def name(trace: Trace) -> str:
         return _task_name(file, trace.tail_at, 0)
 
 
+def task_names(trace: Trace, tasks: Sequence[int]) -> list[str]:
+    """Of tasks by their numbers; empty if redacted."""
+    with trace.source.open("rb") as file:
+        return [_task_name(file, trace.tail_at, task) for task in tasks]
+
+
 def pack(path: Path) -> None:
     """Pack a whole plain trace, in its place. CannotWrite leaves it as it is."""
     with opened(path) as trace, trace.source.open("rb") as source:

@@ -1,5 +1,6 @@
 """Traces that are cut short, forged, of another machine or version: a line each, and no more."""
 
+import mmap
 import os
 import random
 import signal
@@ -17,22 +18,30 @@ from memlab.cli import cli
 from memlab.errors import BadTrace
 from memlab.files import packed
 from memlab.observe import available
-from memlab.trace import account, file, shown
+from memlab.trace import account, figure, file, shown
 from memlab.trace.session import Recorded
 
 from .made import (
     ADVISE,
+    ALLOCATE,
+    ANONYMOUS,
     AT,
     EXIT,
     FORK,
+    FREE,
+    HAS_ALLOCATIONS,
     HEADER,
     HEAP,
     MACHINE,
     MAP,
     PAGE,
+    PRIVATE,
+    PROTECT,
     READ,
     REMAP,
+    RESIZE,
     RW,
+    SHARED,
     TASK,
     UNMAP,
     Made,
@@ -257,7 +266,7 @@ def test_show_and_try_say_it_in_one_line(tmp_path: Path) -> None:
 
 def test_a_trace_without_a_touch_is_shown(tmp_path: Path) -> None:
     trace = file.read(Made().map(AT, 3).write(tmp_path / "a.trace"))
-    assert shown.figure(trace, account.of(trace), tmp_path / "a.png").stat().st_size > 0
+    assert figure.draw(trace, account.of(trace), tmp_path / "a.png").stat().st_size > 0
 
 
 def test_what_brk_maps_is_no_mmap_and_shared_memory_has_a_name(tmp_path: Path) -> None:
@@ -335,3 +344,60 @@ def test_what_a_packed_trace_unpacks_to_is_bounded(tmp_path: Path) -> None:
     path.write_bytes(repacked(len(head) + len(tail) + 32, head, tail, b""))
     with pytest.raises(BadTrace, match=r"cut short|out of bounds"):
         file.read(path)
+
+
+def test_each_process_has_its_own_peak_of_anonymous_memory_and_of_files(tmp_path: Path) -> None:
+    """A page that is read is the page of zeros, one of a file that is written is anonymous, and a
+    forked child begins with what its parent has."""
+    of_file, shared = AT + (1 << 30), AT + (2 << 30)
+    made = Made(tasks=2, files=[DISK]).map(AT, 1009).touch(AT, 101).touch(AT + 500 * PAGE, 53, READ)
+    made.map(of_file, 97, file=1, flags=PRIVATE).touch(of_file, 31, READ).touch(of_file, 7)
+    made.map(shared, 83, flags=SHARED | ANONYMOUS).touch(shared, 13)
+    made.number(TASK, 1, what=FORK).touch(AT + 200 * PAGE, 11, task=1).touch(AT, 5, task=1)
+    made.touch(of_file, 3, READ, task=1).touch(of_file + 10 * PAGE, 3, READ, task=1)
+    made.add(UNMAP, AT, 100 * PAGE, 0).add(EXIT).add(EXIT, task=1)
+    first, second = account.of(file.read(made.write(tmp_path / "a.trace"))).by_process
+    assert (first.task, first.anonymous, first.files) == (0, 101 + 7, 24 + 13)
+    assert (second.task, second.anonymous, second.files) == (1, 101 + 7 + 11, 3)
+
+
+def test_live_blocks_are_set_beside_resident_pages(tmp_path: Path) -> None:
+    """Ten pages in ten blocks, of which one stays for nine tenths of the time."""
+    made = Made(flags=HAS_ALLOCATIONS).map(AT, 100)
+    for number in range(10):
+        made.add(ALLOCATE, 0, number, PAGE, 0, AT + number * PAGE)
+    made.touch(AT, 10)
+    for number in range(1, 10):
+        made.add(FREE, 0, number, 0)
+    for _ in range(20):
+        made.add(RESIZE, 0, 0, 2 * PAGE, AT, 0)
+    path = made.write(tmp_path / "a.trace")
+    path.write_bytes(made.bytes(blocks=10))
+    (one,) = account.of(file.read(path)).by_process
+    assert (one.anonymous, one.files, one.live) == (10, 0, 10 * PAGE)
+    resident = sum(range(11)) + 10 * (9 + 19)  # of 49 times: from each record to the next
+    live = sum(range(11)) + 10 * 10 + sum(range(10)) + 2 * 19
+    assert one.mean_anonymous == pytest.approx(resident / 49, abs=0.001)
+    assert one.mean_live == pytest.approx(live * PAGE / 49, abs=0.001)
+    said = "\n".join(shown.lines(file.read(path), account.of(file.read(path))))
+    assert "made: 27.3 KiB of anonymous memory resident for 19.4 KiB of live blocks" in said
+    assert "40 KiB for 40 KiB at its peak" in said
+
+
+def test_a_fault_that_is_a_signal_touches_nothing(tmp_path: Path) -> None:
+    made = Made().map(AT, 10).add(PROTECT, AT + 3 * PAGE, 4 * PAGE, mmap.PROT_READ)
+    made.touch(AT, 10).add(PROTECT, AT + 8 * PAGE, 2 * PAGE, 0).touch(AT, 10, READ)
+    trace = file.read(made.write(tmp_path / "a.trace"))
+    found = account.of(trace)
+    assert (found.forbidden, found.outside, found.writes["anonymous"]) == (4 + 2, 0, 6)
+    assert found.peak["anonymous"] == 10
+    said = "\n".join(shown.lines(trace, found))
+    assert "6 faults that a mapping's rights forbid" in said
+
+
+def test_two_traces_of_one_name_have_two_figures(tmp_path: Path) -> None:
+    traces = []
+    for folder, made in (("a", good()), ("b", good().touch(AT + 60 * PAGE, 1))):
+        (tmp_path / folder).mkdir()
+        traces.append(file.read(made.write(tmp_path / folder / "x.trace")))
+    assert len({figure.place(trace, tmp_path) for trace in traces}) == 2
