@@ -15,10 +15,11 @@ from memlab.text.units import parse_size
 
 if TYPE_CHECKING:
     from memlab.trace.account import TraceAccount
+    from memlab.trace.checking import Checked
     from memlab.trace.file import Trace
     from memlab.trace.session import Recorded
 
-    Result = tuple[Trace, Recorded, TraceAccount | None]
+    Result = tuple[Trace, Recorded, TraceAccount | None, Sequence[Checked]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,11 @@ class RecordOptions:
         default=1,
         show_default=True,
         help="Run COMMAND this many times; -o a.trace writes a1.trace, a2.trace and so on.",
+    )
+    check: bool = option(
+        "--check",
+        is_flag=True,
+        help="Run COMMAND once more and replay the trace; compare faults, memory and calls.",
     )
     redact: bool = option("--redact", is_flag=True, help="Omit the names of files and threads.")
     keep_huge: bool = option(
@@ -91,7 +97,7 @@ def command(given: RecordOptions) -> None:
     import shutil
 
     from memlab.text.printable import printable
-    from memlab.trace import account, file, recording, shown
+    from memlab.trace import account, checking, file, recording, shown
 
     output, words, runs = given.output, given.words, given.runs
     if output.suffix != file.SUFFIX:
@@ -104,8 +110,13 @@ def command(given: RecordOptions) -> None:
             f"--allocations records a command from its start, and {pid} runs already: "
             "memlab record --allocations ... -- COMMAND"
         )
-    if pid and runs > 1:
-        raise click.UsageError(f"--runs repeats a command, and {pid} is a process")
+    if pid and (runs > 1 or given.check):
+        raise click.UsageError(f"--runs and --check repeat a command, and {pid} is a process")
+    if given.check and (given.seconds or given.keep_huge):
+        raise click.UsageError(
+            "--check compares whole runs without huge pages: without --seconds "
+            "and --keep-huge-pages"
+        )
     if not pid and shutil.which(words[0]) is None:
         raise click.UsageError(f"{printable(shlex.quote(words[0]))}: no such command or process")
     how = recording.How(
@@ -121,8 +132,13 @@ def command(given: RecordOptions) -> None:
     printed: set[str] = set()
     for path in recording.paths(output, runs):
         ended = recording.record(path, command=() if pid else words, pid=pid, how=how)
-        trace = file.read(path)
-        results.append((trace, ended, account.of(trace) if trace.allocations else None))
+        trace, checked = file.read(path), []
+        if given.check and not trace.cut:
+            checked = checking.check(trace, words, recording.launched(how))
+            file.note_errors(path, [one.error for one in checked])
+            trace = file.read(path)
+        counted = account.of(trace) if trace.allocations else None
+        results.append((trace, ended, counted, checked))
         if not given.as_json:
             for line in dict.fromkeys(shown.recorded(*results[-1])):
                 if line not in printed:
@@ -145,10 +161,10 @@ def _leave(results: Sequence[Result]) -> None:
     from memlab.errors import CannotRun, EndedBySignal
     from memlab.trace import file
 
-    trace, ended, _ = results[-1]
+    trace, ended, *_ = results[-1]
     if ended.ended_by:
         raise EndedBySignal(ended.ended_by)
     if trace.cut in file.FAILED:
         raise CannotRun(f"{trace.path} is cut short: {file.why_cut(trace.cut, trace.cut_by)}")
-    statuses = (ended.exit_status for _, ended, _ in results)
+    statuses = (ended.exit_status for _, ended, *_ in results)
     click.get_current_context().exit(next(filter(None, statuses), 0))

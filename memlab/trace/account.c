@@ -649,7 +649,7 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 	enum trace_kind kind = trace_kind_of(word);
 	if ((kind == TRACE_MAP || kind == TRACE_UNMAP) && trace_what_of(word) == TRACE_HEAP)
 		acc.brks++;
-	else
+	else if (kind != TRACE_MAP || trace_what_of(word) == TRACE_CALL)
 		acc.calls[kind]++;
 	if (!space)
 		return;

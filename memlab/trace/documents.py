@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -11,8 +12,19 @@ from memlab.present.documents import Document, Number, Positive
 
 if TYPE_CHECKING:
     from memlab.trace.account import TraceAccount
+    from memlab.trace.checking import Checked
     from memlab.trace.file import Trace
     from memlab.trace.session import Recorded
+
+
+class CheckedMetric(Document):
+    """A metric of the command beside that of its replay."""
+
+    metric: str
+    live: Number
+    replayed: Number
+    error: float
+    """What the replay differs by, as a share of the command's."""
 
 
 class Recording(Document):
@@ -33,15 +45,24 @@ class Recording(Document):
     allocated_share: float | None
     """Of the anonymous memory that was touched, how much is in recorded allocations; null if none
     were asked for."""
+    check: list[CheckedMetric] | None
+    """The replay beside the command, run once more; null without --check."""
 
     @classmethod
-    def made_of(cls, trace: Trace, ended: Recorded, found: TraceAccount | None) -> Self:
+    def made_of(
+        cls,
+        trace: Trace,
+        ended: Recorded,
+        found: TraceAccount | None,
+        checked: Sequence[Checked] = (),
+    ) -> Self:
         return cls.from_attributes(
             trace,
             ended,
             trace=str(trace.path),
             incomplete=trace.incomplete or None,
             allocated_share=found.allocated_share if found else None,
+            check=[CheckedMetric.from_attributes(one) for one in checked] or None,
         )
 
 

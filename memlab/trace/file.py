@@ -6,11 +6,12 @@ import errno
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import IntEnum, auto
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -21,7 +22,11 @@ from memlab.text.printable import printable, signal_name
 
 SUFFIX = ".trace"
 _MAGIC, _VERSION = b"memlabTR", 2
-_HEADER = struct.Struct("<8sII9QIIIIQQ8I")  # struct trace_header
+_HEADER = struct.Struct("<8sII9QIIIIQQ7I4b")  # struct trace_header
+_ERRORS = struct.Struct("<4b")  # its end, of a trace that was checked
+_ERROR_PERCENT_MOST = 127
+METRICS = ("page faults", "peak resident memory", "calls")  # that a check compares
+WORTH_SAYING = 0.1  # an error that is said in each answer
 _RECORD_BYTES, _TASK_BYTES = 16, 16
 _FILE = struct.Struct("<QII")  # struct trace_file
 _TASKS_MOST, _FILES_MOST, _NAME_MOST = 1 << 20, 1 << 16, 4096
@@ -76,6 +81,7 @@ class Trace:
     running: int
     running_name: str
     running_pid: int
+    errors: Mapping[str, float]  # of a replay beside the command, as shares; none if not checked
 
     @property
     def live(self) -> bool:
@@ -110,6 +116,15 @@ class Trace:
     def incomplete(self) -> str:
         """Why it is incomplete; empty where it is not."""
         return "; ".join(self._gaps())
+
+    @property
+    def doubts(self) -> Iterator[str]:
+        """The metrics in which a replay was more than WORTH_SAYING off the command."""
+        for metric, error in self.errors.items():
+            if abs(error) > WORTH_SAYING:
+                at_least = " or more" if abs(error) * 100 >= _ERROR_PERCENT_MOST else ""
+                verb = "was" if metric == METRICS[1] else "were"
+                yield f"{metric} {verb} {100 * error:+.0f} %{at_least} off the command when checked"
 
     def _gaps(self) -> Iterator[str]:
         if self.cut:
@@ -202,7 +217,7 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
         raise BadTrace(f"{path}: it is cut short")
     (_, version, page, records, summed, elapsed_ns, lost, late, refused, denied, _, _, tasks, files,
      flags, machine, _, recorded_s, cut, cut_by, unfollowed, unfollowed_task, running,
-     running_task, running_pid, _) = _HEADER.unpack(head)  # fmt: skip
+     running_task, running_pid, is_checked, *errors) = _HEADER.unpack(head)  # fmt: skip
     if version != _VERSION:
         newer = "a newer" if version > _VERSION else "an unknown"
         raise BadTrace(f"{path}: it is of {newer} format, {version}; this memlab reads {_VERSION}")
@@ -229,6 +244,7 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
         path, path, size, plain, tail_at, records, summed, elapsed_ns * 1e-9, lost, late, refused,
         denied, tasks, files, flags, recorded_s, cut, cut_by, unfollowed, names[0], running,
         names[1], running_pid,
+        {m: e / 100 for m, e in zip(METRICS, errors, strict=True)} if is_checked else {},
     )  # fmt: skip
 
 
@@ -248,6 +264,19 @@ def task_names(trace: Trace, tasks: Sequence[int]) -> list[str]:
     """Of tasks by their numbers; empty if redacted."""
     with trace.source.open("rb") as file:
         return [_task_name(file, trace.tail_at, task) for task in tasks]
+
+
+def note_errors(path: Path, errors: Sequence[float]) -> None:
+    """Write into a trace what its replay differs by from the command, in the order of METRICS."""
+    most = _ERROR_PERCENT_MOST
+    percents = [max(-most, min(most, round(100 * error))) for error in errors]
+    with files.opened(path) as source:
+        of = packed.layout(source)
+        at = (of.head_at if of else 0) + _HEADER.size - _ERRORS.size
+        source.seek(0)
+        head = source.read(at) + _ERRORS.pack(1, *percents)
+        source.seek(len(head))
+        output.write({path: chain([head], iter(lambda: source.read(1 << 20), b""))})
 
 
 def pack(path: Path) -> None:

@@ -81,15 +81,15 @@ def _command(
     with ExitStack() as stack:
         shared = stack.enter_context(ring.opened(how.ring_bytes)) if how.allocations else None
         environ = {**os.environ, **(shared.environ if shared else {})}
-        launched = _launched(how)
-        contained = Contained(file.tool("launch"), command, launched, environ, how.stdout)
+        words_of_launcher = launched(how)
+        contained = Contained(file.tool("launch"), command, words_of_launcher, environ, how.stdout)
         stack.callback(contained.close)
         words = [*words, f"command={contained.pid}", *(["thp=keep"] if how.keep_huge else [])]
         recorder = stack.enter_context(Recorder(made, words, shared))
         return Session(recorder, contained, how.seconds, how.warn).run()
 
 
-def _launched(how: How) -> list[str]:
+def launched(how: How) -> list[str]:
     """The launcher's words for a command that is recorded."""
     preload = [os.environ.get("LD_PRELOAD", ""), file.tool("start.so")]
     preload += [file.tool("allocations.so")] if how.allocations else []

@@ -91,6 +91,7 @@ def _notes(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]
             which = f"{trace.path.name} is " if len(traces) > 1 else ""
             yield f"{which}incomplete: {trace.incomplete}"
     yield from _coverage(traces, policies)
+    yield from dict.fromkeys(doubt for trace in traces for doubt in trace.doubts)
     if len(traces) > 1:
         yield f"{len(traces)} recorded runs"
     else:

@@ -13,6 +13,7 @@ from memlab.text import units
 from memlab.text.printable import signal_name
 from memlab.trace import file
 from memlab.trace.account import KINDS, ProcessAccount, TraceAccount
+from memlab.trace.checking import Checked
 from memlab.trace.replay import LEAST_SHARE
 from memlab.trace.session import Recorded
 
@@ -29,7 +30,10 @@ _PROCESSES_SHOWN = 4
 
 
 def recorded(
-    trace: file.Trace, ended: Recorded, found: TraceAccount | None = None
+    trace: file.Trace,
+    ended: Recorded,
+    found: TraceAccount | None = None,
+    checked: Sequence[Checked] = (),
 ) -> Iterator[str]:
     """What was recorded, and what is missing. `found` is of a trace with allocations."""
     if ended.signal:
@@ -44,6 +48,9 @@ def recorded(
     yield from _huge_pages(trace)
     if found:
         yield _allocations(found)
+    if checked:
+        yield f"check: {'; '.join(map(str, checked))}"
+    yield from (f"each answer will say: {doubt}" for doubt in trace.doubts)
     yield (
         f"{trace.path}: {words.count(trace.records, 'record')}, "
         f"{units.format_quantity(trace.bytes, 'B')} "
@@ -145,6 +152,8 @@ def _huge_pages(trace: file.Trace) -> Iterator[str]:
 
 
 def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
+    for doubt in trace.doubts:
+        yield f"a replay differs: {doubt}"
     if trace.late:
         yield f"{words.count(trace.late, 'event')} came out of order, and may stand a little late"
     yield from _huge_pages(trace)

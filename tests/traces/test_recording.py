@@ -537,4 +537,26 @@ def test_runs_are_recorded_one_by_one_and_the_first_failure_is_passed_on(tmp_pat
     assert [(one["trace"], one["status"]) for one in shown] == [*zip(names, (1, 2, 0), strict=True)]
     assert len({file.read(Path(name)).sum for name in names}) == 3
     done = memlab(*words, "1")
-    assert (done.returncode, "--runs repeats a command" in done.stderr) == (2, True)
+    assert (done.returncode, "--runs and --check repeat a command" in done.stderr) == (2, True)
+
+
+def test_a_check_sets_the_replay_beside_the_command_itself(
+    program: list[str], tmp_path: Path
+) -> None:
+    """The command's numbers are the kernel's: wait4(2), and a count at its tracepoint."""
+    path = tmp_path / "a.trace"
+    done = memlab("record", "--check", "--json", "-o", str(path), "--", *program)
+    assert done.returncode == 0, done.stderr
+    faults, peak, calls = json.loads(done.stdout)["check"]
+    assert (calls["metric"], calls["error"], calls["replayed"]) == ("calls", 0, calls["live"])
+    assert calls["live"] > 3
+    assert faults["live"] > TOUCHED + READS + AGAIN + COPIED
+    assert (faults["metric"], abs(faults["error"]) < 0.1) == ("page faults", True)
+    assert peak["live"] > (TOUCHED + SHARED) * PAGE
+    trace = file.read(path)
+    assert trace.errors.keys() == {"page faults", "peak resident memory", "calls"}
+    assert trace.errors["calls"] == 0
+    assert account.of(trace).processes == 2
+    for words in (["--seconds", "1"], ["--keep-huge-pages"]):
+        done = memlab("record", "--check", *words, "-o", str(path), "--", "true")
+        assert (done.returncode, "compares whole runs" in done.stderr) == (2, True)

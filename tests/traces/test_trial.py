@@ -12,7 +12,7 @@ import memlab
 from memlab.command import request as asked
 from memlab.errors import BadLevels, BadRequest, BadTrace, CannotRun
 from memlab.machines.guest import handle
-from memlab.trace import account, file
+from memlab.trace import account, file, shown
 
 from .made import AT, EXEC, FORK, MACHINE, PAGE, START, TASK, THREAD, Made
 
@@ -212,3 +212,26 @@ def test_recordings_that_are_not_several_of_one_program_are_refused(
         (tmp_path / f"{name}.trace").write_bytes(content)
     with pytest.raises(BadRequest, match=why):
         asked.command([str(tmp_path / f"{name}.trace") for name in names], {}, **how)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_metric_that_a_check_has_far_off_says_so_in_each_answer(
+    is_packed: bool, tmp_path: Path
+) -> None:
+    path = Made().map(AT, MAPPED).touch(AT, LESS).write(tmp_path / "a.trace")
+    if is_packed:
+        file.pack(path)
+    before = account.of(file.read(path))
+    assert not [*file.read(path).doubts]
+    file.note_errors(path, [0.1, -0.11, 30.0])
+    trace = file.read(path)
+    off = [
+        "peak resident memory was -11 % off the command when checked",
+        "calls were +127 % or more off the command when checked",
+    ]
+    assert [*trace.doubts] == off
+    assert account.of(trace) == before
+    subject = asked.command([str(path)], {"thp": ["never", "always"]}).subject or {}
+    assert "; ".join(off) in subject["trace"]
+    said = [*shown.lines(trace, before)]
+    assert [f"a replay differs: {doubt}" for doubt in off] == [s for s in said if "differs" in s]
