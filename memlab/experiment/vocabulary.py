@@ -265,6 +265,10 @@ class Experiment:
         claims are the answer."""
         return []
 
+    def least_judged(self, metric: Metric) -> float:
+        """Below this a metric's values are too coarse to compare."""
+        return 0.0
+
     @property
     def declared_from(self) -> Mapping[str, Any] | None:
         """What its declaration is made of, where no module has it: a user's command."""

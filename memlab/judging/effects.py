@@ -26,6 +26,8 @@ class LevelChange:
     """How many blocks, where both have the same number in every one; else 0."""
     comparison: Comparison | None
     """None where a 0 allows no ratio."""
+    too_coarse: float = 0.0
+    """Both medians are below this, and are not compared."""
     unit: str = "block"
     """What counts once: `block`, `session` or `recording`."""
 
@@ -139,4 +141,7 @@ def _change(
         return None
     equal_blocks = before.size if np.array_equal(before, after) else 0
     medians = float(np.median(before)), float(np.median(after))
-    return LevelChange(metric, *medians, equal_blocks, comparison, run.unit)
+    least = run.experiment.least_judged(metric)
+    if max(medians) < least:
+        return LevelChange(metric, *medians, 0, None, least, run.unit)
+    return LevelChange(metric, *medians, equal_blocks, comparison, unit=run.unit)

@@ -245,6 +245,8 @@ def change(found: LevelChange) -> str:
     or that nothing is shown yet, and what would."""
     compared = found.comparison
     blocks = found.equal_blocks
+    if found.too_coarse:
+        return f"not judged (under {quantity(found.too_coarse, found.metric.unit)} in a replay)"
     if blocks and (compared is None or blocks >= least_samples(compared.ratio.level)):
         return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, found.unit)}"
     if compared is None:

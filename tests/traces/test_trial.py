@@ -11,7 +11,10 @@ from command import memlab as memlab_command
 import memlab
 from memlab.command import request as asked
 from memlab.errors import BadLevels, BadRequest, BadTrace, CannotRun
+from memlab.judging.claims import judge
+from memlab.judging.effects import effects
 from memlab.machines.guest import handle
+from memlab.present import words
 from memlab.trace import account, file, shown
 
 from .made import AT, EXEC, FORK, MACHINE, PAGE, START, TASK, THREAD, Made
@@ -235,3 +238,17 @@ def test_a_metric_that_a_check_has_far_off_says_so_in_each_answer(
     assert "; ".join(off) in subject["trace"]
     said = [*shown.lines(trace, before)]
     assert [f"a replay differs: {doubt}" for doubt in off] == [s for s in said if "differs" in s]
+
+
+def test_no_time_of_a_replay_under_50_ms_is_judged(tmp_path: Path, store_path: Path) -> None:
+    path = Made().add(START).map(AT, MAPPED).touch(AT, 7).write(tmp_path / "a.trace")
+    run = memlab.trial(
+        [str(path)], blocks=6, store=store_path, expect=["cpu_time: lock=off < 10s"], **LOCKS
+    )
+    judged, *_ = judge(run)
+    assert (judged.word, judged.evidence) == (
+        "inconclusive",
+        "under 50 ms in a replay, which is too coarse",
+    )
+    (change,) = next(effects(run, ["cpu_time"])).changes
+    assert words.change(change) == "not judged (under 50 ms in a replay)"
