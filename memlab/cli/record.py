@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memlab.cli._fields import argument, option, shared, takes
-from memlab.cli._options import DURATION, Parsed, echo, echo_json, json_option
+from memlab.cli._options import DURATION, FileName, Parsed, echo, echo_json, json_option
 from memlab.text.units import parse_size
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class RecordOptions:
 
     output: Path = option(
         "-o",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=FileName(dir_okay=False, path_type=Path),
         required=True,
         help="Trace file; the name ends in .trace.",
     )
