@@ -265,6 +265,11 @@ class Experiment:
         claims are the answer."""
         return []
 
+    def only_outcome(self, at: At) -> str:
+        """Why only how trials ended can be told of a point, and none of their numbers; else
+        empty."""
+        return ""
+
     def least_judged(self, metric: Metric) -> float:
         """Below this a metric's values are too coarse to compare."""
         return 0.0

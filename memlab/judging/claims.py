@@ -108,8 +108,12 @@ def _or_one(p: float | None) -> float:
     return 1.0 if p is None else p
 
 
-def _if_long_enough(run: Run, claim: Claim, found: VerdictFinding) -> VerdictFinding:
-    """Undecided if all that is compared is too coarse to be."""
+def _if_told(run: Run, claim: Claim, found: VerdictFinding) -> VerdictFinding:
+    """Undecided if all that is compared is too coarse to be, or cannot be told."""
+    told = (run.experiment.only_outcome(point.at) for point in found.points)
+    if untold := next(filter(None, told), ""):
+        verdict = replace(found.verdict, word="inconclusive", p=None)
+        return replace(found, verdict=verdict, evidence=f"not told, because {untold}")
     metric = run.metric(claim.metric)
     least = run.experiment.least_judged(metric)
     if not least:
@@ -123,7 +127,7 @@ def _if_long_enough(run: Run, claim: Claim, found: VerdictFinding) -> VerdictFin
 
 
 def _judged(run: Run, claim: Claim, setting: At) -> Judged:
-    result = _if_long_enough(run, claim, find(run, claim, setting))
+    result = _if_told(run, claim, find(run, claim, setting))
     points = [point.index for point in result.points]
     return Judged(
         claim=claim,

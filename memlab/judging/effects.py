@@ -35,13 +35,15 @@ class LevelChange:
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One level beside the baseline, the other factors at theirs, or the baseline itself where a
-    trial of it did not end well. `changes` are of the metrics that both have."""
+    trial of it did not end well. `changes` are of the metrics that both have; none if for the
+    reason `only_outcome` only how trials ended can be told."""
 
     factor: str
     level: Level
     baseline: Level
     changes: Sequence[LevelChange]
     summary: PointSummary
+    only_outcome: str = ""
 
 
 def effects(run: Run, metrics: Sequence[str]) -> Iterator[Effect]:
@@ -59,6 +61,9 @@ def effects(run: Run, metrics: Sequence[str]) -> Iterator[Effect]:
             if _beside(summary.point, first) != name:
                 continue
             level = summary.point.at[name]
+            if why := run.experiment.only_outcome(summary.point.at):
+                yield Effect(name, level, first[name], (), summary, why)
+                continue
             changes = [
                 change
                 for metric, by_level in compared.items()
@@ -90,7 +95,8 @@ def extremes(run: Run, metrics: Sequence[str]) -> Iterator[tuple[Extreme, Extrem
         except NotComparable:
             results = []
         compared = {point_key(item.at): item.comparison for item in results}
-        seen = [s for s in run.summaries if s.medians and metric.name in s.medians]
+        told = [s for s in run.summaries if not run.experiment.only_outcome(s.point.at)]
+        seen = [s for s in told if s.medians and metric.name in s.medians]
         if len(seen) < 2:
             continue
         ends = []

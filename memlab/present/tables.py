@@ -97,7 +97,9 @@ def _command(run: Run, names: Sequence[str], *, settled: bool) -> Table:
         [
             words.levels(run.named, summary.point.at, varied),
             *(
-                median(summary, metric, words.cell_unit(metric.unit), settled=settled)
+                ""
+                if run.experiment.only_outcome(summary.point.at)
+                else median(summary, metric, words.cell_unit(metric.unit), settled=settled)
                 for metric in metrics
             ),
         ]

@@ -328,6 +328,10 @@ def effect(experiment: Experiment, found: Effect) -> str:
     ends = [word if n == total == 1 else f"{word} {n} of {total} times" for word, n in bad]
     if ends:
         parts.append(f"{', '.join(ends)}: {'; '.join(map(reason, found.summary.details[:1]))}")
+    if found.only_outcome and total:
+        if not ends:
+            parts.append(f"ended well {total} of {total} times")
+        parts.append(f"more is not told, because {found.only_outcome}")
     if not parts and not total:
         parts.append("not measured yet")
     if not parts:

@@ -14,7 +14,7 @@ from memlab.errors import BadLevels, BadRequest, BadTrace, CannotRun
 from memlab.judging.claims import judge
 from memlab.judging.effects import effects
 from memlab.machines.guest import handle
-from memlab.present import words
+from memlab.present import tables, words
 from memlab.trace import account, file, shown
 
 from .made import AT, EXEC, FORK, MACHINE, PAGE, START, TASK, THREAD, Made
@@ -252,3 +252,20 @@ def test_no_time_of_a_replay_under_50_ms_is_judged(tmp_path: Path, store_path: P
     )
     (change,) = next(effects(run, ["cpu_time"])).changes
     assert words.change(change) == "not judged (under 50 ms in a replay)"
+
+
+@pytest.mark.needs("memory cgroup")
+def test_a_limit_is_answered_by_how_the_replay_ends_only(tmp_path: Path, store_path: Path) -> None:
+    """Reclaimed pages are not touched again in a replay: its numbers would be of less work."""
+    path = Made().add(START).map(AT, 20_000).touch(AT, 20_000).write(tmp_path / "a.trace")
+    run = memlab.trial(
+        [str(path)], blocks=1, store=store_path, memory_max=["none", "32M", "1G"],
+        expect=["faults: memory_max=1G / memory_max=none < 2"],
+    )  # fmt: skip
+    said = [words.effect(run.experiment, one) for one in effects(run, run.experiment.watched)]
+    why = "more is not told, because a trace lacks the pages that a program touches again"
+    assert [text.partition(": ")[2].partition(" ")[0] for text in said] == ["oom-killed:", "ended"]
+    assert all(text.endswith(why) for text in said)
+    assert judge(run)[0].word == "inconclusive"
+    rows = {row[0]: row[1:] for row in tables.medians(run)[0].rows}
+    assert [any(map(str, rows[name])) for name in rows] == [True, False, False]

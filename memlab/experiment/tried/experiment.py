@@ -40,6 +40,7 @@ from memlab.files.stamps import FileStamp, file_stamp
 
 NAME = "try"
 _LEAST_REPLAY_S = 0.05
+_NO_REUSE = "a trace lacks the pages that a program touches again"
 _SETUP_S = 120.0  # beside the command's time limit: the floor, a service's start and end
 
 
@@ -68,6 +69,11 @@ class CommandExperiment(Experiment):
         own += [metric.name for metric in LATENCIES[:3:2] if self.subject.latency_file]
         first = "cpu_time" if self.subject.duet else "elapsed"
         return [*own, first, *service, "peak_rss", "faults"]
+
+    def only_outcome(self, at: At) -> str:
+        """A replay does not bring back what reclaim takes: under a limit it faults too little."""
+        limited = any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high"))
+        return _NO_REUSE if self.subject.trace and limited else ""
 
     def least_judged(self, metric: Metric) -> float:
         """The kernel counts a replay's time in ticks, and its own start is in it."""
