@@ -81,10 +81,12 @@ class Lines(Figure):
 @dataclass(frozen=True, slots=True)
 class Bars(Figure):
     """Grouped bars: a group for each level of `over`, a bar for each level of `by`; published
-    values beside as open marks. Below, the log ratio of every other bar to the bar `base`,
-    paired by block, with intervals, and the published ratio."""
+    values beside as crosses. Below, the log ratio of every other bar to the bar `base`,
+    paired by block, with intervals, and the published ratio. `where` holds levels: grid points at
+    others have no bar."""
 
     base: Levels | None = None
+    where: Levels = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
