@@ -535,6 +535,15 @@ EXPERIMENT = Experiment(
             below=5e9,
             published="table of what is expected: 2000 to 5000 MB/s",
         ),
+        Within(
+            id="expected-bandwidth",
+            text="memcpy beyond the caches copies 10 to 20 GB/s, which is expected with a cache",
+            metric="steady_bandwidth",
+            where=STEADY | {"method": "libc", "threads": 1},
+            above=10e9,
+            below=20e9,
+            published="table of what is expected: 10-20 GB/s, of a Cortex-A72",
+        ),
         Ratio(
             id="two-threads",
             text="one CPU does not use up the memory's bandwidth: two copy over 1.1 times as much",
