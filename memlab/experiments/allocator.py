@@ -417,6 +417,7 @@ EXPERIMENT = Experiment(
             series="rss_bytes",
             quantity="resident memory added by the load",
             where=SHOWN,
+            claims=["memory"],
         ),
     },
     budget_s={"quick": 180.0, "paper": 1200.0, "full": 2400.0},

@@ -29,8 +29,6 @@ _PRINTED_MAX = 9  # characters of a published value as it is printed; a longer o
 _COUNTED = ("faults", "pages", "VMAs")  # units of what is counted, each digit of which is shown
 _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "oo", "||||", "++++")
 _PRINTED: Mapping[str, Any] = {"color": style.INK, "markeredgewidth": 1.3, "linestyle": ""}
-# No series has these: a published value is never read as an open, extrapolated one of ours.
-_EXACT, _BOUNDS = "x", {">": "2", "<": "1"}
 _VALUE: Mapping[str, Any] = {
     "textcoords": "offset points",
     "ha": "center",
@@ -114,7 +112,7 @@ def draw(page: Page, chart: Chart, found: Sequence[Mark], lost: Sequence[Mark]) 
         up = _with_room(up, chart.high, _tall(above, turned), log=chart.log)
         sides = _with_room(sides, _LOW, _tall(beneath, turned), log=True)
     _name_ranks(page, chart, found)
-    printed = sign(frame.sources(found), marker=_EXACT, markersize=6, **_PRINTED)
+    printed = sign(frame.sources(found), marker=style.PUBLISHED, markersize=6, **_PRINTED)
     panels = page.panels(found, columns, heights, flat=flat)
     for (panel, part), place, below in zip(panels, places, compared, strict=True):
         if len(panel) > 1 and not below:
@@ -150,7 +148,7 @@ def _name_ranks(page: Page, chart: Chart, found: Sequence[Mark]) -> None:
     ours = ours or [mark for mark in found if mark["kind"] == "published"]
     for rank, label in sorted({mark["_rank"]: mark["series"] for mark in ours}.items()):
         hue = style.darker(style.colour(rank))
-        shape = _EXACT if ours[0]["kind"] == "published" else style.marker(rank)
+        shape = style.PUBLISHED if ours[0]["kind"] == "published" else style.marker(rank)
         dot = sign(label, hue, marker=shape, markersize=5.5)
         page.legend(dot if chart.dots else Patch(label=label, **_look(rank)))
 
@@ -243,16 +241,16 @@ def _draw(page: Page, axes: Axes, chart: Chart, slots: _Slots, mark: Mark) -> No
         size = min(6.0, max(4.2, 0.3 * slots.points))
         hue = style.darker(style.colour(rank)) if chart.dots else style.INK
         look = {**_PRINTED, "color": hue, "markersize": size, "zorder": 5}
-        axes.plot(x, mark["value"], marker=_BOUNDS.get(mark["bound"], _EXACT), **look)
+        axes.plot(x, mark["value"], marker=style.BOUNDS.get(mark["bound"], style.PUBLISHED), **look)
         if mark["bound"]:
-            tip = _BOUNDS[mark["bound"]]
+            tip = style.BOUNDS[mark["bound"]]
             page.legend(sign("published as a bound", marker=tip, markersize=6, **_PRINTED))
         return
     dot = chart.dots or mark["kind"] == "ratio"
     hue = style.darker(style.colour(rank)) if dot else style.INK
     look = {"marker": "", "caps": {"marker": "_", "markersize": 5}}
     if dot:
-        shape = _BOUNDS.get(mark.get("bound", ""), style.marker(rank))
+        shape = style.BOUNDS.get(mark.get("bound", ""), style.marker(rank))
         look |= {"marker": shape, "markersize": 5.5}
         look["markerfacecolor"] = "white" if mark["extrapolated"] else hue
     else:

@@ -497,7 +497,7 @@ def _median(axes: Axes, mark: Mark, hue: str, marker: str) -> None:
 
 
 def _printed(page: Page, axes: Axes, series: Sequence[Mark]) -> None:
-    """A printed curve. A cell that is only a bound is a triangle with an arrow, and its words."""
+    """A printed curve. A cell that is only a bound has an arrow, and its words."""
     exact = [mark for mark in series if not mark["bound"]]
     marker = style.marker(series[0]["_rank"])
     axes.plot(*_xy(exact, "value"), linewidth=1.1, marker=marker, **_PUBLISHED)
@@ -512,10 +512,10 @@ def _printed(page: Page, axes: Axes, series: Sequence[Mark]) -> None:
         arrow = {"arrowstyle": "<-", "color": style.QUIET, "shrinkA": 0, "shrinkB": 0}
         end = 0, 18 if more else -18
         axes.annotate("", spot, end, textcoords="offset points", arrowprops=arrow)
-        look: dict[str, Any] = {"marker": "^" if more else "v", "markerfacecolor": style.FAINT}
-        axes.plot(*spot, color=style.QUIET, markersize=6.5, zorder=3, **look)
+        look: dict[str, Any] = {"marker": style.BOUNDS[mark["bound"]], "markeredgewidth": 1.3}
+        axes.plot(*spot, color=style.QUIET, markersize=8, zorder=3, **look)
         page.call(axes, Note(mark["printed"], spot, style.QUIET, lead=False))
-        page.legend(sign("published as a bound", marker="^", markerfacecolor=style.FAINT))
+        page.legend(sign("published as a bound", markersize=8, **look))
 
 
 def _alone(page: Page, axes: Axes, series: Sequence[Mark]) -> None:

@@ -41,7 +41,7 @@ def rows(run: Run, shown: Matrix) -> Rows:
             "samples": run.by_point[summary.point.index].ids,
             "_column": summary.point.at[shown.over],
         }
-        for summary in run.summaries
+        for summary in sorted(run.summaries, key=lambda s: not frame.has(s.point.at, shown.first))
         for result in [summary.medians.get(shown.metric)]
     )
 
