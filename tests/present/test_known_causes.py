@@ -168,7 +168,7 @@ def test_shares_of_causes_are_those_of_the_known_interruptions(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    blocks = 6 if says else 1
+    blocks = 6 if says else 3
     samples = [attributed(interrupt(seed)) for seed in range(blocks)]
     share = EXPERIMENT.metric("p999_by_shootdown").of
     shares = [share({"attribution": sample}, {}) for sample in samples]
