@@ -24,8 +24,9 @@ _INFO_BYTES_MAX = 64  # sizeof(heap_info): 32, and 48 since 2.35
 _LEAST, _ALIGNED, _IN_USE_BEFORE, _IS_MAPPED = 32, 16, 1, 2
 _LEAST_MAPPED = 4096
 PIECES_MAX = 4_000_000  # some 8 s of processor time
-PIECES_LOOKED_AT = 100_000
-"""Without being asked for more: some 0.2 s of this program, none of the subject's."""
+PIECES_LOOKED_AT = 60_000
+"""Without being asked for more: some 30 ms of this program, none of the subject's."""
+_PIECES_FIRST = 2000  # by whose size it is judged how many there are
 _PIECE_S, _SMALL_PIECE_BYTES = 2e-6, 64
 _READ = 3  # times at most, of a heap that changes
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -181,7 +182,7 @@ def _joined(mappings: Sequence[process.Mapping]) -> list[process.Mapping]:
         if one.permissions != "rw-p" or one.path not in ("", "[heap]"):
             continue
         if found and found[-1].end == one.start and found[-1].path == one.path:
-            found[-1] = replace(found[-1], end=one.end)
+            found[-1] = found[-1]._replace(end=one.end)
         else:
             found.append(one)
     return found
@@ -239,6 +240,7 @@ class _Memory(MemoryFiles):
         """Address and size of each, and whether it is the last one, which grows and shrinks."""
         page, held = -1, None
         before: tuple[int, int] | None = None
+        start, seen = at, 0
         while at < end:
             if at // _PAGE != page:
                 page = at // _PAGE
@@ -257,6 +259,9 @@ class _Memory(MemoryFiles):
             if size < _LEAST or size % _ALIGNED or at + size > end:
                 raise _Strange
             before, at = (at, size), at + size
+            seen += 1
+            if seen == _PIECES_FIRST and (end - at) / (at - start) * seen > 2 * self._left:
+                raise _TooMany
         if before:
             yield *before, True
 

@@ -70,8 +70,6 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
     """Look for so long. Raises `CannotLook` where the group goes meanwhile."""
     listed = group.listed(directory)
     limit = group.nearest_of(directory, version)
-    limited = limit.group if limit else directory
-    name = limit.name if limit else None
     try:
         pids, hidden = family.largest(listed)
         before_members = family.first(pids)
@@ -80,7 +78,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
             tree.events(directory, version, below), tree.first(below, version)
         )  # fmt: skip
         before = group.charge(directory, version)
-        of_limit = group.charge(limited, version, limit_name=name)
+        of_limit = _of_limit(before, directory, limit)
         began, stalled, slab = time.monotonic(), tree.stalled_us(directory), _slab()
         charged: list[int] = []
         charged_limit: list[int] = []
@@ -98,7 +96,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
                 if left:
                     time.sleep(seconds / count)
         after = group.charge(directory, version)
-        of_limit_after = group.charge(limited, version, limit_name=name)
+        of_limit_after = _of_limit(after, directory, limit)
     except FileNotFoundError:
         raise CannotLook(f"the group {directory} has gone while it was looked at") from None
     elapsed = time.monotonic() - began
@@ -133,6 +131,14 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         segments=left_segments(first or os.getpid()),
         shared_kinds=shared.kinds([one.pid for one in members[:16]]) if after.shmem_bytes else {},
     )
+
+
+def _of_limit(charge: Charge, directory: Path, limit: cgroup.MemoryLimit | None) -> Charge:
+    """The charge of the group whose limit comes first; `charge` is of the group that is looked
+    at."""
+    if limit is None or (limit.version == "1" and limit.group == directory):
+        return charge
+    return group.charge(limit.group, limit.version, limit_name=limit.name)
 
 
 def _slab() -> int:

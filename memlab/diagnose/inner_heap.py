@@ -1,10 +1,8 @@
 """Heaps that a runtime has beside malloc, where its own structures say what is in use.
 
-Python's small objects lie in pools of 16 KiB (4 KiB before 3.10), each of which begins with a
-header: the number of its objects, their size class and the offset of its last object
-(Objects/obmalloc.c, struct pool_header). A JVM keeps its counters in a file that it maps,
-hsperfdata_USER/PID (src/hotspot/share/runtime/perfMemory.hpp, PerfDataPrologue). Only memory that
-is resident is read, and a heap is recognised by what it holds, never by a program's name.
+Python's small objects lie in pools (python_pools.py). A JVM keeps its counters in a file that it
+maps, hsperfdata_USER/PID (src/hotspot/share/runtime/perfMemory.hpp, PerfDataPrologue). Only memory
+that is resident is read, and a heap is recognised by what it holds, never by a program's name.
 """
 
 from __future__ import annotations
@@ -16,17 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from memlab.diagnose.memory_files import MemoryFiles
+from memlab.diagnose import python_pools
+from memlab.diagnose.python_pools import Pools
 from memlab.observe import files, process
 
 PYTHON, JAVA = "Python's pools", "the Java heap"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_PRESENT = 0x80  # of the highest byte of an entry of pagemap
-_HEADER = struct.Struct("=I4xQQQIIII")
-_POOLS = (16 << 10, 4 << 10)  # bytes, since 3.10 and before
-_CHUNK = 2 << 20  # of memory whose page entries are read at once
-_TRIED = 256  # resident places of a mapping, in which one pool has to lie
-_POOLS_MAX = 100_000  # some 0.3 s of this program
 _PERF_FILE = re.compile(r"/hsperfdata_[^/]{1,256}/\d{1,10}$")
 _PERF_BYTES_MAX = 1 << 20
 _PERF_MAGIC = 0xCAFEC0C0
@@ -41,6 +34,8 @@ class InnerHeap:
     used_bytes: int
     """In objects; of a JVM at its last collection."""
     note: str = ""
+    error_bytes: int = 0
+    """Half of the 95 % interval of `used_bytes` if it is of a sample."""
 
     @property
     def free_bytes(self) -> int:
@@ -48,75 +43,29 @@ class InnerHeap:
 
 
 def read(
-    pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
+    pid: int,
+    mappings: Sequence[process.Mapping],
+    resident: Mapping[int, int],
+    *,
+    thorough: bool = False,
 ) -> tuple[InnerHeap, ...]:
-    """Those that are recognised; `resident` is by the start of the mapping."""
+    """Those that are recognised; `resident` is by the start of the mapping. Many pools are read in
+    a sample unless `thorough`."""
     anonymous = [
         m for m in mappings if m.permissions.startswith("rw") and not m.path.startswith("/")
         and m.path not in ("[heap]", "[stack]") and resident.get(m.start, 0) >= _PAGE
     ]  # fmt: skip
-    found = files.known(lambda: _python(pid, anonymous))
+    pools = files.known(lambda: python_pools.read(pid, anonymous, resident, thorough=thorough))
+    python = _python(pools) if pools else None
     java = files.known(lambda: _java(pid, mappings, resident))
-    return tuple(one for one in (found, java) if one is not None)
+    return tuple(one for one in (python, java) if one is not None)
 
 
-def _python(pid: int, mappings: Sequence[process.Mapping]) -> InnerHeap | None:
-    """Raises `OSError` if the process may not be read."""
-    held = used = count = 0
-    with _Reader(pid) as reader:
-        for mapping in mappings:
-            pool = next((size for size in _POOLS if reader.has_pools(mapping, size)), None)
-            if pool is None:
-                continue
-            for resident, in_use in reader.pools(mapping, pool):
-                held, used, count = held + resident, used + in_use, count + 1
-                if count >= _POOLS_MAX:
-                    return None
-    return InnerHeap(PYTHON, held, used, f"{count:,} pools") if count else None
-
-
-class _Reader(MemoryFiles):
-    """Pools of a process."""
-
-    def has_pools(self, mapping: process.Mapping, pool: int) -> bool:
-        """Whether one of some resident places, spread over the mapping, holds a pool in use."""
-        places = [at for at, _ in self._places(mapping, pool)]
-        return any(self._pool(at, pool) for at in places[:: max(1, len(places) // _TRIED)])
-
-    def pools(self, mapping: process.Mapping, pool: int) -> Iterator[tuple[int, int]]:
-        """Of each pool what is resident and what is in objects."""
-        for at, resident in self._places(mapping, pool):
-            used = self._pool(at, pool)
-            if used is not None:
-                yield resident, used
-
-    def _places(self, mapping: process.Mapping, pool: int) -> Iterator[tuple[int, int]]:
-        """Where a pool may begin on a resident page, and how much behind it is resident."""
-        pages = pool // _PAGE
-        for start in range(-(-mapping.start // pool) * pool, mapping.end - pool + 1, _CHUNK):
-            end = min(start + _CHUNK, mapping.end)
-            entries = os.pread(self._pagemap, 8 * ((end - start) // _PAGE), 8 * (start // _PAGE))
-            tops = entries[7::8]
-            for i in range(0, len(tops) - pages + 1, pages):
-                if tops[i] & _PRESENT:
-                    there = sum(1 for top in tops[i : i + pages] if top & _PRESENT)
-                    yield start + i * _PAGE, there * _PAGE
-
-    def _pool(self, at: int, pool: int) -> int | None:
-        """Bytes in the objects of the pool at this offset, or None if no pool begins there."""
-        raw = os.pread(self._memory, _HEADER.size, at)
-        if len(raw) < _HEADER.size:
-            return None
-        count, free, _, _, _, kind, following, last = _HEADER.unpack(raw)
-        size = (kind + 1) * 16
-        if kind >= 64 or last != pool - size:
-            size = (kind + 1) * 8  # before 3.8
-        if kind >= 64 or last != pool - size:
-            return None
-        most = (pool - _HEADER.size) // size
-        fits = count <= most and _HEADER.size <= following <= pool
-        fits = fits and (following - _HEADER.size) % size == 0
-        return count * size if fits and (not free or at < free < at + pool) else None
+def _python(seen: Pools) -> InnerHeap:
+    note = f"{seen.count:,} pools"
+    if seen.error_bytes:
+        note = f"by a sample of {note}"
+    return InnerHeap(PYTHON, seen.resident_bytes, seen.used_bytes, note, seen.error_bytes)
 
 
 def _java(

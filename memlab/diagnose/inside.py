@@ -33,13 +33,22 @@ def lines(look: Look) -> Iterator[Line]:
     """Parts of the line `beside malloc`, or of anonymous memory if malloc was not read."""
     of = "beside malloc" if look.heap else "anonymous"
     for one in look.inner_heaps:
-        yield Line(f"in {one.name}", one.used_bytes, part_of=of, note=one.note)
-        yield Line(f"free in {one.name}", one.free_bytes, part_of=of)
+        yield _line(f"in {one.name}", one.used_bytes, one, of, one.note)
+        yield _line(f"free in {one.name}", one.free_bytes, one, of, "")
     if look.stacks:
         count = units.counted(look.stacks.count, "thread")
         yield Line("stacks of threads", look.stacks.resident_bytes, part_of=of, note=f"of {count}")
     if (named := named_bytes(look)) and look.heap:
         yield Line("other mappings", max(0.0, beside_malloc(look) - named), part_of=of)
+
+
+def _line(name: str, value: int, one: InnerHeap, of: str, note: str) -> Line:
+    """With the interval of what was read in a sample."""
+    low = high = None
+    if one.error_bytes:
+        low = max(0, value - one.error_bytes)
+        high = min(one.resident_bytes, value + one.error_bytes)
+    return Line(name, value, low, high, note, part_of=of)
 
 
 def of_sockets(seen: Sockets) -> Line:
