@@ -26,7 +26,7 @@ _LEAST_MAPPED = 4096
 PIECES_MAX = 4_000_000  # some 8 s of processor time
 PIECES_LOOKED_AT = 60_000
 """Without being asked for more: some 30 ms of this program, none of the subject's."""
-_PIECES_FIRST = 2000  # by whose size it is judged how many there are
+_PIECES_JUDGED = 10_000  # by whose size it is judged, again and again, how many will follow
 _PIECE_S, _SMALL_PIECE_BYTES = 2e-6, 64
 _READ = 3  # times at most, of a heap that changes
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -260,8 +260,10 @@ class _Memory(MemoryFiles):
                 raise _Strange
             before, at = (at, size), at + size
             seen += 1
-            if seen == _PIECES_FIRST and (end - at) / (at - start) * seen > 2 * self._left:
-                raise _TooMany
+            if seen == _PIECES_JUDGED:
+                if (end - at) / (at - start) * seen > 4 * self._left:
+                    raise _TooMany
+                start, seen = at, 0
         if before:
             yield *before, True
 

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 from memlab.diagnose import growth, inner_heap, started
 from memlab.diagnose.account import Line
-from memlab.diagnose.finding import NOTE, Fact, Finding, facts, share, size
+from memlab.diagnose.finding import (
+    NOTE,
+    Fact,
+    Finding,
+    Row,
+    facts,
+    share,
+    size,
+)
 from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.look import Look
 from memlab.diagnose.sockets import Sockets
@@ -77,22 +85,45 @@ def _free_inside(look: Look) -> Iterator[Finding]:
             yield _free_in_python(look, one, part)
 
 
+_RETAINED_INSIDE = Row(
+    "retained-inside",
+    "stock",
+    "free in Python's pools",
+    "B",
+    "a quarter of anonymous memory is free in Python's pools",
+    setting=(
+        "an arena of 1 MiB goes back when every object in it is gone; a worker that ends "
+        "gives all back (max_requests)"
+    ),
+    experiments=("retained-memory",),
+)
+
+
 def _free_in_python(look: Look, one: InnerHeap, part: float) -> Finding:
     now = started.present(look.started, "PYTHONMALLOC")
-    return Finding(
-        "retained-inside", NOTE,
-        f"retained, not leaked: {size(one.free_bytes)}, {share(part)} of its anonymous memory, are "
+    return _RETAINED_INSIDE.found(
+NOTE,
+f"retained, not leaked: {size(one.free_bytes)}, {share(part)} of its anonymous memory, are "
         f"free in {one.name}, between {size(one.used_bytes)} in objects that live",
-        "stock", f"free in {one.name}", one.free_bytes, "B",
-        facts(
+one.free_bytes,
+facts(
             Fact("resident", look.memory.resident_bytes, "B"),
             Fact("at its peak", look.memory.peak_resident_bytes, "B"),
         ),
-        "an arena of 1 MiB goes back when every object in it is gone; a worker that ends gives all "
-        "back (max_requests)",
-        {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None,
-        ("retained-memory",),
-    )  # fmt: skip
+line=f"free in {one.name}",
+policies={"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None,
+)  # fmt: skip
+
+
+_IN_MALLOC = Row(
+    "in-malloc",
+    "stock",
+    "in malloc's objects",
+    "B",
+    "malloc's objects of a process with a heap of its own",
+    setting="memlab record of the process",
+    experiments=("allocator",),
+)
 
 
 def _in_malloc(look: Look) -> Iterator[Finding]:
@@ -107,16 +138,29 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
     alone = ""
     if heap.mapped_count and heap.mapped_bytes >= used / 2:
         alone = f", {size(heap.mapped_bytes)} of it in {heap.mapped_count} of their own mapping"
-    yield Finding(
-        "in-malloc", NOTE,
-        f"{size(used)} are objects of malloc that are in use{alone}: beside the heap of its "
+    yield _IN_MALLOC.found(
+NOTE,
+f"{size(used)} are objects of malloc that are in use{alone}: beside the heap of its "
         f"runtime ({runtimes[0]}), and not free",
-        "stock", "in malloc's objects", used, "B",
-        setting="what code outside of the runtime's heap allocates: extensions, direct buffers of "
+used,
+setting="what code outside of the runtime's heap allocates: extensions, direct buffers of "
         "a JVM (-XX:MaxDirectMemorySize, -Djdk.nio.maxCachedBufferSize), buffers of node; "
         f"memlab record {look.subject.pid}",
-        experiments=("allocator",),
-    )  # fmt: skip
+)  # fmt: skip
+
+
+_STACKS = Row(
+    "stacks",
+    "stock",
+    "stacks of threads",
+    "B",
+    "a quarter of anonymous memory is touched stacks",
+    setting=(
+        "fewer threads (a pool), or less on the stack; a limit below what is touched (ulimit "
+        "-s) ends the program"
+    ),
+    experiments=("thread-create", "stack-map"),
+)
 
 
 def _stacks(look: Look) -> Iterator[Finding]:
@@ -124,17 +168,28 @@ def _stacks(look: Look) -> Iterator[Finding]:
     if seen is None or not growth.worth(seen.resident_bytes, look.memory.anonymous_bytes / 0.4):
         return
     each = seen.resident_bytes / seen.count
-    yield Finding(
-        "stacks", NOTE,
-        f"{size(seen.resident_bytes)} are the stacks of {units.counted(seen.count, 'thread')}, "
+    yield _STACKS.found(
+NOTE,
+f"{size(seen.resident_bytes)} are the stacks of {units.counted(seen.count, 'thread')}, "
         f"{size(each)} each that its deepest calls have touched: a stack keeps that until its "
         "thread ends",
-        "stock", "stacks of threads", seen.resident_bytes, "B",
-        facts(Fact("mapped for them", seen.mapped_bytes, "B")),
-        "fewer threads (a pool), or less on the stack; a limit below what is touched (ulimit -s) "
-        "ends the program",
-        experiments=("thread-create", "stack-map"),
-    )  # fmt: skip
+seen.resident_bytes,
+facts(Fact("mapped for them", seen.mapped_bytes, "B")),
+)  # fmt: skip
+
+
+_SOCKETS_HOLD = Row(
+    "sockets-hold",
+    "stock",
+    "queues of its sockets",
+    "B",
+    "16 MiB and a tenth of resident memory in queues",
+    setting=(
+        "a reader that keeps up; SO_SNDBUF and SO_RCVBUF, net.ipv4.tcp_wmem and tcp_rmem "
+        "bound each queue; ss -tmp shows them"
+    ),
+    experiments=("memcg-accounting",),
+)
 
 
 def _sockets(look: Look) -> Iterator[Finding]:
@@ -148,18 +203,15 @@ def _sockets(look: Look) -> Iterator[Finding]:
              "other side"),
         ) if value >= seen.bytes / 20
     ]  # fmt: skip
-    yield Finding(
-        "sockets-hold", NOTE,
-        f"{size(seen.bytes)} lie in the queues of its {units.counted(seen.read, 'socket')}"
+    yield _SOCKETS_HOLD.found(
+NOTE,
+f"{size(seen.bytes)} lie in the queues of its {units.counted(seen.read, 'socket')}"
         f"{': ' if parts else ''}{', '.join(parts)}: the kernel's memory, in no process's resident "
         "memory",
-        "stock", "queues of its sockets", seen.bytes, "B",
-        facts(Fact("sockets", seen.count, "count"),
+seen.bytes,
+facts(Fact("sockets", seen.count, "count"),
               Fact("reserved for what comes next", seen.other_bytes, "B")),
-        "a reader that keeps up; SO_SNDBUF and SO_RCVBUF, net.ipv4.tcp_wmem and tcp_rmem bound "
-        "each queue; ss -tmp shows them",
-        experiments=("memcg-accounting",),
-    )  # fmt: skip
+)  # fmt: skip
 
 
 # What to try for a heap that a runtime or a library has beside malloc, by its name.
@@ -174,6 +226,17 @@ _WITHIN = {
     "jemalloc": "arena.0.purge by mallctl, dirty_decay_ms:0 in its MALLOC_CONF",
     "tcmalloc": "MallocExtension::ReleaseFreeMemory",
 }
+
+
+_HELD_BESIDE_MALLOC = Row(
+    "held-beside-malloc",
+    "stock",
+    "beside malloc",
+    "B",
+    "it does not fall after a peak, and malloc does not hold it",
+    setting="by the allocator",
+    experiments=("retained-memory",),
+)
 
 
 def _beside(look: Look) -> Iterator[Finding]:
@@ -202,15 +265,16 @@ def _beside(look: Look) -> Iterator[Finding]:
     if any("pymalloc" in one for one in names):
         now = started.present(look.started, "PYTHONMALLOC")
         policies = {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None
-    yield Finding(
-        "held-beside-malloc", NOTE,
-        f"{size(beside)} of {size(memory.anonymous_bytes)} anonymous memory are not malloc's "
+    yield _HELD_BESIDE_MALLOC.found(
+NOTE,
+f"{size(beside)} of {size(memory.anonymous_bytes)} anonymous memory are not malloc's "
         f"({size(look.heap.held_bytes)}) but of {who}; it was {size(fell)} larger at its peak, and "
         "what of it is free inside is not seen",
-        "stock", "beside malloc", beside, "B",
-        facts(
+beside,
+facts(
             Fact("resident", memory.resident_bytes, "B"),
             Fact("at its peak", memory.peak_resident_bytes, "B"),
         ),
-        setting, policies, ("retained-memory",),
-    )  # fmt: skip
+setting=setting,
+policies=policies,
+)  # fmt: skip

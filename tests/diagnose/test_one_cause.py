@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memlab.command import bus_error
-from memlab.diagnose import family, flow, group_rows, held, limits, shared, stock
+from memlab.diagnose import family, flow, group_limits, group_rows, held, limits, shared, stock
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding
 from memlab.diagnose.heap import Heap
@@ -78,12 +78,14 @@ def test_each_line_of_a_group_is_said_from_its_bound_on(row: group_rows.Row) -> 
 
 def test_anonymous_shared_memory_of_a_group_is_no_file_to_remove() -> None:
     full = charge(used_bytes=200 * MiB, shmem_bytes=100 * MiB)
-    (unread,) = limits.of_files(full, (), (), None, {})
+    (unread,) = group_limits.of_files(full, (), (), None, {})
     assert "or the end of all who hold them" in unread.title
-    (own,) = limits.of_files(full, (), (), None, {shared.ANONYMOUS: 100 * MiB, shared.NAMED: MiB})
+    (own,) = group_limits.of_files(
+        full, (), (), None, {shared.ANONYMOUS: 100 * MiB, shared.NAMED: MiB}
+    )
     assert "they go when the last process that maps them ends" in own.title
     assert "remove" not in own.setting
-    (files,) = limits.of_files(full, (), (), None, {shared.NAMED: 100 * MiB})
+    (files,) = group_limits.of_files(full, (), (), None, {shared.NAMED: 100 * MiB})
     assert "stay when this process ends" in files.title
 
 
