@@ -181,23 +181,23 @@ def _children(look: Look) -> Iterator[Finding]:
     whose = "child process" if len(children) == 1 else f"{len(children)} child processes"
     if held >= growth.WORTH_BYTES and held >= look.memory.anonymous_bytes:
         yield _CHILDREN_HOLD.found(
-NOTE,
-f"at least {size(held)} of anonymous memory are held by its {whose} and not by it: "
+            NOTE,
+            f"at least {size(held)} of anonymous memory are held by its {whose} and not by it: "
             f"{size(own.anonymous_bytes)} by {own.pid} ({own.command}); itself it holds "
             f"{size(look.memory.anonymous_bytes)}",
-held,
-setting=f"memlab diagnose {own.pid} says what that one holds",
-)  # fmt: skip
+            held,
+            setting=f"memlab diagnose {own.pid} says what that one holds",
+        )
     most = max(children, key=lambda member: member.growth_bytes)
     grown = sum(max(0, member.growth_bytes) for member in children)
     if most.growth_bytes >= _CHILD_GROWTH and grown > look.growth_bytes_per_s * look.seconds:
         yield _CHILDREN_GROW.found(
-NOTE,
-f"its {whose} grew by {size(grown / look.seconds)}/s over the look, most {most.pid} "
+            NOTE,
+            f"its {whose} grew by {size(grown / look.seconds)}/s over the look, most {most.pid} "
             f"({most.command}), by {size(most.growth_bytes)}: two readings, which show no course",
-grown / look.seconds,
-setting=f"memlab diagnose {most.pid} says whether it grows all the time, and what",
-)  # fmt: skip
+            grown / look.seconds,
+            setting=f"memlab diagnose {most.pid} says whether it grows all the time, and what",
+        )
 
 
 def held_by_children(look: Look) -> int:
@@ -240,11 +240,11 @@ def _swings(look: Look) -> Iterator[Finding]:
         return
     if look.private_swing_bytes is not None and look.private_swing_bytes < swing / 2:
         yield _SWINGS_ITSELF.found(
-NOTE,
-f"what it maps of shared memory swings: it holds between {size(look.lowest_bytes)} and "
+            NOTE,
+            f"what it maps of shared memory swings: it holds between {size(look.lowest_bytes)} and "
             f"{size(look.highest_bytes)}; that it unmaps some gives none of it back by itself",
-swing,
-)  # fmt: skip
+            swing,
+        )
         return
     room, whose = _room(look)
     rises = look.floor_growth_bytes_per_s

@@ -62,12 +62,12 @@ def findings(look: Look, read_per_s: float) -> Iterator[Finding]:
         yield _dropped(look, read_per_s, severity)
         return
     yield _READS_FILES.found(
-severity,
-f"it waits for mapped files to be read: {per_second(read_per_s, 'times')}",
-read_per_s,
-facts(_each(look, read_per_s), threads_of(look, "major_faults")),
-policies={"lock": ["off", "future"]},
-)  # fmt: skip
+        severity,
+        f"it waits for mapped files to be read: {per_second(read_per_s, 'times')}",
+        read_per_s,
+        facts(_each(look, read_per_s), threads_of(look, "major_faults")),
+        policies={"lock": ["off", "future"]},
+    )
 
 
 _READS_SWAP = Row(
@@ -87,14 +87,16 @@ _READS_SWAP = Row(
 def _swap(look: Look, read_per_s: float, severity: Severity) -> Finding:
     now, swapped = look.memory.resident_bytes, look.memory.swapped_bytes
     return _READS_SWAP.found(
-severity,
-f"it waits for its memory to come back from swap: "
-        f"{per_second(read_per_s, 'page faults')}",
-read_per_s,
-facts(Fact("in swap", swapped, "B"), threads_of(look, "major_faults")),
-policies={"lock": ["off", "future_onfault"], "memory_max": [_limit(now), _limit(now + swapped)],
-         "swap": ["file"]},
-)  # fmt: skip
+        severity,
+        f"it waits for its memory to come back from swap: {per_second(read_per_s, 'page faults')}",
+        read_per_s,
+        facts(Fact("in swap", swapped, "B"), threads_of(look, "major_faults")),
+        policies={
+            "lock": ["off", "future_onfault"],
+            "memory_max": [_limit(now), _limit(now + swapped)],
+            "swap": ["file"],
+        },
+    )
 
 
 _READS_AHEAD_UNUSED = Row(
@@ -122,17 +124,17 @@ def _read_ahead(look: Look, read_per_s: float, severity: Severity, unused: float
     if waits and slept * waits.threads >= _COSTLY_WAIT:
         severity = COSTLY
     return _READS_AHEAD_UNUSED.found(
-severity,
-f"each page fault on {name or 'mapped files'} that reads brings in {size(each)}{setting}: "
+        severity,
+        f"each page fault on {name or 'mapped files'} that reads brings in {size(each)}{setting}: "
         f"{share(unused)} or more of what is read is used by no fault; it waits "
         f"{per_second(read_per_s, 'times')}",
-read_per_s,
-facts(
+        read_per_s,
+        facts(
             Fact("read from devices", look.read_bytes_per_s or 0.0, "B/s"),
             Fact("page faults without a read", look.rate("minor_faults") or 0.0, "1/s"),
             threads_of(look, "major_faults"),
         ),
-)  # fmt: skip
+    )
 
 
 _GROUP_LIMIT_DROPS_FILES = Row(
@@ -150,17 +152,18 @@ def _dropped(look: Look, read_per_s: float, severity: Severity) -> Finding:
     group = look.group
     assert group is not None
     return _GROUP_LIMIT_DROPS_FILES.found(
-severity,
-f"it waits for mapped files to be read ({per_second(read_per_s, 'times')}): its group "
+        severity,
+        f"it waits for mapped files to be read ({per_second(read_per_s, 'times')}): its group "
         "is full, and its page cache is dropped as it is read; nobody is killed for that",
-read_per_s,
-facts(
+        read_per_s,
+        facts(
             Fact("page cache in the group", group.charge.file_clean_bytes, "B"),
-            Fact(group.limit_name, group.limit_bytes, "B"), _each(look, read_per_s),
+            Fact(group.limit_name, group.limit_bytes, "B"),
+            _each(look, read_per_s),
             threads_of(look, "major_faults"),
         ),
-policies={"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]},
-)  # fmt: skip
+        policies={"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]},
+    )
 
 
 def _unused_share(look: Look, read_per_s: float) -> float | None:

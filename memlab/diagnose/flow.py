@@ -441,36 +441,39 @@ _READS_ZEROS = Row(
 def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
     if flow.zeros >= 10_000:
         yield _READS_ZEROS.found(
-NOTE,
-f"{per_second(flow.zeros, 'page faults')} are reads of memory that nobody wrote: "
+            NOTE,
+            f"{per_second(flow.zeros, 'page faults')} are reads of memory that nobody wrote: "
             "each maps the one page of zeros, and takes no memory",
-flow.zeros,
-facts(_cost(look, flow.zeros), threads_of(look, "minor_faults"),
-                  *sites.facts(look.sites)),
-)  # fmt: skip
+            flow.zeros,
+            facts(
+                _cost(look, flow.zeros), threads_of(look, "minor_faults"), *sites.facts(look.sites)
+            ),
+        )
     copies = flow.copies if not (look.rate("processes_forked") or 0) else 0.0
     severity = severity_of(flow.rest, 10_000, 20_000)
     if severity is not None:
         yield _PAGE_FAULTS.found(
-severity,
-f"it takes {per_second(flow.total, 'page faults')}, of which {per_second(flow.rest)} "
+            severity,
+            f"it takes {per_second(flow.total, 'page faults')}, of which {per_second(flow.rest)} "
             f"are explained by neither growth, memory given back, copies nor files{_most(look)}",
-flow.rest,
-facts(_cost(look, flow.rest), threads_of(look, "minor_faults"),
-                  *sites.facts(look.sites)),
-)  # fmt: skip
+            flow.rest,
+            facts(
+                _cost(look, flow.rest), threads_of(look, "minor_faults"), *sites.facts(look.sites)
+            ),
+        )
     severity = severity_of(copies, 5000, 20_000)
     if severity is not None and not _shares(look):
         yield _MADE_WRITABLE_AGAIN.found(
-severity,
-f"{per_second(copies, 'page faults')} are writes to pages that are there: pages of "
+            severity,
+            f"{per_second(copies, 'page faults')} are writes to pages that are there: pages of "
             "files that are written back, or memory that is protected and opened again",
-copies,
-facts(
-                growth.rate_fact(look, "mprotect", "mprotect"), _cost(look, copies),
+            copies,
+            facts(
+                growth.rate_fact(look, "mprotect", "mprotect"),
+                _cost(look, copies),
                 *sites.facts(look.sites),
             ),
-)  # fmt: skip
+        )
 
 
 _CHANGES_PROTECTION = Row(
@@ -518,29 +521,31 @@ def _calls(look: Look) -> Iterator[Finding]:
     # One thread interrupts none of its own: what it takes then, the kernel asked for.
     if look.thread_count > 1 and severity is not None:
         yield _SHOOTDOWNS.found(
-severity,
-f"its threads interrupt each other's CPUs to flush their TLBs: "
+            severity,
+            f"its threads interrupt each other's CPUs to flush their TLBs: "
             f"{per_second(taken, 'times')}",
-taken,
-facts(
+            taken,
+            facts(
                 growth.rate_fact(look, "shootdowns_asked", "flushes asked of other CPUs"),
                 growth.rate_fact(look, "mprotect", "mprotect"),
                 growth.rate_fact(look, "mremap", "mremap"),
                 threads_of(look, "shootdowns_asked"),
             ),
-policies={"cpus": ["all", "1"]},
-)  # fmt: skip
+            policies={"cpus": ["all", "1"]},
+        )
     protects = look.rate("mprotect") or 0.0
     severity = severity_of(protects, 2000, 20_000)
     if severity is not None:
         yield _CHANGES_PROTECTION.found(
-severity,
-f"it changes the protection of its memory {per_second(protects, 'times')}: each call "
+            severity,
+            f"it changes the protection of its memory {per_second(protects, 'times')}: each call "
             "splits or joins mappings and flushes TLBs",
-protects,
-facts(threads_of(look, "mprotect"),
-                  growth.rate_fact(look, "shootdowns_asked", "TLB flushes asked")),
-)  # fmt: skip
+            protects,
+            facts(
+                threads_of(look, "mprotect"),
+                growth.rate_fact(look, "shootdowns_asked", "TLB flushes asked"),
+            ),
+        )
     made = look.rate("threads_created") or 0.0
     locked = bool(look.memory.locked_bytes)
     severity = severity_of(made, 10, 100) if locked else severity_of(made, 100, 1000)

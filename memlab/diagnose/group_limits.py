@@ -135,30 +135,30 @@ def of_group(
     proof = policies if look is not None else None
     if group.kills:
         yield _GROUP_KILLS.found(
-CRITICAL,
-f"the kernel killed {group.kills} of the group's processes during the look",
-group.kills,
-evidence,
-line=group.limit_name,
-setting=f"memlab diagnose --last-kill says which and why; {raise_it}",
-policies=proof,
-)  # fmt: skip
+            CRITICAL,
+            f"the kernel killed {group.kills} of the group's processes during the look",
+            group.kills,
+            evidence,
+            line=group.limit_name,
+            setting=f"memlab diagnose --last-kill says which and why; {raise_it}",
+            policies=proof,
+        )
     room = group.room_bytes
     full = 1 - group.room_share
     nearly = charge.used_bytes >= 0.9 * group.limit_bytes
     swap = _swaps()
     if charge.stuck:
         yield _GROUP_OUT_OF_MEMORY.found(
-CRITICAL,
-f"its memory cgroup is out of memory, {size(charge.used_bytes)} of "
+            CRITICAL,
+            f"its memory cgroup is out of memory, {size(charge.used_bytes)} of "
             f"{size(group.limit_bytes)}, and the kernel kills nobody for it (oom_kill_disable): "
             "who asks for more waits until some is given back",
-full,
-evidence,
-line=group.limit_name,
-setting=f"raise {group.path}/{group.limit_name}, end a process of it, or write 0 to its "
-            "memory.oom_control",
-)  # fmt: skip
+            full,
+            evidence,
+            line=group.limit_name,
+            setting=f"raise {group.path}/{group.limit_name}, end a process of it, or write 0 to "
+            "its memory.oom_control",
+        )
     elif _fills(group):
         assert group.seconds_left is not None
         if unshares is None and look is not None:
@@ -168,15 +168,15 @@ setting=f"raise {group.path}/{group.limit_name}, end a process of it, or write 0
     elif full >= 0.85:
         then = "is made to wait" if not kills else "is swapped out" if swap else "ends with a kill"
         yield _GROUP_NEARLY_FULL.found(
-COSTLY if full >= 0.95 else NOTE,
-f"its memory cgroup is {share(full)} full with what the kernel cannot drop: "
+            COSTLY if full >= 0.95 else NOTE,
+            f"its memory cgroup is {share(full)} full with what the kernel cannot drop: "
             f"{size(room)} of {size(group.limit_bytes)} are left, and what does not fit {then}; "
             f"{_still(group)}",
-full,
-evidence,
-line=group.limit_name,
-setting=raise_it,
-)  # fmt: skip
+            full,
+            evidence,
+            line=group.limit_name,
+            setting=raise_it,
+        )
     slab = charge.slab_reclaimable_bytes
     if nearly and charge.droppable_bytes >= 0.3 * charge.used_bytes and full < 0.85:
         what, line, of_it = max(
@@ -190,37 +190,39 @@ setting=raise_it,
             key=lambda one: one[2],
         )
         yield _GROUP_FULL_OF_DROPPABLE.found(
-NOTE,
-f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
+            NOTE,
+            f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
             f"{size(group.limit_bytes)}), and {size(of_it)} of it are {what}"
             + ("" if line.startswith("slab") else _DROPPED),
-of_it,
-(*evidence, *_slab_facts(group, look)),
-line=line,
-)  # fmt: skip
+            of_it,
+            (*evidence, *_slab_facts(group, look)),
+            line=line,
+        )
     elif slab >= 16 * MiB and slab >= 0.3 * charge.used_bytes:
         yield _GROUP_SLAB.found(
-NOTE,
-f"{size(slab)} of the group's {size(charge.used_bytes)} are of no process: "
+            NOTE,
+            f"{size(slab)} of the group's {size(charge.used_bytes)} are of no process: "
             f"{_slab(group, look)}",
-slab,
-(*evidence, *_slab_facts(group, look)),
-)  # fmt: skip
+            slab,
+            (*evidence, *_slab_facts(group, look)),
+        )
     if group.reached_per_s >= 1:
         high = group.limit_name == "memory.high"
         yield _GROUP_LIMIT_MET.found(
-COSTLY if group.reached_per_s >= 100 or high else NOTE,
-f"it is throttled at memory.high {per_second(group.reached_per_s, 'times')}: each "
-             "allocation beyond it reclaims and waits" if high else
-             f"its memory cgroup meets its limit {per_second(group.reached_per_s, 'times')}, and "
-             "reclaims to let it go on; nobody was killed in the look" if not group.kills else
-             f"its memory cgroup meets its limit {per_second(group.reached_per_s, 'times')}",
-group.reached_per_s,
-evidence,
-line=group.limit_name,
-setting=raise_it,
-policies=proof,
-)  # fmt: skip
+            COSTLY if group.reached_per_s >= 100 or high else NOTE,
+            f"it is throttled at memory.high {per_second(group.reached_per_s, 'times')}: each "
+            "allocation beyond it reclaims and waits"
+            if high
+            else f"its memory cgroup meets its limit {per_second(group.reached_per_s, 'times')}, "
+            "and reclaims to let it go on; nobody was killed in the look"
+            if not group.kills
+            else f"its memory cgroup meets its limit {per_second(group.reached_per_s, 'times')}",
+            group.reached_per_s,
+            evidence,
+            line=group.limit_name,
+            setting=raise_it,
+            policies=proof,
+        )
     mapped = kinds or {}
     if look is not None:
         mapped = {one.kind: one.allocated_bytes or 0 for one in look.shared}
@@ -228,13 +230,13 @@ policies=proof,
     dirty = charge.file_dirty_bytes + charge.writeback_bytes
     if dirty >= 0.3 * group.limit_bytes and dirty >= 16 * MiB:
         yield _GROUP_DIRTY.found(
-NOTE,
-f"{size(dirty)} of the group's {size(charge.used_bytes)} have to be written before "
+            NOTE,
+            f"{size(dirty)} of the group's {size(charge.used_bytes)} have to be written before "
             "they "
             "can be dropped: writers wait for the device",
-dirty,
-evidence,
-)  # fmt: skip
+            dirty,
+            evidence,
+        )
 
 
 _GROUP_TMPFS = Row(
@@ -269,13 +271,13 @@ def of_files(
         goes, setting = held_shared.KINDS[most]
         what = f"shared memory, most of it {most} ({size(kinds[most])}): they {goes}"
     yield _GROUP_TMPFS.found(
-NOTE,
-f"{size(held)} of the group's {size(charge.used_bytes)} are {what}"
+        NOTE,
+        f"{size(held)} of the group's {size(charge.used_bytes)} are {what}"
         + _left_files(held, mounts, segments),
-held,
-evidence,
-setting=setting,
-)  # fmt: skip
+        held,
+        evidence,
+        setting=setting,
+    )
 
 
 def _left_files(held: float, mounts: Sequence[TmpfsUse], segments: Segments | None) -> str:
@@ -343,16 +345,16 @@ def _filling(
         "shows that it goes on"
     )
     yield _GROUP_LIMIT_NEARS.found(
-CRITICAL if soon else COSTLY,
-f"if its growth of {size(group.growth_bytes_per_s)}/s goes on, its memory cgroup is full "
+        CRITICAL if soon else COSTLY,
+        f"if its growth of {size(group.growth_bytes_per_s)}/s goes on, its memory cgroup is full "
         "in "
         f"{left(group.seconds_left)}, and then {then}: {limits}",
-group.seconds_left,
-evidence,
-line=group.limit_name,
-setting=f"a look of --seconds {max(20, round(2 * group.seconds_left))} would see whether it falls "
-        f"again, as a collected heap does; {raise_it}",
-)  # fmt: skip
+        group.seconds_left,
+        evidence,
+        line=group.limit_name,
+        setting=f"a look of --seconds {max(20, round(2 * group.seconds_left))} would see whether "
+        f"it falls again, as a collected heap does; {raise_it}",
+    )
 
 
 def _still(group: GroupRoom) -> str:

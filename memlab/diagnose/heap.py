@@ -24,9 +24,9 @@ _INFO_BYTES_MAX = 64  # sizeof(heap_info): 32, and 48 since 2.35
 _LEAST, _ALIGNED, _IN_USE_BEFORE, _IS_MAPPED = 32, 16, 1, 2
 _LEAST_MAPPED = 4096
 PIECES_MAX = 4_000_000  # some 8 s of processor time
-PIECES_LOOKED_AT = 60_000
-"""Without being asked for more: some 30 ms of this program, none of the subject's."""
-_PIECES_JUDGED = 10_000  # by whose size it is judged, again and again, how many will follow
+PIECES_LOOKED_AT = 100_000
+"""Without being asked for more: some 50 ms of this program, none of the subject's."""
+_PIECES_JUDGED = 15_000  # by whose size it is judged how many will follow; a start has small ones
 _PIECE_S, _SMALL_PIECE_BYTES = 2e-6, 64
 _READ = 3  # times at most, of a heap that changes
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -240,7 +240,8 @@ class _Memory(MemoryFiles):
         """Address and size of each, and whether it is the last one, which grows and shrinks."""
         page, held = -1, None
         before: tuple[int, int] | None = None
-        start, seen = at, 0
+        first = start = at
+        seen = 0
         while at < end:
             if at // _PAGE != page:
                 page = at // _PAGE
@@ -261,7 +262,7 @@ class _Memory(MemoryFiles):
             before, at = (at, size), at + size
             seen += 1
             if seen == _PIECES_JUDGED:
-                if (end - at) / (at - start) * seen > 4 * self._left:
+                if start > first and (end - at) / (at - start) * seen > 2 * self._left:
                     raise _TooMany
                 start, seen = at, 0
         if before:

@@ -295,16 +295,16 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     if per_s >= 16 * 4096 and seen.shared_bytes >= 4 * MiB:
         alone = sum(max(0, m.growth_bytes) for m in seen.members) / seen.seconds
         yield _UNSHARED.found(
-COSTLY if per_s >= MiB or seen.shared_bytes >= 256 * MiB else NOTE,
-f"memory that its processes share since a fork becomes private by {size(per_s)}/s: the "
+            COSTLY if per_s >= MiB or seen.shared_bytes >= 256 * MiB else NOTE,
+            f"memory that its processes share since a fork becomes private by {size(per_s)}/s: the "
             f"group grows, no process does, by at most {size(more)} more",
-per_s,
-facts(
+            per_s,
+            facts(
                 Fact("group grows by", seen.growth_bytes_per_s, "B/s"),
                 Fact("its processes grow by, in all", alone, "B/s"),
                 Fact("processes", seen.processes, "count"),
             ),
-)  # fmt: skip
+        )
     if not seen.room and charge.slab_reclaimable_bytes >= max(16 * MiB, 0.3 * charge.used_bytes):
         low, high = charge.slab_bounds_bytes
         what = (
@@ -317,19 +317,19 @@ facts(
                 f"{size(high)} of it {what}"
             )
         yield _GROUP_SLAB.found(
-NOTE,
-f"{size(charge.slab_reclaimable_bytes)} of the group's {size(charge.used_bytes)} are "
+            NOTE,
+            f"{size(charge.slab_reclaimable_bytes)} of the group's {size(charge.used_bytes)} are "
             f"{what}",
-charge.slab_reclaimable_bytes,
-)  # fmt: skip
+            charge.slab_reclaimable_bytes,
+        )
     gone = charge.anonymous_bytes - sum(m.anonymous_bytes for m in seen.members)
     if len(seen.members) == seen.processes and gone >= max(16 * MiB, charge.anonymous_bytes / 10):
         yield _HELD_ELSEWHERE.found(
-NOTE,
-f"{size(gone)} of anonymous memory belong to no process of the group, as of one that "
+            NOTE,
+            f"{size(gone)} of anonymous memory belong to no process of the group, as of one that "
             "moved out, or in swap cache",
-gone,
-)  # fmt: skip
+            gone,
+        )
     if not seen.room and seen.grows_steadily and seen.growth_bytes_per_s >= 4096:
         most = max(seen.members, key=lambda m: m.growth_bytes, default=None)
         who = (
@@ -338,19 +338,19 @@ gone,
             else ""
         )
         yield _GROWING.found(
-NOTE,
-f"the group grows by {size(seen.growth_bytes_per_s)}/s, "
+            NOTE,
+            f"the group grows by {size(seen.growth_bytes_per_s)}/s, "
             f"{per_day(seen.growth_bytes_per_s)}{who}; it has {_NO_LIMIT}",
-seen.growth_bytes_per_s,
-setting=f"memlab diagnose {most.pid}" if most else "",
-)  # fmt: skip
+            seen.growth_bytes_per_s,
+            setting=f"memlab diagnose {most.pid}" if most else "",
+        )
     if seen.pressure_share is not None and seen.pressure_share >= 0.05:
         yield _GROUP_STALLS.found(
-COSTLY,
-f"some of its threads wait for memory in {100 * seen.pressure_share:.0f} % of the time "
+            COSTLY,
+            f"some of its threads wait for memory in {100 * seen.pressure_share:.0f} % of the time "
             f"(memory.pressure){_most_stalled(seen)}",
-seen.pressure_share,
-)  # fmt: skip
+            seen.pressure_share,
+        )
 
 
 def _most_stalled(seen: GroupLook) -> str:

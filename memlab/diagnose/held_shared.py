@@ -65,13 +65,14 @@ def _largest(look: Look) -> Iterator[Finding]:
         goes, setting = KINDS[use.kind]
         what = use.kind if not use.name else f"shared memory ({use.kind}: {use.name})"
     yield _SHARED_MEMORY.found(
-NOTE,
-f"{size(shmem)} are {what}: they {goes}" if use and setting
+        NOTE,
+        f"{size(shmem)} are {what}: they {goes}"
+        if use and setting
         else f"{size(shmem)} are {what}: {goes}",
-shmem,
-_facts(use),
-setting=setting,
-)  # fmt: skip
+        shmem,
+        _facts(use),
+        setting=setting,
+    )
 
 
 def _facts(use: SharedUse | None) -> tuple[Fact, ...]:
@@ -119,13 +120,13 @@ def _removed(look: Look) -> Iterator[Finding]:
         more = look.removed_growth_bytes / look.seconds
         grows = f", {size(more)} more per s" if more > 0 else ""
         yield _SEGMENTS_REMOVED.found(
-NOTE,
-f"{size(seen.destroyed_bytes)} lie in {count} of System V shared memory that were "
+            NOTE,
+            f"{size(seen.destroyed_bytes)} lie in {count} of System V shared memory that were "
             f"removed (IPC_RMID) and that it still attaches{grows}: they go when it detaches or "
             "ends",
-seen.destroyed_bytes,
-facts(Fact("attached by it in all", seen.count, "count")),
-)  # fmt: skip
+            seen.destroyed_bytes,
+            facts(Fact("attached by it in all", seen.count, "count")),
+        )
     if seen.elsewhere_bytes >= _WORTH_BYTES:
         count = units.counted(len(seen.elsewhere), "segment")
         who = ", ".join(map(str, look.attached_by[:3]))
@@ -133,12 +134,12 @@ facts(Fact("attached by it in all", seen.count, "count")),
         if who:
             by = f"process {who}" if len(look.attached_by) == 1 else f"processes {who}"
         yield _SEGMENTS_HELD_ELSEWHERE.found(
-NOTE,
-f"{size(seen.elsewhere_bytes)} lie in {count} of System V shared memory that it made "
+            NOTE,
+            f"{size(seen.elsewhere_bytes)} lie in {count} of System V shared memory that it made "
             f"and removed (IPC_RMID), and that others still attach: {by}",
-seen.elsewhere_bytes,
-setting=f"memlab diagnose {look.attached_by[0]}" if who else "ipcs -m, ipcs -pm",
-)  # fmt: skip
+            seen.elsewhere_bytes,
+            setting=f"memlab diagnose {look.attached_by[0]}" if who else "ipcs -m, ipcs -pm",
+        )
 
 
 _TOUCHES_SHARED = Row(
@@ -162,8 +163,8 @@ def _met(look: Look) -> Iterator[Finding]:
     whole = sum(use.allocated_bytes or 0 for use in look.shared)
     mine = sum(use.resident_bytes for use in look.shared)
     yield _TOUCHES_SHARED.found(
-NOTE,
-f"its resident memory grows by {size(met / look.seconds)}/s of shared memory that is there "
+        NOTE,
+        f"its resident memory grows by {size(met / look.seconds)}/s of shared memory that is there "
         f"already ({size(mine)} of {size(whole)} touched): nothing is used up, no leak",
-met / look.seconds,
-)  # fmt: skip
+        met / look.seconds,
+    )

@@ -1,6 +1,7 @@
 """Heaps that a runtime has beside malloc, where its own structures say what is in use.
 
-Python's small objects lie in pools (python_pools.py). A JVM keeps its counters in a file that it
+Python's small objects lie in pools (python_pools.py); mimalloc has arenas (mimalloc_arenas.py), V8
+pages (v8_pages.py). A JVM keeps its counters in a file that it
 maps, hsperfdata_USER/PID (src/hotspot/share/runtime/perfMemory.hpp, PerfDataPrologue). Only memory
 that is resident is read, and a heap is recognised by what it holds, never by a program's name.
 """
@@ -11,14 +12,20 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from memlab.diagnose import python_pools
+from memlab.diagnose import mimalloc_arenas, python_pools, v8_pages
+from memlab.diagnose.mimalloc_arenas import Arenas
 from memlab.diagnose.python_pools import Pools
+from memlab.diagnose.v8_pages import V8Pages
 from memlab.observe import files, process
+from memlab.text import units
 
 PYTHON, JAVA = "Python's pools", "the Java heap"
+MIMALLOC, V8 = "mimalloc's arenas", "V8's heap"
+_BEGINS = {PYTHON: "Python's", MIMALLOC: "mimalloc", V8: "V8"}
+"""What the names of allocators in files begin with (allocator_marks.py)."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PERF_FILE = re.compile(r"/hsperfdata_[^/]{1,256}/\d{1,10}$")
 _PERF_BYTES_MAX = 1 << 20
@@ -58,7 +65,35 @@ def read(
     pools = files.known(lambda: python_pools.read(pid, anonymous, resident, thorough=thorough))
     python = _python(pools) if pools else None
     java = files.known(lambda: _java(pid, mappings, resident))
-    return tuple(one for one in (python, java) if one is not None)
+    arenas = files.known(lambda: mimalloc_arenas.read(pid, anonymous, resident))
+    pages = files.known(lambda: v8_pages.read(pid, anonymous, resident))
+    mimalloc, v8 = _mimalloc(arenas) if arenas else None, _v8(pages) if pages else None
+    return tuple(one for one in (python, java, mimalloc, v8) if one is not None)
+
+
+def placed(inner: Sequence[InnerHeap], within: Sequence[str]) -> tuple[InnerHeap, ...]:
+    """With the file that mimalloc lies in, of those in which allocators are."""
+    files_of = [one.removeprefix("mimalloc in ") for one in within if one.startswith("mimalloc")]
+    of = f", of {' or '.join(files_of)}" if files_of else ""
+    return tuple(
+        replace(one, note=f"{one.note}{of}") if one.name == MIMALLOC else one for one in inner
+    )
+
+
+def unread(within: Sequence[str], inner: Sequence[InnerHeap]) -> list[str]:
+    """Of the allocators in its files those whose heaps were not read."""
+    begins = tuple(_BEGINS[one.name] for one in inner if one.name in _BEGINS)
+    return [one for one in within if not (begins and one.startswith(begins))]
+
+
+def _mimalloc(seen: Arenas) -> InnerHeap:
+    note = units.counted(seen.count, "arena")
+    return InnerHeap(MIMALLOC, seen.resident_bytes, seen.used_bytes, note)
+
+
+def _v8(seen: V8Pages) -> InnerHeap:
+    note = f"{seen.count:,} pages; dead objects count until they are swept"
+    return InnerHeap(V8, seen.resident_bytes, seen.used_bytes, note)
 
 
 def _python(seen: Pools) -> InnerHeap:

@@ -46,8 +46,21 @@ def lines(look: Look) -> Iterator[Line]:
     if look.stacks:
         count = units.counted(look.stacks.count, "thread")
         yield Line("stacks of threads", look.stacks.resident_bytes, part_of=of, note=f"of {count}")
-    if (named := named_bytes(look)) and look.heap:
-        yield Line("other mappings", max(0.0, beside_malloc(look) - named), part_of=of)
+    rest = max(0.0, beside_malloc(look) - (named := named_bytes(look)))
+    unread = _not_read(look)
+    if (named and look.heap) or unread:
+        yield Line("other mappings", rest, part_of=of, note=unread)
+
+
+def _not_read(look: Look) -> str:
+    """Allocators whose heaps may lie in the other mappings."""
+    malloc = look.allocator
+    names = list(look.within[:3])
+    if malloc and look.heap is None and malloc.name != "glibc":
+        names = [malloc.name, *(one for one in names if malloc.name not in one)][:3]
+    if any(one.name == inner_heap.MIMALLOC for one in look.inner_heaps):
+        names = [one for one in names if one != "mimalloc"]
+    return f"{' or '.join(names)} was not read" if names else ""
 
 
 def _line(name: str, value: int, one: InnerHeap, of: str, note: str) -> Line:
@@ -74,45 +87,48 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _sockets(look)
 
 
-def _free_inside(look: Look) -> Iterator[Finding]:
-    for one in look.inner_heaps:
-        part = one.free_bytes / max(1, look.memory.anonymous_bytes)
-        if (
-            one.name == inner_heap.PYTHON
-            and growth.worth(one.free_bytes, 0)
-            and (part >= _WORTH_SHARE and not growth.is_growing(look))
-        ):
-            yield _free_in_python(look, one, part)
-
-
 _RETAINED_INSIDE = Row(
     "retained-inside",
     "stock",
-    "free in Python's pools",
+    "free in a heap beside malloc",
     "B",
-    "a quarter of anonymous memory is free in Python's pools",
-    setting=(
-        "an arena of 1 MiB goes back when every object in it is gone; a worker that ends "
-        "gives all back (max_requests)"
-    ),
+    "a quarter of anonymous memory is free in Python's pools, mimalloc's arenas or V8's heap",
+    setting="what gives back is by the heap: a worker that ends gives all back",
     experiments=("retained-memory",),
 )
 
 
-def _free_in_python(look: Look, one: InnerHeap, part: float) -> Finding:
-    now = started.present(look.started, "PYTHONMALLOC")
+def _free_inside(look: Look) -> Iterator[Finding]:
+    """The largest first; what is free in a Java heap is the JVM's to keep (-Xms)."""
+    for one in sorted(look.inner_heaps, key=lambda heap: -heap.free_bytes):
+        part = one.free_bytes / max(1, look.memory.anonymous_bytes)
+        large = growth.worth(one.free_bytes, 0) and part >= _WORTH_SHARE
+        if one.name != inner_heap.JAVA and large and not growth.is_growing(look):
+            yield _free_in(look, one, part)
+
+
+def _free_in(look: Look, one: InnerHeap, part: float) -> Finding:
+    beside = f"between {size(one.used_bytes)} in objects that live"
+    setting, policies = _WITHIN.get(one.name, ""), None
+    if one.name == inner_heap.PYTHON:
+        now = started.present(look.started, "PYTHONMALLOC")
+        policies = {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None
+    else:
+        setting = _WITHIN["mimalloc" if one.name == inner_heap.MIMALLOC else "V8"]
+        beside = f"beside {size(one.used_bytes)} in use ({one.note})"
     return _RETAINED_INSIDE.found(
-NOTE,
-f"retained, not leaked: {size(one.free_bytes)}, {share(part)} of its anonymous memory, are "
-        f"free in {one.name}, between {size(one.used_bytes)} in objects that live",
-one.free_bytes,
-facts(
+        NOTE,
+        f"retained, not leaked: {size(one.free_bytes)}, {share(part)} of its anonymous memory, are "
+        f"free in {one.name}, {beside}",
+        one.free_bytes,
+        facts(
             Fact("resident", look.memory.resident_bytes, "B"),
             Fact("at its peak", look.memory.peak_resident_bytes, "B"),
         ),
-line=f"free in {one.name}",
-policies={"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None,
-)  # fmt: skip
+        line=f"free in {one.name}",
+        setting=setting,
+        policies=policies,
+    )
 
 
 _IN_MALLOC = Row(
@@ -139,14 +155,14 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
     if heap.mapped_count and heap.mapped_bytes >= used / 2:
         alone = f", {size(heap.mapped_bytes)} of it in {heap.mapped_count} of their own mapping"
     yield _IN_MALLOC.found(
-NOTE,
-f"{size(used)} are objects of malloc that are in use{alone}: beside the heap of its "
+        NOTE,
+        f"{size(used)} are objects of malloc that are in use{alone}: beside the heap of its "
         f"runtime ({runtimes[0]}), and not free",
-used,
-setting="what code outside of the runtime's heap allocates: extensions, direct buffers of "
+        used,
+        setting="what code outside of the runtime's heap allocates: extensions, direct buffers of "
         "a JVM (-XX:MaxDirectMemorySize, -Djdk.nio.maxCachedBufferSize), buffers of node; "
         f"memlab record {look.subject.pid}",
-)  # fmt: skip
+    )
 
 
 _STACKS = Row(
@@ -169,13 +185,13 @@ def _stacks(look: Look) -> Iterator[Finding]:
         return
     each = seen.resident_bytes / seen.count
     yield _STACKS.found(
-NOTE,
-f"{size(seen.resident_bytes)} are the stacks of {units.counted(seen.count, 'thread')}, "
+        NOTE,
+        f"{size(seen.resident_bytes)} are the stacks of {units.counted(seen.count, 'thread')}, "
         f"{size(each)} each that its deepest calls have touched: a stack keeps that until its "
         "thread ends",
-seen.resident_bytes,
-facts(Fact("mapped for them", seen.mapped_bytes, "B")),
-)  # fmt: skip
+        seen.resident_bytes,
+        facts(Fact("mapped for them", seen.mapped_bytes, "B")),
+    )
 
 
 _SOCKETS_HOLD = Row(
@@ -204,18 +220,22 @@ def _sockets(look: Look) -> Iterator[Finding]:
         ) if value >= seen.bytes / 20
     ]  # fmt: skip
     yield _SOCKETS_HOLD.found(
-NOTE,
-f"{size(seen.bytes)} lie in the queues of its {units.counted(seen.read, 'socket')}"
+        NOTE,
+        f"{size(seen.bytes)} lie in the queues of its {units.counted(seen.read, 'socket')}"
         f"{': ' if parts else ''}{', '.join(parts)}: the kernel's memory, in no process's resident "
         "memory",
-seen.bytes,
-facts(Fact("sockets", seen.count, "count"),
-              Fact("reserved for what comes next", seen.other_bytes, "B")),
-)  # fmt: skip
+        seen.bytes,
+        facts(
+            Fact("sockets", seen.count, "count"),
+            Fact("reserved for what comes next", seen.other_bytes, "B"),
+        ),
+    )
 
 
 # What to try for a heap that a runtime or a library has beside malloc, by its name.
 _WITHIN = {
+    inner_heap.PYTHON: "an arena of 1 MiB goes back when every object in it is gone; a worker that "
+    "ends gives all back (max_requests)",
     "Python's pymalloc": "arenas go back when every object in them is gone: what lives on holds "
     "them; a worker that ends gives all back (max_requests), PYTHONMALLOC=malloc counts it in "
     "malloc",
@@ -266,15 +286,15 @@ def _beside(look: Look) -> Iterator[Finding]:
         now = started.present(look.started, "PYTHONMALLOC")
         policies = {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None
     yield _HELD_BESIDE_MALLOC.found(
-NOTE,
-f"{size(beside)} of {size(memory.anonymous_bytes)} anonymous memory are not malloc's "
+        NOTE,
+        f"{size(beside)} of {size(memory.anonymous_bytes)} anonymous memory are not malloc's "
         f"({size(look.heap.held_bytes)}) but of {who}; it was {size(fell)} larger at its peak, and "
         "what of it is free inside is not seen",
-beside,
-facts(
+        beside,
+        facts(
             Fact("resident", memory.resident_bytes, "B"),
             Fact("at its peak", memory.peak_resident_bytes, "B"),
         ),
-setting=setting,
-policies=policies,
-)  # fmt: skip
+        setting=setting,
+        policies=policies,
+    )

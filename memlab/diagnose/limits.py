@@ -95,10 +95,10 @@ def _bus_errors(look: Look) -> Iterator[Finding]:
     bus = look.rate("bus_errors") or 0.0
     if bus:
         yield _BUS_ERRORS.found(
-COSTLY,
-f"it is sent SIGBUS {per_second(bus, 'times')}: {_of_bus(look)}",
-bus,
-)  # fmt: skip
+            COSTLY,
+            f"it is sent SIGBUS {per_second(bus, 'times')}: {_of_bus(look)}",
+            bus,
+        )
 
 
 def _of_bus(look: Look) -> str:
@@ -238,10 +238,10 @@ def _tmpfs(look: Look) -> Iterator[Finding]:
         full = one.used_bytes / max(one.size_bytes, 1)
         if full >= 0.9 and one.used_bytes >= 16 * MiB and look.memory.shmem_bytes:
             yield _TMPFS_FULL.found(
-COSTLY,
-f"{one.path} (tmpfs) holds {size(one.used_bytes)} of {size(one.size_bytes)}: at "
+                COSTLY,
+                f"{one.path} (tmpfs) holds {size(one.used_bytes)} of {size(one.size_bytes)}: at "
                 "the "
                 "limit write fails with ENOSPC, and a store to a mapping of it ends with SIGBUS",
-full,
-line=one.path,
-)  # fmt: skip
+                full,
+                line=one.path,
+            )

@@ -349,7 +349,11 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         stack_use.resident_bytes if stack_use else 0
     )
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
-    within = _unread(allocator.within(pid, mappings, malloc) if much else [], inner)
+    searched: list[str] = []
+    if much or any(one.name == inner_heap.MIMALLOC for one in inner):
+        searched = allocator.within(pid, mappings, malloc)
+    inner = inner_heap.placed(inner, searched)
+    within = inner_heap.unread(searched if much else [], inner)
     began = started.read(found)
     open_files = files.known(lambda: process.descriptors(pid)) or {}
     port = family.port(pid, open_files)
@@ -621,12 +625,6 @@ def _not_read(
         f"what of {up_to} is free and in use: {whose} that {was} not read "
         f"({', '.join(names[:3])}) can hold up to that",
     )
-
-
-def _unread(within: Sequence[str], inner: Sequence[InnerHeap]) -> list[str]:
-    """Without Python's own allocator, where that was read."""
-    python = any(one.name == inner_heap.PYTHON for one in inner)
-    return [one for one in within if not (python and one.startswith("Python's"))]
 
 
 def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:

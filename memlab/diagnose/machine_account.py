@@ -187,16 +187,16 @@ def _used(seen: MachineLook) -> Finding:
     if resident - proportional >= resident / 20:
         title += f", {size(proportional)} if what they share counts once"
     return _MACHINE_USED.found(
-NOTE,
-title,
-seen.used_bytes,
-facts(
+        NOTE,
+        title,
+        seen.used_bytes,
+        facts(
             Fact("anonymous memory of processes", seen.bytes("AnonPages"), "B"),
             Fact("of it found in processes", seen.anonymous_sum_bytes, "B"),
             Fact("page cache that they map can be dropped", seen.bytes("Mapped"), "B"),
         ),
-line=ANONYMOUS,
-)  # fmt: skip
+        line=ANONYMOUS,
+    )
 
 
 _MACHINE_LOW = finding.Row(
@@ -216,12 +216,12 @@ def _low(seen: MachineLook) -> Iterator[Finding]:
         first = next(iter(seen.members), None)
         most = f"; most is held by {first.pid} ({first.command})" if first else ""
         yield _MACHINE_LOW.found(
-COSTLY,
-f"{size(seen.available_bytes)} of {size(seen.total_bytes)}, {share(left)}, are "
+            COSTLY,
+            f"{size(seen.available_bytes)} of {size(seen.total_bytes)}, {share(left)}, are "
             f"available without swap{most}",
-left,
-setting=f"memlab diagnose {first.pid}" if first else "",
-)  # fmt: skip
+            left,
+            setting=f"memlab diagnose {first.pid}" if first else "",
+        )
 
 
 _MACHINE_HUGE_PAGES = finding.Row(
@@ -240,12 +240,12 @@ def _idle_huge_pages(seen: MachineLook) -> Iterator[Finding]:
     idle = spare * seen.bytes("Hugepagesize")
     if idle >= max(_WORTH_BYTES, 0.02 * seen.total_bytes):
         yield _MACHINE_HUGE_PAGES.found(
-NOTE,
-f"{size(idle)} of {size(seen.total_bytes)} are huge pages that wait in their pool: "
+            NOTE,
+            f"{size(idle)} of {size(seen.total_bytes)} are huge pages that wait in their pool: "
             "nothing but a mapping of huge pages can use them",
-idle,
-line=HUGE,
-)  # fmt: skip
+            idle,
+            line=HUGE,
+        )
 
 
 _MACHINE_COUNTED_TWICE = finding.Row(
@@ -271,19 +271,19 @@ def _rest(seen: MachineLook) -> Iterator[Finding]:
     rest = of(seen).rest
     if rest >= max(_WORTH_BYTES, 0.02 * seen.total_bytes):
         yield _MACHINE_UNEXPLAINED.found(
-NOTE,
-f"{size(rest)} of {size(seen.total_bytes)} are in no counter of the kernel: pages that "
+            NOTE,
+            f"{size(rest)} of {size(seen.total_bytes)} are in no counter of the kernel: pages that "
             "it gave to drivers (graphics, network, a balloon), pipes, sockets or rings of perf "
             "events; which of these was not read",
-rest,
-)  # fmt: skip
+            rest,
+        )
     elif -rest >= max(_WORTH_BYTES, 0.01 * seen.total_bytes):
         yield _MACHINE_COUNTED_TWICE.found(
-NOTE,
-f"the counters add up to {size(-rest)} more than the machine has: some pages are in "
+            NOTE,
+            f"the counters add up to {size(-rest)} more than the machine has: some pages are in "
             "two of them, or they changed while they were read",
-rest,
-)  # fmt: skip
+            rest,
+        )
 
 
 _GROWS: tuple[tuple[str, Callable[[MachineLook], int]], ...] = (
@@ -310,12 +310,12 @@ def _grows(seen: MachineLook) -> Iterator[Finding]:
     line, more = max(((line, grown(seen)) for line, grown in _GROWS), key=lambda one: one[1])
     if more >= max(_WORTH_BYTES, 0.01 * seen.total_bytes) / 8:
         yield _MACHINE_GROWS.found(
-NOTE,
-f"most grew by {size(more / seen.seconds)}/s: {line}; two readings, which show no "
+            NOTE,
+            f"most grew by {size(more / seen.seconds)}/s: {line}; two readings, which show no "
             "course",
-more / seen.seconds,
-line=line,
-)  # fmt: skip
+            more / seen.seconds,
+            line=line,
+        )
 
 
 def _counted(seen: MachineLook) -> str:

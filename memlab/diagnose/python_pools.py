@@ -13,12 +13,11 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memlab.diagnose.memory_files import MemoryFiles
+from memlab.diagnose.memory_files import IS_PRESENT, MemoryFiles
 from memlab.observe import process
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
-_IS_PRESENT = bytes(top >> 7 for top in range(256))  # of the highest byte of an entry of pagemap
 _HEADER = struct.Struct("=I4xQQQIIII")
 _POOLS = (16 << 10, 4 << 10)  # bytes, since 3.10 and before
 _CHUNK = 2 << 20  # of memory whose page entries are read at once
@@ -151,7 +150,7 @@ class _Reader(MemoryFiles):
         """Where a pool may begin on a resident page, and how much of it is resident."""
         step = pool // _PAGE
         entries = os.pread(self._pagemap, 8 * ((end - start) // _PAGE), 8 * (start // _PAGE))
-        is_there = entries[7::8].translate(_IS_PRESENT)
+        is_there = entries[7::8].translate(IS_PRESENT)
         return [
             (start + i * _PAGE, is_there.count(1, i, i + step) * _PAGE)
             for i in range(0, len(is_there) - step + 1, step)

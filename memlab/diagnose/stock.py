@@ -230,23 +230,23 @@ def _held_open(look: Look) -> Iterator[Finding]:
     left_over = look.segments
     if left_over and left_over.bytes >= _WORTH_BYTES:
         yield _SEGMENTS_LEFT.found(
-NOTE,
-f"{size(left_over.bytes)} lie in {units.counted(left_over.count, 'segment')} of System "
+            NOTE,
+            f"{size(left_over.bytes)} lie in {units.counted(left_over.count, 'segment')} of System "
             "V shared memory that it made and no process attaches: no part of anyone's resident "
             "memory, charged to the group of who touched it first, and there when it has ended",
-left_over.bytes,
-)  # fmt: skip
+            left_over.bytes,
+        )
     held = look.unmapped_files_bytes
     if held < _WORTH_BYTES:
         return
     yield _HELD_OPEN.found(
-NOTE,
-f"{size(held)} lie in memfd or shared memory files that it holds open and does not map: "
+        NOTE,
+        f"{size(held)} lie in memfd or shared memory files that it holds open and does not map: "
         "no part of its resident memory, and charged to its group",
-held,
-setting="close the descriptor, or fallocate(FALLOC_FL_PUNCH_HOLE) what is no longer used "
+        held,
+        setting="close the descriptor, or fallocate(FALLOC_FL_PUNCH_HOLE) what is no longer used "
         f"(ls -l /proc/{look.subject.pid}/fd)",
-)  # fmt: skip
+    )
 
 
 def _malloc(look: Look) -> Fact | None:
@@ -410,16 +410,17 @@ def _locked(look: Look) -> Iterator[Finding]:
             shared = f", shared by about {round(resident / mine)} processes"
         part = "not seen how much of it is" if resident is None else f"{size(resident)} of it"
         yield _LOCKED.found(
-COSTLY if memory.machine_bytes and memory.locked_bytes > memory.machine_bytes / 4
+            COSTLY
+            if memory.machine_bytes and memory.locked_bytes > memory.machine_bytes / 4
             else NOTE,
-f"{size(memory.locked_bytes)} are locked, {part} resident{shared}: the kernel can drop "
+            f"{size(memory.locked_bytes)} are locked, {part} resident{shared}: the kernel can drop "
             "none of it",
-memory.locked_bytes,
-facts(
+            memory.locked_bytes,
+            facts(
                 Fact("its proportional share (smaps' Locked)", mine, "B") if mine else None,
                 Fact("resident in all", memory.resident_bytes, "B"),
             ),
-)  # fmt: skip
+        )
     if memory.locked_bytes and look.stack_growth_bytes > 0:
         yield _MAIN_STACK_GROWS.found(
             NOTE,

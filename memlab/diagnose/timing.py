@@ -123,18 +123,18 @@ def findings(look: Look) -> Iterator[Finding]:
             else "a signal (SIGSTOP): SIGCONT lets it go on"
         )
         yield _STOPPED.found(
-COSTLY,
-f"it is stopped by {by}: this look sees what it holds, and nothing that it would do",
-1,
-)  # fmt: skip
+            COSTLY,
+            f"it is stopped by {by}: this look sees what it holds, and nothing that it would do",
+            1,
+        )
     waits = look.waits
     if look.frozen:
         yield _FROZEN.found(
-COSTLY,
-"it is frozen by its cgroup (docker pause, freezer.state, cgroup.freeze): this look "
+            COSTLY,
+            "it is frozen by its cgroup (docker pause, freezer.state, cgroup.freeze): this look "
             "sees what it holds, and nothing that it would do",
-1,
-)  # fmt: skip
+            1,
+        )
     if waits is not None and waits.samples:
         for kind, row in _WAITS.items():
             count = waits.by_kind.get(kind, 0)
@@ -155,27 +155,30 @@ COSTLY,
     sleeps = look.rate("lock_sleeps") or 0.0
     if look.thread_count > 1 and sleeps >= 500 and _changes_mappings(look, sleeps):
         yield _WAITS_FOR_MAPPINGS.found(
-COSTLY if sleeps >= 2000 else NOTE,
-f"its threads sleep for each other's calls {per_second(sleeps, 'times')}: most "
+            COSTLY if sleeps >= 2000 else NOTE,
+            f"its threads sleep for each other's calls {per_second(sleeps, 'times')}: most "
             "likely for the mmap_lock",
-sleeps,
-facts(
-                *(Fact(call, value, "1/s") for call in ("munmap", "mprotect", "mremap", "madvise")
-                  if (value := look.rate(call)))
+            sleeps,
+            facts(
+                *(
+                    Fact(call, value, "1/s")
+                    for call in ("munmap", "mprotect", "mremap", "madvise")
+                    if (value := look.rate(call))
+                )
             ),
-setting=_WAITS["a kernel semaphore, as the mmap_lock"].setting,
-)  # fmt: skip
+            setting=_WAITS["a kernel semaphore, as the mmap_lock"].setting,
+        )
     compactions = look.rate("compactions") or 0.0
     if compactions >= 1:
         yield _WAITS_FOR_COMPACTION.found(
-COSTLY if compactions >= 10 else NOTE,
-f"{per_second(compactions, 'allocations')} wait until memory is compacted: most "
+            COSTLY if compactions >= 10 else NOTE,
+            f"{per_second(compactions, 'allocations')} wait until memory is compacted: most "
             "likely for huge pages",
-compactions,
-facts(Fact("huge pages on this machine", look.memory.thp_machine or "none")),
-setting=_WAITS["compaction"].setting,
-policies={"thp": ["inherit", "never"]},
-)  # fmt: skip
+            compactions,
+            facts(Fact("huge pages on this machine", look.memory.thp_machine or "none")),
+            setting=_WAITS["compaction"].setting,
+            policies={"thp": ["inherit", "never"]},
+        )
 
 
 def _seldom(look: Look) -> bool:

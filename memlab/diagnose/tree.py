@@ -213,11 +213,11 @@ def _killed(kills: int, now: Events) -> Finding:
     when = f"{kills} of them in the look" if kills else "none of them in the look"
     noun = "process" if now.kills == 1 else "processes"
     return _GROUP_HAS_KILLED.found(
-COSTLY,
-f"the kernel has killed {now.kills} {noun} of it for want of memory since it was made, "
+        COSTLY,
+        f"the kernel has killed {now.kills} {noun} of it for want of memory since it was made, "
         f"{when}{where}",
-now.kills,
-)  # fmt: skip
+        now.kills,
+    )
 
 
 def _matters(one: Below) -> tuple[int, float, float]:

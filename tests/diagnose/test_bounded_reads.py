@@ -130,4 +130,4 @@ def test_a_heap_of_far_too_many_pieces_is_given_up_early(
         mappings = process.maps(program.pid)
         found, (left_out,) = heap.read(program.pid, mappings, "glibc", swapped=False)
     assert (found, left_out.option) == (None, "--full")
-    assert read < 6000, "it was walked to its bound"
+    assert read < 10_000, "it was walked to its bound"
