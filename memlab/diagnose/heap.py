@@ -26,7 +26,8 @@ _LEAST_MAPPED = 4096
 PIECES_MAX = 4_000_000  # some 8 s of processor time
 PIECES_LOOKED_AT = 100_000
 """Without being asked for more: some 50 ms of this program, none of the subject's."""
-_PIECES_JUDGED = 15_000  # by whose size it is judged how many will follow; a start has small ones
+_PIECES_JUDGED = 5000  # by whose size it is judged how many will follow
+_JUDGED_FROM = 10_000  # a program's start has small ones
 _PIECE_S, _SMALL_PIECE_BYTES = 2e-6, 64
 _READ = 3  # times at most, of a heap that changes
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -89,10 +90,11 @@ def read(
             return replace(found, mapped_count=count, mapped_bytes=size), ()
     except PermissionError:
         return left_out("its memory may not be read: run as root")
-    except _TooMany:
+    except _TooMany as many:
         held = sum(m.size_bytes for m in mappings if m.path == "[heap]" or not m.path)
         price = min(PIECES_MAX, held / _SMALL_PIECE_BYTES) * _PIECE_S
-        why = f"it has over {pieces_max:,} pieces"
+        has = "has, by the size of the first ones," if many.args else "has"
+        why = f"it {has} over {pieces_max:,} pieces"
         option = "--full" if pieces_max < PIECES_MAX else None
         return None, (Unlooked("what malloc holds free", why, price, option),)
     except (OSError, _Strange) as error:
@@ -240,8 +242,7 @@ class _Memory(MemoryFiles):
         """Address and size of each, and whether it is the last one, which grows and shrinks."""
         page, held = -1, None
         before: tuple[int, int] | None = None
-        first = start = at
-        seen = 0
+        start, seen, judged = at, 0, 0
         while at < end:
             if at // _PAGE != page:
                 page = at // _PAGE
@@ -262,8 +263,9 @@ class _Memory(MemoryFiles):
             before, at = (at, size), at + size
             seen += 1
             if seen == _PIECES_JUDGED:
-                if start > first and (end - at) / (at - start) * seen > 2 * self._left:
-                    raise _TooMany
+                judged += seen
+                if judged > _JUDGED_FROM and (end - at) / (at - start) * seen > 2 * self._left:
+                    raise _TooMany("judged")
                 start, seen = at, 0
         if before:
             yield *before, True
