@@ -1,5 +1,5 @@
 """For who makes a release: `python -m memlab.recorded RUN...` packs stored runs as those that ship
-with memlab."""
+with memlab. A run that is named EXPERIMENT-v2 is that of cgroup v2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from memlab.files import output
-from memlab.recorded import FOLDER
+from memlab.recorded import FOLDER, OF_V2
 from memlab.store import Store, database, default_path
 
 # What tells of a machine's owner and nothing of its speed.
@@ -22,7 +22,8 @@ def record(run: str, source: Path) -> Path:
     """Pack a stored run as its experiment's recorded one."""
     with Store(source) as opened:
         row = opened.find(run)
-    plain = FOLDER / f"{row.experiment}.db"
+    of_v2 = f"{row.experiment}{OF_V2}"
+    plain = FOLDER / f"{of_v2 if row.name == of_v2 else row.experiment}.db"
     plain.unlink(missing_ok=True)
     Store(plain, create=True).close()
     with ExitStack() as closing:

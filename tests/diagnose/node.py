@@ -1,6 +1,6 @@
 """The groups of a node (kubepods, a pod, two containers) at a limit, throttled, after a kill, with
-tmpfs, and beside a sidecar that leaks: prints what looks at the pod, at a container and at a process
-find. Arguments: the folder of the programs, and below which group; runs under v1 and v2."""
+tmpfs, and beside a sidecar that leaks: prints what looks at the pod, the containers and a process
+find. Arguments: the folder of the programs, and below which group. It runs under v1 and v2."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class Node:
                     process.kill()
 
     def looks(self, pid: int = 0) -> dict[str, list[dict[str, object]]]:
-        subjects = {group.name: diagnosis.of_group(str(group), SECONDS) for group in self.groups[1:]}
+        subjects = {
+            group.name: diagnosis.of_group(str(group), SECONDS) for group in self.groups[1:]
+        }
         if pid:
             subjects["process"] = diagnosis.of(pid, SECONDS)
         return {
