@@ -238,6 +238,7 @@ def of_group(
     full = 1 - group.room_share
     nearly = charge.used_bytes >= 0.9 * group.limit_bytes
     swap = _swaps()
+    throttled = not kills and group.reached_per_s >= 1
     if charge.stuck:
         yield Finding(
             "group-out-of-memory", CRITICAL,
@@ -248,6 +249,8 @@ def of_group(
             f"raise {group.path}/{group.limit_name}, end a process of it, or write 0 to its "
             "memory.oom_control", None, ("reclaim-or-kill", "memcg-notify"),
         )  # fmt: skip
+    elif throttled:
+        pass  # below: the limit is met, and how far it was is no matter
     elif _fills(group):
         assert group.seconds_left is not None
         if unshares is None and look is not None:

@@ -452,8 +452,9 @@ EXPERIMENT = Experiment(
     tiny={
         "controller": ["none", "rlimit"],
         "antagonist": ["no_hog"],
-        "groups": [2],
-        "share": [LEAST_SHARE],
+        # All of them beside a hog that has reached its own share.
+        "groups": [4],
+        "share": [2 * LEAST_SHARE],
         "operations": [23],
         "slice": [2.0],
     },

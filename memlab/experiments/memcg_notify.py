@@ -150,6 +150,7 @@ EVENTS = "cgroup-v2.rst, memory.events: a value change in this file generates a 
 FALLING = (
     "cgroup-v2.rst, memory.events: high counts charges over the boundary, max those about to be"
 )
+PSI = "accounting/psi.rst: a trigger wakes poll(2) when stalls exceed its threshold in a window"
 V2 = {
     "high_poll": "memory.high notifies a poll of memory.events",
     "high_inotify": "memory.high notifies an inotify watch of memory.events",
@@ -393,6 +394,14 @@ EXPERIMENT = Experiment(
                 ("missed", "at every crossing: none is missed", EVENTS),
                 ("down_notifications", "of no fall of usage", FALLING),
             )
+        ),
+        Count(
+            id="psi-missed",
+            text="a trigger of memory.pressure notifies at every stall of a swing: none is missed",
+            metric="missed",
+            where={"mechanism": "psi", "thresholds": 1, "direction": "up"},
+            equals=0,
+            published=PSI,
         ),
         *(
             Count(

@@ -73,6 +73,6 @@ def fitted(request: Request) -> tuple[Request, dict[str, int]]:
         for item in (request, smaller)
     )
     if part >= whole:
-        return request, {}
+        return replace(request, blocks=smaller.blocks), {}
     why = "the guest is emulated, and no claim on a count needs them; -p names others"
     return smaller, {why: whole - part}
