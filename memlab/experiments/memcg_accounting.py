@@ -319,6 +319,8 @@ EXPERIMENT = Experiment(
             "give memory.low to a group whose memory should stay: reclaim above it takes from "
             "others first (memory.min if never from it, even if a process is killed for that)",
             "memory.low did not protect a group from reclaim above it here",
+            if_holds=(211, 211),
+            if_fails=(0, 210),
         ),
     ],
     probe="memcg_accounting",
