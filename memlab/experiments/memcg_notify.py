@@ -152,10 +152,10 @@ FALLING = (
 )
 PSI = "accounting/psi.rst: a trigger wakes poll(2) when stalls exceed its threshold in a window"
 V2 = {
-    "high_poll": "memory.high notifies a poll of memory.events",
-    "high_inotify": "memory.high notifies an inotify watch of memory.events",
-    "max_poll": "memory.max notifies a poll of memory.events",
-    "max_inotify": "memory.max notifies an inotify watch of memory.events",
+    "high_poll": ("memory.high", "a poll of memory.events"),
+    "high_inotify": ("memory.high", "an inotify watch of memory.events"),
+    "max_poll": ("memory.max", "a poll of memory.events"),
+    "max_inotify": ("memory.max", "an inotify watch of memory.events"),
 }
 CHECK_BYTES = 128 * PAGE_BYTES  # v1 checks thresholds every 128 pages
 WAITING: dict[str, Level] = {"mechanism": "threshold", "waiter": "same_cpu", "direction": "up"}
@@ -383,21 +383,25 @@ EXPERIMENT = Experiment(
         *(
             Count(
                 id=f"{name.replace('_', '-')}-{metric.partition('_')[0]}",
-                text=f"{text} {words}",
+                text=text.format(limit=limit, waiter=waiter),
                 metric=metric,
                 where={"mechanism": name, "thresholds": 1, "direction": "up"},
                 equals=0,
                 published=source,
             )
-            for name, text in V2.items()
-            for metric, words, source in (
-                ("missed", "at every crossing: none is missed", EVENTS),
-                ("down_notifications", "of no fall of usage", FALLING),
+            for name, (limit, waiter) in V2.items()
+            for metric, text, source in (
+                ("missed", "usage that rises to {limit} always wakes {waiter}", EVENTS),
+                (
+                    "down_notifications",
+                    "usage that falls below {limit} never wakes {waiter}",
+                    FALLING,
+                ),
             )
         ),
         Count(
             id="psi-missed",
-            text="a trigger of memory.pressure notifies at every stall of a swing: none is missed",
+            text="a swing that stalls always wakes who polls a trigger of memory.pressure",
             metric="missed",
             where={"mechanism": "psi", "thresholds": 1, "direction": "up"},
             equals=0,
