@@ -350,7 +350,7 @@ EXPERIMENT = Experiment(
         "mechanism": ["threshold", "max_poll"],
         "thresholds": [1, 2],
         "direction": ["up"],
-        "crossings": [23],
+        "crossings": [11],
     },
     judges={"chen-2014": ["notification"]},
     claims=[
@@ -403,7 +403,12 @@ EXPERIMENT = Experiment(
             id="psi-missed",
             text="a swing that stalls always wakes who polls a trigger of memory.pressure",
             metric="missed",
-            where={"mechanism": "psi", "thresholds": 1, "direction": "up"},
+            where={
+                "mechanism": "psi",
+                "thresholds": 1,
+                "direction": "up",
+                "swing": 8 * MIB,
+            },
             equals=0,
             published=PSI,
         ),
