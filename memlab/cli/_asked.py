@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from memlab.cli import _options
-from memlab.cli._options import CPUS, DURATION, SHARE
+from memlab.cli._options import CPUS, DURATION, SHARE, FileName
 from memlab.cli._settings import Settings
 from memlab.request import OPTIONS, Option
 
@@ -17,7 +17,7 @@ _TYPES = {
     "share": SHARE,
     "cpus": CPUS,
     "flag": click.BOOL,
-    "path": click.Path(),
+    "path": FileName(),
 }
 
 

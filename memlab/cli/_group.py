@@ -29,6 +29,8 @@ class StorePath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         from pathlib import Path
 
+        if value == "":
+            self.fail("no name was given: it is empty", param, ctx)
         return Path(str(super().convert(value, param, ctx)))
 
 

@@ -72,7 +72,16 @@ def store_path() -> Path | None:
     return path
 
 
-class _OutputFolder(click.Path):
+class FileName(click.Path):
+    """A path. An empty word is none, as of a variable that is not set; `Path("")` is here."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("no name was given: it is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _OutputFolder(FileName):
     """A folder that could be written to, asked before anything is measured."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

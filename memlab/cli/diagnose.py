@@ -9,6 +9,7 @@ import click
 
 from memlab.cli._fields import argument, option, shared, takes
 from memlab.cli._options import (
+    FileName,
     Parsed,
     duration,
     echo,
@@ -81,7 +82,7 @@ class DiagnoseOptions:
     )
     keep: Path | None = option(
         "--keep",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=FileName(dir_okay=False, path_type=Path),
         help="File for the last 300 samples of --watch, which survives the process.",
     )
     machine: bool = option(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import echo, run_argument, store_path
+from memlab.cli._options import FileName, echo, run_argument, store_path
 
 
 @click.command()
@@ -20,13 +20,13 @@ from memlab.cli._options import echo, run_argument, store_path
 )
 @click.option(
     "--known",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    type=FileName(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     hidden=True,  # what `memlab hosts pull` asks of a host: {RUN: [SAMPLES, ENDED]}
 )
 @click.option(
     "-o",
     "output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FileName(dir_okay=False, path_type=Path),
     help="Output file (default: standard output).",
 )
 def command(

@@ -12,6 +12,7 @@ import click
 
 from memlab.cli._fields import global_option, option, shared, takes
 from memlab.cli._options import (
+    FileName,
     base_of,
     echo,
     echo_json,
@@ -37,7 +38,7 @@ class PlotOptions:
     run: str = shared(run_argument)
     output: Path | None = option(
         "-o",
-        type=click.Path(path_type=Path),
+        type=FileName(path_type=Path),
         help="A folder, or a file that ends in .svg, .png or .pdf.",
     )
     draw: Mapping[str, Any] = option(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import DURATION, Parsed, echo, echo_json, json_option
+from memlab.cli._options import DURATION, FileName, Parsed, echo, echo_json, json_option
 from memlab.text.units import parse_size
 
 
@@ -12,7 +12,7 @@ from memlab.text.units import parse_size
 @click.option(
     "-o",
     "output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FileName(dir_okay=False, path_type=Path),
     required=True,
     help="Trace file; the name ends in .trace.",
 )

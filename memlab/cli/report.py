@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memlab.cli import _completing
-from memlab.cli._options import echo, output_folder, store_path
+from memlab.cli._options import FileName, echo, output_folder, store_path
 
 if TYPE_CHECKING:
     from memlab.results import Run
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "output",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    type=FileName(dir_okay=False, allow_dash=True, path_type=Path),
     help="Output file, or - for standard output (default: report-RUN.html in `figures` beside the "
     "store).",
 )

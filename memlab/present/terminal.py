@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text as RichText
 
 from memlab import published as studies
+from memlab.experiment import Crossover
 from memlab.judging import costs, summary
 from memlab.judging.claims import judge
 from memlab.judging.compare import Compared
@@ -27,7 +28,7 @@ from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, ShownVerdict, verdicts
 from memlab.results import Run
 from memlab.results import beside as published
-from memlab.results.crossing import crossings
+from memlab.results.crossing import Crossing, crossings
 from memlab.store import SampleRow
 from memlab.text.printable import printable
 
@@ -297,11 +298,25 @@ def _found(run: Run, *, verbose: bool) -> Iterator[str]:
         where = words.labels(run.named, crossed.panel, crossed.panel)
         if crossed.known:
             text = words.crossing(run.named, crossed)
+            if _is_fallen(run, crossed):
+                text += "; undecided with all of the run's verdicts counted"
             yield f"{where}: {text}" if where else text
     if unknown := [crossed for crossed in result if not crossed.known]:
         text = words.crossing(run.named, min(unknown, key=lambda one: one.found.n))
         yield text if len(result) == 1 else f"{text} (in {len(unknown)} of {len(result)} settings)"
     yield from _effects(run, verbose=verbose)
+
+
+def _is_fallen(run: Run, crossed: Crossing) -> bool:
+    """Whether the claim on it does not stand once all verdicts of the run are corrected."""
+    return any(
+        item.fallen
+        and isinstance(claim := item.claim, Crossover)
+        and crossed.of.items() <= {**(claim.where or {}), **claim.of}.items()
+        and crossed.to.items() <= {**(claim.where or {}), **claim.to}.items()
+        and crossed.panel.items() <= item.setting.items()
+        for item in _judged(run).judged
+    )
 
 
 def _measured(run: Run) -> Iterator[str]:

@@ -128,8 +128,25 @@ class Store:
             if text:
                 db.execute("INSERT INTO notes VALUES (?, ?)", (run, text))
 
+    @contextmanager
+    def _writing(self, run: str) -> Iterator[database.Connection]:
+        """A transaction on a run that is there; StoreError names one that is not any more."""
+        try:
+            with database.transaction(self._db, self.path) as db:
+                yield db
+                if not db.execute("SELECT 1 FROM runs WHERE id = ?", (run,)).fetchone():
+                    raise sqlite3.IntegrityError("no such run")
+        except StoreError:
+            with suppress(sqlite3.Error):
+                if not self._db.execute("SELECT 1 FROM runs WHERE id = ?", (run,)).fetchone():
+                    raise StoreError(
+                        f"run {run} was deleted from {self.path} while it was written to, with all "
+                        "that it had measured; measure again"
+                    ) from None
+            raise
+
     def begin_session(self, run: str) -> int:
-        with database.transaction(self._db, self.path) as db:
+        with self._writing(run) as db:
             (last,) = db.execute(
                 "SELECT coalesce(max(session), 0) FROM sessions WHERE run = ?", (run,)
             ).fetchone()
@@ -152,7 +169,7 @@ class Store:
 
     def add_sample(self, run: str, session: int, wall_s: float, *samples: SampleRow) -> None:
         """Commit one sample, or those of a block together, and how long its session has lasted."""
-        with database.transaction(self._db, self.path):
+        with self._writing(run):
             self._insert(run, samples)
             self._count(run, session, samples[0].started_at, wall_s, len(samples))
         self._tell_samples(run, samples)
@@ -165,7 +182,7 @@ class Store:
     def add_samples(self, run: str, session: int, samples: Sequence[SampleRow]) -> int:
         """Commit many samples in one transaction, all of them or none; returns how many."""
         if samples:
-            with database.transaction(self._db, self.path):
+            with self._writing(run):
                 self._insert(run, samples)
                 started_at = min(sample.started_at for sample in samples)
                 self._count(run, session, started_at, 0.0, len(samples))
@@ -262,7 +279,7 @@ class Store:
         self._seal_session(run, session)
 
     def end_session(self, run: str, session: int, wall_s: float, ended: str) -> None:
-        with database.transaction(self._db, self.path) as db:
+        with self._writing(run) as db:
             db.execute(
                 "UPDATE sessions SET wall_s = ?, ended = ? WHERE run = ? AND session = ?",
                 (wall_s, ended, run, session),

@@ -19,6 +19,7 @@
  * realloc(3) returns: that the old one goes, then where the new one is. */
 enum shim_kind { SHIM_ALLOCATE, SHIM_ZEROED, SHIM_FREE, SHIM_MOVE, SHIM_MOVED };
 enum { SHIM_BYTES_BITS = 48, SHIM_ALIGNMENT_BITS = 8 };
+#define SHIM_MARK 0x676e6972626d656dULL
 
 struct shim_record {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
@@ -37,11 +38,13 @@ struct shim_ring {
 	char apart_too[56];
 	uint64_t lost;   /* that found no room */
 	uint64_t closed; /* nobody reads it any more, and nothing is written down */
-	char apart_last[48];
+	uint64_t mark;   /* SHIM_MARK, unless a hole was punched here */
+	char apart_last[40];
 	struct shim_record records[];
 };
 /* As ring.py has them. */
 _Static_assert(sizeof(struct shim_ring) == 192 && sizeof(struct shim_record) == 32, "sizes");
 _Static_assert(__builtin_offsetof(struct shim_ring, closed) == 136, "closed");
+_Static_assert(__builtin_offsetof(struct shim_ring, mark) == 144, "mark");
 
 #endif

@@ -227,7 +227,9 @@ def test_a_kill_that_a_program_tells_of_without_the_kernels_report() -> None:
 
 def test_a_log_without_a_kill_says_what_was_read() -> None:
     text = printed("[    1.5] usb 1-1: new device\n[   99.5] usb 1-1: gone\n")
-    assert "in this log: 3 lines were read, from 1.5 to 99.5" in text
+    assert "in this log: 2 lines were read, from 1.5 to 99.5" in text
+    assert "in this log: 1 line was read" in printed("[    1.5] usb 1-1: new device")
+    assert printed("") == "the log is empty: nothing can be said of a kill\n"
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:

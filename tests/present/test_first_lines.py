@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from synthetic import run_row, sample, window
 
 from memlab import api, experiments
 from memlab.analysis.intervals import Interval
-from memlab.judging import costs, reproduce
+from memlab.judging import claims, costs, reproduce
 from memlab.present import tables, terminal, words
 from memlab.present.table import SCREEN_WITH_TABLE
 from memlab.results import Run, beside
@@ -143,6 +144,27 @@ def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     assert {one.setting["file_state"] for one in found.judged} == states.keys()
     for one in found.judged:
         assert f"{one.word} ({states[str(one.setting['file_state'])]}): {one.evidence}" in said
+
+
+@pytest.mark.parametrize("state", ["preallocated", "cached_4k"])
+def test_a_crossing_whose_claim_falls_among_all_verdicts_says_so(
+    state: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or the first line says what `so:` below it has as not decided yet."""
+    run = api.load("example:mmap-write")
+    found = [
+        replace(one, adjusted_p=0.06)
+        if one.claim.id == "crossover" and one.setting["file_state"] == state
+        else one
+        for one in claims.judge(run)
+    ]
+    monkeypatch.setattr(terminal, "judge", lambda _: found)
+    terminal.show(run)
+    lines = re.sub(r"\s+", " ", capsys.readouterr().out).partition(" so: ")[0].split("ext4 at ")[1:]
+    falls = [line for line in lines if "undecided with all of the run's verdicts" in line]
+    assert len(lines) == 3
+    (line,) = falls
+    assert {"preallocated": "preallocated", "cached_4k": "overwritten"}[state] in line
 
 
 def busy_run(store: Path, ticks: int) -> Run:

@@ -85,6 +85,19 @@ def test_a_sample_belongs_to_a_point_of_its_run(path: Path) -> None:
             opened.add_sample("0123abcd", 1, 9.0, sample(2, 0, ok(1)))
 
 
+def test_a_run_that_was_deleted_meanwhile_is_named(path: Path) -> None:
+    with Store(path, create=True) as writing, Store(path) as other:
+        fill(writing)
+        other.delete_run("0123abcd")
+        for write in (
+            lambda: writing.add_sample("0123abcd", 1, 9.0, sample(1, 1, ok(1))),
+            lambda: writing.begin_session("0123abcd"),
+            lambda: writing.end_session("0123abcd", 1, 9.0, "budget"),
+        ):
+            with pytest.raises(StoreError, match=r"run 0123abcd was deleted .*; measure again"):
+                write()
+
+
 def test_each_sample_is_committed_as_it_arrives(path: Path) -> None:
     with Store(path, create=True) as writing:
         writing.add_run(run_row(), POINTS)

@@ -29,6 +29,9 @@ TAMPERED = {
     "a kind that is none": "record(4096, 1, 255);",
     "an address of the kernel": "record(4096, 1ULL << 63, 0);",
     "a time that has not come": "ahead = 1ULL << 60; record(4096, 4096, 0);",
+    "a hole over all of it": "punch(0, size);",
+    "a hole with its bounds put back": "long head = r[0]; punch(0, size); r[0] = r[8] = head;",
+    "a hole over what is not read yet": "allocate(); punch(0, size);",
     "random bytes all the while": "scribble(200000);",
     "random bytes by a storm of forks": "for (int i = 0; i < 60; i++) if (!fork()) { "
     "scribble(2000); _exit(0); } while (wait(0) > 0);",
@@ -76,16 +79,22 @@ static void scribble(long times)
         r[x % (24 + 4 * slots)] = x;
     }
 }
+static int fd;
+static void punch(long from, long bytes)
+{
+    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, bytes))
+        _exit(7);
+}
 int main(void)
 {
     struct stat status;
-    int fd = open(getenv("MEMLAB_ALLOCATIONS"), O_RDWR);
+    fd = open(getenv("MEMLAB_ALLOCATIONS"), O_RDWR);
     if (fd < 0 || fstat(fd, &status))
         return 8;
     size_t size = status.st_size;
     slots = (size - 192) / 32;
     r = mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    (void)record, (void)scribble;
+    (void)record, (void)scribble, (void)punch;
     allocate();
     while (r[8] != r[0]) /* until all of it is read */
         usleep(1000);

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import echo, json_option, store_path
+from memlab.cli._options import FileName, echo, json_option, store_path
 
 
 @click.command()
-@click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
+@click.argument("file", type=FileName(allow_dash=True, path_type=Path))
 @click.option(
     "--host",
     help="Name of the host that measured the runs; runs that it imported keep their hosts' names.",

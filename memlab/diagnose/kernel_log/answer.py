@@ -324,7 +324,11 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
 
 def _no_kill(log: Log) -> Iterator[str]:
     span = f", from {log.first} to {log.last}" if log.first and log.last != log.first else ""
-    yield f"no kill for want of memory in this log: {log.lines:,} lines were read{span}"
+    if not log.lines:
+        yield "the log is empty: nothing can be said of a kill"
+        return
+    lines = "1 line was" if log.lines == 1 else f"{log.lines:,} lines were"
+    yield f"no kill for want of memory in this log: {lines} read{span}"
     if log.refused:
         yield f"memory was refused, which kills nobody: {log.refused[-1]}"
     for hint in log.hints[-1:]:

@@ -60,7 +60,8 @@ def lines_of(content: bytes) -> Iterator[str]:
         return
     if content.count(b"=3D") > 2:  # a mail's quoted-printable
         content = quopri.decodestring(content)
-    yield from _in_order(content.decode("utf-8-sig", "replace").split("\n"))
+    text = content.decode("utf-8-sig", "replace").removesuffix("\n")
+    yield from _in_order(text.split("\n") if text else [])
 
 
 def _in_order(lines: list[str]) -> Iterator[str]:

@@ -19,6 +19,7 @@ void open_ring(int fd)
 	rec.shim = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (rec.shim == MAP_FAILED || rec.shim_slots & (rec.shim_slots - 1) || !rec.shim_slots)
 		fail("no buffer of %lld bytes for allocations", (long long)status.st_size);
+	rec.shim->mark = SHIM_MARK; /* before any program runs */
 	rec.has_ring = true;
 	rec.header.flags |= TRACE_HAS_ALLOCATIONS;
 }
@@ -40,6 +41,7 @@ void look_at_ring(void)
 	rec.shim_end = __atomic_load_n(&rec.shim->head, __ATOMIC_ACQUIRE);
 	if (rec.shim_end - rec.shim_at > rec.shim_slots ||
 	    __atomic_load_n(&rec.shim->tail, __ATOMIC_RELAXED) != rec.shim_at ||
+	    __atomic_load_n(&rec.shim->mark, __ATOMIC_RELAXED) != SHIM_MARK ||
 	    __atomic_load_n(&rec.shim->closed, __ATOMIC_RELAXED))
 		damaged();
 }
@@ -111,7 +113,8 @@ void close_ring(void)
 	if (!rec.shim)
 		return;
 	uint64_t lost = __atomic_load_n(&rec.shim->lost, __ATOMIC_RELAXED);
-	if (lost >> 48) /* more than can have been called */
+	bool is_marked = __atomic_load_n(&rec.shim->mark, __ATOMIC_RELAXED) == SHIM_MARK;
+	if (!is_marked || lost >> 48) /* more than can have been called */
 		damaged();
 	else {
 		rec.header.lost_count += lost;
