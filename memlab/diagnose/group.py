@@ -17,6 +17,7 @@ from memlab.observe import cgroup, files, proc
 
 _PEAK = {"1": "memory.max_usage_in_bytes", "2": "memory.peak"}
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
+_THREADS_TABLES = re.compile(r"^(Threads|VmPTE):\s+(\d+)", re.M)  # of /proc/PID/status
 _PROCESSES_MAX = 2000
 
 
@@ -103,6 +104,18 @@ def own(pid: int) -> tuple[Path, str] | None:
     return groups.memory_dir, groups.memory_version
 
 
+_ON_THE_HOST = "run memlab on the host, or in a container with the host's cgroup namespace"
+
+
+def hidden(pid: int) -> str:
+    """Why the memory cgroup of a process is not seen; empty if it is, or no cgroup accounts
+    memory."""
+    groups = cgroup.locate(pid=pid)
+    if groups.memory_version is None or groups.memory_dir is not None:
+        return ""
+    return f"it is outside of this cgroup namespace: {_ON_THE_HOST}"
+
+
 def named(text: str) -> tuple[Path, str]:
     """The group of ``self``, ``of:PID`` or a path: absolute, or below the mount. Raises
     `BadSubject`."""
@@ -114,7 +127,10 @@ def named(text: str) -> tuple[Path, str]:
         pid = (
             os.getpid() if text == "self" else int(word) if re.fullmatch("[0-9]{1,9}", word) else 0
         )
-        found = own(pid) if pid and Path(f"/proc/{pid}").exists() else None
+        is_there = bool(pid) and Path(f"/proc/{pid}").exists()
+        found = own(pid) if is_there else None
+        if found is None and is_there and (why := hidden(pid)):
+            raise BadSubject(f"--group {text}: the group of process {pid} cannot be read: {why}")
         if found is None:
             raise BadSubject(f"--group {text}: no memory cgroup of such a process is seen here")
         return found
@@ -280,10 +296,11 @@ def _of_processes(directory: Path, root: Path) -> tuple[int, int, bool]:
     stacks = tables = 0
     whole = True
     for pid in listed(directory):
-        status = files.known(lambda pid=pid: proc.status(pid, root))  # type: ignore[misc]
-        if status:
-            stacks += int(status.get("Threads", "0")) * _STACK_BYTES
-            tables += proc.status_bytes(status, "VmPTE") or 0
+        text = files.known(lambda pid=pid: proc.read_small(f"{root}/proc/{pid}/status"))  # type: ignore[misc]
+        if text:
+            counted = dict(_THREADS_TABLES.findall(text))
+            stacks += int(counted.get("Threads", 0)) * _STACK_BYTES
+            tables += int(counted.get("VmPTE", 0)) << 10
         else:
             whole = False
     return stacks, tables, whole

@@ -13,9 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from memlab.diagnose import group, limits, look
+from memlab.diagnose import group, group_limits, look
 from memlab.diagnose.account import Line
-from memlab.diagnose.finding import COSTLY, Finding, size
+from memlab.diagnose.finding import (
+    COSTLY,
+    Finding,
+    Row,
+    size,
+)
 from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom
 from memlab.observe import cgroup, files, proc
@@ -169,18 +174,18 @@ def findings(below: Sequence[Below], before: Events, now: Events) -> Iterator[Fi
     found = [
         (one, finding)
         for one in sorted(below, key=_matters)
-        for finding in limits.of_group(one.room)
+        for finding in group_limits.of_group(one.room)
         if finding.account == "limits"
     ]
-    counts: dict[str, int] = {}
-    for _, finding in found:
-        counts[finding.name] = counts.get(finding.name, 0) + 1
+    groups: dict[str, set[str]] = {}
+    for one, finding in found:  # of one group two limits may be near
+        groups.setdefault(finding.name, set()).add(one.name)
     named: set[str] = set()
     for one, finding in found:
         if finding.name in named:
             continue
         named.add(finding.name)
-        more = counts[finding.name] - 1
+        more = len(groups[finding.name]) - 1
         others = f" (and of {more} more group{'' if more == 1 else 's'} below)" if more else ""
         yield replace(
             finding, title=f"in the group {one.name} below{others}: {finding.title}",
@@ -192,18 +197,27 @@ def findings(below: Sequence[Below], before: Events, now: Events) -> Iterator[Fi
         yield _killed(kills, now)
 
 
+_GROUP_HAS_KILLED = Row(
+    "group-has-killed",
+    "limits",
+    "kills (oom_kill)",
+    "count",
+    "a process was killed since the group was made",
+    setting="memlab diagnose --last-kill says which and why",
+    experiments=("reclaim-or-kill",),
+)
+
+
 def _killed(kills: int, now: Events) -> Finding:
     where = f", most in the group {now.where}" if now.where else ""
     when = f"{kills} of them in the look" if kills else "none of them in the look"
     noun = "process" if now.kills == 1 else "processes"
-    return Finding(
-        "group-has-killed", COSTLY,
+    return _GROUP_HAS_KILLED.found(
+        COSTLY,
         f"the kernel has killed {now.kills} {noun} of it for want of memory since it was made, "
         f"{when}{where}",
-        "limits", "kills (oom_kill)", now.kills, "count",
-        setting="memlab diagnose --last-kill says which and why",
-        experiments=("reclaim-or-kill",),
-    )  # fmt: skip
+        now.kills,
+    )
 
 
 def _matters(one: Below) -> tuple[int, float, float]:

@@ -122,7 +122,8 @@ class Published:
 
     A printed row is a level of the factor that the table's rows are; `rows` says which point it
     is where they are something else ("20GB"), and then holds every printed row. `ratios` are the
-    printed columns that divide one of `columns` by another: (of, to).
+    printed columns that divide one of `columns` by another: (of, to). `share_of` is the printed
+    quantity that the cells are a share of, where the metric is one.
     """
 
     source: str
@@ -133,6 +134,7 @@ class Published:
     limit: Limit | None = None
     rows: Mapping[Level, At] = field(default_factory=dict)
     ratios: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    share_of: str = ""
 
     def row(self, rows_are: str, level: Level) -> At:
         """The levels that a printed row stands for."""

@@ -436,8 +436,8 @@ def _width(comparison: Comparison) -> float:
 
 def cell_unit(unit: str) -> str:
     """The unit of a table's cells: a noun (`threads/s`) stands once above, not in every cell;
-    seconds and bytes change scale from cell to cell and stay."""
-    if unit.partition("/")[0] in ("s", "B"):
+    seconds and bytes change scale from cell to cell and stay, and an errno is its name."""
+    if unit == "errno" or unit.partition("/")[0] in ("s", "B"):
         return unit
     return "1/s" if unit.endswith("/s") else "1"
 

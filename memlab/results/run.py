@@ -190,7 +190,7 @@ class Run:
         """The command line of `memlab WORDS RUN` for this run: with the store, if that is not the
         user's own."""
         if recorded.ships(self.store_path):
-            return f"memlab {words} {recorded.PREFIX}{self.experiment.name}"
+            return f"memlab {words} {recorded.PREFIX}{recorded.name_of(self.store_path)}"
         other = self.store_path != default_path()
         store = f" --store {shlex.quote(str(self.store_path))}" if other else ""
         return f"memlab{store} {words} {self.id}"
