@@ -90,30 +90,30 @@ class _Slots:
         return self.bar(mark) + (aside if "source" in mark else -aside)
 
 
-def draw(page: Page, chart: Chart, found: Sequence[Mark], lost: Sequence[Mark]) -> None:
-    parts = frame.split(found, "panel") or [[]]
+def draw(page: Page, chart: Chart, marks: Sequence[Mark], lost: Sequence[Mark]) -> None:
+    parts = frame.split(marks, "panel") or [[]]
     places = [part[0]["panel"] if part else {} for part in parts]
-    ranks = sorted({mark["_rank"] for mark in found}) or [0]
+    ranks = sorted({mark["_rank"] for mark in marks}) or [0]
     room = (page.width - 90) * _FILLED / (len(chart.groups) * len(ranks)) / _NARROWEST
     columns = frame.columns(places, most=max(1, min(3, int(room))))
     wide = (page.width - 90) / columns - 20
-    slots = _Slots([*chart.groups], ranks, wide, any("source" in mark for mark in found))
+    slots = _Slots([*chart.groups], ranks, wide, any("source" in mark for mark in marks))
     compared = [any(mark["kind"] in RATIOS for mark in part) for part in parts]
     heights = [chart.high, _LOW] if any(compared) else [chart.high]
     starts = range(0, len(parts), columns) if any(compared) else ()
     flat = [i // columns for i in starts if not any(compared[i : i + columns])]
     ends = ("low", "median", "high", "value")
-    up = frame.values((mark for mark in found if mark["kind"] not in RATIOS), *ends)
-    up += [mark["value"] * 1.5 for mark in found if mark.get("bound") == ">" and "value" in mark]
-    sides = frame.values((mark for mark in found if mark["kind"] in RATIOS), *ends)
-    above, beneath = ([*filter(None, map(_value, part))] for part in _apart(found))
+    up = frame.values((mark for mark in marks if mark["kind"] not in RATIOS), *ends)
+    up += [mark["value"] * 1.5 for mark in marks if mark.get("bound") == ">" and "value" in mark]
+    sides = frame.values((mark for mark in marks if mark["kind"] in RATIOS), *ends)
+    above, beneath = ([*filter(None, map(_value, part))] for part in _apart(marks))
     valued, turned = _writing(slots, [*above, *beneath])
     if valued:
         up = _with_room(up, chart.high, _tall(above, turned), log=chart.log)
         sides = _with_room(sides, _LOW, _tall(beneath, turned), log=True)
-    _name_ranks(page, chart, found)
-    printed = sign(frame.sources(found), marker=style.PUBLISHED, markersize=6, **_PRINTED)
-    panels = page.panels(found, columns, heights, flat=flat)
+    _name_ranks(page, chart, marks)
+    printed = sign(frame.sources(marks), marker=style.PUBLISHED, markersize=6, **_PRINTED)
+    panels = page.panels(marks, columns, heights, flat=flat)
     for (panel, part), place, below in zip(panels, places, compared, strict=True):
         if len(panel) > 1 and not below:
             panel.pop().remove()
@@ -142,10 +142,10 @@ def draw(page: Page, chart: Chart, found: Sequence[Mark], lost: Sequence[Mark]) 
                 _word(panel[0], slots, mark)
 
 
-def _name_ranks(page: Page, chart: Chart, found: Sequence[Mark]) -> None:
+def _name_ranks(page: Page, chart: Chart, marks: Sequence[Mark]) -> None:
     """A sign per bar of a group; one alone is named by the axis."""
-    ours = [mark for mark in found if mark["kind"] == "bar" and mark["series"]]
-    ours = ours or [mark for mark in found if mark["kind"] == "published"]
+    ours = [mark for mark in marks if mark["kind"] == "bar" and mark["series"]]
+    ours = ours or [mark for mark in marks if mark["kind"] == "published"]
     for rank, label in sorted({mark["_rank"]: mark["series"] for mark in ours}.items()):
         hue = style.darker(style.colour(rank))
         shape = style.PUBLISHED if ours[0]["kind"] == "published" else style.marker(rank)
@@ -153,10 +153,10 @@ def _name_ranks(page: Page, chart: Chart, found: Sequence[Mark]) -> None:
         page.legend(dot if chart.dots else Patch(label=label, **_look(rank)))
 
 
-def _apart(found: Sequence[Mark]) -> tuple[list[Mark], list[Mark]]:
+def _apart(marks: Sequence[Mark]) -> tuple[list[Mark], list[Mark]]:
     """The marks that stand above, and the ratios below them."""
-    ratios = [mark for mark in found if mark["kind"] in RATIOS]
-    return [mark for mark in found if mark["kind"] not in RATIOS], ratios
+    ratios = [mark for mark in marks if mark["kind"] in RATIOS]
+    return [mark for mark in marks if mark["kind"] not in RATIOS], ratios
 
 
 def _writing(slots: _Slots, texts: Sequence[str]) -> tuple[bool, bool]:

@@ -151,12 +151,12 @@ def draw(page: Page, shown: Bars, rows: Rows) -> None:
     groups.draw(page, chart, results, frame.unavailable(rows))
 
 
-def _comparable(page: Page, found: Sequence[Mark]) -> list[Mark]:
+def _comparable(page: Page, marks: Sequence[Mark]) -> list[Mark]:
     """Of an emulated guest's times what may be drawn: nothing that compares them."""
-    printed = [mark for mark in found if "source" in mark]
+    printed = [mark for mark in marks if "source" in mark]
     if not printed:
-        return [mark for mark in found if mark["kind"] != "ratio"]
-    count = units.counted(sum(mark["kind"] == "bar" for mark in found), "point")
+        return [mark for mark in marks if mark["kind"] != "ratio"]
+    count = units.counted(sum(mark["kind"] == "bar" for mark in marks), "point")
     page.notes.insert(0, f"not drawn: the times of {count}, measured in an emulated guest")
     return printed
 

@@ -145,20 +145,20 @@ def draw(page: Page, shown: Checks, rows: Rows) -> None:
     tables.draw(page, _HEADS, _WIDTHS, created)
 
 
-def _draw_levels(page: Page, shown: Checks, found: Sequence[Mark]) -> None:
+def _draw_levels(page: Page, shown: Checks, marks: Sequence[Mark]) -> None:
     """A line per level with a sign per check, in columns; what does not hold is said below."""
-    parts = frame.split(sorted(found, key=lambda mark: int(mark["_order"])), "_order")
+    parts = frame.split(sorted(marks, key=lambda mark: int(mark["_order"])), "_order")
     parts.sort(key=lambda part: min(list(_SIGNS).index(mark["verdict"]) for mark in part))
     cells = [_level(page.run, shown, part) for part in parts]
     deep = -(-len(cells) // _COLUMNS)
     cells += [(FigureCell(), FigureCell())] * (deep * _COLUMNS - len(cells))
     created = [[cell for pair in cells[row::deep] for cell in pair] for row in range(deep)]
-    for mark in found:
+    for mark in marks:
         sign, _ = _SIGNS[mark["verdict"]]
         level = words.label(page.run.named, shown.over, mark["levels"][shown.over])
         text = f"{sign} {level}: {mark['claim']}: expected {mark['expected']}, seen {mark['seen']}"
         page.notes += [text] if mark["verdict"] != "reproduced" else []
-    met = {mark["verdict"] for mark in found}
+    met = {mark["verdict"] for mark in marks}
     signs = ", ".join(f"{sign} {word}" for word, (sign, _) in _SIGNS.items() if word in met)
     page.notes.append(f"a sign per check: {signs}")
     heads = ("check", "as claimed") * _COLUMNS

@@ -406,16 +406,16 @@ def draw(page: Page, shown: Lines, rows: Rows) -> None:
 
 
 def _ends(
-    found: Sequence[Mark], lost: Sequence[Mark], shown: Lines
+    marks: Sequence[Mark], lost: Sequence[Mark], shown: Lines
 ) -> tuple[list[float], list[float]]:
     """What the axes of all panels hold. The baseline loop does not stretch them far."""
-    across = [mark["x"] for mark in (*found, *lost) if "x" in mark]
-    marks = [mark for mark in found if mark["kind"] in ("line", "control", "published")]
-    up = frame.values(marks, "low", "median", "high", "value")
-    up += [mark["value"] * 1.8 for mark in marks if mark.get("bound") == ">"]  # its arrow
+    across = [mark["x"] for mark in (*marks, *lost) if "x" in mark]
+    valued = [mark for mark in marks if mark["kind"] in ("line", "control", "published")]
+    up = frame.values(valued, "low", "median", "high", "value")
+    up += [mark["value"] * 1.8 for mark in valued if mark.get("bound") == ">"]  # its arrow
     up = [end for end in up if end > 0 or "y" not in shown.log] or [1.0]
     baseline_loops = frame.values(
-        (mark for mark in found if mark["kind"] == "baseline loop"), "median"
+        (mark for mark in marks if mark["kind"] == "baseline loop"), "median"
     )
     if baseline_loops and "y" in shown.log:
         up.append(min(*up, max(min(baseline_loops), min(up) / _BASELINE_LOOP_REACH)))
