@@ -15,6 +15,7 @@
  */
 #include "probe.h"
 #include "memcg_accounting/memcg_script.h"
+#include "support/cgroup.h"
 #include "support/in_child.h"
 #include "support/pin.h"
 
@@ -45,6 +46,7 @@ struct memcg_accounting_result {
 	uint64_t batch_bytes;                  /* by which usage rose, where that was looked at */
 	struct probe_counter first_swappiness; /* after the checked step */
 	struct probe_counter second_swappiness;
+	struct probe_counter first_swapped_pages;  /* after the checked step */
 	struct memcg_step steps[MEMCG_STEPS_MOST]; /* as they were done */
 };
 
@@ -104,6 +106,8 @@ static enum probe_status check(const void *params, void *result, struct probe_er
 
 	CHECK_PARAM(in->group[0] != '\0', "group must be the folder of a memory cgroup");
 	CHECK_PARAM(checked >= step, "check_steps must hold a step to check");
+	TRY_SUPPORTED(checked->call != MEMCG_CALL_ENTER_THREAD || !cgroup_is_v1(in->group),
+		      "cgroup v1 lets a thread leave the group of its process");
 	TRY(pin_here()); /* charges are made in batches per CPU, so all stay on one CPU */
 	TRY(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
 	TRY(memcg_script_open(&script, in->group));
@@ -126,6 +130,7 @@ static enum probe_status check(const void *params, void *result, struct probe_er
 	out->batch_bytes = script.batch_bytes;
 	out->first_swappiness = memcg_script_swappiness(&script, MEMCG_GROUP_FIRST);
 	out->second_swappiness = memcg_script_swappiness(&script, MEMCG_GROUP_SECOND);
+	out->first_swapped_pages = memcg_script_swapped(&script, MEMCG_GROUP_FIRST);
 out:
 	memcg_script_close(&script);
 	return status;

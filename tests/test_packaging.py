@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import memlab
+from memlab.observe import allocators
 
 ROOT = Path(__file__).parents[1]
 YAML = [*ROOT.glob(".github/**/*.yml"), ROOT / "action.yml", ROOT / ".readthedocs.yaml"]
@@ -85,14 +86,26 @@ def test_a_script_parses(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_actions_step_measures_both_sides_in_one_run_and_comments(tmp_path: Path) -> None:
+@pytest.mark.needs("jemalloc")
+def test_the_actions_step_measures_two_builds_in_one_run_and_comments(tmp_path: Path) -> None:
+    """As docs/ci.md has it: each side is a build of an allocator in a folder of its own."""
+    jemalloc = allocators.find("jemalloc").read_bytes()
+    builds = {}
+    for side, end in (("base", b""), ("head", b"another build")):
+        builds[side] = tmp_path / side / "liballoc.so"
+        builds[side].parent.mkdir()
+        builds[side].write_bytes(jemalloc + end)
     gh = tmp_path / "gh"
     gh.write_text(GH.format(folder=tmp_path))
     gh.chmod(0o755)
     action = load(ROOT / "action.yml")
     step = action["runs"]["steps"][-1]
-    given = {"experiment": "mmap-write", "factor": "method", "base": "write", "head": "mmap"}
-    given |= {"arguments": "-p size=4k -p filesystem=tmpfs -p file_size=4m -p slice=1ms"}
+    given = {
+        "experiment": "allocator",
+        "factor": "library",
+        **{k: str(v) for k, v in builds.items()},
+    }
+    given |= {"arguments": "-p allocator=jemalloc -p setting=default -p period=25ms -p slice=50ms"}
     given |= {"blocks": "2", "fail-on": "nothing"}
     inputs = {name: one.get("default", "") for name, one in action["inputs"].items()} | given
     names = {v: re.fullmatch(r"\$\{\{ inputs\.(\S+) \}\}", v) for v in step["env"].values()}
@@ -119,5 +132,5 @@ def test_the_actions_step_measures_both_sides_in_one_run_and_comments(tmp_path: 
     assert (tmp_path / "asked").read_text().startswith("pr comment 7 ")
     comment = (tmp_path / "comment").read_text()
     assert "| " in comment
-    assert "4 KiB" in comment
+    assert "/head/liballoc.so" in comment
     assert (tmp_path / "summary").read_text() == comment

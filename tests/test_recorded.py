@@ -33,7 +33,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 memlab_says = partial(command, COLUMNS="200")
 
 
-@pytest.fixture(scope="module", params=recorded.names())
+@pytest.fixture(scope="module", params=recorded.all_names())
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> memlab.Run:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))

@@ -63,7 +63,7 @@ def run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionIt
     from memlab.store import Store
     from memlab.text.printable import printable
 
-    examples = [recorded.PREFIX + name for name in recorded.names()]
+    examples = [recorded.PREFIX + name for name in recorded.all_names()]
     if typed.startswith(recorded.PREFIX):
         return [CompletionItem(name) for name in examples if name.startswith(typed)]
     named = ctx.find_root().params.get("store")

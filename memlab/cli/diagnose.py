@@ -1,5 +1,6 @@
 """`memlab diagnose`."""
 
+import shlex
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -169,7 +170,10 @@ def _look(given: DiagnoseOptions, pid: int | None) -> None:
         for line in output.lines(found, verbose=given.verbose):
             echo(line)
         if not given.verbose:
-            echo(f"not shown: {output.LEFT_OUT}: {in_full()}")
+            # The process that `of:PID` named may have been killed.
+            again = ["memlab", "diagnose", "-v", "--group", given.group or ""]
+            after = pid is None and bool(given.watch)
+            echo(f"not shown: {output.LEFT_OUT}: {shlex.join(again) if after else in_full()}")
 
 
 def _watch(given: DiagnoseOptions, pid: int | None) -> None:

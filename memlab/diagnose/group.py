@@ -104,6 +104,18 @@ def own(pid: int) -> tuple[Path, str] | None:
     return groups.memory_dir, groups.memory_version
 
 
+_ON_THE_HOST = "run memlab on the host, or in a container with the host's cgroup namespace"
+
+
+def hidden(pid: int) -> str:
+    """Why the memory cgroup of a process is not seen; empty if it is, or no cgroup accounts
+    memory."""
+    groups = cgroup.locate(pid=pid)
+    if groups.memory_version is None or groups.memory_dir is not None:
+        return ""
+    return f"it is outside of this cgroup namespace: {_ON_THE_HOST}"
+
+
 def named(text: str) -> tuple[Path, str]:
     """The group of ``self``, ``of:PID`` or a path: absolute, or below the mount. Raises
     `BadSubject`."""
@@ -115,7 +127,10 @@ def named(text: str) -> tuple[Path, str]:
         pid = (
             os.getpid() if text == "self" else int(word) if re.fullmatch("[0-9]{1,9}", word) else 0
         )
-        found = own(pid) if pid and Path(f"/proc/{pid}").exists() else None
+        is_there = bool(pid) and Path(f"/proc/{pid}").exists()
+        found = own(pid) if is_there else None
+        if found is None and is_there and (why := hidden(pid)):
+            raise BadSubject(f"--group {text}: the group of process {pid} cannot be read: {why}")
         if found is None:
             raise BadSubject(f"--group {text}: no memory cgroup of such a process is seen here")
         return found

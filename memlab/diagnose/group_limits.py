@@ -147,6 +147,8 @@ def of_group(
     full = 1 - group.room_share
     nearly = charge.used_bytes >= 0.9 * group.limit_bytes
     swap = _swaps()
+    # Then it meets the limit, and how far it was from it does not matter.
+    is_throttled = not kills and group.reached_per_s >= 1
     if charge.stuck:
         yield _GROUP_OUT_OF_MEMORY.found(
             CRITICAL,
@@ -159,13 +161,13 @@ def of_group(
             setting=f"raise {group.path}/{group.limit_name}, end a process of it, or write 0 to "
             "its memory.oom_control",
         )
-    elif _fills(group):
+    elif _fills(group) and not is_throttled:
         assert group.seconds_left is not None
         if unshares is None and look is not None:
             lost, more = course.unsharing(look)
             unshares = lost / look.seconds, more
         yield from _filling(group, look, evidence, raise_it, unshares, swap=swap)
-    elif full >= 0.85:
+    elif full >= 0.85 and not is_throttled:
         then = "is made to wait" if not kills else "is swapped out" if swap else "ends with a kill"
         yield _GROUP_NEARLY_FULL.found(
             COSTLY if full >= 0.95 else NOTE,

@@ -391,6 +391,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         heap=heaps,
         fault_s=fault.seconds() if (rates["minor_faults"] or 0) >= _PRICED_FAULTS_PER_S else None,
         unseen=(
+            *_hidden_group(pid),
             *_said(unseen),
             *limits,
             *not_held,
@@ -839,6 +840,11 @@ def steadily(held: Sequence[int]) -> bool:
     at = [held[round(i * (len(held) - 1) / _PARTS)] for i in range(_PARTS + 1)]
     least = max(1, (at[-1] - at[0]) / (2 * _PARTS))
     return all(b - a >= least for a, b in pairwise(at))
+
+
+def _hidden_group(pid: int) -> list[str]:
+    why = group.hidden(pid)
+    return [f"the limits of its memory cgroup: {why}"] if why else []
 
 
 def _said(unseen: Mapping[str, str]) -> list[str]:

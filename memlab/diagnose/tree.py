@@ -177,15 +177,15 @@ def findings(below: Sequence[Below], before: Events, now: Events) -> Iterator[Fi
         for finding in group_limits.of_group(one.room)
         if finding.account == "limits"
     ]
-    counts: dict[str, int] = {}
-    for _, finding in found:
-        counts[finding.name] = counts.get(finding.name, 0) + 1
+    groups: dict[str, set[str]] = {}
+    for one, finding in found:  # of one group two limits may be near
+        groups.setdefault(finding.name, set()).add(one.name)
     named: set[str] = set()
     for one, finding in found:
         if finding.name in named:
             continue
         named.add(finding.name)
-        more = counts[finding.name] - 1
+        more = len(groups[finding.name]) - 1
         others = f" (and of {more} more group{'' if more == 1 else 's'} below)" if more else ""
         yield replace(
             finding, title=f"in the group {one.name} below{others}: {finding.title}",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from memlab.diagnose import group
+from memlab.diagnose import group, tree
 from memlab.errors import BadRequest, BadSubject, CannotLook, CannotWrite
 from memlab.files import output
 from memlab.observe import files, proc, process
@@ -127,9 +127,12 @@ class Watcher:
         if limit:
             yield "group", charge.needed_bytes / max(1, limit.limit_bytes)
             yield "charge", charge.used_bytes / max(1, limit.limit_bytes)
+        # v2 adds those of the groups below itself.
+        below = tree.folders(directory)[0] if version == "1" else ()
+        kills = tree.events(directory, version, below).kills
         if self._kills is None:
-            self._kills = charge.oom_kill_count
-        yield "kills", float(charge.oom_kill_count - self._kills)
+            self._kills = kills
+        yield "kills", float(kills - self._kills)
 
     def killed(self) -> str:
         """That there were kills in its group meanwhile; empty without one."""

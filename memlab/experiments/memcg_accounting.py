@@ -5,6 +5,7 @@ What two groups are charged is read from memory.stat, which is exact. memory.usa
 """
 
 import errno
+from dataclasses import replace
 
 from memlab.experiment import *
 
@@ -13,9 +14,14 @@ MEMBER_LIMIT = 16 * MIB
 LIMIT = 48 * MIB
 
 A, B, T, C = "a", "b", "t", "c"  # T is a thread of A, C a child
-FIRST, SECOND, SPARE = "first", "second", "spare"
+FIRST, SECOND, SPARE, WHOLE = "first", "second", "spare", "whole"
 _WHO = {A: "A", B: "B", T: "T, a thread of A", C: "C, a child of A"}
-_GROUP = {FIRST: "group 0", SECOND: "group 1", SPARE: "a group beside 0 and 1"}
+_GROUP = {
+    FIRST: "group 0",
+    SECOND: "group 1",
+    SPARE: "a group beside 0 and 1",
+    WHOLE: "the parent group",
+}
 _PAGES = ("who", "first", "count")
 
 # Steps, as probes/memcg_accounting/memcg_script.h plays them.
@@ -37,6 +43,10 @@ set_swappiness = Call(
 ask_move_charges = Call(
     "ask_move_charges", "write 1 to memory.move_charge_at_immigrate of {group}", ("group",)
 )
+page_out = Call("page_out", "{who}: madvise(private pages {pages}, MADV_PAGEOUT)", _PAGES)
+set_low = Call("set_low", "write {count} pages to memory.low of {group}", ("group", "count"))
+set_min = Call("set_min", "write {count} pages to memory.min of {group}", ("group", "count"))
+reclaim = Call("reclaim", "write {count} pages to memory.reclaim of {group}", ("group", "count"))
 end = Call("exit", "{who} ends", ("who",))
 find_batch = Call(
     "find_batch",
@@ -56,9 +66,44 @@ REMOVAL = "cgroup-v1/memory.rst, removing a cgroup"
 MOVING = "cgroup-v1/memory.rst, move charges: -EINVAL"
 BATCH = "mm/memcontrol.c, MEMCG_CHARGE_BATCH"
 OWN = "memlab's own"
+V2 = "cgroup-v2.rst"
+LOW = f"{V2}, memory.low: not reclaimed unless unprotected groups have nothing reclaimable"
+MIN = f"{V2}, memory.min: 'won't be reclaimed under any conditions'"
+SWAP = f"{V2}, memory.swap.current"
+DOMAIN = f"{V2}, threads: all threads of a process belong to one domain group"
 
+PROTECTED = 4096  # pages, more than a member may have
 A_AND_B = start(A, FIRST), start(B, SECOND)
 BOTH_STORE = *A_AND_B, store_shared(A, 0, 23), store_shared(B, 0, 23)
+ONE_OWN = *A_AND_B, store_own(A, 0, 211)
+BOTH_OWN = *ONE_OWN, store_own(B, 0, 211)
+
+
+def fewer(metric: str, than: int, source: str, sentence: str) -> Within:
+    """A count that reclaim has lowered, by how much is the kernel's choice."""
+    return Within(
+        id=f"{metric}-fewer", text=sentence, metric=metric, below=than - 0.5, published=source,
+        timed=False,
+    )  # fmt: skip
+
+
+# What only one version of cgroups has, and what needs swap.
+OF_V1 = ("thread", "leader", "swappiness", "move_charges")
+RECLAIMS = ("unprotected", "low_spares", "low_gives", "min_keeps")
+OF_V2 = ("thread_alone", *RECLAIMS)
+
+
+def needs(at: At) -> list[str]:
+    versions = {**dict.fromkeys(OF_V1, "1"), **dict.fromkeys(OF_V2, "2")}
+    version = versions.get(str(at["check"]))
+    return [f"memory cgroup v{version}"] if version else []
+
+
+def swap_of(at: At) -> str:
+    """zram takes a page at once. A page on its way to a swap file cannot be reclaimed yet, so the
+    kernel would pass over memory.low although other groups have memory."""
+    return "zram" if at["check"] in RECLAIMS else "file" if at["check"] == "paged_out" else "none"
+
 
 # fmt: off
 CHECKS = [
@@ -138,6 +183,29 @@ CHECKS = [
           reads("whole_own_pages", 23, V1, "what a group is charged is counted by its parent too")),
     check("batch", [start(A, FIRST), find_batch(A, FIRST)],
           reads("batch_pages", 64, BATCH, "usage does not rise by a page but by 64 at a time")),
+    check("paged_out", [start(A, FIRST), store_own(A, 0, 23), page_out(A, 0, 23)],
+          reads("first_own_pages", 0, OWN,
+                "a page that was paged out no longer counts as anonymous memory"),
+          reads("first_swapped_pages", 23, SWAP,
+                "a page that was paged out is charged as swap to the same group")),
+    check("thread_alone", [start(A, FIRST), start_thread(A), enter_thread(T, SECOND)],
+          reads("call_errno", errno.EOPNOTSUPP, DOMAIN,
+                "a thread cannot leave the group of its process")),
+    check("unprotected", [*BOTH_OWN, reclaim(WHOLE, 101)],
+          fewer("first_own_pages", 211, OWN,
+                "reclaim in the parent takes from a group without memory.low")),
+    check("low_spares", [*BOTH_OWN, set_low(FIRST, PROTECTED), reclaim(WHOLE, 101)],
+          replace(reads("first_own_pages", 211, LOW,
+                        "a group within its memory.low loses no page"), exact=False),
+          fewer("second_own_pages", 211, LOW, "the group without protection is reclaimed instead")),
+    check("low_gives", [*ONE_OWN, set_low(FIRST, PROTECTED), reclaim(WHOLE, 499)],
+          fewer("first_own_pages", 211, LOW,
+                "a group within its memory.low is reclaimed when the others have nothing left")),
+    check("min_keeps", [*ONE_OWN, set_min(FIRST, PROTECTED), reclaim(WHOLE, 499)],
+          reads("first_own_pages", 211, MIN,
+                "a group within its memory.min loses no page when the others have nothing left"),
+          reads("call_errno", errno.EAGAIN, f"{V2}, memory.reclaim: -EAGAIN",
+                "memory.reclaim fails rather than reclaim what memory.min protects")),
 ]
 # fmt: on
 
@@ -223,6 +291,7 @@ METRICS = (
     ("first_swappiness", "memory.swappiness of group 0; in v1", F.first_swappiness),
     ("second_swappiness", "memory.swappiness of group 1; in v1", F.second_swappiness),
     ("call_errno", "errno of the step; 0: it succeeded", F.call_errno),
+    ("first_swapped_pages", "swapped pages charged to group 0", F.first_swapped_pages.optional),
     (
         "batch_pages",
         "pages by which usage rises at a time",
@@ -245,6 +314,14 @@ EXPERIMENT = Experiment(
             "do not read shared memory from a group's usage: the first to touch it pays for all",
             "shared memory is not charged to its first user",
         ),
+        Decision(
+            "low-spares-first-own-pages-211",
+            "give memory.low to a group whose memory should stay: reclaim above it takes from "
+            "others first (memory.min if never from it, even if a process is killed for that)",
+            "memory.low did not protect a group from reclaim above it here",
+            if_holds=(211, 211),
+            if_fails=(0, 210),
+        ),
     ],
     probe="memcg_accounting",
     factors=[
@@ -262,12 +339,16 @@ EXPERIMENT = Experiment(
             limit=lambda _: LIMIT,
             members=lambda _: 2,
             member_limit=lambda _: MEMBER_LIMIT,
+            swap=swap_of,
+            swap_bytes=16 * MIB,
             pass_group=True,
             fresh=True,  # a group that was asked to move charges (v1 before 6.13) would stay so
-        )
+        ),
+        needs=needs,
     ),
     tiny={"check": ["first_touch", "first_unmaps"]},
     judges={"chen-2014": ["accounting"]},
+    budget_s={"quick": 120.0, "paper": 600.0, "full": 1800.0},
     claims=check_claims(CHECKS),
     figure=Checks("first_shared_pages", over="check", by=()),
 )

@@ -12,8 +12,9 @@ MIB = 2**20
 PAGE_BYTES = 4096  # for what a point needs
 STEP_S = 2e-6  # a slow guess: to take or release a page and to poll
 ARM_S = 0.015
-# Between two crossings no notification may come: memcg_notify/crossings.c. PSI: two windows of 2 s.
-QUIET_S = {"threshold": 0.0, "pressure_level": 0.003, "psi": 4.0}
+# After a rise, before a fall and after it none may come: memcg_notify/crossings.c. PSI: four
+# windows of 2 s.
+QUIET_S = {"threshold": 0.0, "pressure_level": 0.007, "psi": 8.0}
 
 
 def is_threshold(at: At) -> bool:
@@ -27,7 +28,7 @@ def needs(at: At) -> list[str]:
 
 def trial_time(at: At) -> float:
     steps = 2.5 * int(at["swing"]) / PAGE_BYTES  # up, down, and half of one for the plain eventfd
-    each = steps * STEP_S + QUIET_S.get(str(at["mechanism"]), 0.03)
+    each = steps * STEP_S + QUIET_S.get(str(at["mechanism"]), 0.07)
     armed = ARM_S * (int(at["thresholds"]) + 1) if is_threshold(at) else 0.0
     return 0.05 + armed + (int(at["crossings"]) + 1) * each
 
@@ -145,6 +146,17 @@ CHECKED = "section 4.2: thresholds are checked at charge and uncharge"
 RECLAIM = ("pressure_level", "psi")
 EVENTFD = "section 4.1: an eventfd takes one descriptor and an 8-byte buffer, a pipe two"
 SEVERAL = "section 4.2: several thresholds in one group, kept sorted"
+EVENTS = "cgroup-v2.rst, memory.events: a value change in this file generates a file modified event"
+FALLING = (
+    "cgroup-v2.rst, memory.events: high counts charges over the boundary, max those about to be"
+)
+PSI = "accounting/psi.rst: a trigger wakes poll(2) when stalls exceed its threshold in a window"
+V2 = {
+    "high_poll": ("memory.high", "a poll of memory.events"),
+    "high_inotify": ("memory.high", "an inotify watch of memory.events"),
+    "max_poll": ("memory.max", "a poll of memory.events"),
+    "max_inotify": ("memory.max", "an inotify watch of memory.events"),
+}
 CHECK_BYTES = 128 * PAGE_BYTES  # v1 checks thresholds every 128 pages
 WAITING: dict[str, Level] = {"mechanism": "threshold", "waiter": "same_cpu", "direction": "up"}
 ONE = WAITING | {"thresholds": 1}
@@ -177,6 +189,14 @@ EXPERIMENT = Experiment(
             "do not rely on one notification per crossing",
             if_holds=(1, 1),
             if_fails=(0, inf),
+        ),
+        Decision(
+            "high-poll-missed",
+            "watch memory.events if a program is to give memory back in time: at memory.high it is "
+            "notified at each crossing, and throttled, not killed",
+            "do not rely on memory.events: crossings of memory.high were missed",
+            if_holds=(0, 0),
+            if_fails=(1, inf),
         ),
     ],
     probe="memcg_notify",
@@ -330,7 +350,7 @@ EXPERIMENT = Experiment(
         "mechanism": ["threshold", "max_poll"],
         "thresholds": [1, 2],
         "direction": ["up"],
-        "crossings": [23],
+        "crossings": [11],
     },
     judges={"chen-2014": ["notification"]},
     claims=[
@@ -359,6 +379,38 @@ EXPERIMENT = Experiment(
             equals=1,
             published=SEVERAL,
             controls=("many",),
+        ),
+        *(
+            Count(
+                id=f"{name.replace('_', '-')}-{metric.partition('_')[0]}",
+                text=text.format(limit=limit, waiter=waiter),
+                metric=metric,
+                where={"mechanism": name, "thresholds": 1, "direction": "up"},
+                equals=0,
+                published=source,
+            )
+            for name, (limit, waiter) in V2.items()
+            for metric, text, source in (
+                ("missed", "usage that rises to {limit} always wakes {waiter}", EVENTS),
+                (
+                    "down_notifications",
+                    "usage that falls below {limit} never wakes {waiter}",
+                    FALLING,
+                ),
+            )
+        ),
+        Count(
+            id="psi-missed",
+            text="a swing that stalls always wakes who polls a trigger of memory.pressure",
+            metric="missed",
+            where={
+                "mechanism": "psi",
+                "thresholds": 1,
+                "direction": "up",
+                "swing": 8 * MIB,
+            },
+            equals=0,
+            published=PSI,
         ),
         *(
             Count(

@@ -26,6 +26,8 @@ V1 = "cgroup-v1/memory.rst"
 COREOS = "fedora-coreos-tracker#2094"
 NOT_REDUCED = f"{V2}: where usage 'can't be reduced, the OOM killer is invoked in the cgroup'"
 RECLAIMED = f"{V1}: 'we first try to reclaim memory from the cgroup'"
+HIGH = f"{V2}, memory.high: 'Going over the high limit never invokes the OOM killer'"
+OOM_GROUP = f"{V2}, memory.oom.group: all tasks of the group 'are killed together or not at all'"
 LOCKED = "mlock(2): locked pages stay in RAM, so swap does not help"
 DIRTY_LIMIT = 8 * MIB
 
@@ -134,6 +136,46 @@ def _claims() -> list[Claim]:
             memory="dirty_file",
             swap="none",
         ),
+        ends(
+            "high-kills-none",
+            "with memory.high below the limit, anonymous memory of twice the limit stalls and is "
+            "not killed",
+            "killed",
+            0,
+            HIGH,
+            memory="anonymous",
+            swap="none",
+            bound="high",
+        ),
+        ends(
+            "high-dirty-file-survives",
+            "with memory.high below the limit, a file of twice the limit is written",
+            "survived",
+            1,
+            f"{V2}, memory.high: 'throttled and put under heavy reclaim pressure'",
+            memory="dirty_file",
+            swap="none",
+            bound="high",
+        ),
+        ends(
+            "process-killed-alone",
+            "without memory.oom.group, a small process of the same group survives the kill",
+            "bystander_killed",
+            0,
+            "mm/oom_kill.c, oom_badness: the largest is killed",
+            memory="anonymous",
+            swap="none",
+        ),
+        ends(
+            "group-killed",
+            "with memory.oom.group, a small process of the same group is killed too",
+            "bystander_killed",
+            1,
+            OOM_GROUP,
+            memory="anonymous",
+            swap="none",
+            killer="group",
+        ),
         Within(
             id="anonymous-half-second",
             text="without swap, anonymous memory of twice the limit ends within half a second",
@@ -170,6 +212,14 @@ EXPERIMENT = Experiment(
             "page cache gets processes killed here: limit it",
             if_holds=(1, 1),
             if_fails=(0, 0.5),
+        ),
+        Decision(
+            "group-killed",
+            "set memory.oom.group if a program cannot go on without one of its processes: all are "
+            "killed, and a restart is clean",
+            "memory.oom.group left a process of the group alive here",
+            if_holds=(1, 1),
+            if_fails=(0, 0),
         ),
     ],
     probe="reclaim_or_kill",

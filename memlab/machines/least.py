@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memlab import experiments
-from memlab.experiment import Claim, Experiment, Level
+from memlab.experiment import Claim, Experiment, Level, needs
+from memlab.experiment.needs import matching
 from memlab.request import Request
 from memlab.run import plan
 
@@ -37,6 +38,21 @@ def levels(experiment: Experiment, claims: Sequence[Claim]) -> dict[str, list[Le
     return {name: list(of) for name, of in experiment.tiny.items()} | named
 
 
+def least_points(
+    experiment: Experiment, claims: Sequence[Claim]
+) -> tuple[dict[str, list[Level]], bool]:
+    """The levels to measure for the claims, and whether the controls are measured too: every
+    combination of the levels that claims name, or the quick sweep if that has the claims' points
+    and fewer others, because claims at a control's levels have few points."""
+    named = levels(experiment, claims)
+    combined = plan.build(experiment, "quick", named, controls=False).points
+    quick = plan.build(experiment, "quick", {}).points
+    has_all = all(
+        any(matching(quick, side)) for claim in claims for side in needs.parts(claim)
+    )  # fmt: skip
+    return ({}, True) if has_all and len(quick) < len(combined) else (named, False)
+
+
 def fitted(request: Request) -> tuple[Request, dict[str, int]]:
     """A request for an emulated guest, whose times are no machine's: the points that claims on
     counts need, unless it names others; and why points are left out, and how many."""
@@ -45,10 +61,11 @@ def fitted(request: Request) -> tuple[Request, dict[str, int]]:
     if request.levels or request.preset != "quick" or not claims:
         return request, {}
     ends = (request.blocks, request.budget_s, request.precision) != (None, None, None)
+    named, controls = least_points(declared, claims)
     smaller = replace(
         request,
-        levels=levels(declared, claims),
-        controls=False,
+        levels=named,
+        controls=controls and request.controls,
         blocks=request.blocks if ends else BLOCKS,
     )
     whole, part = (
@@ -56,6 +73,6 @@ def fitted(request: Request) -> tuple[Request, dict[str, int]]:
         for item in (request, smaller)
     )
     if part >= whole:
-        return request, {}
+        return replace(request, blocks=smaller.blocks), {}
     why = "the guest is emulated, and no claim on a count needs them; -p names others"
     return smaller, {why: whole - part}

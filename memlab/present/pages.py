@@ -8,13 +8,18 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from importlib import import_module
 
+from memlab import recorded
 from memlab.experiment import Checks, Experiment
 from memlab.judging import reproduce, summary
+from memlab.judging.claims import Judged
 from memlab.present import decisions, describe, words
 from memlab.present.figures import caption, names
+from memlab.present.figures.kinds.checks import LISTED_MAX
 from memlab.present.table import Column, Table, markdown
 from memlab.present.verdicts import REST, ClaimVerdicts, ShownVerdict, verdicts
 from memlab.results import Run
+from memlab.store import Store
+from memlab.text import units
 
 _SHOWN = "quick"  # the preset of the recorded runs
 
@@ -50,19 +55,25 @@ def _more(experiment: Experiment) -> str:
     return _inline((inspect.getdoc(module) or "").partition("\n\n")[2])
 
 
-def _found(run: Run, shown: Collection[str]) -> Iterator[str]:
-    result = reproduce.of_run(run)
-    # What is contradicted stands first in the table.
-    claims, study = summary.by_claim(result.judged), words.study([run.experiment])
-    text = summary.sentence(claims, place="", study=study)[:1] if result.judged else []
+def _answer(run: Run, judged: Sequence[Judged]) -> Iterator[str]:
+    """How many claims hold, where that was measured, and what follows."""
+    claims, study = summary.by_claim(judged), words.study([run.experiment])
+    text = summary.sentence(claims, place="", study=study)[:1] if judged else []
     cpu, count = run.environment.get("cpu_model"), run.environment.get("cpu_count")
     kernel = run.environment.get("kernel_release")
-    recorded = (
-        f"Recorded on {run.row.created_at[:10]}: {count} CPUs of {cpu}, Linux {kernel}, "
-        f"{len(run.samples)} samples, {run.blocks} blocks."
+    measured = (
+        f"Recorded on {run.row.created_at[:10]}: {units.counted(count or 0, 'CPU')} of {cpu}, "
+        f"Linux {kernel}, {len(run.samples)} samples, {run.blocks} blocks."
     )
-    yield " ".join([*text, recorded])
-    yield from decisions.page(run, result.judged)
+    yield " ".join([*text, measured])
+    yield from decisions.page(run, judged)
+
+
+def _found(run: Run, shown: Collection[str]) -> Iterator[str]:
+    result = reproduce.of_run(run)
+    yield from _answer(run, result.judged)
+    # What is contradicted stands first in the table.
+    claims = summary.by_claim(result.judged)
     yield from _figures(run, shown)
     sources = [f"[{source}](../studies.md#{source})" for source in run.experiment.sources]
     if sources:
@@ -72,7 +83,46 @@ def _found(run: Run, shown: Collection[str]) -> Iterator[str]:
     if result.judged:
         drawn = [run.experiment.figure, *run.experiment.more_figures.values()]
         listed = any(isinstance(figure, Checks) for figure in drawn)
-        yield from _claims(verdicts(run, result.judged), listed=listed)
+        of_v2 = _run_of_v2(run)
+        beside = {one.id: one for one in of_v2[1]} if of_v2 else {}
+        made = verdicts(run, result.judged)
+        only_v2 = [
+            beside[one.id]
+            for one in made
+            if _is_measured(beside.get(one.id)) and not _is_measured(one)
+        ]
+        ids = {one.id for one in only_v2}
+        yield from _claims([one for one in made if one.id not in ids], listed=listed)
+        if of_v2:
+            yield from _of_v2(of_v2[0], only_v2)
+
+
+def _is_measured(claim: ClaimVerdicts | None) -> bool:
+    return claim is not None and any(verdict.samples for verdict in claim.verdicts)
+
+
+def _run_of_v2(run: Run) -> tuple[Run, list[ClaimVerdicts]] | None:
+    """The second run that ships beside a recorded one, and its verdicts."""
+    name = f"{run.experiment.name}{recorded.OF_V2}"
+    if not recorded.ships(run.store_path) or name not in recorded.all_names():
+        return None
+    path = recorded.store(name)
+    with Store(path) as opened:
+        other = Run(opened.find("last"), path)
+    return other, verdicts(other, reproduce.of_run(other).judged)
+
+
+def _of_v2(run: Run, claims: Sequence[ClaimVerdicts]) -> Iterator[str]:
+    """What a guest with cgroup v2 shows, and the claims that only it can test."""
+    yield from _section("Under cgroup v2")
+    yield from _answer(run, reproduce.of_run(run).judged)
+    name = f"example:{run.experiment.name}{recorded.OF_V2}"
+    yield from (
+        "",
+        f"This is `{name}`, of an emulated guest: its counts are exact, its times are not "
+        "judged. Claims that the run above cannot test:",
+    )
+    yield from _claims(claims, listed=False)
 
 
 def _figures(run: Run, shown: Collection[str]) -> Iterator[str]:
@@ -88,7 +138,8 @@ def _figures(run: Run, shown: Collection[str]) -> Iterator[str]:
 
 def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
     """A row per claim that has a number, without the exact checks that hold where a figure lists
-    them; of the others a line per reason."""
+    them; these have a table of their own if the figure has no room for it. Of the others a line
+    per reason."""
     exact = [c for c in made if c.overall == "holds" and _is_count(c.verdicts[0].number)]
     if not listed:
         exact = []
@@ -114,7 +165,12 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
             yield from ("", *(f"- {text}" for text in (first, *more)))
     if exact:
         message = "1 exact check holds" if len(exact) == 1 else f"{len(exact)} exact checks hold"
-        yield from ("", f"{message}: the figure lists them.")
+        if len(made) <= LISTED_MAX:
+            yield from ("", f"{message}: the figure lists them.")
+            return
+        heads = ["claim", "what it rests on", "here"]
+        every = [[c.text, c.published, c.verdicts[0].number] for c in exact]
+        yield from ("", f"{message}:", "", *_table(heads, every))
 
 
 def _said(found: Sequence[ShownVerdict]) -> Iterator[str]:

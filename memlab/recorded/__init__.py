@@ -1,4 +1,5 @@
 """Runs that memlab has made and that ship with it: a store each, gzipped, named by experiment.
+Experiments of memory cgroups have a second one, EXPERIMENT-v2, of a guest with cgroup v2.
 
 For a first look, for the documentation and for notebooks, which then measure nothing. A reader
 opens a copy of the store in the user's cache.
@@ -19,24 +20,35 @@ from memlab.store import Store
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".db.gz"
+OF_V2 = "-v2"
 PREFIX = "example:"  # before the experiment, in the place of a run's id
 
 
-def names() -> list[str]:
-    """The experiments that have a recorded run. The folder is the registry."""
+def all_names() -> list[str]:
+    """The recorded runs. The folder is the registry."""
     return sorted(path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}"))
+
+
+def names() -> list[str]:
+    """The experiments that have a recorded run."""
+    return [name for name in all_names() if not name.endswith(OF_V2)]
+
+
+def name_of(store: Path) -> str:
+    """The name of the recorded run that a copy holds."""
+    return store.name.rpartition("-")[0]
 
 
 def store(run: str) -> Path:
     """A store that holds a recorded run, `example:EXPERIMENT`, in the user's cache or, where that
     cannot be written, in a temporary folder. UnknownRun where there is none, StoreError where
     there is no place for it."""
-    experiment = run.removeprefix(PREFIX)
-    if experiment not in names():
-        hint = nearest(experiment, names(), "`memlab list` lists them")
-        raise UnknownRun(f"no recorded run of {experiment!r}; {hint}")
-    packed = (FOLDER / f"{experiment}{SUFFIX}").read_bytes()
-    name = f"{experiment}-{hashlib.sha256(packed).hexdigest()[:12]}.db"
+    wanted = run.removeprefix(PREFIX)
+    if wanted not in all_names():
+        hint = nearest(wanted, all_names(), "`memlab list` lists them")
+        raise UnknownRun(f"no recorded run of {wanted!r}; {hint}")
+    packed = (FOLDER / f"{wanted}{SUFFIX}").read_bytes()
+    name = f"{wanted}-{hashlib.sha256(packed).hexdigest()[:12]}.db"
     try:
         return _shared(packed, _copies() / name)
     except (OSError, CannotRun):

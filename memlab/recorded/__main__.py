@@ -1,16 +1,18 @@
 """For who makes a release: `python -m memlab.recorded RUN...` packs stored runs as those that ship
-with memlab."""
+with memlab. A run that is named EXPERIMENT-v2 is that of cgroup v2."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from memlab.files import output
-from memlab.recorded import FOLDER
+from memlab.recorded import FOLDER, OF_V2
 from memlab.store import Store, database, default_path
 
 # What tells of a machine's owner and nothing of its speed.
@@ -22,7 +24,8 @@ def record(run: str, source: Path) -> Path:
     """Pack a stored run as its experiment's recorded one."""
     with Store(source) as opened:
         row = opened.find(run)
-    plain = FOLDER / f"{row.experiment}.db"
+    of_v2 = f"{row.experiment}{OF_V2}"
+    plain = FOLDER / f"{of_v2 if row.name == of_v2 else row.experiment}.db"
     plain.unlink(missing_ok=True)
     Store(plain, create=True).close()
     with ExitStack() as closing:
@@ -32,10 +35,19 @@ def record(run: str, source: Path) -> Path:
             select = f"SELECT * FROM source.{table} WHERE {key} = ?"
             db.execute(f"INSERT INTO {table} {select}", (row.id,))
         kept = {**row.environment, **dict.fromkeys(_PRIVATE, "not kept in a recorded run")}
-        db.execute("UPDATE runs SET environment = ?", (json.dumps(kept),))
+        stored = tuple(json.dumps(_in_boot(item)) for item in (kept, row.request))
+        db.execute("UPDATE runs SET environment = ?, request = ?", stored)
         database.seal(db, "runs", "id = ?", row.id)
         db.execute("PRAGMA main.journal_mode = DELETE")  # one file, and the source as it was
     return _packed(plain)
+
+
+def _in_boot(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The same without the user's folder that a guest's kernel lay in."""
+    guest = item.get("guest")
+    if not guest:
+        return dict(item)
+    return {**item, "guest": {**guest, "kernel": f"/boot/{Path(guest['kernel']).name}"}}
 
 
 def _packed(plain: Path) -> Path:

@@ -115,11 +115,20 @@ class _Host:
         kind, _, version = name.rpartition(" v")
         if kind == "memory cgroup":
             has = cgroup.locate().memory_version
-            return "" if has == version else f"needs a {name}, and memory is accounted by v{has}"
+            if has == version:
+                return ""
+            return f"needs a {name}, and memory is accounted by v{has}: {_GUEST_OF[version]}"
         if self._seen is None:
             self._seen = {answer.name: answer for answer in capabilities.read(proc.ROOT)}
         result = self._seen[name]
         return "" if result.available else f"needs {name}, and {result.detail}: {result.remedy}"
+
+
+# How a guest with the other version is asked for.
+_GUEST_OF = {
+    "1": "try --in guest,append=systemd.unified_cgroup_hierarchy=0 (a kernel with CONFIG_MEMCG_V1)",
+    "2": "try --in guest",
+}
 
 
 def _file(file: str, value: str) -> str:

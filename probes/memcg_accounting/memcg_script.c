@@ -1,4 +1,5 @@
 #include "memcg_script.h"
+#include "support/advice.h"
 #include "support/cgroup.h"
 #include "support/pages.h"
 #include "support/stack.h"
@@ -108,6 +109,8 @@ static int perform(struct memcg_script *script, const struct memcg_step *step)
 	case MEMCG_CALL_REMOVE_SHARED:
 		return madvise(script->shared + step->first * script->page_bytes, size,
 			       MADV_REMOVE);
+	case MEMCG_CALL_PAGE_OUT:
+		return advise(script->own + step->first * script->page_bytes, size, MADV_PAGEOUT);
 	case MEMCG_CALL_MOVE_COUNTS:
 		move_counts(script);
 		return 0;
@@ -293,6 +296,12 @@ int memcg_script_do(struct memcg_script *script, const struct memcg_step *step)
 		return cgroup_write_bytes(path, "memory.swappiness", step->count);
 	case MEMCG_CALL_ASK_MOVE_CHARGES:
 		return cgroup_write(path, "memory.move_charge_at_immigrate", "1");
+	case MEMCG_CALL_SET_LOW:
+		return cgroup_write_bytes(path, "memory.low", step->count * script->page_bytes);
+	case MEMCG_CALL_SET_MIN:
+		return cgroup_write_bytes(path, "memory.min", step->count * script->page_bytes);
+	case MEMCG_CALL_RECLAIM:
+		return cgroup_write_bytes(path, "memory.reclaim", step->count * script->page_bytes);
 	case MEMCG_CALL_FIND_BATCH:
 		return find_batch(script, step);
 	default:
@@ -366,6 +375,20 @@ struct probe_counter memcg_script_swappiness(const struct memcg_script *script,
 	if (cgroup_read(path_of(script, group, path), "memory.swappiness", &swappiness.count) == -1)
 		swappiness.error = errno;
 	return swappiness;
+}
+
+struct probe_counter memcg_script_swapped(const struct memcg_script *script, enum memcg_group group)
+{
+	struct probe_counter swapped = { .error = 0 };
+	char path[PATH_MAX];
+	uint64_t bytes;
+
+	path_of(script, group, path);
+	if (cgroup_read(path, "memory.swap.current", &bytes) == -1)
+		swapped.error = errno;
+	else
+		swapped.count = bytes / script->page_bytes;
+	return swapped;
 }
 
 void memcg_script_close(struct memcg_script *script)

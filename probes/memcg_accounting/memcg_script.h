@@ -46,6 +46,10 @@ enum memcg_call {
 	MEMCG_CALL_REMOVE_SHARED,    /* the pages themselves: madvise(2), MADV_REMOVE */
 	MEMCG_CALL_SET_SWAPPINESS,   /* v1: memory.swappiness of the group becomes `count` */
 	MEMCG_CALL_ASK_MOVE_CHARGES, /* v1: memory.move_charge_at_immigrate of the group */
+	MEMCG_CALL_PAGE_OUT,         /* own pages to swap: madvise(2), MADV_PAGEOUT */
+	MEMCG_CALL_SET_LOW,          /* v2: memory.low of the group becomes `count` pages */
+	MEMCG_CALL_SET_MIN,          /* v2: memory.min */
+	MEMCG_CALL_RECLAIM,          /* v2: `count` pages, by memory.reclaim of the group */
 	MEMCG_CALL_EXIT,
 	MEMCG_CALL_FIND_BATCH, /* stores to own pages one by one until the group's usage rises */
 	MEMCG_CALL_MOVE_COUNTS /* the movers' */
@@ -105,6 +109,10 @@ int memcg_script_read(struct memcg_script *script, struct memcg_reading *reading
 /* memory.swappiness of a group; v2 has no such file: ENOENT. */
 struct probe_counter memcg_script_swappiness(const struct memcg_script *script,
 					     enum memcg_group group);
+
+/* Pages in swap: memory.swap.current. v1 has none, and counts a page only once memory is free of it. */
+struct probe_counter memcg_script_swapped(const struct memcg_script *script,
+					  enum memcg_group group);
 
 /* Ends the workers and removes the spare group. */
 void memcg_script_close(struct memcg_script *script);

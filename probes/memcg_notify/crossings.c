@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-/* A second; wake_since adds PSI's windows. */
+/* A second; for a crossing PSI's windows are added. */
 #define PATIENCE_NS UINT64_C(1000000000)
 /* v2 notifies of events at most once in 10 ms (CGROUP_FILE_NOTIFY_MIN_INTV); v1 notifies of reclaim
  * from a workqueue. */
@@ -94,9 +94,10 @@ static int swing_across(struct crossings *crossings, bool up, struct crossing *c
 }
 
 /* The first wake since a time, or NULL; those before it are stale. All are counted. */
-static const struct wake *wake_since(struct crossings *crossings, uint64_t since_ns, bool up)
+static const struct wake *wake_since(struct crossings *crossings, uint64_t since_ns, bool up,
+				     uint64_t patience_ns)
 {
-	const uint64_t deadline_ns = clock_ns() + PATIENCE_NS + 2 * crossings->armed.window_ns;
+	const uint64_t deadline_ns = clock_ns() + patience_ns;
 	const struct wake *found = NULL;
 
 	while (!found) {
@@ -167,17 +168,35 @@ static void settle(const struct crossings *crossings)
 		notifier_take(&crossings->witness); /* a notification after the swing */
 }
 
+/* A fall that should notify nobody: the wakes since it began are counted, and none is waited for.
+ * A notification that comes as late as the end of the wait after the rise has its wake in a second
+ * wait. */
+static int fall(struct crossings *crossings)
+{
+	struct crossing crossing;
+
+	settle(crossings);
+	wake_since(crossings, UINT64_MAX, true, 0); /* late ones of the rise */
+	const uint64_t from_ns = clock_ns();
+	if (swing_across(crossings, false, &crossing) == -1)
+		return -1;
+	settle(crossings);
+	wake_since(crossings, from_ns, false, 0);
+	return 0;
+}
+
 static int cross(struct crossings *crossings, bool up)
 {
+	const uint64_t patience_ns = PATIENCE_NS + 2 * crossings->armed.window_ns;
 	const struct wake *wake = NULL;
 	struct crossing crossing;
 
+	if (!is_notified(crossings, up))
+		return fall(crossings);
 	if (swing_across(crossings, up, &crossing) == -1)
 		return -1;
-	if (!is_notified(crossings, up))
-		return 0;
 	if (crossing.crossed.step_ns)
-		wake = wake_since(crossings, crossing.crossed.before_ns, up);
+		wake = wake_since(crossings, crossing.crossed.before_ns, up, patience_ns);
 	if (wake && up == crossings->wanted_up)
 		record(crossings, &crossing, wake, up);
 	crossings->missed_count += !wake;
@@ -227,7 +246,7 @@ static int notify_once(struct crossings *crossings, struct probe_histogram *plai
 		if (step(crossings, false, i) == -1)
 			return -1;
 	}
-	const struct wake *wake = wake_since(crossings, from_ns, true);
+	const struct wake *wake = wake_since(crossings, from_ns, true, PATIENCE_NS);
 	if (wake && wake->plain)
 		histogram_record(plain, wake->woke_ns - from_ns);
 	return 0;

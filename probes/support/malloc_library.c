@@ -90,12 +90,17 @@ bool malloc_is_of(enum malloc_library library, const char *path, char *why, size
 {
 	char file[128];
 
+	const enum malloc_library theirs = found();
+
 	malloc_file(file, sizeof(file));
-	if (found() != library) {
+	if (theirs != library && library == MALLOC_LIBRARY_OTHER) {
+		snprintf(why, why_size, "malloc is %s's, of %s: measure it with allocator=%s",
+			 libraries[theirs].name, file, libraries[theirs].name);
+		return false;
+	}
+	if (theirs != library) {
 		snprintf(why, why_size, "malloc is not %s's, but that of %s",
-			 library == MALLOC_LIBRARY_OTHER ? "another library"
-							 : libraries[library].name,
-			 file);
+			 libraries[library].name, file);
 		return false;
 	}
 	if (path[0] && !same_file(path, file)) {

@@ -8,6 +8,8 @@ import pytest
 
 from memlab.diagnose import group, group_limits, held
 from memlab.diagnose.finding import CRITICAL
+from memlab.errors import BadSubject
+from memlab.observe import cgroup
 
 from . import looks
 
@@ -135,3 +137,20 @@ def test_a_group_that_is_stuck_is_critical_and_not_about_to_be_killed() -> None:
     assert found.name == "group-out-of-memory"
     assert "kills nobody" in found.title
     assert "group-nearly-full" not in [one.name for one in group_limits.of_group(room)]
+
+
+def test_a_group_outside_of_this_cgroup_namespace_is_named_as_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A debugging container sees the processes of a pod, and none of its groups."""
+    mount = Path("/sys/fs/cgroup")
+    for seen, hides in (
+        (cgroup.Cgroups("2", "2", mount, None), True),
+        (cgroup.Cgroups("2", "2", mount, mount), False),
+        (cgroup.NONE, False),
+    ):
+        monkeypatch.setattr(cgroup, "locate", lambda pid="self", seen=seen: seen)
+        assert bool(group.hidden(1)) == hides
+    monkeypatch.setattr(cgroup, "locate", lambda pid="self": cgroup.Cgroups("2", "2", mount, None))
+    with pytest.raises(BadSubject, match="process 1 cannot be read: it is outside of this cgroup"):
+        group.named("of:1")

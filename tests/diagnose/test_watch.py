@@ -131,3 +131,19 @@ def test_the_group_of_a_process_is_resolved_once(
         cli.cli, ["diagnose", "--group", "of:1", "--watch", "end"], catch_exceptions=False
     )
     assert asked == ["of:1", str(directory)]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_kill_in_a_container_is_one_of_its_pod(tmp_path: Path, version: str) -> None:
+    pod = made(tmp_path / "pod", version, 90, 200)
+    app = made(pod / "app", version, 76, 80)
+    watch = watching.Watcher(None, pod, version, None)
+    counts = []
+    for kills in (0, 1, 3):
+        for folder in (pod, app) if version == "2" else (app,):
+            for file in folder.glob("memory.events*" if version == "2" else "memory.oom_control"):
+                file.write_text(f"oom_kill {kills}\n")
+        sample = watch.look()
+        assert sample
+        counts.append(sample.values["kills"])
+    assert counts == [0, 1, 3]

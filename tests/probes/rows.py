@@ -4,11 +4,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any
 
 import unprivileged
 
-from memlab.experiment import Check, Claim, Count, Experiment
+from memlab.experiment import Check, Claim, Count, Experiment, Within
 from memlab.experiment.window import WINDOW_METRICS
 
 _EACH = """
@@ -58,8 +59,12 @@ def wrong(experiment: Experiment, check: Check, raw: Mapping[str, Any]) -> list[
     metrics = {metric.name: metric for metric in (*WINDOW_METRICS, *experiment.metrics)}
     found: list[Claim] = []
     for claim in check.expected:
-        if isinstance(claim, Count):
-            value = metrics[claim.metric].of(raw, {"check": check.name})
-            if value is not None and value != claim.equals:
-                found.append(claim)
+        value = metrics[claim.metric].of(raw, {"check": check.name})
+        if value is None:
+            continue
+        if isinstance(claim, Count) and value != claim.equals:
+            found.append(claim)
+        if isinstance(claim, Within):
+            least, most = claim.above or 0.0, inf if claim.below is None else claim.below
+            found += [] if least <= value <= most else [claim]
     return found

@@ -90,7 +90,8 @@ def test_a_wrong_preload_is_unavailable() -> None:
     said = fresh_process.call(
         "allocator", PARAMS | {"allocator": "other"}, environ=environ("mimalloc")
     )
-    assert "unavailable: malloc is not another library's, but that of /" in said["failure"]
+    assert "unavailable: malloc is mimalloc's, of /" in said["failure"]
+    assert ": measure it with allocator=mimalloc" in said["failure"]
 
 
 def test_a_library_is_told_from_its_copy(tmp_path: Path) -> None:

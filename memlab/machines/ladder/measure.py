@@ -104,9 +104,9 @@ def requests(asked: LadderRequest) -> list[Request]:
         factors = {factor.name for factor in declared.factors}
         own = [text for text in asked.levels if text.partition("=")[0] in factors]
         taken |= set(own)
-        levels: dict[str, Sequence[Level]] = {**least.levels(declared, claims)}
-        levels |= read_levels(declared, tuple(own))
-        results.append(Request(name, levels=levels, controls=False, blocks=asked.blocks, seed=1))
+        named, controls = least.least_points(declared, claims)
+        levels: dict[str, Sequence[Level]] = {**named, **read_levels(declared, tuple(own))}
+        results.append(Request(name, levels=levels, controls=controls, blocks=asked.blocks, seed=1))
     if lost := set(asked.levels) - taken:
         raise BadRequest(f"none of the experiments has the factor of -p {min(lost)}")
     return results
@@ -143,7 +143,10 @@ def libcs_of(asked: LadderRequest) -> list[Path]:
 def _planned(asked: LadderRequest) -> Iterator[tuple[Experiment, Sequence[Point]]]:
     for request in requests(asked):
         declared = experiments.load(request.experiment)
-        yield declared, plan.build(declared, "quick", request.levels, controls=False).points
+        yield (
+            declared,
+            plan.build(declared, "quick", request.levels, controls=request.controls).points,
+        )
 
 
 def _cpus_at(host: Host, at: At) -> int:
