@@ -18,7 +18,7 @@ MARKS = (
     ("the JVM", b"MaxDirectMemorySize"),
 )  # fmt: skip
 BYTES_MAX = 256 << 20  # some 0.1 s
-_PIECE, _MARK_BYTES_MAX = 1 << 20, 64
+_PIECE, _MARK_BYTES_MAX = 256 << 10, 64
 _FILES = 64  # whose names are kept for a watch, and because an executable is searched twice
 _known: dict[tuple[int, ...], list[str]] = {}
 
@@ -40,18 +40,23 @@ def names(path: Path, most: int = BYTES_MAX) -> tuple[list[str], int]:
 
 
 def _searched(fd: int, size: int) -> list[str]:
+    """One buffer for all pieces: memory that is new for each would take a third of the time."""
     found: list[str] = []
-    for piece in _pieces(fd, elf.data_sections(fd) or [(0, size)]):
-        found += [name for name, mark in MARKS if name not in found and mark in piece]
+    buffer = bytearray(_PIECE)
+    for length in _pieces(fd, elf.data_sections(fd) or [(0, size)], memoryview(buffer)):
+        for name, mark in MARKS:
+            if name not in found and buffer.find(mark, 0, length) >= 0:
+                found.append(name)
     return found
 
 
-def _pieces(fd: int, parts: Sequence[tuple[int, int]]) -> Iterator[bytes]:
-    """Each begins with the end of the one before, in which a mark may begin."""
+def _pieces(fd: int, parts: Sequence[tuple[int, int]], into: memoryview) -> Iterator[int]:
+    """How much of the buffer is filled. Each piece begins with the end of the one before, in which
+    a mark may begin."""
     rest = BYTES_MAX
     for at, size in parts:
         end = at + min(size, rest)
         rest -= end - at
-        while at < end and (piece := os.pread(fd, min(_PIECE, end - at), at)):
-            yield piece
-            at += len(piece) if len(piece) <= _MARK_BYTES_MAX else len(piece) - _MARK_BYTES_MAX
+        while at < end and (length := os.preadv(fd, [into[: end - at]], at)):
+            yield length
+            at += length if length <= _MARK_BYTES_MAX else length - _MARK_BYTES_MAX
