@@ -8,6 +8,8 @@ hold, a figure by what its file says.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 import sys
 from collections import Counter
@@ -18,9 +20,10 @@ from tempfile import TemporaryDirectory
 
 from click.testing import CliRunner
 
-from memlab import api, experiments, published, recorded
+from memlab import api, diagnose, experiments, published, recorded
 from memlab.cli import cli
 from memlab.diagnose import call_table, group_rows, machine_account
+from memlab.diagnose.finding import Row
 from memlab.judging import mechanism, reproduce, summary
 from memlab.judging.compare import metric_of
 from memlab.machines.history import figure as history_figure
@@ -271,12 +274,40 @@ def lines_of_no_process() -> str:
     return "\n".join(lines)
 
 
+def findings() -> str:
+    """The rows of findings about a process and its group, wherever one is declared."""
+    rows: dict[str, Row] = {}
+    for module in pkgutil.iter_modules(diagnose.__path__, "memlab.diagnose."):
+        for value in vars(importlib.import_module(module.name)).values():
+            for row in value.values() if isinstance(value, dict) else (value,):
+                if isinstance(row, Row):
+                    rows.setdefault(row.name, row)
+    lines = ["| finding | said if | what to try |", "| --- | --- | --- |"]
+    for account in ("stock", "flow", "limits", "time"):
+        named = sorted((one for one in rows.values() if one.account == account), key=_name)
+        for one in named:
+            lines.append(f"| `{one.name}` | {one.when} | {_cell(one.setting)} |")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _name(row: Row) -> str:
+    return row.name
+
+
 # What is written from recorded runs into pages that are written by hand: between
 # `<!-- made NAME -->` and `<!-- end -->`.
 BLOCKS = {
     "README.md": {"states": crossings, "row": row_of_logs, "claims": claims_shown},
     "docs/tutorial.md": {"show": shown},
-    "docs/diagnose.md": {"calls": refused_calls, "lines": lines_of_no_process},
+    "docs/diagnose.md": {
+        "calls": refused_calls,
+        "lines": lines_of_no_process,
+        "findings": findings,
+    },
     "docs/logs.md": {"states": crossings, "numbers": logs},
 }
 

@@ -79,9 +79,10 @@ def _method(sequential: bool) -> str:
     return "order statistics, at every look" if sequential else "order statistics"
 
 
-def next_session_interval(x: npt.ArrayLike, level: float = 0.95) -> Interval:
-    """Where the next session's value lies, from those of x, shape (sessions,): Student's t on logs,
-    or on the values where one is not positive. Limits are None below 2 sessions.
+def next_unit_interval(x: npt.ArrayLike, unit: str = "session", level: float = 0.95) -> Interval:
+    """Where the next session's value, or that of what else the `unit` is, lies, from those of x,
+    shape (sessions,): Student's t on logs, or on the values where one is not positive. Limits are
+    None below 3 sessions: two say next to nothing of how far a third may lie.
 
     At half the error asked for: what sessions differ by has tails, and a t of 95 % holds 93 % of
     t with 3 degrees of freedom, of skewed luck or of a slow state; one of 97.5 % holds 95 % or
@@ -91,9 +92,9 @@ def next_session_interval(x: npt.ArrayLike, level: float = 0.95) -> Interval:
     """
     values = present(x)
     estimate, n = float(np.median(values)), values.size
-    if n < 2:
-        return Interval(None, estimate, None, n, "needs 2 sessions", level)
-    method = "the next session, t on logs"
+    if n < 3:
+        return Interval(None, estimate, None, n, f"needs 3 {unit}s", level)
+    method = f"the next {unit}, t on logs"
     if np.ptp(values) == 0:  # rounding must not part the ends from them
         return Interval(estimate, estimate, estimate, n, method, level)
     from scipy.special import stdtrit  # slow to import, and only runs of sessions need it

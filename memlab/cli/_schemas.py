@@ -38,6 +38,7 @@ def _documents() -> dict[str, Any]:
         "list": list[documents.ListedExperiment],
         "plot": documents.Plot,
         "record": Recording,
+        "record --runs": list[Recording],
         "reproduce": documents.Claims,
         "runs": list[documents.ListedRun],
         "show": documents.Show,

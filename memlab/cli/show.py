@@ -51,12 +51,11 @@ def command(run: str, verbose: bool, output: Path | None, as_json: bool) -> None
 
 def _trace(path: Path, folder: Path, *, as_json: bool) -> None:
     """What a recorded program did with its memory, and a figure of it."""
-    from memlab.trace import account, file, shown
+    from memlab.trace import account, figure, file, shown
 
     with file.opened(path) as trace:
         counted = account.of(trace)
-        place = folder / f"{path.stem}.png"
-        shown.figure(trace, counted, place)
+        place = figure.draw(trace, counted, figure.place(trace, folder))
         if as_json:
             from memlab.trace.documents import TraceShown
 

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import os
+import re
 
 from memlab.observe import files, proc
+from memlab.text import units
+
+_FULL = 0.99
+_POOLS = proc.ROOT / "sys/kernel/mm/hugepages"
 
 
 def read() -> str:
-    """Free huge pages and the fullest tmpfs, now; which of them it was is not known."""
-    machine = files.known(proc.meminfo) or {}
-    total, free = machine.get("HugePages_Total", 0), machine.get("HugePages_Free", 0)
-    said = [f"{free:,} of {total:,} huge pages are free"]
+    """Free huge pages of each pool and the fullest tmpfs, now: which of them can be the cause, and
+    which is excluded. The address that was touched is gone with the program."""
+    pools = [_pool(name) for name in files.names(_POOLS)]
+    counted = ", ".join(f"of {size}: {free:,}" for size, free in pools)
     fullest = max(_tmpfs(), default=None)
-    if fullest:
-        said.append(f"the fullest tmpfs, {fullest[1]}, is {100 * fullest[0]:.0f} % full")
-    return f"a page that it mapped could not be had; {', '.join(said)}"
+    can, cannot = [], []
+    if pools and not any(free for _, free in pools):
+        can.append(f"no huge page is free (pool {counted}), if it maps huge pages")
+    elif pools:
+        cannot.append(f"huge pages are free ({counted})")
+    if fullest is not None and fullest[0] >= _FULL:
+        can.append(f"{fullest[1]} (tmpfs) is full")
+    elif fullest is not None:
+        cannot.append(f"the fullest tmpfs, {fullest[1]}, is {100 * fullest[0]:.0f} % full")
+    can.append(f"{'else ' if can else ''}a file or its disk ended before the mapping")
+    return f"a page that it mapped could not be had: {'; '.join([*can, *cannot])}"
+
+
+def _pool(name: str) -> tuple[str, int]:
+    """The size of its pages in words, and how many are free."""
+    kib = int(re.sub(r"\D", "", name) or 0)
+    return units.format_size(kib << 10), files.number(_POOLS / name / "free_hugepages") or 0
 
 
 def _tmpfs() -> list[tuple[float, str]]:

@@ -86,9 +86,12 @@ def command(
     if not words:
         raise BadRequest("name the command, after the options and --, such as -- ./app")
     folder, what = cwd or Path.cwd(), ""
-    if trace.is_named(words):
-        what = replay.checked(folder / words[0], policies, serve=serve, metrics=metrics)
+    recordings = len(words) if trace.is_named(words) else 0
+    if recordings:
+        paths = [folder / word for word in words]
+        what = replay.checked(paths, policies, serve=serve, metrics=metrics)
         words, metrics = [*replay.words(policies), *words], replay.metrics(policies)
+        how = replay.repeated(recordings, how)
     levels = tried.check_policies([*words, *serve], policies)
     started = [] if what else [words[0], *serve[:1]]
     for program in (program for word in started for program in tried.programs(word, levels)):
@@ -118,7 +121,8 @@ def command(
     )
     if not fit and how.get("blocks") is None and how.get("precision") is None:
         how["precision"] = PRECISION  # what levels change is the question, more than expectations
-    if (how.get("blocks") or 0) >= least_pairs(1):  # fewer compare nothing, and are a rehearsal
+    enough = (how.get("blocks") or 0) >= least_pairs(1)
+    if enough and recordings < 2:  # fewer compare nothing, and are a rehearsal
         compared = prod(map(len, levels.values())) - 1
         how["blocks"] = max(how["blocks"], least_pairs(compared))
     request = Request(

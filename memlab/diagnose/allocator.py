@@ -1,7 +1,7 @@
 """Which malloc a process has, of which version, and how it was set.
 
 The library is found among the mappings by its name, or inside the executable by the messages that
-every build of it holds; the version is read from the file itself.
+every build of it holds (allocator_marks.py); the version is read from the file itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab.diagnose import malloc_options
+from memlab.diagnose import allocator_marks, malloc_options
 from memlab.diagnose.malloc_options import MallocOption, Version
 from memlab.observe import files, proc, process
 from memlab.text import units
@@ -30,8 +30,6 @@ class MallocKind:
     version: re.Pattern[bytes] | None
     """The version as the file holds it, or what follows it: a pattern that begins with its first
     character is searched for fast."""
-    inside: bytes | None = None
-    """What an executable holds that it is linked into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +58,13 @@ _KINDS = (
         "jemalloc",
         re.compile(r"libjemalloc[^/]{0,64}\.so"),
         re.compile(rb"-\d+-g[0-9a-f]{40}"),
-        b"<jemalloc>: ",
     ),
     MallocKind(
         "tcmalloc",
         re.compile(r"libtcmalloc[^/]{0,64}\.so"),
         re.compile(rb"gperftools (\d+\.\d+(?:\.\d+)?)"),
-        b"TCMALLOC_AGGRESSIVE_DECOMMIT",
     ),
-    MallocKind("mimalloc", re.compile(r"libmimalloc[^/]{0,64}\.so"), None, b"mimalloc: warning: "),
+    MallocKind("mimalloc", re.compile(r"libmimalloc[^/]{0,64}\.so"), None),
     MallocKind("musl", re.compile(r"ld-musl-[^/]{0,64}\.so"), None),
     MallocKind(
         "glibc",
@@ -107,35 +103,22 @@ def not_searched(pid: int, found: Allocator | None) -> tuple[str, ...]:
     """What is said where an executable was too large to look for a malloc inside it."""
     file = proc.ROOT / f"proc/{pid}/exe"
     size = files.known(lambda: file.stat().st_size) or 0
-    if size <= _WITHIN_BYTES_MAX or (found and found.name not in ("glibc", "musl")):
+    if size <= allocator_marks.BYTES_MAX or (found and found.name not in ("glibc", "musl")):
         return ()
-    limit = units.format_size(_WITHIN_BYTES_MAX)
+    limit = units.format_size(allocator_marks.BYTES_MAX)
     return (f"a malloc linked into the executable: that is over {limit}, and was not searched",)
 
 
 def _inside(
     kinds: Sequence[MallocKind], directory: Path, environ: Mapping[str, str]
 ) -> Allocator | None:
-    held = files.content(directory / "exe", _SEARCHED_BYTES_MAX)
-    marks = [kind.inside for kind in kinds if kind.inside]
-    found = _marks_of_large(directory / "exe", marks) if held is None else ()
-    held = held or b""
+    names, _ = files.known(lambda: allocator_marks.names(directory / "exe")) or ([], 0)
     for kind in kinds:
-        if kind.inside and (kind.inside in held or kind.inside in found):
+        if kind.name in names:
             path = files.known(lambda: str((directory / "exe").readlink())) or "the executable"
+            held = files.content(directory / "exe", _SEARCHED_BYTES_MAX) or b""
             return _made(kind, directory, path, held, environ)
     return None
-
-
-def _marks_of_large(path: Path, marks: Sequence[bytes]) -> list[bytes]:
-    """Those that a file has which is read in pieces, as node's; none of a larger one."""
-    found: list[bytes] = []
-    with suppress(OSError):
-        if path.stat().st_size <= _WITHIN_BYTES_MAX:
-            with files.opened(path) as file:
-                for piece in files.pieces(file, _MARK_BYTES_MAX):
-                    found += [mark for mark in marks if mark not in found and mark in piece]
-    return found
 
 
 def _made(
@@ -169,24 +152,14 @@ def _conf_variable(held: bytes) -> str | None:
     return None
 
 
-# Allocators inside a library or the executable, by messages or options that each build holds; a
-# runtime's own heap too.
-_WITHIN = (
-    ("mimalloc", b"mimalloc: warning: "), ("jemalloc", b"<jemalloc>: "),
-    ("tcmalloc", b"TCMALLOC_AGGRESSIVE_DECOMMIT"), ("Python's pymalloc", b"pymalloc_debug"),
-    ("V8", b"max_old_space_size"), ("V8", b"max-old-space-size"),
-    ("the JVM", b"MaxDirectMemorySize"),
-)  # fmt: skip
 _CODE_BYTES_LEAST = 256 << 10
-_MARK_BYTES_MAX = 64
-_WITHIN_BYTES_MAX = 256 << 20  # some 0.2 s
 
 
 def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None) -> list[str]:
     """Other allocators that the process has, such as `mimalloc in libarrow.so`, whose heaps are
     not read."""
     found: list[str] = []
-    left = _WITHIN_BYTES_MAX
+    left = allocator_marks.BYTES_MAX
     seen: set[str] = set()
     for one in mappings:
         large = one.size_bytes >= _CODE_BYTES_LEAST and "x" in one.permissions
@@ -206,14 +179,5 @@ def _looked_through(paths: Iterable[Path], room: int) -> tuple[list[str], int]:
     if it is larger than `room`."""
     for path in paths:
         with suppress(OSError):
-            size = path.stat().st_size
-            return (_names_within(path) if size <= room else []), size
+            return allocator_marks.names(path, room)
     return [], 0
-
-
-def _names_within(path: Path) -> list[str]:
-    found: list[str] = []
-    with files.opened(path) as file:
-        for piece in files.pieces(file, _MARK_BYTES_MAX):
-            found += [name for name, mark in _WITHIN if name not in found and mark in piece]
-    return found

@@ -114,6 +114,11 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     if len(seen.members) < seen.processes:
         what = f"{seen.processes - len(seen.members)} of {seen.processes} processes"
         left_out = (Unlooked(what, _unseen_members(seen), None, None),)
+    unshared = sum(one.shared_bytes is None for one in seen.members)
+    if unshared and len(seen.members) > family.SHARED_READ:
+        why = f"smaller than the {family.SHARED_READ} largest"
+        what = f"what {unshared} processes share since a fork"
+        left_out = (*left_out, Unlooked(what, why, None, None))
     return Diagnosis(None, seen, tuple(held.accounts(seen)), findings, left_out, cost)
 
 

@@ -17,6 +17,7 @@ MEMBERS_MAX = 64
 _SHARING_LEAST_BYTES = 1 << 20
 _RESIDENT_BYTES_MAX = 4 << 30
 """Of all of them together: page tables of so much are read in some 0.1 s."""
+SHARED_READ = 16  # processes, at some 1 ms each at both ends of the look
 _IN_MEMORY = ("/memfd:", "/dev/shm/", "/SYSV")
 _DELETED = process.DELETED
 _TICKS_HZ = os.sysconf("SC_CLK_TCK")
@@ -82,7 +83,8 @@ def largest(pids: Sequence[int]) -> tuple[list[int], int]:
     held = {}
     hidden = 0
     for pid in pids:
-        words = (files.text(ROOT / f"proc/{pid}/statm") or "").split()
+        path = f"{ROOT}/proc/{pid}/statm"
+        words = (files.known(lambda path=path: proc.read_small(path)) or "").split()  # type: ignore[misc]
         # A kernel thread's numbers are all 0.
         if len(words) > 2 and words[0] != "0":
             held[pid] = int(words[1])
@@ -92,7 +94,7 @@ def largest(pids: Sequence[int]) -> tuple[list[int], int]:
 
 def first(pids: Sequence[int]) -> list[First]:
     """What each holds now. One that may not be read is left out."""
-    found, left = [], _RESIDENT_BYTES_MAX
+    left, found = _RESIDENT_BYTES_MAX, list[First]()
     for pid in pids[:MEMBERS_MAX]:
         life = files.known(lambda pid=pid: process.stat(pid))  # type: ignore[misc]
         status = files.known(lambda pid=pid: proc.status(pid))  # type: ignore[misc]
@@ -100,7 +102,7 @@ def first(pids: Sequence[int]) -> list[First]:
             continue
         anonymous = proc.status_bytes(status, "RssAnon") or 0
         left -= proc.status_bytes(status, "VmRSS") or 0
-        shared = _shared(pid) if left > 0 else None
+        shared = _shared(pid) if left > 0 and len(found) < SHARED_READ else None
         found.append(First(pid, life.start_ticks, anonymous, shared, life.minor_faults))
     return found
 
@@ -136,7 +138,7 @@ def may_grow_bytes(shared: Sequence[int]) -> int:
 
 def _shared(pid: int) -> int | None:
     try:
-        return pages.read(pid, process.maps(pid), detailed=False)[0].shared_bytes
+        return pages.shared_bytes(pid, process.maps(pid))
     except (OSError, ValueError, pages.NotSeen):
         return None
 

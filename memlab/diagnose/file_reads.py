@@ -16,6 +16,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
+    Row,
     Severity,
     facts,
     per_second,
@@ -31,6 +32,17 @@ _MAPPED_BYTES = 64 << 10  # around a fault, at most
 _UNUSED_LEAST = 0.3
 _COSTLY_WAIT = 0.1  # of a thread's time
 _OF_FILES = 0.5  # of the sampled faults
+
+
+_READS_FILES = Row(
+    "reads-files",
+    "flow",
+    "read from swap or a file",
+    "1/s",
+    "5 faults per second wait for a device",
+    setting="MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it",
+    experiments=("mmap-read", "locked-latency"),
+)
 
 
 def findings(look: Look, read_per_s: float) -> Iterator[Finding]:
@@ -49,31 +61,56 @@ def findings(look: Look, read_per_s: float) -> Iterator[Finding]:
     if group is not None and group.charge.used_bytes >= 0.9 * group.limit_bytes:
         yield _dropped(look, read_per_s, severity)
         return
-    yield Finding(
-        "reads-files", severity,
+    yield _READS_FILES.found(
+        severity,
         f"it waits for mapped files to be read: {per_second(read_per_s, 'times')}",
-        "flow", "read from swap or a file", read_per_s, "1/s",
+        read_per_s,
         facts(_each(look, read_per_s), threads_of(look, "major_faults")),
-        "MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it",
-        {"lock": ["off", "future"]},
-        ("mmap-read", "locked-latency"),
-    )  # fmt: skip
+        policies={"lock": ["off", "future"]},
+    )
+
+
+_READS_SWAP = Row(
+    "reads-swap",
+    "flow",
+    "read from swap or a file",
+    "1/s",
+    "5 faults per second wait for swap",
+    setting=(
+        "mlock what has to answer in time; memory.swap.max=0 or a lower swappiness for its "
+        "group; more memory"
+    ),
+    experiments=("locked-latency",),
+)
 
 
 def _swap(look: Look, read_per_s: float, severity: Severity) -> Finding:
     now, swapped = look.memory.resident_bytes, look.memory.swapped_bytes
-    return Finding(
-        "reads-swap", severity,
-        f"it waits for its memory to come back from swap: "
-        f"{per_second(read_per_s, 'page faults')}",
-        "flow", "read from swap or a file", read_per_s, "1/s",
+    return _READS_SWAP.found(
+        severity,
+        f"it waits for its memory to come back from swap: {per_second(read_per_s, 'page faults')}",
+        read_per_s,
         facts(Fact("in swap", swapped, "B"), threads_of(look, "major_faults")),
-        "mlock what has to answer in time; memory.swap.max=0 or a lower swappiness for its "
-        "group; more memory",
-        {"lock": ["off", "future_onfault"], "memory_max": [_limit(now), _limit(now + swapped)],
-         "swap": ["file"]},
-        ("locked-latency",),
-    )  # fmt: skip
+        policies={
+            "lock": ["off", "future_onfault"],
+            "memory_max": [_limit(now), _limit(now + swapped)],
+            "swap": ["file"],
+        },
+    )
+
+
+_READS_AHEAD_UNUSED = Row(
+    "reads-ahead-unused",
+    "flow",
+    "read from swap or a file",
+    "1/s",
+    "30 % of what is read ahead is used by no fault",
+    setting=(
+        "MADV_RANDOM for what is looked up at random ends the readahead; a smaller "
+        "read_ahead_kb of the device"
+    ),
+    experiments=("mmap-read",),
+)
 
 
 def _read_ahead(look: Look, read_per_s: float, severity: Severity, unused: float) -> Finding:
@@ -86,40 +123,47 @@ def _read_ahead(look: Look, read_per_s: float, severity: Severity, unused: float
     slept = waits.by_kind.get("a page of a file", 0) / max(1, waits.samples) if waits else 0.0
     if waits and slept * waits.threads >= _COSTLY_WAIT:
         severity = COSTLY
-    return Finding(
-        "reads-ahead-unused", severity,
+    return _READS_AHEAD_UNUSED.found(
+        severity,
         f"each page fault on {name or 'mapped files'} that reads brings in {size(each)}{setting}: "
         f"{share(unused)} or more of what is read is used by no fault; it waits "
         f"{per_second(read_per_s, 'times')}",
-        "flow", "read from swap or a file", read_per_s, "1/s",
+        read_per_s,
         facts(
             Fact("read from devices", look.read_bytes_per_s or 0.0, "B/s"),
             Fact("page faults without a read", look.rate("minor_faults") or 0.0, "1/s"),
             threads_of(look, "major_faults"),
         ),
-        "MADV_RANDOM for what is looked up at random ends the readahead; a smaller read_ahead_kb "
-        "of the device",
-        experiments=("mmap-read",),
-    )  # fmt: skip
+    )
+
+
+_GROUP_LIMIT_DROPS_FILES = Row(
+    "group-limit-drops-files",
+    "flow",
+    "read from swap or a file",
+    "1/s",
+    "5 faults per second wait for files, and the group is full",
+    setting="more memory for the group; MADV_COLD on pages that are not used again",
+    experiments=("advice-reclaim", "mmap-read"),
+)
 
 
 def _dropped(look: Look, read_per_s: float, severity: Severity) -> Finding:
     group = look.group
     assert group is not None
-    return Finding(
-        "group-limit-drops-files", severity,
+    return _GROUP_LIMIT_DROPS_FILES.found(
+        severity,
         f"it waits for mapped files to be read ({per_second(read_per_s, 'times')}): its group "
         "is full, and its page cache is dropped as it is read; nobody is killed for that",
-        "flow", "read from swap or a file", read_per_s, "1/s",
+        read_per_s,
         facts(
             Fact("page cache in the group", group.charge.file_clean_bytes, "B"),
-            Fact(group.limit_name, group.limit_bytes, "B"), _each(look, read_per_s),
+            Fact(group.limit_name, group.limit_bytes, "B"),
+            _each(look, read_per_s),
             threads_of(look, "major_faults"),
         ),
-        "more memory for the group; MADV_COLD on pages that are not used again",
-        {"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]},
-        ("advice-reclaim", "mmap-read"),
-    )  # fmt: skip
+        policies={"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]},
+    )
 
 
 def _unused_share(look: Look, read_per_s: float) -> float | None:

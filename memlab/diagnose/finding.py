@@ -54,6 +54,41 @@ class Finding:
     """Those that measure here what it costs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A kind of finding: what of it is the same each time. A function beside it says when it is
+    found, and how much; `docs` makes its table of these rows."""
+
+    name: str
+    account: str
+    line: str
+    """Of the account that it rests on; one that differs is given with the finding."""
+    unit: str
+    when: str
+    """The condition, in words."""
+    setting: str = ""
+    """What to try; words that depend on what was read are given with the finding."""
+    policies: Mapping[str, Sequence[str]] | None = None
+    experiments: tuple[str, ...] = ()
+
+    def found(
+        self,
+        severity: Severity,
+        title: str,
+        measured: float,
+        evidence: tuple[Fact, ...] = (),
+        *,
+        line: str | None = None,
+        setting: str | None = None,
+        policies: Mapping[str, Sequence[str]] | None = None,
+    ) -> Finding:
+        return Finding(
+            self.name, severity, title, self.account, self.line if line is None else line,
+            measured, self.unit, evidence, self.setting if setting is None else setting,
+            self.policies if policies is None else policies, self.experiments,
+        )  # fmt: skip
+
+
 def ranked(found: Iterable[Finding]) -> list[Finding]:
     """The worst first; the first of a name alone."""
     by_name: dict[str, Finding] = {}

@@ -13,6 +13,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
+    Row,
     Severity,
     facts,
     per_second,
@@ -152,6 +153,22 @@ def findings(look: Look) -> Iterator[Finding]:
             yield one
 
 
+_COPIES_AFTER_FORK = Row(
+    "copies-after-fork",
+    "flow",
+    "writes to pages that are there",
+    "1/s",
+    "it forks: 1,000 copies per second, or 2 ms per fork",
+    setting=(
+        "where it starts programs: posix_spawn or vfork, which copy nothing; where it takes "
+        "a snapshot: huge pages shorten the fork (the child's write still copies 4 KiB since "
+        "Linux 5.8), a smaller process forks sooner, MADV_DONTFORK for memory that no child "
+        "needs"
+    ),
+    experiments=("page-fault", "reserved-copy"),
+)
+
+
 def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
     forks = look.rate("processes_forked") or 0.0
     if not forks:
@@ -167,15 +184,11 @@ def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
     took = ""
     if held is not None and held >= _FORK_WAIT_S:
         took = f", some {units.format_duration(held)} in which it waits"
-    yield Finding(
-        "copies-after-fork",
+    yield _COPIES_AFTER_FORK.found(
         COSTLY if flow.copies >= 5000 or share_held >= 0.01 or (held or 0) >= 5e-3 else NOTE,
         f"it forks {per_second(forks, 'times')}: each copies the page tables of "
         f"{size(anonymous)}{took}{copies}",
-        "flow",
-        "writes to pages that are there",
         flow.copies,
-        "1/s",
         facts(
             Fact("its page tables", look.page_table_bytes, "B"),
             Fact("writes to pages that are there", flow.copies, "1/s"),
@@ -183,11 +196,21 @@ def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
             threads_of(look, "processes_forked"),
             *(sites.facts(look.sites) if flow.copies >= 0.5 * flow.total else ()),
         ),
-        "where it starts programs: posix_spawn or vfork, which copy nothing; where it takes a "
-        "snapshot: huge pages shorten the fork (the child's write still copies 4 KiB since Linux "
-        "5.8), a smaller process forks sooner, MADV_DONTFORK for memory that no child needs",
-        experiments=("page-fault", "reserved-copy"),
     )
+
+
+_SERVED_BY_USERFAULTFD = Row(
+    "served-by-userfaultfd",
+    "flow",
+    "answered by userfaultfd",
+    "1/s",
+    "a thread waits for a handler of userfaultfd",
+    setting=(
+        "the handler answers ahead and in batches (UFFDIO_COPY of many pages, huge pages); "
+        "MAP_POPULATE and mlock would ask the same handler"
+    ),
+    experiments=("guest-memory", "page-fault"),
+)
 
 
 def _uffd(look: Look, flow: Flow) -> Iterator[Finding]:
@@ -203,23 +226,16 @@ def _uffd(look: Look, flow: Flow) -> Iterator[Finding]:
     if flow.served >= 1 and slept >= _SAMPLES_LEAST:
         first, last = (units.format_duration(t / flow.served) for t in (low, high))
         each = f", {first} to {last} each, {share(waiting)} of a thread's time"
-    yield Finding(
-        "served-by-userfaultfd",
+    yield _SERVED_BY_USERFAULTFD.found(
         COSTLY if waiting >= 0.05 else NOTE,
         "its page faults wait for a handler in user space (userfaultfd): "
         f"{per_second(flow.served, 'times')}{each}",
-        "flow",
-        "answered by userfaultfd",
         flow.served,
-        "1/s",
         facts(
             Fact("samples that slept in handle_userfault", slept, "count"),
             Fact("of", waits.samples, "count"),
             Fact("userfaultfds of its own", look.userfaultfds, "count"),
         ),
-        "the handler answers ahead and in batches (UFFDIO_COPY of many pages, huge pages); "
-        "MAP_POPULATE and mlock would ask the same handler",
-        experiments=("guest-memory", "page-fault"),
     )
 
 
@@ -278,6 +294,22 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+_RETURNS = {
+    name: Row(
+        name, "flow", "touched again after it was given back", "1/s", when,
+        "keep the memory and use it again, or give it back in fewer, larger calls",
+        experiments=("allocator", "tlb-shootdown", "madvise-refault"),
+    )
+    for name, when in (
+        ("malloc-set-to-give-back", "malloc is set to give back at once, and 1,000 faults fit it"),
+        ("malloc-gives-back", "jemalloc, tcmalloc or mimalloc gives back 200 times per second"),
+        ("glibc-trims", "200 calls of brk per second, with as many faults on what was given back"),
+        ("gives-back-large-pieces", "5,000 faults per second on what was given back"),
+        ("gives-memory-back", "500 calls per second that give memory back"),
+    )
+}  # fmt: skip
+
+
 def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -> Finding:
     found = look.allocator
     setting = "keep the memory and use it again, or give it back in fewer, larger calls"
@@ -298,30 +330,25 @@ def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -
             policies = {
                 "env.MALLOC_ARENA_MAX": [started.present(look.started, "MALLOC_ARENA_MAX"), "1"]
             }
-    return Finding(
-        name,
+    return _RETURNS[name].found(
         severity,
         title,
-        "flow",
-        "touched again after it was given back",
         flow.again,
-        "1/s",
         facts(
             Fact("malloc", f"{found.name} {found.version or ''}".strip()) if found else None,
             *_options(look),
-            _per_s(look, "madvise", "madvise"),
-            _per_s(look, "madvise_dontneed", "of it MADV_DONTNEED"),
-            _per_s(look, "munmap", "munmap"),
-            _per_s(look, "brk", "brk"),
+            growth.rate_fact(look, "madvise", "madvise"),
+            growth.rate_fact(look, "madvise_dontneed", "of it MADV_DONTNEED"),
+            growth.rate_fact(look, "munmap", "munmap"),
+            growth.rate_fact(look, "brk", "brk"),
             threads_of(look, "madvise", "munmap", "brk"),
             _cost(look, flow.again),
-            _per_s(look, "shootdowns_asked", "TLB flushes asked of other CPUs"),
-            _per_s(look, "shootdowns_taken", "its threads interrupted to flush"),
+            growth.rate_fact(look, "shootdowns_asked", "TLB flushes asked of other CPUs"),
+            growth.rate_fact(look, "shootdowns_taken", "its threads interrupted to flush"),
             *sites.facts(look.sites),
         ),
-        setting,
-        policies,
-        ("allocator", "tlb-shootdown", "madvise-refault"),
+        setting=setting,
+        policies=policies,
     )
 
 
@@ -345,68 +372,146 @@ def _keeping(look: Look) -> Policies:
     return policies
 
 
+_FIRST_TOUCHES = Row(
+    "first-touches",
+    "flow",
+    "first touches",
+    "1/s",
+    "10,000 faults per second, half of them first touches",
+    setting=("huge pages (MADV_HUGEPAGE), or populate before it matters (MADV_POPULATE_WRITE)"),
+    experiments=("page-fault", "thp-cost"),
+)
+
+
 def _first(look: Look, flow: Flow) -> Iterator[Finding]:
     """First touches alone are a note: each page is paid for once."""
     if growth.is_growing(look) or flow.first < 10_000 or flow.first < 0.5 * flow.total:
         return
-    yield Finding(
-        "first-touches",
+    yield _FIRST_TOUCHES.found(
         NOTE,
         f"{per_second(flow.total, 'page faults')}, {per_second(flow.first)} of them first touches: "
-        f"a load or warm-up, by {size(look.growth_bytes_per_s)}/s",
-        "flow",
-        "first touches",
+        f"it grows by {size(look.growth_bytes_per_s)}/s, as in a load or warm-up",
         flow.first,
-        "1/s",
         facts(_cost(look, flow.first), threads_of(look, "minor_faults"), *sites.facts(look.sites)),
-        "huge pages (MADV_HUGEPAGE), or populate before it matters (MADV_POPULATE_WRITE)",
-        {"thp": ["inherit", "always"]},
-        ("page-fault", "thp-cost"),
+        policies={"thp": ["inherit", "always"]},
     )
+
+
+_MADE_WRITABLE_AGAIN = Row(
+    "made-writable-again",
+    "flow",
+    "writes to pages that are there",
+    "1/s",
+    "5,000 writes per second to pages that are there",
+    setting=(
+        "fewer changes of protection (garbage collectors' write barriers, soft-dirty or "
+        "userfaultfd write protection); fewer msync and fsync of a file mapping"
+    ),
+    experiments=("page-fault", "mmap-write"),
+)
+
+
+_PAGE_FAULTS = Row(
+    "page-faults",
+    "flow",
+    "rest",
+    "1/s",
+    "10,000 faults per second that no line explains",
+    setting=(
+        "where the calls are not seen, run as root; where an offset stands for a function, "
+        "addr2line -f -e FILE OFFSET names it"
+    ),
+    experiments=("page-fault",),
+)
+
+
+_READS_ZEROS = Row(
+    "reads-zeros",
+    "flow",
+    "reads of memory never written",
+    "1/s",
+    "10,000 reads of untouched memory per second",
+    setting=(
+        "a sparse table is cheaper as a tree or a hash; MADV_HUGEPAGE maps 2 MiB of zeros per fault"
+    ),
+    experiments=("page-fault",),
+)
 
 
 def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
     if flow.zeros >= 10_000:
-        yield Finding(
-            "reads-zeros", NOTE,
+        yield _READS_ZEROS.found(
+            NOTE,
             f"{per_second(flow.zeros, 'page faults')} are reads of memory that nobody wrote: "
             "each maps the one page of zeros, and takes no memory",
-            "flow", "reads of memory never written", flow.zeros, "1/s",
-            facts(_cost(look, flow.zeros), threads_of(look, "minor_faults"),
-                  *sites.facts(look.sites)),
-            "a sparse table is cheaper as a tree or a hash; MADV_HUGEPAGE maps 2 MiB of zeros per "
-            "fault",
-            experiments=("page-fault",),
-        )  # fmt: skip
+            flow.zeros,
+            facts(
+                _cost(look, flow.zeros), threads_of(look, "minor_faults"), *sites.facts(look.sites)
+            ),
+        )
     copies = flow.copies if not (look.rate("processes_forked") or 0) else 0.0
     severity = severity_of(flow.rest, 10_000, 20_000)
     if severity is not None:
-        yield Finding(
-            "page-faults", severity,
+        yield _PAGE_FAULTS.found(
+            severity,
             f"it takes {per_second(flow.total, 'page faults')}, of which {per_second(flow.rest)} "
             f"are explained by neither growth, memory given back, copies nor files{_most(look)}",
-            "flow", "rest", flow.rest, "1/s",
-            facts(_cost(look, flow.rest), threads_of(look, "minor_faults"),
-                  *sites.facts(look.sites)),
-            "where the calls are not seen, run as root; where an offset stands for a function, "
-            "addr2line -f -e FILE OFFSET names it",
-            experiments=("page-fault",),
-        )  # fmt: skip
+            flow.rest,
+            facts(
+                _cost(look, flow.rest), threads_of(look, "minor_faults"), *sites.facts(look.sites)
+            ),
+        )
     severity = severity_of(copies, 5000, 20_000)
     if severity is not None and not _shares(look):
-        yield Finding(
-            "made-writable-again", severity,
+        yield _MADE_WRITABLE_AGAIN.found(
+            severity,
             f"{per_second(copies, 'page faults')} are writes to pages that are there: pages of "
             "files that are written back, or memory that is protected and opened again",
-            "flow", "writes to pages that are there", copies, "1/s",
+            copies,
             facts(
-                _per_s(look, "mprotect", "mprotect"), _cost(look, copies),
+                growth.rate_fact(look, "mprotect", "mprotect"),
+                _cost(look, copies),
                 *sites.facts(look.sites),
             ),
-            "fewer changes of protection (garbage collectors' write barriers, soft-dirty or "
-            "userfaultfd write protection); fewer msync and fsync of a file mapping",
-            experiments=("page-fault", "mmap-write"),
-        )  # fmt: skip
+        )
+
+
+_CHANGES_PROTECTION = Row(
+    "changes-protection",
+    "flow",
+    "calls of mprotect",
+    "1/s",
+    "2,000 calls of mprotect per second",
+    setting=("fewer, larger ranges (a collector's write barrier, guard pages, a JIT's code pages)"),
+    experiments=("tlb-shootdown", "vma-lock"),
+)
+
+
+_SHOOTDOWNS = Row(
+    "shootdowns",
+    "flow",
+    "TLB flushes",
+    "1/s",
+    "500 TLB flushes per second between its threads",
+    setting=(
+        "fewer, larger changes of mappings; threads that change them in a process, or on "
+        "CPUs, of their own; fewer CPUs"
+    ),
+    experiments=("tlb-shootdown",),
+)
+
+
+_MAKES_THREADS = Row(
+    "makes-threads", "flow", "threads made", "1/s", "100 new threads per second",
+    "keep the threads (a pool), or smaller stacks", {"stack": ["inherit", "256K"]},
+    ("thread-create", "stack-map"),
+)  # fmt: skip
+_THREADS_MADE_WHILE_LOCKED = Row(
+    "threads-made-while-locked", "flow", "threads made", "1/s",
+    "10 new threads per second, with locked memory",
+    "keep the threads (a pool), or smaller stacks, or MCL_ONFAULT",
+    {"stack": ["inherit", "256K"]}, ("thread-create", "stack-map"),
+)  # fmt: skip
 
 
 def _calls(look: Look) -> Iterator[Finding]:
@@ -415,48 +520,47 @@ def _calls(look: Look) -> Iterator[Finding]:
     severity = severity_of(taken, 500, 2000)
     # One thread interrupts none of its own: what it takes then, the kernel asked for.
     if look.thread_count > 1 and severity is not None:
-        yield Finding(
-            "shootdowns", severity,
+        yield _SHOOTDOWNS.found(
+            severity,
             f"its threads interrupt each other's CPUs to flush their TLBs: "
             f"{per_second(taken, 'times')}",
-            "flow", "TLB flushes", taken, "1/s",
+            taken,
             facts(
-                _per_s(look, "shootdowns_asked", "flushes asked of other CPUs"),
-                _per_s(look, "mprotect", "mprotect"), _per_s(look, "mremap", "mremap"),
+                growth.rate_fact(look, "shootdowns_asked", "flushes asked of other CPUs"),
+                growth.rate_fact(look, "mprotect", "mprotect"),
+                growth.rate_fact(look, "mremap", "mremap"),
                 threads_of(look, "shootdowns_asked"),
             ),
-            "fewer, larger changes of mappings; threads that change them in a process, or on CPUs, "
-            "of their own; fewer CPUs",
-            {"cpus": ["all", "1"]},
-            ("tlb-shootdown",),
-        )  # fmt: skip
+            policies={"cpus": ["all", "1"]},
+        )
     protects = look.rate("mprotect") or 0.0
     severity = severity_of(protects, 2000, 20_000)
     if severity is not None:
-        yield Finding(
-            "changes-protection", severity,
+        yield _CHANGES_PROTECTION.found(
+            severity,
             f"it changes the protection of its memory {per_second(protects, 'times')}: each call "
             "splits or joins mappings and flushes TLBs",
-            "flow", "calls of mprotect", protects, "1/s",
-            facts(threads_of(look, "mprotect"),
-                  _per_s(look, "shootdowns_asked", "TLB flushes asked")),
-            "fewer, larger ranges (a collector's write barrier, guard pages, a JIT's code pages)",
-            experiments=("tlb-shootdown", "vma-lock"),
-        )  # fmt: skip
+            protects,
+            facts(
+                threads_of(look, "mprotect"),
+                growth.rate_fact(look, "shootdowns_asked", "TLB flushes asked"),
+            ),
+        )
     made = look.rate("threads_created") or 0.0
     locked = bool(look.memory.locked_bytes)
     severity = severity_of(made, 10, 100) if locked else severity_of(made, 100, 1000)
     if severity is not None:
-        yield Finding(
-            "threads-made-while-locked" if locked else "makes-threads", severity,
+        row = _THREADS_MADE_WHILE_LOCKED if locked else _MAKES_THREADS
+        yield row.found(
+            severity,
             f"it makes {per_second(made, 'threads')}"
             + (" with locked memory: each waits for its stack to be filled" if locked else
                ": each is a stack to map and to fault in"),
-            "flow", "threads made", made, "1/s",
-            facts(threads_of(look, "threads_created"), _per_s(look, "populated", "pages filled")),
-            "keep the threads (a pool), or smaller stacks" + (", or MCL_ONFAULT" if locked else ""),
-            {"stack": ["inherit", "256K"]},
-            ("thread-create", "stack-map"),
+            made,
+            facts(
+                threads_of(look, "threads_created"),
+                growth.rate_fact(look, "populated", "pages filled"),
+            ),
         )  # fmt: skip
 
 
@@ -464,11 +568,6 @@ def _options(look: Look) -> Iterator[Fact]:
     for option in look.allocator.options if look.allocator else ():
         if option.name in _OPTIONS:
             yield Fact(option.name, f"{option.value} ({option.source})")
-
-
-def _per_s(look: Look, name: str, words: str) -> Fact | None:
-    value = look.rate(name)
-    return Fact(words, value, "1/s") if value else None
 
 
 def _cost(look: Look, faults: float) -> Fact | None:

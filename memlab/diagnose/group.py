@@ -17,6 +17,7 @@ from memlab.observe import cgroup, files, proc
 
 _PEAK = {"1": "memory.max_usage_in_bytes", "2": "memory.peak"}
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
+_THREADS_TABLES = re.compile(r"^(Threads|VmPTE):\s+(\d+)", re.M)  # of /proc/PID/status
 _PROCESSES_MAX = 2000
 
 
@@ -295,10 +296,11 @@ def _of_processes(directory: Path, root: Path) -> tuple[int, int, bool]:
     stacks = tables = 0
     whole = True
     for pid in listed(directory):
-        status = files.known(lambda pid=pid: proc.status(pid, root))  # type: ignore[misc]
-        if status:
-            stacks += int(status.get("Threads", "0")) * _STACK_BYTES
-            tables += proc.status_bytes(status, "VmPTE") or 0
+        text = files.known(lambda pid=pid: proc.read_small(f"{root}/proc/{pid}/status"))  # type: ignore[misc]
+        if text:
+            counted = dict(_THREADS_TABLES.findall(text))
+            stacks += int(counted.get("Threads", 0)) * _STACK_BYTES
+            tables += int(counted.get("VmPTE", 0)) << 10
         else:
             whole = False
     return stacks, tables, whole

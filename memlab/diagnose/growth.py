@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memlab.diagnose.finding import Fact
 from memlab.diagnose.look import Look
 
 WORTH_BYTES = 16 << 20
@@ -22,3 +23,9 @@ def is_growing(look: Look) -> bool:
         and look.growth_bytes_per_s * look.seconds >= LEAST_GROWTH_BYTES
         and look.fell_bytes <= look.growth_bytes_per_s * look.seconds / 4
     )
+
+
+def rate_fact(look: Look, name: str, words: str) -> Fact | None:
+    """Of events that were counted; None if there were none."""
+    value = look.rate(name)
+    return Fact(words, value, "1/s") if value else None

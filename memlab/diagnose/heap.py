@@ -25,7 +25,9 @@ _LEAST, _ALIGNED, _IN_USE_BEFORE, _IS_MAPPED = 32, 16, 1, 2
 _LEAST_MAPPED = 4096
 PIECES_MAX = 4_000_000  # some 8 s of processor time
 PIECES_LOOKED_AT = 100_000
-"""Without being asked for more: some 0.2 s of this program, none of the subject's."""
+"""Without being asked for more: some 50 ms of this program, none of the subject's."""
+_PIECES_JUDGED = 5000  # by whose size it is judged how many will follow
+_JUDGED_FROM = 10_000  # a program's start has small ones
 _PIECE_S, _SMALL_PIECE_BYTES = 2e-6, 64
 _READ = 3  # times at most, of a heap that changes
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -88,10 +90,11 @@ def read(
             return replace(found, mapped_count=count, mapped_bytes=size), ()
     except PermissionError:
         return left_out("its memory may not be read: run as root")
-    except _TooMany:
+    except _TooMany as many:
         held = sum(m.size_bytes for m in mappings if m.path == "[heap]" or not m.path)
         price = min(PIECES_MAX, held / _SMALL_PIECE_BYTES) * _PIECE_S
-        why = f"it has over {pieces_max:,} pieces"
+        has = "has, by the size of the first ones," if many.args else "has"
+        why = f"it {has} over {pieces_max:,} pieces"
         option = "--full" if pieces_max < PIECES_MAX else None
         return None, (Unlooked("what malloc holds free", why, price, option),)
     except (OSError, _Strange) as error:
@@ -181,7 +184,7 @@ def _joined(mappings: Sequence[process.Mapping]) -> list[process.Mapping]:
         if one.permissions != "rw-p" or one.path not in ("", "[heap]"):
             continue
         if found and found[-1].end == one.start and found[-1].path == one.path:
-            found[-1] = replace(found[-1], end=one.end)
+            found[-1] = found[-1]._replace(end=one.end)
         else:
             found.append(one)
     return found
@@ -239,6 +242,7 @@ class _Memory(MemoryFiles):
         """Address and size of each, and whether it is the last one, which grows and shrinks."""
         page, held = -1, None
         before: tuple[int, int] | None = None
+        start, seen, judged = at, 0, 0
         while at < end:
             if at // _PAGE != page:
                 page = at // _PAGE
@@ -257,6 +261,12 @@ class _Memory(MemoryFiles):
             if size < _LEAST or size % _ALIGNED or at + size > end:
                 raise _Strange
             before, at = (at, size), at + size
+            seen += 1
+            if seen == _PIECES_JUDGED:
+                judged += seen
+                if judged > _JUDGED_FROM and (end - at) / (at - start) * seen > 2 * self._left:
+                    raise _TooMany("judged")
+                start, seen = at, 0
         if before:
             yield *before, True
 

@@ -9,10 +9,31 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memlab.diagnose import account, family, group, group_rows, limits, look, shared, tree, waits
+from memlab.diagnose import (
+    account,
+    family,
+    group,
+    group_limits,
+    group_rows,
+    limits,
+    look,
+    shared,
+    tree,
+    waits,
+)
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.family import Member
-from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, per_day, per_second, size
+from memlab.diagnose.finding import (
+    COSTLY,
+    NOTE,
+    Fact,
+    Finding,
+    Row,
+    facts,
+    per_day,
+    per_second,
+    size,
+)
 from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom
 from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
@@ -70,8 +91,6 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
     """Look for so long. Raises `CannotLook` where the group goes meanwhile."""
     listed = group.listed(directory)
     limit = group.nearest_of(directory, version)
-    limited = limit.group if limit else directory
-    name = limit.name if limit else None
     try:
         pids, hidden = family.largest(listed)
         before_members = family.first(pids)
@@ -80,7 +99,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
             tree.events(directory, version, below), tree.first(below, version)
         )  # fmt: skip
         before = group.charge(directory, version)
-        of_limit = group.charge(limited, version, limit_name=name)
+        of_limit = _of_limit(before, directory, limit)
         began, stalled, slab = time.monotonic(), tree.stalled_us(directory), _slab()
         charged: list[int] = []
         charged_limit: list[int] = []
@@ -98,7 +117,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
                 if left:
                     time.sleep(seconds / count)
         after = group.charge(directory, version)
-        of_limit_after = group.charge(limited, version, limit_name=name)
+        of_limit_after = _of_limit(after, directory, limit)
     except FileNotFoundError:
         raise CannotLook(f"the group {directory} has gone while it was looked at") from None
     elapsed = time.monotonic() - began
@@ -133,6 +152,14 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         segments=left_segments(first or os.getpid()),
         shared_kinds=shared.kinds([one.pid for one in members[:16]]) if after.shmem_bytes else {},
     )
+
+
+def _of_limit(charge: Charge, directory: Path, limit: cgroup.MemoryLimit | None) -> Charge:
+    """The charge of the group whose limit comes first; `charge` is of the group that is looked
+    at."""
+    if limit is None or (limit.version == "1" and limit.group == directory):
+        return charge
+    return group.charge(limit.group, limit.version, limit_name=limit.name)
 
 
 def _slab() -> int:
@@ -192,6 +219,61 @@ def accounts(seen: GroupLook) -> list[Account]:
     ]  # fmt: skip
 
 
+_GROUP_STALLS = Row(
+    "group-stalls",
+    "time",
+    "reclaim",
+    "1",
+    "memory.pressure of 5 %",
+    setting="raise memory.high or memory.max, or use less",
+    experiments=("coop-reclaim",),
+)
+
+
+_GROWING = Row(
+    "growing",
+    "stock",
+    "anonymous",
+    "B/s",
+    "it grows in every part of the look",
+    experiments=("retained-memory",),
+)
+
+
+_HELD_ELSEWHERE = Row(
+    "held-elsewhere",
+    "stock",
+    "anonymous",
+    "B",
+    "a tenth of anonymous memory is of no process of the group",
+    experiments=("memcg-accounting",),
+)
+
+
+_GROUP_SLAB = Row(
+    "group-slab",
+    "stock",
+    "slab, reclaimable",
+    "B",
+    "a third of the group is the kernel's slab",
+    experiments=("memcg-accounting",),
+)
+
+
+_UNSHARED = Row(
+    "unshared",
+    "stock",
+    "anonymous",
+    "B/s",
+    "shared pages become private by 64 KiB/s",
+    setting=(
+        "write less to what is shared: gc.freeze() before the fork (Python), arrays instead "
+        "of objects, shared memory; PSS instead of RSS in the monitoring"
+    ),
+    experiments=("page-fault",),
+)
+
+
 def findings(seen: GroupLook) -> Iterator[Finding]:
     """What is worth saying of a group."""
     charge = seen.charge
@@ -200,7 +282,7 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     if seen.events and seen.events_before:
         yield from tree.findings(seen.below, seen.events_before, seen.events)
     if seen.room:
-        yield from limits.of_group(
+        yield from group_limits.of_group(
             seen.room,
             unshares=(per_s, more),
             mounts=seen.tmpfs,
@@ -208,24 +290,21 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             kinds=seen.shared_kinds,
         )
     else:
-        yield from limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
+        yield from group_limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
     yield from group_rows.findings(charge)
     if per_s >= 16 * 4096 and seen.shared_bytes >= 4 * MiB:
         alone = sum(max(0, m.growth_bytes) for m in seen.members) / seen.seconds
-        yield Finding(
-            "unshared", COSTLY if per_s >= MiB or seen.shared_bytes >= 256 * MiB else NOTE,
+        yield _UNSHARED.found(
+            COSTLY if per_s >= MiB or seen.shared_bytes >= 256 * MiB else NOTE,
             f"memory that its processes share since a fork becomes private by {size(per_s)}/s: the "
             f"group grows, no process does, by at most {size(more)} more",
-            "stock", "anonymous", per_s, "B/s",
+            per_s,
             facts(
                 Fact("group grows by", seen.growth_bytes_per_s, "B/s"),
                 Fact("its processes grow by, in all", alone, "B/s"),
                 Fact("processes", seen.processes, "count"),
             ),
-            "write less to what is shared: gc.freeze() before the fork (Python), arrays instead of "
-            "objects, shared memory; PSS instead of RSS in the monitoring",
-            experiments=("page-fault",),
-        )  # fmt: skip
+        )
     if not seen.room and charge.slab_reclaimable_bytes >= max(16 * MiB, 0.3 * charge.used_bytes):
         low, high = charge.slab_bounds_bytes
         what = (
@@ -237,21 +316,20 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
                 f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to "
                 f"{size(high)} of it {what}"
             )
-        yield Finding(
-            "group-slab", NOTE,
+        yield _GROUP_SLAB.found(
+            NOTE,
             f"{size(charge.slab_reclaimable_bytes)} of the group's {size(charge.used_bytes)} are "
             f"{what}",
-            "stock", "slab, reclaimable", charge.slab_reclaimable_bytes, "B",
-            experiments=("memcg-accounting",),
-        )  # fmt: skip
+            charge.slab_reclaimable_bytes,
+        )
     gone = charge.anonymous_bytes - sum(m.anonymous_bytes for m in seen.members)
     if len(seen.members) == seen.processes and gone >= max(16 * MiB, charge.anonymous_bytes / 10):
-        yield Finding(
-            "held-elsewhere", NOTE,
+        yield _HELD_ELSEWHERE.found(
+            NOTE,
             f"{size(gone)} of anonymous memory belong to no process of the group, as of one that "
             "moved out, or in swap cache",
-            "stock", "anonymous", gone, "B", experiments=("memcg-accounting",),
-        )  # fmt: skip
+            gone,
+        )
     if not seen.room and seen.grows_steadily and seen.growth_bytes_per_s >= 4096:
         most = max(seen.members, key=lambda m: m.growth_bytes, default=None)
         who = (
@@ -259,23 +337,20 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             if most and most.growth_bytes > 0
             else ""
         )
-        yield Finding(
-            "growing", NOTE,
+        yield _GROWING.found(
+            NOTE,
             f"the group grows by {size(seen.growth_bytes_per_s)}/s, "
             f"{per_day(seen.growth_bytes_per_s)}{who}; it has {_NO_LIMIT}",
-            "stock", "anonymous", seen.growth_bytes_per_s, "B/s",
+            seen.growth_bytes_per_s,
             setting=f"memlab diagnose {most.pid}" if most else "",
-            experiments=("retained-memory",),
-        )  # fmt: skip
+        )
     if seen.pressure_share is not None and seen.pressure_share >= 0.05:
-        yield Finding(
-            "group-stalls", COSTLY,
+        yield _GROUP_STALLS.found(
+            COSTLY,
             f"some of its threads wait for memory in {100 * seen.pressure_share:.0f} % of the time "
             f"(memory.pressure){_most_stalled(seen)}",
-            "time", "reclaim", seen.pressure_share, "1",
-            setting="raise memory.high or memory.max, or use less",
-            experiments=("coop-reclaim",),
-        )  # fmt: skip
+            seen.pressure_share,
+        )
 
 
 def _most_stalled(seen: GroupLook) -> str:

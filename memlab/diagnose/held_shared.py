@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlab.diagnose import shared
-from memlab.diagnose.finding import NOTE, Fact, Finding, facts, size
+from memlab.diagnose.finding import (
+    NOTE,
+    Fact,
+    Finding,
+    Row,
+    facts,
+    size,
+)
 from memlab.diagnose.look import Look
 from memlab.diagnose.shared import SharedUse
 from memlab.text import units
@@ -36,6 +43,17 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _met(look)
 
 
+_SHARED_MEMORY = Row(
+    "shared-memory",
+    "stock",
+    "shared memory, tmpfs",
+    "B",
+    "16 MiB and a tenth of resident memory are shared memory",
+    setting="by the kind of shared memory",
+    experiments=("memcg-accounting",),
+)
+
+
 def _largest(look: Look) -> Iterator[Finding]:
     shmem = look.memory.shmem_bytes
     if shmem < _WORTH_BYTES or shmem < _WORTH_SHARE * look.memory.resident_bytes:
@@ -46,12 +64,15 @@ def _largest(look: Look) -> Iterator[Finding]:
     else:
         goes, setting = KINDS[use.kind]
         what = use.kind if not use.name else f"shared memory ({use.kind}: {use.name})"
-    yield Finding(
-        "shared-memory", NOTE, f"{size(shmem)} are {what}: they {goes}" if use and setting
+    yield _SHARED_MEMORY.found(
+        NOTE,
+        f"{size(shmem)} are {what}: they {goes}"
+        if use and setting
         else f"{size(shmem)} are {what}: {goes}",
-        "stock", "shared memory, tmpfs", shmem, "B", _facts(use), setting,
-        experiments=("memcg-accounting",),
-    )  # fmt: skip
+        shmem,
+        _facts(use),
+        setting=setting,
+    )
 
 
 def _facts(use: SharedUse | None) -> tuple[Fact, ...]:
@@ -65,6 +86,31 @@ def _facts(use: SharedUse | None) -> tuple[Fact, ...]:
     )
 
 
+_SEGMENTS_HELD_ELSEWHERE = Row(
+    "segments-held-elsewhere",
+    "stock",
+    "System V segments, attached by others",
+    "B",
+    "16 MiB in removed segments that others attach",
+    setting="memlab diagnose of who attaches them",
+    experiments=("memcg-accounting",),
+)
+
+
+_SEGMENTS_REMOVED = Row(
+    "segments-removed",
+    "stock",
+    "System V segments, removed",
+    "B",
+    "16 MiB in removed segments that it attaches",
+    setting=(
+        "shmdt (of an X server: XShmDetach in its client) when one is no longer used; ipcs "
+        "-m shows them as dest"
+    ),
+    experiments=("memcg-accounting",),
+)
+
+
 def _removed(look: Look) -> Iterator[Finding]:
     seen = look.attached
     if seen is None:
@@ -73,30 +119,41 @@ def _removed(look: Look) -> Iterator[Finding]:
         count = units.counted(seen.destroyed_count, "segment")
         more = look.removed_growth_bytes / look.seconds
         grows = f", {size(more)} more per s" if more > 0 else ""
-        yield Finding(
-            "segments-removed", NOTE,
+        yield _SEGMENTS_REMOVED.found(
+            NOTE,
             f"{size(seen.destroyed_bytes)} lie in {count} of System V shared memory that were "
             f"removed (IPC_RMID) and that it still attaches{grows}: they go when it detaches or "
             "ends",
-            "stock", "System V segments, removed", seen.destroyed_bytes, "B",
+            seen.destroyed_bytes,
             facts(Fact("attached by it in all", seen.count, "count")),
-            "shmdt (of an X server: XShmDetach in its client) when one is no longer used; ipcs -m "
-            "shows them as dest", experiments=("memcg-accounting",),
-        )  # fmt: skip
+        )
     if seen.elsewhere_bytes >= _WORTH_BYTES:
         count = units.counted(len(seen.elsewhere), "segment")
         who = ", ".join(map(str, look.attached_by[:3]))
         by = "not its own children"
         if who:
             by = f"process {who}" if len(look.attached_by) == 1 else f"processes {who}"
-        yield Finding(
-            "segments-held-elsewhere", NOTE,
+        yield _SEGMENTS_HELD_ELSEWHERE.found(
+            NOTE,
             f"{size(seen.elsewhere_bytes)} lie in {count} of System V shared memory that it made "
             f"and removed (IPC_RMID), and that others still attach: {by}",
-            "stock", "System V segments, attached by others", seen.elsewhere_bytes, "B",
+            seen.elsewhere_bytes,
             setting=f"memlab diagnose {look.attached_by[0]}" if who else "ipcs -m, ipcs -pm",
-            experiments=("memcg-accounting",),
-        )  # fmt: skip
+        )
+
+
+_TOUCHES_SHARED = Row(
+    "touches-shared",
+    "stock",
+    "shared memory, tmpfs",
+    "B/s",
+    "it touches shared memory that was there before",
+    setting=(
+        "PSS, or RSS without RssShmem, in the monitoring; huge pages make fewer faults and "
+        "page tables"
+    ),
+    experiments=("page-fault",),
+)
 
 
 def _met(look: Look) -> Iterator[Finding]:
@@ -105,11 +162,9 @@ def _met(look: Look) -> Iterator[Finding]:
         return
     whole = sum(use.allocated_bytes or 0 for use in look.shared)
     mine = sum(use.resident_bytes for use in look.shared)
-    yield Finding(
-        "touches-shared", NOTE,
+    yield _TOUCHES_SHARED.found(
+        NOTE,
         f"its resident memory grows by {size(met / look.seconds)}/s of shared memory that is there "
         f"already ({size(mine)} of {size(whole)} touched): nothing is used up, no leak",
-        "stock", "shared memory, tmpfs", met / look.seconds, "B/s",
-        setting="PSS, or RSS without RssShmem, in the monitoring; huge pages make fewer faults and "
-        "page tables", experiments=("page-fault",),
-    )  # fmt: skip
+        met / look.seconds,
+    )

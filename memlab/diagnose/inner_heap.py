@@ -1,10 +1,9 @@
 """Heaps that a runtime has beside malloc, where its own structures say what is in use.
 
-Python's small objects lie in pools of 16 KiB (4 KiB before 3.10), each of which begins with a
-header: the number of its objects, their size class and the offset of its last object
-(Objects/obmalloc.c, struct pool_header). A JVM keeps its counters in a file that it maps,
-hsperfdata_USER/PID (src/hotspot/share/runtime/perfMemory.hpp, PerfDataPrologue). Only memory that
-is resident is read, and a heap is recognised by what it holds, never by a program's name.
+Python's small objects lie in pools (python_pools.py); mimalloc has arenas (mimalloc_arenas.py), V8
+pages (v8_pages.py). A JVM keeps its counters in a file that it
+maps, hsperfdata_USER/PID (src/hotspot/share/runtime/perfMemory.hpp, PerfDataPrologue). Only memory
+that is resident is read, and a heap is recognised by what it holds, never by a program's name.
 """
 
 from __future__ import annotations
@@ -13,20 +12,21 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from memlab.diagnose.memory_files import MemoryFiles
+from memlab.diagnose import mimalloc_arenas, python_pools, v8_pages
+from memlab.diagnose.mimalloc_arenas import Arenas
+from memlab.diagnose.python_pools import Pools
+from memlab.diagnose.v8_pages import V8Pages
 from memlab.observe import files, process
+from memlab.text import units
 
 PYTHON, JAVA = "Python's pools", "the Java heap"
+MIMALLOC, V8 = "mimalloc's arenas", "V8's heap"
+_BEGINS = {PYTHON: "Python's", MIMALLOC: "mimalloc", V8: "V8"}
+"""What the names of allocators in files begin with (allocator_marks.py)."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_PRESENT = 0x80  # of the highest byte of an entry of pagemap
-_HEADER = struct.Struct("=I4xQQQIIII")
-_POOLS = (16 << 10, 4 << 10)  # bytes, since 3.10 and before
-_CHUNK = 2 << 20  # of memory whose page entries are read at once
-_TRIED = 256  # resident places of a mapping, in which one pool has to lie
-_POOLS_MAX = 100_000  # some 0.3 s of this program
 _PERF_FILE = re.compile(r"/hsperfdata_[^/]{1,256}/\d{1,10}$")
 _PERF_BYTES_MAX = 1 << 20
 _PERF_MAGIC = 0xCAFEC0C0
@@ -41,6 +41,8 @@ class InnerHeap:
     used_bytes: int
     """In objects; of a JVM at its last collection."""
     note: str = ""
+    error_bytes: int = 0
+    """Half of the 95 % interval of `used_bytes` if it is of a sample."""
 
     @property
     def free_bytes(self) -> int:
@@ -48,75 +50,57 @@ class InnerHeap:
 
 
 def read(
-    pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
+    pid: int,
+    mappings: Sequence[process.Mapping],
+    resident: Mapping[int, int],
+    *,
+    thorough: bool = False,
 ) -> tuple[InnerHeap, ...]:
-    """Those that are recognised; `resident` is by the start of the mapping."""
+    """Those that are recognised; `resident` is by the start of the mapping. Many pools are read in
+    a sample unless `thorough`."""
     anonymous = [
         m for m in mappings if m.permissions.startswith("rw") and not m.path.startswith("/")
         and m.path not in ("[heap]", "[stack]") and resident.get(m.start, 0) >= _PAGE
     ]  # fmt: skip
-    found = files.known(lambda: _python(pid, anonymous))
+    pools = files.known(lambda: python_pools.read(pid, anonymous, resident, thorough=thorough))
+    python = _python(pools) if pools else None
     java = files.known(lambda: _java(pid, mappings, resident))
-    return tuple(one for one in (found, java) if one is not None)
+    arenas = files.known(lambda: mimalloc_arenas.read(pid, anonymous, resident))
+    pages = files.known(lambda: v8_pages.read(pid, anonymous, resident))
+    mimalloc, v8 = _mimalloc(arenas) if arenas else None, _v8(pages) if pages else None
+    return tuple(one for one in (python, java, mimalloc, v8) if one is not None)
 
 
-def _python(pid: int, mappings: Sequence[process.Mapping]) -> InnerHeap | None:
-    """Raises `OSError` if the process may not be read."""
-    held = used = count = 0
-    with _Reader(pid) as reader:
-        for mapping in mappings:
-            pool = next((size for size in _POOLS if reader.has_pools(mapping, size)), None)
-            if pool is None:
-                continue
-            for resident, in_use in reader.pools(mapping, pool):
-                held, used, count = held + resident, used + in_use, count + 1
-                if count >= _POOLS_MAX:
-                    return None
-    return InnerHeap(PYTHON, held, used, f"{count:,} pools") if count else None
+def placed(inner: Sequence[InnerHeap], within: Sequence[str]) -> tuple[InnerHeap, ...]:
+    """With the file that mimalloc lies in, of those in which allocators are."""
+    files_of = [one.removeprefix("mimalloc in ") for one in within if one.startswith("mimalloc")]
+    of = f", of {' or '.join(files_of)}" if files_of else ""
+    return tuple(
+        replace(one, note=f"{one.note}{of}") if one.name == MIMALLOC else one for one in inner
+    )
 
 
-class _Reader(MemoryFiles):
-    """Pools of a process."""
+def unread(within: Sequence[str], inner: Sequence[InnerHeap]) -> list[str]:
+    """Of the allocators in its files those whose heaps were not read."""
+    begins = tuple(_BEGINS[one.name] for one in inner if one.name in _BEGINS)
+    return [one for one in within if not (begins and one.startswith(begins))]
 
-    def has_pools(self, mapping: process.Mapping, pool: int) -> bool:
-        """Whether one of some resident places, spread over the mapping, holds a pool in use."""
-        places = [at for at, _ in self._places(mapping, pool)]
-        return any(self._pool(at, pool) for at in places[:: max(1, len(places) // _TRIED)])
 
-    def pools(self, mapping: process.Mapping, pool: int) -> Iterator[tuple[int, int]]:
-        """Of each pool what is resident and what is in objects."""
-        for at, resident in self._places(mapping, pool):
-            used = self._pool(at, pool)
-            if used is not None:
-                yield resident, used
+def _mimalloc(seen: Arenas) -> InnerHeap:
+    note = units.counted(seen.count, "arena")
+    return InnerHeap(MIMALLOC, seen.resident_bytes, seen.used_bytes, note)
 
-    def _places(self, mapping: process.Mapping, pool: int) -> Iterator[tuple[int, int]]:
-        """Where a pool may begin on a resident page, and how much behind it is resident."""
-        pages = pool // _PAGE
-        for start in range(-(-mapping.start // pool) * pool, mapping.end - pool + 1, _CHUNK):
-            end = min(start + _CHUNK, mapping.end)
-            entries = os.pread(self._pagemap, 8 * ((end - start) // _PAGE), 8 * (start // _PAGE))
-            tops = entries[7::8]
-            for i in range(0, len(tops) - pages + 1, pages):
-                if tops[i] & _PRESENT:
-                    there = sum(1 for top in tops[i : i + pages] if top & _PRESENT)
-                    yield start + i * _PAGE, there * _PAGE
 
-    def _pool(self, at: int, pool: int) -> int | None:
-        """Bytes in the objects of the pool at this offset, or None if no pool begins there."""
-        raw = os.pread(self._memory, _HEADER.size, at)
-        if len(raw) < _HEADER.size:
-            return None
-        count, free, _, _, _, kind, following, last = _HEADER.unpack(raw)
-        size = (kind + 1) * 16
-        if kind >= 64 or last != pool - size:
-            size = (kind + 1) * 8  # before 3.8
-        if kind >= 64 or last != pool - size:
-            return None
-        most = (pool - _HEADER.size) // size
-        fits = count <= most and _HEADER.size <= following <= pool
-        fits = fits and (following - _HEADER.size) % size == 0
-        return count * size if fits and (not free or at < free < at + pool) else None
+def _v8(seen: V8Pages) -> InnerHeap:
+    note = f"{seen.count:,} pages; dead objects count until they are swept"
+    return InnerHeap(V8, seen.resident_bytes, seen.used_bytes, note)
+
+
+def _python(seen: Pools) -> InnerHeap:
+    note = f"{seen.count:,} pools"
+    if seen.error_bytes:
+        note = f"by a sample of {note}"
+    return InnerHeap(PYTHON, seen.resident_bytes, seen.used_bytes, note, seen.error_bytes)
 
 
 def _java(

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 from memlab.diagnose import growth, inner_heap, started
 from memlab.diagnose.account import Line
-from memlab.diagnose.finding import NOTE, Fact, Finding, facts, share, size
+from memlab.diagnose.finding import (
+    NOTE,
+    Fact,
+    Finding,
+    Row,
+    facts,
+    share,
+    size,
+)
 from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.look import Look
 from memlab.diagnose.sockets import Sockets
@@ -33,13 +41,35 @@ def lines(look: Look) -> Iterator[Line]:
     """Parts of the line `beside malloc`, or of anonymous memory if malloc was not read."""
     of = "beside malloc" if look.heap else "anonymous"
     for one in look.inner_heaps:
-        yield Line(f"in {one.name}", one.used_bytes, part_of=of, note=one.note)
-        yield Line(f"free in {one.name}", one.free_bytes, part_of=of)
+        yield _line(f"in {one.name}", one.used_bytes, one, of, one.note)
+        yield _line(f"free in {one.name}", one.free_bytes, one, of, "")
     if look.stacks:
         count = units.counted(look.stacks.count, "thread")
         yield Line("stacks of threads", look.stacks.resident_bytes, part_of=of, note=f"of {count}")
-    if (named := named_bytes(look)) and look.heap:
-        yield Line("other mappings", max(0.0, beside_malloc(look) - named), part_of=of)
+    rest = max(0.0, beside_malloc(look) - (named := named_bytes(look)))
+    unread = _not_read(look)
+    if (named and look.heap) or unread:
+        yield Line("other mappings", rest, part_of=of, note=unread)
+
+
+def _not_read(look: Look) -> str:
+    """Allocators whose heaps may lie in the other mappings."""
+    malloc = look.allocator
+    names = list(look.within[:3])
+    if malloc and look.heap is None and malloc.name != "glibc":
+        names = [malloc.name, *(one for one in names if malloc.name not in one)][:3]
+    if any(one.name == inner_heap.MIMALLOC for one in look.inner_heaps):
+        names = [one for one in names if one != "mimalloc"]
+    return f"{' or '.join(names)} was not read" if names else ""
+
+
+def _line(name: str, value: int, one: InnerHeap, of: str, note: str) -> Line:
+    """With the interval of what was read in a sample."""
+    low = high = None
+    if one.error_bytes:
+        low = max(0, value - one.error_bytes)
+        high = min(one.resident_bytes, value + one.error_bytes)
+    return Line(name, value, low, high, note, part_of=of)
 
 
 def of_sockets(seen: Sockets) -> Line:
@@ -57,33 +87,59 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _sockets(look)
 
 
+_RETAINED_INSIDE = Row(
+    "retained-inside",
+    "stock",
+    "free in a heap beside malloc",
+    "B",
+    "a quarter of anonymous memory is free in Python's pools, mimalloc's arenas or V8's heap",
+    setting="what gives back is by the heap: a worker that ends gives all back",
+    experiments=("retained-memory",),
+)
+
+
 def _free_inside(look: Look) -> Iterator[Finding]:
-    for one in look.inner_heaps:
+    """The largest first; what is free in a Java heap is the JVM's to keep (-Xms)."""
+    for one in sorted(look.inner_heaps, key=lambda heap: -heap.free_bytes):
         part = one.free_bytes / max(1, look.memory.anonymous_bytes)
-        if (
-            one.name == inner_heap.PYTHON
-            and growth.worth(one.free_bytes, 0)
-            and (part >= _WORTH_SHARE and not growth.is_growing(look))
-        ):
-            yield _free_in_python(look, one, part)
+        large = growth.worth(one.free_bytes, 0) and part >= _WORTH_SHARE
+        if one.name != inner_heap.JAVA and large and not growth.is_growing(look):
+            yield _free_in(look, one, part)
 
 
-def _free_in_python(look: Look, one: InnerHeap, part: float) -> Finding:
-    now = started.present(look.started, "PYTHONMALLOC")
-    return Finding(
-        "retained-inside", NOTE,
+def _free_in(look: Look, one: InnerHeap, part: float) -> Finding:
+    beside = f"between {size(one.used_bytes)} in objects that live"
+    setting, policies = _WITHIN.get(one.name, ""), None
+    if one.name == inner_heap.PYTHON:
+        now = started.present(look.started, "PYTHONMALLOC")
+        policies = {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None
+    else:
+        setting = _WITHIN["mimalloc" if one.name == inner_heap.MIMALLOC else "V8"]
+        beside = f"beside {size(one.used_bytes)} in use ({one.note})"
+    return _RETAINED_INSIDE.found(
+        NOTE,
         f"retained, not leaked: {size(one.free_bytes)}, {share(part)} of its anonymous memory, are "
-        f"free in {one.name}, between {size(one.used_bytes)} in objects that live",
-        "stock", f"free in {one.name}", one.free_bytes, "B",
+        f"free in {one.name}, {beside}",
+        one.free_bytes,
         facts(
             Fact("resident", look.memory.resident_bytes, "B"),
             Fact("at its peak", look.memory.peak_resident_bytes, "B"),
         ),
-        "an arena of 1 MiB goes back when every object in it is gone; a worker that ends gives all "
-        "back (max_requests)",
-        {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None,
-        ("retained-memory",),
-    )  # fmt: skip
+        line=f"free in {one.name}",
+        setting=setting,
+        policies=policies,
+    )
+
+
+_IN_MALLOC = Row(
+    "in-malloc",
+    "stock",
+    "in malloc's objects",
+    "B",
+    "malloc's objects of a process with a heap of its own",
+    setting="memlab record of the process",
+    experiments=("allocator",),
+)
 
 
 def _in_malloc(look: Look) -> Iterator[Finding]:
@@ -98,16 +154,29 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
     alone = ""
     if heap.mapped_count and heap.mapped_bytes >= used / 2:
         alone = f", {size(heap.mapped_bytes)} of it in {heap.mapped_count} of their own mapping"
-    yield Finding(
-        "in-malloc", NOTE,
+    yield _IN_MALLOC.found(
+        NOTE,
         f"{size(used)} are objects of malloc that are in use{alone}: beside the heap of its "
         f"runtime ({runtimes[0]}), and not free",
-        "stock", "in malloc's objects", used, "B",
+        used,
         setting="what code outside of the runtime's heap allocates: extensions, direct buffers of "
         "a JVM (-XX:MaxDirectMemorySize, -Djdk.nio.maxCachedBufferSize), buffers of node; "
         f"memlab record {look.subject.pid}",
-        experiments=("allocator",),
-    )  # fmt: skip
+    )
+
+
+_STACKS = Row(
+    "stacks",
+    "stock",
+    "stacks of threads",
+    "B",
+    "a quarter of anonymous memory is touched stacks",
+    setting=(
+        "fewer threads (a pool), or less on the stack; a limit below what is touched (ulimit "
+        "-s) ends the program"
+    ),
+    experiments=("thread-create", "stack-map"),
+)
 
 
 def _stacks(look: Look) -> Iterator[Finding]:
@@ -115,17 +184,28 @@ def _stacks(look: Look) -> Iterator[Finding]:
     if seen is None or not growth.worth(seen.resident_bytes, look.memory.anonymous_bytes / 0.4):
         return
     each = seen.resident_bytes / seen.count
-    yield Finding(
-        "stacks", NOTE,
+    yield _STACKS.found(
+        NOTE,
         f"{size(seen.resident_bytes)} are the stacks of {units.counted(seen.count, 'thread')}, "
         f"{size(each)} each that its deepest calls have touched: a stack keeps that until its "
         "thread ends",
-        "stock", "stacks of threads", seen.resident_bytes, "B",
+        seen.resident_bytes,
         facts(Fact("mapped for them", seen.mapped_bytes, "B")),
-        "fewer threads (a pool), or less on the stack; a limit below what is touched (ulimit -s) "
-        "ends the program",
-        experiments=("thread-create", "stack-map"),
-    )  # fmt: skip
+    )
+
+
+_SOCKETS_HOLD = Row(
+    "sockets-hold",
+    "stock",
+    "queues of its sockets",
+    "B",
+    "16 MiB and a tenth of resident memory in queues",
+    setting=(
+        "a reader that keeps up; SO_SNDBUF and SO_RCVBUF, net.ipv4.tcp_wmem and tcp_rmem "
+        "bound each queue; ss -tmp shows them"
+    ),
+    experiments=("memcg-accounting",),
+)
 
 
 def _sockets(look: Look) -> Iterator[Finding]:
@@ -139,22 +219,23 @@ def _sockets(look: Look) -> Iterator[Finding]:
              "other side"),
         ) if value >= seen.bytes / 20
     ]  # fmt: skip
-    yield Finding(
-        "sockets-hold", NOTE,
+    yield _SOCKETS_HOLD.found(
+        NOTE,
         f"{size(seen.bytes)} lie in the queues of its {units.counted(seen.read, 'socket')}"
         f"{': ' if parts else ''}{', '.join(parts)}: the kernel's memory, in no process's resident "
         "memory",
-        "stock", "queues of its sockets", seen.bytes, "B",
-        facts(Fact("sockets", seen.count, "count"),
-              Fact("reserved for what comes next", seen.other_bytes, "B")),
-        "a reader that keeps up; SO_SNDBUF and SO_RCVBUF, net.ipv4.tcp_wmem and tcp_rmem bound "
-        "each queue; ss -tmp shows them",
-        experiments=("memcg-accounting",),
-    )  # fmt: skip
+        seen.bytes,
+        facts(
+            Fact("sockets", seen.count, "count"),
+            Fact("reserved for what comes next", seen.other_bytes, "B"),
+        ),
+    )
 
 
 # What to try for a heap that a runtime or a library has beside malloc, by its name.
 _WITHIN = {
+    inner_heap.PYTHON: "an arena of 1 MiB goes back when every object in it is gone; a worker that "
+    "ends gives all back (max_requests)",
     "Python's pymalloc": "arenas go back when every object in them is gone: what lives on holds "
     "them; a worker that ends gives all back (max_requests), PYTHONMALLOC=malloc counts it in "
     "malloc",
@@ -165,6 +246,17 @@ _WITHIN = {
     "jemalloc": "arena.0.purge by mallctl, dirty_decay_ms:0 in its MALLOC_CONF",
     "tcmalloc": "MallocExtension::ReleaseFreeMemory",
 }
+
+
+_HELD_BESIDE_MALLOC = Row(
+    "held-beside-malloc",
+    "stock",
+    "beside malloc",
+    "B",
+    "it does not fall after a peak, and malloc does not hold it",
+    setting="by the allocator",
+    experiments=("retained-memory",),
+)
 
 
 def _beside(look: Look) -> Iterator[Finding]:
@@ -193,15 +285,16 @@ def _beside(look: Look) -> Iterator[Finding]:
     if any("pymalloc" in one for one in names):
         now = started.present(look.started, "PYTHONMALLOC")
         policies = {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None
-    yield Finding(
-        "held-beside-malloc", NOTE,
+    yield _HELD_BESIDE_MALLOC.found(
+        NOTE,
         f"{size(beside)} of {size(memory.anonymous_bytes)} anonymous memory are not malloc's "
         f"({size(look.heap.held_bytes)}) but of {who}; it was {size(fell)} larger at its peak, and "
         "what of it is free inside is not seen",
-        "stock", "beside malloc", beside, "B",
+        beside,
         facts(
             Fact("resident", memory.resident_bytes, "B"),
             Fact("at its peak", memory.peak_resident_bytes, "B"),
         ),
-        setting, policies, ("retained-memory",),
-    )  # fmt: skip
+        setting=setting,
+        policies=policies,
+    )

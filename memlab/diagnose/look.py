@@ -20,6 +20,7 @@ from memlab.diagnose import (
     group,
     heap,
     inner_heap,
+    mapping_list,
     memory,
     pages,
     refusals,
@@ -38,6 +39,7 @@ from memlab.diagnose.family import Member, MostOpen
 from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
+from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.refusals import Refusal
@@ -68,7 +70,6 @@ _GROWN_COUNT = 16  # in the look: fewer are a program that warms up
 _GROWN_BYTES = 1 << 20
 _STATUS = re.compile(rb"^(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)", re.M)
 _UNREAD_BYTES = 16 << 20  # beside malloc: of less it is not worth to know whose it is
-_MAPPINGS_COUNTED = 10_000  # of so many the list is not read again and again
 
 Rates = Mapping[str, float | None]
 
@@ -301,49 +302,58 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         refusals.recording(pid, counters.busiest_first(pid)[: counters.THREADS_MAX]) as recorded,
     ):
         members = family.first(children)
-        mappings = process.maps(pid)
-        mappings_before = len(mappings)
+        listed_before = mapping_list.read(pid, thorough=thorough)
+        mappings = listed_before.read
         shared_before = shared.allocated(pid, mappings)
         segments_before = shared.attached(pid, mappings)
-        pages_before, _, _ = _pages(pid, mappings, detailed=False)
+        pages_before = None
+        if not listed_before.is_sample:
+            pages_before, _, _ = _pages(pid, listed_before, detailed=False)
         before, counts_before = snapshot.take(pid, limit), counted.read()
-        series = Series(found, pidfd, limit, [pid, *children[:15]], seconds)
+        series = Series(found, pidfd, limit, [pid, *children[:15]], seconds, listed_before.count)
         with closing(series):
             series.run()
         after, counts_after = snapshot.take(pid, limit), counted.read()
         unseen = dict(counted.unseen)
         limits = tuple(counted.limits)
         failing = recorded.result(after.at_s - before.at_s)
-        faulted = sampled.result(pid, files.known(lambda: process.maps(pid)) or [])
+        faulted = sampled.result(pid)
     waits_seen = series.sampler.result()
-    mappings = process.maps(pid)
-    pages_after, status, not_read_pages = _pages(pid, mappings, detailed=True)
+    listed = mapping_list.read(pid, thorough=thorough)
+    mappings = listed.read
+    pages_after, status, not_read_pages = _pages(pid, listed, detailed=True)
     status = status or after.status
     elapsed = after.at_s - before.at_s
     threads = _threads(pid, counts_before, counts_after, elapsed)
     kept, not_held, not_walked = memory.read(
-        pid, replace(after, status=status), mappings, pages_after, thorough=thorough
+        pid, replace(after, status=status), listed, pages_after, thorough=thorough
     )
     malloc = allocator.read(pid, mappings)
     resident = pages_after.by_mapping if pages_after else {}
-    heaps, not_read = heap.read(
-        pid,
-        mappings,
-        malloc.name if malloc else None,
-        swapped=kept.swapped_bytes > 0,
-        resident=resident,
-        pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
-    )
-    inner, stack_use = (
-        inner_heap.read(pid, mappings, resident),
-        stacks.read(pid, mappings, resident),
-    )
+    heaps, not_read = None, listed.unlooked()
+    inner: tuple[InnerHeap, ...] = ()
+    stack_use = None
+    if not listed.is_sample:
+        heaps, not_read = heap.read(
+            pid,
+            mappings,
+            malloc.name if malloc else None,
+            swapped=kept.swapped_bytes > 0,
+            resident=resident,
+            pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
+        )
+        inner = inner_heap.read(pid, mappings, resident, thorough=thorough)
+        stack_use = stacks.read(pid, mappings, resident)
     unread = kept.anonymous_bytes - (heaps.held_bytes + heaps.mapped_bytes if heaps else 0)
     unread -= sum(one.resident_bytes for one in inner) + (
         stack_use.resident_bytes if stack_use else 0
     )
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
-    within = _unread(allocator.within(pid, mappings, malloc) if much else [], inner)
+    searched: list[str] = []
+    if much or any(one.name == inner_heap.MIMALLOC for one in inner):
+        searched = allocator.within(pid, mappings, malloc)
+    inner = inner_heap.placed(inner, searched)
+    within = inner_heap.unread(searched if much else [], inner)
     began = started.read(found)
     open_files = files.known(lambda: process.descriptors(pid)) or {}
     port = family.port(pid, open_files)
@@ -351,12 +361,14 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     segments = shared.attached(pid, mappings)
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     refused = refusals.with_counts(failing, rates)
-    rooms = [*room.limits(pid, status, len(mappings)), *call_limits.of(pid, status, refused)]
+    rooms = [*room.limits(pid, status, listed.count), *call_limits.of(pid, status, refused)]
     queues = sockets.read(pid, open_files)
     held = series.held
     forks = any(thread.per_s.get("processes_forked") for thread in threads)
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
     unfilled = sum(m.size_bytes - resident.get(m.start, 0) for m in writable)
+    if listed.is_sample:  # VmData is the private memory that may be written (proc_pid_status(5))
+        unfilled = (after.bytes("VmData") or 0) - kept.anonymous_bytes - kept.swapped_bytes
     peak = after.bytes("VmHWM") or 0
     lately = max([after.bytes("VmRSS") or 0, *series.resident])
     return Look(
@@ -392,7 +404,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         ),
         pages=replace(pages_after, by_mapping={}) if pages_after else None,
         unshared_bytes=_unshared(pages_before, pages_after),
-        largest=_largest(mappings, pages_before, pages_after),
+        largest=() if listed.is_sample else _largest(mappings, pages_before, pages_after),
         fell_bytes=fell(series.resident),
         highest_bytes=max(held),
         lowest_bytes=min(held),
@@ -410,7 +422,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         stack_bytes=after.bytes("VmStk") or 0,
         stack_growth_bytes=(after.bytes("VmStk") or 0) - (before.bytes("VmStk") or 0),
         rooms=tuple(
-            _growing(one, series, elapsed, len(mappings) - mappings_before) for one in rooms
+            _growing(one, series, elapsed, listed.count - listed_before.count) for one in rooms
         ),
         tmpfs=tuple(room.tmpfs(pid)) if (after.bytes("RssShmem") or limit) else (),
         waits=waits_seen,
@@ -422,7 +434,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         sites=faulted,
         frozen=room.frozen(pid),
         pipe_count=family.pipe_count(open_files) if limit else 0,
-        past_end=_past_ends(pid, mappings) if rates["bus_errors"] else (),
+        past_end=_past_ends(pid, process.maps(pid)) if rates["bus_errors"] else (),
         segments=room.left_segments(pid, made_by=True),
         left_segments=room.left_segments(pid) if limit else None,
         floor_growth_bytes_per_s=floor_growth(held) / elapsed,
@@ -455,6 +467,7 @@ class Series:
         limit: cgroup.MemoryLimit | None,
         pids: list[int],
         seconds: float,
+        mappings: int,
     ) -> None:
         self._found, self._pidfd, self._limit = found, pidfd, limit
         self._seconds, self._count = seconds, max(_PARTS, round(seconds / _SAMPLE_S))
@@ -469,12 +482,12 @@ class Series:
         self.charged: list[int] = []
         self.counts: dict[str, list[int]] = defaultdict(list)
         """Of what limits count (`room.COUNTED`)."""
+        self.counts["mappings"].append(mappings)
 
     def run(self) -> None:
         """Raises `CannotLook` where the process ends meanwhile."""
         count, each_s = self._count, self._seconds / self._count / self._states
         self._sample()
-        self._count_mappings()
         for at in range(1, count + 1):
             for _ in range(self._states):
                 subject.wait(self._found, self._pidfd, each_s)
@@ -493,7 +506,7 @@ class Series:
 
     def _count_mappings(self) -> None:
         seen = self.counts["mappings"]
-        if not seen or seen[-1] <= _MAPPINGS_COUNTED:
+        if seen[-1] <= mapping_list.MANY:
             seen.append((files.text(ROOT / f"proc/{self._found.pid}/maps") or "").count("\n"))
 
     def close(self) -> None:
@@ -524,7 +537,7 @@ def _growing(one: Room, series: Series, elapsed: float, mappings_more: int) -> R
     """With its growth. So many mappings that their list is not read again and again are counted at
     the beginning and at the end."""
     growth = series.growth_per_s(room.COUNTED.get(one.name, ""), elapsed)
-    if one.name == "vm.max_map_count" and one.used > _MAPPINGS_COUNTED and not growth:
+    if one.name == "vm.max_map_count" and one.used > mapping_list.MANY and not growth:
         least = max(_GROWN_COUNT, one.used / 1000)
         more = mappings_more / elapsed if mappings_more >= least else 0.0
         return replace(one, growth_per_s=more, two_readings=more > 0)
@@ -532,10 +545,10 @@ def _growing(one: Room, series: Series, elapsed: float, mappings_more: int) -> R
 
 
 def _pages(
-    pid: int, mappings: Sequence[process.Mapping], *, detailed: bool
+    pid: int, listed: MappingList, *, detailed: bool
 ) -> tuple[Pages | None, Mapping[str, str] | None, tuple[Unlooked, ...]]:
     try:
-        return *pages.read(pid, mappings, detailed=detailed), ()
+        return *pages.read(pid, listed.read, detailed=detailed, is_sample=listed.is_sample), ()
     except pages.NotSeen as why:
         what = "which of its pages are shared or LazyFree"
         return None, None, (Unlooked(what, str(why), None, None),)
@@ -613,12 +626,6 @@ def _not_read(
         f"what of {up_to} is free and in use: {whose} that {was} not read "
         f"({', '.join(names[:3])}) can hold up to that",
     )
-
-
-def _unread(within: Sequence[str], inner: Sequence[InnerHeap]) -> list[str]:
-    """Without Python's own allocator, where that was read."""
-    python = any(one.name == inner_heap.PYTHON for one in inner)
-    return [one for one in within if not (python and one.startswith("Python's"))]
 
 
 def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:

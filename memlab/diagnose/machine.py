@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memlab.diagnose import family, room
 from memlab.diagnose.room import TmpfsUse
@@ -213,18 +213,24 @@ def _sockets() -> int | None:
 
 
 def _processes() -> list[MachineProcess]:
-    """All that have memory, those that hold most first."""
+    """All that have memory, those that hold most first. Of each one small file is read; only those
+    that are named get their name."""
     found = []
     for name in files.names(ROOT / "proc"):
-        if not name.isdecimal():
-            continue
-        status = files.known(lambda name=name: proc.status(name))  # type: ignore[misc]
-        resident = proc.status_bytes(status, "VmRSS") if status else None
-        if status is None or resident is None:
-            continue
-        anonymous = proc.status_bytes(status, "RssAnon") or 0
-        found.append(MachineProcess(int(name), status["Name"], resident, None, anonymous))
-    return sorted(found, key=lambda one: -one.resident_bytes)
+        words = (_statm(name) if name.isdecimal() else "").split()
+        if len(words) > 2 and words[0] != "0":  # of a kernel thread all numbers are 0
+            resident, others = int(words[1]) * _PAGE, int(words[2]) * _PAGE
+            found.append(MachineProcess(int(name), "", resident, None, max(0, resident - others)))
+    found.sort(key=lambda one: -one.resident_bytes)
+    named = found[:_PROCESSES_MAX]
+    for i, one in enumerate(named):
+        named[i] = replace(one, command=files.text(ROOT / f"proc/{one.pid}/comm") or "")
+    return [*named, *found[_PROCESSES_MAX:]]
+
+
+def _statm(pid: str) -> str:
+    """A path object for each of thousands would cost more than the read."""
+    return files.known(lambda: proc.read_small(f"{ROOT}/proc/{pid}/statm")) or ""
 
 
 def _in_time(work: Callable[[], object]) -> bool:

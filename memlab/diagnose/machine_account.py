@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from memlab.diagnose import account
+from memlab.diagnose import account, finding
 from memlab.diagnose.account import Account, Line
-from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, share, size
+from memlab.diagnose.finding import (
+    COSTLY,
+    NOTE,
+    Fact,
+    Finding,
+    facts,
+    share,
+    size,
+)
 from memlab.diagnose.machine import MachineLook, Part
 
 SLAB, FIXED_SLAB = "slab, reclaimable", "slab, not reclaimable"
@@ -150,6 +158,15 @@ def _of_line(seen: MachineLook, row: Row, value: float) -> Finding:
     )  # fmt: skip
 
 
+_MACHINE_USED = finding.Row(
+    "machine-used",
+    "stock",
+    "processes, anonymous",
+    "B",
+    "always",
+)
+
+
 def _used(seen: MachineLook) -> Finding:
     """`used` of free(1) less the sum of RSS."""
     whole, resident = of(seen), seen.resident_sum_bytes
@@ -169,14 +186,28 @@ def _used(seen: MachineLook) -> Finding:
     proportional = seen.proportional_sum_bytes
     if resident - proportional >= resident / 20:
         title += f", {size(proportional)} if what they share counts once"
-    return Finding(
-        "machine-used", NOTE, title, "stock", ANONYMOUS, seen.used_bytes, "B",
+    return _MACHINE_USED.found(
+        NOTE,
+        title,
+        seen.used_bytes,
         facts(
             Fact("anonymous memory of processes", seen.bytes("AnonPages"), "B"),
             Fact("of it found in processes", seen.anonymous_sum_bytes, "B"),
             Fact("page cache that they map can be dropped", seen.bytes("Mapped"), "B"),
         ),
-    )  # fmt: skip
+        line=ANONYMOUS,
+    )
+
+
+_MACHINE_LOW = finding.Row(
+    "machine-low",
+    "stock",
+    "free",
+    "1",
+    "little is available without swap",
+    setting="memlab diagnose of the largest process",
+    experiments=("reclaim-or-kill",),
+)
 
 
 def _low(seen: MachineLook) -> Iterator[Finding]:
@@ -184,47 +215,75 @@ def _low(seen: MachineLook) -> Iterator[Finding]:
     if left < _LOW:
         first = next(iter(seen.members), None)
         most = f"; most is held by {first.pid} ({first.command})" if first else ""
-        yield Finding(
-            "machine-low", COSTLY,
+        yield _MACHINE_LOW.found(
+            COSTLY,
             f"{size(seen.available_bytes)} of {size(seen.total_bytes)}, {share(left)}, are "
             f"available without swap{most}",
-            "stock", "free", left, "1",
+            left,
             setting=f"memlab diagnose {first.pid}" if first else "",
-            experiments=("reclaim-or-kill",),
-        )  # fmt: skip
+        )
+
+
+_MACHINE_HUGE_PAGES = finding.Row(
+    "machine-huge-pages",
+    "stock",
+    "huge pages",
+    "B",
+    "2 % of MemTotal wait in the pool of huge pages",
+    setting="a smaller vm.nr_hugepages",
+    experiments=("thp-cost",),
+)
 
 
 def _idle_huge_pages(seen: MachineLook) -> Iterator[Finding]:
     spare = max(0, seen.bytes("HugePages_Free") - seen.bytes("HugePages_Rsvd"))
     idle = spare * seen.bytes("Hugepagesize")
     if idle >= max(_WORTH_BYTES, 0.02 * seen.total_bytes):
-        yield Finding(
-            "machine-huge-pages", NOTE,
+        yield _MACHINE_HUGE_PAGES.found(
+            NOTE,
             f"{size(idle)} of {size(seen.total_bytes)} are huge pages that wait in their pool: "
             "nothing but a mapping of huge pages can use them",
-            "stock", HUGE, idle, "B", setting="a smaller vm.nr_hugepages",
-            experiments=("thp-cost",),
-        )  # fmt: skip
+            idle,
+            line=HUGE,
+        )
+
+
+_MACHINE_COUNTED_TWICE = finding.Row(
+    "machine-counted-twice",
+    "stock",
+    "rest",
+    "B",
+    "counters add up to 1 % more than MemTotal",
+)
+
+
+_MACHINE_UNEXPLAINED = finding.Row(
+    "machine-unexplained",
+    "stock",
+    "rest",
+    "B",
+    "2 % of MemTotal are in no counter",
+    setting="page_owner=on at boot says who asked for each page",
+)
 
 
 def _rest(seen: MachineLook) -> Iterator[Finding]:
     rest = of(seen).rest
     if rest >= max(_WORTH_BYTES, 0.02 * seen.total_bytes):
-        yield Finding(
-            "machine-unexplained", NOTE,
+        yield _MACHINE_UNEXPLAINED.found(
+            NOTE,
             f"{size(rest)} of {size(seen.total_bytes)} are in no counter of the kernel: pages that "
             "it gave to drivers (graphics, network, a balloon), pipes, sockets or rings of perf "
             "events; which of these was not read",
-            "stock", "rest", rest, "B",
-            setting="page_owner=on at boot says who asked for each page",
-        )  # fmt: skip
+            rest,
+        )
     elif -rest >= max(_WORTH_BYTES, 0.01 * seen.total_bytes):
-        yield Finding(
-            "machine-counted-twice", NOTE,
+        yield _MACHINE_COUNTED_TWICE.found(
+            NOTE,
             f"the counters add up to {size(-rest)} more than the machine has: some pages are in "
             "two of them, or they changed while they were read",
-            "stock", "rest", rest, "B",
-        )  # fmt: skip
+            rest,
+        )
 
 
 _GROWS: tuple[tuple[str, Callable[[MachineLook], int]], ...] = (
@@ -237,16 +296,26 @@ _GROWS: tuple[tuple[str, Callable[[MachineLook], int]], ...] = (
 )
 
 
+_MACHINE_GROWS = finding.Row(
+    "machine-grows",
+    "stock",
+    "the line that grew most",
+    "B/s",
+    "a line grows by an eighth of 1 % of MemTotal",
+    setting="a longer look (--seconds 60)",
+)
+
+
 def _grows(seen: MachineLook) -> Iterator[Finding]:
     line, more = max(((line, grown(seen)) for line, grown in _GROWS), key=lambda one: one[1])
     if more >= max(_WORTH_BYTES, 0.01 * seen.total_bytes) / 8:
-        yield Finding(
-            "machine-grows", NOTE,
+        yield _MACHINE_GROWS.found(
+            NOTE,
             f"most grew by {size(more / seen.seconds)}/s: {line}; two readings, which show no "
             "course",
-            "stock", line, more / seen.seconds, "B/s",
-            setting="a longer look (--seconds 60)",
-        )  # fmt: skip
+            more / seen.seconds,
+            line=line,
+        )
 
 
 def _counted(seen: MachineLook) -> str:

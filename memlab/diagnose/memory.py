@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.snapshot import Snapshot
 from memlab.diagnose.unlooked import Unlooked
@@ -73,22 +74,27 @@ class Memory:
 def read(
     pid: int,
     now: Snapshot,
-    mappings: Sequence[process.Mapping],
+    listed: MappingList,
     seen: Pages | None,
     *,
     thorough: bool = False,
 ) -> tuple[Memory, tuple[str, ...], tuple[Unlooked, ...]]:
-    """What it holds, what is not seen of it, and what is not looked at unless `thorough`."""
+    """What it holds, what is not seen of it, and what is not looked at unless `thorough`. Sums over
+    a sample of its mappings count by its share of all virtual memory."""
+    mappings, virtual = listed.read, now.bytes("VmSize") or 0
+    scale = 1.0
+    if listed.is_sample:
+        scale = virtual / max(1, sum(m.size_bytes for m in mappings))
     resident, swapped = now.bytes("VmRSS") or 0, now.bytes("VmSwap") or 0
     locked = now.bytes("VmLck") or 0
-    detailed, unseen = _locked(pid, locked, resident + swapped, mappings)
+    detailed, unseen = _locked(pid, locked, resident + swapped, listed)
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
     stacks = process.thread_stacks(detailed) if detailed is not None else None
     locked_stacks = [s for s in stacks if "lo" in s.flags] if stacks is not None else None
     locked_resident, locked_share = _locked_resident(locked, resident, detailed, seen)
     huge, not_walked = _huge(pid, resident + swapped, seen, thorough=thorough)
     held = Memory(
-        virtual_bytes=now.bytes("VmSize") or 0,
+        virtual_bytes=virtual,
         resident_bytes=resident,
         anonymous_bytes=now.bytes("RssAnon") or 0,
         shmem_bytes=now.bytes("RssShmem") or 0,
@@ -104,15 +110,19 @@ def read(
         hugetlb_bytes=now.bytes("HugetlbPages") or 0,
         thp_machine=files.choice(_THP),
         thp_process=now.status.get("THP_enabled", "1") == "1",
-        mappings=len(mappings),
+        mappings=listed.count,
         mappings_max=int(files.known(_MAPPINGS_MAX.read_text) or 65530),
         walked_s=seen.seconds if seen else 0.0,
         machine_bytes=now.machine.get("MemTotal"),
         peak_resident_bytes=now.bytes("VmHWM") or resident,
         peak_virtual_bytes=now.bytes("VmPeak") or 0,
-        accessible_bytes=sum(m.size_bytes for m in mappings if m.permissions[:3] != "---"),
-        writable_bytes=sum(m.size_bytes for m in writable),
-        huge_fit_bytes=sum(max(0, m.end // _HUGE - -(-m.start // _HUGE)) * _HUGE for m in writable),
+        accessible_bytes=round(
+            scale * sum(m.size_bytes for m in mappings if m.permissions[:3] != "---")
+        ),
+        writable_bytes=round(scale * sum(m.size_bytes for m in writable)),
+        huge_fit_bytes=round(
+            scale * sum(max(0, m.end // _HUGE - -(-m.start // _HUGE)) * _HUGE for m in writable)
+        ),
     )
     return held, unseen, not_walked
 
@@ -134,16 +144,18 @@ def _huge(
 
 
 def _locked(
-    pid: int, locked_bytes: int, held_bytes: int, mappings: Sequence[process.Mapping]
+    pid: int, locked_bytes: int, held_bytes: int, listed: MappingList
 ) -> tuple[list[process.Mapping] | None, tuple[str, ...]]:
     """Its mappings with the flags of the locked ones; None, and why, where they are not known.
     Where as much is locked as may be written to, mlockall(2) has locked the stacks too."""
     if not locked_bytes:
         return [], ()
-    if held_bytes <= _WALKED_BYTES_MAX and len(mappings) <= _READ_MAPPINGS_MAX:
+    if held_bytes <= _WALKED_BYTES_MAX and listed.count <= _READ_MAPPINGS_MAX:
         return process.smaps(pid), ()
-    if locked_bytes >= sum(m.size_bytes for m in mappings if m.permissions.startswith("rw")):
-        return [replace(mapping, flags={"lo"}) for mapping in mappings], ()
+    mappings = listed.read
+    writable = sum(m.size_bytes for m in mappings if m.permissions.startswith("rw"))
+    if not listed.is_sample and locked_bytes >= writable:
+        return [mapping._replace(flags=frozenset({"lo"})) for mapping in mappings], ()
     return None, ("which mappings are locked: smaps of so much would hold its mmap_lock over 1 ms",)
 
 

@@ -7,6 +7,10 @@ from typing import Self
 
 from memlab.observe.proc import ROOT
 
+PAGE = os.sysconf("SC_PAGE_SIZE")
+IS_PRESENT = bytes(top >> 7 for top in range(256))
+"""Of the highest byte of an entry of a page table 1 if the page is resident, to translate many."""
+
 
 class MemoryFiles:
     """Both while it is entered. Raises `OSError` if the process may not be read."""
@@ -22,6 +26,11 @@ class MemoryFiles:
             os.close(self._memory)
             raise
         return self
+
+    def is_present(self, at: int) -> bool:
+        """Whether the page at this address is resident: to read another one brings it in."""
+        entry = os.pread(self._pagemap, 8, 8 * (at // PAGE))
+        return len(entry) == 8 and bool(entry[7] >> 7)
 
     def __exit__(self, *_: object) -> None:
         os.close(self._memory)

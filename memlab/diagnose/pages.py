@@ -39,8 +39,9 @@ tables are left. Of 64 GiB or more of address space a range is longer."""
 _PAUSE_S = 50e-6
 """Between two pieces: a reader that comes back at once keeps a writer of the lock waiting."""
 _FILE, _PRESENT, _SWAPPED, _ZERO, _HUGE = 4, 8, 16, 32, 64
-_READ_BYTES_MAX = 1 << 30
-"""Of memory whose entries are read one by one: some 15 ms of this program."""
+_READ_BYTES_MAX = 512 << 20
+"""Of memory that is scanned and whose entries are read: some 15 ms of this program."""
+_PIECES_MAX = 2000  # whose entries are read: small ones take as long as large ones
 _CHUNK = 2 << 20
 _FLAGS_SAMPLED = 3000
 _HUGE_SAMPLED, _SMALL_OF_HUGE = 32, 16
@@ -103,55 +104,51 @@ class Pages:
     """What reading took, in pieces of at most 8 MiB."""
 
 
+_Region = tuple[int, int, int]
+
+
 class NotSeen(Exception):
     """Why the page tables are not read."""
 
 
 def read(
-    pid: int, mappings: Sequence[process.Mapping], *, detailed: bool = True
+    pid: int,
+    mappings: Sequence[process.Mapping],
+    *,
+    detailed: bool = True,
+    is_sample: bool = False,
 ) -> tuple[Pages, dict[str, str]]:
-    """The pages, and /proc/PID/status of the moment at which they were found. `detailed` adds the
-    shares. Raises `NotSeen`, and `OSError` where the process has ended."""
+    """The pages, and /proc/PID/status of the moment at which they were counted. `detailed` adds the
+    shares; `is_sample`: the mappings are a part of all. Of a sample, the sums are the kernel's
+    (RssAnon) and the parts are shares of them. Raises `NotSeen`, and `OSError` where the process
+    has ended."""
     began = time.monotonic()
     try:
         fd = os.open(ROOT / f"proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
     except PermissionError:
         raise NotSeen("its page tables may not be read: run as root") from None
     try:
-        regions = list(_regions(fd, mappings))
+        held = proc.status_bytes(proc.status(pid), "VmRSS") or 0
+        parts, weights = _parts(mappings, held)
+        regions = list(_regions(fd, parts, apart=is_sample or bool(weights)))
         status = proc.status(pid)
-        seen, once, frames, read_share = _entries(fd, regions, _FLAGS_SAMPLED if detailed else 0)
-        lazy, locked = _flags(frames) if detailed else (None, None)
+        draw = _Drawn(fd, regions, _Weights(mappings, weights), detailed=detailed)
+        lazy, locked = _flags(draw.frames) if detailed else (None, None)
     finally:
         os.close(fd)
-    starts = [mapping.start for mapping in mappings]
-    swapped = files = anonymous = huge = zeros = 0
-    by_mapping: Counter[int] = Counter()
-    for start, end, kind in regions:
-        size = end - start
-        if kind & _ZERO:
-            zeros += size
-            continue
-        if kind & _SWAPPED:
-            swapped += size
-            continue
-        if kind & _FILE:
-            files += size
-        else:
-            anonymous += size
-            huge += size if kind & _HUGE else 0
-        for at, part in _by_mapping(start, end, starts):
-            by_mapping[at] += part
+    sums, by_mapping = _sums(regions, mappings, weights)
+    if is_sample or weights:
+        sums = _scaled(sums, status)
     found = Pages(
         at_s=began,
-        anonymous_bytes=anonymous,
-        shared_bytes=round(anonymous * (1 - once / seen)) if seen else 0,
-        read_share=read_share,
-        file_bytes=files,
-        huge_bytes=huge,
-        swapped_bytes=swapped,
-        zeros_bytes=zeros,
-        by_mapping=dict(by_mapping),
+        anonymous_bytes=round(sums["anonymous"]),
+        shared_bytes=round(sums["anonymous"] * draw.shared_share),
+        read_share=draw.share,
+        file_bytes=round(sums["files"]),
+        huge_bytes=round(sums["huge"]),
+        swapped_bytes=round(sums["swapped"]),
+        zeros_bytes=round(sums["zeros"]),
+        by_mapping=by_mapping,
         lazyfree=lazy,
         locked=locked,
         unused=_unused(pid, regions) if detailed else None,
@@ -160,18 +157,93 @@ def read(
     return found, status
 
 
-_Region = tuple[int, int, int]
+def shared_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
+    """Anonymous memory that another process maps too, since a fork. Raises as `read` does."""
+    private = [one for one in mappings if one.permissions.endswith("p")]
+    try:
+        fd = os.open(ROOT / f"proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        raise NotSeen("its page tables may not be read: run as root") from None
+    try:
+        regions = [one for one in _regions(fd, private) if not one[2] & (_FILE | _SWAPPED | _ZERO)]
+        drawn = _Drawn(fd, regions, _Weights(private, {}), detailed=False)
+    finally:
+        os.close(fd)
+    return round(sum(end - start for start, end, _ in regions) * drawn.shared_share)
 
 
-def _regions(fd: int, mappings: Sequence[process.Mapping]) -> Iterator[_Region]:
-    """Start, end and kind of what is mapped or in swap, in ascending order."""
+def _parts(
+    mappings: Sequence[process.Mapping], held_bytes: int
+) -> tuple[Sequence[process.Mapping], dict[int, float]]:
+    """What is scanned, and how often each mapping counts that is scanned in part: of a large
+    process pieces drawn by chance, the same ones each time."""
+    share = _READ_BYTES_MAX / max(held_bytes, 1)
+    if share >= 1:
+        return mappings, {}
+    parts: list[process.Mapping] = []
+    weights: dict[int, float] = {}
+    for mapping in mappings:
+        starts = range(mapping.start, mapping.end, _PIECE_PAGES * PAGE)
+        if mapping.size_bytes < _SPAN_BYTES or mapping.path == "[vsyscall]":
+            parts.append(mapping)
+            continue
+        draw = random.Random(mapping.start)
+        drawn = [
+            mapping._replace(start=at, end=min(at + _PIECE_PAGES * PAGE, mapping.end))
+            for at in sorted(draw.sample(starts, max(1, round(len(starts) * share))))
+        ]
+        weights[mapping.start] = mapping.size_bytes / sum(one.size_bytes for one in drawn)
+        parts += drawn
+    return parts, weights
+
+
+def _sums(
+    regions: Sequence[_Region], mappings: Sequence[process.Mapping], weights: dict[int, float]
+) -> tuple[dict[str, float], dict[int, int]]:
+    """Bytes by what they are, and the resident ones by mapping."""
+    starts = [mapping.start for mapping in mappings]
+    sums: dict[str, float] = dict.fromkeys(("zeros", "swapped", "files", "anonymous", "huge"), 0.0)
+    by_mapping: Counter[int] = Counter()
+    for start, end, kind in regions:
+        for at, part in _by_mapping(start, end, starts):
+            size = part * weights[at] if at in weights else part
+            if kind & _ZERO:
+                sums["zeros"] += size
+            elif kind & _SWAPPED:
+                sums["swapped"] += size
+            else:
+                sums["files" if kind & _FILE else "anonymous"] += size
+                if kind & _HUGE and not kind & _FILE:
+                    sums["huge"] += size
+                by_mapping[at] += round(size)
+    return sums, dict(by_mapping)
+
+
+def _scaled(sums: dict[str, float], status: dict[str, str]) -> dict[str, float]:
+    """A sample's sums as shares of what the kernel counts."""
+    anonymous, files, shmem, swapped = (
+        proc.status_bytes(status, name) or 0
+        for name in ("RssAnon", "RssFile", "RssShmem", "VmSwap")
+    )
+    share = sums["huge"] / sums["anonymous"] if sums["anonymous"] else 0.0
+    return {
+        **sums, "anonymous": anonymous, "files": files + shmem, "swapped": swapped,
+        "huge": anonymous * share,
+    }  # fmt: skip
+
+
+def _regions(
+    fd: int, mappings: Sequence[process.Mapping], *, apart: bool = False
+) -> Iterator[_Region]:
+    """Start, end and kind of what is mapped or in swap, in ascending order; `apart`: what lies
+    between the mappings is not scanned."""
     mappings = [m for m in mappings if m.path != "[vsyscall]"]
     if not mappings:
         return
     vector = (ctypes.c_uint64 * (3 * _REGIONS))()
     wanted = _PRESENT | _SWAPPED
     kinds = wanted | _FILE | _ZERO | _HUGE
-    for at, end in _spans(mappings):
+    for at, end in _spans(mappings, apart=apart):
         while at < end:
             argument = bytearray(
                 _ARGUMENTS.pack(
@@ -195,13 +267,18 @@ def _regions(fd: int, mappings: Sequence[process.Mapping]) -> Iterator[_Region]:
             time.sleep(_PAUSE_S)
 
 
-def _spans(mappings: Sequence[process.Mapping]) -> Iterator[tuple[int, int]]:
+def _spans(
+    mappings: Sequence[process.Mapping], *, apart: bool = False
+) -> Iterator[tuple[int, int]]:
     """Ranges to scan in turn, in ascending order. A scan holds the lock until it has found so many
     pages: a range is short, so that mappings and page tables that hold none are soon behind it."""
     most = max(_SPAN_BYTES, sum(m.size_bytes for m in mappings) // _SPANS)
     start, end, mapped, count = mappings[0].start, mappings[0].start, 0, 0
     for mapping in mappings:
         at = mapping.start
+        if apart and at > end > start:
+            yield start, end
+            start, end, mapped, count = at, at, 0, 0
         while at < mapping.end:
             if mapped >= most or count >= _SPAN_MAPPINGS:
                 yield start, end
@@ -222,50 +299,74 @@ def _by_mapping(start: int, end: int, starts: Sequence[int]) -> Iterator[tuple[i
         start, i = stop, i + 1
 
 
-def _entries(
-    fd: int, regions: Sequence[_Region], sampled: int
-) -> tuple[int, int, list[int], float]:
-    """Of anonymous pages: how many were read, how many of these are mapped once, page frames of a
-    random sample of so many of all pages, and the share of the memory that was read."""
-    pieces = [
-        (at, min(at + _CHUNK, end), kind)
-        for start, end, kind in regions
-        if not kind & (_SWAPPED | _ZERO)
-        for at in range(start, end, _CHUNK)
-    ]
-    total = sum(end - start for start, end, _ in pieces)
-    share = min(1.0, _READ_BYTES_MAX / max(total, 1))
-    draw = random.Random(total)
-    if share < 1:
-        pieces = draw.sample(pieces, max(1, int(len(pieces) * share)))
-    seen = once = unpaused = 0
-    frames: list[int] = []
-    each = sampled / max(1, total * share / PAGE)
-    for start, end, kind in pieces:
-        if not each and kind & _FILE:
-            continue
-        held = os.pread(fd, 8 * ((end - start) // PAGE), 8 * (start // PAGE))
-        unpaused += end - start
-        if unpaused >= _PIECE_PAGES * PAGE:
-            time.sleep(_PAUSE_S)
-            unpaused = 0
-        if not kind & _FILE:
-            # Byte by byte: 8 MiB of entries take 2 ms of Python this way, and 1 s one by one.
-            tops = held[7::8]
-            for top in set(tops):
-                if top & _BYTE_PRESENT and not top & _BYTE_FILE:
-                    count = tops.count(top)
-                    seen += count
-                    once += count if top & _BYTE_ONCE else 0
-        if not each:
-            continue
-        entries = array.array("Q", held)
-        wanted = len(entries) * each
-        for _ in range(int(wanted) + (draw.random() < wanted % 1)):
-            entry = entries[int(draw.random() * len(entries))] if entries else 0
+class _Weights:
+    """How often a region counts: by the mapping in which it begins."""
+
+    def __init__(self, mappings: Sequence[process.Mapping], weights: dict[int, float]) -> None:
+        self._starts, self._weights = [one.start for one in mappings], weights
+
+    def of(self, start: int) -> float:
+        if not self._weights:
+            return 1.0
+        at = self._starts[max(0, bisect_right(self._starts, start) - 1)]
+        return self._weights.get(at, 1.0)
+
+
+class _Drawn:
+    """Entries of the regions: how many anonymous pages others map too, and page frames of a random
+    sample of all pages."""
+
+    def __init__(
+        self, fd: int, regions: Sequence[_Region], weights: _Weights, *, detailed: bool
+    ) -> None:
+        pieces = [
+            (at, min(at + _CHUNK, end), kind)
+            for start, end, kind in regions
+            if not kind & (_SWAPPED | _ZERO) and (detailed or not kind & _FILE)
+            for at in range(start, end, _CHUNK)
+        ]
+        total = sum(end - start for start, end, _ in pieces)
+        self._draw = random.Random(total)
+        self.share = min(1.0, _READ_BYTES_MAX / max(total, 1), _PIECES_MAX / max(len(pieces), 1))
+        """Of the memory whose entries are read."""
+        if self.share < 1:
+            pieces = self._draw.sample(pieces, max(1, int(len(pieces) * self.share)))
+        counted = sum((end - start) * weights.of(start) for start, end, _ in pieces)
+        self._each = _FLAGS_SAMPLED * PAGE / max(PAGE, counted) if detailed else 0.0
+        self._seen = self._once = 0.0
+        self.frames: list[int] = []
+        unpaused = 0
+        for start, end, kind in pieces:
+            entries = os.pread(fd, 8 * ((end - start) // PAGE), 8 * (start // PAGE))
+            unpaused += end - start
+            if unpaused >= _PIECE_PAGES * PAGE:
+                time.sleep(_PAUSE_S)
+                unpaused = 0
+            weight = weights.of(start)
+            if not kind & _FILE:
+                self._count(entries, weight)
+            if detailed:
+                self._sample(array.array("Q", entries), weight)
+
+    @property
+    def shared_share(self) -> float:
+        return 1 - self._once / self._seen if self._seen else 0.0
+
+    def _count(self, entries: bytes, weight: float) -> None:
+        # Byte by byte: 8 MiB of entries take 2 ms of Python this way, and 1 s one by one.
+        tops = entries[7::8]
+        for top in set(tops):
+            if top & _BYTE_PRESENT and not top & _BYTE_FILE:
+                count = tops.count(top) * weight
+                self._seen += count
+                self._once += count if top & _BYTE_ONCE else 0
+
+    def _sample(self, entries: array.array[int], weight: float) -> None:
+        wanted = len(entries) * self._each * weight
+        for _ in range(int(wanted) + (self._draw.random() < wanted % 1)):
+            entry = entries[int(self._draw.random() * len(entries))] if entries else 0
             if entry >> 63:
-                frames.append(entry & ((1 << 55) - 1))
-    return seen, once, frames, share
+                self.frames.append(entry & ((1 << 55) - 1))
 
 
 def _flags(frames: Sequence[int]) -> tuple[Sampled | None, Sampled | None]:

@@ -19,6 +19,7 @@ ANONYMOUS, SYSTEM_V, MEMFD, DELETED, NAMED = (
 )  # fmt: skip
 _OBJECTS_MAX = 1000
 _DESTROYED = 0o1000
+_BEGINNINGS = frozenset(("/SYSV", "/memf", "/dev/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Attached:
 def kind(mapping: process.Mapping) -> str | None:
     """None of a mapping that is no shared memory."""
     path = mapping.path
+    if path[:5] not in _BEGINNINGS:
+        return None
     if path.startswith("/SYSV"):
         return SYSTEM_V
     if path.startswith("/memfd:"):

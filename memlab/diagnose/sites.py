@@ -113,7 +113,7 @@ class Sampling:
             os.close(fd)
         self._rings.clear()
 
-    def result(self, pid: int, mappings: Sequence[process.Mapping]) -> Sites | None:
+    def result(self, pid: int) -> Sites | None:
         """What the rings hold of a process; None where nothing was to be sampled."""
         if not self._rings:
             return None
@@ -124,6 +124,7 @@ class Sampling:
             found, more = _read(ring)
             faults += found
             lost += more
+        mappings = (files.known(lambda: process.maps(pid)) or []) if faults else []
         return _sites(faults, lost, mappings, partial(_functions, pid))
 
 

@@ -6,32 +6,47 @@ from collections.abc import Iterator
 
 from memlab.diagnose import account
 from memlab.diagnose.account import Account, Line
-from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, per_second, share
+from memlab.diagnose.finding import (
+    COSTLY,
+    NOTE,
+    Fact,
+    Finding,
+    Row,
+    facts,
+    per_second,
+    share,
+)
 from memlab.diagnose.look import Look
 from memlab.text import units
 
 _LEAST_SAMPLES = 3
-_WHAT = {
-    "reclaim": ("waits-for-reclaim",
+_WAITS = {
+    kind: Row(
+        name, "time", kind, "1", "a twentieth of the samples wait for it", setting,
+        experiments=(experiment,),
+    )
+    for name, kind, setting, experiment in (
+        ("waits-for-reclaim", "reclaim",
         "more memory, or less of it used: memory.high and the limit of its group, MemAvailable of "
         "the machine", "coop-reclaim"),
-    "swap": ("waits-for-swap",
+        ("waits-for-swap", "swap",
         "mlock what has to answer in time; no swap for its group", "locked-latency"),
-    "compaction": ("waits-for-compaction",
+        ("waits-for-compaction", "compaction",
         "transparent_hugepage/defrag of defer; no huge pages where the first touch may not wait",
         "thp-cost"),
-    "writeback": ("waits-for-writeback",
+        ("waits-for-writeback", "writeback",
         "write less at once; vm.dirty_bytes; of a file opened with O_SYNC or O_DSYNC fewer, larger "
         "writes; a faster device", "mmap-write"),
-    "fsync": ("waits-for-fsync",
+        ("waits-for-fsync", "fsync",
         "fewer fsync (appendfsync everysec, group commit); data and log on devices of their own",
         "mmap-write"),
-    "a page of a file": ("waits-for-files",
+        ("waits-for-files", "a page of a file",
         "readahead ahead of need (posix_fadvise, MADV_WILLNEED), or memory for the page cache",
         "mmap-read"),
-    "a kernel semaphore, as the mmap_lock": ("waits-for-mappings",
+        ("waits-for-mappings", "a kernel semaphore, as the mmap_lock",
         "fewer and smaller calls that change mappings; filling memory (MAP_POPULATE, mlock) in "
         "pieces; Linux 6.4 or later, where page faults take no mmap_lock", "mmap-lock"),
+    )
 }  # fmt: skip
 
 
@@ -57,6 +72,48 @@ def _queued(look: Look) -> str:
     return f"{units.format_duration(queued)} of it without a CPU"
 
 
+_WAITS_FOR_COMPACTION = Row(
+    "waits-for-compaction",
+    "time",
+    "compaction",
+    "1/s",
+    "1 allocation per second waits for compaction",
+    setting="huge pages only by madvise",
+    experiments=("thp-cost",),
+)
+
+
+_WAITS_FOR_MAPPINGS = Row(
+    "waits-for-mappings",
+    "time",
+    "a kernel semaphore, as the mmap_lock",
+    "1/s",
+    "500 sleeps per second for its mmap_lock",
+    setting="calls of other processes, or fewer, larger ones",
+    experiments=("mmap-lock",),
+)
+
+
+_FROZEN = Row(
+    "frozen",
+    "time",
+    "frozen",
+    "count",
+    "its cgroup is frozen",
+    setting="docker unpause, or thaw its group, and look again",
+)
+
+
+_STOPPED = Row(
+    "stopped",
+    "time",
+    "stopped",
+    "count",
+    "its state is T",
+    setting="look again while it runs",
+)
+
+
 def findings(look: Look) -> Iterator[Finding]:
     """What is worth saying of what they wait for."""
     if look.state in "Tt":
@@ -65,62 +122,63 @@ def findings(look: Look) -> Iterator[Finding]:
             if look.state == "t"
             else "a signal (SIGSTOP): SIGCONT lets it go on"
         )
-        yield Finding(
-            "stopped", COSTLY,
+        yield _STOPPED.found(
+            COSTLY,
             f"it is stopped by {by}: this look sees what it holds, and nothing that it would do",
-            "time", "stopped", 1, "count",
-            setting="look again while it runs",
-        )  # fmt: skip
+            1,
+        )
     waits = look.waits
     if look.frozen:
-        yield Finding(
-            "frozen", COSTLY,
+        yield _FROZEN.found(
+            COSTLY,
             "it is frozen by its cgroup (docker pause, freezer.state, cgroup.freeze): this look "
             "sees what it holds, and nothing that it would do",
-            "time", "frozen", 1, "count",
-            setting="docker unpause, or thaw its group, and look again",
-        )  # fmt: skip
+            1,
+        )
     if waits is not None and waits.samples:
-        for kind, (name, setting, experiment) in _WHAT.items():
+        for kind, row in _WAITS.items():
             count = waits.by_kind.get(kind, 0)
             part = count / waits.samples
             if count < _LEAST_SAMPLES or part < 0.05:
                 continue
-            if name == "waits-for-mappings" and (not _changes_mappings(look) or _seldom(look)):
+            if row.name == "waits-for-mappings" and (not _changes_mappings(look) or _seldom(look)):
                 continue  # other locks of the kernel are semaphores too
-            yield Finding(
-                name, COSTLY if part * waits.threads >= 0.1 else NOTE,
+            yield row.found(
+                COSTLY if part * waits.threads >= 0.1 else NOTE,
                 f"{share(part)} of the samples of its threads wait for {kind}",
-                "time", kind, part, "1",
+                part,
                 facts(
                     Fact("samples", count, "count"), Fact("of", waits.samples, "count"),
                     Fact("in", ", ".join(sorted(waits.functions))),
                 ),
-                setting, experiments=(experiment,),
             )  # fmt: skip
     sleeps = look.rate("lock_sleeps") or 0.0
     if look.thread_count > 1 and sleeps >= 500 and _changes_mappings(look, sleeps):
-        yield Finding(
-            "waits-for-mappings", COSTLY if sleeps >= 2000 else NOTE,
+        yield _WAITS_FOR_MAPPINGS.found(
+            COSTLY if sleeps >= 2000 else NOTE,
             f"its threads sleep for each other's calls {per_second(sleeps, 'times')}: most "
             "likely for the mmap_lock",
-            "time", "a kernel semaphore, as the mmap_lock", sleeps, "1/s",
+            sleeps,
             facts(
-                *(Fact(call, value, "1/s") for call in ("munmap", "mprotect", "mremap", "madvise")
-                  if (value := look.rate(call)))
+                *(
+                    Fact(call, value, "1/s")
+                    for call in ("munmap", "mprotect", "mremap", "madvise")
+                    if (value := look.rate(call))
+                )
             ),
-            _WHAT["a kernel semaphore, as the mmap_lock"][1], experiments=("mmap-lock",),
-        )  # fmt: skip
+            setting=_WAITS["a kernel semaphore, as the mmap_lock"].setting,
+        )
     compactions = look.rate("compactions") or 0.0
     if compactions >= 1:
-        yield Finding(
-            "waits-for-compaction", COSTLY if compactions >= 10 else NOTE,
+        yield _WAITS_FOR_COMPACTION.found(
+            COSTLY if compactions >= 10 else NOTE,
             f"{per_second(compactions, 'allocations')} wait until memory is compacted: most "
             "likely for huge pages",
-            "time", "compaction", compactions, "1/s",
+            compactions,
             facts(Fact("huge pages on this machine", look.memory.thp_machine or "none")),
-            _WHAT["compaction"][1], {"thp": ["inherit", "never"]}, ("thp-cost",),
-        )  # fmt: skip
+            setting=_WAITS["compaction"].setting,
+            policies={"thp": ["inherit", "never"]},
+        )
 
 
 def _seldom(look: Look) -> bool:

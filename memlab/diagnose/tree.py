@@ -13,9 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from memlab.diagnose import group, limits, look
+from memlab.diagnose import group, group_limits, look
 from memlab.diagnose.account import Line
-from memlab.diagnose.finding import COSTLY, Finding, size
+from memlab.diagnose.finding import (
+    COSTLY,
+    Finding,
+    Row,
+    size,
+)
 from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom
 from memlab.observe import cgroup, files, proc
@@ -169,7 +174,7 @@ def findings(below: Sequence[Below], before: Events, now: Events) -> Iterator[Fi
     found = [
         (one, finding)
         for one in sorted(below, key=_matters)
-        for finding in limits.of_group(one.room)
+        for finding in group_limits.of_group(one.room)
         if finding.account == "limits"
     ]
     groups: dict[str, set[str]] = {}
@@ -192,18 +197,27 @@ def findings(below: Sequence[Below], before: Events, now: Events) -> Iterator[Fi
         yield _killed(kills, now)
 
 
+_GROUP_HAS_KILLED = Row(
+    "group-has-killed",
+    "limits",
+    "kills (oom_kill)",
+    "count",
+    "a process was killed since the group was made",
+    setting="memlab diagnose --last-kill says which and why",
+    experiments=("reclaim-or-kill",),
+)
+
+
 def _killed(kills: int, now: Events) -> Finding:
     where = f", most in the group {now.where}" if now.where else ""
     when = f"{kills} of them in the look" if kills else "none of them in the look"
     noun = "process" if now.kills == 1 else "processes"
-    return Finding(
-        "group-has-killed", COSTLY,
+    return _GROUP_HAS_KILLED.found(
+        COSTLY,
         f"the kernel has killed {now.kills} {noun} of it for want of memory since it was made, "
         f"{when}{where}",
-        "limits", "kills (oom_kill)", now.kills, "count",
-        setting="memlab diagnose --last-kill says which and why",
-        experiments=("reclaim-or-kill",),
-    )  # fmt: skip
+        now.kills,
+    )
 
 
 def _matters(one: Below) -> tuple[int, float, float]:

@@ -81,10 +81,12 @@ class Lines(Figure):
 @dataclass(frozen=True, slots=True)
 class Bars(Figure):
     """Grouped bars: a group for each level of `over`, a bar for each level of `by`; published
-    values beside as open marks. Below, the log ratio of every other bar to the bar `base`,
-    paired by block, with intervals, and the published ratio."""
+    values beside as crosses. Below, the log ratio of every other bar to the bar `base`,
+    paired by block, with intervals, and the published ratio. `where` holds levels: grid points at
+    others have no bar."""
 
     base: Levels | None = None
+    where: Levels = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +116,14 @@ class Matrix(Figure):
     """What happened, in words: a column a level of `over`, a row a combination of `by` and
     `panels`, controls too. In each cell the word for a sample, how many samples had it, the median
     of the metric, and what was published. `title` says what the words tell; with `counted` the one
-    word of a cell has the number of its samples too."""
+    word of a cell has the number of its samples too. Rows with the levels `first` stand first."""
 
     title: str = "what happened"
     word: Callable[[Mapping[str, Any], Levels], str] = lambda raw, at: "ok"
     calm: Callable[[str], bool] = lambda word: True  # whether a word is nothing to mark
     printed: Printed | None = None
     counted: bool = False
+    first: Levels = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

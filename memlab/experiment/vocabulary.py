@@ -122,7 +122,8 @@ class Published:
 
     A printed row is a level of the factor that the table's rows are; `rows` says which point it
     is where they are something else ("20GB"), and then holds every printed row. `ratios` are the
-    printed columns that divide one of `columns` by another: (of, to).
+    printed columns that divide one of `columns` by another: (of, to). `share_of` is the printed
+    quantity that the cells are a share of, where the metric is one.
     """
 
     source: str
@@ -133,6 +134,7 @@ class Published:
     limit: Limit | None = None
     rows: Mapping[Level, At] = field(default_factory=dict)
     ratios: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    share_of: str = ""
 
     def row(self, rows_are: str, level: Level) -> At:
         """The levels that a printed row stands for."""
@@ -265,6 +267,15 @@ class Experiment:
         claims are the answer."""
         return []
 
+    def only_outcome(self, at: At) -> str:
+        """Why only how trials ended can be told of a point, and none of their numbers; else
+        empty."""
+        return ""
+
+    def least_judged(self, metric: Metric) -> float:
+        """Below this a metric's values are too coarse to compare."""
+        return 0.0
+
     @property
     def declared_from(self) -> Mapping[str, Any] | None:
         """What its declaration is made of, where no module has it: a user's command."""
@@ -281,11 +292,12 @@ class Experiment:
         return []
 
     @property
-    def copied(self) -> Path | None:
-        """A file of the user's that trials read a copy of, by `host["copy"]`."""
-        return None
+    def copied(self) -> Sequence[Path]:
+        """Files of the user's: the trials of a block read a copy of one of them, by `host["copy"]`,
+        and blocks take turns with them."""
+        return []
 
-    def check_copy(self, copy: Path) -> None:
+    def check_copy(self, source: Path, copy: Path) -> None:
         """Whether the copy is what was asked for. Raises what says that it is not."""
 
     def factor(self, name: str) -> Factor:

@@ -494,6 +494,25 @@ EXPERIMENT = Experiment(
         ],
     ),
     more_figures={
-        "spread": Bars("score_variation", over="controller", by=("antagonist",)),
+        "spread": Bars(
+            "score_variation",
+            over="controller",
+            by=("antagonist",),
+            answers=[
+                Explanation(
+                    Ratio(
+                        metric="score_variation",
+                        where=NO_HOG,
+                        of={"controller": "v1"},
+                        to={"controller": "none"},
+                        below=1,
+                    ),
+                    "the groups' scores vary by {of} in memory cgroups and by {to} without a "
+                    "controller",
+                    confirmed="the groups make them more alike",
+                    refuted="the groups do not make them more alike",
+                )
+            ],
+        ),
     },
 )

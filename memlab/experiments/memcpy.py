@@ -535,6 +535,15 @@ EXPERIMENT = Experiment(
             below=5e9,
             published="table of what is expected: 2000 to 5000 MB/s",
         ),
+        Within(
+            id="expected-bandwidth",
+            text="memcpy beyond the caches copies 10 to 20 GB/s, which is expected with a cache",
+            metric="steady_bandwidth",
+            where=STEADY | {"method": "libc", "threads": 1},
+            above=10e9,
+            below=20e9,
+            published="table of what is expected: 10-20 GB/s, of a Cortex-A72",
+        ),
         Ratio(
             id="two-threads",
             text="one CPU does not use up the memory's bandwidth: two copy over 1.1 times as much",
@@ -555,6 +564,32 @@ EXPERIMENT = Experiment(
         log="xy",
         controls=["threads"],
         mark_caches=2,
+        answers=[
+            Explanation(
+                Ratio(
+                    metric="steady_bandwidth",
+                    where=STEADY,
+                    of={"method": "dumb"},
+                    to={"method": "libc"},
+                    below=0.5,
+                ),
+                "beyond the caches a loop over words copies {of} and memcpy {to}",
+                confirmed="under half, as is published",
+                refuted="over half, and under a third is published",
+            ),
+            Explanation(
+                Ratio(
+                    metric="steady_bandwidth",
+                    where=STEADY | {"method": "libc"},
+                    of={"threads": 2},
+                    to={"threads": 1},
+                    above=1.1,
+                ),
+                "two threads copy {of} and one {to}",
+                confirmed="one leaves bandwidth unused, as is published",
+                refuted="two copy hardly more than one",
+            ),
+        ],
     ),
     budget_s={"quick": 180.0, "paper": 600.0, "full": 1800.0},
     more_figures={
@@ -563,8 +598,23 @@ EXPERIMENT = Experiment(
             over="dst_state",
             by=["method"],
             panels=["size"],
-            log="y",
+            where={"size": COPIED},  # the study's
             base={"method": "libc"},
+            answers=[
+                Explanation(
+                    Ratio(
+                        metric="first_copy",
+                        where=FIRST,
+                        of={"dst_state": "cold"},
+                        to={"dst_state": "mlocked"},
+                        above=1.8,
+                    ),
+                    "the first copy of 32 MiB takes {of} into untouched memory and {to} into "
+                    "locked memory",
+                    confirmed="{times} times as long, where twice is published",
+                    refuted="{times} times as long, and twice is published",
+                )
+            ],
         )
     },
 )

@@ -398,6 +398,7 @@ EXPERIMENT = Experiment(
         over="mapping",
         by=("scenario",),
         panels=("scope", "swap", "overcommit"),
+        first={"scope": "host"},  # what mmap says, as the study's; then what writing does
         claims=["case-2-killed", "case-3-written", "case-4-killed"],
         word=word,
         calm=lambda said: said in (GRANTED, WRITTEN),

@@ -389,6 +389,7 @@ EXPERIMENT = Experiment(
         panels=["lock"],
         log="y",
         base={"cache": "cached", "clean": "none"},
+        claims=["not-locked", "sync-uncached", "uncached-copy", "cached-copy"],
     ),
     more_figures={"locked": Checks("vm_lck", over="memory", by=())},
 )

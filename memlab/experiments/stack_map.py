@@ -147,7 +147,15 @@ EXPERIMENT = Experiment(
             columns={"mapped": CASE},
             rows={"on": FUTURE, "off": OFF},
             note="Assumed there, not measured.",
-        )
+        ),
+        Published(
+            "miao-2021",
+            "4-assumed",
+            "thread_time",
+            columns={"stack": CASE},
+            rows={"on": FUTURE, "off": OFF},
+            note="Assumed there, not measured.",
+        ),
     ],
     judges={"miao-2021": ["4"]},
     claims=[
@@ -212,7 +220,22 @@ EXPERIMENT = Experiment(
             published="200 ms, computed from the assumption",
         ),
     ],
-    figure=Bars("thread_time", over="stack", by=["lock"], panels=["touched"], base=OFF),
+    figure=Bars(
+        "thread_time",
+        over="stack",
+        by=["lock"],
+        panels=["touched"],
+        base=OFF,
+        answers=[
+            Explanation(
+                Ratio(metric="thread_time", where=CASE, of=FUTURE, to=OFF, above=8.0, below=12.5),
+                "a thread with a stack of 10 MiB, of which it uses 1 MiB, takes {of} with "
+                "MCL_FUTURE and {to} without",
+                confirmed="{times} times as long, where 10 times is assumed",
+                refuted="{times} times as long, and 10 times is assumed",
+            )
+        ],
+    ),
     more_figures={
         "mapped": Bars(
             "resident_per_thread",
@@ -220,7 +243,32 @@ EXPERIMENT = Experiment(
             by=["lock"],
             panels=["touched"],
             base=OFF,
-            claims=["future-resident", "off-resident"],
+            answers=[
+                Explanation(
+                    Count(
+                        metric="resident_per_thread",
+                        where=locked("future"),
+                        equals=STACK,
+                        exact=True,
+                        within=0.01,
+                    ),
+                    "with MCL_FUTURE {value} of a thread's stack of 10 MiB are resident",
+                    confirmed="all of it",
+                    refuted="not all of it",
+                ),
+                Explanation(
+                    Count(
+                        metric="resident_per_thread",
+                        where=locked("off"),
+                        equals=TOUCHED,
+                        exact=True,
+                        within=0.02,
+                    ),
+                    "without a lock {value}",
+                    confirmed="what the thread uses",
+                    refuted="more than the thread uses",
+                ),
+            ],
         )
     },
 )

@@ -22,6 +22,7 @@ LISTS = "section 1, on the two lists, PG_active and PG_referenced"
 TASKS = "section 1, on fork and threads"
 PURPOSE = "section 1, the three functions of mlock"
 MAN = "mlock(2)"
+UNEVICTABLE = "mm/unevictable-lru.rst"
 MADVISE = "madvise(2)"
 SECRET = "memfd_secret(2)"
 SEAL = "userspace-api/mseal.rst"
@@ -84,7 +85,11 @@ CHECKS = [
           reads("listed_pages", 7, LRU, "munlock puts pages back on a list that reclaim scans")),
     check("read_once", [*COLD_FILE, read_file(7)],
           reads("referenced_pages", 7, LISTS, "the first read of a page sets PG_referenced"),
-          reads("active_pages", 0, LISTS, "the first read leaves a page on the inactive list")),
+          reads("active_pages", 0, LISTS, "the first read leaves a page on the inactive list"),
+          reads("unevictable_pages", 7, LRU, "a page of a shared mapping lies on the unevictable "
+                "list"),
+          reads("unevictable_pages", 0, UNEVICTABLE,
+                "a page of a shared mapping that is not locked lies on a list that is scanned")),
     check("read_twice", [*COLD_FILE, read_file(7), read_file(7)],
           reads("active_pages", 7, LISTS, "the second read moves a page to the active list"),
           reads("referenced_pages", 0, LISTS, "the move to the active list clears PG_referenced")),
@@ -124,6 +129,7 @@ CHECKS = [
     check("munlockall_later", [mlockall(Mcl.FUTURE), munlockall(), mmap(0, 7)],
           reads("locked_pages", 0, TABLE_1, "munlockall undoes mlockall")),
     check("fork_child", [mmap(0, 7), mlock(0, 7), in_child()],
+          reads("vma_count", 1, TASKS, "a child has a copy of its parent's VMAs"),
           reads("locked_vma_count", 0, TASKS, "a child's VMAs are not locked"),
           reads("vm_lck_pages", 0, MAN, "a child has nothing locked")),
     check("fork_parent", [mmap(0, 7), mlock(0, 7), fork()],

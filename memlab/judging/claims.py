@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+import numpy as np
+
 from memlab.analysis.compare import benjamini_hochberg
 from memlab.analysis.verdicts import ALPHA, Verdict
 from memlab.experiment import At, Claim
 from memlab.experiment.needs import settings
 from memlab.judging import mechanism
+from memlab.judging.finding import VerdictFinding
 from memlab.judging.kinds import find
 from memlab.judging.sight import ABSENT
 from memlab.results import Run
 from memlab.results.samples import IntArray, Samples, ids_of
+from memlab.text import units
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,26 @@ def _or_one(p: float | None) -> float:
     return 1.0 if p is None else p
 
 
+def _if_told(run: Run, claim: Claim, found: VerdictFinding) -> VerdictFinding:
+    """Undecided if all that is compared is too coarse to be, or cannot be told."""
+    told = (run.experiment.only_outcome(point.at) for point in found.points)
+    if untold := next(filter(None, told), ""):
+        verdict = replace(found.verdict, word="inconclusive", p=None)
+        return replace(found, verdict=verdict, evidence=f"not told, because {untold}")
+    metric = run.metric(claim.metric)
+    least = run.experiment.least_judged(metric)
+    if not least:
+        return found
+    values = (run.values(metric.name, point) for point in found.points)
+    finite = [one[np.isfinite(one)] for one in values]
+    if max((float(np.median(one)) for one in finite if one.size), default=least) >= least:
+        return found
+    why = f"under {units.format_quantity(least, metric.unit)} in a replay, which is too coarse"
+    return replace(found, verdict=replace(found.verdict, word="inconclusive", p=None), evidence=why)
+
+
 def _judged(run: Run, claim: Claim, setting: At) -> Judged:
-    result = find(run, claim, setting)
+    result = _if_told(run, claim, find(run, claim, setting))
     points = [point.index for point in result.points]
     return Judged(
         claim=claim,

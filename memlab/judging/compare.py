@@ -35,7 +35,7 @@ class Measured:
     probe_hashes: frozenset[str]
     environment: Mapping[str, Any]
     others_busy: float | None  # the share of time that other CPUs were; None: unknown
-    unit: str  # what counts once: `block` or `session`
+    unit: str  # what counts once: `block`, `session` or `recording`
     sequential: bool  # whether how many there are was chosen by looking
     turns: bool  # whether points took turns, else had windows
 
@@ -70,7 +70,7 @@ class Compared:
 
     @property
     def unit(self) -> str:
-        """What counts once: `block`, or `session`."""
+        """What counts once: `block`, `session` or `recording`."""
         return self.points[0].comparison.unit
 
     @property
@@ -167,7 +167,7 @@ def _compared(
     correlation: float,
 ) -> dict[str, Comparison]:
     """Each point by the test of its samples; a count that cannot vary by the first of them."""
-    unit = "block" if "block" in (before.unit, after.unit) else "session"
+    unit = before.unit if before.unit == after.unit else "block"
     sides = {key: (before.values[key], after.values[key]) for key in shared}
     counts = [claim for claim in experiment.claims if isinstance(claim, Count) and claim.exact]
     wheres = [claim.where for claim in counts if claim.metric == metric.name]
@@ -220,7 +220,7 @@ def _of_run(run: Run, metric: Metric) -> Measured:
 def _sessions(base: Measured, new: Measured) -> list[str]:
     """A remark where one side alone says how much a session differs from the next."""
     sides = {side.unit: side.name for side in (base, new)}
-    if len(sides) == 1:
+    if sides.keys() != {"block", "session"}:
         return []
     return [
         f"{sides['block']} is of one session: how far another one would lie is not in its samples; "

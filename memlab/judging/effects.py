@@ -26,20 +26,24 @@ class LevelChange:
     """How many blocks, where both have the same number in every one; else 0."""
     comparison: Comparison | None
     """None where a 0 allows no ratio."""
+    too_coarse: float = 0.0
+    """Both medians are below this, and are not compared."""
     unit: str = "block"
-    """What counts once: `block`, or `session` in a run that is spread over sessions."""
+    """What counts once: `block`, `session` or `recording`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One level beside the baseline, the other factors at theirs, or the baseline itself where a
-    trial of it did not end well. `changes` are of the metrics that both have."""
+    trial of it did not end well. `changes` are of the metrics that both have; none if for the
+    reason `only_outcome` only how trials ended can be told."""
 
     factor: str
     level: Level
     baseline: Level
     changes: Sequence[LevelChange]
     summary: PointSummary
+    only_outcome: str = ""
 
 
 def effects(run: Run, metrics: Sequence[str]) -> Iterator[Effect]:
@@ -57,6 +61,9 @@ def effects(run: Run, metrics: Sequence[str]) -> Iterator[Effect]:
             if _beside(summary.point, first) != name:
                 continue
             level = summary.point.at[name]
+            if why := run.experiment.only_outcome(summary.point.at):
+                yield Effect(name, level, first[name], (), summary, why)
+                continue
             changes = [
                 change
                 for metric, by_level in compared.items()
@@ -88,7 +95,8 @@ def extremes(run: Run, metrics: Sequence[str]) -> Iterator[tuple[Extreme, Extrem
         except NotComparable:
             results = []
         compared = {point_key(item.at): item.comparison for item in results}
-        seen = [s for s in run.summaries if s.medians and metric.name in s.medians]
+        told = [s for s in run.summaries if not run.experiment.only_outcome(s.point.at)]
+        seen = [s for s in told if s.medians and metric.name in s.medians]
         if len(seen) < 2:
             continue
         ends = []
@@ -139,4 +147,7 @@ def _change(
         return None
     equal_blocks = before.size if np.array_equal(before, after) else 0
     medians = float(np.median(before)), float(np.median(after))
-    return LevelChange(metric, *medians, equal_blocks, comparison, run.unit)
+    least = run.experiment.least_judged(metric)
+    if max(medians) < least:
+        return LevelChange(metric, *medians, 0, None, least, run.unit)
+    return LevelChange(metric, *medians, equal_blocks, comparison, unit=run.unit)

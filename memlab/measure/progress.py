@@ -47,12 +47,19 @@ class Live:
             f"run {run.id}: {self._experiment.name}, {units.counted(len(points), 'point')}{kept}",
             err=True,
         )
-        wanted = run.request.get("blocks")
-        if wanted is not None and wanted < least_samples(0.95):
-            blocks, enough = units.counted(wanted, "block"), least_samples(0.95)
+        wanted, enough, recordings = (
+            run.request.get("blocks"),
+            least_samples(0.95),
+            len(self._experiment.copied),
+        )
+        if recordings > 1:
+            wanted, parts, remedy = recordings, "recording", f"{enough} recordings"
+        else:
+            parts, remedy = "block", f"--blocks {enough}"
+        if wanted is not None and wanted < enough:
             click.echo(
-                f"{blocks}: a rehearsal, which decides nothing but exact counts; an interval takes "
-                f"--blocks {enough}",
+                f"{units.counted(wanted, parts)}: a rehearsal, which decides nothing but exact "
+                f"counts; an interval takes {remedy}",
                 err=True,
             )
         if self._console.is_terminal:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memlab.experiment import Malloc
-from memlab.observe import files, guest_tools
+from memlab.observe import elf, files, guest_tools
 
 Version = tuple[int, ...]
 Options = Mapping[str, str]
@@ -127,6 +128,8 @@ def environ(malloc: Malloc, others: Mapping[str, str] | None = None) -> dict[str
     library = LIBRARIES.get(malloc.allocator)
     path = Path(malloc.library or find(malloc.allocator, malloc.otherwise))
     preload = {"LD_PRELOAD": _preload(path)}
+    if library is None:
+        _check(path)
     return preload | dict({} if library is None else _options(malloc, library, path))
 
 
@@ -148,6 +151,14 @@ def _taken(malloc: Malloc, named: str, options: Options | None) -> Options:
     if options is None:
         raise NoAllocator(f"{named} has no setting {malloc.setting}: choose another")
     return options
+
+
+def _check(path: Path) -> None:
+    """NoAllocator if a library that a user named would be loaded and change nothing."""
+    if not _loadable(path):
+        raise NoAllocator(f"{path} is no library of this machine's kind: name another")
+    if not _defines_malloc(path):
+        raise NoAllocator(f"{path} defines no malloc and free: name an allocator's library")
 
 
 def _preload(path: Path) -> str:
@@ -199,6 +210,13 @@ def _searched() -> Iterator[Path]:
         _, arrow, path = line.partition(" => ")
         if arrow:
             yield Path(path)
+
+
+def _defines_malloc(path: Path) -> bool:
+    with suppress(OSError, ValueError, struct.error), files.opened(path) as file:
+        names = {function.name for function in elf.functions(file.fileno())}
+        return {"malloc", "free"} <= names
+    return False
 
 
 def _loadable(path: Path) -> bool:

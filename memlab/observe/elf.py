@@ -14,6 +14,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SYMTAB, _DYNSYM, _LOAD, _EXECUTABLE, _FUNCTION = 2, 11, 1, 1, 2
+_NOBITS, _ALLOCATED, _CODE = 8, 2, 4  # of a section: its type, and two of its flags
 _SECTIONS_MAX = 1 << 16
 _NAME_MAX = 200  # bytes
 
@@ -64,3 +65,22 @@ def functions(fd: int, table_bytes_max: int = 64 << 20) -> Iterator[Function]:
                     name = names[name_at : name_at + _NAME_MAX].partition(b"\0")[0]
                     yield Function(address - start + file_at, bytes, name.decode(errors="replace"))
                     break
+
+
+def data_sections(fd: int) -> list[tuple[int, int]]:
+    """Offset and size of the sections that are loaded and are not code; none if the file has no
+    section headers, or is damaged or no such file."""
+    head = os.pread(fd, 64, 0)
+    if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
+        return []
+    (at,), (count,) = struct.unpack_from("<Q", head, 40), struct.unpack_from("<H", head, 60)
+    if at >= 1 << 63:
+        return []
+    table = os.pread(fd, _SECTION.size * count, at)
+    return [
+        (offset, size)
+        for _, kind, flags, _, offset, size, *_ in _SECTION.iter_unpack(
+            table[: len(table) // _SECTION.size * _SECTION.size]
+        )
+        if flags & _ALLOCATED and not flags & _CODE and kind != _NOBITS and offset < 1 << 62
+    ]

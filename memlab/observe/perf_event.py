@@ -71,16 +71,24 @@ def check(kind: int, config: int, scope: Scope) -> None:
 
 
 def count(
-    kind: int, config: int, task: int, scope: Scope, *, inherit: bool, filtered: str | None = None
+    kind: int,
+    config: int,
+    task: int,
+    scope: Scope,
+    *,
+    inherit: bool,
+    processes: bool = False,
+    filtered: str | None = None,
 ) -> int:
     """A descriptor that counts for this task; `inherit`, for threads that it makes from now on too,
-    and before Linux 5.13 for processes that it makes (`follows_threads_only`).
+    and before Linux 5.13 for processes that it makes (`follows_threads_only`), as with `processes`.
 
     Nothing is sampled; `filtered` is the filter of a tracepoint. Raises `OSError`.
     """
     flags = _USER_ONLY if scope is Scope.USER else 0
     if inherit:
-        flags |= _INHERIT | (_INHERIT_THREAD if follows_threads_only() else 0)
+        threads = not processes and follows_threads_only()
+        flags |= _INHERIT | (_INHERIT_THREAD if threads else 0)
     fd = _open(kind, config, task, -1, flags)
     if filtered is not None:
         try:

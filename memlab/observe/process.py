@@ -8,17 +8,22 @@ Documentation/filesystems/proc.rst.
 import itertools
 import os
 import re
+from collections import abc
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from memlab.observe import files, proc
 
 _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
 DELETED = " (deleted)"  # what a path of maps ends in where it leads to its file no more
 _FIELDS = ("Rss", "Pss", "Referenced", "Locked")  # of smaps; it has 20 more, which would take time
-_HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+)\b")
+_HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+)\b(?: \S+ (\d+)(?: +(.*))?)?")
+_NO_FIELDS: abc.Mapping[str, int] = MappingProxyType({})
+_NO_FLAGS: frozenset[str] = frozenset()
 # A guard is a page by default (pthread_attr_setguardsize(3)). glibc's arenas end in an
 # inaccessible rest of up to 64 MiB, which is not a guard.
 _GUARD_BYTES_MAX = 64 << 10
@@ -39,16 +44,16 @@ class Stat:
     start_ticks: int
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
-    """One mapping; `bytes_by_field` and `flags` are there where it was read from smaps."""
+class Mapping(NamedTuple):
+    """One mapping; `bytes_by_field` and `flags` are there where it was read from smaps. A tuple,
+    because a process may have tens of thousands: an object takes three times as long to make."""
 
     start: int
     end: int
     permissions: str
     path: str
-    bytes_by_field: dict[str, int] = field(default_factory=dict)
-    flags: set[str] = field(default_factory=set)
+    bytes_by_field: abc.Mapping[str, int] = _NO_FIELDS
+    flags: frozenset[str] = _NO_FLAGS
     """In the two letters of smaps: ``lo`` is locked."""
     offset_bytes: int = 0
     """Of its first byte in its file."""
@@ -82,20 +87,19 @@ def parse_maps(text: str) -> list[Mapping]:
     """The mappings in ascending order, from maps or from smaps."""
     found: list[Mapping] = []
     for line in proc.lines(text):
-        if found and line[:1].isupper():  # a field of smaps; a header begins with its address
-            _add(found[-1], line)
-            continue
         header = _HEADER.match(line)
         if header is None:
-            raise ValueError(f"maps: expected 'START-END PERMISSIONS OFFSET', found {line[:40]!r}")
-        start, end, permissions, offset = header.groups()
-        words = line.split(maxsplit=5)
-        path = words[5] if words[5:] else ""
-        inode = int(words[4]) if words[4:] and words[4].isdigit() else 0
+            if not found or not line[:1].isupper():  # a header begins with its address
+                raise ValueError(
+                    f"maps: expected 'START-END PERMISSIONS OFFSET', found {line[:40]!r}"
+                )
+            _add(found, line)
+            continue
+        start, end, permissions, offset, inode, path = header.groups()
         found.append(
             Mapping(
-                int(start, 16), int(end, 16), permissions, path,
-                offset_bytes=int(offset, 16), inode=inode,
+                int(start, 16), int(end, 16), permissions, path or "", _NO_FIELDS, _NO_FLAGS,
+                int(offset, 16), int(inode or 0),
             )
         )  # fmt: skip
     return found
@@ -237,9 +241,11 @@ def command_line(pid: int, root: Path = proc.ROOT) -> str:
     return " ".join(text.split("\0"))
 
 
-def _add(mapping: Mapping, line: str) -> None:
+def _add(found: list[Mapping], line: str) -> None:
+    """A line of smaps, to the last mapping."""
     name, _, value = line.partition(":")
     if name in _FIELDS:
-        mapping.bytes_by_field[name] = int(value.removesuffix(" kB")) * 1024
+        fields = {**found[-1].bytes_by_field, name: int(value.removesuffix(" kB")) * 1024}
+        found[-1] = found[-1]._replace(bytes_by_field=fields)
     elif name == "VmFlags":
-        mapping.flags.update(value.split())
+        found[-1] = found[-1]._replace(flags=frozenset(value.split()))

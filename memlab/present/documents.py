@@ -93,8 +93,8 @@ def _ends(found: CrossingPoint | Verdict) -> dict[str, float | None]:
 
 
 class ShownInterval(Document):
-    """A median, or the median of ratios, with its 95 % interval. A median of a run that is spread
-    over sessions is that of their medians, and the next session's lies in the interval."""
+    """A median, or the median of ratios, with its 95 % interval. A median of a run of several
+    sessions or recordings is that of their medians, and the next one's lies in the interval."""
 
     low: float | None
     """null below 6 samples, which have no such interval."""
@@ -102,7 +102,7 @@ class ShownInterval(Document):
     high: float | None
     """null as low."""
     n: Positive
-    """Samples; sessions where the run is spread over them."""
+    """Samples; of a run of several sessions or recordings, how many these are."""
 
 
 class PrintedRatio(Document):
@@ -577,8 +577,8 @@ class ComparedPoint(Document):
     same_p: Share
     """Of the test that it lies within."""
     blocks_missing: Number
-    """About how many more blocks, of runs spread over sessions how many more sessions, would decide
-    it; 0 where it is decided."""
+    """About how many more blocks, of runs of several sessions or recordings how many more of these,
+    would decide it; 0 where it is decided."""
     detectable: float | None
     """The minimum detectable effect: the relative change (0.03 is 3 %) that so many samples show as
     faster or slower with probability 0.9; null where there are too few for an interval."""

@@ -22,6 +22,7 @@ from memlab.present.verdicts import number
 from memlab.results import PointSummary, Run
 from memlab.store import SampleRow
 
+_TWO_BY_TWO = 4
 _CLAIM = 44  # of a claim's text, where two numbers have to stand beside it on 80 columns
 
 
@@ -43,9 +44,10 @@ def key_tables(run: Run, judged: Sequence[Judged]) -> list[Table]:
 
 def shortened(run: Run, shown: Table, rows: int) -> Table:
     """So many rows at most, with a note of how many there are: of checks the first, which are the
-    most important; else from the first to the last one."""
+    most important; else from the first to the last one. Two factors of two levels stay whole: the
+    row that is left out would be one of the four that a reader compares."""
     whole = len(shown.rows)
-    if whole <= rows:
+    if whole <= max(rows, _TWO_BY_TWO):
         return shown
     kept = sorted({round(i * (whole - 1) / max(1, rows - 1)) for i in range(rows)})
     if isinstance(run.experiment.figure, Checks):

@@ -14,6 +14,7 @@ from memlab.judging import reproduce, summary
 from memlab.judging.claims import Judged
 from memlab.present import decisions, describe, words
 from memlab.present.figures import caption, names
+from memlab.present.figures.kinds.checks import LISTED_MAX
 from memlab.present.table import Column, Table, markdown
 from memlab.present.verdicts import REST, ClaimVerdicts, ShownVerdict, verdicts
 from memlab.results import Run
@@ -137,7 +138,8 @@ def _figures(run: Run, shown: Collection[str]) -> Iterator[str]:
 
 def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
     """A row per claim that has a number, without the exact checks that hold where a figure lists
-    them; of the others a line per reason."""
+    them; these have a table of their own if the figure has no room for it. Of the others a line
+    per reason."""
     exact = [c for c in made if c.overall == "holds" and _is_count(c.verdicts[0].number)]
     if not listed:
         exact = []
@@ -163,7 +165,12 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
             yield from ("", *(f"- {text}" for text in (first, *more)))
     if exact:
         message = "1 exact check holds" if len(exact) == 1 else f"{len(exact)} exact checks hold"
-        yield from ("", f"{message}: the figure lists them.")
+        if len(made) <= LISTED_MAX:
+            yield from ("", f"{message}: the figure lists them.")
+            return
+        heads = ["claim", "what it rests on", "here"]
+        every = [[c.text, c.published, c.verdicts[0].number] for c in exact]
+        yield from ("", f"{message}:", "", *_table(heads, every))
 
 
 def _said(found: Sequence[ShownVerdict]) -> Iterator[str]:

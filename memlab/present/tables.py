@@ -97,7 +97,9 @@ def _command(run: Run, names: Sequence[str], *, settled: bool) -> Table:
         [
             words.levels(run.named, summary.point.at, varied),
             *(
-                median(summary, metric, words.cell_unit(metric.unit), settled=settled)
+                ""
+                if run.experiment.only_outcome(summary.point.at)
+                else median(summary, metric, words.cell_unit(metric.unit), settled=settled)
                 for metric in metrics
             ),
         ]
@@ -495,10 +497,13 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
     for name, scaled in run.row.request.get("scaled", {}).items():
         yield f"scaled to fit this host: {name} {scaled}"
     if run.clustered:
+        parts = words.count(run.unit_count, run.unit)
+        how = {"recording": f"of {parts}"}.get(
+            run.unit, f"spread over {parts}, each in fresh processes"
+        )
         yield (
-            f"spread over {words.count(len(run.sessions), 'session')}, each in fresh processes: "
-            "± is half of where the next session's median lies at 95 %; ratios and verdicts count "
-            "a session once"
+            f"{how}: ± is half of where the next {run.unit}'s median lies at 95 %; ratios and "
+            f"verdicts count a {run.unit} once"
         )
     if libc := run.row.request.get("libc"):
         version = run.environment.get("libc_version", "a libc")
@@ -539,7 +544,7 @@ def _ended(run: Run, how: str | None) -> str:
 
 def _short_of_samples(run: Run) -> str:
     """How many points have an interval, and what would give the others one; empty where all do."""
-    if run.clustered:  # what an interval takes are sessions
+    if run.clustered:  # what an interval takes are sessions or recordings
         return ""
     least, taken = least_samples(0.95), _taken(run)
     if min(taken, default=least) >= least:

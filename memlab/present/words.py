@@ -245,6 +245,8 @@ def change(found: LevelChange) -> str:
     or that nothing is shown yet, and what would."""
     compared = found.comparison
     blocks = found.equal_blocks
+    if found.too_coarse:
+        return f"not judged (under {quantity(found.too_coarse, found.metric.unit)} in a replay)"
     if blocks and (compared is None or blocks >= least_samples(compared.ratio.level)):
         return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, found.unit)}"
     if compared is None:
@@ -254,10 +256,11 @@ def change(found: LevelChange) -> str:
         new, base = (quantity(value, unit) for value in (found.new, found.base))
         return f"{new} instead of {base}"
     ratio = compared.ratio
-    if ratio.low is None or ratio.high is None:
-        few = f"too few {compared.unit}s for an interval"
-        return f"not decided ({few}; {_more_blocks(compared)})"
     times = not 0.5 <= ratio.estimate <= 2
+    if ratio.low is None or ratio.high is None:
+        about = f"{evidence.number(ratio.estimate)} times" if times else _signed(ratio.estimate)
+        few = f"too few for an interval; {_more_blocks(compared)}"
+        return f"{about} in {count(ratio.n, compared.unit)}, not decided ({few})"
     between = f"{_times_span(ratio)} times" if times else f"{_percent_span(ratio)} %"
     if compared.word == "same":
         return f"unchanged ({'equal in most blocks' if ratio.low == ratio.high else between})"
@@ -266,8 +269,12 @@ def change(found: LevelChange) -> str:
         return f"{_bound(ratio, times=times)} ({span}; {_more_blocks(compared)} for a verdict)"
     if times:
         return f"{evidence.number(ratio.estimate)} times ({_times_span(ratio)})"
-    sign = "+" if ratio.estimate > 1 else ""
-    return f"{sign}{_percent(ratio.estimate)} % ({_percent_span(ratio)})"
+    return f"{_signed(ratio.estimate)} ({_percent_span(ratio)})"
+
+
+def _signed(ratio: float) -> str:
+    """`+38 %`."""
+    return f"{'+' if ratio > 1 else ''}{_percent(ratio)} %"
 
 
 def _bound(ratio: Interval, *, times: bool) -> str:
@@ -321,6 +328,10 @@ def effect(experiment: Experiment, found: Effect) -> str:
     ends = [word if n == total == 1 else f"{word} {n} of {total} times" for word, n in bad]
     if ends:
         parts.append(f"{', '.join(ends)}: {'; '.join(map(reason, found.summary.details[:1]))}")
+    if found.only_outcome and total:
+        if not ends:
+            parts.append(f"ended well {total} of {total} times")
+        parts.append(f"more is not told, because {found.only_outcome}")
     if not parts and not total:
         parts.append("not measured yet")
     if not parts:
@@ -425,8 +436,8 @@ def _width(comparison: Comparison) -> float:
 
 def cell_unit(unit: str) -> str:
     """The unit of a table's cells: a noun (`threads/s`) stands once above, not in every cell;
-    seconds and bytes change scale from cell to cell and stay."""
-    if unit.partition("/")[0] in ("s", "B"):
+    seconds and bytes change scale from cell to cell and stay, and an errno is its name."""
+    if unit == "errno" or unit.partition("/")[0] in ("s", "B"):
         return unit
     return "1/s" if unit.endswith("/s") else "1"
 

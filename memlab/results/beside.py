@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memlab import published
@@ -100,7 +100,7 @@ def _row(
     limit: Interval | None,
 ) -> Row:
     level = row[table.rows_are]
-    cells = {column: table.cell(row, column) for column in declared.columns}
+    cells = {column: _cell(declared, table.cell(row, column)) for column in declared.columns}
     place = declared.row(table.rows_are, level)
     at = {column: {**setting, **own, **place} for column, own in declared.columns.items()}
     there = {column: _summary(run, declared.metric, at[column]) for column in cells}
@@ -139,6 +139,14 @@ def _row(
         beyond_limit=beyond,
         ratios=ratios,
     )
+
+
+def _cell(declared: Published, printed: PrintedCell) -> PrintedCell:
+    """A printed number in the metric's unit."""
+    if not declared.share_of:
+        return printed
+    share = printed.value / PrintedCell.read(declared.share_of).value
+    return replace(printed, printed=f"{printed.printed} / {declared.share_of}", value=share)
 
 
 def _ratio(run: Run, metric: str, of: At, to: At) -> Interval | None:

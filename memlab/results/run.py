@@ -23,7 +23,7 @@ from memlab.analysis.intervals import (
     median_interval,
     median_intervals,
     middles,
-    next_session_interval,
+    next_unit_interval,
 )
 from memlab.analysis.noise import outlier_counts
 from memlab.errors import BadRequest, StoreError, nearest
@@ -151,10 +151,10 @@ class Run:
         at = {point.index: point.at for point in self.points}
         table = SampleTable(row, store_path, at, dict(self._derived()))
         self.samples = Samples(table, np.arange(len(table)))
-        units = len(self.sessions) if self.clustered else self.blocks
-        if len(self.points) * units > CELLS_MAX:
+        if len(self.points) * self.unit_count > CELLS_MAX:
             raise StoreError(
-                f"run {self.id} in {self.store_path} has {len(self.points)} points by {units} "
+                f"run {self.id} in {self.store_path} has {len(self.points)} points by "
+                f"{self.unit_count} "
                 f"{self.unit}s: more than {CELLS_MAX:,} numbers are not held at once"
             )
 
@@ -207,14 +207,22 @@ class Run:
 
     @property
     def clustered(self) -> bool:
-        """Whether the run is spread over sessions, each of which then counts once: what a whole
-        session shares is in no difference between its blocks."""
-        return int(self.row.request.get("sessions", 1)) > 1
+        """Whether the run is of several sessions or recordings, each of which then counts once:
+        what a whole one shares is in no difference between its blocks."""
+        return self.unit != "block"
 
     @property
     def unit(self) -> str:
-        """What is repeated, and counts once: `block` or `session`."""
-        return "session" if self.clustered else "block"
+        """What is repeated, and counts once: `block`, `session` or `recording`."""
+        if len(self.experiment.copied) > 1:
+            return "recording"
+        return "session" if int(self.row.request.get("sessions", 1)) > 1 else "block"
+
+    @property
+    def unit_count(self) -> int:
+        """How many of them the run has."""
+        counts = {"recording": len(self.experiment.copied), "session": len(self.sessions)}
+        return counts.get(self.unit, self.blocks)
 
     @property
     def turns(self) -> bool:
@@ -322,19 +330,19 @@ class Run:
 
     def values(self, metric: str, point: Point) -> npt.NDArray[np.float64]:
         """A point's values by what counts once, nan where it has none: shape (blocks,), or of a
-        run that is spread over sessions shape (sessions,), each the median of its own."""
+        run of several sessions or recordings shape (n,), each the median of its own."""
         if not self.clustered:
             return self.by_block(metric, point)
         samples = self.by_point[point.index]
         return self.per_unit(samples, samples.column(metric))
 
     def per_unit(self, samples: Samples, values: FloatArray) -> FloatArray:
-        """These samples' values, nan where one has none; of a run that is spread over sessions the
-        median of each session's."""
+        """These samples' values, nan where one has none; of a run of several sessions or recordings
+        the median of each one's."""
         if not self.clustered:
             return values
-        session = self.session_index(samples)
-        parts = [values[session == number] for number in range(len(self.sessions))]
+        which = self.units(samples)
+        parts = [values[which == number] for number in range(self.unit_count)]
         return np.array(
             [np.nan if np.isnan(part).all() else float(np.nanmedian(part)) for part in parts]
         )
@@ -346,14 +354,16 @@ class Run:
 
     def units(self, samples: Samples) -> IntArray:
         """Where in `values` each of these samples is."""
+        if self.unit == "recording":  # blocks take turns with them
+            return self._block(samples) % self.unit_count
         return self.session_index(samples) if self.clustered else self._block(samples)
 
     def interval(self, values: FloatArray, metric: str | None = None) -> Interval:
         """The median of a point's `values` with its interval, wider if blocks resemble the block
-        before in that metric, else in these values; of a run that is spread over sessions where
-        the next session's median lies."""
+        before in that metric, else in these values; of a run of several sessions or recordings
+        where the next one's median lies."""
         if self.clustered:
-            return next_session_interval(values)
+            return next_unit_interval(values, self.unit)
         of = self.correlations(metric) if metric else of_blocks(values[:, np.newaxis])
         n = int(np.count_nonzero(np.isfinite(values)))
         return median_interval(
@@ -602,7 +612,7 @@ class Run:
             "detail": samples.coded("detail"),
             "started_at": samples.taken("started_at"),
             "trial_s": samples.taken("trial_s"),
-            **({"session": self.session_index(samples)} if self.clustered else {}),
+            **({self.unit: self.units(samples)} if self.clustered else {}),
             "cpu": ([None if np.isnan(cpu) else int(cpu) for cpu in cpus], of_cpu),
             "probe_hash": samples.coded("probe_hash"),
             "noise": (noise, of_bits),

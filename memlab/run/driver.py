@@ -231,7 +231,7 @@ class Sweep:
                             watch.warned(short)
                         block = trials[0].block
                         # Those that take turns warm a file by reading it.
-                        executor.renew([] if self.prepared.turns else trials[0].active)
+                        executor.renew([] if self.prepared.turns else trials[0].active, block)
                     samples = self._samples(executor, trials, turn_count.next(), refused)
                     elapsed_s = time.monotonic() - began
                     heard.holding = True  # a signal waits until what is stored has been reported

@@ -85,6 +85,7 @@ class LocalExecutor:
             self._servers: dict[Which, ForkServer] = {}
             self._layouts = fork_server.layouts(experiment)
             self._layout = secrets.randbelow(len(self._layouts))  # each session begins elsewhere
+            self._block = 0
             stack.callback(self._stop_servers)
             self._kept: _Kept | None = None
             stack.callback(self._let_go)
@@ -127,7 +128,7 @@ class LocalExecutor:
             "group": held.group["folder"] if held.group else "",
             "processes": held.group["processes"] if held.group else "",
             **(held.machine.params if held.machine else {}),
-            **self._pins.params,
+            **self._pins.params(self._block),
             "mark": self._mark,
             **physical_memory.NONE,  # the worker opens it
         }
@@ -259,9 +260,9 @@ class LocalExecutor:
         for which in list(self._servers):
             self._drop(which)
 
-    def renew(self, points: Sequence[Point]) -> None:
-        """Take the next layout of the probe's code, and make the files of a block's points again,
-        so that they lie elsewhere in memory.
+    def renew(self, points: Sequence[Point], block: int) -> None:
+        """Begin a block: take the next layout of the probe's code, and make the files of its points
+        again, so that they lie elsewhere in memory.
 
         Where code and a file's pages lie changes what a call costs. Placed once, they would give
         all blocks the same luck, and a run an interval that its repetition does not keep to.
@@ -273,6 +274,7 @@ class LocalExecutor:
         left running ends too.
         """
         self._let_go()
+        self._block = block
         self._layout = (self._layout + 1) % len(self._layouts)
         for folder in self._folders.values():
             _empty(folder)

@@ -3,13 +3,12 @@
 A program is known by its inode, size, times and contents. If only its times have changed, its
 contents are compared with those at the start: `chmod` is no change, and a program that was written
 to is another one, even if its time was set back. Of a changed program no further sample is taken.
-A file that trials read, such as a trace, is copied at the start of a session, and the trials have
-that copy alone, which has no name that another could write to.
+Files that trials read, such as traces, are copied at the start of a session, and the trials have
+only the copies, which have no name that another could write to.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import tempfile
@@ -21,28 +20,32 @@ from typing import Any
 
 from memlab.errors import CannotRun, SubjectChanged
 from memlab.experiment import Experiment
+from memlab.files import packed
 from memlab.files.stamps import file_stamp
 from memlab.observe import files
 
 _CONTENTS = "contents"  # the key in a run's environment
-_ROOM_BYTES = 64 << 20  # that a copy leaves on the disk
 
 
 class Pins:
-    """The programs and the copy of one session, until it is closed."""
+    """The programs and the copies of one session, until it is closed."""
 
     def __init__(self, experiment: Experiment, folder: Path) -> None:
-        """The copy lies in `folder`. Raises BadTrace and the like where it is not what was asked
-        for, and CannotRun where it cannot be made."""
+        """The copies lie in `folder`. Raises BadTrace and the like if one is not what was asked
+        for, and CannotRun if it cannot be made."""
         self._programs = {path: _Program(path) for path in experiment.programs}
-        self.params: Mapping[str, str] = {}  # of each trial
+        self._copies: list[str] = []
         with ExitStack() as stack:
-            if source := experiment.copied:
+            for source in experiment.copied:
                 copy = stack.enter_context(_nameless(folder))
                 _copy(source, copy.fileno())
-                self.params = {"copy": f"/proc/{os.getpid()}/fd/{copy.fileno()}"}
-                experiment.check_copy(Path(self.params["copy"]))
+                self._copies.append(f"/proc/{os.getpid()}/fd/{copy.fileno()}")
+                experiment.check_copy(source, Path(self._copies[-1]))
             self._stack = stack.pop_all()
+
+    def params(self, block: int) -> Mapping[str, str]:
+        """Those of the trials of a block."""
+        return {"copy": self._copies[block % len(self._copies)]} if self._copies else {}
 
     def check(self) -> None:
         """SubjectChanged where one of the programs is another now."""
@@ -113,7 +116,7 @@ def _digest(path: Path) -> str:
 
 
 def _files(experiment: Experiment) -> list[Path]:
-    return [*experiment.programs, *filter(None, [experiment.copied])]
+    return [*experiment.programs, *experiment.copied]
 
 
 def _nameless(folder: Path) -> tempfile._TemporaryFileWrapper[bytes]:
@@ -126,12 +129,8 @@ def _nameless(folder: Path) -> tempfile._TemporaryFileWrapper[bytes]:
 def _copy(source: Path, copy: int) -> None:
     try:
         with files.opened(source) as read, open(copy, "wb", closefd=False) as written:
-            left = os.fstat(read.fileno()).st_size  # and nothing that another appends meanwhile
-            status = os.fstatvfs(copy)
-            if left + _ROOM_BYTES > status.f_bavail * status.f_frsize:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            while left and (piece := read.read(min(left, 1 << 20))):
-                written.write(piece)
-                left -= len(piece)
+            packed.copy(read, written)
+    except packed.Damaged as error:
+        raise CannotRun(f"{source} cannot be copied: {error}") from None
     except OSError as error:
         raise CannotRun(f"{source} cannot be copied: {error.strerror}; see --dir") from None

@@ -7,6 +7,11 @@
  * fork has made common counts once, with the parent, until the child writes to it. What the kernel
  * does by itself, reclaim and huge pages, is not in a trace.
  *
+ * Beside that, by process: a page is resident as anonymous memory from the first write to it on, as
+ * one of a file from a fault that has mapped it on.
+ *
+ * A fault that the mapping's rights forbid ends in a signal, and touches nothing.
+ *
  * A page of anonymous memory is the allocator's if a recorded block has lain on it since it was
  * mapped, or does while it is there.
  *
@@ -24,6 +29,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "processes.h"
 
 enum { HEAP, STACK, ANONYMOUS, FILES, SHARED, KINDS };
 static const char *const kind_names[KINDS] = { "heap", "stack", "anonymous", "file", "shared" };
@@ -42,7 +48,7 @@ enum {
 struct area {
 	uint64_t start, end;
 	uint32_t file; /* its number + 1 */
-	uint8_t kind;
+	uint8_t kind, rights;
 	bool is_block; /* within a recorded block */
 };
 
@@ -54,6 +60,7 @@ struct chunk {
 	uint64_t common[CHUNK_WORDS]; /* there since a fork, the parent's */
 	uint64_t given[CHUNK_WORDS];  /* it was given back once */
 	uint64_t block[CHUNK_WORDS];  /* a recorded block has lain on it */
+	uint64_t anonymous[CHUNK_WORDS], of_file[CHUNK_WORDS]; /* resident as such */
 };
 
 struct space {
@@ -65,6 +72,8 @@ struct space {
 	uint64_t mapped_bytes;
 	uint64_t touched_pages; /* that came, while `is_locking` has not begun */
 	bool is_locking;        /* a replay locks it */
+	struct resident resident;
+	struct sizes sizes;
 };
 
 static struct {
@@ -73,7 +82,7 @@ static struct {
 	struct chunk **table;
 	size_t table_room, chunk_count, area_room;
 	uint32_t space_count;
-	uint64_t calls[TRACE_KIND_END], brks, reads[KINDS], writes[KINDS], outside;
+	uint64_t calls[TRACE_KIND_END], brks, reads[KINDS], writes[KINDS], outside, forbidden;
 	uint64_t given[KINDS], again[KINDS], copied[KINDS], held[KINDS], peak[KINDS];
 	uint64_t held_pages, peak_pages, peak_ns, mapped_bytes, mapped_peak_bytes;
 	uint64_t memory_pages,
@@ -201,6 +210,11 @@ static struct chunk *next_chunk(struct space *space, struct chunk *at, uint64_t 
 	return at;
 }
 
+static unsigned bits(uint64_t word)
+{
+	return (unsigned)__builtin_popcountll(word);
+}
+
 enum release { GIVEN_BACK, UNMAPPED, ENDED };
 
 /* The pages of a range are there no more; by the program's will, or since its process ended. */
@@ -212,6 +226,7 @@ static void release(struct space *space, unsigned kind, uint64_t start, uint64_t
 	uint64_t number = page / CHUNK_PAGES, past = (last + CHUNK_PAGES - 1) / CHUNK_PAGES;
 	for (struct chunk *chunk = NULL; (chunk = next_chunk(space, chunk, &number, past));) {
 		uint64_t base = chunk->number * CHUNK_PAGES, pages = 0;
+		struct resident *resident = &space->resident;
 		for (unsigned i = 0; i < CHUNK_WORDS; i++) {
 			uint64_t mask = mask_of(i, page > base ? page - base : 0, last - base);
 			uint64_t gone = chunk->there[i] & mask;
@@ -220,6 +235,10 @@ static void release(struct space *space, unsigned kind, uint64_t start, uint64_t
 				chunk->given[i] |= (gone | chunk->common[i]) & mask;
 			chunk->there[i] &= ~mask;
 			chunk->common[i] &= ~mask;
+			resident->anonymous -= bits(chunk->anonymous[i] & mask);
+			resident->files -= bits(chunk->of_file[i] & mask);
+			chunk->anonymous[i] &= ~mask;
+			chunk->of_file[i] &= ~mask;
 			if (how == UNMAPPED)
 				chunk->block[i] &= ~mask;
 		}
@@ -306,7 +325,8 @@ static void add_area(struct space *space, struct area area)
 	mapped(space, (int64_t)(area.end - area.start));
 	if (at && space->areas[at - 1].end == area.start &&
 	    space->areas[at - 1].kind == area.kind && space->areas[at - 1].file == area.file &&
-	    space->areas[at - 1].is_block == area.is_block)
+	    space->areas[at - 1].is_block == area.is_block &&
+	    space->areas[at - 1].rights == area.rights)
 		space->areas[at - 1].end = area.end;
 	else
 		insert(space, at, area);
@@ -319,6 +339,26 @@ static void give_back(struct space *space, uint64_t start, uint64_t end)
 		const struct area *area = &space->areas[at];
 		release(space, area->kind, area->start > start ? area->start : start,
 			area->end < end ? area->end : end, GIVEN_BACK);
+	}
+}
+
+/* The areas of a range, cut at its ends, take other rights. */
+static void protect(struct space *space, uint64_t start, uint64_t end, uint8_t rights)
+{
+	for (size_t at = first_after(space, start);
+	     at < space->count && space->areas[at].start < end; at++) {
+		struct area area = space->areas[at];
+		if (area.rights == rights)
+			continue;
+		if (area.start < start) {
+			space->areas[at].end = area.start = start;
+			insert(space, ++at, area);
+		}
+		if (area.end > end) {
+			space->areas[at].end = area.start = end;
+			insert(space, at + 1, area);
+		}
+		space->areas[at].rights = rights;
 	}
 }
 
@@ -378,6 +418,23 @@ static void note_block(struct space *space, uint64_t address, uint64_t bytes)
 	mark_present(space, page, last);
 }
 
+/* A page becomes resident. A read of anonymous memory maps the page of zeros, which is nobody's. */
+static void come(struct space *space, struct chunk *chunk, unsigned word, uint64_t bit,
+		 bool is_anonymous, bool is_of_file)
+{
+	if (chunk->anonymous[word] & bit)
+		return;
+	if (is_anonymous) {
+		space->resident.files -= chunk->of_file[word] & bit ? 1 : 0;
+		chunk->of_file[word] &= ~bit;
+		chunk->anonymous[word] |= bit;
+		space->resident.anonymous++;
+	} else if (is_of_file && !(chunk->of_file[word] & bit)) {
+		chunk->of_file[word] |= bit;
+		space->resident.files++;
+	}
+}
+
 static void touch(struct space *space, uint64_t address, bool writes)
 {
 	const struct area *area = area_at(space, address);
@@ -387,11 +444,16 @@ static void touch(struct space *space, uint64_t address, bool writes)
 		acc.outside++;
 		return;
 	}
+	if (writes ? !(area->rights & PROT_WRITE) : !area->rights) {
+		acc.forbidden++;
+		return;
+	}
 	unsigned kind = area->kind;
 	++*(writes ? &acc.writes[kind] : &acc.reads[kind]);
 	if (area->file)
 		acc.file_touches[area->file - 1]++;
 	struct chunk *chunk = chunk_of(space, page / CHUNK_PAGES, true);
+	come(space, chunk, word, bit, writes && kind != SHARED, kind == FILES || kind == SHARED);
 	if (chunk->there[word] & bit)
 		return;
 	bool is_copy = chunk->common[word] & bit;
@@ -428,8 +490,12 @@ static void move(struct space *space, const uint64_t *operands, uint64_t old)
 {
 	uint64_t from_bytes = operands[0], to_bytes = operands[1], new = operands[2];
 	const struct area *found = area_at(space, old);
-	struct area area = { new, new + to_bytes, found ? found->file : 0,
-			     found ? found->kind : ANONYMOUS, found && found->is_block };
+	struct area area = { new,
+			     new + to_bytes,
+			     found ? found->file : 0,
+			     found ? found->kind : ANONYMOUS,
+			     found ? found->rights : PROT_READ | PROT_WRITE,
+			     found && found->is_block };
 	uint64_t both = from_bytes < to_bytes ? from_bytes : to_bytes;
 	if (!from_bytes) { /* a second mapping of shared memory */
 		add_area(space, area);
@@ -452,7 +518,9 @@ static void move(struct space *space, const uint64_t *operands, uint64_t old)
 			uint64_t bit = 1ULL << (i % 64),
 				 at = (chunk->number * CHUNK_PAGES + i) * PAGE;
 			if (at < old || at >= old + both ||
-			    !((chunk->there[i / 64] | chunk->common[i / 64]) & bit))
+			    !((chunk->there[i / 64] | chunk->common[i / 64] |
+			       chunk->of_file[i / 64]) &
+			      bit))
 				continue;
 			uint64_t page = (at - old + new) / PAGE;
 			struct chunk *to = chunk_of(space, page / CHUNK_PAGES, true);
@@ -460,12 +528,18 @@ static void move(struct space *space, const uint64_t *operands, uint64_t old)
 			uint64_t to_bit = 1ULL << (page % 64);
 			if (chunk->there[i / 64] & bit)
 				to->there[word] |= to_bit;
-			else
+			else if (chunk->common[i / 64] & bit)
 				to->common[word] |= to_bit;
 			if (chunk->block[i / 64] & bit)
 				to->block[word] |= to_bit;
+			if (chunk->anonymous[i / 64] & bit)
+				to->anonymous[word] |= to_bit;
+			if (chunk->of_file[i / 64] & bit)
+				to->of_file[word] |= to_bit;
 			chunk->there[i / 64] &= ~bit;
 			chunk->common[i / 64] &= ~bit;
+			chunk->anonymous[i / 64] &= ~bit;
+			chunk->of_file[i / 64] &= ~bit;
 		}
 	}
 	unmap(space, old, old + from_bytes);
@@ -501,6 +575,7 @@ static void let_go(struct space *space)
 		acc.chunk_count--;
 	}
 	acc.area_room -= space->room;
+	free_sizes(&space->sizes);
 	free(space->areas);
 	free(space);
 }
@@ -517,7 +592,12 @@ static struct space *copy_of(struct space *space)
 			made->common[i] = one->there[i] | one->common[i];
 		memcpy(made->given, one->given, sizeof(made->given));
 		memcpy(made->block, one->block, sizeof(made->block));
+		memcpy(made->anonymous, one->anonymous, sizeof(made->anonymous));
 	}
+	copy->resident.anonymous = space->resident.anonymous;
+	copy->resident.live = space->resident.live;
+	if (!copy_sizes(&copy->sizes, &space->sizes))
+		fail_of_size();
 	return copy;
 }
 
@@ -535,6 +615,13 @@ static void make_task(uint32_t parent, uint32_t child, unsigned made)
 	else
 		space->users++;
 	acc.spaces[child] = space;
+	note_task(child, made == TRACE_THREAD ? parent : child);
+}
+
+static void resize(struct space *space, uint64_t number, uint64_t bytes)
+{
+	if (!set_size(&space->sizes, number, bytes, &space->resident.live))
+		fail_of_size();
 }
 
 static unsigned kind_of(uint64_t word, const uint64_t *operands)
@@ -562,7 +649,7 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 	enum trace_kind kind = trace_kind_of(word);
 	if ((kind == TRACE_MAP || kind == TRACE_UNMAP) && trace_what_of(word) == TRACE_HEAP)
 		acc.brks++;
-	else
+	else if (kind != TRACE_MAP || trace_what_of(word) == TRACE_CALL)
 		acc.calls[kind]++;
 	if (!space)
 		return;
@@ -572,15 +659,18 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 		touch(space, address, kind == TRACE_WRITE);
 		break;
 	case TRACE_MAP:
-		add_area(space,
-			 (struct area) { address, address + operands[0], (uint32_t)operands[2],
-					 (uint8_t)kind_of(word, operands), false });
+		add_area(space, (struct area) {
+					address, address + operands[0], (uint32_t)operands[2],
+					(uint8_t)kind_of(word, operands), operands[1] & 7, false });
 		break;
 	case TRACE_UNMAP:
 		unmap(space, address, address + operands[0]);
 		break;
 	case TRACE_REMAP:
 		move(space, operands, address);
+		break;
+	case TRACE_PROTECT:
+		protect(space, address, address + operands[0], operands[1] & 7);
 		break;
 	case TRACE_ADVISE:
 		if (takes_away(operands[1]))
@@ -597,12 +687,18 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 		acc.spaces[record->task] = NULL;
 		acc.living--;
 		let_go(space);
+		note_exit(record->task, acc.at_ns);
 		break;
 	case TRACE_ALLOCATE:
 		note_block(space, operands[3], operands[1]);
+		resize(space, operands[0], operands[1]);
 		break;
 	case TRACE_RESIZE:
 		note_block(space, operands[2], operands[1]);
+		resize(space, operands[0], operands[1]);
+		break;
+	case TRACE_FREE:
+		resize(space, operands[0], 0);
 		break;
 	case TRACE_START:
 		start(space);
@@ -629,6 +725,7 @@ static void moments_up_to(uint64_t number, uint64_t of)
 			row[KINDS] += acc.given[kind];
 			row[KINDS + 1] += acc.again[kind];
 		}
+		note_moment(acc.moment, MOMENTS);
 	}
 }
 
@@ -670,6 +767,8 @@ static void read_whole(int fd)
 			acc.at_ns += trace_number_of(record->word);
 		moments_up_to(acc.at_ns, acc.header.elapsed_ns);
 		act(record, operands);
+		if (acc.spaces[record->task])
+			note_resident(record->task, &acc.spaces[record->task]->resident, acc.at_ns);
 		at += 1 + more;
 	}
 	if (sum != acc.header.records_sum)
@@ -729,16 +828,18 @@ static void print_all(void)
 	print_list("touched_again", acc.again);
 	print_list("copied", acc.copied);
 	print_list("peak", acc.peak);
-	printf(", \"outside\": %" PRIu64 ", \"peak_pages\": %" PRIu64 ", \"peak_ns\": %" PRIu64
-	       ", \"mapped_peak_bytes\": %" PRIu64 ", \"processes\": %" PRIu64
-	       ", \"threads\": %" PRIu64 ", \"tasks_at_once\": %" PRIu64
+	printf(", \"outside\": %" PRIu64 ", \"forbidden\": %" PRIu64 ", \"peak_pages\": %" PRIu64
+	       ", \"peak_ns\": %" PRIu64 ", \"mapped_peak_bytes\": %" PRIu64
+	       ", \"processes\": %" PRIu64 ", \"threads\": %" PRIu64 ", \"tasks_at_once\": %" PRIu64
 	       ", \"state_pages\": %" PRIu64 ", \"memory_pages\": %" PRIu64
 	       ", \"block_pages\": %" PRIu64 ", \"touched_pages\": %" PRIu64
 	       ", \"lockable_pages\": %" PRIu64,
-	       acc.outside, acc.peak_pages, acc.peak_ns, acc.mapped_peak_bytes, acc.processes,
-	       acc.threads, acc.living_peak, acc.state_pages, acc.memory_pages, acc.block_pages,
-	       acc.touched_pages, acc.has_start ? acc.lockable_pages : acc.touched_pages);
+	       acc.outside, acc.forbidden, acc.peak_pages, acc.peak_ns, acc.mapped_peak_bytes,
+	       acc.processes, acc.threads, acc.living_peak, acc.state_pages, acc.memory_pages,
+	       acc.block_pages, acc.touched_pages,
+	       acc.has_start ? acc.lockable_pages : acc.touched_pages);
 	print_files();
+	print_processes(acc.at_ns, MOMENTS);
 	printf(", \"moments\": [");
 	for (unsigned i = 0; i < MOMENTS; i++) {
 		printf("%s[", i ? ", " : "");
@@ -764,6 +865,7 @@ int main(int count, char **words)
 	acc.file_touches = calloc(acc.header.file_count + 1ULL, sizeof(uint64_t));
 	if (!acc.spaces || !acc.file_touches)
 		fail("no memory is left to account for it");
+	begin_processes(acc.header.task_count);
 	acc.spaces[0] = new_space();
 	acc.processes = acc.living = acc.living_peak = 1;
 	read_whole(fd);

@@ -7,9 +7,26 @@ import subprocess
 import msgspec
 
 from memlab.errors import BadTrace
+from memlab.files import packed
+from memlab.observe import files
 from memlab.trace import file
 
 KINDS = ("heap", "stack", "anonymous", "file", "shared")  # of mappings, as in account.c
+
+
+class ProcessAccount(msgspec.Struct, frozen=True):
+    """A process by its first task: pages that were resident at its peak, and bytes of live blocks
+    then; the means over its life; and its course, these three at each of the moments. Files are the
+    pages that a fault has mapped."""
+
+    task: int
+    anonymous: int
+    files: int
+    live: int
+    peak_ns: int
+    mean_anonymous: float
+    mean_live: float
+    course: list[tuple[int, int, int]]
 
 
 class TraceAccount(msgspec.Struct, frozen=True):
@@ -18,7 +35,8 @@ class TraceAccount(msgspec.Struct, frozen=True):
     given back, and those of them that were touched again, so far. `memory_pages` are the first
     touches of anonymous memory, and `block_pages` those of them in recorded allocations.
     `touched_pages` are the first touches of all kinds, and `lockable_pages` those of programs that
-    a lock can be preloaded into; none of a forked child's are (mlockall(2))."""
+    a lock can be preloaded into; none of a forked child's are (mlockall(2)). `forbidden` are faults
+    that a mapping's rights forbid. `by_process` are the processes with the highest peaks."""
 
     calls: dict[str, int]
     reads: dict[str, int]
@@ -28,6 +46,7 @@ class TraceAccount(msgspec.Struct, frozen=True):
     copied: dict[str, int]
     peak: dict[str, int]
     outside: int
+    forbidden: int
     peak_pages: int
     peak_ns: int
     mapped_peak_bytes: int
@@ -40,6 +59,7 @@ class TraceAccount(msgspec.Struct, frozen=True):
     touched_pages: int
     lockable_pages: int
     files: list[tuple[int, int]]
+    by_process: list[ProcessAccount]
     moments: list[list[int]]
 
     @property
@@ -55,9 +75,14 @@ class TraceAccount(msgspec.Struct, frozen=True):
 
 def of(trace: file.Trace) -> TraceAccount:
     """BadTrace where the trace is damaged: every record is looked at."""
-    found = subprocess.run(
-        [file.tool("account"), str(trace.source)], capture_output=True, check=False
-    )
+    try:
+        with files.opened(trace.source) as source, packed.plain(source) as path:
+            found = subprocess.run(
+                [file.tool("account"), str(path)], capture_output=True, check=False
+            )
+    except (packed.Damaged, OSError) as error:
+        why = getattr(error, "strerror", None) or f"it is damaged: {error}"
+        raise BadTrace(f"{trace.path}: {why}") from None
     if found.returncode:
         why = found.stderr.decode(errors="replace").strip() or f"account: {found.returncode}"
         raise BadTrace(f"{trace.path}: {why}")

@@ -9,7 +9,8 @@
  * and stacks are not made: they are the same under any allocator.
  *
  * A task of the trace is a thread or a process here, each waits for its turn, and an exec is one of
- * this program, as replay.c does it. This program's own table has 24 bytes per block.
+ * this program, as replay.c does it. This program's own table has 16 bytes per block that
+ * was there at a time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,12 +59,17 @@ struct control {
 
 struct block {
 	char *here;
-	uint64_t there, bytes; /* its address in the recording */
+	uint64_t bytes;
+};
+
+struct large {
+	uint64_t there; /* its address in the recording */
+	uint32_t number;
 };
 
 static struct control *control;
 static struct block *blocks;
-static uint32_t *large; /* the numbers of large blocks, by their addresses in the recording */
+static struct large *large; /* the large blocks, by their addresses in the recording */
 static size_t large_count, large_room;
 static int trace, shared, first_process; /* descriptors; the last is a pidfd */
 static char *program;
@@ -190,8 +196,7 @@ static size_t first_large_after(uint64_t address)
 	size_t low = 0, high = large_count;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		const struct block *block = &blocks[large[middle]];
-		if (block->there + block->bytes <= address)
+		if (large[middle].there + blocks[large[middle].number].bytes <= address)
 			low = middle + 1;
 		else
 			high = middle;
@@ -204,7 +209,7 @@ static void forget(uint32_t number)
 	struct block *block = &blocks[number];
 	if (block->here && block->bytes >= LARGE)
 		for (size_t at = 0; at < large_count; at++)
-			if (large[at] == number) {
+			if (large[at].number == number) {
 				memmove(large + at, large + at + 1,
 					(--large_count - at) * sizeof(*large));
 				break;
@@ -212,19 +217,19 @@ static void forget(uint32_t number)
 	block->here = NULL;
 }
 
-static void remember(uint32_t number, struct block block)
+static void remember(uint32_t number, struct block block, uint64_t there)
 {
 	blocks[number] = block;
-	if (block.bytes < LARGE || block.there > UINT64_MAX - block.bytes)
+	if (block.bytes < LARGE || there > UINT64_MAX - block.bytes)
 		return;
 	if (large_count == large_room) {
 		size_t was = large_room * sizeof(*large);
 		large_room = large_room ? 2 * large_room : PAGE;
 		large = own_memory(large, was, large_room * sizeof(*large));
 	}
-	size_t at = first_large_after(block.there);
+	size_t at = first_large_after(there);
 	memmove(large + at + 1, large + at, (large_count++ - at) * sizeof(*large));
-	large[at] = number;
+	large[at] = (struct large) { there, number };
 }
 
 static void write_pages(const struct block *block, uint64_t from)
@@ -251,7 +256,7 @@ static void let_go(uint32_t number)
 static void allocate(const uint64_t *operands, bool zeroed)
 {
 	uint32_t number = (uint32_t)operands[0];
-	struct block block = { .there = operands[3], .bytes = operands[1] };
+	struct block block = { .bytes = operands[1] };
 	let_go(number);
 	if (operands[2])
 		block.here = memalign(operands[2], block.bytes);
@@ -263,7 +268,7 @@ static void allocate(const uint64_t *operands, bool zeroed)
 		return;
 	}
 	write_pages(&block, 0);
-	remember(number, block);
+	remember(number, block, operands[3]);
 }
 
 static void resize(const uint64_t *operands)
@@ -275,17 +280,16 @@ static void resize(const uint64_t *operands)
 	uint64_t before = block.bytes;
 	char *here = realloc(block.here, operands[1]);
 	control->resized++;
-	forget(number);
 	if (!here && operands[1]) {
 		control->refused++;
-		remember(number, block);
 		return;
 	}
+	forget(number);
 	if (!here)
 		return;
-	block = (struct block) { here, operands[2], operands[1] };
+	block = (struct block) { here, operands[1] };
 	write_pages(&block, before < block.bytes ? before : block.bytes);
-	remember(number, block);
+	remember(number, block, operands[2]);
 }
 
 /* Where a large block lay there in the recording, its page here. */
@@ -294,11 +298,11 @@ static void touch(uint64_t address, bool writes)
 	size_t at = first_large_after(address);
 	if (at == large_count)
 		return;
-	const struct block *block = &blocks[large[at]];
-	uint64_t from = block->there > address ? block->there - address : 0;
-	if (from >= PAGE || address + from - block->there >= block->bytes)
+	const struct block *block = &blocks[large[at].number];
+	uint64_t there = large[at].there, from = there > address ? there - address : 0;
+	if (from >= PAGE || address + from - there >= block->bytes)
 		return;
-	volatile char *here = block->here + (address + from - block->there);
+	volatile char *here = block->here + (address + from - there);
 	control->touches++;
 	if (writes)
 		*here = 1;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -11,8 +12,19 @@ from memlab.present.documents import Document, Number, Positive
 
 if TYPE_CHECKING:
     from memlab.trace.account import TraceAccount
+    from memlab.trace.checking import Checked
     from memlab.trace.file import Trace
     from memlab.trace.session import Recorded
+
+
+class CheckedMetric(Document):
+    """A metric of the command beside that of its replay."""
+
+    metric: str
+    live: Number
+    replayed: Number
+    error: float
+    """What the replay differs by, as a share of the command's."""
 
 
 class Recording(Document):
@@ -33,15 +45,24 @@ class Recording(Document):
     allocated_share: float | None
     """Of the anonymous memory that was touched, how much is in recorded allocations; null if none
     were asked for."""
+    check: list[CheckedMetric] | None
+    """The replay beside the command, run once more; null without --check."""
 
     @classmethod
-    def made_of(cls, trace: Trace, ended: Recorded, found: TraceAccount | None) -> Self:
+    def made_of(
+        cls,
+        trace: Trace,
+        ended: Recorded,
+        found: TraceAccount | None,
+        checked: Sequence[Checked] = (),
+    ) -> Self:
         return cls.from_attributes(
             trace,
             ended,
             trace=str(trace.path),
             incomplete=trace.incomplete or None,
             allocated_share=found.allocated_share if found else None,
+            check=[CheckedMetric.from_attributes(one) for one in checked] or None,
         )
 
 
@@ -59,6 +80,23 @@ class MappingKind(Document):
     """Of those that were given back."""
     copied: Number
     """Since a fork had made them common."""
+
+
+class ProcessMemory(Document):
+    """A process of the trace, with one of the highest peaks. Sizes are in bytes."""
+
+    name: str
+    peak_at_s: float
+    anonymous_bytes: Number
+    """Resident anonymous memory at its peak."""
+    file_bytes: Number
+    """Files and shared memory that a fault had mapped then; RSS has the pages around these too."""
+    live_bytes: Number | None
+    """Recorded blocks that were allocated then; null if none were asked for."""
+    mean_anonymous_bytes: float
+    """Resident anonymous memory on average over its life."""
+    mean_live_bytes: float | None
+    """Recorded blocks that were allocated, on average over its life."""
 
 
 class Moment(Document):
@@ -102,6 +140,10 @@ class TraceShown(Document):
     allocated_share: float | None
     """Of the anonymous memory that was touched, how much is in recorded allocations; null if none
     were asked for."""
+    forbidden: Number
+    """Faults that the rights of a mapping forbid: signals to the program."""
+    by_process: list[ProcessMemory]
+    """Those with the highest peaks, the highest first."""
     moments: list[Moment]
     figure: str
     """The file's path."""
@@ -110,7 +152,7 @@ class TraceShown(Document):
     def made_of(cls, trace: Trace, found: TraceAccount, figure: Path) -> Self:
         from memlab.trace import file
         from memlab.trace.account import KINDS
-        from memlab.trace.shown import PAGE
+        from memlab.trace.shown import PAGE, process_names
 
         names = [] if trace.redacted else file.file_names(trace)
         count = len(found.moments)
@@ -136,6 +178,18 @@ class TraceShown(Document):
                 for kind in KINDS
             },
             files={names[number]: pages for number, pages in found.files if number < len(names)},
+            by_process=[
+                ProcessMemory(
+                    name=name,
+                    peak_at_s=one.peak_ns * 1e-9,
+                    anonymous_bytes=one.anonymous * PAGE,
+                    file_bytes=one.files * PAGE,
+                    live_bytes=one.live if trace.allocations else None,
+                    mean_anonymous_bytes=one.mean_anonymous * PAGE,
+                    mean_live_bytes=one.mean_live if trace.allocations else None,
+                )
+                for name, one in zip(process_names(trace, found), found.by_process, strict=True)
+            ],
             moments=[
                 Moment(
                     at_s=trace.elapsed_s * (i + 1) / count,

@@ -6,21 +6,27 @@ import errno
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import IntEnum, auto
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
 from memlab.errors import BadTrace, NotBuilt
+from memlab.files import output, packed
 from memlab.observe import files
 from memlab.text.printable import printable, signal_name
 
 SUFFIX = ".trace"
 _MAGIC, _VERSION = b"memlabTR", 2
-_HEADER = struct.Struct("<8sII9QIIIIQQ8I")  # struct trace_header
+_HEADER = struct.Struct("<8sII9QIIIIQQ7I4b")  # struct trace_header
+_ERRORS = struct.Struct("<4b")  # its end, of a trace that was checked
+_ERROR_PERCENT_MOST = 127
+METRICS = ("page faults", "peak resident memory", "calls")  # that a check compares
+WORTH_SAYING = 0.1  # an error that is said in each answer
 _RECORD_BYTES, _TASK_BYTES = 16, 16
 _FILE = struct.Struct("<QII")  # struct trace_file
 _TASKS_MOST, _FILES_MOST, _NAME_MOST = 1 << 20, 1 << 16, 4096
@@ -55,7 +61,10 @@ class Trace:
     path: Path
     source: Path  # where it is read: `path`, or the open file (`opened`)
     bytes: int
+    plain_bytes: int  # of the file that it unpacks to
+    tail_at: int  # where the tasks are in it, and after them the files
     records: int
+    sum: int  # of the records: two of one recording have the same
     elapsed_s: float
     lost: int
     late: int
@@ -72,6 +81,7 @@ class Trace:
     running: int
     running_name: str
     running_pid: int
+    errors: Mapping[str, float]  # of a replay beside the command, as shares; none if not checked
 
     @property
     def live(self) -> bool:
@@ -106,6 +116,15 @@ class Trace:
     def incomplete(self) -> str:
         """Why it is incomplete; empty where it is not."""
         return "; ".join(self._gaps())
+
+    @property
+    def doubts(self) -> Iterator[str]:
+        """The metrics in which a replay was more than WORTH_SAYING off the command."""
+        for metric, error in self.errors.items():
+            if abs(error) > WORTH_SAYING:
+                at_least = " or more" if abs(error) * 100 >= _ERROR_PERCENT_MOST else ""
+                verb = "was" if metric == METRICS[1] else "were"
+                yield f"{metric} {verb} {100 * error:+.0f} %{at_least} off the command when checked"
 
     def _gaps(self) -> Iterator[str]:
         if self.cut:
@@ -158,8 +177,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def is_named(words: Sequence[str]) -> bool:
-    """Whether a command to try is a trace: one word, by its ending."""
-    return len(words) == 1 and words[0].endswith(SUFFIX)
+    """Whether a command to try is a trace or several, by their endings."""
+    return bool(words) and all(word.endswith(SUFFIX) for word in words)
 
 
 @contextmanager
@@ -183,15 +202,22 @@ def read(path: Path) -> Trace:
 
 
 def _read(path: Path, file: IO[bytes]) -> Trace:
+    """Of a plain or a packed one (memlab.files.packed)."""
+    try:
+        of = packed.layout(file)
+    except packed.Damaged as error:
+        raise BadTrace(f"{path}: it is damaged: {error}") from None
+    file.seek(of.head_at if of else 0)
     head = file.read(_HEADER.size)
     size = os.fstat(file.fileno()).st_size
+    plain = of.plain_bytes if of else size
     if head[: len(_MAGIC)] != _MAGIC:
         raise BadTrace(f"{path}: it is not a trace of `memlab record`")
     if len(head) < _HEADER.size:
         raise BadTrace(f"{path}: it is cut short")
-    (_, version, page, records, _, elapsed_ns, lost, late, refused, denied, _, _, tasks, files,
+    (_, version, page, records, summed, elapsed_ns, lost, late, refused, denied, _, _, tasks, files,
      flags, machine, _, recorded_s, cut, cut_by, unfollowed, unfollowed_task, running,
-     running_task, running_pid, _) = _HEADER.unpack(head)  # fmt: skip
+     running_task, running_pid, is_checked, *errors) = _HEADER.unpack(head)  # fmt: skip
     if version != _VERSION:
         newer = "a newer" if version > _VERSION else "an unknown"
         raise BadTrace(f"{path}: it is of {newer} format, {version}; this memlab reads {_VERSION}")
@@ -206,32 +232,62 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
     if not in_bounds:
         raise BadTrace(f"{path}: it is damaged: its counts are out of bounds")
     least = _HEADER.size + _RECORD_BYTES * records + _TASK_BYTES * tasks + _FILE.size * files
-    if size < least:
+    if plain < least:
         raise BadTrace(f"{path}: it is cut short")
-    if size > least + _NAME_MOST * files:
+    if of and (of.head_bytes, of.rows_bytes) != (_HEADER.size, _RECORD_BYTES * records):
+        raise BadTrace(f"{path}: it is damaged: its sizes are out of bounds")
+    if plain > least + _NAME_MOST * files:
         raise BadTrace(f"{path}: it is damaged: it is longer than its counts say")
-    names = [_task_name(file, records, task) for task in (unfollowed_task, running_task)]
+    tail_at = of.tail_at if of else _HEADER.size + _RECORD_BYTES * records
+    names = [_task_name(file, tail_at, task) for task in (unfollowed_task, running_task)]
     return Trace(
-        path, path, size, records, elapsed_ns * 1e-9, lost, late, refused, denied, tasks, files,
-        flags, recorded_s, cut, cut_by, unfollowed, names[0], running, names[1], running_pid,
+        path, path, size, plain, tail_at, records, summed, elapsed_ns * 1e-9, lost, late, refused,
+        denied, tasks, files, flags, recorded_s, cut, cut_by, unfollowed, names[0], running,
+        names[1], running_pid,
+        {m: e / 100 for m, e in zip(METRICS, errors, strict=True)} if is_checked else {},
     )  # fmt: skip
 
 
-def _task_name(file: IO[bytes], records: int, task: int) -> str:
+def _task_name(file: IO[bytes], tail_at: int, task: int) -> str:
     """As the kernel has it (comm, 15 bytes at most); empty where redacted."""
-    file.seek(_HEADER.size + _RECORD_BYTES * records + _TASK_BYTES * task)
+    file.seek(tail_at + _TASK_BYTES * task)
     return printable(file.read(_TASK_BYTES).rstrip(b"\0").decode(errors="replace"))
 
 
 def name(trace: Trace) -> str:
     """Of the program; empty where redacted."""
     with trace.source.open("rb") as file:
-        return _task_name(file, trace.records, 0)
+        return _task_name(file, trace.tail_at, 0)
+
+
+def task_names(trace: Trace, tasks: Sequence[int]) -> list[str]:
+    """Of tasks by their numbers; empty if redacted."""
+    with trace.source.open("rb") as file:
+        return [_task_name(file, trace.tail_at, task) for task in tasks]
+
+
+def note_errors(path: Path, errors: Sequence[float]) -> None:
+    """Write into a trace what its replay differs by from the command, in the order of METRICS."""
+    most = _ERROR_PERCENT_MOST
+    percents = [max(-most, min(most, round(100 * error))) for error in errors]
+    with files.opened(path) as source:
+        of = packed.layout(source)
+        at = (of.head_at if of else 0) + _HEADER.size - _ERRORS.size
+        source.seek(0)
+        head = source.read(at) + _ERRORS.pack(1, *percents)
+        source.seek(len(head))
+        output.write({path: chain([head], iter(lambda: source.read(1 << 20), b""))})
+
+
+def pack(path: Path) -> None:
+    """Pack a whole plain trace, in its place. CannotWrite leaves it as it is."""
+    with opened(path) as trace, trace.source.open("rb") as source:
+        output.write({path: packed.pack(source, _HEADER.size, trace.tail_at)})
 
 
 def file_names(trace: Trace) -> list[str]:
     """The names of the files that were mapped, by number, safe to print; empty where redacted."""
-    at = _HEADER.size + _RECORD_BYTES * trace.records + _TASK_BYTES * trace.tasks
+    at = trace.tail_at + _TASK_BYTES * trace.tasks
     names = []
     with trace.source.open("rb") as file:
         file.seek(at)

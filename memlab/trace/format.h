@@ -104,7 +104,9 @@ struct trace_header {
 	uint32_t unfollowed_count, unfollowed_task;
 	/* Processes that still ran when their command had ended, and the first of them. */
 	uint32_t running_count, running_task, running_pid;
-	uint32_t unused;
+	/* Of a trace that was checked (checking.py): what a replay differs by from the command, in
+	 * percent, as far as the type goes. */
+	int8_t is_checked, faults_error, peak_error, calls_error;
 };
 
 struct trace_record {

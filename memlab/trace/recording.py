@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab.errors import BadSubject, CannotLook, CannotRun
+from memlab.errors import BadSubject, CannotLook, CannotRun, CannotWrite
 from memlab.files import output
 from memlab.observe import tracefs
 from memlab.run.contained import Contained
@@ -46,6 +46,13 @@ class How:
     warn: Callable[[str], None] = lambda _: None
 
 
+def paths(out: Path, runs: int) -> list[Path]:
+    """Where so many recordings go: `a.trace`, or `a1.trace`, `a2.trace` and so on."""
+    if runs == 1:
+        return [out]
+    return [out.with_name(f"{out.stem}{number}{out.suffix}") for number in range(1, runs + 1)]
+
+
 def record(out: Path, *, command: Sequence[str] = (), pid: int = 0, how: How = How()) -> Recorded:
     """Follow a command, or the process `pid`, and write the trace to `out`. CannotRun and
     CannotLook say what is missing; then there is no trace."""
@@ -58,8 +65,14 @@ def record(out: Path, *, command: Sequence[str] = (), pid: int = 0, how: How = H
         if pid:
             words += [f"seconds={how.seconds}"] if how.seconds else []
             with Recorder(result, [*words, f"pid={pid}"]) as recorder:
-                return Session(recorder).run()
-        return _command(result, command, words, how)
+                ended = Session(recorder).run()
+        else:
+            ended = _command(result, command, words, how)
+    try:
+        file.pack(out)
+    except CannotWrite as error:
+        how.warn(f"the trace is not packed: {error}")
+    return ended
 
 
 def _command(
@@ -68,15 +81,15 @@ def _command(
     with ExitStack() as stack:
         shared = stack.enter_context(ring.opened(how.ring_bytes)) if how.allocations else None
         environ = {**os.environ, **(shared.environ if shared else {})}
-        launched = _launched(how)
-        contained = Contained(file.tool("launch"), command, launched, environ, how.stdout)
+        words_of_launcher = launched(how)
+        contained = Contained(file.tool("launch"), command, words_of_launcher, environ, how.stdout)
         stack.callback(contained.close)
         words = [*words, f"command={contained.pid}", *(["thp=keep"] if how.keep_huge else [])]
         recorder = stack.enter_context(Recorder(made, words, shared))
         return Session(recorder, contained, how.seconds, how.warn).run()
 
 
-def _launched(how: How) -> list[str]:
+def launched(how: How) -> list[str]:
     """The launcher's words for a command that is recorded."""
     preload = [os.environ.get("LD_PRELOAD", ""), file.tool("start.so")]
     preload += [file.tool("allocations.so")] if how.allocations else []

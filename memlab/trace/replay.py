@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from memlab.errors import BadLevels, BadRequest
 from memlab.text import units
@@ -12,6 +13,7 @@ from memlab.trace import account, file
 # What the replayer prints (replay.c, finish).
 _REFUSED = r"refused[calls]=refused (\d+)"
 _PASSED = r"passed_over[touches]=passed over (\d+)"
+_NAMED = 3  # traces that a question names one by one
 LEAST_SHARE = 0.5  # of a program's memory in its allocations, or another allocator says nothing
 # Words of the replayer's that are levels.
 WORDS = {"pace": ("none", "recorded"), "order": ("recorded", "free")}
@@ -26,23 +28,53 @@ _WHY_NOT = {
 
 
 def checked(
-    path: Path,
+    paths: Sequence[Path],
     policies: Mapping[str, Sequence[object]],
     *,
     serve: Sequence[str],
     metrics: Sequence[str],
 ) -> str:
     """What is tried, in words. BadTrace, BadLevels and BadRequest say what cannot be."""
-    trace = file.read(path)
+    traces = [file.read(path) for path in paths]
     if serve or metrics:
-        raise BadRequest(f"{path.name} is a trace: it has no service, and prints no metric")
+        raise BadRequest(f"{paths[0].name} is a trace: it has no service, and prints no metric")
+    _check_one_program(traces)
+    _check_levels(traces, policies)
+    names = [trace.path.name for trace in traces]
+    if len(names) > _NAMED:
+        names = [names[0], f"{len(names) - 1} more"]
+    listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return f"{listed} ({'; '.join(_notes(traces, policies))})"
+
+
+def _check_one_program(traces: Sequence[file.Trace]) -> None:
+    """Several traces are recordings of one program, each of another run."""
+    ids: dict[tuple[int, int, float], Path] = {}
+    names = {file.name(trace): trace.path.name for trace in reversed(traces)}
+    names.pop("", None)  # redacted
+    if len(names) > 1:
+        (other, second), *_, (name, first) = names.items()
+        raise BadRequest(
+            f"{first} is of {name}, {second} of {other}: name recordings of one program, as "
+            "`memlab record --runs` makes them"
+        )
+    for trace in traces:
+        same = ids.setdefault((trace.sum, trace.recorded_s, trace.elapsed_s), trace.path)
+        if same is not trace.path:
+            raise BadRequest(
+                f"{trace.path.name} and {same.name} are one recording: name each recording once"
+            )
+
+
+def _check_levels(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]]) -> None:
+    silent = next((trace.path.name for trace in traces if not trace.allocations), "")
     for name, levels in policies.items():
         if name in WORDS:
             if wrong := [level for level in levels if level not in WORDS[name]]:
                 known = ", ".join(WORDS[name])
                 raise BadLevels(f"{name}: invalid value {wrong[0]!r} (choose from {known})")
-        elif name == "malloc" and not trace.allocations:
-            raise BadLevels("malloc: the trace has no allocations: memlab record --allocations ...")
+        elif name == "malloc" and silent:
+            raise BadLevels(f"malloc: {silent} has no allocations: memlab record --allocations ...")
         elif name not in _POLICIES:
             why = _WHY_NOT.get(name, "a replay has no arguments and environment")
             known = ", ".join([*_POLICIES, *WORDS])
@@ -51,36 +83,68 @@ def checked(
         raise BadLevels("pace: allocations are replayed without their times")
     if "malloc" in policies and "order" in policies:
         raise BadLevels("order: allocations are replayed in their order")
-    notes = [f"incomplete: {trace.incomplete}"] if trace.incomplete else []
-    notes += _coverage(trace, policies)
-    notes.append("one recorded run; how runs differ is not in it")
-    if trace.small_pages:
-        notes.append("recorded without huge pages")
-    if trace.huge and any(level == "never" for level in policies.get("thp", ())):
-        notes.append("recorded with huge pages: without them it has touches that are not in it")
-    return f"{path.name} ({'; '.join(notes)})"
 
 
-def _coverage(trace: file.Trace, policies: Mapping[str, Sequence[object]]) -> Iterator[str]:
-    """How much of the program's memory a policy acts on; BadLevels if that is under half."""
+def _notes(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]]) -> Iterator[str]:
+    for trace in traces:
+        if trace.incomplete:
+            which = f"{trace.path.name} is " if len(traces) > 1 else ""
+            yield f"{which}incomplete: {trace.incomplete}"
+    yield from _coverage(traces, policies)
+    yield from dict.fromkeys(doubt for trace in traces for doubt in trace.doubts)
+    if len(traces) > 1:
+        yield f"{len(traces)} recorded runs"
+    else:
+        yield "one recorded run; how runs differ is not in it"
+    if any(trace.small_pages for trace in traces):
+        yield "recorded without huge pages"
+    is_huge = any(trace.huge for trace in traces)
+    if is_huge and any(level == "never" for level in policies.get("thp", ())):
+        yield "recorded with huge pages: without them it has touches that are not in it"
+
+
+def repeated(count: int, how: Mapping[str, Any]) -> dict[str, Any]:
+    """How a request of so many traces is to be run: each is replayed as often as the others.
+    BadRequest if that cannot be."""
+    blocks = how.get("blocks")
+    if count == 1:
+        return {**how}
+    if how.get("sessions", 1) > 1 or how.get("precision") is not None:
+        raise BadRequest(f"{count} recordings: each counts once, without sessions and --precision")
+    if blocks is not None and blocks % count:
+        raise BadRequest(
+            f"--blocks {blocks}: each of {count} recordings is replayed as often as the others; "
+            f"name a multiple of {count}"
+        )
+    return {**how, "blocks": blocks or count}
+
+
+def _coverage(
+    traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]]
+) -> Iterator[str]:
+    """How much of the program's memory a policy acts on, in the recording with the least;
+    BadLevels if that is under half."""
     locks = any(str(level).startswith("future") for level in policies.get("lock", ()))
     if not locks and "malloc" not in policies:
         return
-    counted = account.of(trace)
+    counts = [(trace.path.name, account.of(trace)) for trace in traces]
     if "malloc" in policies:
+        name, counted = min(counts, key=lambda item: item[1].allocated_share)
         share = counted.allocated_share
         said = f"allocations are {units.format_percent(share)} of the memory that it touched"
         if share < LEAST_SHARE:
             raise BadLevels(
-                f"malloc: {trace.path.name}: {said}, under half: it says nothing of another "
+                f"malloc: {name}: {said}, under half: it says nothing of another "
                 "allocator; a static program, or one with its own allocator, calls no malloc"
             )
         yield said
-    elif locks and (share := counted.lockable_share) < 1:
+        return
+    name, counted = min(counts, key=lambda item: item[1].lockable_share)
+    if (share := counted.lockable_share) < 1:
         said = f"a lock is in force for {units.format_percent(share)} of what it touched"
         if share < LEAST_SHARE:
             raise BadLevels(
-                f"lock: {trace.path.name}: {said}, under half: it says nothing of a lock; static "
+                f"lock: {name}: {said}, under half: it says nothing of a lock; static "
                 "programs that it starts and its forked children are not locked"
             )
         yield said

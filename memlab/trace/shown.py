@@ -1,38 +1,41 @@
-"""A trace in print: what its program did with its memory, on one screen and in one figure."""
+"""A trace in print: what its program did with its memory, on one screen."""
 
 from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
+from memlab.analysis.least import least_pairs
 from memlab.present import words
 from memlab.present.table import Column, Table, markdown
 from memlab.text import units
 from memlab.text.printable import signal_name
 from memlab.trace import file
-from memlab.trace.account import KINDS, TraceAccount
+from memlab.trace.account import KINDS, ProcessAccount, TraceAccount
+from memlab.trace.checking import Checked
 from memlab.trace.replay import LEAST_SHARE
 from memlab.trace.session import Recorded
 
 PAGE = 4096  # of a record's address, whatever the machine's page is
-_NAMES = {
+NAMES = {
     "heap": "heap (brk)",
     "stack": "stack",
     "anonymous": "anonymous",
     "file": "private of files",
     "shared": "shared",
 }
-_HATCHES = ("", "////", "....", "xxxx", "----")  # of KINDS, which differ without colour too
 _FILES_SHOWN = 4
+_PROCESSES_SHOWN = 4
 
 
 def recorded(
-    trace: file.Trace, ended: Recorded, found: TraceAccount | None = None
+    trace: file.Trace,
+    ended: Recorded,
+    found: TraceAccount | None = None,
+    checked: Sequence[Checked] = (),
 ) -> Iterator[str]:
-    """What was recorded, what is missing, and what to do next. `found` is of a trace with
-    allocations."""
+    """What was recorded, and what is missing. `found` is of a trace with allocations."""
     if ended.signal:
         yield f"the command was ended by {signal_name(ended.signal)}"
     elif ended.status:
@@ -45,19 +48,30 @@ def recorded(
     yield from _huge_pages(trace)
     if found:
         yield _allocations(found)
+    if checked:
+        yield f"check: {'; '.join(map(str, checked))}"
+    yield from (f"each answer will say: {doubt}" for doubt in trace.doubts)
     yield (
         f"{trace.path}: {words.count(trace.records, 'record')}, "
-        f"{units.format_quantity(trace.bytes, 'B')}, "
+        f"{units.format_quantity(trace.bytes, 'B')} "
+        f"({units.format_quantity(trace.plain_bytes, 'B')} unpacked), "
         f"{units.format_quantity(trace.elapsed_s, 's')}"
     )
-    yield f"next: memlab show {shlex.quote(str(trace.path))}; {_try(trace, found)}"
+
+
+def next_step(traces: Sequence[file.Trace], found: TraceAccount | None) -> str:
+    """What to do with recordings of one program."""
+    first, more = shlex.quote(str(traces[0].path)), ""
+    if 1 < len(traces) < least_pairs(1):
+        more = f"; for intervals: memlab record --runs {least_pairs(1)}"
+    return f"next: memlab show {first}; {_try(traces, found)}{more}"
 
 
 def _allocations(found: TraceAccount) -> str:
     share = units.format_percent(found.allocated_share)
     refused = "" if _is_covered(found) else ": too little to try another allocator"
     return (
-        f"allocations: {share} of the {_bytes(found.memory_pages)} of anonymous memory that it "
+        f"allocations: {share} of the {in_bytes(found.memory_pages)} of anonymous memory that it "
         f"touched{refused}"
     )
 
@@ -66,38 +80,45 @@ def _is_covered(found: TraceAccount | None) -> bool:
     return found is not None and found.allocated_share >= LEAST_SHARE
 
 
-def _try(trace: file.Trace, found: TraceAccount | None) -> str:
+def _try(traces: Sequence[file.Trace], found: TraceAccount | None) -> str:
     policy = "malloc=glibc,jemalloc" if _is_covered(found) else "thp=never,always"
-    return f"memlab try -p lock=off,future -p {policy} {shlex.quote(str(trace.path))}"
+    named = shlex.join(str(trace.path) for trace in traces)
+    return f"memlab try -p lock=off,future -p {policy} {named}"
 
 
 def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     """The answer, a row a kind of mapping, the calls, and what it cannot say."""
-    program = file.name(trace) or "a program"
+    name = program(trace, found)
     since = "while it ran" if trace.live else "from its start"
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(trace.recorded_s))
     threads = f" and {words.count(found.threads, 'thread')} more" if found.threads else ""
     yield (
-        f"{trace.path.name}: {program}, {file.counted(found.processes, 'process')}{threads}, "
+        f"{trace.path.name}: {name}, {file.counted(found.processes, 'process')}{threads}, "
         f"{units.format_quantity(trace.elapsed_s, 's')} {since}, {when}"
     )
     if trace.incomplete:
         yield f"incomplete: {trace.incomplete}"
     yield (
-        f"held at most {_bytes(found.peak_pages)}, "
+        f"held at most {in_bytes(found.peak_pages)}, "
         f"{units.format_quantity(found.peak_ns * 1e-9, 's')} after the beginning, of at most "
         f"{units.format_quantity(found.mapped_peak_bytes, 'B')} mapped"
     )
+    if found.by_process:
+        name, one = process_names(trace, found)[0], found.by_process[0]
+        yield (
+            f"{name} peaked at {in_bytes(one.anonymous)} of anonymous memory and "
+            f"{in_bytes(one.files)} of files that a fault touched; RSS has pages around these too"
+        )
     given, again = (sum(part.values()) for part in (found.given_back, found.touched_again))
     if given:
         share = units.format_percent(again / given)
-        yield f"gave {_bytes(given)} back, and touched {share} of it again"
+        yield f"gave {in_bytes(given)} back, and touched {share} of it again"
     yield ""
     heads = ["mapping", "peak", "pages read", "written", "given back", "touched again", "copied"]
     rows = [
         [
-            _NAMES[kind],
-            _bytes(found.peak[kind]),
+            NAMES[kind],
+            in_bytes(found.peak[kind]),
             *(
                 f"{part[kind]:,}"
                 for part in (
@@ -108,6 +129,7 @@ def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
         for kind in KINDS
     ]  # fmt: skip
     yield from markdown(Table("", [Column(head) for head in heads], rows))
+    yield from _by_process(trace, found)
     yield ""
     yield "calls: " + ", ".join(f"{count:,} {name}" for name, count in found.calls.items())
     if refused := trace.refused + trace.denied:
@@ -115,11 +137,11 @@ def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     if names := _files(trace, found):
         yield "most touched: " + ", ".join(names)
     if found.state_pages:
-        yield f"{_bytes(found.state_pages)} were there before the recording began"
+        yield f"{in_bytes(found.state_pages)} were there before the recording began"
     yield from _unknown(trace, found)
     if trace.allocations:
         yield _allocations(found)
-    yield f"try it: {_try(trace, found if trace.allocations else None)}"
+    yield f"try it: {_try([trace], found if trace.allocations else None)}"
 
 
 def _huge_pages(trace: file.Trace) -> Iterator[str]:
@@ -130,13 +152,76 @@ def _huge_pages(trace: file.Trace) -> Iterator[str]:
 
 
 def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
+    for doubt in trace.doubts:
+        yield f"a replay differs: {doubt}"
     if trace.late:
         yield f"{words.count(trace.late, 'event')} came out of order, and may stand a little late"
     yield from _huge_pages(trace)
+    if found.forbidden:
+        forbidden = words.count(found.forbidden, "fault")
+        yield f"{forbidden} that a mapping's rights forbid: a signal to the program each"
     if found.outside:
-        whose = "of the kernel's own (vdso), or a signal to the program"
+        whose = "of the kernel's own (vdso)"
         whose = f"of mappings whose events were lost, {whose}" if trace.lost else whose
         yield f"{words.count(found.outside, 'page fault')} outside of every mapping: {whose}"
+
+
+def program(trace: file.Trace, found: TraceAccount) -> str:
+    """The command, and what it started that took more memory than itself."""
+    name = file.name(trace) or "a program"
+    largest = file.task_names(trace, [one.task for one in found.by_process[:1]])
+    return f"{largest[0]}, started by {name}" if largest not in ([], [""], [name]) else name
+
+
+def process_names(trace: file.Trace, found: TraceAccount) -> list[str]:
+    """Those of the processes with the highest peaks, each another."""
+    names = file.task_names(trace, [one.task for one in found.by_process])
+    names = [name or "a program" for name in names]
+    return [
+        name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}"
+        for i, name in enumerate(names)
+    ]
+
+
+def is_by_process(trace: file.Trace, found: TraceAccount) -> bool:
+    """Whether there is more to say of processes than of the whole."""
+    return len(found.by_process) > 1 or (trace.allocations and _is_covered(found))
+
+
+def _by_process(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
+    """Each process's own peak; of one whose allocations are known, what of it is live."""
+    if not is_by_process(trace, found):
+        return
+    covered = trace.allocations and _is_covered(found)
+    heads = ["process", "own peak", "anonymous", "of files", *(["live blocks"] if covered else [])]
+    rows = [
+        [
+            name,
+            in_bytes(one.anonymous + one.files),
+            in_bytes(one.anonymous),
+            in_bytes(one.files),
+            *([units.format_quantity(one.live, "B")] if covered else []),
+        ]
+        for name, one in zip(process_names(trace, found), found.by_process, strict=True)
+    ][:_PROCESSES_SHOWN]
+    yield ""
+    yield from markdown(Table("", [Column(head) for head in heads], rows))
+    if left := found.processes - len(rows):
+        yield f"{file.counted(left, 'process')} more with lower peaks"
+    if covered:
+        yield ""
+        yield _fragmentation(process_names(trace, found)[0], found.by_process[0])
+
+
+def _fragmentation(name: str, one: ProcessAccount) -> str:
+    """Resident memory beside what the program has of it in use."""
+    resident = one.mean_anonymous * PAGE
+    times = f" ({resident / one.mean_live:.3g} times)" if one.mean_live else ""
+    return (
+        f"{name}: {units.format_quantity(resident, 'B')} of anonymous memory resident for "
+        f"{units.format_quantity(one.mean_live, 'B')} of live blocks{times} on average over its "
+        f"life; {in_bytes(one.anonymous)} for {units.format_quantity(one.live, 'B')} at its peak"
+    )
 
 
 def _files(trace: file.Trace, found: TraceAccount) -> list[str]:
@@ -157,59 +242,5 @@ def _file_name(name: str) -> str:
     return name.rpartition("/")[2] or name
 
 
-def _bytes(pages: int) -> str:
+def in_bytes(pages: int) -> str:
     return units.format_quantity(pages * PAGE, "B")
-
-
-def figure(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
-    """Memory over time by kind of mapping, stacked; below it what was given back, if anything was,
-    and what of that was touched again, summed. Written as PNG."""
-    # A second of processor time, which `record` need not wait for.
-    from memlab.present import figures
-    from memlab.present.figures import scales, style
-
-    at_s = [trace.elapsed_s * (i + 1) / len(found.moments) for i in range(len(found.moments))]
-    held = [[row[i] * PAGE for row in found.moments] for i in range(len(KINDS))]
-    given, again = ([row[len(KINDS) + i] * PAGE for row in found.moments] for i in range(2))
-    with style.settings():
-        made = figures.RunFigure(figsize=(8, 5), dpi=style.PIXELS / 8)
-        made.title = f"{trace.path.name}: memory over time"
-        both = any(given)
-        grid = {"height_ratios": [3, 1] if both else [1], "hspace": 0.12, "right": 0.76}
-        panels = made.subplots(1 + both, 1, sharex=True, squeeze=False, gridspec_kw=grid)[:, 0]
-        above, last = panels[0], panels[-1]
-        shown = [i for i in range(len(KINDS)) if any(held[i])] or [KINDS.index("anonymous")]
-        above.stackplot(
-            at_s,
-            [held[i] for i in shown],
-            labels=[_NAMES[KINDS[i]] for i in shown],
-            colors=[style.paler(style.colour(i), 0.75) for i in shown],
-            hatch=[_HATCHES[i] for i in shown],
-            edgecolor=style.INK,
-            linewidth=0,
-        )
-        totals = [sum(row[: len(KINDS)]) * PAGE for row in found.moments]
-        if both:
-            look = {"linewidth": 1.4}
-            last.plot(at_s, given, color=style.INK, label="given back", **look)
-            last.plot(at_s, again, color=style.colour(1), linestyle=style.dashes(1),
-                      label="of it touched again", **look)  # fmt: skip
-            scales.y_label(last, "summed", 70.0)
-        for axes, values, high in zip(panels, (totals, given), (210.0, 70.0), strict=False):
-            scales.quantities(axes.yaxis, "B", [0.0, *map(float, values)], high, log=False)
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.margins(x=0)
-            axes.legend(
-                loc="upper left",
-                bbox_to_anchor=(1.01, 1),
-                frameon=False,
-                fontsize=style.SMALL,
-                reverse=axes is above,
-            )  # fmt: skip - beside what it names, in the order in which that is stacked
-        scales.quantities(last.xaxis, "s", [0.0, trace.elapsed_s], 400.0, log=False)
-        scales.x_label(last, "time in the recording")
-        scales.y_label(above, "pages that were there", 210.0)
-        program = file.name(trace) or "a program"
-        said = f"{trace.path.name}: {program} held at most {_bytes(found.peak_pages)}"
-        above.set_title(said, loc="left", fontsize=style.FINDING, weight="bold", parse_math=False)
-    return figures.write(made, path)

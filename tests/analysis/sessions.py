@@ -12,7 +12,7 @@ import numpy.typing as npt
 from memlab.analysis.compare import compare
 from memlab.analysis.intervals import (
     median_interval,
-    next_session_interval,
+    next_unit_interval,
     unpaired_ratio_interval,
 )
 
@@ -67,7 +67,7 @@ def next_covered(luck: str, sessions: int, sets: int = SETS) -> float:
     held = 0
     for _ in range(sets):
         times = run(luck, sessions, rng)
-        found = (median_interval if sessions == 1 else next_session_interval)(units(times))
+        found = (median_interval if sessions == 1 else next_unit_interval)(units(times))
         later = run(luck, sessions, rng)[0]
         held += found.low <= np.median(later) <= found.high
     return held / sets

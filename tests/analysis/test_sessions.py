@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from quick import mostly_slow
 
-from memlab.analysis.intervals import next_session_interval
+from memlab.analysis.intervals import next_unit_interval
 
 from .sessions import LUCK, SESSIONS, judged_slower, next_covered, ratio_covered, rows
 
@@ -14,9 +14,9 @@ DOC = Path(__file__).with_name("README.md")
 SETS = 400  # a standard error of 1.1 points at 95 %
 
 
-def test_next_session_interval_is_students_at_an_eighth_of_the_error():
+def test_next_unit_interval_is_students_at_an_eighth_of_the_error():
     """Logs -1, 0, 1: mean 0, deviation 1; t of 2 degrees of freedom is 12.5897 at 99.6875 %."""
-    found = next_session_interval(np.exp([-1.0, 0.0, 1.0]))
+    found = next_unit_interval(np.exp([-1.0, 0.0, 1.0]))
     half = 12.589741 * np.sqrt(4 / 3)
     assert (found.estimate, found.n) == (pytest.approx(1), 3)
     assert (found.low, found.high) == (
@@ -27,17 +27,17 @@ def test_next_session_interval_is_students_at_an_eighth_of_the_error():
 
 @pytest.mark.parametrize("values", [[3.0], [3.0, np.nan]])
 def test_one_session_says_nothing_of_the_next(values):
-    found = next_session_interval(values)
+    found = next_unit_interval(values)
     assert (found.low, found.estimate, found.high, found.n) == (None, 3.0, None, 1)
 
 
 def test_sessions_that_agree_leave_no_doubt():
-    found = next_session_interval([0.1, 0.1, 0.1])
+    found = next_unit_interval([0.1, 0.1, 0.1])
     assert (found.low, found.estimate, found.high) == (0.1, 0.1, 0.1)
 
 
 def test_counts_that_may_be_0_have_an_interval_from_0_on():
-    found = next_session_interval([0, 0, 0, 1, 0])
+    found = next_unit_interval([0, 0, 0, 1, 0])
     assert (found.low, found.estimate) == (0.0, 0.0)
     assert found.high > 1
 

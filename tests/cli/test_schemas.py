@@ -69,6 +69,7 @@ DOCUMENTS = {
     "list": "list",
     "plot": "plot {run}",
     "record": "",  # see record_document; tests/traces records
+    "record-runs": "",  # the same, several
     "reproduce": "reproduce vma-lock --budget 1s",
     "runs": "runs",
     "show": "show {run}",
@@ -177,6 +178,8 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
         document = ladder_document()
     elif name == "record":
         document = record_document(tmp_path)
+    elif name == "record-runs":
+        document = [record_document(tmp_path)]
     else:
         document = valid(command(*arguments, "--json", MEMLAB_STORE=str(own)), name)
     if name == "clean":  # here nothing was left, which shows no entry

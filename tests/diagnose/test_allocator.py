@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import allocator, malloc_options
+from memlab.diagnose import allocator, allocator_marks, malloc_options
 from memlab.diagnose.allocator import Allocator
 from memlab.observe import process
 
@@ -79,7 +79,7 @@ def test_an_executable_that_is_too_large_is_not_searched_and_that_is_said(
     with running(binary("steady"), "1") as program:
         malloc = found(program.pid)
         assert allocator.not_searched(program.pid, malloc) == ()
-        monkeypatch.setattr(allocator, "_WITHIN_BYTES_MAX", 1024)
+        monkeypatch.setattr(allocator_marks, "BYTES_MAX", 1024)
         (said,) = allocator.not_searched(program.pid, malloc)
     assert "over 1 KiB, and was not searched" in said
 
@@ -168,14 +168,14 @@ def test_giving_back_at_once(name: str, options: dict[str, str], eager: bool) ->
 def test_an_allocator_inside_a_library_is_named_by_what_the_file_holds(tmp_path: Path) -> None:
     file = tmp_path / "libarrow.so"
     file.write_bytes(b"\0" * ((4 << 20) - 7) + b"mimalloc: warning: " + b"\0" * 100)
-    found = allocator._names_within(file)  # the mark lies across two pieces
+    found = allocator_marks.names(file)[0]  # the mark lies across two pieces
     assert found == ["mimalloc"]
     closed = tmp_path / "map_files"  # as an ordinary user meets it
     assert allocator._looked_through([closed, file], 5 << 20) == (["mimalloc"], file.stat().st_size)
     assert allocator._looked_through([closed, file], 4096) == ([], file.stat().st_size)
     assert allocator._looked_through([closed], 5 << 20) == ([], 0)
     file.write_bytes(b"this library says mimalloc in a sentence, and has none")
-    assert allocator._names_within(file) == []
+    assert allocator_marks.names(file)[0] == []
 
 
 def test_a_runtimes_own_heap_is_found_in_its_files_and_none_in_a_plain_program(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import group, held, limits
+from memlab.diagnose import group, group_limits, held
 from memlab.diagnose.finding import CRITICAL
 from memlab.errors import BadSubject
 from memlab.observe import cgroup
@@ -133,10 +133,10 @@ def test_what_no_line_names_may_be_of_the_group_and_is_not_called_reclaimable(
 
 def test_a_group_that_is_stuck_is_critical_and_not_about_to_be_killed() -> None:
     room = looks.group(charge=looks.charge(used_bytes=64 * MiB, stuck=True))
-    (found,) = [one for one in limits.of_group(room) if one.severity is CRITICAL]
+    (found,) = [one for one in group_limits.of_group(room) if one.severity is CRITICAL]
     assert found.name == "group-out-of-memory"
     assert "kills nobody" in found.title
-    assert "group-nearly-full" not in [one.name for one in limits.of_group(room)]
+    assert "group-nearly-full" not in [one.name for one in group_limits.of_group(room)]
 
 
 def test_a_group_outside_of_this_cgroup_namespace_is_named_as_not_looked_at(

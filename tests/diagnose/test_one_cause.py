@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memlab.command import bus_error
-from memlab.diagnose import family, flow, group_rows, held, limits, shared, stock
+from memlab.diagnose import family, flow, group_limits, group_rows, held, limits, shared, stock
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding
 from memlab.diagnose.heap import Heap
@@ -15,6 +15,7 @@ from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
 from memlab.diagnose.room import Room
 from memlab.diagnose.waits import Waits
+from memlab.observe import files
 
 from .looks import GiB, MiB, charge, look, memory, rates
 
@@ -78,12 +79,14 @@ def test_each_line_of_a_group_is_said_from_its_bound_on(row: group_rows.Row) -> 
 
 def test_anonymous_shared_memory_of_a_group_is_no_file_to_remove() -> None:
     full = charge(used_bytes=200 * MiB, shmem_bytes=100 * MiB)
-    (unread,) = limits.of_files(full, (), (), None, {})
+    (unread,) = group_limits.of_files(full, (), (), None, {})
     assert "or the end of all who hold them" in unread.title
-    (own,) = limits.of_files(full, (), (), None, {shared.ANONYMOUS: 100 * MiB, shared.NAMED: MiB})
+    (own,) = group_limits.of_files(
+        full, (), (), None, {shared.ANONYMOUS: 100 * MiB, shared.NAMED: MiB}
+    )
     assert "they go when the last process that maps them ends" in own.title
     assert "remove" not in own.setting
-    (files,) = limits.of_files(full, (), (), None, {shared.NAMED: 100 * MiB})
+    (files,) = group_limits.of_files(full, (), (), None, {shared.NAMED: 100 * MiB})
     assert "stay when this process ends" in files.title
 
 
@@ -112,7 +115,23 @@ def test_open_files_name_what_most_of_them_are() -> None:
     assert family.most_open({number: f"/tmp/{number}" for number in range(90)}) is None
 
 
-def test_a_bus_error_says_what_was_read_and_no_cause() -> None:
-    said = bus_error.read()
-    assert "huge pages are free" in said
-    assert "because" not in said
+def test_a_bus_error_says_what_was_read_and_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(free: int, full: float) -> str:
+        monkeypatch.setattr(bus_error, "_tmpfs", lambda: [(full, "/dev/shm")])
+        monkeypatch.setattr(
+            bus_error, "_pool", lambda name: ("2 MiB", free if "2048kB" in name else 0)
+        )
+        return bus_error.read()
+
+    monkeypatch.setattr(files, "names", lambda _: ["hugepages-2048kB"])
+    none = said(0, 0.2)
+    assert "no huge page is free (pool of 2 MiB: 0), if it maps huge pages" in none
+    assert "/dev/shm, is 20 % full" in none
+    full = said(5, 1.0)
+    assert "/dev/shm (tmpfs) is full" in full
+    assert "huge pages are free (of 2 MiB: 5)" in full
+    assert "no huge page" not in full
+    neither = said(5, 0.2)
+    assert "else" not in neither
+    assert "a file or its disk ended before the mapping" in neither
+    assert "because" not in none + full + neither

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from memlab.diagnose import diagnosis, memory, output, pages, snapshot
+from memlab.diagnose import diagnosis, mapping_list, memory, output, pages, snapshot
 from memlab.observe import process
 from memlab.observe.process import Mapping
 
@@ -57,7 +57,7 @@ def test_before_linux_6_7_huge_pages_are_counted_if_the_walk_is_short_or_asked_f
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pid = os.getpid()
-    now, mappings = snapshot.take(pid, None), process.maps(pid)
+    now, mappings = snapshot.take(pid, None), mapping_list.read(pid)
     monkeypatch.setattr(memory, "_WALKED_BYTES_MAX", 1 << 62)
     short, _, nothing = memory.read(pid, now, mappings, None)
     assert short.huge_bytes is not None

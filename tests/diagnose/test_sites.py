@@ -9,7 +9,6 @@ import needs
 import pytest
 
 from memlab.diagnose import sites
-from memlab.observe import process
 from memlab.observe.elf import Function
 from memlab.observe.process import Mapping
 
@@ -111,7 +110,7 @@ def test_the_faults_of_a_program_are_in_its_own_code(binary: Compiled) -> None:
         tell(program, "f")
         with sites.sampling([program.pid]) as sampled:
             tell(program, "f")
-            found = sampled.result(program.pid, process.maps(program.pid))
+            found = sampled.result(program.pid)
         if sampled.why and needs.lacking("recording"):
             pytest.skip(sampled.why)
     assert found

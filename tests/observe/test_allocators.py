@@ -1,13 +1,16 @@
 """Libraries of malloc: found as the linker finds them, their version read, settings translated."""
 
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from memlab import experiments
+from memlab.errors import BadLevels
 from memlab.experiment import FOUND, Malloc
+from memlab.experiment.tried.policies import check_policies, factor_of, with_levels
 from memlab.observe import allocators
 from memlab.observe.allocators import NoAllocator
 from memlab.published import load
@@ -185,3 +188,29 @@ def test_every_point_has_its_options() -> None:
         else:
             assert allocators.LIBRARIES[allocator].settings(setting, versions[allocator])
     assert len(seen) == 4 * 3 + 2
+
+
+def test_a_library_of_the_users_own_has_a_malloc(tmp_path: Path) -> None:
+    (tmp_path / "own.c").write_text(
+        "void *malloc(unsigned long n) { return 0 * n; } void free(void *p) { (void)p; }"
+    )
+    build = ["cc", "-shared", "-fPIC", "-o"]
+    own, less = tmp_path / "own.so", tmp_path / "less.so"
+    subprocess.run([*build, own, tmp_path / "own.c"], check=True)
+    subprocess.run([*build, less, "-Dmalloc=other", tmp_path / "own.c"], check=True)
+    environ = allocators.environ(Malloc("other", library=str(own)), NO_OTHERS)
+    assert environ == {"LD_PRELOAD": str(own)}
+    with pytest.raises(NoAllocator, match="defines no malloc and free"):
+        allocators.environ(Malloc("other", library=str(less)), NO_OTHERS)
+    with pytest.raises(NoAllocator, match="no library of this machine's kind"):
+        allocators.environ(Malloc("other", library=str(tmp_path / "own.c")), NO_OTHERS)
+
+
+def test_a_level_of_malloc_is_a_librarys_path() -> None:
+    levels = check_policies([], {"malloc": ["glibc", "/opt/a/libmy.so.2"]})
+    assert levels == {"malloc": ["glibc", "/opt/a/libmy.so.2"]}
+    made = with_levels(factor_of("malloc", []), levels["malloc"])
+    assert made.level_labels == {"/opt/a/libmy.so.2": "libmy.so.2"}
+    for wrong in ("/opt/libmy", "/opt/a b.so", "/opt/a:b.so", "opt/libmy.so"):
+        with pytest.raises(BadLevels, match="malloc"):
+            check_policies([], {"malloc": [wrong]})

@@ -18,7 +18,7 @@ from thread_runs import BARS, EXPERIMENT, LOCKS, ROWS, collapse, stored
 from memlab.analysis.intervals import ratio_interval
 from memlab.experiment import At, Bars, Factor, choice
 from memlab.present import figures, words
-from memlab.present.figures import scales, sidecar
+from memlab.present.figures import scales, sidecar, style
 from memlab.results import Run
 
 PROCESSES = [1, 2, 4, 8, 16]
@@ -107,13 +107,13 @@ def test_an_interval_stands_on_every_bar(run: Run, drawn: Figure) -> None:
     assert sorted(y for _, y in ends) == pytest.approx(sorted(wanted))
 
 
-def test_printed_values_stand_on_their_bars_and_a_bound_is_a_triangle(drawn: Figure) -> None:
+def test_printed_values_stand_on_their_bars_by_signs_that_no_series_has(drawn: Figure) -> None:
     axes = drawn.axes[0]
     printed = [row[lock] for row in ROWS for lock in LOCKS]
     exact = sorted(float(str(cell).replace(",", "")) for cell in printed if "<" not in str(cell))
-    diamonds = signs(axes, "D")
-    assert sorted(y for _, y in diamonds) == exact
-    ((x, y),) = signs(axes, "v")
+    assert sorted(y for _, y in signs(axes, "x")) == exact
+    ((x, y),) = signs(axes, "1")
+    assert not {"x", "1", "2"} & {*style.MARKERS, *style.CONTROL_MARKERS}
     assert y == 900
     last = max(rectangles(axes), key=lambda bar: bar.get_x())
     assert last.get_x() < x < last.get_x() + last.get_width()
@@ -141,9 +141,9 @@ def test_ratios_are_paired_by_block_and_stand_under_their_bars(run: Run, drawn: 
         6_000 / 28_000,
         2_500 / 26_000,
     ]
-    diamonds = [y for _, y in signs(below, "D")]
-    assert all(any(y == pytest.approx(ratio) for y in diamonds) for ratio in printed)
-    assert signs(below, "v")[0][1] == pytest.approx(900 / 25_000)
+    crosses = [y for _, y in signs(below, "x")]
+    assert all(any(y == pytest.approx(ratio) for y in crosses) for ratio in printed)
+    assert signs(below, "1")[0][1] == pytest.approx(900 / 25_000)
 
 
 def test_the_sidecar_names_both_points_samples_of_a_ratio(run: Run) -> None:
@@ -175,13 +175,25 @@ def test_the_sidecar_names_both_points_samples_of_a_ratio(run: Run) -> None:
 def test_on_a_log_axis_and_in_an_emulated_guest_values_are_dots(
     emulated: bool, tmp_path: Path, patch: pytest.MonkeyPatch
 ) -> None:
-    run = stored(tmp_path, patch, figure=LINEAR if emulated else BARS)
+    run = stored(tmp_path, patch, figure=LINEAR if emulated else BARS, published=[])
     run.row = replace(run.row, environment=run.environment | {"emulated_time": emulated})
     figure = figures.draw(run)
     assert not any(rectangles(axes) for axes in figure.axes)
     dots = [y for _, y in signs(figure.axes[0], "o")]
     assert len(dots) == len(PROCESSES)
-    assert bool(signs(figure.axes[0], "D")) is not emulated
+    assert len(figure.axes) == (2 if emulated else 4)  # its ratios compare times as well
+
+
+def test_beside_published_values_the_times_of_an_emulated_guest_are_not_drawn(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    run = stored(tmp_path, patch, figure=BARS)
+    run.row = replace(run.row, environment=run.environment | {"emulated_time": True})
+    figure = figures.draw(run)
+    assert all(not signs(axes, shape) for axes in figure.axes for shape in "os^")
+    assert signs(figure.axes[0], "x")
+    assert "not drawn: the times of 30 points, measured in an emulated guest" in written(figure)
+    assert collisions(figure) == []
 
 
 def lost(at: At) -> float | str:
@@ -195,7 +207,10 @@ def test_a_bar_without_a_value_is_its_word(tmp_path: Path, patch: pytest.MonkeyP
     figure = figures.draw(run)
     for axes in figure.axes[:2]:
         assert len(rectangles(axes)) == 13
-        assert [text.get_text() for text in axes.texts] == ["oom-killed", "unavailable"]
+        assert [w for w in _said(axes) if w.replace("-", "").isalpha()] == [
+            "oom-killed",
+            "unavailable",
+        ]
     gone = [row for row in sidecar.as_data(run)["unavailable"] if not row["figure"]]
     assert [row["why"] for row in gone] == ["oom-killed", "unavailable"] * 2
     assert (
@@ -261,8 +276,18 @@ def test_a_value_stands_above_each_mark_where_all_fit(
     assert collisions(figure) == []
 
 
-def test_no_values_where_one_does_not_fit(drawn: Figure) -> None:
-    assert [_said(axes) for axes in drawn.axes] == [[]] * 4
+def test_no_values_where_one_does_not_fit(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    figure = figures.draw(stored(tmp_path, patch, figure=LINEAR, published=[]))
+    assert [_said(axes) for axes in figure.axes] == [[]] * 4
+
+
+def test_beside_printed_values_each_has_its_number_upright_or_turned(drawn: Figure) -> None:
+    printed = [str(row[lock]) for row in ROWS for lock in LOCKS]
+    for axes in drawn.axes[:2]:
+        assert {*printed} <= {*_said(axes)}
+        assert len(_said(axes)) == 2 * len(printed)  # and ours
+        assert {text.get_rotation() for text in axes.texts} == {90.0}
+    assert collisions(drawn) == []
 
 
 def _said(axes: Axes) -> list[str]:

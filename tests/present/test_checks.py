@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import texts, written
+from looking import collisions, texts, written
 from made_runs import made, ok
 
 from memlab.experiment import (
@@ -26,6 +26,7 @@ from memlab.experiment import (
 from memlab.judging.claims import judge
 from memlab.present import figures
 from memlab.present.figures import claims, sidecar
+from memlab.present.figures.kinds import checks as kind
 from memlab.results import Run
 
 CLAIMS: list[Claim] = [
@@ -103,6 +104,21 @@ def test_the_page_says_how_many_hold_and_what_each_rests_on(make: Make) -> None:
         "nothing is claimed of ",
     ):
         assert said in text
+
+
+def test_of_many_checks_each_level_is_a_line_and_what_does_not_hold_is_said(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "LISTED_MAX", 3)
+    figure = figures.draw(make())
+    words = [text.get_text() for text in texts(figure)]
+    assert [word for word in words if word[0] in "●✖○-"][:3] == ["●✖ 1 of 2", "- 0 of 1", "● 1"]
+    said = written(figure)
+    assert "✖ lock: a lock faults: expected 2 VMAs, seen 3 VMAs" in said
+    assert "an end merges it" in said  # not testable here
+    assert "no room" not in said  # it holds: the page's table has it
+    assert "a sign per check: ✖ contradicted, - not testable here, ● reproduced" in said
+    assert collisions(figure) == []
 
 
 def test_counts_that_differ_are_said_from_the_least_to_the_most(make: Make) -> None:

@@ -148,13 +148,13 @@ def test_the_chart_has_a_mark_for_every_printed_cell_and_every_number_here(run: 
     cells = [cell.value for row in table.rows for cell in row.cells.values()]
     medians = [here.estimate for r in table.rows for here in r.here.values() if here]
     assert len(medians) == 2 * len(SIZES)
-    for markers, wanted in (("D^", cells), ("os", medians)):
+    for markers, wanted in (("x2", cells), ("os", medians)):
         ys = [float(m.get_ydata()[0]) for marker in markers for m in lines(above, marker)]
         assert sorted(ys) == pytest.approx(sorted(wanted))
     assert above.get_yscale() == "log"
-    (bound,) = lines(above, "^")
+    (bound,) = lines(above, "2")
     assert bound.get_ydata()[0] == 300
-    (ratio,) = lines(below, "v")
+    (ratio,) = lines(below, "1")
     assert ratio.get_ydata()[0] == pytest.approx(600 * 1.0095 / 300)
     assert "median of 20 samples, 95 % interval" in words(figure)
     assert collisions(figure) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,23 @@ def test_a_cell_has_the_words_the_median_and_what_was_published(make: Make) -> N
     assert collisions(figure) == []
 
 
+def test_rows_may_be_declared_to_stand_first(make: Make) -> None:
+    run = make()
+    assert run.experiment.figure is EXPERIMENT.figure
+    shown = replace(EXPERIMENT.figure, first={"swap": "file"})
+    usual, other = (
+        [mark["levels"] for mark in matrix.rows(run, figure)]
+        for figure in (EXPERIMENT.figure, shown)
+    )
+    assert [levels["swap"] for levels in usual] == ["none"] * 4 + ["file"] * 4
+    assert other == usual[4:] + usual[:4]
+
+
 def test_controls_have_rows_and_a_trial_that_did_not_run_its_outcome(make: Make) -> None:
     said = written(figures.draw(make()))
     assert "scenario b, swap file" in said
-    assert said.count("swap none") == 1  # the foot has what the grid's rows share
+    # The foot has what the grid's rows share, of which a control's row says another.
+    assert said.count("rows that name no other: swap none") == said.count("swap none") == 1
     assert said.count("unavailable") == 4 + 1  # the cells, and the finding
     assert "not measured" not in said
 

@@ -7,8 +7,10 @@ import pytest
 from looking import collisions, texts
 from quick import mostly_slow
 
-from memlab import api, recorded
+from memlab import api, experiments, recorded
 from memlab.present import figures
+from memlab.present.figures import sidecar
+from memlab.results.beside import tables
 
 # A run with each kind of figure.
 KINDS = (
@@ -26,3 +28,22 @@ def test_a_figure_can_be_read(name: str) -> None:
         assert figure.bbox.width == pytest.approx(1600)
         assert min(text.get_fontsize() for text in texts(figure)) >= 9
         assert figures.headline(run, one)
+
+
+PRINTED = [name for name in recorded.names() if experiments.load(name).published]
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_every_published_value_is_drawn_beside_ours(name: str) -> None:
+    run = api.load(f"example:{name}")
+    drawn = {(mark.get("source"), mark.get("printed")) for mark in sidecar.as_data(run)["marks"]}
+    printed = {
+        (f"{beside.source.id}, {beside.table.id}", cell.printed)
+        for beside in tables(run)
+        for row in beside.rows
+        for cell in row.cells.values()
+    }
+    assert {source for source, _ in printed} == {
+        f"{declared.source}, {declared.table}" for declared in run.experiment.published
+    }
+    assert printed <= drawn

@@ -39,7 +39,7 @@ def change(new: np.ndarray, base: np.ndarray) -> LevelChange:
     ("new", "text"),
     [
         ([100.0] * 8, "the same in all 8 blocks"),
-        ([100.0], "not decided (too few blocks for an interval; about 4 more blocks)"),
+        ([100.0], "0 % in 1 block, not decided (too few for an interval; about 4 more blocks)"),
         ([100.0] * 11 + [101.0], "unchanged (equal in most blocks)"),
         ([99.0, 101.0] * 4, "unchanged (-1 to 1 %)"),
         ([138.0] * 4 + [139.0] * 4, "+38 % (38 to 39)"),
@@ -52,7 +52,11 @@ def change(new: np.ndarray, base: np.ndarray) -> LevelChange:
             [90.0, 110.0] * 4,
             "not decided (-10 to +10 %; about 35 more blocks for a verdict)",
         ),
-        ([90.0], "not decided (too few blocks for an interval; about 4 more blocks)"),
+        ([90.0], "-10 % in 1 block, not decided (too few for an interval; about 4 more blocks)"),
+        (
+            [206.0] * 2,
+            "2.06 times in 2 blocks, not decided (too few for an interval; about 3 more blocks)",
+        ),
     ],
 )
 def test_a_change_in_words(new: list[float], text: str) -> None:

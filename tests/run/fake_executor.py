@@ -48,7 +48,7 @@ class FakeExecutor:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def renew(self, points: Sequence[Point]) -> None:
+    def renew(self, points: Sequence[Point], block: int) -> None:
         self.renewed.append((len(self.asked), [point.index for point in points]))
 
     def turns(self, points: Sequence[Point], seed: int, turn_count: int) -> list[dict[str, Any]]:

@@ -100,7 +100,7 @@ class KnownProbe(FakeExecutor):
         self._noise, self._rng, self._drifts = NOISES[noise], rng, drifts
         self._slowdown = 0.0
 
-    def renew(self, points: Sequence[Point]) -> None:
+    def renew(self, points: Sequence[Point], block: int) -> None:
         if self._drifts:  # 1 % per block, and a random walk
             self._slowdown += 0.01 + 0.05 * self._rng.standard_normal()
 

@@ -210,7 +210,7 @@ def test_renewing_makes_each_file_of_a_block_once(directories: Directories) -> N
         ]
         for folder in folders:
             (folder / "sparse-4096").write_bytes(b"x")
-        executor.renew(points)
+        executor.renew(points, 0)
         made = [path.name for folder in folders for path in folder.iterdir()]
     assert made == ["cached_4k-1048576"] * 2
 
@@ -258,7 +258,7 @@ def test_a_new_file_is_warmed_by_a_whole_trial(
     asked: list[Point] = []
     with open_executor(directories) as executor:
         monkeypatch.setattr(executor, "trial", asked.append)
-        executor.renew(points)
+        executor.renew(points, 0)
     assert {point.at["filesystem"] for point in asked} == {"dir", "tmpfs"}
     assert all(point in points for point in asked)
 
@@ -273,7 +273,7 @@ def test_a_file_that_each_trial_makes_anew_has_no_warm_up(
     asked: list[str] = []
     with open_executor(directories, "mmap-overcommit") as executor:
         monkeypatch.setattr(executor, "trial", lambda point: asked.append(point.at["file_state"]))
-        executor.renew(points)
+        executor.renew(points, 0)
     assert asked == ["cached_4k"] * len(kept)
 
 
@@ -306,7 +306,7 @@ def test_blocks_take_turns_with_the_layouts(directories: Directories) -> None:
     with open_executor(directories) as opened:
         met = []
         for _ in range(5):
-            opened.renew([])
+            opened.renew([], 0)
             met.append([opened.trial(FILE_POINT)["context"]["layout"] for _ in range(2)])
     first = met[0][0]
     assert met == [[(first + turn) % 4] * 2 for turn in range(5)]
@@ -342,7 +342,7 @@ def test_a_link_in_a_folders_place_is_not_followed(
         made.symlink_to(victim)
         assert opened.trial(FILE_POINT)["outcome"] == "ok"
         assert [path.name for path in away.iterdir()] == ["cached_4k-65536"]
-        opened.renew([])
+        opened.renew([], 0)
         assert list(away.iterdir()) == []
         assert opened.trial(FILE_POINT)["outcome"] == "ok"
     assert {path.read_text() for path in victim.iterdir()} == {"root's"}

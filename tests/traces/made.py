@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pids_group import pids_group
 
+from memlab.files import packed
 from memlab.trace import file
 
 PAGE = 4096
@@ -135,15 +136,16 @@ def _without_huge_pages() -> None:
 
 def replay(path: Path, *words: str, lock: str = "off", huge: bool = False) -> Replayed:
     environ = {**os.environ, "MEMLAB_LOCK": lock}
-    done = subprocess.run(
-        [file.tool("replay"), *words, path],
-        env=environ,
-        preexec_fn=None if huge else _without_huge_pages,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    with path.open("rb") as opened, packed.plain(opened) as source:
+        done = subprocess.run(
+            [file.tool("replay"), *words, source],
+            env=environ,
+            preexec_fn=None if huge else _without_huge_pages,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
     numbers = [
         int(word.strip(";,)")) for word in done.stdout.split() if word.strip(";,)").isdecimal()
     ]
@@ -164,7 +166,8 @@ class Record:
 
 def records(path: Path) -> Iterator[Record]:
     """Those of a file."""
-    data = path.read_bytes()
+    with path.open("rb") as opened, packed.plain(opened) as source:
+        data = source.read_bytes()
     count, at = HEADER.unpack_from(data)[3], HEADER.size
     end = at + 16 * count
     while at < end:

@@ -1,9 +1,12 @@
 """Traces that are cut short, forged, of another machine or version: a line each, and no more."""
 
+import mmap
 import os
 import random
 import signal
+import struct
 import subprocess
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,23 +16,32 @@ from quick import mostly_slow
 
 from memlab.cli import cli
 from memlab.errors import BadTrace
+from memlab.files import packed
 from memlab.observe import available
-from memlab.trace import account, file, shown
+from memlab.trace import account, figure, file, shown
 from memlab.trace.session import Recorded
 
 from .made import (
     ADVISE,
+    ALLOCATE,
+    ANONYMOUS,
     AT,
     EXIT,
     FORK,
+    FREE,
+    HAS_ALLOCATIONS,
     HEADER,
     HEAP,
     MACHINE,
     MAP,
     PAGE,
+    PRIVATE,
+    PROTECT,
     READ,
     REMAP,
+    RESIZE,
     RW,
+    SHARED,
     TASK,
     UNMAP,
     Made,
@@ -254,7 +266,7 @@ def test_show_and_try_say_it_in_one_line(tmp_path: Path) -> None:
 
 def test_a_trace_without_a_touch_is_shown(tmp_path: Path) -> None:
     trace = file.read(Made().map(AT, 3).write(tmp_path / "a.trace"))
-    assert shown.figure(trace, account.of(trace), tmp_path / "a.png").stat().st_size > 0
+    assert figure.draw(trace, account.of(trace), tmp_path / "a.png").stat().st_size > 0
 
 
 def test_what_brk_maps_is_no_mmap_and_shared_memory_has_a_name(tmp_path: Path) -> None:
@@ -270,3 +282,122 @@ def test_what_brk_maps_is_no_mmap_and_shared_memory_has_a_name(tmp_path: Path) -
     text = "\n".join(shown.lines(trace, found))
     assert "most touched: shared anonymous memory 3" in text
     assert "1 page fault outside of every mapping: of mappings whose events were lost, " in text
+
+
+def repacked(plain_bytes: int, head: bytes, tail: bytes, pieces: bytes) -> bytes:
+    return (
+        packed.MAGIC + struct.pack("<3Q", plain_bytes, len(head), len(tail)) + head + tail + pieces
+    )
+
+
+def piece(rows: bytes, size: int) -> bytes:
+    content = zlib.compress(rows, 9)
+    return struct.pack("<II", len(content), size) + content
+
+
+def test_a_packed_trace_is_the_plain_one(tmp_path: Path) -> None:
+    made = good()
+    for i in range(70_000):  # of two pieces
+        made.add(READ, AT + i % 1009 * PAGE)
+    plain, path = made.bytes(), made.write(tmp_path / "a.trace")
+    before, counted = file.read(path), account.of(file.read(path))
+    names = file.file_names(before)
+    file.pack(path)
+    trace = file.read(path)
+    assert trace.bytes == path.stat().st_size < len(plain) / 6
+    assert (trace.plain_bytes, trace.records, trace.sum) == (len(plain), before.records, before.sum)
+    assert (file.name(trace), file.file_names(trace)) == ("made", names)
+    assert account.of(trace) == counted
+    with path.open("rb") as opened, packed.plain(opened) as source:
+        assert source.read_bytes() == plain
+    whole = path.read_bytes()
+    for end in (8, 20, 31, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        with pytest.raises(BadTrace, match=r"cut short|unpacked"):
+            account.of(file.read(path))
+    path.write_bytes(whole + b"x")
+    with pytest.raises(BadTrace, match="longer"):
+        account.of(file.read(path))
+
+
+def test_what_a_packed_trace_unpacks_to_is_bounded(tmp_path: Path) -> None:
+    """A piece of a GiB that is called 16 bytes, and sizes that no disk has."""
+    path, bomb = tmp_path / "a.trace", zlib.compressobj(9)
+    head = good().bytes(records=1)[: HEADER.size]
+    tail = good().bytes()[HEADER.size + len(b"".join(good().records)) :]
+    content = b"".join(bomb.compress(bytes(1 << 20)) for _ in range(1024)) + bomb.flush()
+    forged = {
+        "cannot be unpacked": struct.pack("<II", min(len(content), 1 << 20), 16)
+        + content[: 1 << 20],
+        "out of bounds": piece(bytes(16), 1 << 30),
+        "cut short": b"",
+    }
+    for why, pieces in forged.items():
+        path.write_bytes(repacked(len(head) + len(tail) + 16, head, tail, pieces))
+        with pytest.raises(BadTrace, match=why):
+            account.of(file.read(path))
+    records = 1 << 40
+    head = good().bytes(records=records)[: HEADER.size]
+    path.write_bytes(repacked(len(head) + len(tail) + 16 * records, head, tail, b""))
+    with pytest.raises(BadTrace, match="No space left"):
+        account.of(file.read(path))
+    path.write_bytes(repacked(len(head) + len(tail) + 32, head, tail, b""))
+    with pytest.raises(BadTrace, match=r"cut short|out of bounds"):
+        file.read(path)
+
+
+def test_each_process_has_its_own_peak_of_anonymous_memory_and_of_files(tmp_path: Path) -> None:
+    """A page that is read is the page of zeros, one of a file that is written is anonymous, and a
+    forked child begins with what its parent has."""
+    of_file, shared = AT + (1 << 30), AT + (2 << 30)
+    made = Made(tasks=2, files=[DISK]).map(AT, 1009).touch(AT, 101).touch(AT + 500 * PAGE, 53, READ)
+    made.map(of_file, 97, file=1, flags=PRIVATE).touch(of_file, 31, READ).touch(of_file, 7)
+    made.map(shared, 83, flags=SHARED | ANONYMOUS).touch(shared, 13)
+    made.number(TASK, 1, what=FORK).touch(AT + 200 * PAGE, 11, task=1).touch(AT, 5, task=1)
+    made.touch(of_file, 3, READ, task=1).touch(of_file + 10 * PAGE, 3, READ, task=1)
+    made.add(UNMAP, AT, 100 * PAGE, 0).add(EXIT).add(EXIT, task=1)
+    first, second = account.of(file.read(made.write(tmp_path / "a.trace"))).by_process
+    assert (first.task, first.anonymous, first.files) == (0, 101 + 7, 24 + 13)
+    assert (second.task, second.anonymous, second.files) == (1, 101 + 7 + 11, 3)
+
+
+def test_live_blocks_are_set_beside_resident_pages(tmp_path: Path) -> None:
+    """Ten pages in ten blocks, of which one stays for nine tenths of the time."""
+    made = Made(flags=HAS_ALLOCATIONS).map(AT, 100)
+    for number in range(10):
+        made.add(ALLOCATE, 0, number, PAGE, 0, AT + number * PAGE)
+    made.touch(AT, 10)
+    for number in range(1, 10):
+        made.add(FREE, 0, number, 0)
+    for _ in range(20):
+        made.add(RESIZE, 0, 0, 2 * PAGE, AT, 0)
+    path = made.write(tmp_path / "a.trace")
+    path.write_bytes(made.bytes(blocks=10))
+    (one,) = account.of(file.read(path)).by_process
+    assert (one.anonymous, one.files, one.live) == (10, 0, 10 * PAGE)
+    resident = sum(range(11)) + 10 * (9 + 19)  # of 49 times: from each record to the next
+    live = sum(range(11)) + 10 * 10 + sum(range(10)) + 2 * 19
+    assert one.mean_anonymous == pytest.approx(resident / 49, abs=0.001)
+    assert one.mean_live == pytest.approx(live * PAGE / 49, abs=0.001)
+    said = "\n".join(shown.lines(file.read(path), account.of(file.read(path))))
+    assert "made: 27.3 KiB of anonymous memory resident for 19.4 KiB of live blocks" in said
+    assert "40 KiB for 40 KiB at its peak" in said
+
+
+def test_a_fault_that_is_a_signal_touches_nothing(tmp_path: Path) -> None:
+    made = Made().map(AT, 10).add(PROTECT, AT + 3 * PAGE, 4 * PAGE, mmap.PROT_READ)
+    made.touch(AT, 10).add(PROTECT, AT + 8 * PAGE, 2 * PAGE, 0).touch(AT, 10, READ)
+    trace = file.read(made.write(tmp_path / "a.trace"))
+    found = account.of(trace)
+    assert (found.forbidden, found.outside, found.writes["anonymous"]) == (4 + 2, 0, 6)
+    assert found.peak["anonymous"] == 10
+    said = "\n".join(shown.lines(trace, found))
+    assert "6 faults that a mapping's rights forbid" in said
+
+
+def test_two_traces_of_one_name_have_two_figures(tmp_path: Path) -> None:
+    traces = []
+    for folder, made in (("a", good()), ("b", good().touch(AT + 60 * PAGE, 1))):
+        (tmp_path / folder).mkdir()
+        traces.append(file.read(made.write(tmp_path / folder / "x.trace")))
+    assert len({figure.place(trace, tmp_path) for trace in traces}) == 2

@@ -44,11 +44,11 @@ def test_a_trace_that_is_changed_in_mid_run_is_replayed_as_it_was(
     path = made().write(tmp_path / "a.trace")
     renew, blocks = LocalExecutor.renew, 0
 
-    def changed(self: LocalExecutor, points: list[Point]) -> None:
+    def changed(self: LocalExecutor, points: list[Point], block: int) -> None:
         nonlocal blocks
         if (blocks := blocks + 1) == 2:
             change(path)  # type: ignore[operator]
-        renew(self, points)
+        renew(self, points, block)
 
     monkeypatch.setattr(LocalExecutor, "renew", changed)
     run = memlab.trial([str(path)], blocks=3, store=store_path, lock=["off"])

@@ -17,6 +17,7 @@ from unprivileged import without_capabilities
 
 from memlab.command import request as asked
 from memlab.errors import CannotRun, HostError
+from memlab.files import packed
 from memlab.observe import tracefs
 from memlab.trace import account, file, recording
 
@@ -251,7 +252,8 @@ def _await_touches(pid: int, address: int) -> None:
 
 def test_names_are_dropped_where_asked(program: list[str], tmp_path: Path) -> None:
     path, _ = recorded(tmp_path, "--redact", "--", *program)
-    content = path.read_bytes()
+    with path.open("rb") as opened, packed.plain(opened) as plain:
+        content = path.read_bytes() + plain.read_bytes()
     for name in ("primes", "libc", program[1]):
         assert name.encode() not in content
     done = replay(path)
@@ -521,3 +523,40 @@ def test_another_layout_of_a_tracepoint_is_not_guessed(monkeypatch: pytest.Monke
     monkeypatch.setattr(tracefs.TraceEvents, "fields", lambda self, event: {"address": (16, 8)})
     with pytest.raises(HostError, match="lays out"):
         recording._numbers()
+
+
+def test_runs_are_recorded_one_by_one_and_the_first_failure_is_passed_on(tmp_path: Path) -> None:
+    counter = tmp_path / "count"
+    counter.write_text("0")
+    script = f"n=$(($(cat {counter}) + 1)); echo $n > {counter}; exit $((n % 3))"
+    words = ["record", "--runs", "3", "-o", str(tmp_path / "a.trace")]
+    done = memlab(*words, "--json", "--", "sh", "-c", script)
+    assert done.returncode == 1, done.stderr
+    shown = json.loads(done.stdout)
+    names = [str(tmp_path / f"a{number}.trace") for number in (1, 2, 3)]
+    assert [(one["trace"], one["status"]) for one in shown] == [*zip(names, (1, 2, 0), strict=True)]
+    assert len({file.read(Path(name)).sum for name in names}) == 3
+    done = memlab(*words, "1")
+    assert (done.returncode, "--runs and --check repeat a command" in done.stderr) == (2, True)
+
+
+def test_a_check_sets_the_replay_beside_the_command_itself(
+    program: list[str], tmp_path: Path
+) -> None:
+    """The command's numbers are the kernel's: wait4(2), and a count at its tracepoint."""
+    path = tmp_path / "a.trace"
+    done = memlab("record", "--check", "--json", "-o", str(path), "--", *program)
+    assert done.returncode == 0, done.stderr
+    faults, peak, calls = json.loads(done.stdout)["check"]
+    assert (calls["metric"], calls["error"], calls["replayed"]) == ("calls", 0, calls["live"])
+    assert calls["live"] > 3
+    assert faults["live"] > TOUCHED + READS + AGAIN + COPIED
+    assert (faults["metric"], abs(faults["error"]) < 0.1) == ("page faults", True)
+    assert peak["live"] > (TOUCHED + SHARED) * PAGE
+    trace = file.read(path)
+    assert trace.errors.keys() == {"page faults", "peak resident memory", "calls"}
+    assert trace.errors["calls"] == 0
+    assert account.of(trace).processes == 2
+    for words in (["--seconds", "1"], ["--keep-huge-pages"]):
+        done = memlab("record", "--check", *words, "-o", str(path), "--", "true")
+        assert (done.returncode, "compares whole runs" in done.stderr) == (2, True)

@@ -1,7 +1,9 @@
 """A trace as a subject of `memlab try`: the blocks, metrics, outcomes and lines of any command."""
 
 import tempfile
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import memlab as memlab_command
@@ -9,8 +11,11 @@ from command import memlab as memlab_command
 import memlab
 from memlab.command import request as asked
 from memlab.errors import BadLevels, BadRequest, BadTrace, CannotRun
+from memlab.judging.claims import judge
+from memlab.judging.effects import effects
 from memlab.machines.guest import handle
-from memlab.trace import account, file
+from memlab.present import tables, words
+from memlab.trace import account, file, shown
 
 from .made import AT, EXEC, FORK, MACHINE, PAGE, START, TASK, THREAD, Made
 
@@ -90,7 +95,7 @@ def test_a_killed_process_of_a_trace_ends_the_replay(tmp_path: Path, store_path:
 @pytest.mark.parametrize(
     ("policies", "why"),
     [
-        ({"malloc": ["jemalloc"]}, "the trace has no allocations"),
+        ({"malloc": ["jemalloc"]}, "a.trace has no allocations"),
         ({"env.A": ["1"]}, "env.A is not a policy of a trace"),
         ({"n": ["1"]}, "n is not a policy of a trace"),
         ({"pace": ["fast"]}, "choose from none, recorded"),
@@ -167,3 +172,100 @@ def test_a_lock_that_covers_less_than_half_of_a_trace_is_refused(
             asked.command([str(path)], {"lock": ["off", "future_onfault"]})
     subject = asked.command([str(path)], {"lock": ["off", "current"]}).subject or {}
     assert "a lock" not in subject["trace"]
+
+
+def test_several_recordings_are_one_subject_and_each_counts_once(
+    tmp_path: Path, store_path: Path
+) -> None:
+    """Their pages differ, so the interval of a level holds the largest and the smallest of them."""
+    touched = [LESS * number for number in (2, 3, 4, 5, 6, 7)]
+    paths = [
+        str(Made().add(START).map(AT, MAPPED).touch(AT, pages).write(tmp_path / f"a{i}.trace"))
+        for i, pages in enumerate(touched, 1)
+    ]
+    run = memlab.trial(paths, blocks=12, store=store_path, thp="never", **LOCKS)
+    assert (run.unit, run.unit_count, len(run.samples)) == ("recording", 6, 24)
+    assert "a1.trace and 5 more (6 recorded runs" in run.experiment.question
+    said = [(sample.block, (sample.raw or {})["output"]) for sample in run.samples]
+    assert all(f"replayed {touched[block % 6]} touches" in text for block, text in said)
+    off = run.values("faults", run.points[0])
+    assert [round(b - a, -1) for a, b in pairwise(off)] == pytest.approx([LESS] * 5, abs=OWN)
+    interval = run.interval(off)
+    assert interval.n == 6
+    assert interval.low < off.min() < off.max() < interval.high  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("names", "how", "why"),
+    [
+        ("aa", {}, "are one recording"),
+        ("ac", {}, "are one recording"),
+        ("ab", {"blocks": 3}, "name a multiple of 2"),
+        ("ab", {"sessions": 2}, "without sessions"),
+        ("ab", {"precision": 0.1}, "without sessions and --precision"),
+        ("ad", {}, "a.trace is of made, d.trace of other"),
+    ],
+)
+def test_recordings_that_are_not_several_of_one_program_are_refused(
+    tmp_path: Path, names: str, how: dict[str, Any], why: str
+) -> None:
+    made = {name: Made().map(AT, MAPPED + (name == "b")).bytes() for name in "abc"}
+    made["d"] = made["b"].replace(b"made".ljust(16, b"\0"), b"other".ljust(16, b"\0"))
+    for name, content in made.items():
+        (tmp_path / f"{name}.trace").write_bytes(content)
+    with pytest.raises(BadRequest, match=why):
+        asked.command([str(tmp_path / f"{name}.trace") for name in names], {}, **how)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_metric_that_a_check_has_far_off_says_so_in_each_answer(
+    is_packed: bool, tmp_path: Path
+) -> None:
+    path = Made().map(AT, MAPPED).touch(AT, LESS).write(tmp_path / "a.trace")
+    if is_packed:
+        file.pack(path)
+    before = account.of(file.read(path))
+    assert not [*file.read(path).doubts]
+    file.note_errors(path, [0.1, -0.11, 30.0])
+    trace = file.read(path)
+    off = [
+        "peak resident memory was -11 % off the command when checked",
+        "calls were +127 % or more off the command when checked",
+    ]
+    assert [*trace.doubts] == off
+    assert account.of(trace) == before
+    subject = asked.command([str(path)], {"thp": ["never", "always"]}).subject or {}
+    assert "; ".join(off) in subject["trace"]
+    said = [*shown.lines(trace, before)]
+    assert [f"a replay differs: {doubt}" for doubt in off] == [s for s in said if "differs" in s]
+
+
+def test_no_time_of_a_replay_under_50_ms_is_judged(tmp_path: Path, store_path: Path) -> None:
+    path = Made().add(START).map(AT, MAPPED).touch(AT, 7).write(tmp_path / "a.trace")
+    run = memlab.trial(
+        [str(path)], blocks=6, store=store_path, expect=["cpu_time: lock=off < 10s"], **LOCKS
+    )
+    judged, *_ = judge(run)
+    assert (judged.word, judged.evidence) == (
+        "inconclusive",
+        "under 50 ms in a replay, which is too coarse",
+    )
+    (change,) = next(effects(run, ["cpu_time"])).changes
+    assert words.change(change) == "not judged (under 50 ms in a replay)"
+
+
+@pytest.mark.needs("memory cgroup")
+def test_a_limit_is_answered_by_how_the_replay_ends_only(tmp_path: Path, store_path: Path) -> None:
+    """Reclaimed pages are not touched again in a replay: its numbers would be of less work."""
+    path = Made().add(START).map(AT, 20_000).touch(AT, 20_000).write(tmp_path / "a.trace")
+    run = memlab.trial(
+        [str(path)], blocks=1, store=store_path, memory_max=["none", "32M", "1G"],
+        expect=["faults: memory_max=1G / memory_max=none < 2"],
+    )  # fmt: skip
+    said = [words.effect(run.experiment, one) for one in effects(run, run.experiment.watched)]
+    why = "more is not told, because a trace lacks the pages that a program touches again"
+    assert [text.partition(": ")[2].partition(" ")[0] for text in said] == ["oom-killed:", "ended"]
+    assert all(text.endswith(why) for text in said)
+    assert judge(run)[0].word == "inconclusive"
+    rows = {row[0]: row[1:] for row in tables.medians(run)[0].rows}
+    assert [any(map(str, rows[name])) for name in rows] == [True, False, False]

@@ -17,15 +17,15 @@ class Change(NamedTuple):
     example: str
     """Text that only this version and later ones print."""
     commit: str
-    """Empty if the change is older than git or its hash was not looked up."""
+    """Empty if no public source was found that says its hash."""
     title: str
 
 
 CHANGES = (
     Change("2.6.26", "cpu oom_adj", "fef1bdd68c81", "oom: add sysctl to enable task memory dump"),
-    Change("2.6.29", "killed as a result of limit of", "",
-           "memcg: show memcg information during OOM"),
     Change("2.6.29", "gfp_mask=0x0", "1c0fe6e3bda0", "mm: invoke oom-killer from page fault"),
+    Change("2.6.30", "killed as a result of limit of", "e222432bfa7d",
+           "memcg: show memcg information during OOM"),
     Change("2.6.33", "total-vm:", "",
            "oom-kill: show virtual size and rss information of the killed process"),
     Change("2.6.36", "or sacrifice child", "5e9d834a0e0c",
@@ -52,12 +52,14 @@ CHANGES = (
            "mm: memcontrol: print proper OOM header when no eligible victim left"),
     Change("5.0", "oom-kill:constraint=", "ef8444ea01d7",
            "mm, oom: reorganize the oom report in dump_header"),
-    Change("5.0", "task_memcg=", "", "mm, oom: add oom victim's memcg to the oom context"),
+    Change("5.0", "task_memcg=", "f0c867d9588d",
+           "mm, oom: add oom victim's memcg to the oom context"),
     Change("5.1", "emory: Killed process", "bbbe48029720",
            "mm, oom: remove 'prefer children over parent' heuristic"),
     Change("5.3", "swap: usage", "c8713d0b2312",
            "mm: memcontrol: dump memory.stat during cgroup OOM"),
-    Change("5.4", "UID:", "8ac3f8f", "mm/oom_kill.c: add task UID to info message on an oom kill"),
+    Change("5.4", "UID:", "8ac3f8fe91a2",
+           "mm/oom_kill.c: add task UID to info message on an oom kill"),
     Change("5.4", " pgtables:", "70cb6d267790",
            "mm/oom: add oom_score_adj and pgtables to Killed process message"),
     Change("6.4", "total_cache ", "dddb44ffa0d5",

@@ -18,6 +18,7 @@ from memlab.errors import BadRequest, BadTrace, SubjectChanged, nearest
 from memlab.experiment.figures import Bars, Figure, Percentiles, Timeline
 from memlab.experiment.fit import FIT
 from memlab.experiment.kinds import At
+from memlab.experiment.metric import Metric
 from memlab.experiment.tried.checks import check_duet, check_for, check_ready
 from memlab.experiment.tried.expectations import claim
 from memlab.experiment.tried.files import is_script, searched
@@ -38,6 +39,8 @@ from memlab.experiment.vocabulary import Cost, Experiment
 from memlab.files.stamps import FileStamp, file_stamp
 
 NAME = "try"
+_LEAST_REPLAY_S = 0.05
+_NO_REUSE = "a trace lacks the pages that a program touches again"
 _SETUP_S = 120.0  # beside the command's time limit: the floor, a service's start and end
 
 
@@ -46,8 +49,8 @@ class CommandExperiment(Experiment):
     """An experiment whose probe runs the subject's command."""
 
     subject: Tried = field(default_factory=lambda: Tried([], "", {}))
-    trace_stamp: FileStamp | None = field(default=None, compare=False)
-    """The trace's when it was asked for."""
+    trace_stamps: Sequence[FileStamp | None] = field(default=(), compare=False)
+    """Those of the traces when they were asked for."""
 
     @property
     def declared_from(self) -> Mapping[str, Any]:
@@ -66,6 +69,15 @@ class CommandExperiment(Experiment):
         own += [metric.name for metric in LATENCIES[:3:2] if self.subject.latency_file]
         first = "cpu_time" if self.subject.duet else "elapsed"
         return [*own, first, *service, "peak_rss", "faults"]
+
+    def only_outcome(self, at: At) -> str:
+        """A replay does not bring back what reclaim takes: under a limit it faults too little."""
+        limited = any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high"))
+        return _NO_REUSE if self.subject.trace and limited else ""
+
+    def least_judged(self, metric: Metric) -> float:
+        """The kernel counts a replay's time in ticks, and its own start is in it."""
+        return _LEAST_REPLAY_S if self.subject.trace and metric.unit == "s" else 0.0
 
     @property
     def starts_programs(self) -> bool:
@@ -87,14 +99,13 @@ class CommandExperiment(Experiment):
         return list(dict.fromkeys(paths))
 
     @property
-    def copied(self) -> Path | None:
-        return Path(self.subject.cwd) / self.subject.argv[-1] if self.subject.trace else None
+    def copied(self) -> Sequence[Path]:
+        return self.subject.traces
 
-    def check_copy(self, copy: Path) -> None:
+    def check_copy(self, source: Path, copy: Path) -> None:
         """Every record of it, by the program that counts them (account.c)."""
-        if not (source := self.copied):
-            return
-        if file_stamp(source) != self.trace_stamp:
+        stamps = dict(zip(self.copied, self.trace_stamps, strict=True))
+        if file_stamp(source) != stamps[source]:
             raise SubjectChanged(f"{source} was changed since it was asked for: try it again")
         account = [tools() / "account", copy]
         checked = subprocess.run(account, capture_output=True, check=False)
@@ -105,8 +116,8 @@ class CommandExperiment(Experiment):
     def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
         given = {name: host[name] for name in ("group", "processes", "mark")}
         spec = spec_of(self.subject, at)
-        if self.subject.trace:
-            spec["argv"][-1] = host["copy"]
+        if traces := self.subject.traces:
+            spec["argv"][-len(traces) :] = [host["copy"]]
         if self.subject.duet:
             spec["beside"] = spec_of(self.subject, _other(self, at))
         return {"spec": json.dumps(spec), **given}
@@ -164,8 +175,8 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         host=host_of(subject, set(names)),
         subject=subject,
     )
-    if source := experiment.copied:
-        object.__setattr__(experiment, "trace_stamp", file_stamp(source))
+    stamps = [*map(file_stamp, experiment.copied)]
+    object.__setattr__(experiment, "trace_stamps", stamps)
     names = [metric.name for metric in experiment.metrics]
     if subject.fit and subject.fit.metric not in names:
         hint = nearest(subject.fit.metric, names)

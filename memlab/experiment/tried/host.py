@@ -38,7 +38,10 @@ def host_of(subject: Tried, names: set[str]) -> Host:
         return len(os.sched_getaffinity(0)) if at["cpus"] == "all" else int(at["cpus"])
 
     def malloc(at: At) -> Malloc:
-        allocator, _, setting = str(at["malloc"]).partition(":")[0].partition("/")
+        level = str(at["malloc"])
+        if level.startswith("/"):
+            return Malloc("other", library=level)
+        allocator, _, setting = level.partition(":")[0].partition("/")
         return Malloc(
             "glibc" if allocator == "system" else allocator,
             setting or "default",

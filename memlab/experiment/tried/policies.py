@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
 
 from memlab.errors import BadLevels, nearest
 from memlab.experiment.factor import Factor
@@ -50,9 +51,15 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def _malloc(text: str) -> str:
+    if text.startswith("/"):  # of a library
+        if not re.search(r"\.so(\.\d+)*$", text) or re.search(r"[\s:]", text):
+            raise ValueError(
+                f"{text!r} names no library: a path that ends in .so, without blanks and colons"
+            )
+        return text
     allocator, sign, rest = re.fullmatch(r"(\w*)([/:]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if allocator not in _ALLOCATORS:
-        raise ValueError(f"invalid value {text!r} (choose from {', '.join(_ALLOCATORS)})")
+        raise ValueError(f"invalid value {text!r} (choose from {', '.join(_ALLOCATORS)}, /PATH.so)")
     if sign == "/" and rest not in _SETTINGS:
         raise ValueError(
             f"{allocator} has no setting {rest!r} (choose from {', '.join(_SETTINGS)})"
@@ -84,7 +91,8 @@ POLICIES = {
         Factor(
             "malloc",
             Kind("allocator", _malloc, str, lambda level: _malloc(str(level))),
-            "malloc; with a setting (jemalloc/never) or options (glibc:arena_max=1)",
+            "malloc; with a setting (jemalloc/never), options (glibc:arena_max=1) or of a library "
+            "(/opt/libmy.so)",
         ),
         Factor(
             "thp",
@@ -198,8 +206,15 @@ def fill(word: str, at: At) -> str:
 
 def with_levels(made: Factor, levels: Sequence[Level]) -> Factor:
     checked = [made.kind.check(level) for level in levels]
-    named = _labels(made, checked) if made.kind is TEXT else {}
+    named = _labels(made, checked) if made.kind is TEXT else _library_names(made, checked)
     return Factor(made.name, made.kind, made.help, checked, host=True, level_labels=named)
+
+
+def _library_names(made: Factor, levels: Sequence[Level]) -> dict[Level, str]:
+    """Of allocators that are named by their paths: their files' names, if these differ."""
+    paths = [str(level) for level in levels if made.name == "malloc" and str(level)[:1] == "/"]
+    names: dict[Level, str] = {path: PurePath(path).name for path in paths}
+    return names if len(set(names.values())) == len(names) else {}
 
 
 def _labels(made: Factor, levels: Sequence[Level]) -> dict[Level, str]:

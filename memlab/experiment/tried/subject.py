@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import msgspec
 
 from memlab.experiment.fit import Fit
@@ -37,5 +40,11 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ready: str = ""
     duet: bool = False  # the two points of a block at the same time, on one CPU
     cap_bytes: int = 0  # the limit of the memory cgroup where memory_max says none
-    trace: str = ""  # what argv is, in words, where that is a trace to replay and no command
+    trace: str = ""  # what argv is, in words, where it ends in traces to replay and is no command
     fit: Fit | None = None  # what the search for the smallest memory_max is to keep
+
+    @property
+    def traces(self) -> Sequence[Path]:
+        """Recordings of one program, each of which is replayed as often as another."""
+        named = [word for word in self.argv if word.endswith(".trace")] if self.trace else []
+        return [Path(self.cwd) / word for word in named]

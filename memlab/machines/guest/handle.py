@@ -9,10 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from memlab import experiments
 from memlab.errors import BadRequest
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
+from memlab.experiment.tried import Tried
 from memlab.machines import least
 from memlab.machines.guest import ahead, host
 from memlab.machines.guest.check import check
@@ -165,9 +168,10 @@ def _checked(request: Request) -> Experiment:
 
 
 def _tried(subject: Mapping[str, Any]) -> Iterator[Path]:
-    """What a guest has to find of a command: its folder, and the program or the trace in it."""
+    """What a guest has to find of a command: its folder, and the program or the traces in it."""
     folder = Path(subject["cwd"]).absolute()
     yield folder
-    word = subject["argv"][-1 if subject.get("trace") else 0]
-    if "/" in word or subject.get("trace"):
-        yield folder / word
+    tried = msgspec.convert(subject, Tried)
+    yield from tried.traces
+    if not tried.traces and "/" in tried.argv[0]:
+        yield folder / tried.argv[0]

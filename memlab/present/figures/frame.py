@@ -27,6 +27,7 @@ Mark = dict[str, Any]
 Rows = list[Mark]
 _NAMED_MAX = 4  # points without a value that the page names; the sidecar has all
 _DETAIL_MAX = 100  # characters of what a failed trial said
+_PROBE = re.compile(r"^probe \w+: \w+: ")  # that the foot's words say already
 _PLACE = re.compile(r" at \S+:\d+$")  # of the line of C that said it
 _COLUMNS = ("panel", "kind", "series", "levels", "why")
 
@@ -191,7 +192,7 @@ def said_lost(rows: Rows) -> list[str]:
         names = list(dict.fromkeys(str(mark.get("_name", mark["series"])) for mark in same))
         where = "; ".join(names) if len(names) <= _NAMED_MAX else f"{len(names)} points"
         details = dict.fromkeys(str(item) for mark in same for item in mark.get("details", ()))
-        detail = _PLACE.sub("", next(iter(details), ""))
+        detail = _PLACE.sub("", _PROBE.sub("", next(iter(details), "")))
         more = f" ({detail})" if 0 < len(detail) <= _DETAIL_MAX else ""
         parts.append(f"no value: {where}: {same[0]['why']}{more}")
     return parts

@@ -21,16 +21,14 @@ _FILLED = 0.84  # of a group's width; the rest divides it from the next
 _WIDEST = 64.0  # points of a bar
 _NARROWEST = 11.0  # points of a bar that still holds a word on its side
 _ASIDE = 0.25  # from a bar's middle to a printed value: of its width
-_LOST = 8.0  # points: the font of a word in the place of a bar
+_LOST = style.SMALL  # points: the font of a word in the place of a bar
 _RISE = 4.0  # points from an interval's end to the value above it
 _LOW = 100.0  # points: the height of the ratios
+_TURNED = 1.15  # of the font's size: the room that a turned number takes
+_PRINTED_MAX = 9  # characters of a published value as it is printed; a longer one is rounded
+_COUNTED = ("faults", "pages", "VMAs")  # units of what is counted, each digit of which is shown
 _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "oo", "||||", "++++")
-_PRINTED: Mapping[str, Any] = {
-    "color": style.INK,
-    "markerfacecolor": "white",
-    "markeredgewidth": 1.0,
-    "linestyle": "",
-}
+_PRINTED: Mapping[str, Any] = {"color": style.INK, "markeredgewidth": 1.3, "linestyle": ""}
 _VALUE: Mapping[str, Any] = {
     "textcoords": "offset points",
     "ha": "center",
@@ -81,9 +79,14 @@ class _Slots:
         x, rank = self.groups.index(mark["_group"]), self.ranks.index(mark["_rank"])
         return x + (rank - (len(self.ranks) - 1) / 2) * self.width
 
+    @property
+    def aside(self) -> float:
+        """From a bar's middle to a mark, as a share of the bar's width."""
+        return min(_ASIDE, 9.0 / self.points) if self.printed else 0.0
+
     def at(self, mark: Mark) -> float:
         """Our interval stands left of the middle where a printed value stands right of it."""
-        aside = self.width * min(_ASIDE, 9.0 / self.points) if self.printed else 0.0
+        aside = self.width * self.aside
         return self.bar(mark) + (aside if "source" in mark else -aside)
 
 
@@ -103,14 +106,13 @@ def draw(page: Page, chart: Chart, found: Sequence[Mark], lost: Sequence[Mark]) 
     up = frame.values((mark for mark in found if mark["kind"] not in RATIOS), *ends)
     up += [mark["value"] * 1.5 for mark in found if mark.get("bound") == ">" and "value" in mark]
     sides = frame.values((mark for mark in found if mark["kind"] in RATIOS), *ends)
-    valued = not slots.printed and all(
-        style.width(text, style.SMALL) < slots.points for text in map(_value, found) if text
-    )
+    above, beneath = ([*filter(None, map(_value, part))] for part in _apart(found))
+    valued, turned = _writing(slots, [*above, *beneath])
     if valued:
-        up = _with_room(up, chart.high, log=chart.log)
-        sides = _with_room(sides, _LOW, log=True)
+        up = _with_room(up, chart.high, _tall(above, turned), log=chart.log)
+        sides = _with_room(sides, _LOW, _tall(beneath, turned), log=True)
     _name_ranks(page, chart, found)
-    printed = sign(frame.sources(found), marker="D", markersize=6, **_PRINTED)
+    printed = sign(frame.sources(found), marker=style.PUBLISHED, markersize=6, **_PRINTED)
     panels = page.panels(found, columns, heights, flat=flat)
     for (panel, part), place, below in zip(panels, places, compared, strict=True):
         if len(panel) > 1 and not below:
@@ -132,8 +134,9 @@ def draw(page: Page, chart: Chart, found: Sequence[Mark], lost: Sequence[Mark]) 
                 page.legend(printed)
             _draw(page, axes, chart, slots, mark)
             if valued and (text := _value(mark)):
-                top = mark["high"] if "low" in mark else mark["median"]
-                axes.annotate(text, (slots.at(mark), top), (0, _RISE), **_VALUE)
+                hue = style.QUIET if "source" in mark else style.INK
+                look = {**_VALUE, "color": hue, "rotation": 90 if turned else 0}
+                axes.annotate(text, (slots.at(mark), _top(mark)), (0, _RISE), **look)
         for mark in lost:
             if mark["panel"] == place and mark["_group"] in slots.groups and mark["_rank"] in ranks:
                 _word(panel[0], slots, mark)
@@ -142,30 +145,66 @@ def draw(page: Page, chart: Chart, found: Sequence[Mark], lost: Sequence[Mark]) 
 def _name_ranks(page: Page, chart: Chart, found: Sequence[Mark]) -> None:
     """A sign per bar of a group; one alone is named by the axis."""
     ours = [mark for mark in found if mark["kind"] == "bar" and mark["series"]]
+    ours = ours or [mark for mark in found if mark["kind"] == "published"]
     for rank, label in sorted({mark["_rank"]: mark["series"] for mark in ours}.items()):
         hue = style.darker(style.colour(rank))
-        dot = sign(label, hue, marker=style.marker(rank), markersize=5.5)
+        shape = style.PUBLISHED if ours[0]["kind"] == "published" else style.marker(rank)
+        dot = sign(label, hue, marker=shape, markersize=5.5)
         page.legend(dot if chart.dots else Patch(label=label, **_look(rank)))
+
+
+def _apart(found: Sequence[Mark]) -> tuple[list[Mark], list[Mark]]:
+    """The marks that stand above, and the ratios below them."""
+    ratios = [mark for mark in found if mark["kind"] in RATIOS]
+    return [mark for mark in found if mark["kind"] not in RATIOS], ratios
+
+
+def _writing(slots: _Slots, texts: Sequence[str]) -> tuple[bool, bool]:
+    """Whether numbers fit above the marks, and whether they are turned for that: only beside
+    published ones, so that each of these can be read."""
+    room = slots.points * (2 * slots.aside if slots.printed else 1)
+    if _widest(texts) < room:
+        return True, False
+    return slots.printed and room >= style.SMALL * _TURNED, True
+
+
+def _tall(texts: Sequence[str], turned: bool) -> float:
+    return _widest(texts) if turned else style.SMALL * style.LINE_HEIGHT
+
+
+def _widest(texts: Sequence[str]) -> float:
+    return max((style.width(text, style.SMALL) for text in texts), default=0.0)
+
+
+def _top(mark: Mark) -> float:
+    """The upper end of a mark."""
+    name = "value" if "source" in mark else "high" if "low" in mark else "median"
+    return float(mark[name])
 
 
 def _value(mark: Mark) -> str:
     """What is written above a mark, where there is room for it above each."""
-    if "median" not in mark:
+    is_ratio, is_printed = mark["kind"] in RATIOS, "source" in mark
+    if is_ratio:
+        sign = mark["bound"] if is_printed else ""
+        return f"{sign}{mark['value' if is_printed else 'median']:.3g}"
+    if is_printed and len(mark["printed"]) <= _PRINTED_MAX:
+        return str(mark["printed"])
+    if not is_printed and "median" not in mark:
         return ""
-    if mark["kind"] == "ratio":
-        return f"{mark['median']:.3g}"
-    return words.tick(mark["median"], mark["unit"])
+    value, unit = mark["value" if is_printed else "median"], mark["unit"]
+    return f"{value:,.0f}" if unit in _COUNTED and value >= 1 else words.tick(value, unit)
 
 
-def _with_room(values: Sequence[float], length: float, *, log: bool) -> list[float]:
-    """The values, and one above them that leaves room for a line of text on an axis of `length`
-    points."""
+def _with_room(values: Sequence[float], length: float, tall: float, *, log: bool) -> list[float]:
+    """The values, and one above them that leaves room for a text of `tall` points on an axis of
+    `length` points."""
     shown = [value for value in values if value > 0 or not log]
     if not shown:
         return [*values]
-    share = (_RISE + style.SMALL * style.LINE_HEIGHT) / length
-    low, high = min(shown), max(shown)
-    return [*values, high * (high / low) ** share * (1 + share) if log else high * (1 + share)]
+    share = (_RISE + tall) / length
+    more, low, high = share / (1 - share), min(shown), max(shown)
+    return [*values, high * (high / low) ** more * (1 + more) if log else high * (1 + more)]
 
 
 def _name_groups(axes: Axes, chart: Chart, slots: _Slots) -> None:
@@ -198,20 +237,21 @@ def _look(rank: int) -> dict[str, Any]:
 
 def _draw(page: Page, axes: Axes, chart: Chart, slots: _Slots, mark: Mark) -> None:
     x, rank = slots.at(mark), mark["_rank"]
-    shape = {">": "^", "<": "v"}.get(mark.get("bound", ""))
     if "source" in mark:
         size = min(6.0, max(4.2, 0.3 * slots.points))
         hue = style.darker(style.colour(rank)) if chart.dots else style.INK
         look = {**_PRINTED, "color": hue, "markersize": size, "zorder": 5}
-        axes.plot(x, mark["value"], marker=shape or "D", **look)
-        if shape:
-            page.legend(sign("published as a bound", marker="^", markersize=6, **_PRINTED))
+        axes.plot(x, mark["value"], marker=style.BOUNDS.get(mark["bound"], style.PUBLISHED), **look)
+        if mark["bound"]:
+            tip = style.BOUNDS[mark["bound"]]
+            page.legend(sign("published as a bound", marker=tip, markersize=6, **_PRINTED))
         return
     dot = chart.dots or mark["kind"] == "ratio"
     hue = style.darker(style.colour(rank)) if dot else style.INK
     look = {"marker": "", "caps": {"marker": "_", "markersize": 5}}
     if dot:
-        look |= {"marker": shape or style.marker(rank), "markersize": 5.5}
+        shape = style.BOUNDS.get(mark.get("bound", ""), style.marker(rank))
+        look |= {"marker": shape, "markersize": 5.5}
         look["markerfacecolor"] = "white" if mark["extrapolated"] else hue
     else:
         outline = "--" if mark["extrapolated"] else "-"
@@ -239,4 +279,4 @@ def _word(axes: Axes, slots: _Slots, mark: Mark) -> None:
     if slots.points >= _LOST * 1.2:
         hue = style.darker(style.colour(mark["_rank"]))
         look: dict[str, Any] = {"rotation": 90, "va": "bottom", "fontsize": _LOST, "color": hue}
-        paint.edge_text(axes, mark["why"], slots.bar(mark), 4, **look)
+        paint.edge_text(axes, mark["why"], slots.at(mark), 4, **look)

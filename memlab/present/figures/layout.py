@@ -68,7 +68,7 @@ class Page:
     said: str = ""
     width: float = WIDE
     drawn: At = field(default_factory=dict)  # the levels that all drawn points share
-    apart: str = ""  # a factor that the foot leaves out: the figure is of one of its levels
+    apart: Collection[str] = ()  # factors that the foot leaves out: the figure says their levels
     notes: list[str] = field(default_factory=list)  # at the foot, before what every page has
     _high: float = 0.0  # of what lies between head and foot
     _below: float | None = None  # the body's axis
@@ -385,11 +385,11 @@ def _seen(axes: Axes, to_points: Transform, size: Spot) -> tuple[NDArray[Any], l
 
 
 # What holds for the whole figure
-def fixed(run: Run, apart: str = "", drawn: At | None = None) -> str:
+def fixed(run: Run, apart: Collection[str] = (), drawn: At | None = None) -> str:
     """The levels that do not vary in the grid; where all points `drawn` are of a control, its."""
     grid = [point for point in run.points if point.control is None]
     at = {**grid[0].at, **(drawn or {})} if grid else {}
-    names = {name: level for name, level in at.items() if name not in (*run.varied, apart)}
+    names = {name: level for name, level in at.items() if name not in (*run.varied, *apart)}
     scaled = run.row.request.get("scaled", {})
     return "; ".join(
         part

@@ -28,6 +28,9 @@ MARKERS = ("o", "s", "^", "D", "v", "p", "h", "<", ">")
 DASHES = ("-", (0, (7, 1.5)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 DASHED, DOTTED = (0, (4, 2.5)), (0, (1, 1.6))  # published; the loop alone
 CONTROL_MARKERS = ("*", "P", "X")
+# Of a published value, and of one that is a bound: no series has these, so that it is never read as
+# an open, extrapolated one of ours.
+PUBLISHED, BOUNDS = "x", {">": "2", "<": "1"}
 
 Dashes = str | tuple[int, tuple[float, ...]]
 

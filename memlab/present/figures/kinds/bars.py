@@ -1,12 +1,13 @@
 """Groups of bars beside printed values, and below them their ratios to one bar.
 
-On a log axis, and where times are those of an emulated guest, the values are dots: the length of a
-bar would mean nothing there.
+On a log axis the values are dots: the length of a bar would mean nothing there. Times of an
+emulated guest are not compared: they are dots without ratios, and are left out beside published
+values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from memlab.experiment import At, Bars, Level
 from memlab.experiment.points import point_key
@@ -19,6 +20,7 @@ from memlab.present.figures.layout import NARROW, Page
 from memlab.published import PrintedCell
 from memlab.results import PointSummary, Run
 from memlab.results.beside import tables
+from memlab.text import units
 
 _FEW = 6  # bars that a narrow page holds
 _SAID_MAX = 2  # levels that the headline says in words
@@ -32,12 +34,12 @@ def rows(run: Run, shown: Bars) -> Rows:
     summaries = {
         point_key(s.point.at): s for s in run.summaries if s.point.control is None and s.outcomes
     }
-    places = [point.at for point in frame.grid(run)]
+    places = [point.at for point in frame.grid(run) if frame.has(point.at, shown.where)]
     levels = list(dict.fromkeys(at[shown.over] for at in places))
     printed = _printed(run, shown)
     return frame.rows(
         {"panel": panel, "x": x, "_rank": rank, "_group": level} | mark
-        for panel in frame.panels(run, shown.panels, [shown.over, *shown.by])
+        for panel in frame.panels(run, shown.panels, [shown.over, *shown.by], shown.where)
         for rank, line in enumerate(frame.combinations(places, shown.by))
         for x, level in enumerate(levels)
         for mark in _marks(run, shown, summaries, printed, {**panel, shown.over: level}, line)
@@ -126,8 +128,8 @@ def draw(page: Page, shown: Bars, rows: Rows) -> None:
     run, results = page.run, frame.marks(rows)
     metric, log = run.metric(shown.metric), "y" in shown.log
     emulated = bool(run.environment.get("emulated_time")) and _timed(metric.unit)
-    if emulated:  # its times are not the machine's: nothing to hold a printed time against
-        results = [mark for mark in results if mark["kind"] != "published"]
+    if emulated:
+        results = _comparable(page, results)
     # What has no value anywhere takes no room: the foot says it.
     drawn = {mark["_group"] for mark in results}
     order = dict.fromkeys(point.at[shown.over] for point in run.points)
@@ -147,6 +149,16 @@ def draw(page: Page, shown: Bars, rows: Rows) -> None:
         dots=log or emulated,
     )
     groups.draw(page, chart, results, frame.unavailable(rows))
+
+
+def _comparable(page: Page, found: Sequence[Mark]) -> list[Mark]:
+    """Of an emulated guest's times what may be drawn: nothing that compares them."""
+    printed = [mark for mark in found if "source" in mark]
+    if not printed:
+        return [mark for mark in found if mark["kind"] != "ratio"]
+    count = units.counted(sum(mark["kind"] == "bar" for mark in found), "point")
+    page.notes.insert(0, f"not drawn: the times of {count}, measured in an emulated guest")
+    return printed
 
 
 def _timed(unit: str) -> bool:

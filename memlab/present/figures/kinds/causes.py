@@ -85,7 +85,7 @@ def _parts(tail: Tail) -> list[tuple[str, int]]:
 
 
 def finding(run: Run, shown: Causes, rows: Rows) -> str:
-    """What most of each point's slowest operations met, and how many are unexplained."""
+    """The main cause of most of each point's slowest operations, and how many are unexplained."""
     declared, result = run.experiment.attribution, traced(run)
     if declared is None or not result:
         return "no point was traced"
@@ -104,16 +104,17 @@ def _most(found: Traced) -> str:
     if not item.judged:
         return "none was judged"
     rest = f"{attribution.share(item.unexplained, item.judged)} unexplained"
-    cause = next(iter(item.causes), None)
-    if cause is None:
+    main = {cause: counts.main for cause, counts in item.causes.items() if counts.main}
+    if not main:
         return rest
-    return f"{attribution.share(item.causes[cause].met, item.judged)} met {CAUSES[cause]}, {rest}"
+    cause = max(main, key=main.__getitem__)
+    return f"{CAUSES[cause]} caused {attribution.share(main[cause], item.judged)}, {rest}"
 
 
 def draw(page: Page, shown: Causes, rows: Rows) -> None:
     run, declared, result = page.run, page.run.experiment.attribution, traced(page.run)
     assert declared is not None  # only a declared attribution has a figure of causes
-    page.apart = TRACE.name
+    page.apart = [TRACE.name]
     page.notes.append(_COUNTED)
     for at, why in refused(run):
         where = words.labels(run.named, at, run.varied) or "the only point"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -26,6 +26,8 @@ _SIGNS: Mapping[str, tuple[str, str]] = {
     "reproduced": ("●", style.darker(style.COLOURS[0])),
 }
 _HEADS = ("", "claim", "as stated in", "what was read", "expected", "seen", "verdict")
+LISTED_MAX = 40  # checks that a picture of a page's height lists one by one
+_COLUMNS = 3  # of a picture of more
 _WIDTHS = (0.145, 0.295, 0.16, 0.135, 0.075, 0.075, 0.13)
 
 
@@ -108,9 +110,17 @@ def finding(run: Run, shown: Checks, rows: Rows) -> str:
 
 
 def draw(page: Page, shown: Checks, rows: Rows) -> None:
-    """Contradicted ones first."""
+    """A row per check, contradicted ones first; of many checks a line per level."""
     run, order = page.run, list(_SIGNS)
     result = frame.marks(rows)
+    claimed = {mark["levels"][shown.over] for mark in result}
+    levels = dict.fromkeys(point.at[shown.over] for point in frame.grid(run))
+    bare = [level for level in levels if level not in claimed]
+    names = ", ".join(words.label(run.named, shown.over, level) for level in bare)
+    page.notes += [f"nothing is claimed of {names}"] if names else []
+    if len(result) > LISTED_MAX:
+        _draw_levels(page, shown, result)
+        return
     result.sort(key=lambda mark: order.index(mark["verdict"]))
     created, before = [], ""
     for mark in result:
@@ -132,9 +142,36 @@ def draw(page: Page, shown: Checks, rows: Rows) -> None:
             ]
         )
         before = level
-    claimed = {mark["levels"][shown.over] for mark in result}
-    levels = dict.fromkeys(point.at[shown.over] for point in frame.grid(run))
-    bare = [level for level in levels if level not in claimed]
-    names = ", ".join(words.label(run.named, shown.over, level) for level in bare)
-    page.notes += [f"nothing is claimed of {names}"] if names else []
     tables.draw(page, _HEADS, _WIDTHS, created)
+
+
+def _draw_levels(page: Page, shown: Checks, found: Sequence[Mark]) -> None:
+    """A line per level with a sign per check, in columns; what does not hold is said below."""
+    parts = frame.split(sorted(found, key=lambda mark: int(mark["_order"])), "_order")
+    parts.sort(key=lambda part: min(list(_SIGNS).index(mark["verdict"]) for mark in part))
+    cells = [_level(page.run, shown, part) for part in parts]
+    deep = -(-len(cells) // _COLUMNS)
+    cells += [(FigureCell(), FigureCell())] * (deep * _COLUMNS - len(cells))
+    created = [[cell for pair in cells[row::deep] for cell in pair] for row in range(deep)]
+    for mark in found:
+        sign, _ = _SIGNS[mark["verdict"]]
+        level = words.label(page.run.named, shown.over, mark["levels"][shown.over])
+        text = f"{sign} {level}: {mark['claim']}: expected {mark['expected']}, seen {mark['seen']}"
+        page.notes += [text] if mark["verdict"] != "reproduced" else []
+    met = {mark["verdict"] for mark in found}
+    signs = ", ".join(f"{sign} {word}" for word, (sign, _) in _SIGNS.items() if word in met)
+    page.notes.append(f"a sign per check: {signs}")
+    heads = ("check", "as claimed") * _COLUMNS
+    tables.draw(page, heads, (0.22, 0.11) * _COLUMNS, created)
+
+
+def _level(run: Run, shown: Checks, part: Sequence[Mark]) -> tuple[FigureCell, FigureCell]:
+    """A level, and a sign for each of its checks."""
+    count = sum(mark["verdict"] == "reproduced" for mark in part)
+    fill = tables.RED if any(mark["verdict"] == "contradicted" for mark in part) else ""
+    hue = _SIGNS["contradicted" if fill else "reproduced"][1]
+    signs = "".join(_SIGNS[mark["verdict"]][0] for mark in part)
+    name = words.label(run.named, shown.over, part[0]["levels"][shown.over])
+    of = f"{count} of {len(part)}" if count < len(part) else f"{count}"
+    here = FigureCell([f"{signs} {of}"], fill=fill, hue=hue)
+    return FigureCell([name], fill=fill, bold=True), here

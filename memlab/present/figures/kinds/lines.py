@@ -133,9 +133,11 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
     """The printed columns in the figure's metric, once a panel."""
     seen = set()
     for beside in tables(run):
-        # A printed row is a level of the axis, or stands for a point that has one.
+        # A printed row or column is a level of the axis, or stands for a point that has one.
         places = {
-            row.level: beside.declared.row(beside.table.rows_are, row.level) for row in beside.rows
+            (row.level, column): {**at, **beside.declared.row(beside.table.rows_are, row.level)}
+            for row in beside.rows
+            for column, at in beside.declared.columns.items()
         }
         fits = beside.declared.metric == shown.metric and all(
             shown.over in at for at in places.values()
@@ -152,8 +154,11 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
             like = next(
                 (rank for rank, item in enumerate(lines) if frame.has(item, at)), len(lines)
             )
-            for row in sorted(beside.rows, key=lambda row: float(places[row.level][shown.over])):
-                cell, x = row.cells[column], places[row.level][shown.over]
+            along = sorted(
+                beside.rows, key=lambda row: float(places[row.level, column][shown.over])
+            )
+            for row in along:
+                cell, x = row.cells[column], places[row.level, column][shown.over]
                 if _drawable(shown, float(x), cell.value):
                     yield {
                         "kind": "published",
@@ -492,10 +497,14 @@ def _median(axes: Axes, mark: Mark, hue: str, marker: str) -> None:
 
 
 def _printed(page: Page, axes: Axes, series: Sequence[Mark]) -> None:
-    """A printed curve. A cell that is only a bound is a triangle with an arrow, and its words."""
+    """A printed curve. A cell that is only a bound has an arrow, and its words."""
     exact = [mark for mark in series if not mark["bound"]]
     marker = style.marker(series[0]["_rank"])
     axes.plot(*_xy(exact, "value"), linewidth=1.1, marker=marker, **_PUBLISHED)
+    if len(series) == len(exact) == 1:  # no curve that could be named at its end
+        (mark,) = exact
+        text = f"{mark['printed']} published"
+        page.call(axes, Note(text, (mark["x"], mark["value"]), style.QUIET))
     for mark in series:
         if not mark["bound"]:
             continue
@@ -503,10 +512,10 @@ def _printed(page: Page, axes: Axes, series: Sequence[Mark]) -> None:
         arrow = {"arrowstyle": "<-", "color": style.QUIET, "shrinkA": 0, "shrinkB": 0}
         end = 0, 18 if more else -18
         axes.annotate("", spot, end, textcoords="offset points", arrowprops=arrow)
-        look: dict[str, Any] = {"marker": "^" if more else "v", "markerfacecolor": style.FAINT}
-        axes.plot(*spot, color=style.QUIET, markersize=6.5, zorder=3, **look)
+        look: dict[str, Any] = {"marker": style.BOUNDS[mark["bound"]], "markeredgewidth": 1.3}
+        axes.plot(*spot, color=style.QUIET, markersize=8, zorder=3, **look)
         page.call(axes, Note(mark["printed"], spot, style.QUIET, lead=False))
-        page.legend(sign("published as a bound", marker="^", markerfacecolor=style.FAINT))
+        page.legend(sign("published as a bound", markersize=8, **look))
 
 
 def _alone(page: Page, axes: Axes, series: Sequence[Mark]) -> None:
@@ -524,6 +533,8 @@ def _notes(axes: Axes, part: Sequence[Mark]) -> Iterator[Note]:
     named = [mark for mark in part if mark["kind"] in ("line", "published", "baseline loop")]
     for series in frame.split(named, "series"):
         last, bold = series[-1], series[-1]["kind"] == "line"
+        if last["kind"] == "published" and len(series) == 1:
+            continue
         y = last["value"] if "value" in last else last["median"]
         hue = style.darker(style.colour(last["_rank"])) if bold else style.QUIET
         if y >= low:

@@ -41,7 +41,7 @@ def rows(run: Run, shown: Matrix) -> Rows:
             "samples": run.by_point[summary.point.index].ids,
             "_column": summary.point.at[shown.over],
         }
-        for summary in run.summaries
+        for summary in sorted(run.summaries, key=lambda s: not frame.has(s.point.at, shown.first))
         for result in [summary.medians.get(shown.metric)]
     )
 
@@ -117,6 +117,7 @@ def draw(page: Page, shown: Matrix, rows: Rows) -> None:
     heads = ["", *(words.labels(run.named, {shown.over: c}, [shown.over]) for c in columns)]
     shares = tables.even(0.27, len(columns))
     page.notes += _notes(run, shown, results, result)
+    page.notes += _of_most_rows(page, shown)
     tables.draw(page, heads, shares, results, middle=True)
 
 
@@ -131,6 +132,15 @@ def _notes(
     if any(cell == _EMPTY for row in made for cell in row):
         notes.append(f"{_NONE} not measured")
     return ["; ".join(notes)] if notes else []
+
+
+def _of_most_rows(page: Page, shown: Matrix) -> list[str]:
+    """The levels that rows have unless they name others; the foot does not say them again."""
+    run = page.run
+    page.apart = [n for n in _downwards(run, shown) if n not in (*shown.by, *run.varied)]
+    usual = frame.shared(point.at for point in frame.grid(run))
+    at = {name: usual[name] for name in page.apart if name in usual}
+    return [f"rows that name no other: {words.named_levels(run.named, at)}"] if at else []
 
 
 _NONE = "\N{EN DASH}"

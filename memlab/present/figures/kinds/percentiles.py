@@ -196,17 +196,17 @@ def _draw(page: Page, axes: Axes, curve: Sequence[Mark]) -> Note:
         linestyle=style.dashes(rank),
         zorder=3,
     )
-    # An interval belongs to the median over the blocks; without one the curve itself is marked.
+    # Each percentile stands once, on the curve; the blocks' own have an interval, and no mark.
     marker = style.control_marker(rank) if control else style.marker(rank)
-    spots = [(_across(m), m["median"] if "low" in m else m["value"]) for m in marked]
+    spots = [(_across(mark), mark["value"]) for mark in marked]
     caps = {"marker": "_", "markersize": 6}
     for mark, spot in zip(marked, spots, strict=True):
         paint.dot(axes, spot, paint.ends(mark), hue, caps=caps, marker="")
     look: dict[str, Any] = {"marker": marker, "markersize": 5.6, "linestyle": "", "zorder": 5}
     axes.plot(*zip(*spots, strict=True), color=hue, **look)
     if any("low" in mark for mark in marked):
-        label = "median of the blocks' own percentiles, 95 % interval"
-        page.legend(sign(label, marker="o", markersize=5.6))
+        label = "95 % interval of the median of the blocks' own percentiles"
+        page.legend(sign(label, marker="|", markersize=11, markeredgewidth=1.4))
     # An open end where too few lie beyond to go on, and the longest of all apart from it.
     last, apart = ((_across(mark), mark["value"]) for mark in (end, longest))
     axes.plot(

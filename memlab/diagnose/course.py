@@ -1,0 +1,280 @@
+"""Findings about the course of what a process holds: it grows, swings, or shares no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlab.diagnose import family, growth, sites
+from memlab.diagnose.family import Member
+from memlab.diagnose.finding import (
+    COSTLY,
+    NOTE,
+    Fact,
+    Finding,
+    Row,
+    facts,
+    left,
+    per_day,
+    size,
+)
+from memlab.diagnose.look import Look
+from memlab.text import units
+
+MiB = units.MiB
+_DAY_S = 86400.0
+_CHILD_GROWTH = 256 << 10  # bytes, in the whole look
+_SETTLED_S = 600.0
+_LASTS_LOOKS = 100  # a growth costs something if the room lasts no longer: 17 min for 10 s
+
+
+def findings(look: Look) -> Iterator[Finding]:
+    """What is worth saying of how it changes."""
+    yield from _unshared(look)
+    yield from _growing(look)
+    yield from _children(look)
+    yield from _swings(look)
+
+
+_UNSHARED = Row(
+    "unshared",
+    "stock",
+    "anonymous, shared since a fork",
+    "B/s",
+    "shared pages become private by 64 KiB/s",
+    setting=(
+        "write less to what is shared: gc.freeze() before the fork (Python's collector and "
+        "reference counts write into objects), arrays instead of objects, read-only or "
+        "shared mappings; PSS instead of RSS in the monitoring"
+    ),
+    experiments=("page-fault",),
+)
+
+
+def _unshared(look: Look) -> Iterator[Finding]:
+    """Pages shared since a fork that become private: of the process or of its children."""
+    lost, more = unsharing(look)
+    per_s = lost / look.seconds
+    shared = (look.pages.shared_bytes or 0) if look.pages else 0
+    if per_s < 16 * 4096 or more < 4 * MiB:
+        return
+    # A process that forks all the time shares again what it has made private.
+    if (look.rate("processes_forked") or 0) >= 0.1:
+        return
+    others = sum(1 for m in look.members if m.shared_bytes)
+    who = f"it and {others} other processes" if others else "it and those that share with it"
+    yield _UNSHARED.found(
+        COSTLY if per_s >= 1 * MiB or more >= 256 * MiB else NOTE,
+        f"memory shared since a fork becomes private by {size(per_s)}/s: resident memory stays, "
+        "the "
+        f"sum of {who} grows, by at most {size(more)} more",
+        per_s,
+        facts(
+            Fact("still shared, of this process", shared, "B"),
+            Fact("became private in the look", lost, "B"),
+            Fact("its own anonymous memory grew by", look.growth_bytes_per_s, "B/s"),
+            growth.rate_fact(look, "present_faults_user", "faults on pages that are there"),
+        ),
+    )
+
+
+def unsharing(look: Look) -> tuple[int, int]:
+    """Bytes that became private in the look, of the process and those beside it; and how many more
+    may."""
+    own = look.unshared_bytes or 0
+    others = [m for m in look.members if m.unshared_bytes is not None]
+    lost = max(0, own) + sum(max(0, m.unshared_bytes or 0) for m in others)
+    shared = (look.pages.shared_bytes or 0) if look.pages else 0
+    return lost, family.may_grow_bytes([shared, *(m.shared_bytes or 0 for m in others)])
+
+
+_GROWING = Row(
+    "growing",
+    "stock",
+    "anonymous, private",
+    "B/s",
+    "it grows in every part of the look",
+    setting=(
+        "a look later (--seconds 60) tells a load or warm-up, which ends, from a leak, which "
+        "goes on; then what it allocates and keeps (heaptrack, a heap profile), a bound for "
+        "a cache"
+    ),
+    experiments=("retained-memory",),
+)
+
+
+def _growing(look: Look) -> Iterator[Finding]:
+    if not growth.is_growing(look):
+        return
+    rate = look.growth_bytes_per_s
+    room, whose = _room(look)
+    lasts = room / rate
+    heap = look.heap
+    where = [use for use in look.largest if use.growth_bytes > 0]
+    most = max(where, key=lambda use: use.growth_bytes, default=None)
+    faults = look.rate("minor_faults") or 0.0
+    touches = ""
+    handled = look.waits is not None and look.waits.by_kind.get("userfaultfd")
+    if faults and rate / 4096 >= 0.7 * faults and not handled:
+        touches = ": its page faults are first touches, nothing is given back"
+    bound = _bound(look)
+    peak = look.memory.peak_resident_bytes
+    goes_on = f"{whose} has room for {left(lasts)} of it" if lasts < _DAY_S else ""
+    bounded = bound is not None and bound < room
+    day = ""
+    if lasts > 3600 and look.age_s >= _SETTLED_S and not bounded:
+        day = f", {per_day(rate)},"
+    said = f"growing by {size(rate)}/s{day} in every part of the look{touches}"
+    if bounded and bound is not None:
+        goes_on = f"its mappings have room for {size(bound)} more, {whose} has {size(room)}"
+    if look.peak_stands:
+        goes_on = f"it has been larger before, {size(peak)}: it may swing"
+    yield _GROWING.found(
+        COSTLY
+        if lasts < min(_DAY_S, _LASTS_LOOKS * look.seconds) and not bounded and not look.peak_stands
+        else NOTE,
+        f"{said}; {goes_on}" if goes_on else said,
+        rate,
+        facts(
+            Fact("seen for", look.seconds, "s"),
+            Fact("it runs for", look.age_s, "s"),
+            Fact("most in", f"{most.name} (+{size(most.growth_bytes)})") if most else None,
+            Fact("in malloc's objects", max(0, heap.held_bytes - heap.free_bytes), "B")
+            if heap
+            else None,
+            Fact("free in malloc", heap.retained_bytes, "B") if heap else None,
+            growth.rate_fact(look, "minor_faults", "page faults"),
+            Fact("room", room, "B"),
+            *sites.facts(look.sites),
+        ),
+    )
+
+
+_CHILDREN_GROW = Row(
+    "children-grow",
+    "stock",
+    "its children",
+    "B/s",
+    "its children grew by more than it did",
+    setting="memlab diagnose of the child",
+    experiments=("retained-memory",),
+)
+
+
+_CHILDREN_HOLD = Row(
+    "children-hold",
+    "stock",
+    "its children",
+    "B",
+    "its children hold more than it does",
+    setting="memlab diagnose of the child",
+    experiments=("memcg-accounting",),
+)
+
+
+def _children(look: Look) -> Iterator[Finding]:
+    """A supervisor, a shell, a master of workers: what is held lies in its children."""
+    children = [m for m in look.members if m.pid in look.descendants]
+    if not children:
+        return
+    own = max(children, key=lambda member: member.anonymous_bytes)
+    held = held_by_children(look)
+    whose = "child process" if len(children) == 1 else f"{len(children)} child processes"
+    if held >= growth.WORTH_BYTES and held >= look.memory.anonymous_bytes:
+        yield _CHILDREN_HOLD.found(
+            NOTE,
+            f"at least {size(held)} of anonymous memory are held by its {whose} and not by it: "
+            f"{size(own.anonymous_bytes)} by {own.pid} ({own.command}); itself it holds "
+            f"{size(look.memory.anonymous_bytes)}",
+            held,
+            setting=f"memlab diagnose {own.pid} says what that one holds",
+        )
+    most = max(children, key=lambda member: member.growth_bytes)
+    grown = sum(max(0, member.growth_bytes) for member in children)
+    if most.growth_bytes >= _CHILD_GROWTH and grown > look.growth_bytes_per_s * look.seconds:
+        yield _CHILDREN_GROW.found(
+            NOTE,
+            f"its {whose} grew by {size(grown / look.seconds)}/s over the look, most {most.pid} "
+            f"({most.command}), by {size(most.growth_bytes)}: two readings, which show no course",
+            grown / look.seconds,
+            setting=f"memlab diagnose {most.pid} says whether it grows all the time, and what",
+        )
+
+
+def held_by_children(look: Look) -> int:
+    """At least: what they share with each other counts once, by the largest such part."""
+    children = [m for m in look.members if m.pid in look.descendants]
+    shared = max((member.shared_bytes or 0 for member in children), default=0)
+    mine = (look.pages.shared_bytes or 0) if look.pages else 0
+    return sum(map(_private, children)) + max(0, shared - mine)
+
+
+def _private(member: Member) -> int:
+    """Anonymous memory that it shares with nobody."""
+    return member.anonymous_bytes - (member.shared_bytes or 0)
+
+
+_SWINGS_ITSELF = Row(
+    "swings",
+    "stock",
+    "shared memory, tmpfs",
+    "B",
+    "it fell by half of its swing in the look",
+    experiments=("memcg-accounting",),
+)
+
+
+_SWINGS = Row(
+    "swings",
+    "stock",
+    "anonymous, private",
+    "B",
+    "it fell by half of its swing in the look",
+    experiments=("retained-memory",),
+)
+
+
+def _swings(look: Look) -> Iterator[Finding]:
+    """A collected heap, or a cache that is emptied."""
+    swing = look.highest_bytes - look.lowest_bytes
+    if swing < 8 * MiB or swing < look.highest_bytes / 8 or look.fell_bytes < swing / 2:
+        return
+    if look.private_swing_bytes is not None and look.private_swing_bytes < swing / 2:
+        yield _SWINGS_ITSELF.found(
+            NOTE,
+            f"what it maps of shared memory swings: it holds between {size(look.lowest_bytes)} and "
+            f"{size(look.highest_bytes)}; that it unmaps some gives none of it back by itself",
+            swing,
+        )
+        return
+    room, whose = _room(look)
+    rises = look.floor_growth_bytes_per_s
+    keeps = (
+        f"; its low points rise by {size(rises)}/s, {per_day(rises)}: so much is kept each time, "
+        f"and the room lasts {left(room / rises)}"
+        if rises
+        else ""
+    )
+    yield _SWINGS.found(
+        COSTLY if rises and room / rises < _DAY_S else NOTE,
+        f"it swings between {size(look.lowest_bytes)} and {size(look.highest_bytes)}: it grows and "
+        f"gives back; {whose} has room for {size(room)} more{keeps}",
+        swing,
+        facts(
+            Fact("fell in the look by", look.fell_bytes, "B"), Fact("seen for", look.seconds, "s")
+        ),
+    )
+
+
+def _bound(look: Look) -> float | None:
+    """How much it can grow without another mapping; None where it makes mappings as it grows."""
+    if look.mapped_growth_bytes > 0:
+        return None
+    return float(look.unfilled_bytes)
+
+
+def _room(look: Look) -> tuple[float, str]:
+    """What the growth fills first, and whose room that is."""
+    machine = float(look.available_bytes or 0)
+    if look.group and look.group.room_bytes < machine:
+        return float(look.group.room_bytes), f"its group ({look.group.limit_name})"
+    return machine, "the machine"

@@ -1,0 +1,432 @@
+"""Findings about the limit of a memory cgroup, of a process's or of one that is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from memlab.diagnose import course, held_shared
+from memlab.diagnose.finding import (
+    COSTLY,
+    CRITICAL,
+    NOTE,
+    Fact,
+    Finding,
+    Row,
+    facts,
+    left,
+    per_second,
+    share,
+    size,
+)
+from memlab.diagnose.group import Charge
+from memlab.diagnose.look import GroupRoom, Look
+from memlab.diagnose.room import Segments, TmpfsUse
+from memlab.observe import files, proc
+from memlab.text import units
+
+MiB = units.MiB
+
+
+_DROPPED = ": dropped before anyone is killed; no danger, no leak"
+
+
+_GROUP_NEARLY_FULL = Row(
+    "group-nearly-full",
+    "limits",
+    "the limit",
+    "1",
+    "85 % of the limit cannot be dropped",
+    setting="raise the limit, or drop memory at a threshold before it",
+    experiments=("memcg-notify", "coop-reclaim"),
+)
+
+
+_GROUP_SLAB = Row(
+    "group-slab",
+    "stock",
+    "slab, reclaimable",
+    "B",
+    "a third of the group is the kernel's slab",
+    setting=(
+        "no action; fewer lookups of names that do not exist; slabtop says what the "
+        "machine's slab is, cgroup v2 what the group's is"
+    ),
+    experiments=("memcg-accounting",),
+)
+
+
+_GROUP_DIRTY = Row(
+    "group-dirty",
+    "stock",
+    "page cache, dirty",
+    "B",
+    "a third of the limit is dirty page cache",
+    setting=("write sooner (sync_file_range, fsync in pieces); memory.high below the limit"),
+    experiments=("reclaim-or-kill",),
+)
+
+
+_GROUP_LIMIT_MET = Row(
+    "group-limit-met",
+    "limits",
+    "the limit",
+    "1/s",
+    "the limit is met once per second",
+    setting="raise the limit, or drop memory at a threshold before it",
+    experiments=("reclaim-or-kill", "coop-reclaim", "memcg-notify"),
+)
+
+
+_GROUP_FULL_OF_DROPPABLE = Row(
+    "group-full-of-droppable",
+    "stock",
+    "the limit",
+    "B",
+    "90 % full, a third of it can be dropped",
+    setting=(
+        "no action; alarms by memory that cannot be dropped (or memory.pressure), and not by usage"
+    ),
+    experiments=("reclaim-or-kill", "coop-reclaim"),
+)
+
+
+_GROUP_OUT_OF_MEMORY = Row(
+    "group-out-of-memory",
+    "limits",
+    "the limit",
+    "1",
+    "the group is full and oom_kill_disable is set",
+    setting="raise the limit, or drop memory at a threshold before it",
+    experiments=("reclaim-or-kill", "memcg-notify"),
+)
+
+
+_GROUP_KILLS = Row(
+    "group-kills",
+    "limits",
+    "the limit",
+    "count",
+    "a process of the group is killed in the look",
+    setting="raise the limit, or drop memory at a threshold before it",
+    experiments=("reclaim-or-kill", "coop-reclaim"),
+)
+
+
+def of_group(
+    group: GroupRoom,
+    look: Look | None = None,
+    *,
+    unshares: tuple[float, float] | None = None,
+    mounts: Sequence[TmpfsUse] = (),
+    segments: Segments | None = None,
+    kinds: Mapping[str, int] | None = None,
+) -> Iterator[Finding]:
+    """Of a memory cgroup; `look` is of a process in it. `unshares`: bytes per second that become
+    private in it, and how many more may. `mounts` of tmpfs, and System V `segments` that no process
+    attaches, are what its processes see: who is charged for a file is not shown."""
+    charge = group.charge
+    kills = group.limit_name != "memory.high"
+    evidence = _group_facts(group)
+    raise_it = (
+        f"raise {group.path}/{group.limit_name}, or let the program hear of it before: a threshold "
+        "(memory.high, memory.pressure) at which it drops what it can spare"
+    )
+    policies = {"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]}
+    proof = policies if look is not None else None
+    if group.kills:
+        yield _GROUP_KILLS.found(
+            CRITICAL,
+            f"the kernel killed {group.kills} of the group's processes during the look",
+            group.kills,
+            evidence,
+            line=group.limit_name,
+            setting=f"memlab diagnose --last-kill says which and why; {raise_it}",
+            policies=proof,
+        )
+    room = group.room_bytes
+    full = 1 - group.room_share
+    nearly = charge.used_bytes >= 0.9 * group.limit_bytes
+    swap = _swaps()
+    # Then it meets the limit, and how far it was from it does not matter.
+    is_throttled = not kills and group.reached_per_s >= 1
+    if charge.stuck:
+        yield _GROUP_OUT_OF_MEMORY.found(
+            CRITICAL,
+            f"its memory cgroup is out of memory, {size(charge.used_bytes)} of "
+            f"{size(group.limit_bytes)}, and the kernel kills nobody for it (oom_kill_disable): "
+            "who asks for more waits until some is given back",
+            full,
+            evidence,
+            line=group.limit_name,
+            setting=f"raise {group.path}/{group.limit_name}, end a process of it, or write 0 to "
+            "its memory.oom_control",
+        )
+    elif _fills(group) and not is_throttled:
+        assert group.seconds_left is not None
+        if unshares is None and look is not None:
+            lost, more = course.unsharing(look)
+            unshares = lost / look.seconds, more
+        yield from _filling(group, look, evidence, raise_it, unshares, swap=swap)
+    elif full >= 0.85 and not is_throttled:
+        then = "is made to wait" if not kills else "is swapped out" if swap else "ends with a kill"
+        yield _GROUP_NEARLY_FULL.found(
+            COSTLY if full >= 0.95 else NOTE,
+            f"its memory cgroup is {share(full)} full with what the kernel cannot drop: "
+            f"{size(room)} of {size(group.limit_bytes)} are left, and what does not fit {then}; "
+            f"{_still(group)}",
+            full,
+            evidence,
+            line=group.limit_name,
+            setting=raise_it,
+        )
+    slab = charge.slab_reclaimable_bytes
+    if nearly and charge.droppable_bytes >= 0.3 * charge.used_bytes and full < 0.85:
+        what, line, of_it = max(
+            ("page cache", "page cache, clean", charge.file_clean_bytes),
+            (
+                "directory entries and inodes of the kernel (reclaimable slab)",
+                "slab, reclaimable",
+                slab,
+            ),
+            ("LazyFree pages", "anonymous", charge.lazyfree_bytes),
+            key=lambda one: one[2],
+        )
+        yield _GROUP_FULL_OF_DROPPABLE.found(
+            NOTE,
+            f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
+            f"{size(group.limit_bytes)}), and {size(of_it)} of it are {what}"
+            + ("" if line.startswith("slab") else _DROPPED),
+            of_it,
+            (*evidence, *_slab_facts(group, look)),
+            line=line,
+        )
+    elif slab >= 16 * MiB and slab >= 0.3 * charge.used_bytes:
+        yield _GROUP_SLAB.found(
+            NOTE,
+            f"{size(slab)} of the group's {size(charge.used_bytes)} are of no process: "
+            f"{_slab(group, look)}",
+            slab,
+            (*evidence, *_slab_facts(group, look)),
+        )
+    if group.reached_per_s >= 1:
+        high = group.limit_name == "memory.high"
+        yield _GROUP_LIMIT_MET.found(
+            COSTLY if group.reached_per_s >= 100 or high else NOTE,
+            f"it is throttled at memory.high {per_second(group.reached_per_s, 'times')}: each "
+            "allocation beyond it reclaims and waits"
+            if high
+            else f"its memory cgroup meets its limit {per_second(group.reached_per_s, 'times')}, "
+            "and reclaims to let it go on; nobody was killed in the look"
+            if not group.kills
+            else f"its memory cgroup meets its limit {per_second(group.reached_per_s, 'times')}",
+            group.reached_per_s,
+            evidence,
+            line=group.limit_name,
+            setting=raise_it,
+            policies=proof,
+        )
+    mapped = kinds or {}
+    if look is not None:
+        mapped = {one.kind: one.allocated_bytes or 0 for one in look.shared}
+    yield from of_files(charge, evidence, mounts, segments, mapped)
+    dirty = charge.file_dirty_bytes + charge.writeback_bytes
+    if dirty >= 0.3 * group.limit_bytes and dirty >= 16 * MiB:
+        yield _GROUP_DIRTY.found(
+            NOTE,
+            f"{size(dirty)} of the group's {size(charge.used_bytes)} have to be written before "
+            "they "
+            "can be dropped: writers wait for the device",
+            dirty,
+            evidence,
+        )
+
+
+_GROUP_TMPFS = Row(
+    "group-tmpfs",
+    "stock",
+    "tmpfs, shared memory",
+    "B",
+    "a quarter of the group is shared memory",
+    setting="by the kind of shared memory",
+    experiments=("memcg-accounting",),
+)
+
+
+def of_files(
+    charge: Charge,
+    evidence: tuple[Fact, ...],
+    mounts: Sequence[TmpfsUse],
+    segments: Segments | None,
+    kinds: Mapping[str, int],
+) -> Iterator[Finding]:
+    """Shared memory, with or without a limit of the group; `kinds`: what its processes map."""
+    held = charge.shmem_bytes
+    if held < 16 * MiB or held < 0.25 * charge.used_bytes:
+        return
+    most = max(kinds, key=lambda name: kinds[name], default="")
+    what = (
+        "tmpfs, shared memory or memfd: files stay when their process ends, and only swap, a "
+        "delete or the end of all who hold them takes them out"
+    )
+    setting = "remove the files (df -t tmpfs, ls /dev/shm; ipcs -m, ipcrm), or size= for the mount"
+    if most and kinds[most] >= held / 2:
+        goes, setting = held_shared.KINDS[most]
+        what = f"shared memory, most of it {most} ({size(kinds[most])}): they {goes}"
+    yield _GROUP_TMPFS.found(
+        NOTE,
+        f"{size(held)} of the group's {size(charge.used_bytes)} are {what}"
+        + _left_files(held, mounts, segments),
+        held,
+        evidence,
+        setting=setting,
+    )
+
+
+def _left_files(held: float, mounts: Sequence[TmpfsUse], segments: Segments | None) -> str:
+    """What is seen that can be them."""
+    seen = [
+        f"{one.path} holds {size(one.used_bytes)}" for one in mounts if one.used_bytes >= held / 10
+    ]
+    if segments and segments.bytes >= held / 10:
+        noun = "segment" if segments.count == 1 else "segments"
+        seen.insert(0, f"{segments.count} System V {noun} that no process attaches "
+                    f"hold{'s' if segments.count == 1 else ''} {size(segments.bytes)}")  # fmt: skip
+    return f"; {', '.join(seen[:3])}" if seen else ""
+
+
+def _fills(group: GroupRoom) -> bool:
+    """What it needs grows towards the limit, and soon enough to matter."""
+    return (
+        group.seconds_left is not None
+        and group.seconds_left < 3600
+        and group.grows_steadily
+        and group.new_peak
+    )
+
+
+_GROUP_LIMIT_NEARS = Row(
+    "group-limit-nears",
+    "limits",
+    "the limit",
+    "s",
+    "growth reaches the limit within an hour",
+    setting="raise the limit, or drop memory at a threshold before it",
+    experiments=("reclaim-or-kill", "memcg-notify", "coop-reclaim"),
+)
+
+
+def _filling(
+    group: GroupRoom, look: Look | None, evidence: tuple[Fact, ...], raise_it: str,
+    unshares: tuple[float, float] | None, *, swap: bool,
+) -> Iterator[Finding]:  # fmt: skip
+    """Critical only where a bound lies above the room, and the limit is met within the time that
+    was looked at: a growth is not extended further than it was seen."""
+    assert group.seconds_left is not None
+    room = group.room_bytes
+    bound = None if look is None or look.mapped_growth_bytes > 0 else float(look.unfilled_bytes)
+    if (
+        look is not None
+        and bound is not None
+        and look.growth_bytes_per_s < 0.5 * group.growth_bytes_per_s
+    ):
+        bound = None  # another process of the group grows
+    if unshares and unshares[0] >= 0.5 * group.growth_bytes_per_s:
+        bound = unshares[1]  # memory that forked processes share becomes private
+    if bound is not None and bound < room:
+        return  # the growth itself is said, with this bound
+    seen = look.seconds if look else 0.0
+    soon = bound is not None and group.seconds_left <= seen and not swap
+    then = (
+        "it is made to wait" if group.limit_name == "memory.high"
+        else "what is in it is swapped out" if swap else "something in it is killed"
+    )  # fmt: skip
+    limits = (
+        f"the process can fill {size(bound)} more, the group has room for {size(room)}"
+        if bound is not None
+        else f"the group has room for {size(room)}; nothing that was seen bounds it, and nothing "
+        "shows that it goes on"
+    )
+    yield _GROUP_LIMIT_NEARS.found(
+        CRITICAL if soon else COSTLY,
+        f"if its growth of {size(group.growth_bytes_per_s)}/s goes on, its memory cgroup is full "
+        "in "
+        f"{left(group.seconds_left)}, and then {then}: {limits}",
+        group.seconds_left,
+        evidence,
+        line=group.limit_name,
+        setting=f"a look of --seconds {max(20, round(2 * group.seconds_left))} would see whether "
+        f"it falls again, as a collected heap does; {raise_it}",
+    )
+
+
+def _still(group: GroupRoom) -> str:
+    swing = group.highest_bytes - group.lowest_bytes
+    if swing > 4 * MiB and not group.grows_steadily:
+        return f"it swung between {size(group.lowest_bytes)} and {size(group.highest_bytes)}"
+    return "it did not grow in the look" if group.seconds_left is None else "it grows slowly"
+
+
+def _group_facts(group: GroupRoom) -> tuple[Fact, ...]:
+    charge = group.charge
+    return facts(
+        Fact("charged", charge.used_bytes, "B"),
+        Fact("of it page cache that can be dropped", charge.file_clean_bytes, "B"),
+        Fact("anonymous", charge.anonymous_bytes, "B"),
+        Fact(group.limit_name, group.limit_bytes, "B"),
+        Fact("its peak", charge.peak_bytes, "B") if charge.peak_bytes else None,
+        Fact("what is needed grows by", group.growth_bytes_per_s, "B/s"),
+        Fact("limit met", group.reached_per_s, "1/s") if group.reached_per_s else None,
+        Fact("killed since the group was made", charge.oom_kill_count, "count")
+        if charge.oom_kill_count
+        else None,
+    )
+
+
+def _slab(group: GroupRoom, look: Look | None) -> str:
+    """The kernel's memory of a group, and whether that is known to be reclaimable."""
+    charge = group.charge
+    low, high = charge.slab_bounds_bytes
+    made = (look.rate("dentries") or 0.0) + (look.rate("inodes") or 0.0) if look else 0.0
+    grew = group.machine_slab_growth_bytes >= 1 * MiB and group.kernel_growth_bytes_per_s > 0
+    if low >= high / 2 or made >= 100 or grew:
+        return (
+            "directory entries and inodes of the kernel (reclaimable slab): dropped before "
+            "anyone is "
+            "killed; no danger, no leak"
+        )
+    return (
+        f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to {size(high)} "
+        "of "
+        "it directory entries and inodes, which are dropped before anyone is killed"
+        f"{_of_pipes(look)}"
+    )
+
+
+def _of_pipes(look: Look | None) -> str:
+    """A pipe holds 16 pages unless it is asked for more (pipe(7)); what is in it is of the
+    kernel, and is not dropped."""
+    most = look.pipe_count * 65536 if look else 0
+    if not look or most < MiB:
+        return ""
+    return f"; its {look.pipe_count:,} pipes, which are not, can hold {size(most)}"
+
+
+def _slab_facts(group: GroupRoom, look: Look | None) -> tuple[Fact, ...]:
+    low, high = group.charge.slab_bounds_bytes
+    names = look.rate("dentries") if look else None
+    inodes = look.rate("inodes") if look else None
+    return facts(
+        Fact("reclaimable slab between", f"{size(low)} and {size(high)}") if low != high else None,
+        Fact("directory entries made by it", names, "1/s") if names else None,
+        Fact("inodes made by it", inodes, "1/s") if inodes else None,
+    )
+
+
+def _swaps() -> bool:
+    machine = files.known(proc.meminfo) or {}
+    return machine.get("SwapFree", 0) > 0
+
+
+def _limit(value: float) -> str:
+    """Bytes as `try` takes them, in whole MiB."""
+    return f"{max(1, -(-int(value) // MiB))}M"

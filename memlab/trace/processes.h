@@ -1,0 +1,35 @@
+/* Each process of a trace: its resident memory and its live blocks, over time. */
+#ifndef TRACE_PROCESSES_H
+#define TRACE_PROCESSES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Of an address space. Files are the pages that a fault has mapped, shared memory among them: those
+ * that the kernel maps around a fault are not known. */
+struct resident {
+	uint64_t anonymous, files; /* pages */
+	uint64_t live;             /* bytes of recorded blocks */
+};
+
+/* Bytes of live blocks by their numbers, which a process gives out one after another. */
+struct sizes {
+	uint64_t *of;
+	uint64_t count, room;
+};
+
+void begin_processes(uint32_t tasks);
+/* A task is of the process that the task `other` is of, or begins one. */
+void note_task(uint32_t task, uint32_t other);
+void note_exit(uint32_t task, uint64_t at_ns);
+/* What a task's space holds now. */
+void note_resident(uint32_t task, const struct resident *now, uint64_t at_ns);
+void note_moment(unsigned moment, unsigned of);
+void print_processes(uint64_t at_ns, unsigned moments);
+
+/* False if the trace has more blocks at once than can be accounted for. */
+bool set_size(struct sizes *sizes, uint64_t number, uint64_t bytes, uint64_t *live);
+bool copy_sizes(struct sizes *copy, const struct sizes *sizes);
+void free_sizes(struct sizes *sizes);
+
+#endif
