@@ -73,6 +73,16 @@ def unnamed(path: Path) -> Iterator[Unnamed]:
             _unlink(part)
 
 
+def write_unnamed(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file, its user's alone, that is nowhere until it is whole, however this ends."""
+    with unnamed(path) as made, _named(path):
+        with open(made.file, "wb", closefd=False) as file:
+            file.writelines(pieces)
+        folder = made.folder
+        os.link(f"/proc/self/fd/{made.file}", made.part, dst_dir_fd=folder, follow_symlinks=True)
+        os.replace(made.part, made.name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
 def append(path: Path, content: bytes) -> None:
     """Add to a file, which is made if it is not there."""
     with _named(path), _held() as held:

@@ -21,7 +21,7 @@ def place(trace: file.Trace, folder: Path) -> Path:
     return folder / f"{trace.path.stem}-{trace.sum & 0xFFFFFFFF:08x}.png"
 
 
-def draw(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
+def draw(trace: file.Trace, account: TraceAccount, path: Path) -> Path:
     """Memory over time by kind of mapping, stacked; by process, of several or of one whose live
     blocks are known; what was given back, if anything was, and what of that was touched again,
     summed. Written as PNG."""
@@ -29,11 +29,11 @@ def draw(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
     from memlab.present import figures
     from memlab.present.figures import scales, style
 
-    at_s = [trace.elapsed_s * (i + 1) / len(found.moments) for i in range(len(found.moments))]
+    at_s = [trace.elapsed_s * (i + 1) / len(account.moments) for i in range(len(account.moments))]
     parts = [(_kinds, _HIGH)]
-    if shown.is_by_process(trace, found):
+    if shown.is_by_process(trace, account):
         parts.append((_processes, _MIDDLE))
-    if found.moments[-1][len(KINDS)]:
+    if account.moments[-1][len(KINDS)]:
         parts.append((_given_back, _LOW))
     with style.settings():
         made = figures.RunFigure(figsize=(8, 5), dpi=style.PIXELS / 8)
@@ -41,7 +41,7 @@ def draw(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
         grid = {"height_ratios": [high for _, high in parts], "hspace": 0.12, "right": 0.76}
         panels = made.subplots(len(parts), 1, sharex=True, squeeze=False, gridspec_kw=grid)[:, 0]
         for axes, (draw_part, high) in zip(panels, parts, strict=True):
-            most = draw_part(axes, at_s, trace, found)
+            most = draw_part(axes, at_s, trace, account)
             scales.quantities(axes.yaxis, "B", [0.0, float(most)], high, log=False)
             axes.spines[["top", "right"]].set_visible(False)
             axes.margins(x=0)
@@ -55,8 +55,8 @@ def draw(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
         scales.quantities(panels[-1].xaxis, "s", [0.0, trace.elapsed_s], 400.0, log=False)
         scales.x_label(panels[-1], "time in the recording")
         finding = (
-            f"{trace.path.name}: {shown.program(trace, found)} held at most "
-            f"{shown.in_bytes(found.peak_pages)}"
+            f"{trace.path.name}: {shown.program(trace, account)} held at most "
+            f"{shown.in_bytes(account.peak_pages)}"
         )
         panels[0].set_title(
             finding, loc="left", fontsize=style.FINDING, weight="bold", parse_math=False
@@ -64,11 +64,11 @@ def draw(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
     return figures.write(made, path)
 
 
-def _kinds(axes: Axes, at_s: list[float], trace: file.Trace, found: TraceAccount) -> int:
+def _kinds(axes: Axes, at_s: list[float], trace: file.Trace, account: TraceAccount) -> int:
     """Draws a panel, as do the others; returns its largest value."""
     from memlab.present.figures import scales, style
 
-    held = [[row[i] * shown.PAGE for row in found.moments] for i in range(len(KINDS))]
+    held = [[row[i] * shown.PAGE for row in account.moments] for i in range(len(KINDS))]
     some = [i for i in range(len(KINDS)) if any(held[i])] or [KINDS.index("anonymous")]
     axes.stackplot(
         at_s,
@@ -83,11 +83,11 @@ def _kinds(axes: Axes, at_s: list[float], trace: file.Trace, found: TraceAccount
     return max(map(sum, zip(*held, strict=True)))
 
 
-def _processes(axes: Axes, at_s: list[float], trace: file.Trace, found: TraceAccount) -> int:
+def _processes(axes: Axes, at_s: list[float], trace: file.Trace, account: TraceAccount) -> int:
     from memlab.present.figures import scales, style
 
     most = 0
-    named = zip(shown.process_names(trace, found), found.by_process, strict=True)
+    named = zip(shown.process_names(trace, account), account.by_process, strict=True)
     for number, (name, one) in enumerate([*named][:_LINES]):
         if not one.course:  # of next to no memory
             continue
@@ -102,10 +102,10 @@ def _processes(axes: Axes, at_s: list[float], trace: file.Trace, found: TraceAcc
     return most
 
 
-def _given_back(axes: Axes, at_s: list[float], trace: file.Trace, found: TraceAccount) -> int:
+def _given_back(axes: Axes, at_s: list[float], trace: file.Trace, account: TraceAccount) -> int:
     from memlab.present.figures import scales, style
 
-    given, again = ([row[len(KINDS) + i] * shown.PAGE for row in found.moments] for i in range(2))
+    given, again = ([row[len(KINDS) + i] * shown.PAGE for row in account.moments] for i in range(2))
     axes.plot(at_s, given, color=style.INK, label="given back", linewidth=1.4)
     axes.plot(at_s, again, color=style.colour(1), linestyle=style.dashes(1),
               label="of it touched again", linewidth=1.4)  # fmt: skip

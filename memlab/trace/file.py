@@ -276,13 +276,13 @@ def note_errors(path: Path, errors: Sequence[float]) -> None:
         source.seek(0)
         head = source.read(at) + _ERRORS.pack(1, *percents)
         source.seek(len(head))
-        output.write({path: chain([head], iter(lambda: source.read(1 << 20), b""))})
+        output.write_unnamed(path, chain([head], iter(lambda: source.read(1 << 20), b"")))
 
 
 def pack(path: Path) -> None:
     """Pack a whole plain trace, in its place. CannotWrite leaves it as it is."""
     with opened(path) as trace, trace.source.open("rb") as source:
-        output.write({path: packed.pack(source, _HEADER.size, trace.tail_at)})
+        output.write_unnamed(path, packed.pack(source, _HEADER.size, trace.tail_at))
 
 
 def file_names(trace: Trace) -> list[str]:

@@ -68,6 +68,8 @@ def record(out: Path, *, command: Sequence[str] = (), pid: int = 0, how: How = H
                 ended = Session(recorder).run()
         else:
             ended = _command(result, command, words, how)
+    if file.read(out).cut == file.Cut.NOT_WRITTEN:  # there is no room to pack it either
+        return ended
     try:
         file.pack(out)
     except CannotWrite as error:

@@ -12,6 +12,7 @@ import memlab
 from memlab.command import request
 from memlab.errors import BadLevels
 from memlab.experiment.host import Malloc
+from memlab.files import packed
 from memlab.observe import allocators
 from memlab.trace import account, file, recording, shown
 
@@ -122,10 +123,11 @@ def recorded(program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def again(path: Path, **environ: str) -> tuple[int, dict[str, int], str]:
     """Exit status, what was done by name, and what was said."""
-    done = subprocess.run(
-        [file.tool("allocate"), path], env={**os.environ, **environ},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    with path.open("rb") as opened, packed.plain(opened) as source:
+        done = subprocess.run(
+            [file.tool("allocate"), source], env={**os.environ, **environ},
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
     parts = [part.split() for part in done.stdout.replace(";", ",").split(",") if part.strip()]
     return done.returncode, {name: int(number) for name, number in parts}, done.stderr
 
