@@ -8,10 +8,12 @@ import pytest
 
 from memlab import api, experiments
 from memlab.errors import BadRequest
+from memlab.experiment.needs import matching, parts
 from memlab.machines import least
 from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder import measure, show
 from memlab.machines.ladder.judge import KernelCell, KernelRow
+from memlab.request import Request
 from memlab.run import plan
 
 HOLDS, NOT = KernelCell("reproduced", 7, 7, 7), KernelCell("contradicted", 0, 0, 0)
@@ -159,3 +161,19 @@ def test_the_matrix_of_many_kernels_has_each_row_whole(
     assert "page-fault: 31 more rows alike under every kernel (-v)" in lines
     show.show(kernels, rows, verbose=True)
     assert capsys.readouterr().out.count("\n") > 39
+
+
+def test_claims_at_levels_of_controls_are_measured_with_the_controls() -> None:
+    """Every combination of what they name would be 96 points, half of which stall for 10 s."""
+    declared = experiments.load("reclaim-or-kill")
+    claims = least.selected(declared, (), timed=False)
+    assert least.least_points(declared, claims) == ({}, True)
+    planned = plan.build(declared, "quick", {}).points
+    assert all(any(matching(planned, side)) for claim in claims for side in parts(claim))
+    request, left_out = least.fitted(Request("reclaim-or-kill"))
+    assert (request.blocks, request.controls, left_out) == (least.BLOCKS, True, {})
+    named, controls = least.least_points(
+        experiments.load("memcg-notify"),
+        least.selected(experiments.load("memcg-notify"), (), timed=False),
+    )
+    assert (sorted(named["thresholds"]), controls) == ([1, 16], False)
