@@ -161,6 +161,7 @@ NEEDS = {
     "ssh": _program("openssh-client", "ssh", "ssh-keygen"),
     "sshd": _program("openssh-server", "sshd"),
     "ip": _program("iproute2", "ip"),
+    "node": _program("nodejs", "node"),
     "openssl": _program("openssl", "openssl"),
     "dask": Need(lambda: find_spec("distributed") is not None, "pip install 'memlab[dask]'"),
     "qemu": _of_guests(guest_tools.QEMU, guest_tools.QEMU_REMEDY),

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -160,7 +159,7 @@ def test_what_arrow_gave_back_is_free_in_mimalloc() -> None:
     assert dropped.used_bytes < 30 * MiB
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+@pytest.mark.needs("node")
 def test_a_heap_of_node_is_v8s() -> None:
     code = (
         "const x=[]; for (let i=0; i<600000; i++) x.push({a:i});"

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Any
 
@@ -53,15 +53,22 @@ def _said(command: list[str]) -> dict[str, Any]:
     return said
 
 
+def answered(
+    experiment: Experiment, check: Check, raw: Mapping[str, Any]
+) -> Iterator[tuple[Claim, float]]:
+    """The claims of a row that a sample has a value for, with it."""
+    metrics = {metric.name: metric for metric in (*WINDOW_METRICS, *experiment.metrics)}
+    for claim in check.expected:
+        value = metrics[claim.metric].of(raw, {"check": check.name})
+        if value is not None:
+            yield claim, value
+
+
 def wrong(experiment: Experiment, check: Check, raw: Mapping[str, Any]) -> list[Claim]:
     """The claims of a row that a sample does not bear out. What the machine does not count, such
     as /proc/kpageflags for an ordinary user, is passed over."""
-    metrics = {metric.name: metric for metric in (*WINDOW_METRICS, *experiment.metrics)}
     found: list[Claim] = []
-    for claim in check.expected:
-        value = metrics[claim.metric].of(raw, {"check": check.name})
-        if value is None:
-            continue
+    for claim, value in answered(experiment, check, raw):
         if isinstance(claim, Count) and value != claim.equals:
             found.append(claim)
         if isinstance(claim, Within):
