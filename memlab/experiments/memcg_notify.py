@@ -350,7 +350,7 @@ EXPERIMENT = Experiment(
         "mechanism": ["threshold", "max_poll"],
         "thresholds": [1, 2],
         "direction": ["up"],
-        "crossings": [11],
+        "crossings": [23],
     },
     judges={"chen-2014": ["notification"]},
     claims=[
