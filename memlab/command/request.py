@@ -98,6 +98,9 @@ def command(
         path = folder / program if "/" in program else Path(program)
         if not program or shutil.which(path) is None:
             what = "is not executable" if program and path.exists() else "is not found"
+            if trace.is_named([program]) and path.exists():
+                what = "is a trace, and options stand before traces: memlab try -p ... a.trace"
+                raise BadRequest(f"{shlex.quote(program)} {what}")
             raise BadRequest(f"{shlex.quote(program)}: the command to try {what}")
     latency_file, latency_unit = tried.read_latencies(trying.latencies)
     free = available.memory().left

@@ -217,6 +217,12 @@ def test_recordings_that_are_not_several_of_one_program_are_refused(
         asked.command([str(tmp_path / f"{name}.trace") for name in names], {}, **how)
 
 
+def test_an_option_behind_a_trace_is_told_its_place(tmp_path: Path) -> None:
+    path = Made().map(AT, 3).touch(AT, 3).write(tmp_path / "a.trace")
+    with pytest.raises(BadRequest, match=r"is a trace, and options stand before traces: memlab"):
+        asked.command([str(path), "-p", "thp=never"], {})
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_a_metric_that_a_check_has_far_off_says_so_in_each_answer(
     is_packed: bool, tmp_path: Path
