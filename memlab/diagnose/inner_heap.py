@@ -92,7 +92,7 @@ def _mimalloc(seen: Arenas) -> InnerHeap:
 
 
 def _v8(seen: V8Pages) -> InnerHeap:
-    note = f"{seen.count:,} pages; dead objects count until they are swept"
+    note = f"{seen.count:,} pages, dead objects too"
     return InnerHeap(V8, seen.resident_bytes, seen.used_bytes, note)
 
 
