@@ -251,10 +251,13 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
         severity = severity_of(flow.total - flow.first - flow.copies - flow.read, 1000, 5000)
         if eager and severity is not None:
             yield _return(
-                look, flow, "malloc-set-to-give-back", severity,
+                look,
+                flow,
+                "malloc-set-to-give-back",
+                severity,
                 f"{name} is set to give freed memory back at once, and the faults fit that; its "
                 "calls are not seen",
-            )  # fmt: skip
+            )
         return
     many = severity_of(calls, 500, 2000)
     large = severity_of(flow.again, 5000, 20_000) if flow.again >= 0.3 * flow.total else None

@@ -289,8 +289,11 @@ def _left_files(held: float, mounts: Sequence[TmpfsUse], segments: Segments | No
     ]
     if segments and segments.bytes >= held / 10:
         noun = "segment" if segments.count == 1 else "segments"
-        seen.insert(0, f"{segments.count} System V {noun} that no process attaches "
-                    f"hold{'s' if segments.count == 1 else ''} {size(segments.bytes)}")  # fmt: skip
+        seen.insert(
+            0,
+            f"{segments.count} System V {noun} that no process attaches "
+            f"hold{'s' if segments.count == 1 else ''} {size(segments.bytes)}",
+        )
     return f"; {', '.join(seen[:3])}" if seen else ""
 
 

@@ -213,12 +213,16 @@ def _sockets(look: Look) -> Iterator[Finding]:
     if seen is None or not growth.worth(seen.bytes, look.memory.resident_bytes):
         return
     parts = [
-        text for value, text in (
+        text
+        for value, text in (
             (seen.receiving_bytes, f"{size(seen.receiving_bytes)} received and not read by it"),
-            (seen.sending_bytes, f"{size(seen.sending_bytes)} written by it and not taken by the "
-             "other side"),
-        ) if value >= seen.bytes / 20
-    ]  # fmt: skip
+            (
+                seen.sending_bytes,
+                f"{size(seen.sending_bytes)} written by it and not taken by the other side",
+            ),
+        )
+        if value >= seen.bytes / 20
+    ]
     yield _SOCKETS_HOLD.found(
         NOTE,
         f"{size(seen.bytes)} lie in the queues of its {units.counted(seen.read, 'socket')}"

@@ -124,9 +124,14 @@ def _amount(value: float, unit: str) -> str:
 def _nears(name: str, limit: str, part: str, experiment: str) -> Row:
     """A limit of which so much is used, or that is met within ten minutes."""
     return Row(
-        name, "limits", limit, "1", f"{part} of it, or met in ten minutes",
-        "raise the limit", experiments=(experiment,),
-    )  # fmt: skip
+        name,
+        "limits",
+        limit,
+        "1",
+        f"{part} of it, or met in ten minutes",
+        "raise the limit",
+        experiments=(experiment,),
+    )
 
 
 _LIMIT_NEARS = _nears("limit-nears", "another limit", "90 %", "mmap-overcommit")
