@@ -61,9 +61,10 @@ def test_the_command_runs(page: Path, command: str, user: dict[str, str]) -> Non
     folder.mkdir(exist_ok=True)
     write_files(page, folder)
     if page.stem in ("trace", "diagnose"):  # recording takes root; tests/traces records
-        made = Made(flags=HAS_ALLOCATIONS).add(START).map(AT, 101).touch(AT, 53)
-        made.add(ALLOCATE, 0, 0, 53, 0, AT)
-        (folder / "app.trace").write_bytes(made.bytes(blocks=1))
+        for number in range(7):
+            made = Made(flags=HAS_ALLOCATIONS).add(START).map(AT, 101).touch(AT, 53 + number)
+            made.add(ALLOCATE, 0, 0, 53, 0, AT)
+            (folder / f"app{number or ''}.trace").write_bytes(made.bytes(blocks=1))
     if "--name" in command:  # what is compared later holds whole blocks, however busy the machine
         user = user | {"MEMLAB_SWEEP_BUDGET": "20s"}
     run(command, folder, user)

@@ -90,7 +90,7 @@ def command(given: RecordOptions) -> None:
     memlab record --seconds 60 -o app.trace 1234
     memlab try -p lock=off,future -p thp=never,always app.trace
     memlab record --runs 6 -o app.trace -- ./app
-    memlab try -p lock=off,future app1.trace app2.trace app3.trace ...
+    memlab try -p lock=off,future app?.trace
     """
     import re
     import shlex
