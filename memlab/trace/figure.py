@@ -31,7 +31,8 @@ def draw(trace: file.Trace, account: TraceAccount, path: Path) -> Path:
 
     at_s = [trace.elapsed_s * (i + 1) / len(account.moments) for i in range(len(account.moments))]
     parts = [(_kinds, _HIGH)]
-    if shown.is_by_process(trace, account):
+    drawn = account.by_process[:_LINES]
+    if shown.is_by_process(trace, account) and any(process.course for process in drawn):
         parts.append((_processes, _MIDDLE))
     if account.moments[-1][len(KINDS)]:
         parts.append((_given_back, _LOW))
@@ -45,13 +46,15 @@ def draw(trace: file.Trace, account: TraceAccount, path: Path) -> Path:
             scales.quantities(axes.yaxis, "B", [0.0, float(most)], high, log=False)
             axes.spines[["top", "right"]].set_visible(False)
             axes.margins(x=0)
-            axes.legend(
+            legend = axes.legend(
                 loc="upper left",
                 bbox_to_anchor=(1.01, 1),
                 frameon=False,
                 fontsize=style.SMALL,
                 reverse=draw_part is _kinds,
             )  # fmt: skip - beside what it names, in the order in which that is stacked
+            for text in legend.get_texts():
+                text.set_parse_math(False)  # a program's name is its own
         scales.quantities(panels[-1].xaxis, "s", [0.0, trace.elapsed_s], 400.0, log=False)
         scales.x_label(panels[-1], "time in the recording")
         finding = (
@@ -92,11 +95,12 @@ def _processes(axes: Axes, at_s: list[float], trace: file.Trace, account: TraceA
         if not one.course:  # of next to no memory
             continue
         resident = [anonymous * shown.PAGE for anonymous, *_ in one.course]
+        label = f" {name}" if name.startswith("_") else name  # or the legend would leave it out
         look: dict[str, Any] = {"color": style.colour(number), "linewidth": 1.4}
-        axes.plot(at_s, resident, label=name, **look)
+        axes.plot(at_s, resident, label=label, **look)
         live = [bytes_live for *_, bytes_live in one.course] if trace.allocations else []
         if live:
-            axes.plot(at_s, live, label=f"{name}, live", linestyle=style.dashes(1), **look)
+            axes.plot(at_s, live, label=f"{label}, live", linestyle=style.dashes(1), **look)
         most = max(most, *resident, *live)
     scales.y_label(axes, "anonymous", _MIDDLE)
     return most

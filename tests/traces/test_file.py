@@ -264,8 +264,12 @@ def test_show_and_try_say_it_in_one_line(tmp_path: Path) -> None:
         assert isinstance(ended.exception, BadTrace)
 
 
-def test_a_trace_without_a_touch_is_shown(tmp_path: Path) -> None:
-    trace = file.read(Made().map(AT, 3).write(tmp_path / "a.trace"))
+@pytest.mark.parametrize("tasks", [0, 3])
+def test_a_trace_without_a_touch_is_shown(tasks: int, tmp_path: Path) -> None:
+    made = Made().map(AT, 3)
+    for task in range(1, tasks + 1):
+        made.number(TASK, task, what=FORK)
+    trace = file.read(made.write(tmp_path / "a.trace"))
     assert figure.draw(trace, account.of(trace), tmp_path / "a.png").stat().st_size > 0
 
 
