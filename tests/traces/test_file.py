@@ -264,12 +264,21 @@ def test_show_and_try_say_it_in_one_line(tmp_path: Path) -> None:
         assert isinstance(ended.exception, BadTrace)
 
 
-@pytest.mark.parametrize("tasks", [0, 3])
-def test_a_trace_without_a_touch_is_shown(tasks: int, tmp_path: Path) -> None:
-    made = Made().map(AT, 3)
-    for task in range(1, tasks + 1):
-        made.number(TASK, task, what=FORK)
-    trace = file.read(made.write(tmp_path / "a.trace"))
+def test_a_trace_without_a_touch_is_shown(tmp_path: Path) -> None:
+    trace = file.read(Made().map(AT, 3).write(tmp_path / "a.trace"))
+    assert figure.draw(trace, account.of(trace), tmp_path / "a.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize(("pages", "name"), [(3, b"made"), (300, b"_$a$")])
+def test_processes_of_little_memory_and_of_odd_names_are_drawn(
+    pages: int, name: bytes, tmp_path: Path
+) -> None:
+    """A legend needs an entry, and leaves out what begins with an underscore."""
+    made = Made(tasks=3).map(AT, pages)
+    for task in (1, 2):
+        made.number(TASK, task, what=FORK).touch(AT, pages, task=task)
+    (path := tmp_path / "a.trace").write_bytes(made.bytes().replace(b"made", name))
+    trace = file.read(path)
     assert figure.draw(trace, account.of(trace), tmp_path / "a.png").stat().st_size > 0
 
 
