@@ -23,7 +23,7 @@ from click.testing import CliRunner
 from memlab import api, diagnose, experiments, published, recorded
 from memlab.cli import cli
 from memlab.diagnose import call_table, group_rows, machine_account
-from memlab.diagnose.finding import Row
+from memlab.diagnose.finding import FindingRow
 from memlab.judging import mechanism, reproduce, summary
 from memlab.judging.compare import metric_of
 from memlab.machines.history import figure as history_figure
@@ -276,11 +276,11 @@ def lines_of_no_process() -> str:
 
 def findings() -> str:
     """The rows of findings about a process and its group, wherever one is declared."""
-    rows: dict[str, Row] = {}
+    rows: dict[str, FindingRow] = {}
     for module in pkgutil.iter_modules(diagnose.__path__, "memlab.diagnose."):
         for value in vars(importlib.import_module(module.name)).values():
             for row in value.values() if isinstance(value, dict) else (value,):
-                if isinstance(row, Row):
+                if isinstance(row, FindingRow):
                     rows.setdefault(row.name, row)
     lines = ["| finding | said if | what to try |", "| --- | --- | --- |"]
     for account in ("stock", "flow", "limits", "time"):
@@ -294,7 +294,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _name(row: Row) -> str:
+def _name(row: FindingRow) -> str:
     return row.name
 
 

@@ -82,7 +82,7 @@ def _method(sequential: bool) -> str:
 def next_unit_interval(x: npt.ArrayLike, unit: str = "session", level: float = 0.95) -> Interval:
     """Where the next session's value, or that of what else the `unit` is, lies, from those of x,
     shape (sessions,): Student's t on logs, or on the values where one is not positive. Limits are
-    None below 3 sessions: two say next to nothing of how far a third may lie.
+    None below 3 sessions: two values give no usable estimate of the spread.
 
     At half the error asked for: what sessions differ by has tails, and a t of 95 % holds 93 % of
     t with 3 degrees of freedom, of skewed luck or of a slow state; one of 97.5 % holds 95 % or

@@ -73,7 +73,8 @@ def store_path() -> Path | None:
 
 
 class FileName(click.Path):
-    """A path. An empty word is none, as of a variable that is not set; `Path("")` is here."""
+    """A path. An empty word is refused: a shell variable may be unset, and `Path("")` would be the
+    working directory."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":

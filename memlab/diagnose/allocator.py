@@ -116,8 +116,8 @@ def _inside(
     for kind in kinds:
         if kind.name in names:
             path = files.known(lambda: str((directory / "exe").readlink())) or "the executable"
-            held = files.content(directory / "exe", _SEARCHED_BYTES_MAX) or b""
-            return _made(kind, directory, path, held, environ)
+            content = files.content(directory / "exe", _SEARCHED_BYTES_MAX) or b""
+            return _made(kind, directory, path, content, environ)
     return None
 
 
@@ -158,8 +158,8 @@ _CODE_BYTES_LEAST = 256 << 10
 def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None) -> list[str]:
     """Other allocators that the process has, such as `mimalloc in libarrow.so`, whose heaps are
     not read."""
-    found: list[str] = []
-    left = allocator_marks.BYTES_MAX
+    result: list[str] = []
+    room = allocator_marks.BYTES_MAX
     seen: set[str] = set()
     for one in mappings:
         large = one.size_bytes >= _CODE_BYTES_LEAST and "x" in one.permissions
@@ -168,10 +168,10 @@ def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None)
         seen.add(one.path)
         if own is not None and own.where == one.path and own.name == "glibc":
             continue
-        names, size = _looked_through(process.files_of(pid, one), left)
-        left -= size
-        found += [f"{name} in {Path(one.path).name}" for name in names]
-    return list(dict.fromkeys(found))
+        names, size = _looked_through(process.files_of(pid, one), room)
+        room -= size
+        result += [f"{name} in {Path(one.path).name}" for name in names]
+    return list(dict.fromkeys(result))
 
 
 def _looked_through(paths: Iterable[Path], room: int) -> tuple[list[str], int]:

@@ -41,13 +41,13 @@ def names(path: Path, most: int = BYTES_MAX) -> tuple[list[str], int]:
 
 def _searched(fd: int, size: int) -> list[str]:
     """One buffer for all pieces: memory that is new for each would take a third of the time."""
-    found: list[str] = []
+    result: list[str] = []
     buffer = bytearray(_PIECE)
     for length in _pieces(fd, elf.data_sections(fd) or [(0, size)], memoryview(buffer)):
         for name, mark in MARKS:
-            if name not in found and buffer.find(mark, 0, length) >= 0:
-                found.append(name)
-    return found
+            if name not in result and buffer.find(mark, 0, length) >= 0:
+                result.append(name)
+    return result
 
 
 def _pieces(fd: int, parts: Sequence[tuple[int, int]], into: memoryview) -> Iterator[int]:

@@ -11,7 +11,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
-    Row,
+    FindingRow,
     facts,
     left,
     per_day,
@@ -35,7 +35,7 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _swings(look)
 
 
-_UNSHARED = Row(
+_UNSHARED = FindingRow(
     "unshared",
     "stock",
     "anonymous, shared since a fork",
@@ -80,14 +80,14 @@ def _unshared(look: Look) -> Iterator[Finding]:
 def unsharing(look: Look) -> tuple[int, int]:
     """Bytes that became private in the look, of the process and those beside it; and how many more
     may."""
-    own = look.unshared_bytes or 0
+    became_private = look.unshared_bytes or 0
     others = [m for m in look.members if m.unshared_bytes is not None]
-    lost = max(0, own) + sum(max(0, m.unshared_bytes or 0) for m in others)
+    lost = max(0, became_private) + sum(max(0, m.unshared_bytes or 0) for m in others)
     shared = (look.pages.shared_bytes or 0) if look.pages else 0
     return lost, family.may_grow_bytes([shared, *(m.shared_bytes or 0 for m in others)])
 
 
-_GROWING = Row(
+_GROWING = FindingRow(
     "growing",
     "stock",
     "anonymous, private",
@@ -123,7 +123,7 @@ def _growing(look: Look) -> Iterator[Finding]:
     day = ""
     if lasts > 3600 and look.age_s >= _SETTLED_S and not bounded:
         day = f", {per_day(rate)},"
-    said = f"growing by {size(rate)}/s{day} in every part of the look{touches}"
+    sentence = f"growing by {size(rate)}/s{day} in every part of the look{touches}"
     if bounded and bound is not None:
         goes_on = f"its mappings have room for {size(bound)} more, {whose} has {size(room)}"
     if look.peak_stands:
@@ -132,7 +132,7 @@ def _growing(look: Look) -> Iterator[Finding]:
         COSTLY
         if lasts < min(_DAY_S, _LASTS_LOOKS * look.seconds) and not bounded and not look.peak_stands
         else NOTE,
-        f"{said}; {goes_on}" if goes_on else said,
+        f"{sentence}; {goes_on}" if goes_on else sentence,
         rate,
         facts(
             Fact("seen for", look.seconds, "s"),
@@ -149,7 +149,7 @@ def _growing(look: Look) -> Iterator[Finding]:
     )
 
 
-_CHILDREN_GROW = Row(
+_CHILDREN_GROW = FindingRow(
     "children-grow",
     "stock",
     "its children",
@@ -160,7 +160,7 @@ _CHILDREN_GROW = Row(
 )
 
 
-_CHILDREN_HOLD = Row(
+_CHILDREN_HOLD = FindingRow(
     "children-hold",
     "stock",
     "its children",
@@ -172,21 +172,22 @@ _CHILDREN_HOLD = Row(
 
 
 def _children(look: Look) -> Iterator[Finding]:
-    """A supervisor, a shell, a master of workers: what is held lies in its children."""
+    """Memory of a supervisor, a shell or a master of workers is in its children."""
     children = [m for m in look.members if m.pid in look.descendants]
     if not children:
         return
-    own = max(children, key=lambda member: member.anonymous_bytes)
-    held = held_by_children(look)
+    largest = max(children, key=lambda member: member.anonymous_bytes)
+    children_bytes = held_by_children(look)
     whose = "child process" if len(children) == 1 else f"{len(children)} child processes"
-    if held >= growth.WORTH_BYTES and held >= look.memory.anonymous_bytes:
+    if children_bytes >= growth.WORTH_BYTES and children_bytes >= look.memory.anonymous_bytes:
         yield _CHILDREN_HOLD.found(
             NOTE,
-            f"at least {size(held)} of anonymous memory are held by its {whose} and not by it: "
-            f"{size(own.anonymous_bytes)} by {own.pid} ({own.command}); itself it holds "
+            f"at least {size(children_bytes)} of anonymous memory are held by its {whose} and not "
+            f"by it: {size(largest.anonymous_bytes)} by {largest.pid} ({largest.command}); itself "
+            "it holds "
             f"{size(look.memory.anonymous_bytes)}",
-            held,
-            setting=f"memlab diagnose {own.pid} says what that one holds",
+            children_bytes,
+            setting=f"memlab diagnose {largest.pid} says what that one holds",
         )
     most = max(children, key=lambda member: member.growth_bytes)
     grown = sum(max(0, member.growth_bytes) for member in children)
@@ -213,7 +214,7 @@ def _private(member: Member) -> int:
     return member.anonymous_bytes - (member.shared_bytes or 0)
 
 
-_SWINGS_ITSELF = Row(
+_SWINGS_ITSELF = FindingRow(
     "swings",
     "stock",
     "shared memory, tmpfs",
@@ -223,7 +224,7 @@ _SWINGS_ITSELF = Row(
 )
 
 
-_SWINGS = Row(
+_SWINGS = FindingRow(
     "swings",
     "stock",
     "anonymous, private",

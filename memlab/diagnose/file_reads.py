@@ -16,7 +16,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
-    Row,
+    FindingRow,
     Severity,
     facts,
     per_second,
@@ -34,7 +34,7 @@ _COSTLY_WAIT = 0.1  # of a thread's time
 _OF_FILES = 0.5  # of the sampled faults
 
 
-_READS_FILES = Row(
+_READS_FILES = FindingRow(
     "reads-files",
     "flow",
     "read from swap or a file",
@@ -70,7 +70,7 @@ def findings(look: Look, read_per_s: float) -> Iterator[Finding]:
     )
 
 
-_READS_SWAP = Row(
+_READS_SWAP = FindingRow(
     "reads-swap",
     "flow",
     "read from swap or a file",
@@ -99,7 +99,7 @@ def _swap(look: Look, read_per_s: float, severity: Severity) -> Finding:
     )
 
 
-_READS_AHEAD_UNUSED = Row(
+_READS_AHEAD_UNUSED = FindingRow(
     "reads-ahead-unused",
     "flow",
     "read from swap or a file",
@@ -137,7 +137,7 @@ def _read_ahead(look: Look, read_per_s: float, severity: Severity, unused: float
     )
 
 
-_GROUP_LIMIT_DROPS_FILES = Row(
+_GROUP_LIMIT_DROPS_FILES = FindingRow(
     "group-limit-drops-files",
     "flow",
     "read from swap or a file",

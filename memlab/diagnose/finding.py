@@ -55,7 +55,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FindingRow:
     """A kind of finding: what of it is the same each time. A function beside it says when it is
     found, and how much; `docs` makes its table of these rows."""
 

@@ -13,7 +13,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
-    Row,
+    FindingRow,
     Severity,
     facts,
     per_second,
@@ -153,7 +153,7 @@ def findings(look: Look) -> Iterator[Finding]:
             yield one
 
 
-_COPIES_AFTER_FORK = Row(
+_COPIES_AFTER_FORK = FindingRow(
     "copies-after-fork",
     "flow",
     "writes to pages that are there",
@@ -199,7 +199,7 @@ def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
     )
 
 
-_SERVED_BY_USERFAULTFD = Row(
+_SERVED_BY_USERFAULTFD = FindingRow(
     "served-by-userfaultfd",
     "flow",
     "answered by userfaultfd",
@@ -298,7 +298,7 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
 
 
 _RETURNS = {
-    name: Row(
+    name: FindingRow(
         name, "flow", "touched again after it was given back", "1/s", when,
         "keep the memory and use it again, or give it back in fewer, larger calls",
         experiments=("allocator", "tlb-shootdown", "madvise-refault"),
@@ -375,7 +375,7 @@ def _keeping(look: Look) -> Policies:
     return policies
 
 
-_FIRST_TOUCHES = Row(
+_FIRST_TOUCHES = FindingRow(
     "first-touches",
     "flow",
     "first touches",
@@ -400,7 +400,7 @@ def _first(look: Look, flow: Flow) -> Iterator[Finding]:
     )
 
 
-_MADE_WRITABLE_AGAIN = Row(
+_MADE_WRITABLE_AGAIN = FindingRow(
     "made-writable-again",
     "flow",
     "writes to pages that are there",
@@ -414,7 +414,7 @@ _MADE_WRITABLE_AGAIN = Row(
 )
 
 
-_PAGE_FAULTS = Row(
+_PAGE_FAULTS = FindingRow(
     "page-faults",
     "flow",
     "rest",
@@ -428,7 +428,7 @@ _PAGE_FAULTS = Row(
 )
 
 
-_READS_ZEROS = Row(
+_READS_ZEROS = FindingRow(
     "reads-zeros",
     "flow",
     "reads of memory never written",
@@ -479,7 +479,7 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
         )
 
 
-_CHANGES_PROTECTION = Row(
+_CHANGES_PROTECTION = FindingRow(
     "changes-protection",
     "flow",
     "calls of mprotect",
@@ -490,7 +490,7 @@ _CHANGES_PROTECTION = Row(
 )
 
 
-_SHOOTDOWNS = Row(
+_SHOOTDOWNS = FindingRow(
     "shootdowns",
     "flow",
     "TLB flushes",
@@ -504,12 +504,12 @@ _SHOOTDOWNS = Row(
 )
 
 
-_MAKES_THREADS = Row(
+_MAKES_THREADS = FindingRow(
     "makes-threads", "flow", "threads made", "1/s", "100 new threads per second",
     "keep the threads (a pool), or smaller stacks", {"stack": ["inherit", "256K"]},
     ("thread-create", "stack-map"),
 )  # fmt: skip
-_THREADS_MADE_WHILE_LOCKED = Row(
+_THREADS_MADE_WHILE_LOCKED = FindingRow(
     "threads-made-while-locked", "flow", "threads made", "1/s",
     "10 new threads per second, with locked memory",
     "keep the threads (a pool), or smaller stacks, or MCL_ONFAULT",

@@ -128,12 +128,12 @@ def named(text: str) -> tuple[Path, str]:
             os.getpid() if text == "self" else int(word) if re.fullmatch("[0-9]{1,9}", word) else 0
         )
         is_there = bool(pid) and Path(f"/proc/{pid}").exists()
-        found = own(pid) if is_there else None
-        if found is None and is_there and (why := hidden(pid)):
+        group = own(pid) if is_there else None
+        if group is None and is_there and (why := hidden(pid)):
             raise BadSubject(f"--group {text}: the group of process {pid} cannot be read: {why}")
-        if found is None:
+        if group is None:
             raise BadSubject(f"--group {text}: no memory cgroup of such a process is seen here")
-        return found
+        return group
     groups = cgroup.locate()
     if groups.memory_mount is None or groups.memory_version is None:
         raise BadSubject(f"--group {text}: no memory cgroups here; diagnose a PID")

@@ -11,7 +11,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
-    Row,
+    FindingRow,
     facts,
     left,
     per_second,
@@ -30,7 +30,7 @@ MiB = units.MiB
 _DROPPED = ": dropped before anyone is killed; no danger, no leak"
 
 
-_GROUP_NEARLY_FULL = Row(
+_GROUP_NEARLY_FULL = FindingRow(
     "group-nearly-full",
     "limits",
     "the limit",
@@ -41,7 +41,7 @@ _GROUP_NEARLY_FULL = Row(
 )
 
 
-_GROUP_SLAB = Row(
+_GROUP_SLAB = FindingRow(
     "group-slab",
     "stock",
     "slab, reclaimable",
@@ -55,7 +55,7 @@ _GROUP_SLAB = Row(
 )
 
 
-_GROUP_DIRTY = Row(
+_GROUP_DIRTY = FindingRow(
     "group-dirty",
     "stock",
     "page cache, dirty",
@@ -66,7 +66,7 @@ _GROUP_DIRTY = Row(
 )
 
 
-_GROUP_LIMIT_MET = Row(
+_GROUP_LIMIT_MET = FindingRow(
     "group-limit-met",
     "limits",
     "the limit",
@@ -77,7 +77,7 @@ _GROUP_LIMIT_MET = Row(
 )
 
 
-_GROUP_FULL_OF_DROPPABLE = Row(
+_GROUP_FULL_OF_DROPPABLE = FindingRow(
     "group-full-of-droppable",
     "stock",
     "the limit",
@@ -90,7 +90,7 @@ _GROUP_FULL_OF_DROPPABLE = Row(
 )
 
 
-_GROUP_OUT_OF_MEMORY = Row(
+_GROUP_OUT_OF_MEMORY = FindingRow(
     "group-out-of-memory",
     "limits",
     "the limit",
@@ -101,7 +101,7 @@ _GROUP_OUT_OF_MEMORY = Row(
 )
 
 
-_GROUP_KILLS = Row(
+_GROUP_KILLS = FindingRow(
     "group-kills",
     "limits",
     "the limit",
@@ -241,7 +241,7 @@ def of_group(
         )
 
 
-_GROUP_TMPFS = Row(
+_GROUP_TMPFS = FindingRow(
     "group-tmpfs",
     "stock",
     "tmpfs, shared memory",
@@ -307,7 +307,7 @@ def _fills(group: GroupRoom) -> bool:
     )
 
 
-_GROUP_LIMIT_NEARS = Row(
+_GROUP_LIMIT_NEARS = FindingRow(
     "group-limit-nears",
     "limits",
     "the limit",
@@ -346,8 +346,8 @@ def _filling(
     limits = (
         f"the process can fill {size(bound)} more, the group has room for {size(room)}"
         if bound is not None
-        else f"the group has room for {size(room)}; nothing that was seen bounds it, and nothing "
-        "shows that it goes on"
+        else f"the group has room for {size(room)}; no bound of the growth was found, and whether "
+        "it goes on is unknown"
     )
     yield _GROUP_LIMIT_NEARS.found(
         CRITICAL if soon else COSTLY,

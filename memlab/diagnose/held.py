@@ -28,7 +28,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
-    Row,
+    FindingRow,
     facts,
     per_day,
     per_second,
@@ -219,7 +219,7 @@ def accounts(seen: GroupLook) -> list[Account]:
     ]  # fmt: skip
 
 
-_GROUP_STALLS = Row(
+_GROUP_STALLS = FindingRow(
     "group-stalls",
     "time",
     "reclaim",
@@ -230,7 +230,7 @@ _GROUP_STALLS = Row(
 )
 
 
-_GROWING = Row(
+_GROWING = FindingRow(
     "growing",
     "stock",
     "anonymous",
@@ -240,7 +240,7 @@ _GROWING = Row(
 )
 
 
-_HELD_ELSEWHERE = Row(
+_HELD_ELSEWHERE = FindingRow(
     "held-elsewhere",
     "stock",
     "anonymous",
@@ -250,7 +250,7 @@ _HELD_ELSEWHERE = Row(
 )
 
 
-_GROUP_SLAB = Row(
+_GROUP_SLAB = FindingRow(
     "group-slab",
     "stock",
     "slab, reclaimable",
@@ -260,7 +260,7 @@ _GROUP_SLAB = Row(
 )
 
 
-_UNSHARED = Row(
+_UNSHARED = FindingRow(
     "unshared",
     "stock",
     "anonymous",

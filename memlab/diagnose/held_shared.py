@@ -9,7 +9,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
-    Row,
+    FindingRow,
     facts,
     size,
 )
@@ -43,7 +43,7 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _met(look)
 
 
-_SHARED_MEMORY = Row(
+_SHARED_MEMORY = FindingRow(
     "shared-memory",
     "stock",
     "shared memory, tmpfs",
@@ -86,7 +86,7 @@ def _facts(use: SharedUse | None) -> tuple[Fact, ...]:
     )
 
 
-_SEGMENTS_HELD_ELSEWHERE = Row(
+_SEGMENTS_HELD_ELSEWHERE = FindingRow(
     "segments-held-elsewhere",
     "stock",
     "System V segments, attached by others",
@@ -97,7 +97,7 @@ _SEGMENTS_HELD_ELSEWHERE = Row(
 )
 
 
-_SEGMENTS_REMOVED = Row(
+_SEGMENTS_REMOVED = FindingRow(
     "segments-removed",
     "stock",
     "System V segments, removed",
@@ -142,7 +142,7 @@ def _removed(look: Look) -> Iterator[Finding]:
         )
 
 
-_TOUCHES_SHARED = Row(
+_TOUCHES_SHARED = FindingRow(
     "touches-shared",
     "stock",
     "shared memory, tmpfs",

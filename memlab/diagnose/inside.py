@@ -10,7 +10,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
-    Row,
+    FindingRow,
     facts,
     share,
     size,
@@ -87,7 +87,7 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _sockets(look)
 
 
-_RETAINED_INSIDE = Row(
+_RETAINED_INSIDE = FindingRow(
     "retained-inside",
     "stock",
     "free in a heap beside malloc",
@@ -131,7 +131,7 @@ def _free_in(look: Look, one: InnerHeap, part: float) -> Finding:
     )
 
 
-_IN_MALLOC = Row(
+_IN_MALLOC = FindingRow(
     "in-malloc",
     "stock",
     "in malloc's objects",
@@ -165,7 +165,7 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
     )
 
 
-_STACKS = Row(
+_STACKS = FindingRow(
     "stacks",
     "stock",
     "stacks of threads",
@@ -194,7 +194,7 @@ def _stacks(look: Look) -> Iterator[Finding]:
     )
 
 
-_SOCKETS_HOLD = Row(
+_SOCKETS_HOLD = FindingRow(
     "sockets-hold",
     "stock",
     "queues of its sockets",
@@ -252,7 +252,7 @@ _WITHIN = {
 }
 
 
-_HELD_BESIDE_MALLOC = Row(
+_HELD_BESIDE_MALLOC = FindingRow(
     "held-beside-malloc",
     "stock",
     "beside malloc",

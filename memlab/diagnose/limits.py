@@ -12,7 +12,7 @@ from memlab.diagnose.finding import (
     CRITICAL,
     NOTE,
     Finding,
-    Row,
+    FindingRow,
     Severity,
     left,
     per_second,
@@ -77,7 +77,7 @@ def _time_left(room: Room) -> tuple[float, float]:
     return math.inf if left_s is None else left_s, -room.share
 
 
-_BUS_ERRORS = Row(
+_BUS_ERRORS = FindingRow(
     "bus-errors",
     "limits",
     "pages that cannot be had",
@@ -121,9 +121,9 @@ def _amount(value: float, unit: str) -> str:
     return size(value) if unit == "B" else f"{value:,.0f}"
 
 
-def _nears(name: str, limit: str, part: str, experiment: str) -> Row:
+def _nears(name: str, limit: str, part: str, experiment: str) -> FindingRow:
     """A limit of which so much is used, or that is met within ten minutes."""
-    return Row(
+    return FindingRow(
         name,
         "limits",
         limit,
@@ -146,7 +146,7 @@ _NEARS = {
     ),
 }
 _GROWS = {
-    kind: Row(
+    kind: FindingRow(
         f"{kind}-grow", "limits", limit, "1/s", "the count grows in every part of the look",
         "close, end or unmap what is not used", experiments=experiments,
     )
@@ -227,7 +227,7 @@ def _count_grows(look: Look, room: Room) -> Finding:
     )
 
 
-_TMPFS_FULL = Row(
+_TMPFS_FULL = FindingRow(
     "tmpfs-full",
     "limits",
     "the mount",

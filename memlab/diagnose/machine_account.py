@@ -158,7 +158,7 @@ def _of_line(seen: MachineLook, row: Row, value: float) -> Finding:
     )  # fmt: skip
 
 
-_MACHINE_USED = finding.Row(
+_MACHINE_USED = finding.FindingRow(
     "machine-used",
     "stock",
     "processes, anonymous",
@@ -199,7 +199,7 @@ def _used(seen: MachineLook) -> Finding:
     )
 
 
-_MACHINE_LOW = finding.Row(
+_MACHINE_LOW = finding.FindingRow(
     "machine-low",
     "stock",
     "free",
@@ -224,7 +224,7 @@ def _low(seen: MachineLook) -> Iterator[Finding]:
         )
 
 
-_MACHINE_HUGE_PAGES = finding.Row(
+_MACHINE_HUGE_PAGES = finding.FindingRow(
     "machine-huge-pages",
     "stock",
     "huge pages",
@@ -248,7 +248,7 @@ def _idle_huge_pages(seen: MachineLook) -> Iterator[Finding]:
         )
 
 
-_MACHINE_COUNTED_TWICE = finding.Row(
+_MACHINE_COUNTED_TWICE = finding.FindingRow(
     "machine-counted-twice",
     "stock",
     "rest",
@@ -257,7 +257,7 @@ _MACHINE_COUNTED_TWICE = finding.Row(
 )
 
 
-_MACHINE_UNEXPLAINED = finding.Row(
+_MACHINE_UNEXPLAINED = finding.FindingRow(
     "machine-unexplained",
     "stock",
     "rest",
@@ -296,7 +296,7 @@ _GROWS: tuple[tuple[str, Callable[[MachineLook], int]], ...] = (
 )
 
 
-_MACHINE_GROWS = finding.Row(
+_MACHINE_GROWS = finding.FindingRow(
     "machine-grows",
     "stock",
     "the line that grew most",

@@ -11,7 +11,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
-    Row,
+    FindingRow,
     facts,
     share,
     size,
@@ -119,7 +119,7 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _locked(look)
 
 
-_LAZYFREE = Row(
+_LAZYFREE = FindingRow(
     "lazyfree",
     "stock",
     "LazyFree",
@@ -154,7 +154,7 @@ def _lazy(look: Look) -> Iterator[Finding]:
     )
 
 
-_RETAINED = Row(
+_RETAINED = FindingRow(
     "retained",
     "stock",
     "free in malloc",
@@ -204,7 +204,7 @@ def _retained(look: Look) -> Iterator[Finding]:
     )
 
 
-_SEGMENTS_LEFT = Row(
+_SEGMENTS_LEFT = FindingRow(
     "segments-left",
     "stock",
     "System V segments, not attached",
@@ -215,7 +215,7 @@ _SEGMENTS_LEFT = Row(
 )
 
 
-_HELD_OPEN = Row(
+_HELD_OPEN = FindingRow(
     "held-open",
     "stock",
     "in memfd and shm files, not mapped",
@@ -254,7 +254,7 @@ def _malloc(look: Look) -> Fact | None:
     return None if found is None else Fact("malloc", f"{found.name} {found.version or ''}".strip())
 
 
-_HUGE_PAGES_UNUSED = Row(
+_HUGE_PAGES_UNUSED = FindingRow(
     "huge-pages-unused",
     "stock",
     "in huge pages",
@@ -289,7 +289,7 @@ def _bloat(look: Look) -> Iterator[Finding]:
     )
 
 
-_PAGE_TABLES = Row(
+_PAGE_TABLES = FindingRow(
     "page-tables",
     "stock",
     "page tables",
@@ -318,7 +318,7 @@ def _tables(look: Look) -> Iterator[Finding]:
     )
 
 
-_SWAPPED_OUT = Row(
+_SWAPPED_OUT = FindingRow(
     "swapped-out",
     "stock",
     "in swap",
@@ -342,7 +342,7 @@ def _swapped(look: Look) -> Iterator[Finding]:
     )
 
 
-_LOCKED = Row(
+_LOCKED = FindingRow(
     "locked",
     "stock",
     "locked",
@@ -353,7 +353,7 @@ _LOCKED = Row(
 )
 
 
-_PINNED = Row(
+_PINNED = FindingRow(
     "pinned",
     "stock",
     "locked",
@@ -363,7 +363,7 @@ _PINNED = Row(
 )
 
 
-_MAIN_STACK_GROWS = Row(
+_MAIN_STACK_GROWS = FindingRow(
     "main-stack-grows",
     "stock",
     "locked",
@@ -377,7 +377,7 @@ _MAIN_STACK_GROWS = Row(
 )
 
 
-_LOCKED_STACKS = Row(
+_LOCKED_STACKS = FindingRow(
     "locked-stacks",
     "stock",
     "locked",

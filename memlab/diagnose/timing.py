@@ -11,7 +11,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
-    Row,
+    FindingRow,
     facts,
     per_second,
     share,
@@ -21,7 +21,7 @@ from memlab.text import units
 
 _LEAST_SAMPLES = 3
 _WAITS = {
-    kind: Row(
+    kind: FindingRow(
         name, "time", kind, "1", "a twentieth of the samples wait for it", setting,
         experiments=(experiment,),
     )
@@ -72,7 +72,7 @@ def _queued(look: Look) -> str:
     return f"{units.format_duration(queued)} of it without a CPU"
 
 
-_WAITS_FOR_COMPACTION = Row(
+_WAITS_FOR_COMPACTION = FindingRow(
     "waits-for-compaction",
     "time",
     "compaction",
@@ -83,7 +83,7 @@ _WAITS_FOR_COMPACTION = Row(
 )
 
 
-_WAITS_FOR_MAPPINGS = Row(
+_WAITS_FOR_MAPPINGS = FindingRow(
     "waits-for-mappings",
     "time",
     "a kernel semaphore, as the mmap_lock",
@@ -94,7 +94,7 @@ _WAITS_FOR_MAPPINGS = Row(
 )
 
 
-_FROZEN = Row(
+_FROZEN = FindingRow(
     "frozen",
     "time",
     "frozen",
@@ -104,7 +104,7 @@ _FROZEN = Row(
 )
 
 
-_STOPPED = Row(
+_STOPPED = FindingRow(
     "stopped",
     "time",
     "stopped",

@@ -18,7 +18,7 @@ from memlab.diagnose.account import Line
 from memlab.diagnose.finding import (
     COSTLY,
     Finding,
-    Row,
+    FindingRow,
     size,
 )
 from memlab.diagnose.group import Charge
@@ -197,7 +197,7 @@ def findings(below: Sequence[Below], before: Events, now: Events) -> Iterator[Fi
         yield _killed(kills, now)
 
 
-_GROUP_HAS_KILLED = Row(
+_GROUP_HAS_KILLED = FindingRow(
     "group-has-killed",
     "limits",
     "kills (oom_kill)",

@@ -268,8 +268,8 @@ class Experiment:
         return []
 
     def only_outcome(self, at: At) -> str:
-        """Why only how trials ended can be told of a point, and none of their numbers; else
-        empty."""
+        """The reason why only the outcomes of a point are reported and its numbers are not; empty
+        if they are."""
         return ""
 
     def least_judged(self, metric: Metric) -> float:

@@ -74,7 +74,8 @@ def unnamed(path: Path) -> Iterator[Unnamed]:
 
 
 def write_unnamed(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write a file, its user's alone, that is nowhere until it is whole, however this ends."""
+    """Write a file that only its user can read. It has no name until it is complete, so that an
+    interrupted write leaves nothing behind."""
     with unnamed(path) as made, _named(path):
         with open(made.file, "wb", closefd=False) as file:
             file.writelines(pieces)

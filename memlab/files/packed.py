@@ -32,7 +32,7 @@ _ROOM_BYTES = 64 << 20  # that a plain file leaves on the disk
 _SIZES, _PIECE = struct.Struct("<3Q"), struct.Struct("<II")
 
 
-class Damaged(ValueError):
+class BadPacking(ValueError):
     """What is wrong with a packed file, as a clause."""
 
 
@@ -52,19 +52,19 @@ class Layout:
 
 
 def layout(file: IO[bytes]) -> Layout | None:
-    """None of a file that is not packed. Raises Damaged."""
+    """None of a file that is not packed. Raises BadPacking."""
     file.seek(0)
     if file.read(len(MAGIC)) != MAGIC:
         return None
     sizes = file.read(_SIZES.size)
     if len(sizes) < _SIZES.size:
-        raise Damaged("it is cut short")
+        raise BadPacking("it is cut short")
     plain, head, tail = _SIZES.unpack(sizes)
     head_at = len(MAGIC) + _SIZES.size
     if head + tail > os.fstat(file.fileno()).st_size - head_at:
-        raise Damaged("it is cut short")
+        raise BadPacking("it is cut short")
     if head > _PIECE_BYTES or head + tail > plain or (plain - head - tail) % _ROW_BYTES:
-        raise Damaged("its sizes are out of bounds")
+        raise BadPacking("its sizes are out of bounds")
     return Layout(plain, head_at, head, head_at + head, tail)
 
 
@@ -90,14 +90,14 @@ def _unpacked(source: IO[bytes], of: Layout) -> Iterator[bytes]:
     while left:
         sizes = source.read(_PIECE.size)
         if len(sizes) < _PIECE.size:
-            raise Damaged("it is cut short")
+            raise BadPacking("it is cut short")
         packed, plain = _PIECE.unpack(sizes)
         if packed > _PIECE_MOST or not 0 < plain <= min(left, _PIECE_BYTES) or plain % _ROW_BYTES:
-            raise Damaged("its sizes are out of bounds")
+            raise BadPacking("its sizes are out of bounds")
         yield _rows(source.read(packed), plain)
         left -= plain
     if source.read(1):
-        raise Damaged("it is longer than its sizes say")
+        raise BadPacking("it is longer than its sizes say")
     source.seek(of.tail_at)
     yield from _pieces(source, of.tail_bytes)
 
@@ -113,9 +113,9 @@ def _rows(packed: bytes, plain: int) -> bytes:
     try:
         columns = stream.decompress(packed, plain)
     except zlib.error:
-        raise Damaged("a piece of it cannot be unpacked") from None
+        raise BadPacking("a piece of it cannot be unpacked") from None
     if len(columns) != plain or not stream.eof or stream.unused_data:
-        raise Damaged("a piece of it cannot be unpacked")
+        raise BadPacking("a piece of it cannot be unpacked")
     result, count = bytearray(plain), plain // _ROW_BYTES
     for i in range(_ROW_BYTES):
         result[i::_ROW_BYTES] = columns[i * count : (i + 1) * count]
@@ -123,8 +123,8 @@ def _rows(packed: bytes, plain: int) -> bytes:
 
 
 def copy(source: IO[bytes], written: IO[bytes]) -> None:
-    """Write the plain file. Raises Damaged, and OSError if it does not leave room on the disk."""
-    size = os.fstat(source.fileno()).st_size  # and nothing that another appends meanwhile
+    """Write the plain file. Raises BadPacking, and OSError if the disk has too little room."""
+    size = os.fstat(source.fileno()).st_size  # what is appended later is not copied
     of = layout(source)
     size = of.plain_bytes if of else size
     status = os.fstatvfs(written.fileno())

@@ -109,11 +109,11 @@ def _or_one(p: float | None) -> float:
 
 
 def _if_told(run: Run, claim: Claim, found: VerdictFinding) -> VerdictFinding:
-    """Undecided if all that is compared is too coarse to be, or cannot be told."""
-    told = (run.experiment.only_outcome(point.at) for point in found.points)
-    if untold := next(filter(None, told), ""):
+    """Undecided if every value is too small to compare, or if a point has no numbers to report."""
+    reasons = (run.experiment.only_outcome(point.at) for point in found.points)
+    if reason := next(filter(None, reasons), ""):
         verdict = replace(found.verdict, word="inconclusive", p=None)
-        return replace(found, verdict=verdict, evidence=f"not told, because {untold}")
+        return replace(found, verdict=verdict, evidence=f"not judged, because {reason}")
     metric = run.metric(claim.metric)
     least = run.experiment.least_judged(metric)
     if not least:

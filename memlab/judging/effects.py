@@ -35,8 +35,8 @@ class LevelChange:
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One level beside the baseline, the other factors at theirs, or the baseline itself where a
-    trial of it did not end well. `changes` are of the metrics that both have; none if for the
-    reason `only_outcome` only how trials ended can be told."""
+    trial of it did not end well. `changes` are of the metrics that both have. `only_outcome` is the
+    reason why there are none and only the outcomes are reported; usually empty."""
 
     factor: str
     level: Level
@@ -95,8 +95,8 @@ def extremes(run: Run, metrics: Sequence[str]) -> Iterator[tuple[Extreme, Extrem
         except NotComparable:
             results = []
         compared = {point_key(item.at): item.comparison for item in results}
-        told = [s for s in run.summaries if not run.experiment.only_outcome(s.point.at)]
-        seen = [s for s in told if s.medians and metric.name in s.medians]
+        reported = [s for s in run.summaries if not run.experiment.only_outcome(s.point.at)]
+        seen = [s for s in reported if s.medians and metric.name in s.medians]
         if len(seen) < 2:
             continue
         ends = []

@@ -331,7 +331,7 @@ def effect(experiment: Experiment, found: Effect) -> str:
     if found.only_outcome and total:
         if not ends:
             parts.append(f"ended well {total} of {total} times")
-        parts.append(f"more is not told, because {found.only_outcome}")
+        parts.append(f"no more is reported, because {found.only_outcome}")
     if not parts and not total:
         parts.append("not measured yet")
     if not parts:

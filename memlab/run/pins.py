@@ -130,7 +130,7 @@ def _copy(source: Path, copy: int) -> None:
     try:
         with files.opened(source) as read, open(copy, "wb", closefd=False) as written:
             packed.copy(read, written)
-    except packed.Damaged as error:
+    except packed.BadPacking as error:
         raise CannotRun(f"{source} cannot be copied: {error}") from None
     except OSError as error:
         raise CannotRun(f"{source} cannot be copied: {error.strerror}; see --dir") from None

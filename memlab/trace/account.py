@@ -80,7 +80,7 @@ def of(trace: file.Trace) -> TraceAccount:
             found = subprocess.run(
                 [file.tool("account"), str(path)], capture_output=True, check=False
             )
-    except (packed.Damaged, OSError) as error:
+    except (packed.BadPacking, OSError) as error:
         why = getattr(error, "strerror", None) or f"it is damaged: {error}"
         raise BadTrace(f"{trace.path}: {why}") from None
     if found.returncode:

@@ -205,7 +205,7 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
     """Of a plain or a packed one (memlab.files.packed)."""
     try:
         of = packed.layout(file)
-    except packed.Damaged as error:
+    except packed.BadPacking as error:
         raise BadTrace(f"{path}: it is damaged: {error}") from None
     file.seek(of.head_at if of else 0)
     head = file.read(_HEADER.size)

@@ -92,7 +92,7 @@ def test_a_program_that_leaks_is_advised_no_limit(known: str, how: list[str]) ->
     found = fitted(*how, *words)
     assert found["state"] == "grows"
     assert found["setting_bytes"] is None
-    assert 0 < found["grows_bytes_per_s"] < 50 * MIB  # a step in 20 ms: a slower machine, fewer
+    assert found["grows_bytes_per_s"] > 0  # how fast is of the machine: test_growth.py has rates
     told = memlab("show", found["run"]).stdout
     assert "so a longer run needs more: no limit can be named." in " ".join(told.split())
     assert "Set memory.max" not in told

@@ -269,7 +269,7 @@ def test_a_limit_is_answered_by_how_the_replay_ends_only(tmp_path: Path, store_p
         expect=["faults: memory_max=1G / memory_max=none < 2"],
     )  # fmt: skip
     said = [words.effect(run.experiment, one) for one in effects(run, run.experiment.watched)]
-    why = "more is not told, because a trace lacks the pages that a program touches again"
+    why = "no more is reported, because a trace lacks the pages that a program touches again"
     assert [text.partition(": ")[2].partition(" ")[0] for text in said] == ["oom-killed:", "ended"]
     assert all(text.endswith(why) for text in said)
     assert judge(run)[0].word == "inconclusive"
