@@ -666,8 +666,8 @@ EXPERIMENT = Experiment(
                     ),
                     "one load in ten is later than {of} beside MADV_DONTNEED and than {to} beside "
                     "touches",
-                    confirmed="the shootdowns delay it",
-                    refuted="the shootdowns do not delay it",
+                    confirmed="giving memory back delays it",
+                    refuted="giving memory back does not delay it",
                 )
             ],
         ),

@@ -56,7 +56,7 @@ def within(claim: Within, sight: ClaimView) -> VerdictFinding:
         f"{evidence.bounds(*limits)}, {units.counted(result.n, run.unit)}{note}"
     )
     facts = {
-        "value": units.format_quantity(result.estimate, unit),
+        "value": _in_a_sentence(result.estimate, unit),
         "above": limits[0],
         "below": limits[1],
     }
@@ -133,12 +133,18 @@ def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float)
         f"{units.counted(ratio.n, sight.run.unit)}{note}"
     )
     facts = {
-        "of": units.format_quantity(float(np.nanmedian(first.values)), sight.metric.unit),
-        "to": units.format_quantity(float(np.nanmedian(second.values)), sight.metric.unit),
+        "of": _in_a_sentence(float(np.nanmedian(first.values)), sight.metric.unit),
+        "to": _in_a_sentence(float(np.nanmedian(second.values)), sight.metric.unit),
         "times": evidence.number(max(ratio.estimate, 1 / ratio.estimate)),
     }
     points = first.point, second.point
     return VerdictFinding(verdict, text, points, facts, _clearance(verdict, above, below))
+
+
+def _in_a_sentence(value: float, unit: str) -> str:
+    """A time of something is a time: the sentence names what it is of."""
+    base, _, per = unit.partition("/")
+    return units.format_quantity(value, base if base == "s" and per != "s" else unit)
 
 
 def _baseline_loops(first: ClaimSide, second: ClaimSide, names: tuple[str, str]) -> tuple[str, str]:

@@ -174,12 +174,13 @@ def quantity(value: float, unit: str) -> str:
 
 
 def tick(value: float, unit: str) -> str:
-    """A value beside an axis whose label says the unit: `20k` of threads/s, `4 KiB` of B/thread."""
+    """A value beside an axis whose label says the unit: `20k` of threads/s, `4 KiB` of B/thread;
+    a rate of bytes keeps its own, `8 GiB/s`."""
     base, _, per = unit.partition("/")
     if unit == "s/s":  # CPUs in use, say
         return units.format_quantity(value, "1")
     if base in ("s", "B"):
-        return units.format_quantity(value, base)
+        return units.format_quantity(value, unit if per == "s" else base)
     if per == "s":
         return units.format_quantity(value, "1/s").removesuffix("/s")
     return units.format_quantity(value, "1")
