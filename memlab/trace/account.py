@@ -33,10 +33,16 @@ class TraceAccount(msgspec.Struct, frozen=True):
     """Counts are in pages, and by kind of mapping where there are several. `moments` are rows at
     equal distances over the recorded time: the pages that were there by kind, then those that were
     given back, and those of them that were touched again, so far. `memory_pages` are the first
-    touches of anonymous memory, and `block_pages` those of them in recorded allocations.
+    touches of anonymous memory, and `block_pages` those of them in recorded allocations;
+    `untouched_pages` are of blocks that a replay writes wholly, and the program did not.
     `touched_pages` are the first touches of all kinds, and `lockable_pages` those of programs that
-    a lock can be preloaded into; none of a forked child's are (mlockall(2)). `forbidden` are faults
-    that a mapping's rights forbid. `by_process` are the processes with the highest peaks."""
+    a lock can be preloaded into; none of a forked child's are (mlockall(2)). Without `has_start`
+    there is no such program: all are lockable, because a replay locks them at each exec.
+    `forbidden` are faults that a mapping's rights forbid. `by_process` are the processes with the
+    highest peaks.
+    `again_pages` were used again at a look, in `again_units` of 64 KiB; of `guessed_pages` of them
+    only the mapping is known. `reuse` are memory limits and how many units of files would be read
+    again under each, beside `unreclaimable_peak` pages of anonymous and shared memory."""
 
     calls: dict[str, int]
     reads: dict[str, int]
@@ -56,8 +62,15 @@ class TraceAccount(msgspec.Struct, frozen=True):
     state_pages: int
     memory_pages: int
     block_pages: int
+    untouched_pages: int
     touched_pages: int
     lockable_pages: int
+    again_pages: int
+    guessed_pages: int
+    again_units: int
+    unreclaimable_peak: int
+    has_start: bool
+    reuse: list[tuple[int, int]]
     files: list[tuple[int, int]]
     by_process: list[ProcessAccount]
     moments: list[list[int]]
@@ -66,6 +79,16 @@ class TraceAccount(msgspec.Struct, frozen=True):
     def allocated_share(self) -> float:
         """Of the anonymous memory that was touched, how much is in recorded allocations."""
         return self.block_pages / self.memory_pages if self.memory_pages else 0.0
+
+    @property
+    def untouched_share(self) -> float:
+        """How many pages a replay of the allocations writes beyond those that were touched."""
+        return self.untouched_pages / self.block_pages if self.block_pages else 0.0
+
+    @property
+    def guessed_share(self) -> float:
+        """Of the pages that were used again, those of which only the mapping is known."""
+        return self.guessed_pages / self.again_pages if self.again_pages else 0.0
 
     @property
     def lockable_share(self) -> float:

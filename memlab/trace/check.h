@@ -22,6 +22,7 @@ static inline int trace_operands_of(enum trace_kind kind)
 	case TRACE_LOCK:
 	case TRACE_UNLOCK:
 	case TRACE_FREE:
+	case TRACE_AGAIN:
 		return 1;
 	default:
 		return kind >= TRACE_TIME && kind < TRACE_KIND_END ? 0 : -1;
@@ -51,6 +52,7 @@ static inline void trace_reach(uint64_t word, const uint64_t *operands, uint64_t
 	case TRACE_ADVISE:
 	case TRACE_LOCK:
 	case TRACE_UNLOCK:
+	case TRACE_AGAIN:
 	case TRACE_REMAP:
 		*from = trace_address_of(word);
 		*to = *from + operands[0];
@@ -91,6 +93,10 @@ static inline const char *trace_fault(const struct trace_header *header,
 	case TRACE_ADVISE:
 	case TRACE_LOCK:
 	case TRACE_UNLOCK:
+		break;
+	case TRACE_AGAIN:
+		if (operands[0] > TRACE_AGAIN_MOST)
+			return "a use of too many pages";
 		break;
 	case TRACE_TASK:
 		if (number != *tasks || number >= header->task_count)

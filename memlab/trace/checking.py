@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from memlab.run.contained import Contained
 from memlab.text import units
 from memlab.trace import account, file
 
-_REPLAYED = re.compile(rb"replayed \d{1,20} touches, .*; faults (\d{1,20})\n")
+_REPLAYED = re.compile(rb"replayed \d{1,20} touches, .*; faults (\d{1,20}); own traps \d{1,20}\n")
 CALLS = ("mmap", "munmap", "mprotect", "mremap")
 _OF_TRACE = ("map", "unmap", "protect", "remap")  # in account.c
 
@@ -57,10 +58,14 @@ def check(trace: file.Trace, command: Sequence[str], words: Sequence[str]) -> li
     with ExitStack() as stack:
         source = stack.enter_context(files.opened(trace.source))
         plain = str(stack.enter_context(packed.plain(source)))
+        folder = os.environ.get("TMPDIR") or "/var/tmp"
+        cached = stack.enter_context(tempfile.TemporaryFile(dir=folder))
+        subprocess.run([file.tool("cache"), plain], stdout=cached, check=True)
         reading, writing = os.pipe()
         stack.callback(os.close, reading)
         try:
-            replay = [file.tool("replay"), plain]
+            cached_path = f"/proc/{os.getpid()}/fd/{cached.fileno()}"
+            replay = [file.tool("replay"), f"cached={cached_path}", plain]
             replayed, _ = _run(replay, ["thp=never"], dict(os.environ), writing)
         finally:
             os.close(writing)

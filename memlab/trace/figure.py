@@ -96,11 +96,11 @@ def _processes(axes: Axes, at_s: list[float], trace: file.Trace, account: TraceA
             continue
         resident = [anonymous * shown.PAGE for anonymous, *_ in one.course]
         label = f" {name}" if name.startswith("_") else name  # or the legend would leave it out
-        look: dict[str, Any] = {"color": style.colour(number), "linewidth": 1.4}
+        look: dict[str, Any] = {"color": style.colour(number), "linestyle": style.dashes(number)}
         axes.plot(at_s, resident, label=label, **look)
         live = [bytes_live for *_, bytes_live in one.course] if trace.allocations else []
         if live:
-            axes.plot(at_s, live, label=f"{label}, live", linestyle=style.dashes(1), **look)
+            axes.plot(at_s, live, label=f"{label}, live", marker="o", markevery=0.1, **look)
         most = max(most, *resident, *live)
     scales.y_label(axes, "anonymous", _MIDDLE)
     return most

@@ -31,8 +31,8 @@ _RECORD_BYTES, _TASK_BYTES = 16, 16
 _FILE = struct.Struct("<QII")  # struct trace_file
 _TASKS_MOST, _FILES_MOST, _NAME_MOST = 1 << 20, 1 << 16, 4096
 _TIME_MOST = 253_402_300_799  # the end of the year 9999
-_LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT, _DEAF, _DAMAGED, _HUGE_OFF = (
-    1 << bit for bit in range(8)
+_LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT, _DEAF, _DAMAGED, _HUGE_OFF, _AGAIN = (
+    1 << bit for bit in range(9)
 )
 _ERROR_MOST = 4095  # MAX_ERRNO, include/linux/err.h
 _MACHINES = {"x86_64": 62, "aarch64": 183}  # elf(5)
@@ -111,6 +111,11 @@ class Trace:
     def small_pages(self) -> bool:
         """The command was kept from huge pages."""
         return bool(self.flags & _HUGE_OFF)
+
+    @property
+    def used_again(self) -> bool:
+        """It was looked at which pages are used again."""
+        return bool(self.flags & _AGAIN)
 
     @property
     def incomplete(self) -> str:

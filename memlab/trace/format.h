@@ -47,12 +47,19 @@ enum trace_kind {
 	TRACE_FREE,      /* number of the block */
 	TRACE_RESIZE,    /* number of the block, bytes, address, 0 */
 	TRACE_THP_DISABLE, /* the word's number: PR_SET_THP_DISABLE's argument, 0 or 1, then its flags */
+	TRACE_AGAIN, /* bytes, mask: pages that were used since the record before of their kind */
 	TRACE_KIND_END,
 };
 
 /* Of TRACE_MAP and TRACE_UNMAP: what is mapped. Of TRACE_TASK: how the task was made. */
 enum trace_what { TRACE_CALL, TRACE_IMAGE, TRACE_HEAP, TRACE_STACK };
-enum { TRACE_ZEROED = 1 }; /* of TRACE_ALLOCATE: by calloc(3) */
+enum { TRACE_ZEROED = 1 };                /* of TRACE_ALLOCATE: by calloc(3) */
+enum { TRACE_WRITTEN_BYTES = 128 << 10 }; /* a replay writes all of a block that is smaller */
+/* Of TRACE_AGAIN: it is known how many pages of the mapping were used, and not which. */
+enum { TRACE_PLACED_BY_GUESS = 1 };
+/* Of TRACE_AGAIN: the page of a number was used if the mask has the bit of the number modulo 64. */
+#define TRACE_AGAIN_MOST (1ULL << 30) /* bytes */
+#define TRACE_UNIT_PAGES 16           /* 64 KiB: use is counted by that */
 enum trace_made { TRACE_FORK, TRACE_THREAD, TRACE_VFORK };
 
 /* In `flags` of the header. */
@@ -65,6 +72,7 @@ enum {
 	TRACE_LACKS_ALLOCATIONS = 32, /* of a program that could not map the ring */
 	TRACE_RING_DAMAGED = 64,      /* the program wrote over the ring: none from then on */
 	TRACE_HUGE_OFF = 128, /* the command was kept from huge pages: each small page is a touch */
+	TRACE_HAS_AGAIN = 256, /* it was looked at which pages are used again */
 };
 
 /* In `cut` of the header: why the trace ends before its subject did. Until its recorder writes the
@@ -119,10 +127,21 @@ struct trace_task {
 	char name[16];
 };
 
+/* In `flags` of a file. */
+enum {
+	TRACE_FILE_IS_MEMORY = 1, /* tmpfs, memfd, System V, and no file on a disk */
+	TRACE_FILE_WAS_CACHED =
+		2, /* in the page cache before the command began, for the most part */
+};
+
+/* A replay has all files in one, where each begins at a huge page's bounds. */
+#define TRACE_FILE_STEP (2ULL << 20)
+#define TRACE_FILE_BYTES_MOST (1ULL << 44)
+
 /* Followed by its name, padded to 8 bytes. */
 struct trace_file {
-	uint64_t bytes;         /* its size; as far as it was mapped where that was not to be had */
-	uint32_t shared_memory; /* tmpfs, memfd, System V: memory and no file on a disk */
+	uint64_t bytes; /* its size; as far as it was mapped where that was not to be had */
+	uint32_t flags;
 	uint32_t name_bytes;
 };
 
@@ -156,6 +175,12 @@ static inline uint64_t trace_address_of(uint64_t word)
 static inline uint64_t trace_number_of(uint64_t word)
 {
 	return word >> TRACE_LOW_BITS;
+}
+
+/* Where the next file begins after one that begins at `at`. */
+static inline uint64_t trace_after_file(uint64_t at, uint64_t bytes)
+{
+	return at + ((bytes + 2 * TRACE_FILE_STEP - 1) & ~(TRACE_FILE_STEP - 1));
 }
 
 /* A sum that a damaged record changes: FNV-1a's step on words. */

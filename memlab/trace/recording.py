@@ -20,6 +20,7 @@ from memlab.run.contained import Contained
 from memlab.trace import file, ring
 from memlab.trace.session import Recorded, Recorder, Session
 
+_CACHED = "filemap:mm_filemap_add_to_page_cache"
 # The tracepoints in the order that record.c wants them, and where it reads their fields.
 _EVENTS = {
     "exceptions:page_fault_user": {"address": (8, 8), "error_code": (24, 8)},
@@ -27,6 +28,7 @@ _EVENTS = {
     "raw_syscalls:sys_enter": {"id": (8, 8), "args": (16, 48)},
     "raw_syscalls:sys_exit": {"id": (8, 8), "ret": (16, 8)},
     "task:task_newtask": {"pid": (8, 4), "clone_flags": (32, 8)},
+    _CACHED: {"i_ino": (16, 8), "s_dev": (32, 4)},
 }
 RING_BYTES = 32 << 20  # a CPU
 PROCESSES_MOST = 8192  # at once: more is a program that forks for ever
@@ -56,7 +58,7 @@ def paths(out: Path, runs: int) -> list[Path]:
 def record(out: Path, *, command: Sequence[str] = (), pid: int = 0, how: How = How()) -> Recorded:
     """Follow a command, or the process `pid`, and write the trace to `out`. CannotRun and
     CannotLook say what is missing; then there is no trace."""
-    words = [f"events={','.join(map(str, _numbers()))}", f"ring={how.ring_bytes}"]
+    words = [*_events(), f"ring={how.ring_bytes}"]
     words += [f"processes={PROCESSES_MOST}"]
     words += ["redact=1"] if how.redact else []
     if pid:
@@ -93,21 +95,24 @@ def _command(
 
 def launched(how: How) -> list[str]:
     """The launcher's words for a command that is recorded."""
-    preload = [os.environ.get("LD_PRELOAD", ""), file.tool("start.so")]
+    preload = [os.environ.get("LD_PRELOAD", ""), file.tool("lock.so")]
     preload += [file.tool("allocations.so")] if how.allocations else []
     huge = [] if how.keep_huge else ["thp=never"]
     return [*huge, f"preload={':'.join(filter(None, preload))}"]
 
 
-def _numbers() -> list[int]:
-    """CannotRun where the tracepoints may not be read, or are not as record.c knows them."""
+def _events() -> list[str]:
+    """The recorder's arguments for the tracepoints. CannotRun if they may not be read, or if their
+    fields are not those that record.c expects."""
     try:
         with tracefs.opened() as events:
             for event, wanted in _EVENTS.items():
                 fields = events.fields(event)
                 if wrong := [name for name, where in wanted.items() if fields.get(name) != where]:
                     raise CannotRun(f"this kernel lays out {event} in another way ({wrong[0]})")
-            return [events.number(event) for event in _EVENTS]
+            numbers = [events.number(event) for event in _EVENTS]
+            has_folios = events.fields(_CACHED).get("order") == (36, 1)
+        return [f"events={','.join(map(str, numbers))}", *(["folios=1"] if has_folios else [])]
     except FileNotFoundError as error:
         raise CannotRun(
             f"this kernel has no tracepoint to record with ({error.filename}): it needs "

@@ -1,7 +1,7 @@
 /* replay - do again what a trace says (format.h): the same calls at the same addresses, and a touch
  * of the same pages in the same order.
  *
- *   replay [dir=FOLDER] [pace=recorded] [order=free] TRACE
+ *   replay [dir=FOLDER] [cached=FILE] [pace=recorded] [order=free] TRACE
  *
  * A task of the trace is a task here: a thread is a thread, a fork a fork, and an exec an exec of
  * this program. Each waits for its turn, so that all is in the recorded order; with `pace` nothing
@@ -17,7 +17,11 @@
  * what the trace maps leaves it out. A trace that needs its place is refused.
  *
  * Files are made anew, of holes, beside each other in one file on a disk that has no name, or in
- * a memfd where they were memory. No file that the trace names is opened.
+ * a memfd where they were memory. No file that the trace names is opened. `cached` is that one file,
+ * made by memlab/trace/cache.c, which has brought into the page cache what the program met there.
+ *
+ * Pages that were used again are read, where the trace says it: one that reclaim has taken comes
+ * back. One that is not mapped here is passed over, and not counted.
  *
  * A touch that the trace says and that is refused here (a page that the program had protected, to
  * get a signal) is passed over: the fault has happened. Advice that would take memory from the
@@ -27,6 +31,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/futex.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
@@ -47,13 +52,14 @@
 #define OWN 0x2a0000000000ULL /* where CMakeLists.txt has the linker put it */
 #define OWN_SHARED (OWN + (1ULL << 30))
 #define OWN_BYTES (1ULL << 33)
-#define FILE_STEP (2ULL << 20) /* from one file to the next in the made one: a huge page's */
-#define FILE_MOST (1ULL << 44)
 #define CACHED_MOST (256ULL << 20) /* a larger file is not brought into the page cache */
 enum {
 	LOCK_REFUSED = 121, /* memlab/command/lock.c */
 	PAGE = 4096,
 	BUFFERED = 1024,
+	AGAIN_PAGES = 1,         /* of an exec's words, which the kernel itself brings in */
+	FIRST_STACK_PAGES = 256, /* looked at, of the kernel's */
+	STACK_BELOW = 32 << 10,  /* more than is used of it here */
 	SIGNAL_STACK = 64 << 10,
 	TASK_STACK = 8 << 10,
 	LOOK_NS = 100000000,
@@ -101,13 +107,16 @@ struct control {
 	uint64_t clock_ns, began_ns;
 	uint64_t skipped;
 	uint64_t own_faults; /* not of the trace */
+	uint64_t own_traps;  /* those of them that trapped, and that perf counts too */
 	uint64_t shared_bytes;
 	uint32_t ended, killed, locked;
+	uint32_t failed; /* the exit status of a child that has said why */
 	uint32_t living; /* tasks, of a free replay */
 	uint32_t stated; /* of a live process: the state of its start is there; a futex */
 	uint32_t
 		reporting; /* the task that reports the end: the first, or a thread of it by an exec */
 	uint32_t too_many; /* the number of the task that the host refused, + 1 */
+	const long *words; /* where the kernel put them */
 	int trace, disk, memory, self,
 		first;                      /* descriptors; `first` is a pidfd of the first task */
 	uint32_t lock_current, lock_future; /* flags of mlock2(2) + 1, of mlockall(2) */
@@ -398,15 +407,33 @@ static uint64_t faults_of(int who)
 	return (uint64_t)usage.ru_minflt;
 }
 
-/* Have all that a task reads and writes here be mapped, so that no touch of the trace is delayed by
- * it. What that took is no fault of the trace. */
-static void ready(uint32_t me)
+static void note_traps(uint64_t count)
 {
+	__atomic_fetch_add(&CONTROL->own_traps, count, __ATOMIC_RELAXED);
+}
+
+/* Have pages be mapped, without traps from Linux 5.14 on. */
+static void bring_in(uint64_t from, uint64_t bytes)
+{
+	if (!CALL(madvise, from, bytes, MADV_POPULATE_WRITE))
+		return;
+	uint64_t before = faults_of(RUSAGE_THREAD);
+	for (uint64_t at = from; at < from + bytes; at += PAGE)
+		__atomic_fetch_add((uint32_t *)at, 0, __ATOMIC_RELAXED);
+	note_traps(faults_of(RUSAGE_THREAD) - before);
+}
+
+/* Have all that a task reads and writes here be mapped, so that no touch of the trace is delayed by
+ * it. What that took is no fault of the trace. The task's faults since `before` have trapped. */
+static void ready(uint32_t me, int who, uint64_t before)
+{
+	note_traps(0); /* the count is mapped then */
+	note_traps(faults_of(who) - before);
 	uint64_t bytes = stacks(&CONTROL->header) - OWN_SHARED;
 	bytes = bytes < PREFAULT_MOST ? bytes : PREFAULT_MOST;
-	CALL(madvise, OWN_SHARED, bytes, MADV_POPULATE_WRITE);
+	bring_in(OWN_SHARED, bytes);
 	bytes = stack_bytes(&CONTROL->header);
-	CALL(madvise, (uint64_t)stack_of(me) - bytes, bytes, MADV_POPULATE_WRITE);
+	bring_in((uint64_t)stack_of(me) - bytes, bytes);
 	CALL(madvise, OWN, OWN_PAGES * PAGE, MADV_POPULATE_READ);
 }
 
@@ -626,30 +653,54 @@ static int made_in(const char *folder)
 	return (int)fd;
 }
 
+/* The file that memlab has made, as large as this one would be. */
+static int opened(const char *path)
+{
+	long fd = CALL(openat, AT_FDCWD, path, O_RDWR);
+	if (fd < 0)
+		fail("the file of the trace's files cannot be opened", fd);
+	return (int)fd;
+}
+
+/* What is in the page cache of a file as it begins. A replay before this one may have left pages of
+ * what the recorded program brought in itself. */
+static void set_cached(const struct trace_file *file, uint64_t at, const char *cached)
+{
+	bool is_known = cached && !(CONTROL->header.flags & TRACE_IS_LIVE);
+	if (is_known && !(file->flags & TRACE_FILE_WAS_CACHED))
+		CALL(fallocate, CONTROL->disk, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at,
+		     file->bytes);
+	if (!is_known && file->bytes <= CACHED_MOST)
+		CALL(readahead, CONTROL->disk, at, file->bytes);
+}
+
 /* Where each file of the trace lies in the made ones. */
-static void make_files(const char *folder, uint64_t file_bytes)
+static void make_files(const char *folder, const char *cached, uint64_t file_bytes)
 {
 	struct control *control = CONTROL;
 	struct trace_header *header = &control->header;
 	uint64_t at = sizeof(*header) + sizeof(struct trace_record) * header->record_count +
 		      sizeof(struct trace_task) * (uint64_t)header->task_count;
 	uint64_t ends[2] = { 0, 0 };
-	control->disk = made_in(folder);
+	control->disk = cached ? opened(cached) : made_in(folder);
 	control->memory = (int)CALL(memfd_create, "memlab-replay", 0);
 	for (uint32_t i = 0; i < header->file_count; i++) {
 		struct trace_file file;
 		if (at > file_bytes || read_at(&file, sizeof(file), at) != sizeof(file) ||
-		    file.bytes > FILE_MOST || file.name_bytes > TRACE_NAME_MOST)
+		    file.bytes > TRACE_FILE_BYTES_MOST || file.name_bytes > TRACE_NAME_MOST)
 			fail("the trace is damaged: a file of it is out of bounds", 0);
-		uint64_t *end = &ends[file.shared_memory != 0];
-		places()[i] = *end << 1 | (file.shared_memory != 0);
-		*end += (file.bytes + 2 * FILE_STEP - 1) & ~(FILE_STEP - 1);
+		bool is_memory = file.flags & TRACE_FILE_IS_MEMORY;
+		uint64_t *end = &ends[is_memory];
+		places()[i] = *end << 1 | is_memory;
+		*end = trace_after_file(*end, file.bytes);
 		long error =
-			CALL(ftruncate, file.shared_memory ? control->memory : control->disk, *end);
-		if (error || *end > FILE_MOST)
+			is_memory || !cached
+				? CALL(ftruncate, is_memory ? control->memory : control->disk, *end)
+				: 0;
+		if (error || *end > TRACE_FILE_BYTES_MOST)
 			fail("the files of the trace are too large for a file here", error);
-		if (!file.shared_memory && file.bytes <= CACHED_MOST)
-			CALL(readahead, control->disk, places()[i] >> 1, file.bytes);
+		if (!is_memory)
+			set_cached(&file, places()[i] >> 1, cached);
 		at += sizeof(file) + ((file.name_bytes + 7U) & ~7U);
 	}
 	if (at > file_bytes)
@@ -673,22 +724,38 @@ static void end_all(void)
 			wake(i);
 }
 
-/* A child that was killed, by the OOM killer say, has its turn for ever: then all end. So do they
- * where the first was killed, which whoever started the replay waits for. */
-static void look_for_killed(void)
+/* Whether a child has ended well. If one was killed or has failed, all end: it has its turn for
+ * ever. A task that comes to its end exits with 0, whatever the recorded program did. */
+static bool has_ended_well(int type, uint32_t id)
 {
 	siginfo_t ended;
+	ended.si_pid = 0;
+	if (CALL(waitid, type, id, &ended, WEXITED | WNOHANG | WNOWAIT) || !ended.si_pid)
+		return false;
+	bool has_exited = ended.si_code == CLD_EXITED;
+	if (has_exited && !ended.si_status)
+		return true;
+	if (!CONTROL->ended) {
+		CONTROL->killed = !has_exited;
+		CONTROL->failed = has_exited ? (uint32_t)ended.si_status : 0;
+		end_all();
+	}
+	return false;
+}
+
+/* If the first was killed, which whoever started the replay waits for, all end too. The kernel names
+ * one child: one that has ended well and is not reaped yet hides the others. */
+static void look_for_failed(void)
+{
 	struct pollfd first = { .fd = CONTROL->first, .events = POLLIN };
 	struct timespec at_once = { 0, 0 };
 	if (CALL(ppoll, &first, 1, &at_once, 0, 8) > 0)
 		leave(1);
-	ended.si_pid = 0;
-	ended.si_code = 0;
-	if (!CALL(waitid, P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) && ended.si_pid &&
-	    ended.si_code == CLD_KILLED) {
-		CONTROL->killed = 1;
-		end_all();
-	}
+	if (!has_ended_well(P_ALL, 0))
+		return;
+	for (uint32_t i = 0; i < CONTROL->header.task_count && !CONTROL->ended; i++)
+		if (task_of(i)->process == i && task_of(i)->threads && task_of(i)->tid)
+			has_ended_well(P_PID, task_of(i)->tid);
 }
 
 static void await_turn(uint32_t me)
@@ -697,7 +764,7 @@ static void await_turn(uint32_t me)
 	while (!__atomic_load_n(&task->wake, __ATOMIC_ACQUIRE) && !CONTROL->ended) {
 		struct timespec look = { 0, LOOK_NS };
 		if (CALL(futex, &task->wake, FUTEX_WAIT, 0, &look) == -ETIMEDOUT)
-			look_for_killed();
+			look_for_failed();
 	}
 	task->wake = 0;
 }
@@ -717,8 +784,9 @@ static void reap_any(void)
 {
 	int how;
 	while (CALL(wait4, -1, &how, __WALL | WNOHANG, 0) > 0)
-		if (WIFSIGNALED(how) && !CONTROL->ended) {
-			CONTROL->killed = 1;
+		if (how && !CONTROL->ended) {
+			CONTROL->killed = WIFSIGNALED(how);
+			CONTROL->failed = WEXITSTATUS(how);
 			end_all();
 		}
 }
@@ -780,7 +848,7 @@ static void await_others(uint32_t me)
 				 task_of(i)->state == ALIVE;
 		if (others &&
 		    CALL(futex, &control->living, FUTEX_WAIT, living, &look) == -ETIMEDOUT)
-			look_for_killed();
+			look_for_failed();
 	}
 }
 
@@ -888,8 +956,15 @@ static void pace(uint64_t at_ns)
 		uint64_t left_ns = due_ns - now < LOOK_NS ? due_ns - now : LOOK_NS;
 		struct timespec left = { 0, (long)left_ns };
 		CALL(nanosleep, &left, 0);
-		look_for_killed();
+		look_for_failed();
 	}
+}
+
+static void use_again(uint64_t address, uint64_t bytes, uint64_t mask)
+{
+	for (uint64_t at = address; at < address + bytes && !CONTROL->ended; at += PAGE)
+		if (mask >> (at / PAGE % 64) & 1)
+			touch_read(at);
 }
 
 static void act(uint32_t me, uint64_t word, const uint64_t *operands)
@@ -954,6 +1029,9 @@ static void act(uint32_t me, uint64_t word, const uint64_t *operands)
 		count(counts, CALL(prctl, PR_SET_THP_DISABLE, trace_number_of(word) & 1,
 				   trace_number_of(word) >> 1 & 15));
 		break;
+	case TRACE_AGAIN:
+		use_again(address, operands[0], operands[1]);
+		break;
 	case TRACE_TASK:
 		make_task(me, (uint32_t)trace_number_of(word), trace_what_of(word));
 		break;
@@ -990,7 +1068,7 @@ static _Noreturn void leave_free(uint32_t me)
 	while (living && !control->ended) {
 		struct timespec look = { 0, LOOK_NS };
 		if (CALL(futex, &control->living, FUTEX_WAIT, living, &look) == -ETIMEDOUT)
-			look_for_killed();
+			look_for_failed();
 		living = __atomic_load_n(&control->living, __ATOMIC_ACQUIRE);
 	}
 	control->ended = 1;
@@ -1009,14 +1087,14 @@ static _Noreturn void run_free(uint32_t me)
 	while (me && control->header.flags & TRACE_IS_LIVE && !control->stated && !control->ended) {
 		struct timespec look = { 0, LOOK_NS };
 		if (CALL(futex, &control->stated, FUTEX_WAIT, 0, &look) == -ETIMEDOUT)
-			look_for_killed();
+			look_for_failed();
 	}
 	while (next < control->header.record_count && !control->ended) {
 		struct trace_record one = *record_of(&cursor, next);
 		unsigned more = trace_more_of(one.word);
 		if (next - looked > FREE_LOOK_RECORDS) {
 			looked = next;
-			look_for_killed();
+			look_for_failed();
 		}
 		enum trace_kind kind = trace_kind_of(one.word);
 		uint64_t at = next;
@@ -1123,6 +1201,8 @@ static _Noreturn void finish(uint32_t me)
 	}
 	if (control->killed)
 		fail("a process of the trace was killed", 0);
+	if (control->failed)
+		leave((int)control->failed);
 	if (control->too_many) {
 		add(&text, "memlab: the trace has more processes and threads at once than are "
 			   "allowed here: number ");
@@ -1155,17 +1235,18 @@ static _Noreturn void finish(uint32_t me)
 	add_number(&text, control->skipped, 10);
 	add(&text, "; faults ");
 	add_number(&text, faults, 10);
+	add(&text, "; own traps ");
+	add_number(&text, control->own_traps, 10);
 	print(1, &text);
 	leave(0);
 }
 
 HIDDEN _Noreturn void run_child(uint32_t me)
 {
-	bool thread = task_of(me)->process != me;
-	ready(me);
+	int who = task_of(me)->process != me ? RUSAGE_THREAD : RUSAGE_SELF;
+	ready(me, who, 0);
 	take_signal_stack(me);
-	__atomic_fetch_add(&CONTROL->own_faults, faults_of(thread ? RUSAGE_THREAD : RUSAGE_SELF),
-			   __ATOMIC_RELAXED);
+	__atomic_fetch_add(&CONTROL->own_faults, faults_of(who), __ATOMIC_RELAXED);
 	__atomic_store_n(&task_of(me)->begun, 1, __ATOMIC_RELEASE);
 	CALL(futex, &task_of(me)->begun, FUTEX_WAKE, 1);
 	if (!is_free())
@@ -1175,13 +1256,36 @@ HIDDEN _Noreturn void run_child(uint32_t me)
 
 static void begin_again(uint32_t me)
 {
+	uint64_t before = task_of(me)->faults;
+	ready(me, RUSAGE_SELF, before + AGAIN_PAGES);
 	each_mapping(unmap);
 	take_signals();
-	ready(me);
 	take_signal_stack(me);
-	__atomic_fetch_add(&CONTROL->own_faults, faults_of(RUSAGE_SELF) - task_of(me)->faults,
-			   __ATOMIC_RELAXED);
+	__atomic_fetch_add(&CONTROL->own_faults, faults_of(RUSAGE_SELF) - before, __ATOMIC_RELAXED);
 	run(me);
+}
+
+/* Have the stack's next pages be there: what traps after this is in no page of it. */
+static __attribute__((noinline)) void deepen_stack(void)
+{
+	volatile char below[2 * PAGE];
+	for (unsigned at = 0; at < sizeof(below); at += PAGE)
+		below[at] = 0;
+}
+
+/* The pages of the kernel's stack that had a trap before the first record. The kernel itself has
+ * brought in those of the words, from the first argument up (copy_strings, fs/exec.c). */
+static uint64_t first_stack_pages(const long *words)
+{
+	unsigned char are_there[FIRST_STACK_PAGES];
+	uint64_t from = ((uint64_t)words & ~(uint64_t)(PAGE - 1)) - STACK_BELOW, count = 0;
+	uint64_t pages = ((uint64_t)words[1] & ~(uint64_t)(PAGE - 1)) - from;
+	pages = pages / PAGE < FIRST_STACK_PAGES ? pages / PAGE : FIRST_STACK_PAGES;
+	if (CALL(mincore, from, pages * PAGE, are_there))
+		return 0;
+	for (uint64_t i = 0; i < pages; i++)
+		count += are_there[i] & 1;
+	return count;
 }
 
 static void begin_first(uint32_t me)
@@ -1191,9 +1295,9 @@ static void begin_first(uint32_t me)
 	task->state = ALIVE;
 	task->threads = 1;
 	task->tid = (uint32_t)CALL(getpid, 0);
+	note_traps(1 + first_stack_pages(control->words)); /* 1: of this code, mapped at once */
 	each_mapping(unmap);
 	take_signals();
-	ready(me);
 	take_signal_stack(me);
 	control->began_ns = now_ns();
 	control->own_faults = faults_of(RUSAGE_SELF);
@@ -1214,6 +1318,7 @@ HIDDEN _Noreturn void start(long *words)
 {
 	char **given = (char **)(words + 1), **environ = given + words[0] + 1;
 	const char *trace = NULL, *folder = NULL, *lock_word = NULL, *shared = NULL, *found;
+	const char *cached = NULL;
 	struct trace_header header = { .version = 0 };
 	bool paced = false, again = false, takes_turns = true;
 	uint32_t me = 0;
@@ -1231,6 +1336,8 @@ HIDDEN _Noreturn void start(long *words)
 			shared = found;
 		else if ((found = after(given[i], "dir=")))
 			folder = found;
+		else if ((found = after(given[i], "cached=")))
+			cached = found;
 		else if ((found = after(given[i], "pace=")))
 			paced = same(found, "recorded");
 		else if ((found = after(given[i], "order=")))
@@ -1270,7 +1377,11 @@ HIDDEN _Noreturn void start(long *words)
 	    CALL(ftruncate, self, own_bytes(&header)))
 		fail("the replayer has no room for its own", self);
 	share((int)self, own_bytes(&header));
+	deepen_stack();
+	uint64_t before = faults_of(RUSAGE_SELF);
 	CONTROL->header = header;
+	ready(0, RUSAGE_SELF, before);
+	CONTROL->words = words;
 	CONTROL->trace = (int)fd;
 	CONTROL->self = (int)self;
 	CONTROL->paced = paced;
@@ -1283,6 +1394,6 @@ HIDDEN _Noreturn void start(long *words)
 	CALL(fcntl, CONTROL->first, F_SETFD, 0); /* an exec keeps it */
 	CALL(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	check();
-	make_files(folder && *folder ? folder : "/var/tmp", (uint64_t)bytes);
+	make_files(folder && *folder ? folder : "/var/tmp", cached, (uint64_t)bytes);
 	go_on(stack_of(0), begin_first, 0);
 }

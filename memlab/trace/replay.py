@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,12 @@ WORDS = {"pace": ("none", "recorded"), "order": ("recorded", "free")}
 _POLICIES = (
     "lock", "malloc", "thp", "memory_max", "memory_high", "swap", "overcommit", "cpus", "nice",
 )  # fmt: skip
+_NO_PRELOAD = (
+    "no lock can be preloaded into the program: its replay is locked as if it called mlockall(2)"
+)
+_GUESSED_MOST = 0.5  # of the pages that are used again, or a limit is answered by outcomes only
+_GUESSED_WORTH_SAYING = 0.05
+_UNTOUCHED_WORTH_SAYING = 0.05
 _WHY_NOT = {
     "aslr": "a replay has the recorded addresses",
     "stack": "a replay has the recorded stack",
@@ -38,7 +45,7 @@ def checked(
     traces = [file.read(path) for path in paths]
     if serve or metrics:
         raise BadRequest(f"{paths[0].name} is a trace: it has no service, and prints no metric")
-    _check_one_program(traces)
+    check_one_program(traces)
     _check_levels(traces, policies)
     names = [trace.path.name for trace in traces]
     if len(names) > _NAMED:
@@ -47,7 +54,7 @@ def checked(
     return f"{listed} ({'; '.join(_notes(traces, policies))})"
 
 
-def _check_one_program(traces: Sequence[file.Trace]) -> None:
+def check_one_program(traces: Sequence[file.Trace]) -> None:
     """Several traces are recordings of one program, each of another run."""
     ids: dict[tuple[int, int, float], Path] = {}
     names = {file.name(trace): trace.path.name for trace in reversed(traces)}
@@ -81,8 +88,6 @@ def _check_levels(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[
             raise BadLevels(f"{name} is not a policy of a trace: {why}; policies: {known}")
     if "malloc" in policies and "pace" in policies:
         raise BadLevels("pace: allocations are replayed without their times")
-    if "malloc" in policies and "order" in policies:
-        raise BadLevels("order: allocations are replayed in their order")
 
 
 def _notes(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]]) -> Iterator[str]:
@@ -91,6 +96,11 @@ def _notes(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]
             which = f"{trace.path.name} is " if len(traces) > 1 else ""
             yield f"{which}incomplete: {trace.incomplete}"
     yield from _coverage(traces, policies)
+    if has_limits(policies) and all(trace.used_again for trace in traces):
+        guessed = max(account.of(trace).guessed_share for trace in traces)
+        if guessed >= _GUESSED_WORTH_SAYING:
+            share = units.format_percent(guessed)
+            yield f"of {share} of the pages used again the mapping is known, and not the place"
     yield from dict.fromkeys(doubt for trace in traces for doubt in trace.doubts)
     if len(traces) > 1:
         yield f"{len(traces)} recorded runs"
@@ -138,7 +148,15 @@ def _coverage(
                 "allocator; a static program, or one with its own allocator, calls no malloc"
             )
         yield said
+        name, counted = max(counts, key=lambda item: item[1].untouched_share)
+        if counted.untouched_share >= _UNTOUCHED_WORTH_SAYING:
+            yield (
+                f"a replay writes {counted.untouched_pages:,} pages of blocks that the program "
+                f"left untouched, beside {counted.block_pages:,} that it touched"
+            )
         return
+    if not all(counted.has_start for _, counted in counts):
+        yield _NO_PRELOAD
     name, counted = min(counts, key=lambda item: item[1].lockable_share)
     if (share := counted.lockable_share) < 1:
         said = f"a lock is in force for {units.format_percent(share)} of what it touched"
@@ -150,6 +168,20 @@ def _coverage(
         yield said
 
 
+def has_limits(policies: Mapping[str, Sequence[object]]) -> bool:
+    """Whether memory is reclaimed at a level."""
+    levels = chain.from_iterable(policies.get(name, ()) for name in ("memory_max", "memory_high"))
+    return any(str(level) != "none" for level in levels)
+
+
+def knows_reuse(paths: Sequence[Path]) -> bool:
+    """Whether a replay of each of them uses again what the program did."""
+    traces = [file.read(path) for path in paths]
+    return all(
+        trace.used_again and account.of(trace).guessed_share <= _GUESSED_MOST for trace in traces
+    )
+
+
 def words(policies: Mapping[str, Sequence[object]]) -> list[str]:
     """The replayer's words before the trace."""
     return [f"{name}={{{name}}}" for name in WORDS if name in policies]
@@ -157,4 +189,5 @@ def words(policies: Mapping[str, Sequence[object]]) -> list[str]:
 
 def metrics(policies: Mapping[str, Sequence[object]]) -> list[str]:
     """What is read of the replayer's line, as --metric takes it."""
-    return [_REFUSED, *([_PASSED] if "order" in policies else [])]
+    passes = "order" in policies and "malloc" not in policies
+    return [_REFUSED, *([_PASSED] if passes else [])]

@@ -30,17 +30,20 @@ from memlab.trace.ring import Ring
 _PATIENCE_S = 5.0  # from a signal on, until the command is killed
 _KILLED_WITHIN_S = 10.0
 _ENDED_BY_ITSELF = 255  # recorder/main.c
+_COUNTS = ("records", "lost", "late", "untraced", "looks_cpu_ns")  # recorder/main.c
 _GOES_ON = "the command goes on, and is not recorded any more"
 
 
 class Recorded(msgspec.Struct):
     """How a recording ended: the exit status and signal are the command's. `ended_by` is the signal
-    that this process was ended by, 0 for none; `is_over`: the command's time was over."""
+    that this process was ended by, 0 for none; `is_over`: the command's time was over.
+    `looks_cpu_ns` is what looks for pages used again took of a CPU."""
 
     records: int
     lost: int
     late: int
     untraced: int
+    looks_cpu_ns: int
     status: int = 0
     signal: int = 0
     ended_by: int = 0
@@ -199,7 +202,7 @@ class Session:
             result = self._recorder.result()
         report = self._contained.report if self._contained else {"status": 0, "signal": 0}
         return Recorded(
-            **{name: int(result[name]) for name in ("records", "lost", "late", "untraced")},
+            **{name: int(result[name]) for name in _COUNTS},
             status=report.get("status", 0),
             signal=report.get("signal", signal.SIGKILL),  # the launcher was killed, and it too
             ended_by=self._ended_by,

@@ -4,9 +4,10 @@
 
 #include <stdint.h>
 
-/* As the advice of an madvise(2) of nothing, which the kernel refuses: constructors run now. */
+/* As the flags of an mlockall(2), which the kernel refuses: constructors run now, and a lock would be
+ * set here (memlab/command/lock.c). */
 #define SHIM_STARTS 0x6d656d6cULL
-/* And: this program's allocations cannot be written down. */
+/* As the advice of an madvise(2) of nothing: this program's allocations cannot be written down. */
 #define SHIM_IS_DEAF 0x6d656d6dULL
 
 /* The path of the ring of allocations, which every program that is followed maps. */

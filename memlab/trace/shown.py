@@ -46,6 +46,12 @@ def recorded(
     if ended.untraced:
         yield f"{words.count(ended.untraced, 'task')} beyond the most that a trace holds left out"
     yield from _huge_pages(trace)
+    if trace.used_again:
+        share = ended.looks_cpu_ns * 1e-9 / trace.elapsed_s if trace.elapsed_s else 0.0
+        yield (
+            f"pages that it used again are in it, so memory limits can be tried; looking for them "
+            f"took {units.format_percent(share)} of a CPU"
+        )
     if found:
         yield _allocations(found)
     if checked:
@@ -136,12 +142,26 @@ def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
         yield f"the kernel refused {words.count(refused, 'call')} while it was recorded"
     if names := _files(trace, found):
         yield "most touched: " + ", ".join(names)
+    if trace.used_again:
+        yield _used_again(found)
     if found.state_pages:
         yield f"{in_bytes(found.state_pages)} were there before the recording began"
     yield from _unknown(trace, found)
     if trace.allocations:
         yield _allocations(found)
     yield f"try it: {_try([trace], found if trace.allocations else None)}"
+
+
+def _used_again(found: TraceAccount) -> str:
+    guessed = ""
+    if found.guessed_pages:
+        share = units.format_percent(found.guessed_share)
+        guessed = f"; of {share} of them the mapping is known, and the place is a guess"
+    plural = "" if found.again_units == 1 else "s"
+    return (
+        f"used again: {found.again_units:,} unit{plural} of 64 KiB with "
+        f"{in_bytes(found.again_pages)} in all, each once a look{guessed}"
+    )
 
 
 def _huge_pages(trace: file.Trace) -> Iterator[str]:
@@ -161,9 +181,9 @@ def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
         forbidden = words.count(found.forbidden, "fault")
         yield f"{forbidden} that a mapping's rights forbid: a signal to the program each"
     if found.outside:
-        whose = "of the kernel's own (vdso)"
-        whose = f"of mappings whose events were lost, {whose}" if trace.lost else whose
-        yield f"{words.count(found.outside, 'page fault')} outside of every mapping: {whose}"
+        whose = ", or in one whose events were lost" if trace.lost else ""
+        faults = words.count(found.outside, "page fault")
+        yield f"{faults} outside of every recorded mapping: as in the kernel's own (vdso){whose}"
 
 
 def program(trace: file.Trace, found: TraceAccount) -> str:
@@ -174,12 +194,14 @@ def program(trace: file.Trace, found: TraceAccount) -> str:
 
 
 def process_names(trace: file.Trace, found: TraceAccount) -> list[str]:
-    """Those of the processes with the highest peaks, each another."""
-    names = file.task_names(trace, [one.task for one in found.by_process])
-    names = [name or "a program" for name in names]
+    """Those of the processes with the highest peaks. Equal ones are numbered as they started."""
+    tasks = [one.task for one in found.by_process]
+    names = [name or "a program" for name in file.task_names(trace, tasks)]
+    started = sorted(zip(tasks, names, strict=True))
+    alike = {name: [task for task, other in started if other == name] for name in names}
     return [
-        name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}"
-        for i, name in enumerate(names)
+        f"{name} {alike[name].index(task) + 1}" if len(alike[name]) > 1 else name
+        for task, name in zip(tasks, names, strict=True)
     ]
 
 

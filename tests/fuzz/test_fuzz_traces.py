@@ -14,6 +14,7 @@ import pytest
 from rule import TRIES, Rule, seeded
 from traces.made import (
     ADVISE,
+    AGAIN,
     ALLOCATE,
     AT,
     EXEC,
@@ -66,7 +67,7 @@ def made(draw: Random) -> Made:
         trace.number(TASK, task, what=how)
     for _ in range(60):
         task, place = draw.randrange(4), AT + draw.randrange(600) * PAGE
-        match draw.randrange(10):
+        match draw.randrange(11):
             case 0:
                 flags = draw.choice((0x22, 0x2, SHARED, SHARED | 0x20))
                 trace.map(place, draw.randrange(1, 90), flags=flags, task=task,
@@ -91,6 +92,9 @@ def made(draw: Random) -> Made:
                 trace.add(
                     RESIZE, 0, draw.randrange(9), draw.randrange(1 << 20), place, 0, task=task
                 )
+            case 9:
+                trace.add(AGAIN, place, PAGE * draw.randrange(1 << 18), draw.getrandbits(64),
+                          task=task)  # fmt: skip
             case _:
                 trace.touch(place, 5, draw.choice((READ, WRITE)), task=task)
     trace.number(draw.choice((LOCK_ALL, UNLOCK_ALL, TIME)), 3).add(EXEC, task=1)

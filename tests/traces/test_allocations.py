@@ -1,6 +1,8 @@
 """Allocations: prime numbers of calls and bytes, in the trace and in what does them again."""
 
+import json
 import os
+import resource
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -27,8 +29,12 @@ from .made import (
     HAS_ALLOCATIONS,
     MACHINE,
     PAGE,
+    PRIVATE,
+    PROTECT,
+    READ,
     REMAP,
     RESIZE,
+    SHARED,
     START,
     TASK,
     THREAD,
@@ -121,11 +127,11 @@ def recorded(program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def again(path: Path, **environ: str) -> tuple[int, dict[str, int], str]:
+def again(path: Path, *words: str, **environ: str) -> tuple[int, dict[str, int], str]:
     """Exit status, what was done by name, and what was said."""
     with path.open("rb") as opened, packed.plain(opened) as source:
         done = subprocess.run(
-            [file.tool("allocate"), source], env={**os.environ, **environ},
+            [file.tool("allocate"), *words, source], env={**os.environ, **environ},
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
     parts = [part.split() for part in done.stdout.replace(";", ",").split(",") if part.strip()]
@@ -196,6 +202,80 @@ def test_touches_go_to_the_block_that_lay_there(tmp_path: Path) -> None:
     assert (status, done["touches"], done["freed"]) == (0, 8, 1)
 
 
+READ_OF_FILE, WRITTEN, READ_OF_SHARED, MOVED_PAGES, OF_CHILD = 4001, 1009, 2003, 503, 401
+OF_NONE = 211
+
+
+def of_files(*, are_touched: bool) -> Made:
+    """A file is read, written privately, moved, protected and unmapped; one in memory is shared;
+    what is anonymous, forbidden or not mapped any more is passed over."""
+    files = [(64 << 20, 0, b"/no/such/file"), (64 << 20, 1, b"/memfd:x")]
+    trace, far = Made(flags=HAS_ALLOCATIONS, tasks=2, files=files), AT << 3
+    trace.map(far, 8000, flags=PRIVATE, file=1).map(far << 1, 8000, flags=SHARED, file=2)
+    trace.map(far << 2, 8000).add(ALLOCATE, 0, 0, 40, 0, AT)
+    if not are_touched:
+        return trace.add(FREE, 0, 0)
+    trace.touch(far, READ_OF_FILE, READ).touch(far + 5000 * PAGE, WRITTEN)
+    trace.touch(far << 1, READ_OF_SHARED, READ).touch(far << 2, OF_NONE)
+    trace.add(REMAP, far, 8000 * PAGE, 8000 * PAGE, far << 3, 0).touch(far, OF_NONE)
+    trace.touch((far << 3) + 4100 * PAGE, MOVED_PAGES, READ)
+    trace.add(PROTECT, far << 3, 1000 * PAGE, 0).touch(far << 3, OF_NONE, READ)
+    trace.number(TASK, 1, what=FORK).add(UNMAP, (far << 3) + 7000 * PAGE, 1000 * PAGE, task=1)
+    trace.touch((far << 3) + 6000 * PAGE, OF_CHILD, task=1).touch(
+        (far << 3) + 7000 * PAGE, 5, task=1
+    )
+    return trace.add(EXIT, task=1).add(FREE, 0, 0)
+
+
+def usage(path: Path, *, repeats: int = 3) -> tuple[int, int]:
+    """Page faults and peak resident pages of a replay, the least of all repeats."""
+    least = []
+    for _ in range(repeats):
+        reading, writing = os.pipe()
+        words = [f"report={writing}", "thp=never", "--", file.tool("allocate"), str(path)]
+        subprocess.run(
+            [file.tool("launch"), *words],
+            pass_fds=[writing], check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(writing)
+        with os.fdopen(reading) as report:
+            used = json.loads(report.read().splitlines()[-1])
+        assert used["status"] == 0
+        least.append((used["minor"] - used["minor_before"], used["rss_peak_bytes"] // PAGE))
+    return min(least)
+
+
+def test_the_programs_own_files_are_mapped_and_touched(tmp_path: Path) -> None:
+    found = {}
+    for are_touched in (False, True):
+        path = tmp_path / f"{are_touched}.trace"
+        path.write_bytes(of_files(are_touched=are_touched).bytes(blocks=1))
+        found[are_touched] = usage(path)
+    faults, pages = (more - less for more, less in zip(found[True], found[False], strict=True))
+    of_first = READ_OF_FILE + WRITTEN + READ_OF_SHARED + MOVED_PAGES
+    # A forked child has faults of its own, and the kernel counts resident pages by batches.
+    assert 0 <= faults - of_first - OF_CHILD <= 150
+    assert abs(pages - of_first) <= 256
+
+
+MAPS_MOST, TOO_MANY = 1 << 16, 3001  # shadow.c
+
+
+def test_of_a_forged_trace_no_more_files_are_mapped_than_a_process_may_have(tmp_path: Path) -> None:
+    """Each lies below the one before, at the page before it in the file."""
+    count, found = MAPS_MOST + TOO_MANY, {}
+    for are_touched in (False, True):
+        trace = Made(flags=HAS_ALLOCATIONS, files=[(count * PAGE, 0, b"/no/such/file")])
+        for i in reversed(range(count)):
+            trace.map(AT + i * PAGE, 1, flags=PRIVATE, file=1, offset=i * PAGE)
+        if are_touched:
+            trace.touch(AT, TOO_MANY + WRITTEN)
+        path = tmp_path / f"{are_touched}.trace"
+        path.write_bytes(trace.add(ALLOCATE, 0, 0, 40, 0, AT).bytes(blocks=1))
+        found[are_touched] = usage(path, repeats=1)[0]
+    assert abs(found[True] - found[False] - WRITTEN) <= 150  # others than 4010
+
+
 def test_threads_forks_and_execs_have_the_blocks_that_are_theirs(tmp_path: Path) -> None:
     trace = made()
     trace.tasks = 3
@@ -208,6 +288,44 @@ def test_threads_forks_and_execs_have_the_blocks_that_are_theirs(tmp_path: Path)
     status, done, said = again(path)
     assert (status, said) == (0, "")
     assert (done["allocated"], done["freed"], done["skipped"]) == (3, 4, 0)
+
+
+@pytest.mark.parametrize("words", [[], ["order=free"]], ids=["turns", "free"])
+def test_a_block_waits_for_the_thread_that_had_it_before(words: list[str], tmp_path: Path) -> None:
+    """Each is freed by the thread after the one that allocates it, and its number is used again."""
+    threads, rounds, blocks = 4, 2000, 7
+    trace = made()
+    trace.tasks = threads + 1
+    for task in range(1, threads + 1):
+        trace.number(TASK, task, what=THREAD)
+    for i in range(rounds):
+        number = 2 + i % blocks
+        trace.add(ALLOCATE, 0, number, 100 + i % 900, 0, AT, task=1 + i % threads)
+        trace.add(FREE, 0, number, task=1 + (i + 1) % threads)
+    path = tmp_path / "a.trace"
+    path.write_bytes(trace.bytes(blocks=2 + blocks))
+    status, done, said = again(path, *words)
+    assert (status, said) == (0, "")
+    assert (done["allocated"], done["freed"], done["skipped"]) == (2 + rounds, rounds, 0)
+
+
+def test_blocks_in_turn_of_a_thread_each_are_done_by_few_turns(tmp_path: Path) -> None:
+    threads, rounds = 4, 2000
+    trace = made()
+    trace.tasks = threads + 1
+    for task in range(1, threads + 1):
+        trace.number(TASK, task, what=THREAD)
+    for i in range(rounds):
+        task = 1 + i % threads
+        trace.add(ALLOCATE, 0, 1 + task, 100 + i % 900, 0, AT, task=task)
+        trace.add(FREE, 0, 1 + task, task=task)
+    path = tmp_path / "a.trace"
+    path.write_bytes(trace.bytes(blocks=2 + threads))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
+    status, done, _ = again(path)
+    switches = resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw - before
+    assert (status, done["allocated"]) == (0, 2 + rounds)
+    assert switches < rounds / 10
 
 
 def test_what_is_too_large_is_refused_and_what_is_forged_is_a_line(tmp_path: Path) -> None:
@@ -251,6 +369,30 @@ def test_how_much_of_the_memory_is_in_allocations_is_exact(tmp_path: Path) -> No
     found = account.of(file.read(write(trace, tmp_path, 3)))
     assert found.memory_pages == 60 + 3 + 5 + 7 + 11 + 13 + 17 + 10
     assert found.block_pages == 10 + 1 + 5 + 7 + 11 + 17
+
+
+@pytest.mark.parametrize("touched", [3, 9])
+def test_pages_of_blocks_that_the_program_left_untouched_are_said(
+    touched: int, tmp_path: Path
+) -> None:
+    """A replay writes all of a small block: three times 9 pages, of which the program touched some;
+    a page counts once until it is given back or unmapped."""
+    trace = Made(flags=HAS_ALLOCATIONS).add(START).map(AT, 100)
+    for block in range(2):  # on the same memory
+        trace.add(ALLOCATE, 0, block, 9 * PAGE, 0, AT)
+        if not block:
+            trace.touch(AT, touched)
+        trace.add(FREE, 0, block)
+    trace.add(ADVISE, AT, 100 * PAGE, 4).add(ALLOCATE, 0, 2, 9 * PAGE, 0, AT)  # MADV_DONTNEED
+    trace.touch(AT, touched).add(FREE, 0, 2)
+    large = AT + 20 * PAGE
+    trace.add(ALLOCATE, 0, 3, 40 * PAGE, 0, large).touch(large, 1).add(FREE, 0, 3)
+    path = write(trace.add(UNMAP, AT, 100 * PAGE), tmp_path, 4)
+    counted = account.of(file.read(path))
+    assert (counted.untouched_pages, counted.block_pages) == (2 * (9 - touched), 2 * touched + 1)
+    answer = (request.command([str(path)], {"malloc": ["glibc"]}).subject or {})["trace"]
+    said = "a replay writes 12 pages of blocks that the program left untouched, beside 7 that it"
+    assert (said in answer) == (touched == 3)
 
 
 def write(trace: Made, folder: Path, blocks: int) -> Path:

@@ -499,7 +499,7 @@ def test_a_kernel_without_tracepoints_is_a_line(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(tracefs, "opened", missing)
     with pytest.raises(CannotRun, match="no tracepoint to record with"):
-        recording._numbers()
+        recording._events()
 
 
 @pytest.mark.parametrize("pid", ["4194304", "9" * 30, "9" * 5000], ids=len)
@@ -522,7 +522,7 @@ def test_without_privileges_a_line_says_what_is_missing(tmp_path: Path) -> None:
 def test_another_layout_of_a_tracepoint_is_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracefs.TraceEvents, "fields", lambda self, event: {"address": (16, 8)})
     with pytest.raises(HostError, match="lays out"):
-        recording._numbers()
+        recording._events()
 
 
 def test_runs_are_recorded_one_by_one_and_the_first_failure_is_passed_on(tmp_path: Path) -> None:

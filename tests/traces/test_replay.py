@@ -2,12 +2,16 @@
 
 import os
 import resource
+import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import needs
 import pytest
+import unprivileged
 
 from memlab.experiment import tried as command
 from memlab.trace import account, file
@@ -35,6 +39,7 @@ from .made import (
     TIME,
     UNMAP,
     VFORK,
+    WAS_CACHED,
     Made,
     limited_processes,
     replay,
@@ -222,6 +227,18 @@ def test_shared_memory_stays_shared_and_a_file_is_made(tmp_path: Path) -> None:
     assert found.faults == TOUCHED + COPIED + FREED
 
 
+def test_what_was_cached_is_mapped_as_a_program_is(tmp_path: Path) -> None:
+    """64 KiB a fault. What is read in sequence has large folios, and Linux 6.18 maps all of one."""
+    windows = 256
+    made = Made(files=[(16 * windows * PAGE, WAS_CACHED, b"/usr/lib/x.so")])
+    made.map(AT, 16 * windows, flags=PRIVATE, rights=1, file=1)
+    path = made.touch(AT, windows, READ, step=16).write(tmp_path / "a.trace")
+    with (tmp_path / "cached").open("w+b") as cached:
+        subprocess.run([file.tool("cache"), path], stdout=cached, check=True)
+    found = replay(path, f"cached={tmp_path}/cached")
+    assert (found.status, found.touches, found.faults) == (0, windows, windows)
+
+
 def test_the_same_memory_at_two_places_is_one(tmp_path: Path) -> None:
     files = [(1 << 20, True, b"/dev/shm/x")]
     made = Made(files=files).map(AT, COPIED, flags=SHARED, file=1).touch(AT, COPIED)
@@ -334,6 +351,47 @@ def test_a_replay_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize("order", ["order=recorded", "order=free"])
+def test_a_replay_ends_if_a_process_of_it_has_failed(tmp_path: Path, order: str) -> None:
+    """With its exit status: 121 says that a lock is refused."""
+    made = Made(tasks=2).number(TASK, 1, what=FORK).map(AT, MAPPED, task=1).add(START, task=1)
+    path = made.touch(AT, 1, task=1).map(AT, 1).write(tmp_path / "a.trace")
+    limited = [*unprivileged.without_capabilities(), "prlimit", "--memlock=0"]
+    done = subprocess.run(
+        [*limited, file.tool("replay"), order, path],
+        env={**os.environ, "MEMLAB_LOCK": "current"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.count("\n")) == (121, 1)
+    assert "raise `ulimit -l`" in done.stderr
+
+
+def test_a_killed_process_is_not_hidden_by_one_that_ended_before(tmp_path: Path) -> None:
+    made = Made(tasks=3).number(TASK, 1, what=FORK).number(TASK, 2, what=FORK).add(EXIT, task=1)
+    path = made.number(TIME, 10**12, task=2).map(AT, 1, task=2).write(tmp_path / "a.trace")
+    replayer = [file.tool("replay"), "pace=recorded", path]
+    deadline, states = time.monotonic() + 300, []
+    with subprocess.Popen(replayer, stderr=subprocess.PIPE, text=True) as first:
+        while sorted(states) != ["S", "Z"]:
+            assert time.monotonic() < deadline
+            children = below(first.pid)[1:]
+            stats = [Path(f"/proc/{pid}/stat").read_text() for pid in children]
+            states = [stat.rpartition(") ")[2][0] for stat in stats]
+        os.kill(children[states.index("S")], signal.SIGKILL)
+        with killed_at_last(first):
+            _, said = first.communicate(timeout=60)
+    assert (first.returncode, said) == (1, "memlab: a process of the trace was killed\n")
+
+
+@contextmanager
+def killed_at_last(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Or a test of one that does not end would not end either."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 def below(pid: int) -> list[int]:
     """A process and those that it started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -345,10 +403,11 @@ def test_the_subject_of_a_trial_is_the_replayer(tmp_path: Path) -> None:
         {"argv": ["a.trace"], "cwd": str(tmp_path), "levels": {"lock": ["off", "future"]},
          "trace": "a.trace"}
     )  # fmt: skip
-    host = {"group": "", "processes": "", "mark": "MARK=1", "copy": "/proc/7/fd/9"}
+    host = dict.fromkeys(("group", "processes"), "") | {"mark": "MARK=1"}
+    host |= {"copy": "/proc/7/fd/9", "beside": "/proc/7/fd/10"}
     spec = made.params({"lock": "future"}, host)["spec"]
     assert file.tool("replay") in spec
-    assert "/proc/7/fd/9" in spec
+    assert '"cached=/proc/7/fd/10", "/proc/7/fd/9"' in spec
     assert '"preload": []' in spec
     assert made.question == "What would other memory policies do to a.trace?"
 

@@ -36,6 +36,9 @@ void touched(uint64_t at_ns, struct task *task, uint64_t address, uint64_t code,
 		space->stack_low = page;
 	}
 	reaches(page, page + PAGE_MASK + 1);
+	if (space->looks)
+		count_fault(space->looks, page);
+	note_touch(&space->touches, page);
 	/* Bit 1 of the error code is a write, on x86 (arch/x86/include/asm/trap_pf.h). */
 	say(at_ns, task, trace_word(code & 2 ? TRACE_WRITE : TRACE_READ, 0, 0, page), NULL);
 }
@@ -55,9 +58,7 @@ bool begun(uint64_t at_ns, struct task *task)
 	case SYS_madvise:
 		if (a[2] == MADV_HUGEPAGE)
 			asks_for_huge();
-		if (a[2] == SHIM_STARTS)
-			say(at_ns, task, trace_word(TRACE_START, 0, 0, 0), NULL);
-		else if (a[2] == SHIM_IS_DEAF)
+		if (a[2] == SHIM_IS_DEAF)
 			rec.header.flags |= TRACE_LACKS_ALLOCATIONS;
 		else
 			say_range(at_ns, task, TRACE_ADVISE, 0, a[0], a[1], a[2] & UINT32_MAX);
@@ -71,6 +72,10 @@ bool begun(uint64_t at_ns, struct task *task)
 		say_range(at_ns, task, TRACE_UNLOCK, 0, a[0], a[1], 0);
 		return true;
 	case SYS_mlockall:
+		if (a[0] == SHIM_STARTS) {
+			say(at_ns, task, trace_word(TRACE_START, 0, 0, 0), NULL);
+			return true;
+		}
 		say(at_ns, task, trace_word(TRACE_LOCK_ALL, 0, 0, (a[0] & 7) << TRACE_LOW_BITS),
 		    NULL);
 		return true;
@@ -123,18 +128,23 @@ static void attached(uint64_t at_ns, struct task *task, uint64_t address)
 		0); /* SHM_RDONLY */
 }
 
+/* A call of a preloaded library, which says something by it. */
+static bool is_shims(const struct task *task)
+{
+	return (task->call == SYS_madvise && task->args[2] == SHIM_IS_DEAF) ||
+	       (task->call == SYS_mlockall && task->args[0] == SHIM_STARTS);
+}
+
 void ended(uint64_t at_ns, struct task *task, int64_t result)
 {
 	const uint64_t *a = task->args;
 	bool refused = result < 0 && result > -4096;
+	bool maps = task->call == SYS_mmap || task->call == SYS_mremap || task->call == SYS_shmat;
 	bool repeated =
-		task->call != SYS_mmap && task->call != SYS_mremap && task->call != SYS_shmat &&
-		task->call != SYS_execve && task->call != SYS_execveat &&
-		!(task->call == SYS_madvise && (a[2] == SHIM_STARTS || a[2] == SHIM_IS_DEAF));
+		!maps && task->call != SYS_execve && task->call != SYS_execveat && !is_shims(task);
 	if (refused && task->call != SYS_brk) {
 		rec.header.refused_count += repeated;
-		rec.header.denied_count += !repeated && task->call != SYS_madvise &&
-					   task->call != SYS_execve && task->call != SYS_execveat;
+		rec.header.denied_count += maps;
 	}
 	if (task->call == SYS_brk)
 		heap_ends(at_ns, task, (uint64_t)result);

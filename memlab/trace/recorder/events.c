@@ -18,6 +18,7 @@ static void made_task(uint64_t at_ns, struct task *parent, int tid, uint64_t fla
 		copy->heap_end = space->heap_end;
 		copy->stack_low = space->stack_low;
 		copy->blocks = copy_of(&space->blocks);
+		copy->touches = copy_of_touches(&space->touches);
 		space = copy;
 	}
 	struct task *child = new_task(thread ? parent->pid : tid, tid, space);
@@ -99,6 +100,12 @@ static void take_sample(const struct sample *sample)
 		task->call = -1;
 	} else if (id == rec.ids[NEW_TASK])
 		made_task(at_ns, task, (int)field(sample, 8, 4), field(sample, 32, 8));
+	else if (id == rec.ids[CACHED]) {
+		uint64_t device = field(sample, 32, 4); /* of the kernel's: 12 and 20 bits */
+		uint64_t order = rec.has_folios ? field(sample, 36, 1) & 15 : 0;
+		count_read_in((device >> 20) << 32 | (device & 0xfffff), field(sample, 16, 8),
+			      1ULL << order);
+	}
 }
 
 static void take_mapping(const struct mapped *mapped, uint64_t at_ns)

@@ -1,13 +1,13 @@
 /* record - write down what a program does with its address space, as a trace (format.h).
  *
- *   record out=FD report=FD events=ID,ID,ID,ID,ID folder=FD part=NAME name=NAME [control=FD]
+ *   record out=FD report=FD events=ID,ID,ID,ID,ID,ID [folios=1] folder=FD part=NAME name=NAME [control=FD]
  *          parent=PID [ring=BYTES] [redact=1] [processes=MOST] [allocations=FD] [thp=keep]
  *          [seconds=N] pid=PID | command=PID
  *   record rescue=1 out=FD report=FD parent=PID folder=FD part=NAME name=NAME
  *
  * `events` are the numbers of the tracepoints exceptions:page_fault_user, exceptions:
- * page_fault_kernel, raw_syscalls:sys_enter, raw_syscalls:sys_exit and task:task_newtask, whose
- * layouts memlab/trace/recording.py has checked. They are perf events of the threads that are
+ * page_fault_kernel, raw_syscalls:sys_enter, raw_syscalls:sys_exit, task:task_newtask and
+ * filemap:mm_filemap_add_to_page_cache, whose layouts memlab/trace/recording.py has checked. They are perf events of the threads that are
  * followed and of all that these start (perf_event_open(2), inherit): the kernel closes them with
  * this process, however it ends, and no other process has them. File names come with
  * PERF_RECORD_MMAP2, from inside of the call that maps.
@@ -23,6 +23,8 @@
  *
  * Allocations come by another ring (shim.h), from a library that is preloaded (allocations.c), and
  * are merged with the events by time. A block has a number as long as it lives, its process's own.
+ *
+ * Now and then it is looked at which pages were used again (again.c).
  *
  * This says when it follows. `command` waits for that before its execve(2), below the launcher
  * (memlab/command/launch.c). Its end is the recording's. `control` says what ends it: a
@@ -109,9 +111,10 @@ static _Noreturn void report_end(void)
 {
 	fprintf(rec.report,
 		"{\"records\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"late\": %" PRIu64
-		", \"untraced\": %" PRIu64 ", \"cut\": %u, \"cut_by\": %u}\n",
+		", \"untraced\": %" PRIu64 ", \"looks_cpu_ns\": %" PRIu64
+		", \"cut\": %u, \"cut_by\": %u}\n",
 		rec.header.record_count, rec.header.lost_count, rec.header.late_count,
-		rec.untraced_count, rec.header.cut, rec.header.cut_by);
+		rec.untraced_count, rec.again_cpu_ns, rec.header.cut, rec.header.cut_by);
 	exit(fclose(rec.report) ? 1 : 0);
 }
 
@@ -188,7 +191,9 @@ static _Noreturn void follow(double seconds)
 	bool over = waited[0].fd < 0;
 	while (!over && !asked_to_end) {
 		uint64_t before_ns = now_ns(CLOCK_MONOTONIC);
+		say_use(before_ns - SLACK_NS);
 		merge(before_ns - SLACK_NS);
+		look_for_use();
 		if (rec.process_count > rec.processes_most)
 			leave(TRACE_MANY_PROCESSES, rec.processes_most);
 		if (before_ns - rec.written_ns > WRITE_EVERY_MS * 1000000ULL)
@@ -287,6 +292,8 @@ static void read_word(char *word, char *value, struct options *options)
 		rec.ring_bytes = strtoull(value, NULL, 10);
 	else if (!strcmp(word, "seconds"))
 		options->seconds = atof(value);
+	else if (!strcmp(word, "folios"))
+		rec.has_folios = true;
 	else if (!strcmp(word, "redact"))
 		rec.redact = true;
 	else if (!strcmp(word, "thp"))

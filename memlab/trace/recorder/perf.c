@@ -117,8 +117,9 @@ static const char *calls_filter(void)
 
 static bool open_on(pid_t tid, int cpu, bool on_exec)
 {
-	static const char *const names[] = { "page_fault_user", "page_fault_kernel", "sys_enter",
-					     "sys_exit", "task_newtask" };
+	static const char *const names[] = { "page_fault_user", "page_fault_kernel",
+					     "sys_enter",       "sys_exit",
+					     "task_newtask",    "mm_filemap_add_to_page_cache" };
 	struct ring *ring = ring_of(cpu);
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
@@ -215,7 +216,9 @@ static void count_lost(void)
 void stop_events(void)
 {
 	/* Of a live process: what it does from now on is not part of the trace. */
-	merge(now_ns(CLOCK_MONOTONIC));
+	uint64_t until_ns = now_ns(CLOCK_MONOTONIC);
+	say_use(until_ns);
+	merge(until_ns);
 	usleep(LOOK_EVERY_MS * 1000);
 	merge(UINT64_MAX);
 	count_lost();

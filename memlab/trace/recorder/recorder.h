@@ -18,7 +18,7 @@
 #include "../format.h"
 #include "../shim.h"
 
-enum { FAULT_USER, FAULT_KERNEL, ENTER, LEAVE, NEW_TASK, TRACEPOINTS };
+enum { FAULT_USER, FAULT_KERNEL, ENTER, LEAVE, NEW_TASK, CACHED, TRACEPOINTS };
 enum {
 	LOOK_EVERY_MS = 20,
 	WRITE_EVERY_MS = 100, /* at least, so that little is lost with a recorder that is killed */
@@ -31,6 +31,7 @@ enum {
 	ATTACHED_MOST = 1024,  /* System V segments at a time */
 	UNWRITTEN_MS = 2000,   /* a place of the ring whose writer was killed meanwhile */
 	BATCH = 1 << 13,
+	GROUP_PAGES = 64, /* that have one mask of TRACE_AGAIN */
 };
 #define PAGE_MASK 4095ULL
 
@@ -64,6 +65,17 @@ struct blocks {
 	uint32_t numbers;
 };
 
+/* When a group of pages had its last fault, counted in faults; 0 for never. */
+struct touched {
+	uint64_t group, at;
+};
+
+/* A hash table of them. */
+struct touches {
+	struct touched *table;
+	uint64_t room, count;
+};
+
 /* The memory of a process: threads and vforked children share one. */
 struct space {
 	struct blocks blocks;
@@ -72,6 +84,8 @@ struct space {
 	uint64_t
 		image_high; /* the kernel writes above what it has mapped of a program: its stack */
 	uint32_t users;
+	struct looks *looks; /* at which of its pages are used again; NULL before the first */
+	struct touches touches;
 };
 
 struct task {
@@ -89,7 +103,7 @@ struct task {
 
 struct file {
 	uint64_t device, inode, bytes, extent;
-	bool shared_memory;
+	bool shared_memory, was_cached;
 	char *name;
 };
 
@@ -135,6 +149,8 @@ struct recorder {
 	uint64_t untraced_count; /* tasks beyond the most */
 	uint32_t process_count, processes_most; /* at once: more is a program that forks for ever */
 	bool redact, huge_where_asked, huge_disabled;
+	bool has_folios;        /* the page cache's event has a folio's order */
+	uint64_t again_cpu_ns;  /* that looks for pages used again took of a CPU */
 	struct shim_ring *shim; /* NULL once it is damaged */
 	bool has_ring, has_next;
 	uint64_t shim_slots, shim_at, shim_end, shim_ns, unwritten_since_ns;
@@ -191,6 +207,24 @@ void touched(uint64_t at_ns, struct task *task, uint64_t address, uint64_t code,
 	     bool in_user);
 bool begun(uint64_t at_ns, struct task *task);
 void ended(uint64_t at_ns, struct task *task, int64_t result);
+
+/* again.c */
+void look_for_use(void);
+void say_use(uint64_t until_ns);
+void count_fault(struct looks *looks, uint64_t page);
+void forget_looks(struct looks *looks);
+
+/* order.c */
+uint64_t group_of(uint64_t address);
+void note_touch(struct touches *touches, uint64_t page);
+struct touches copy_of_touches(const struct touches *touches);
+void forget_touches(const struct space *space);
+void note_use(const struct task *task, uint64_t group, uint64_t mask, unsigned what);
+void say_round(uint64_t at_ns);
+
+/* cached.c */
+void count_read_in(uint64_t device, uint64_t inode, uint64_t pages);
+bool was_cached(const struct file *file);
 
 /* blocks.c */
 struct blocks copy_of(const struct blocks *blocks);

@@ -18,6 +18,8 @@ void let_go(struct space *space)
 		return;
 	free(space->blocks.table);
 	free(space->blocks.free_numbers);
+	forget_looks(space->looks);
+	forget_touches(space);
 	free(space);
 }
 
@@ -128,5 +130,6 @@ void end_files(void)
 			file->bytes = (uint64_t)now.st_size;
 		if (!file->bytes)
 			file->bytes = file->extent;
+		file->was_cached = rec.is_command && !file->shared_memory && was_cached(file);
 	}
 }

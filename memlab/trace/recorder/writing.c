@@ -160,7 +160,9 @@ static int write_end(void)
 	for (uint32_t i = 0; i < rec.header.file_count && !error; i++) {
 		const struct file *file = &rec.files[i];
 		size_t length = rec.redact ? 0 : strnlen(file->name, TRACE_NAME_MOST);
-		struct trace_file entry = { file->bytes, file->shared_memory, (uint32_t)length };
+		uint32_t flags = (file->shared_memory ? TRACE_FILE_IS_MEMORY : 0) |
+				 (file->was_cached ? TRACE_FILE_WAS_CACHED : 0);
+		struct trace_file entry = { file->bytes, flags, (uint32_t)length };
 		error = write_all(&entry, sizeof(entry), at);
 		error = error ? error : write_all(file->name, length, at + (off_t)sizeof(entry));
 		at += (off_t)(sizeof(entry) + length);

@@ -1,0 +1,112 @@
+/* What account.c, pages.c and areas.c share: account.c says what they do. */
+#ifndef TRACE_ACCOUNT_H
+#define TRACE_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format.h"
+#include "processes.h"
+
+enum { HEAP, STACK, ANONYMOUS, FILES, SHARED, KINDS };
+enum {
+	MOMENTS = 400,
+	CHUNK_PAGES = 512,
+	CHUNK_WORDS = CHUNK_PAGES / 64,
+	BATCH = 1 << 15,
+	CHUNKS_MOST = 1 << 22, /* of all spaces: 1 GiB of ours, for 8 TiB of theirs */
+	AREAS_MOST = 1 << 24,
+	AGAIN_MOST = 1 << 30, /* units */
+	TOP_FILES = 8,
+	SMALL_PAGES = 64, /* of a block: each is noted by itself; of a larger one, its areas are */
+};
+#define PAGE 4096ULL
+
+struct area {
+	uint64_t start, end;
+	uint32_t file; /* its number + 1 */
+	uint8_t kind, rights;
+	bool is_block; /* within a recorded block */
+};
+
+struct chunk {
+	uint64_t number; /* of its first page / CHUNK_PAGES */
+	uint32_t space;
+	struct chunk *next, *of_space;
+	uint64_t there[CHUNK_WORDS];   /* and this space's own */
+	uint64_t common[CHUNK_WORDS];  /* there since a fork, the parent's */
+	uint64_t given[CHUNK_WORDS];   /* it was given back once */
+	uint64_t block[CHUNK_WORDS];   /* a recorded block has lain on it */
+	uint64_t written[CHUNK_WORDS]; /* a replay of allocations writes it, for a block */
+	uint64_t anonymous[CHUNK_WORDS], of_file[CHUNK_WORDS]; /* resident as such */
+};
+
+struct space {
+	uint32_t number, users;
+	struct area *areas;
+	size_t count, room;
+	struct chunk *chunks;
+	size_t chunk_count;
+	uint64_t mapped_bytes;
+	uint64_t touched_pages; /* that came, while `is_locking` has not begun */
+	bool is_locking;        /* a replay locks it */
+	struct resident resident;
+	struct sizes sizes;
+};
+
+struct account {
+	struct trace_header header;
+	struct space **spaces; /* by task */
+	struct chunk **table;
+	size_t table_room, chunk_count, area_room;
+	uint32_t space_count;
+	uint64_t calls[TRACE_KIND_END], brks, reads[KINDS], writes[KINDS], outside, forbidden;
+	uint64_t given[KINDS], again[KINDS], copied[KINDS], held[KINDS], peak[KINDS];
+	uint64_t held_pages, peak_pages, peak_ns, mapped_bytes, mapped_peak_bytes;
+	uint64_t memory_pages,
+		block_pages;      /* of anonymous memory that came; the allocator's of them */
+	uint64_t untouched_pages; /* of blocks that a replay writes, and the program did not */
+	uint64_t touched_pages, lockable_pages; /* all that came; those of spaces that are locked */
+	bool has_start;
+	uint64_t *file_touches;
+	bool *is_on_disk;                                 /* by file */
+	uint64_t again_pages, guessed_pages, again_units; /* that were used again */
+	uint64_t unreclaimable_peak;                      /* pages, without swap */
+	uint64_t threads, processes, living, living_peak;
+	uint64_t at_ns, state_pages;
+	uint64_t moments[MOMENTS]
+			[KINDS + 2]; /* held pages by kind; given and again, summed so far */
+	uint32_t moment;
+};
+extern struct account acc;
+
+enum release { GIVEN_BACK, UNMAPPED, ENDED };
+
+/* pages.c */
+_Noreturn void fail(const char *why);
+void *room(void *old, size_t bytes);
+_Noreturn void fail_of_size(void);
+size_t slot(uint32_t space, uint64_t number);
+struct chunk *chunk_of(struct space *space, uint64_t number, bool make);
+uint64_t unreclaimable(void);
+void hold(unsigned kind, int64_t pages);
+uint64_t mask_of(unsigned word, uint64_t first, uint64_t end);
+struct chunk *next_chunk(struct space *space, struct chunk *at, uint64_t *first, uint64_t end);
+unsigned bits(uint64_t word);
+void release(struct space *space, unsigned kind, uint64_t start, uint64_t end, enum release how);
+
+/* areas.c */
+void insert(struct space *space, size_t at, struct area area);
+void mapped(struct space *space, int64_t bytes);
+void unmap(struct space *space, uint64_t start, uint64_t end);
+void add_area(struct space *space, struct area area);
+void give_back(struct space *space, uint64_t start, uint64_t end);
+void protect(struct space *space, uint64_t start, uint64_t end, uint8_t rights);
+void note_block(struct space *space, uint64_t address, uint64_t bytes);
+void use_again(struct space *space, uint64_t word, const uint64_t *operands);
+void touch(struct space *space, uint64_t address, bool writes);
+void start(struct space *space);
+void move(struct space *space, const uint64_t *operands, uint64_t old);
+
+#endif
