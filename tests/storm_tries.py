@@ -32,4 +32,4 @@ def words(name: str, place: Path, python: str) -> list[str]:
     subject = ["--", "sh", "-c", SUBJECT.format(python=python, place=place)]
     varied = ["-p", "nice=0,1", "--blocks", "100000"] if name == TRY else []
     store = ["--store", str(place / "store.db")]
-    return [*store, name, *varied, "-q", "--budget", "1h", *subject]
+    return [*store, name, *varied, "--budget", "1h", *subject]

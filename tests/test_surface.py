@@ -8,7 +8,7 @@ import click
 from memlab.cli import cli
 from memlab.present.figures import kinds
 
-MOST = {"commands": 20, "options": 165, "figure kinds": 9}
+MOST = {"commands": 20, "options": 150, "figure kinds": 9}
 
 
 def options(command: click.Command, context: click.Context) -> Iterator[str]:

@@ -25,9 +25,10 @@ ROOT_ONLY = pytest.mark.needs("host root")
 # In a folder that only this user may enter: one made by folders.temporary or by the journal, or
 # the journal's and the caches' own, which are never in another user's home (folders.user).
 OWN = {
+    "command/python_probes/command/replayed.py": {"bring_in"},
     "experiments/_files.py": {"_declared", "_folder_of", "_built", "_compile"},
     "files/folders.py": {"temporary"},
-    "run/files.py": {"_make_fresh", "_write_out"},
+    "run/files.py": {"_make_fresh", "_write_out", "give_back"},
     "run/journal.py": {"__init__", "make_folder", "_open", "set_aside"},
     "run/pins.py": {"_copy"},
     "run/swap.py": {"_make_file", "_make_zram"},
@@ -43,9 +44,9 @@ KERNELS = {
     "cli/_streams.py": {"_fill"},
     "experiments/memcg_accounting.py": {"<module>"},
     "observe/capabilities/capability.py": {"refusal_of"},
-    "diagnose/used.py": {"running"},
+    "observe/used_pages.py": {"clear"},
     "observe/physical_memory.py": {"opened"},
-    "command/python_probes/command.py": {"set_high", "open_to_load"},
+    "command/python_probes/command/group.py": {"_set"},
     "run/contained.py": {"_moved"},
     "run/cleanup.py": {"set_value", "_kill", "remove_zram"},
     "run/containment.py": {"_forget_peak", "_renew", "_add", "_write"},

@@ -69,8 +69,9 @@ def trial(
         run = memlab.trial(["./app", "--threads", "{n}"], lock=["off", "future"], n=[1, 4])
 
     command: the program and its arguments; `{n}` is replaced by the levels of the policy `n`.
-    metrics: numbers that it prints, as `memlab try --metric`: "rate[1/s]=([0-9.]+) per second".
-    metric_json, latencies: files that it writes, as the options of the same names.
+    metrics: numbers that it prints, as `memlab try --metric`: "rate[1/s]=([0-9.]+) per second"; or
+    fields of a JSON file that it writes: "latency.p99[s]@result.json".
+    latencies: a file of latencies that it writes, as the option of that name.
     expect: as `memlab try --expect`; `run.claims()` has the verdicts.
     timeout: of one run of the command, in seconds or as text.
     run_for: how long a command that does not end is run, as `memlab try --for`.

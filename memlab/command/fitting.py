@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import structs
+
 from memlab.command import request as of_command
 from memlab.command.request import Trying
 from memlab.errors import CannotRun
@@ -34,6 +36,7 @@ def request(
         "swap": [swap],
         "page_cache": ["dropped"],
     }
+    fit = structs.replace(fit, reads_used=not gate)
     made = of_command.command(words, policies, trying, fit=fit, **how)
     if why := containment.lack():
         raise CannotRun(f"fit {why}")

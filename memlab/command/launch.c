@@ -214,6 +214,30 @@ static void print_io(FILE *report, pid_t child)
 		fclose(io);
 }
 
+/* What /proc/PID/stat has behind the name, which may have lines (proc_pid_stat(5)); empty if it cannot
+ * be read. The next call overwrites it. */
+static const char *stat_of(pid_t pid)
+{
+	static char text[1024];
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	int file = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t size = file < 0 ? 0 : read(file, text, sizeof(text) - 1);
+	if (file >= 0)
+		close(file);
+	text[size > 0 ? size : 0] = '\0';
+	const char *after = strrchr(text, ')');
+	return after ? after + 1 : "";
+}
+
+/* The minor page faults of the descendants that a zombie has waited for. */
+static void print_waited(FILE *report, pid_t child)
+{
+	unsigned long long count = 0;
+	if (sscanf(stat_of(child), " %*c %*d %*d %*d %*d %*d %*u %*u %llu", &count) == 1)
+		fprintf(report, ", \"minor_waited\": %llu", count);
+}
+
 static void print_events(FILE *report, const struct event *events)
 {
 	fprintf(report, "\"events\": {");
@@ -334,19 +358,11 @@ static void await_gate(int gate, pid_t parent)
 	close(waited[1].fd);
 }
 
-/* The letter of a process's state (proc_pid_stat(5)); Z if it cannot be read. Its name may have
- * lines. */
+/* The letter of a process's state; Z if it cannot be read. */
 static char state_of(pid_t pid)
 {
-	char path[64], text[512];
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	int file = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t size = file < 0 ? 0 : read(file, text, sizeof(text) - 1);
-	if (file >= 0)
-		close(file);
-	text[size > 0 ? size : 0] = '\0';
-	const char *after = strrchr(text, ')');
-	return after && after[1] && after[2] ? after[2] : 'Z';
+	const char *stat = stat_of(pid);
+	return stat[0] && stat[1] ? stat[1] : 'Z';
 }
 
 /* The descendants that have not ended, in the report. */
@@ -498,6 +514,7 @@ static int run(char **command, const struct policy *policy, FILE *report, int as
 	fprintf(report, "{\"started_ns\": %lld, \"elapsed_ns\": %lld", (long long)started_ns,
 		(long long)(ended_ns - started_ns));
 	print_io(report, child);
+	print_waited(report, child);
 	wait4(child, &status, 0, &usage);
 	fprintf(report, ", ");
 	print_events(report, events);

@@ -7,8 +7,13 @@
  * with LOCK_REFUSED before main, since its figures would be those of another policy. The first
  * program says in the descriptor MEMLAB_LOCK_TAKEN that the lock is taken: until then it may wait
  * for its CPU or for the disk, and nothing is locked. Its main sees neither of the two.
+ *
+ * Without MEMLAB_LOCK the call has flags that the kernel refuses. A recorder reads them as the place
+ * where a lock would be set (memlab/trace/shim.h). So a recorded program does and touches up to
+ * there what a locked one does.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,28 +21,39 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "../trace/shim.h"
+
 enum { LOCK_REFUSED = 121 }; /* command.py knows it */
+
+/* As strcmp(3), but no name of another library's is looked up for it. */
+static bool is_same(const char *word, const char *other)
+{
+	while (*word && *word == *other)
+		word++, other++;
+	return *word == *other;
+}
 
 static int flags_of(const char *lock)
 {
-	if (!strcmp(lock, "current"))
+	if (is_same(lock, "current"))
 		return MCL_CURRENT;
-	if (!strcmp(lock, "future"))
+	if (is_same(lock, "future"))
 		return MCL_CURRENT | MCL_FUTURE;
-	if (!strcmp(lock, "future_onfault"))
+	if (is_same(lock, "future_onfault"))
 		return MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT;
 	return 0;
 }
 
 /* mlockall(2): ENOMEM, EPERM and EAGAIN are of this limit, where CAP_IPC_LOCK is missing. */
-static void say_limit(void)
+static void say_refused(const char *lock, int why)
 {
 	struct rlimit most;
 
+	dprintf(STDERR_FILENO, "memlab: mlockall (lock=%s): %s", lock, strerror(why));
 	if (getrlimit(RLIMIT_MEMLOCK, &most) || most.rlim_cur == RLIM_INFINITY)
-		fputc('\n', stderr);
+		dprintf(STDERR_FILENO, "\n");
 	else
-		fprintf(stderr,
+		dprintf(STDERR_FILENO,
 			"; RLIMIT_MEMLOCK is %llu KiB: raise it (ulimit -l, LimitMEMLOCK=), "
 			"or run as root\n",
 			(unsigned long long)most.rlim_cur >> 10);
@@ -60,11 +76,9 @@ __attribute__((constructor)) static void lock_all(void)
 {
 	const char *lock = getenv("MEMLAB_LOCK");
 	int flags = lock ? flags_of(lock) : 0;
-	if (flags && mlockall(flags)) {
-		int why = errno;
 
-		fprintf(stderr, "memlab: mlockall (lock=%s): %s", lock, strerror(why));
-		say_limit();
+	if (mlockall(flags ? flags : (int)SHIM_STARTS) && flags) {
+		say_refused(lock, errno);
 		_exit(LOCK_REFUSED);
 	}
 	say_taken();

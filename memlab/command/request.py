@@ -32,7 +32,6 @@ class Trying:
     of `memlab try` of the same names."""
 
     metrics: Sequence[str] = ()
-    metric_json: str = ""
     latencies: str = ""
     expect: Sequence[str] = ()
     timeout: float | str = "10min"
@@ -87,9 +86,11 @@ def command(
         raise BadRequest("name the command, after the options and --, such as -- ./app")
     folder, what = cwd or Path.cwd(), ""
     recordings = len(words) if trace.is_named(words) else 0
+    knows_reuse = False
     if recordings:
         paths = [folder / word for word in words]
         what = replay.checked(paths, policies, serve=serve, metrics=metrics)
+        knows_reuse = replay.has_limits(policies) and replay.knows_reuse(paths)
         words, metrics = [*replay.words(policies), *words], replay.metrics(policies)
         how = replay.repeated(recordings, how)
     levels = tried.check_policies([*words, *serve], policies)
@@ -102,14 +103,15 @@ def command(
                 what = "is a trace, and options stand before traces: memlab try -p ... a.trace"
                 raise BadRequest(f"{shlex.quote(program)} {what}")
             raise BadRequest(f"{shlex.quote(program)}: the command to try {what}")
+    own_metrics, metric_file = tried.read_metrics(metrics)
     latency_file, latency_unit = tried.read_latencies(trying.latencies)
     free = available.memory().left
     subject = tried.Tried(
         argv=list(words),
         cwd=str(folder),
         levels=levels,
-        metrics=[tried.read_metric(text, in_file=bool(trying.metric_json)) for text in metrics],
-        metric_file=trying.metric_json,
+        metrics=own_metrics,
+        metric_file=metric_file,
         latency_file=latency_file,
         latency_unit=latency_unit,
         expect=list(trying.expect),
@@ -120,6 +122,7 @@ def command(
         duet=trying.duet,
         cap_bytes=max(1, int(free * _CAP_SHARE)),
         trace=what,
+        knows_reuse=knows_reuse,
         fit=fit,
     )
     if not fit and how.get("blocks") is None and how.get("precision") is None:
@@ -141,7 +144,6 @@ class _CommandFile(msgspec.Struct, forbid_unknown_fields=True):
     command: list[str]
     policies: dict[str, list[int | float | bool | str]] = {}
     metrics: list[str] = []
-    metric_json: str = ""
     latencies: str = ""
     expect: list[str] = []
     timeout: str = "10min"

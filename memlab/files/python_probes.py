@@ -11,10 +11,25 @@ _FOLDERS = ("python_probes", "command/python_probes")
 
 
 def paths() -> dict[str, str]:
-    """The path of each Python probe from the top of the source tree, by the probe's name."""
+    """The path of each Python probe's module from the top of the source tree, by the probe's name;
+    of one in several files that of its package's __init__.py."""
     return {
-        name[:-3]: f"memlab/{folder}/{name}"
+        name.removesuffix(".py"): f"memlab/{folder}/{name}{'' if is_file else '/__init__.py'}"
         for folder in _FOLDERS
         for name in os.listdir(f"{_PACKAGE}/{folder}")  # noqa: PTH208
-        if name.endswith(".py") and name != "__init__.py"
+        if not name.startswith("__")
+        and ((is_file := name.endswith(".py")) or _is_package(f"{_PACKAGE}/{folder}/{name}"))
     }
+
+
+def sources(path: str) -> list[str]:
+    """All files that a probe with this path, as above, is written in, in order."""
+    folder, _, name = f"{ROOT}/{path}".rpartition("/")
+    if name != "__init__.py":
+        return [f"{folder}/{name}"]
+    inside = sorted(os.listdir(folder))  # noqa: PTH208
+    return [f"{folder}/{one}" for one in inside if one.endswith(".py")]
+
+
+def _is_package(folder: str) -> bool:
+    return os.path.exists(f"{folder}/__init__.py")  # noqa: PTH110

@@ -28,6 +28,7 @@ class InForce:
     def __init__(self, lock: str = "", group: str = "", cpus: frozenset[int] = frozenset()) -> None:
         self._lock, self._group, self._cpus = lock, Path(group).name, cpus
         self._locked: set[int] = set()  # who has been seen with its lock
+        self.locked_bytes: dict[int, int] = {}  # of each, the most that it was seen with
         self._short: dict[tuple[str, int], int] = {}  # how many readings in a row were wrong
         self._undone = ""
         self._readings = 0  # since something was locked
@@ -69,6 +70,7 @@ class InForce:
         for pid, status in statuses.items():
             resident = status.get(b"VmRSS", 0)
             covered = min(status.get(b"VmLck", 0), resident)
+            self.locked_bytes[pid] = max(covered, self.locked_bytes.get(pid, 0))
             self._resident_bytes += resident
             self._covered_bytes += covered
             self._least_covered = max(self._least_covered, (resident - covered, pid))

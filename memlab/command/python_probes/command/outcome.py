@@ -1,0 +1,83 @@
+"""How a run ended, in a word and a sentence."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+from typing import Any
+
+from memlab.command import bus_error
+from memlab.command.python_probes.command.group import Group
+from memlab.command.python_probes.command.launcher import Launched
+from memlab.command.python_probes.command.output import Output, last_lines
+from memlab.text.printable import signal_name
+
+_LOCK_REFUSED = 121  # ../lock.c
+_READINGS_OF_NO_LOCK = 10  # in fewer, a program that another one started may not have begun
+_REFUSED_POLICIES = ("setrlimit", "setpriority", "personality", "prctl")
+
+
+def refusal(spec: dict[str, Any], launched: Launched, said: str) -> dict[str, str] | None:
+    """The outcome of what could not be started under its policies, if that is how it was."""
+    report, program = launched.report, (spec["serve"] or spec["argv"])[0]
+    if "errno" in report:
+        refused = report["failed"].startswith(_REFUSED_POLICIES)
+        why = f"{report['failed']}: {os.strerror(report['errno'])}"
+        what = why if refused else _not_started(program, report["errno"])
+        return {"outcome": "unavailable" if refused else "failed", "detail": what}
+    if launched.memory.in_force.why:
+        return {"outcome": "unavailable", "detail": f"not in force: {launched.memory.in_force.why}"}
+    if "MEMLAB_LOCK" not in spec["environ"]:
+        return None
+    if report["status"] == _LOCK_REFUSED:
+        return {"outcome": "unavailable", "detail": f"the lock was refused{said}"}
+    if (count := launched.memory.unlocked_readings) >= _READINGS_OF_NO_LOCK:
+        why = "the program unlocked it, or what it started is static or set-user-ID"
+        refused = f"no memory was locked in {count} readings after the lock was taken: {why}"
+        return {"outcome": "unavailable", "detail": refused}
+    return None
+
+
+def _not_started(program: str, error: int) -> str:
+    why = os.strerror(error)
+    if error == errno.ENOENT and shutil.which(program):  # execve(2) says so of either
+        why = "the interpreter that it names is not there"
+    return f"{program}: {why}"
+
+
+def command_ended(
+    spec: dict[str, Any], report: dict[str, Any], result: dict[str, Any]
+) -> dict[str, str]:
+    """The outcome of a command that ended by itself, with the last that it printed."""
+    last = last_lines(result["output"])
+    if "errno" in report:  # of a load, which no policy holds back
+        what = _not_started(spec["argv"][0], report["errno"])
+        return {"outcome": "failed", "detail": what}
+    # With --for it was ended by memlab, and how it takes that is its own affair.
+    if report["signal"] and not spec["for_s"]:
+        name = signal_name(report["signal"]).lower()
+        return {"outcome": name, "detail": f"{how_it_ended(report)}{last}"}
+    if not spec["for_s"] and report["status"] not in spec["good_statuses"]:
+        return {"outcome": "failed", "detail": f"{how_it_ended(report)}{last}"}
+    missing = [name for name in spec["wanted"] if name not in result["metrics"]]
+    if missing:
+        place = spec["metric_file"] if missing[0] in spec["file_metrics"] else "what it printed"
+        return {"outcome": "no-metric", "detail": f"no {missing[0]} in {place}{last}"}
+    if spec["latency_file"] and not result.get("latency", {}).get("total"):
+        return {"outcome": "no-metric", "detail": f"no number in {spec['latency_file']}{last}"}
+    return {"outcome": "ok", "detail": ""}
+
+
+def how_it_ended(report: dict[str, Any]) -> str:
+    if report["signal"]:
+        why = f": {bus_error.read()}" if report["signal"] == signal.SIGBUS else ""
+        return f"ended by {signal_name(report['signal'])}{why}"
+    return f"exit status {report['status']}"
+
+
+def timed_out(spec: dict[str, Any], output: Output, group: Group) -> dict[str, str]:
+    bounded = f", at the most processes allowed, {spec['processes']}" if group.is_full() else ""
+    said = f"killed after {spec['timeout_s']:g} s{bounded}{last_lines(output.tail)}"
+    return {"outcome": "timeout", "detail": said}

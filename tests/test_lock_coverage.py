@@ -1,0 +1,104 @@
+"""Whether a lock was in force in processes that are too short to be looked at is not known."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import memlab
+from memlab.command.lock_coverage import unread_share
+from memlab.present import lock_coverage
+from memlab.present.screens.answer import answer_lines
+
+TOUCHES = """
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void touch(long pages)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	volatile char *at = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
+	for (long i = 0; i < pages; i++)
+		at[i * 4096] = 1;
+}
+int main(int count, char **words)
+{
+	/* PAGES of its own, or how often each program is started; "" for a fork of this one. */
+	if (count == 2)
+		touch(atol(words[1]));
+	for (int i = 2; i + 1 < count; i += 2)
+		for (int often = atoi(words[i]); often; often--) {
+			if (!fork()) {
+				if (*words[i + 1])
+					execl(words[i + 1], words[i + 1], words[1], NULL);
+				touch(atol(words[1]));
+				_exit(0);
+			}
+			wait(NULL);
+		}
+	return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("programs")
+    (folder / "touches.c").write_text(TOUCHES)
+    for words in (["-o", "dynamic"], ["-static", "-o", "static"]):
+        subprocess.run(["cc", "-O1", *words, "touches.c"], cwd=folder, check=True)
+    return folder
+
+
+@pytest.mark.needs("lock any amount")
+@pytest.mark.parametrize(
+    ("words", "is_known"),
+    [
+        (["{}/dynamic", "1009"], True),
+        (["{}/dynamic", "1009", "9", "{}/static"], False),
+        (["{}/dynamic", "1009", "9", ""], False),
+    ],
+)
+def test_a_lock_that_short_processes_lack_is_not_answered_without_a_word(
+    words: list[str], is_known: bool, programs: Path, store_path: Path
+) -> None:
+    command = [word.format(programs) for word in words]
+    run = memlab.trial(command, blocks=1, store=store_path, lock=["off", "future_onfault"])
+    outcomes = {run.points[one.point].at["lock"]: one for one in run.samples}
+    assert outcomes["off"].outcome == "ok"
+    lines = [*lock_coverage.lines(run)]
+    if (tried := outcomes["future_onfault"]).outcome != "ok":
+        # On a busy host these processes live long enough to be seen without their lock.
+        assert not is_known
+        assert tried.outcome == "unavailable"
+        assert re.match("not in force: |no memory was locked in ", tried.detail or "")
+        assert not lines
+        return
+    assert len(lines) == (not is_known)
+    for line in lines:
+        share = re.match(r"lock=future_onfault: not known to be in force for (\d\d) %", line)
+        assert share
+        assert int(share[1]) > 80  # nine of the ten processes have the same touches
+        answer = "\n".join(map(str, answer_lines(Console(width=400), run, verbose=False)))
+        assert line in answer
+
+
+@pytest.mark.parametrize(
+    ("waited", "seen", "share"),
+    [
+        (400, {}, 0.4),
+        (900, {7: 900}, 0.9),  # it had its lock, and what it started is unknown
+        (900, {7: 50, 8: 300, 9: 100}, 0.5),
+        (900, {7: 50, 8: 2000}, 0.0),
+        (0, {7: 50}, 0.0),
+    ],
+)
+def test_what_was_seen_locked_is_known(waited: int, seen: dict[int, int], share: float) -> None:
+    page = os.sysconf("SC_PAGESIZE")
+    report = {"minor": 1100, "minor_before": 100, "major": 0, "minor_waited": waited}
+    locked = {pid: pages * page for pid, pages in seen.items()}
+    assert unread_share(report, 7, locked) == share
