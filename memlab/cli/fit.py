@@ -12,6 +12,8 @@ from memlab.cli._fields import argument, global_option, option, shared, takes
 from memlab.cli._options import (
     DURATION,
     Parsed,
+    echo,
+    echo_json,
     figure_option,
     json_option,
     output_folder,
@@ -28,7 +30,7 @@ from memlab.cli._programs import (
 if TYPE_CHECKING:
     from memlab.request import Request
 
-_WITH_RESUME = {"--resume", "--budget", "-o", "--quiet", "--json"}
+_WITH_TRACES = {"--keep-within", "--json", "words"}
 
 
 def _limit(text: str) -> int:
@@ -70,16 +72,9 @@ class FitOptions:
         "--budget", type=DURATION, default="10min", show_default=True, help="Wall time."
     )
     timeout_s: float = shared(timeout_option)
-    resume: str = option(
-        "--resume", metavar="RUN", default="", help="Continue a fit that ended early."
-    )
-    name: str | None = option(
-        "--name", help="Name of the run, which commands take in place of its id."
-    )
     wait_s: float = global_option("wait_s")
     store: Path | None = global_option("store")
     output: Path | None = shared(figure_option)
-    quiet: bool = option("-q", "--quiet", is_flag=True, help="Print the answer without progress.")
     as_json: bool = shared(json_option)
     words: tuple[str, ...] = argument(
         metavar="[--] COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED
@@ -98,28 +93,40 @@ def command(given: FitOptions) -> None:
     memlab fit --serve './server {port}' --ready tcp:{port} -- ./load {port}
     memlab fit --keep-within 'rate: 10%' \\
         --metric 'rate[1/s]=Throughput: ([0-9.]+)' -- ./app
+    memlab fit app.trace
     """
-    from memlab.cli import GATE, _sweeping
-    from memlab.experiment.fit import FIT
+    from memlab.cli import _sweeping
+    from memlab.trace import file
 
-    quiet = given.quiet or given.as_json
+    if file.is_named(given.words):
+        _predict(given)
+        return
     folder = output_folder(given.output, given.store)
-    if given.resume:
-        if wrong := typed() - _WITH_RESUME:
-            word = "a command" if wrong == {"words"} else min(wrong - {"words"})
-            raise click.UsageError(
-                "--resume continues a fit as it was asked for; it takes --budget and -o, "
-                f"not {word}"
-            )
-        _sweeping.check_resumed(given.resume, FIT, given.store)
-        run = _sweeping.resume(
-            given.resume, given.store, given.budget_s, quiet, given.wait_s, command=FIT
-        )
-    else:
-        run = _sweeping.sweep(_request(given), None, given.store, quiet, given.wait_s)
-    found = _sweeping.report_fit(run, folder, as_json=given.as_json)
-    if found.gate_bytes and found.state != "answered":
-        click.get_current_context().exit(GATE)
+    run = _sweeping.sweep(_request(given), None, given.store, given.as_json, given.wait_s)
+    _sweeping.end_fit(run, folder, as_json=given.as_json)
+
+
+def _predict(given: FitOptions) -> None:
+    """From recordings of one program, of which nothing is run."""
+    from memlab.experiment.fit import read_bound
+    from memlab.fit import traced
+    from memlab.present import table
+    from memlab.trace import fitting
+
+    metric, within = read_bound(given.keep_within)
+    if wrong := typed() - _WITH_TRACES:
+        raise click.UsageError(f"a trace is not run, and takes no {min(wrong)}")
+    if metric != "elapsed":
+        raise click.UsageError(f"--keep-within: of a trace only elapsed is known, not {metric}")
+    prediction = fitting.predicted([Path(word) for word in given.words], within)
+    if given.as_json:
+        echo_json(prediction)
+        return
+    console = table.console()
+    for sentence in traced.sentences(prediction):
+        for line in table.wrapped(sentence, console.width, "", ""):
+            echo(line)
+    table.write(console, traced.table(prediction))
 
 
 def _request(given: FitOptions) -> Request:
@@ -136,5 +143,5 @@ def _request(given: FitOptions) -> Request:
         ready=given.ready,
     )
     fit = Fit(metric, within, given.gate_bytes or 0)
-    how: dict[str, Any] = {"budget_s": given.budget_s, "name": given.name}
+    how: dict[str, Any] = {"budget_s": given.budget_s}
     return fitting.request(given.words, trying, fit, given.swap, **how)

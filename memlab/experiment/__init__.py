@@ -68,7 +68,7 @@ from memlab.experiment.vocabulary import (
     Exclude,
     Experiment,
     File,
-    Limit,
+    MachineLimit,
     Published,
     control,
 )
@@ -114,8 +114,8 @@ __all__ = [
     "Host",
     "Kind",
     "Level",
-    "Limit",
     "Lines",
+    "MachineLimit",
     "Malloc",
     "Matrix",
     "Metric",

@@ -31,6 +31,7 @@ class Metric:
     # What a cost by the model (CostTerms) is in this metric; a level of the point may lie between
     # those measured.
     of_cost: Callable[[float, At], float] | None = None
+    needs: str = ""  # the capability that counts it, by the name that `doctor` gives it
     # Why no machine of this environment has the metric; "" where that is not known.
     lacks: Callable[[Mapping[str, Any]], str] = lambda _: ""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from math import ceil
 
 from memlab.experiment import Experiment
@@ -28,8 +29,9 @@ class Reach:
         least_blocks: int,
         declared_s: Mapping[int, float],
     ) -> None:
-        self._needs = needs(experiment, points, least_blocks)
-        self._open = self._needs
+        self._declared = needs(experiment, points, least_blocks)
+        self._needs = self._open = self._declared
+        self._watched = bool(experiment.watched)
         self._declared_s = declared_s
         self._blocks: dict[int, set[int]] = {point.index: set() for point in points}
         self._taken_s: dict[int, float] = defaultdict(float)
@@ -45,14 +47,24 @@ class Reach:
         self._last_block = max(self._last_block, block)
         if available:
             self._taken_s[point] += trial_s
-            self._unavailable.discard(point)
+            self._mark(self._unavailable - {point})
         else:
-            self._unavailable.add(point)
+            self._mark(self._unavailable | {point})
         self.trials_s += trial_s
+
+    def _mark(self, unavailable: set[int]) -> None:
+        """A user's command is measured at its other levels, if one of them fails: these numbers
+        are still asked for."""
+        if unavailable == self._unavailable:
+            return
+        self._unavailable = unavailable
+        if self._watched:
+            left = [replace(item, points=item.points - unavailable) for item in self._declared]
+            self._needs = self._open = [*dict.fromkeys(item for item in left if item.points)]
 
     def leave_out(self, points: Collection[int]) -> None:
         """These cannot be measured here; their first trial takes no time."""
-        self._unavailable |= {*points}
+        self._mark(self._unavailable | {*points})
 
     def points(self, left_s: float, elapsed_s: float = 0.0) -> frozenset[int]:
         """The points that lack blocks and can have them in what is left of the budget; empty if
@@ -98,10 +110,10 @@ class Reach:
         point. `about 22 of 83 points and 3 of 5 claims; all: --budget 130s`."""
         every = {p for p in self._blocks if p not in self._unavailable}
         result = (self.points(left_s, spent_s) | self.reached) - self._unavailable
-        claims = {need.claim for need in self._needs if need.claim}
-        remaining = {
-            n.claim for n in self._needs if n.claim and n.decides and not n.points <= result
-        }
+        deciding = [need for need in self._needs if need.claim and need.decides]
+        untestable = {need.claim for need in deciding if need.points & self._unavailable}
+        claims = {need.claim for need in self._needs if need.claim} - untestable
+        remaining = {need.claim for need in deciding if not need.points <= result} & claims
         self._said = len(result), len(claims) - len(remaining)
         if every <= result:
             return ""

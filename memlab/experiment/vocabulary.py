@@ -104,10 +104,12 @@ class Cost:
     memory: Callable[[At], int] = lambda _: 0
     time: Callable[[At], float] = lambda _: 0.05
     limit_s: float | None = None  # a trial is killed then; None: by ten times its time
+    reference: Callable[[At], bool] = lambda _: False
+    """Whether trials of a point take as long as others should; `params` is given the longest."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class MachineLimit:
     """A limit of this machine that a control measures, to hold printed numbers against."""
 
     control: str
@@ -131,7 +133,7 @@ class Published:
     metric: str
     columns: Mapping[str, At]
     note: str = ""
-    limit: Limit | None = None
+    limit: MachineLimit | None = None
     rows: Mapping[Level, At] = field(default_factory=dict)
     ratios: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     share_of: str = ""
@@ -267,6 +269,10 @@ class Experiment:
         claims are the answer."""
         return []
 
+    def measures(self, outcome: str) -> bool:
+        """Whether a trial that ended so measured something. How a probe was killed is measured."""
+        return outcome not in ("unavailable", "error", "timeout")
+
     def only_outcome(self, at: At) -> str:
         """The reason why only the outcomes of a point are reported and its numbers are not; empty
         if they are."""
@@ -297,8 +303,9 @@ class Experiment:
         and blocks take turns with them."""
         return []
 
-    def check_copy(self, source: Path, copy: Path) -> None:
-        """Whether the copy is what was asked for. Raises what says that it is not."""
+    def check_copy(self, source: Path, copy: Path, beside: int) -> None:
+        """Whether the copy is what was asked for. Raises what says that it is not. `beside` is an
+        open file of its own, empty at first, which trials read by `host["beside"]`."""
 
     def factor(self, name: str) -> Factor:
         """BadDeclaration where there is none of that name."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from memlab.analysis.intervals import ratio_interval
+from memlab.experiment import tried
 from memlab.experiment.points import Point
 from memlab.fit.documents import FitAnswer, LimitRow, State
 from memlab.fit.growth import growth
@@ -35,7 +36,7 @@ def answer(run: Run) -> FitAnswer:
     outcomes = run.by_point[fit.baseline.index].outcomes
     return FitAnswer(
         run=run.id,
-        command=" ".join(subject.serve or subject.argv),
+        command=tried.command_line(subject.serve or subject.argv),
         metric=asked.metric,
         within=asked.within,
         swap=str(subject.levels["swap"][0]),
@@ -46,8 +47,10 @@ def answer(run: Run) -> FitAnswer:
         setting_bytes=None if fits_bytes is None or grows else setting(fits_bytes),
         gate_bytes=asked.gate_bytes or None,
         peak_bytes=int(fit.peak_bytes) or None,
-        page_cache_bytes=max(_readings(run, fit.baseline, "group_cache_bytes"), default=None),
+        page_cache_bytes=max(fit.readings(fit.baseline, "group_cache_bytes"), default=None),
+        unmapped_cache_bytes=fit.unmapped_cache_bytes,
         expected_bytes=fit.expected_bytes,
+        expected_reused_bytes=fit.expected.reused_bytes(asked.within),
         baseline=float(np.median(base)) if base.size else None,
         baseline_blocks=int(base.size),
         baseline_outcomes=dict(outcomes),
@@ -105,9 +108,12 @@ def _row(fit: FitRun, place: int, tried: LimitTrials) -> LimitRow:
         blocks=int(ratios.size),
         outcomes=dict(run.by_point[point.index].outcomes),
         refaults_per_s=float(np.median(rates)) if rates.size else None,
+        expected_refaults_per_s=fit.expected.refaults_per_s(fit.limit_bytes(place))
+        if fit.expects_refaults
+        else None,
         reached=sum(
             peak >= fit.limit_bytes(place) - _NEAR_BYTES
-            for peak in _readings(run, point, "group_peak_bytes")
+            for peak in fit.readings(point, "group_peak_bytes")
         ),
     )
 
@@ -117,9 +123,3 @@ def _refault_rates(run: Run, point: Point) -> np.ndarray[Any, np.dtype[np.float6
     rates = samples.column("refaults") / samples.column("elapsed")
     found: np.ndarray[Any, np.dtype[np.float64]] = rates[np.isfinite(rates)]
     return found
-
-
-def _readings(run: Run, point: Point, name: str) -> list[int]:
-    """A reading of the cgroup in each run that ended well and has it."""
-    found = run.good(point).read(lambda sample: (sample.readings or {}).get(name), name)
-    return [int(value) for value in found if isinstance(value, int)]

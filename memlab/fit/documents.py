@@ -14,7 +14,9 @@ State = Literal["answered", "grows", "open", "too small", "fails without a limit
 class LimitRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One limit beside the unlimited trials. `low` and `high`: the 95 % interval of `cost` at every
     look; null before there are enough blocks. `reached`: in how many runs that ended well the
-    limit was reached, so that the kernel reclaimed."""
+    limit was reached, so that the kernel reclaimed. `expected_refaults_per_s`: by the memory that a
+    run without a limit used again; null if that was not read, or without swap below the anonymous
+    memory."""
 
     limit_bytes: int
     word: Word
@@ -24,6 +26,7 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     blocks: int
     outcomes: Mapping[str, int]
     refaults_per_s: float | None
+    expected_refaults_per_s: float | None
     reached: int
 
 
@@ -33,9 +36,17 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limit_bytes: the smallest limit that seems to fit. above_bytes: the largest that is shown too
     small. fits_bytes: the smallest that is shown to fit; the answer lies between these two.
     setting_bytes: the limit to set, with room of one step; null if none can be advised.
-    expected_bytes: the anonymous memory of the unlimited runs, none of which can be reclaimed
-    without swap: where the search began, beside what was measured; null with swap.
+    expected_bytes: the smallest limit that was expected to fit, where the search began: the
+    anonymous memory of the unlimited runs, none of which can be reclaimed without swap, and
+    expected_reused_bytes. null if neither is known.
+    expected_reused_bytes: memory that an unlimited run, which is not measured, used again so often
+    that its refaults would exceed the bound: of mapped files, and with swap of all. null if it was
+    not read, as of a run within 0.1 s. If expected_bytes exceeds peak_bytes by a tenth, most of
+    it is not charged to the program, and no refaults are expected of a limit.
     page_cache_bytes: the page cache of files that was charged when the unlimited program ended.
+    unmapped_cache_bytes: of it what nothing had mapped when it was read which memory is used again;
+    if it exceeds a tenth of peak_bytes, no refaults are expected of a limit. null if nothing was
+    read.
     broken_share_most: the upper 95 % bound of how often a run breaks at fits_bytes.
     grows_bytes_per_s: how fast the unlimited program grew to the end of its runs; null if it did
     not, or ended within 0.5 s. The state is then "grows", and limits are those of runs so long.
@@ -54,7 +65,9 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     gate_bytes: int | None
     peak_bytes: int | None
     page_cache_bytes: int | None
+    unmapped_cache_bytes: int | None
     expected_bytes: int | None
+    expected_reused_bytes: int | None
     baseline: float | None
     baseline_blocks: int
     baseline_outcomes: Mapping[str, int]
@@ -62,3 +75,27 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     broken_share_most: float | None
     grows_bytes_per_s: float | None
     limits: Sequence[LimitRow]
+
+
+class PredictedLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A limit, and what would be read again under it."""
+
+    limit_bytes: int
+    read_again_bytes: int
+
+
+class FitPrediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The smallest limit that recordings let expect; nothing was measured.
+
+    within: the cost that is allowed, as a share of the recorded time. least_bytes: the peak of
+    anonymous and shared memory, below which the program is killed. limits: of the recording that
+    needs most, with steps of at least 5 % between them.
+    """
+
+    traces: Sequence[str]
+    program: str
+    within: float
+    limit_bytes: int
+    setting_bytes: int
+    least_bytes: int
+    limits: Sequence[PredictedLimit]

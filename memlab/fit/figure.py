@@ -141,12 +141,21 @@ def _killed(axes: Axes, row: LimitRow, hue: str, marker: str) -> None:
 
 
 def _refaults(axes: Axes, found: FitAnswer) -> None:
-    rates = [
-        (r.limit_bytes, r.refaults_per_s) for r in found.limits if r.refaults_per_s is not None
-    ]
-    scales.quantities(axes.yaxis, "1/s", [float(rate) for _, rate in rates], _LOW, log=False)
+    """Those that were measured, and dashed those that were expected."""
+    rates = {
+        "o": [(row.limit_bytes, row.refaults_per_s) for row in found.limits],
+        "": [(row.limit_bytes, row.expected_refaults_per_s) for row in found.limits],
+    }
+    known = {mark: sorted((x, y) for x, y in of if y is not None) for mark, of in rates.items()}
+    highest = [float(rate) for of in known.values() for _, rate in of]
+    scales.quantities(axes.yaxis, "1/s", highest, _LOW, log=False)
     scales.y_label(axes, "refaults/s", _LOW)
-    if rates:
-        axes.plot(
-            *zip(*sorted(rates), strict=True), color=style.colour(0), marker="o", markersize=4
-        )
+    for mark, of in known.items():
+        if of:
+            look: dict[str, Any] = {"color": style.colour(0) if mark else style.QUIET}
+            line = "-" if mark else style.DASHED
+            axes.plot(*zip(*of, strict=True), linestyle=line, marker=mark, markersize=4, **look)
+    if known[""]:
+        behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+        words: dict[str, Any] = {"fontsize": style.SMALL, "color": style.QUIET, "bbox": behind}
+        axes.text(0.99, 0.8, "dashed: expected", ha="right", transform=axes.transAxes, **words)

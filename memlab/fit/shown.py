@@ -9,8 +9,9 @@ from msgspec import structs
 
 from memlab.experiment import tried
 from memlab.experiment.tried import Tried
+from memlab.fit.answer import setting
 from memlab.fit.documents import FitAnswer, LimitRow
-from memlab.fit.trials import NOT_COUNTED, FitRun
+from memlab.fit.trials import CHARGED_SHARE, NOT_COUNTED, FitRun
 from memlab.present import words
 from memlab.present.table import Cell, Column, Table
 from memlab.present.words import count
@@ -20,6 +21,7 @@ from memlab.text import units
 _ROWS_MAX = 14
 _LONGEST = 60  # characters of a command in a sentence
 _WORTH_SHARE = 0.1  # of the peak; less page cache or less to spare is not worth a word
+_ENDED = {"oom-killed": "it is killed", "timeout": "it takes too long and is ended"}
 _WORDS = {"fits": "fits", "slow": "too slow", "broken": "breaks", "open": "not decided"}
 
 
@@ -31,7 +33,7 @@ def sentences(found: FitAnswer) -> Iterator[str]:
     if found.state == "grows":
         yield f"{_grows(found, _named(found))}, so a longer run needs more: no limit can be named."
         headline = _headline(structs.replace(found, command="it"))
-        yield f"In runs as long as these, {headline[0].lower()}{headline[1:]}"
+        yield f"In runs as long as these, {headline[0].lower()}{headline[1:]}{_if_it_ends(found)}"
     else:
         yield _headline(found)
     if others := f"{_peak(found)}{_fails_anyway(found)}{_examples(found)}".strip():
@@ -40,6 +42,14 @@ def sentences(found: FitAnswer) -> Iterator[str]:
         yield f"{_grows(found, 'It')}, so a longer run may not fit."
     elif found.setting_bytes and not found.gate_bytes:
         yield _advice(found)
+
+
+def _if_it_ends(found: FitAnswer) -> str:
+    """Of a program that grows until its work is done: whether it is one, only its user knows."""
+    if found.fits_bytes is None:
+        return ""
+    mib = setting(found.fits_bytes) >> 20
+    return f" If no run is longer or has more to do, {mib} MiB are enough."
 
 
 def _named(found: FitAnswer) -> str:
@@ -127,13 +137,43 @@ def _peak(found: FitAnswer) -> str:
     if found.fits_bytes and not found.gate_bytes:
         spare = found.peak_bytes - found.fits_bytes
         is_worth = spare >= _WORTH_SHARE * found.peak_bytes
-        parts.append(
-            f"it can do without {_size(spare)} of that" if is_worth else "it needs all of that"
-        )
+        needs = "it needs about that much"
+        parts.append(f"it can do without {_size(spare)} of that" if is_worth else needs)
     text = f"{': '.join(filter(None, [text, ', and '.join(parts)]))}."
-    if found.expected_bytes:
-        text += f" Expected: at least {_size(found.expected_bytes)}, its anonymous memory."
-    return text
+    return f"{text}{_expected(found)}"
+
+
+def _expected(found: FitAnswer) -> str:
+    """What was expected of the limit, beside what was measured."""
+    if not found.expected_bytes:
+        return ""
+    reused = found.expected_reused_bytes or 0
+    floor, again = found.expected_bytes - reused, "used again in a run that is not measured"
+    if found.peak_bytes and found.expected_bytes > (1 + CHARGED_SHARE) * found.peak_bytes:
+        what = "mapped files" if found.swap == "none" else "memory"
+        least = f" Expected: at least {_size(floor)}." if floor else ""
+        return (
+            f"{least} {_size(reused)} of {what} are {again}: more than is charged to it, as others "
+            "brought files of it into the page cache. If it has to read these itself, it needs up "
+            f"to {_size(found.expected_bytes)}."
+        )
+    if found.swap != "none":
+        what = f", {again}"
+    elif reused < _WORTH_SHARE * found.expected_bytes:
+        what = ", its anonymous memory"
+    else:
+        what = f": {_size(floor)} of anonymous memory, and {_size(reused)} of mapped files {again}"
+    return f" Expected: at least {_size(found.expected_bytes)}{what}.{_unmapped(found)}"
+
+
+def _unmapped(found: FitAnswer) -> str:
+    unmapped = found.unmapped_cache_bytes or 0
+    if unmapped <= CHARGED_SHARE * (found.peak_bytes or 0):
+        return ""
+    return (
+        f" Of {_size(unmapped)} of page cache it is not known whether they are used again: nothing "
+        "had them mapped when this was read."
+    )
 
 
 def _fails_anyway(found: FitAnswer) -> str:
@@ -164,7 +204,7 @@ def _row_says(found: FitAnswer, row: LimitRow) -> str:
     if row.word == "broken":
         broken = {word: n for word, n in row.outcomes.items() if word not in NOT_COUNTED}
         word, most = max(broken.items(), key=lambda pair: pair[1])
-        ended = "it is killed" if word == "oom-killed" else f"it ends as {word}"
+        ended = _ENDED.get(word, f"it ends as {word}")
         return f"{ended} ({most} of {sum(row.outcomes.values())})"
     if row.cost is None:
         return "nothing was measured"
@@ -207,7 +247,9 @@ def _asked(found: FitAnswer, run: Run) -> str:
         options["--latencies"] += f"[{subject.latency_unit}]"
     default = {"--keep-within": "elapsed: 5%", "--swap": "none"}
     asked = [(name, value) for name, value in options.items() if value != default.get(name, "")]
-    asked += [("--metric", tried.metric_text(metric)) for metric in subject.metrics]
+    asked += [
+        ("--metric", tried.metric_text(metric, subject.metric_file)) for metric in subject.metrics
+    ]
     return " ".join(
         [*(f"{n} {shlex.quote(v)}" for n, v in asked), "--", tried.command_line(subject.argv)]
     )
@@ -228,16 +270,16 @@ def _without_a_limit(found: FitAnswer) -> str:
         )
     ends = ", ".join(f"{word} ({n})" for word, n in found.baseline_outcomes.items())
     detail = f": {found.baseline_detail}" if found.baseline_detail else ""
-    return f"{found.command} does not end well without a limit either: {ends}{detail}"
+    return f"{found.command} does not end well even without a limit: {ends}{detail}"
 
 
 def table(found: FitAnswer) -> Table:
     """The limits that were tried, largest first."""
     rows: list[Sequence[Cell | str]] = []
     if found.baseline is not None:
-        rows.append(["none", "", "1", str(found.baseline_blocks), "", ""])
+        rows.append(["none", "", "1", str(found.baseline_blocks), "", "", ""])
     for row in sorted(found.limits, key=lambda one: -one.limit_bytes)[:_ROWS_MAX]:
-        rate = row.refaults_per_s
+        rates = (row.refaults_per_s, row.expected_refaults_per_s)
         rows.append(
             [
                 _size(row.limit_bytes),
@@ -245,11 +287,14 @@ def table(found: FitAnswer) -> Table:
                 _cost(row),
                 str(sum(row.outcomes.values())),
                 ", ".join(f"{word} {n}" for word, n in row.outcomes.items() if word != "ok"),
-                "" if rate is None else units.format_quantity(rate, "1"),
+                *("" if rate is None else _rate(rate) for rate in rates),
             ]
         )
     heads = ["limit", "verdict", f"{found.metric}, times", "runs", "broke", "refaults/s"]
-    return Table("", [Column(head) for head in heads], rows)
+    if any(row.expected_refaults_per_s is not None for row in found.limits):
+        heads.append("expected")
+    columns = [Column(head) for head in heads]
+    return Table("", columns, [row[: len(heads)] for row in rows])
 
 
 def _verdict(found: FitAnswer, row: LimitRow) -> str:
@@ -268,6 +313,10 @@ def _cost(row: LimitRow) -> str:
     return f"{cost} ({row.low:.3g} to {row.high:.3g})"
 
 
+def _rate(per_s: float) -> str:
+    return units.format_quantity(per_s if per_s >= 1 else round(per_s, 1), "1")
+
+
 def _size(size_bytes: int) -> str:
     return units.format_quantity(size_bytes, "B")
 
@@ -275,7 +324,7 @@ def _size(size_bytes: int) -> str:
 def next_step(found: FitAnswer, run: Run) -> str:
     """The command that goes on: more blocks where it is open, else the check for CI."""
     if found.state == "open":
-        return run.command("fit --resume")
+        return run.command("sweep --resume")
     if found.setting_bytes and not found.gate_bytes:
         return f"memlab fit --gate {found.setting_bytes >> 20}M {_asked(found, run)}"
     return run.command("show")

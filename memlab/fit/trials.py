@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from memlab.experiment.fit import Fit
+from memlab.experiment.fit import USED_PAGES, Fit
 from memlab.experiment.points import Point
+from memlab.fit.expected import Episode, Expected, episodes
 from memlab.fit.search import LimitTrials, Search
 from memlab.results import Run
 
 BASELINE_BLOCKS = 2  # before the first limit: the peak says where the search begins
 _ERRORS_MAX = 5  # of the harness
 NOT_COUNTED = ("ok", "unavailable", "error")  # say nothing of a limit
+CHARGED_SHARE = 0.1  # by which memory may exceed the peak that was charged for it
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,12 @@ class FitRun:
     @cached_property
     def baseline(self) -> Point:
         """The point without a limit."""
-        return next(p for p in self.run.points if p.at["memory_max"] == "none")
+        return next(p for p in self.run.points if p.at["memory_max"] == "none" and not p.control)
+
+    @cached_property
+    def used_run(self) -> Point | None:
+        """The point whose only run is not measured; None in a gate, and of earlier versions."""
+        return next((p for p in self.run.points if p.control == USED_PAGES), None)
 
     @cached_property
     def limited(self) -> list[Point]:
@@ -76,19 +83,67 @@ class FitRun:
         return 0.0
 
     @cached_property
-    def expected_bytes(self) -> int | None:
-        """The least that a limit is expected to take: the anonymous memory of the unlimited trials,
-        as none of it can be reclaimed without swap; None with swap, or if it was not read."""
+    def expected(self) -> Expected:
+        """What is expected of limits: no anonymous memory can be reclaimed without swap, and memory
+        that was used again in the run that is not measured is brought back."""
         subject: Any = getattr(self.run.experiment, "subject")  # noqa: B009
-        if subject.levels["swap"] != ["none"]:
+        swaps = subject.levels["swap"] != ["none"]
+        return Expected(0 if swaps else self._anonymous_bytes(), self._episodes(swaps=swaps))
+
+    @cached_property
+    def expected_bytes(self) -> int | None:
+        """The smallest limit that is expected to fit; None if nothing is known."""
+        reused = self.expected.reused_bytes(self.asked.within)
+        return (self.expected.floor_bytes + (reused or 0)) or None
+
+    @cached_property
+    def unmapped_cache_bytes(self) -> int | None:
+        """Page cache at the end beyond what was mapped when the memory in use was read: whether it
+        is used again is not known. None if either was not read."""
+        caches = self.readings(self.baseline, "group_cache_bytes")
+        files = self._episodes(swaps=False)
+        if not caches or not files:
             return None
+        return max(0, max(caches) - round(max(one.resident_bytes for one in files)))
+
+    @property
+    def expects_refaults(self) -> bool:
+        """Whether refaults of a limit can be expected: of what it uses again all is charged to it,
+        and little was read from files that it does not map."""
+        unmapped = self.unmapped_cache_bytes or 0
+        return self.is_charged and unmapped <= CHARGED_SHARE * self.peak_bytes
+
+    def readings(self, point: Point, name: str) -> list[int]:
+        """A reading of the cgroup in each run that ended well and has it."""
+        found = self.run.good(point).read(lambda sample: (sample.readings or {}).get(name), name)
+        return [int(value) for value in found if isinstance(value, int)]
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether its group can have been charged for all that it used again. Pages of a file are
+        charged to whoever brought them into the page cache."""
+        return (self.expected_bytes or 0) <= (1 + CHARGED_SHARE) * self.peak_bytes
+
+    def _episodes(self, *, swaps: bool) -> list[Episode]:
+        if self.used_run is None:
+            return []
+
+        def read(sample: Any) -> list[Episode]:
+            used = (sample.readings or {}).get("used_pages") or {}
+            return episodes(used, with_anonymous=swaps)
+
+        found = self.run.good(self.used_run).read(read, "used_pages")
+        return next(iter(found), [])
+
+    def _anonymous_bytes(self) -> int:
+        """Of the unlimited trials, at most; 0 if it was not read."""
 
         def largest(sample: Any) -> int:
             series = (sample.readings or {}).get("anonymous_bytes") or {"values": []}
             return max(series["values"], default=0)
 
         found = self.run.good(self.baseline).read(largest, "anonymous_bytes")
-        return int(max(found, default=0)) or None
+        return int(max(found, default=0))
 
     @cached_property
     def search(self) -> Search:
@@ -135,6 +190,8 @@ def open_points(run: Run) -> frozenset[int]:
     empty once it has ended, or if the program does not run without a limit either."""
     fit = FitRun(run)
     base = {fit.baseline.index}
+    if fit.used_run and fit.baseline_trials and not len(run.by_point[fit.used_run.index]):
+        base.add(fit.used_run.index)  # of a program that runs
     if fit.fails or (fit.baseline_trials and not fit.has_ratio):
         return frozenset()
     if fit.baseline_trials < BASELINE_BLOCKS:

@@ -2,8 +2,8 @@
 programs.
 
 `python -m tests.bench.fit_grid --folder DIR [PROGRAM...] [--blocks 20] [--budget 3h]` measures
-each program in turn: `fit`; then limits in steps of 5 % from the unlimited peak down to two steps
-below the answer, so many blocks of each; then the advised limit, as many runs. What a stopped one
+each program in turn: `fit`; then the advised limit, so many runs; then limits in steps of 5 % from
+the unlimited peak down to two steps below the answer, as many blocks of each. What a stopped one
 has measured lies in DIR, and the same command goes on with it. The table is printed at the end and
 by `--table`. It takes a quiet machine, and root or a memory cgroup of its own.
 
@@ -160,13 +160,16 @@ class Bench:
     def fit(self, name: str) -> FitAnswer | None:
         """Ended or begun before, or measured now."""
         one, run_name = PROGRAMS[name], f"fit-{name}"
-        budget = ["--budget", f"{min(FIT_S, FIT_SHARE * self.left_s()):.0f}s", "-q"]
+        budget = ["--budget", f"{min(FIT_S, FIT_SHARE * self.left_s()):.0f}s"]
         found = self.run(run_name)
         if found is None and self.left_s() > LEAST_S:
-            words = ["--name", run_name, "--keep-within", one.keep, *shlex.split(one.options)]
+            words = ["--keep-within", one.keep, *shlex.split(one.options)]
+            before = self.run("last")
             self.memlab("fit", *budget, *words, "--", *shlex.split(one.words))
+            if (now := self.run("last")) and (before is None or now.id != before.id):
+                self.memlab("runs", "--rename", now.id, run_name)  # it measured something
         elif found and self.left_s() > LEAST_S and answer(found).state == "open":
-            self.memlab("fit", *budget, "--resume", found.id)
+            self.memlab("sweep", *budget, "--resume", found.id)
         found = self.run(run_name)
         return answer(found) if found else None
 
@@ -292,8 +295,8 @@ def main() -> int:
             sys.stderr.write(f"{name}: not installed\n")
             continue
         if found := bench.fit(name):
-            bench.grid(name, found)
             bench.advised(name, found)
+            bench.grid(name, found)
     print("\n".join(table(bench, names)))
     return 0
 

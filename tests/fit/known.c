@@ -2,6 +2,7 @@
 //
 //   loop N R        N of anonymous memory, touched R times
 //   once FILE N n R N of a file once, then its last n R times
+//   hot N n R       N of anonymous memory once, then its last n R times
 //   half FILE N     N of anonymous memory, then the file read once, beside it
 //   again FILE N R  N of anonymous memory, then the file read R times
 //   phases A B C    so much each, one after the other
@@ -9,6 +10,8 @@
 //   cold FILE       the file read once
 //   leak N MS       N taken in N steps, one each so many ms
 //   flaky N         N touched, and 4 more in half of all runs
+//   steps FILE N n m  N of anonymous memory and all of a mapped file once; then, for each byte
+//                   that it reads, the last n and the file's first m, and a byte is written
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -71,6 +74,24 @@ static void read_and_loop(const char *path, size_t mib, size_t hot_mib, int time
 			sum += ((volatile char *)mapped)[at];
 }
 
+static void step(const char *path, size_t mib, size_t hot_mib, size_t file_mib)
+{
+	char *memory = take(mib), byte = 0;
+	int file = opened(path);
+	size_t whole_mib = lseek(file, 0, SEEK_END) / MIB;
+	char *mapped = mmap(NULL, whole_mib * MIB, PROT_READ, MAP_SHARED, file, 0);
+	if (mapped == MAP_FAILED)
+		exit(2);
+	madvise(mapped, whole_mib * MIB, MADV_RANDOM);
+	for (size_t at = 0; at < whole_mib * MIB; at += PAGE)
+		sum += ((volatile char *)mapped)[at];
+	while (write(STDOUT_FILENO, &byte, 1) == 1 && read(STDIN_FILENO, &byte, 1) == 1) {
+		touch(memory + (mib - hot_mib) * MIB, hot_mib, 1);
+		for (size_t at = 0; at < file_mib * MIB; at += PAGE)
+			sum += ((volatile char *)mapped)[at];
+	}
+}
+
 static void read_through(const char *path, int times)
 {
 	int file = opened(path);
@@ -86,6 +107,8 @@ int main(int count, char **words)
 		sizes[i] = atol(words[2 + i]);
 	if (strcmp(what, "loop") == 0) {
 		touch(take(sizes[0]), sizes[0], sizes[1]);
+	} else if (strcmp(what, "hot") == 0) {
+		touch(take(sizes[0]) + (sizes[0] - sizes[1]) * MIB, sizes[1], sizes[2]);
 	} else if (strcmp(what, "once") == 0) {
 		read_and_loop(words[2], sizes[1], sizes[2], sizes[3]);
 	} else if (strcmp(what, "half") == 0 || strcmp(what, "again") == 0) {
@@ -105,6 +128,8 @@ int main(int count, char **words)
 			take(1);
 			nanosleep(&(struct timespec) { .tv_nsec = sizes[1] * 1000000 }, NULL);
 		}
+	} else if (strcmp(what, "steps") == 0) {
+		step(words[2], sizes[1], sizes[2], sizes[3]);
 	} else if (strcmp(what, "flaky") == 0) {
 		struct timespec now;
 		clock_gettime(CLOCK_REALTIME, &now);

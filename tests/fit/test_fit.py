@@ -3,6 +3,7 @@ busy machine changes."""
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import unprivileged
 from command import memlab
 
+from memlab.experiment.tried import experiment as command
 from memlab.observe import cgroup
 
 MIB = 1 << 20
@@ -116,22 +118,63 @@ def test_a_fit_that_ended_early_goes_on(known: str, how: list[str]) -> None:
     short = [*how[:-2], *FAULTS]
     first = fitted(*short, "--budget", "2s", "--", known, *LOOP)
     assert first["state"] == "open"
-    rest = fitted(*how[:-2], "--budget", "4min", "--resume", "last")
+    done = memlab("sweep", "--resume", "last", *how[:-2], "--budget", "4min", "--json")
+    assert done.returncode == 0, done.stderr
+    rest = json.loads(done.stdout)
     assert rest["run"] == first["run"]
     assert rest["state"] == "answered"
     assert rest["baseline_blocks"] > first["baseline_blocks"]
 
 
+@pytest.mark.slow
+@needs_groups
+def test_one_run_that_is_not_measured_says_what_is_used_again(known: str, how: list[str]) -> None:
+    """5 MiB of a file, in a loop that is long enough for some windows. What is used again is exact
+    in tests/fit/test_used_again.py, in step: here a window may end amid a round."""
+    file = str(Path(known).with_name("file"))
+    words = ["--keep-within", "read: 5%", "--", known, "once", file, "11", "5", "150000"]
+    found = fitted(*how[:-2], "--timeout", "30s", "--budget", "20s", *words)
+    reused = found["expected_reused_bytes"]
+    assert 0 < reused < (5 + OWN_MIB) * MIB
+    assert reused < found["expected_bytes"] < reused + OWN_MIB * MIB
+    exported = memlab("export", found["run"], "--format", "csv").stdout.splitlines()
+    rows = [row for row in csv.DictReader(exported) if row["memory_max"] == "none"]
+    reading = [row["used_pages"] for row in rows]
+    assert reading.count("read") == 1
+    assert reading.count("unread") == found["baseline_blocks"]
+
+
+def test_a_trial_under_a_limit_ends_once_it_is_too_slow(tmp_path: Path) -> None:
+    """Ten times as long as without a limit, and twice the bound if that is more."""
+    levels = {"memory_max": ["none", 1 << 20], "swap": ["none"]}
+    given = {"argv": ["true"], "cwd": str(tmp_path), "levels": levels}
+
+    def timeout_s(limit: object, reference_s: float, within: float = 0.05) -> float:
+        asked = command.declare(given | {"fit": {"within": within, "reads_used": True}})
+        host = dict.fromkeys(("group", "processes", "mark"), "") | {"reference_s": reference_s}
+        at = {"memory_max": limit, "swap": "none", "used_pages": "unread"}
+        made = asked.params(at, host)
+        found: float = json.loads(made["spec"])["timeout_s"]
+        return found
+
+    assert timeout_s(1 << 20, 0.0) == timeout_s("none", 3.0) == 600
+    assert timeout_s(1 << 20, 3.0) == 40
+    assert timeout_s(1 << 20, 3.0, within=9.0) == 70
+    assert timeout_s(1 << 20, 100.0) == 600
+
+
 @needs_groups
 def test_a_program_that_fails_without_a_limit_is_said_to(known: str, how: list[str]) -> None:
-    done = memlab("fit", "-q", *how, "--", known, "nothing")
+    done = memlab("fit", *how, "--", known, "nothing")
     assert done.returncode == 3
-    assert "does not end well without a limit either: failed (1): exit status 2" in done.stderr
+    assert "does not end well even without a limit: failed (1): exit status 2" in done.stderr
 
 
 @needs_groups
 def test_a_metric_that_is_zero_without_a_limit_has_no_bound(known: str, how: list[str]) -> None:
-    done = memlab("fit", "-q", *how, "--keep-within", "refaults: 5%", "--", known, "loop", "1", "1")
+    done = memlab(
+        "fit", "--json", *how, "--keep-within", "refaults: 5%", "--", known, "loop", "1", "1"
+    )
     assert done.returncode == 3
     assert "refaults is 0 without a limit" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -161,13 +204,11 @@ def test_without_a_memory_cgroup_a_line_says_what_to_do(tmp_path: Path) -> None:
         (["--keep-within", "elapsed: -3%", "--", "true"], "--keep-within"),
         (["--keep-within", "speed: 5%", "--", "true"], "no metric 'speed'"),
         (["--gate", "10k", "--", "true"], "'10k' is under 1 MiB"),
-        (["--resume", "x", "--gate", "1G"], "not --gate"),
         (["--gate", "much", "--", "true"], "much"),
         (["--swap", "disk", "--", "true"], "'disk' is not one of"),
         (["--serve", "'", "--", "true"], "--serve"),
         (["--serve", "true", "--", "true"], "--ready"),
         (["--budget", "soon", "--", "true"], "soon"),
-        (["--resume", "x", "--", "true"], "not a command"),
     ],
 )
 def test_a_wrong_argument_is_one_line(words: list[str], said: str, tmp_path: Path) -> None:
@@ -176,3 +217,31 @@ def test_a_wrong_argument_is_one_line(words: list[str], said: str, tmp_path: Pat
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "fit.db").exists()
+
+
+@pytest.mark.slow
+@needs_groups
+def test_of_files_that_are_not_mapped_no_refaults_are_expected(known: str, how: list[str]) -> None:
+    file = str(Path(known).with_name("file"))
+    words = ["--keep-within", "read: 5%", "--", known, "again", file, "4", "1000"]
+    found = fitted(*how[:-2], "--timeout", "30s", "--budget", "20s", *words)
+    assert found["unmapped_cache_bytes"] / MIB == pytest.approx(FILE_MIB, abs=1)
+    assert {limit["expected_refaults_per_s"] for limit in found["limits"]} <= {None}
+    said = " ".join(memlab("show", found["run"]).stdout.split())
+    assert "of page cache it is not known whether they are used again" in said
+
+
+@pytest.mark.slow
+@needs_groups
+def test_used_files_that_are_charged_to_others_are_said(known: str, how: list[str]) -> None:
+    """The command names a script, which names the file: it stays in the page cache."""
+    script = Path(known).with_name("once.sh")
+    file = Path(known).with_name("file")
+    script.write_text(f"exec {known} once {file} 11 5 150000\n")
+    file.read_bytes()
+    words = ["--keep-within", "read: 5%", "--", "sh", str(script)]
+    found = fitted(*how[:-2], "--timeout", "30s", "--budget", "20s", *words)
+    assert found["expected_bytes"] > 1.1 * found["peak_bytes"]
+    assert {limit["expected_refaults_per_s"] for limit in found["limits"]} <= {None}
+    said = " ".join(memlab("show", found["run"]).stdout.split())
+    assert "more than is charged to it, as others brought files of it into the page cache" in said

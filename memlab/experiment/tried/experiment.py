@@ -8,16 +8,17 @@ import re
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from memlab.errors import BadRequest, BadTrace, SubjectChanged, nearest
+from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Bars, Figure, Percentiles, Timeline
-from memlab.experiment.fit import FIT
-from memlab.experiment.kinds import At
+from memlab.experiment.fit import FIT, USED_PAGES, is_unlimited
+from memlab.experiment.kinds import At, choice
 from memlab.experiment.metric import Metric
 from memlab.experiment.tried.checks import check_duet, check_for, check_ready
 from memlab.experiment.tried.expectations import claim
@@ -35,13 +36,24 @@ from memlab.experiment.tried.metrics import (
 from memlab.experiment.tried.policies import factor_of, programs, with_levels
 from memlab.experiment.tried.spec import spec_of, tools
 from memlab.experiment.tried.subject import Tried
-from memlab.experiment.vocabulary import Cost, Experiment
+from memlab.experiment.vocabulary import Control, Cost, Experiment
 from memlab.files.stamps import FileStamp, file_stamp
 
 NAME = "try"
 _LEAST_REPLAY_S = 0.05
-_NO_REUSE = "a trace lacks the pages that a program touches again"
+_NO_REUSE = "the trace does not show which pages are used again"
 _SETUP_S = 120.0  # beside the command's time limit: the floor, a service's start and end
+_USED = Factor(
+    "used_pages",
+    choice("unread", "read"),
+    "used pages; read in windows, in a run that is not measured",
+    quick=["unread"],
+)
+_USED_RUN = Control(
+    USED_PAGES,
+    "Which memory is used again, without a limit: it says where the search begins.",
+    {"memory_max": ["none"], _USED.name: ["read"]},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +82,18 @@ class CommandExperiment(Experiment):
         first = "cpu_time" if self.subject.duet else "elapsed"
         return [*own, first, *service, "peak_rss", "faults"]
 
+    def measures(self, outcome: str) -> bool:
+        """A command that is killed by the OOM killer says something of its limits; one that fails,
+        nothing."""
+        return outcome in ("ok", "oom-killed")
+
     def only_outcome(self, at: At) -> str:
-        """A replay does not bring back what reclaim takes: under a limit it faults too little."""
+        """Where it is not known what is used again, a replay does not bring back what reclaim
+        takes: under a limit it faults too little."""
         limited = any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high"))
-        return _NO_REUSE if self.subject.trace and limited else ""
+        if not limited or not self.subject.trace or self.subject.knows_reuse:
+            return ""
+        return _NO_REUSE
 
     def least_judged(self, metric: Metric) -> float:
         """The kernel counts a replay's time in ticks, and its own start is in it."""
@@ -102,22 +122,28 @@ class CommandExperiment(Experiment):
     def copied(self) -> Sequence[Path]:
         return self.subject.traces
 
-    def check_copy(self, source: Path, copy: Path) -> None:
-        """Every record of it, by the program that counts them (account.c)."""
+    def check_copy(self, source: Path, copy: Path, beside: int) -> None:
+        """Every record of it, by the program that counts them (account.c). Beside it are the
+        trace's files, as far as the program met them in the page cache (cache.c)."""
         stamps = dict(zip(self.copied, self.trace_stamps, strict=True))
         if file_stamp(source) != stamps[source]:
             raise SubjectChanged(f"{source} was changed since it was asked for: try it again")
-        account = [tools() / "account", copy]
-        checked = subprocess.run(account, capture_output=True, check=False)
-        if checked.returncode:
-            why = checked.stderr.decode(errors="replace").strip() or "it cannot be read"
-            raise BadTrace(f"{source}: {why}")
+        for tool, out in (("account", subprocess.DEVNULL), ("cache", beside)):
+            checked = subprocess.run(
+                [tools() / tool, copy], stdout=out, stderr=subprocess.PIPE, check=False
+            )
+            if checked.returncode:
+                why = checked.stderr.decode(errors="replace").strip() or "it cannot be read"
+                raise BadTrace(f"{source}: {why}")
 
     def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
         given = {name: host[name] for name in ("group", "processes", "mark")}
         spec = spec_of(self.subject, at)
+        reference_s = float(host.get("reference_s", 0.0))
+        if self.subject.fit and reference_s and not is_unlimited(at):
+            spec["timeout_s"] = min(spec["timeout_s"], self.subject.fit.slowest_s(reference_s))
         if traces := self.subject.traces:
-            spec["argv"][-len(traces) :] = [host["copy"]]
+            spec["argv"][-len(traces) :] = [f"cached={host['beside']}", host["copy"]]
         if self.subject.duet:
             spec["beside"] = spec_of(self.subject, _other(self, at))
         return {"spec": json.dumps(spec), **given}
@@ -143,6 +169,7 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         check_duet(subject)
     words = [*subject.argv, *subject.serve]
     factors = [with_levels(factor_of(name, words), levels[name]) for name in levels]
+    reads_used = bool(subject.fit and subject.fit.reads_used)
     own = [own_metric(metric) for metric in subject.metrics]
     names = list(levels)
     latencies = LATENCIES if subject.latency_file else ()
@@ -157,7 +184,8 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         search="memlab.fit.trials" if subject.fit else "",
         question=_question(subject),
         probe="command",
-        factors=factors,
+        factors=[*factors, _USED] if reads_used else factors,
+        controls=[_USED_RUN] if reads_used else (),
         metrics=(*own, *latencies, *metrics_of(subject), *([READY] if subject.serve else [])),
         cost=_cost(subject),
         figure=Bars(_first(subject), over=names[0], by=names[1:2], panels=names[2:]),
@@ -200,7 +228,8 @@ def _first(subject: Tried) -> str:
 def _cost(subject: Tried) -> Cost:
     run_s = subject.for_s
     if run_s is None:
-        return Cost(limit_s=subject.timeout_s + _SETUP_S)
+        cost = Cost(limit_s=subject.timeout_s + _SETUP_S)
+        return replace(cost, reference=is_unlimited) if subject.fit else cost
     return Cost(time=lambda _: run_s, limit_s=run_s + _SETUP_S)
 
 

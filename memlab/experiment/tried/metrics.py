@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from memlab.errors import BadRequest
 from memlab.experiment.expressions import Expression, F, each
@@ -25,12 +26,29 @@ _METRIC = re.compile(
 )
 
 
-def read_metric(text: str, *, in_file: bool) -> OwnMetric:
-    """`rate[1/s]=Throughput: ([0-9.]+)`; of a file `rate[1/s]` alone."""
-    metric = named_metric(text)
-    if not metric or not (metric.pattern or in_file):
+_IN_FILE = re.compile(r"(?P<metric>[^=@]+)@(?P<file>.+)")
+
+
+def read_metrics(texts: Sequence[str]) -> tuple[list[OwnMetric], str]:
+    """The metrics, and the JSON file that has those without a pattern; empty if all have one."""
+    parts = [_IN_FILE.fullmatch(text) for text in texts]
+    files = dict.fromkeys(part["file"] for part in parts if part)
+    if len(files) > 1:
+        raise BadRequest(f"--metric: all metrics come from one file, not from {', '.join(files)}")
+    metrics = [
+        _read_metric(text, part["metric"] if part else text, in_file=part is not None)
+        for text, part in zip(texts, parts, strict=True)
+    ]
+    return metrics, next(iter(files), "")
+
+
+def _read_metric(text: str, named: str, *, in_file: bool) -> OwnMetric:
+    """`rate[1/s]=Throughput: ([0-9.]+)`; of a file `rate[1/s]`."""
+    metric = named_metric(named)
+    if not metric or bool(metric.pattern) == in_file:
         raise BadRequest(
-            f"--metric {text!r}: write NAME[UNIT]=REGEX, as in 'rate[1/s]=([0-9.]+) req/s'"
+            f"--metric {text!r}: write NAME[UNIT]=REGEX, as in 'rate[1/s]=([0-9.]+) req/s', or "
+            "NAME[UNIT]@FILE.json"
         )
     check_pattern(metric.pattern, f"--metric {text!r}")
     if any(metric.name == other.name for other in METRICS):
@@ -49,12 +67,12 @@ def named_metric(text: str) -> OwnMetric | None:
     return OwnMetric(parts["name"], unit, pattern, bool(parts["higher"]) or unit.endswith("/s"))
 
 
-def metric_text(metric: OwnMetric) -> str:
-    """As --metric reads it."""
+def metric_text(metric: OwnMetric, file: str) -> str:
+    """As --metric reads it; `file` has the metrics without a pattern."""
     is_rate = metric.unit.endswith("/s")
     higher = ",higher" if metric.higher_is_better and not is_rate else ""
-    pattern = f"={metric.pattern}" if metric.pattern else ""
-    return f"{metric.name}[{metric.unit}{higher}]{pattern}"
+    source = f"={metric.pattern}" if metric.pattern else f"@{file}"
+    return f"{metric.name}[{metric.unit}{higher}]{source}"
 
 
 def check_pattern(pattern: str, said: str) -> None:

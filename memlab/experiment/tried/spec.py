@@ -1,4 +1,4 @@
-"""What the probe does at a point, as plain data: see memlab/command/python_probes/command.py."""
+"""What the probe does at a point, as plain data: see memlab/command/python_probes/command."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ def spec_of(subject: Tried, at: At) -> dict[str, Any]:
             *([str(folder / replayer)] if subject.trace else []),
             *(fill(word, at) for word in subject.argv),
         ],
+        "is_replay": replayer == "replay",
+        "cache": str(folder / "cache") if subject.trace else "",
         "serve": [fill(word, at) for word in subject.serve],
         "ready": fill(subject.ready, at),
         "point": point_key(at),
@@ -74,6 +76,7 @@ def spec_of(subject: Tried, at: At) -> dict[str, Any]:
         "wanted": [m.name for m in subject.metrics],
         "timeout_s": subject.timeout_s,
         "for_s": subject.for_s,
+        "reads_used": subject.fit is not None and at.get("used_pages") == "read",
         "good_statuses": subject.good_statuses,
     }
 

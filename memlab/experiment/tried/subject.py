@@ -41,6 +41,7 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     duet: bool = False  # the two points of a block at the same time, on one CPU
     cap_bytes: int = 0  # the limit of the memory cgroup where memory_max says none
     trace: str = ""  # describes the recordings that argv replays; empty if argv is a command
+    knows_reuse: bool = False  # the trace shows which pages are used again
     fit: Fit | None = None  # what the search for the smallest memory_max is to keep
 
     @property
