@@ -201,6 +201,8 @@ def _last_kill(file: str, as_json: bool) -> None:
     if as_json:
         from memlab.diagnose.documents import LastKill
 
+        if log.unread:
+            echo(f"memlab: {file}: {log.unread}", err=True)
         echo_json(LastKill.made_of(log))
     else:
         for line in answer.lines(log):

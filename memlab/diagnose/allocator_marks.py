@@ -5,6 +5,7 @@ Of an ELF file the sections of data are read, and not its code: node is 99 MB, a
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,9 +18,12 @@ MARKS = (
     ("V8", b"max_old_space_size"), ("V8", b"max-old-space-size"),
     ("the JVM", b"MaxDirectMemorySize"),
 )  # fmt: skip
+GO, _GO_BUILD = "Go's runtime", b"\xff Go buildinf:"
+"""What a section of its own begins with (debug/buildinfo)."""
 BYTES_MAX = 256 << 20  # some 0.1 s
 _PIECE, _MARK_BYTES_MAX = 256 << 10, 64
 _FILES = 64  # whose names are kept for a watch, and because an executable is searched twice
+_MEMMEM = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
 _known: dict[tuple[int, ...], list[str]] = {}
 
 
@@ -40,13 +44,18 @@ def names(path: Path, most: int = BYTES_MAX) -> tuple[list[str], int]:
 
 
 def _searched(fd: int, size: int) -> list[str]:
-    """One buffer for all pieces: memory that is new for each would take a third of the time."""
+    """One buffer for all pieces: memory that is new for each would take a third of the time.
+    memmem(3) takes less than half of the time of `bytearray.find`."""
     result: list[str] = []
-    buffer = bytearray(_PIECE)
-    for length in _pieces(fd, elf.data_sections(fd) or [(0, size)], memoryview(buffer)):
+    buffer = (ctypes.c_char * _PIECE)()
+    find = ctypes.CDLL(None).memmem
+    find.restype, find.argtypes = ctypes.c_void_p, _MEMMEM
+    for length in _pieces(fd, elf.data_sections(fd) or [(0, size)], memoryview(buffer).cast("B")):
         for name, mark in MARKS:
-            if name not in result and buffer.find(mark, 0, length) >= 0:
+            if name not in result and find(buffer, length, mark, len(mark)):
                 result.append(name)
+        if GO not in result and ctypes.string_at(buffer, len(_GO_BUILD)) == _GO_BUILD:
+            result.append(GO)
     return result
 
 

@@ -8,46 +8,32 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from memlab.diagnose import ipc_limits, kernel_held
 from memlab.diagnose.call_table import row
+from memlab.diagnose.kernel_numbers import descriptors, sysctl, target_of
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room, pinned_of_user
-from memlab.observe import files, proc, process
+from memlab.observe import cgroup, files, namespaces, proc, process
 from memlab.observe.proc import ROOT
 
 _PROCESSES_MAX = 2000  # of a user, whose open files are counted
 _FULL = 0.9  # a larger write than is left may be refused before
+_MEMORY_GROUPS_MAX = 65_535
 _FILES_MAX = 4096  # open files of a process, whose file systems are asked
 # A file system whose server is gone answers nobody who asks how full it is.
-_REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "autofs", "virtiofs")
+REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "autofs", "virtiofs")
 
 Reader = Callable[[int, Mapping[str, str]], Iterator[Room]]
 
 
-def _sysctl(name: str) -> list[int]:
-    """The numbers of a file below /proc/sys; empty where there is none."""
-    text = files.text(ROOT / f"proc/sys/{name}") or ""
-    return [int(word) for word in text.split() if word.lstrip("-").isdigit()]
-
-
-def _link(path: Path) -> str | None:
-    found = files.known(path.readlink)
-    return None if found is None else str(found)
-
-
-def _same(pid: int, kind: str) -> bool:
-    """Whether it is in this program's namespace of this kind: /proc/sys shows that alone."""
-    own, other = (_link(ROOT / f"proc/{one}/ns/{kind}") for one in ("self", pid))
-    return own is not None and own == other
-
-
 def _open_files(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
-    numbers = _sysctl("fs/file-nr")
+    numbers = sysctl("fs/file-nr")
     if len(numbers) == 3:
         yield Room("fs.file-max", numbers[0], numbers[2], "count", "open fails with ENFILE")
 
 
 def _aio(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
-    used, most = _sysctl("fs/aio-nr"), _sysctl("fs/aio-max-nr")
+    used, most = sysctl("fs/aio-nr"), sysctl("fs/aio-max-nr")
     if used and most:
         yield Room("fs.aio-max-nr", used[0], most[0], "count", "io_setup fails with EAGAIN")
 
@@ -69,25 +55,25 @@ def _inotify(pid: int, status: Mapping[str, str], kind: str, fails: str) -> Iter
 
 def _of_user(pid: int, what: str, kind: str, used: int, fails: str) -> Iterator[Room]:
     """The limits of a user: in the process's user namespace, if that is another, and of all."""
-    if not _same(pid, "user"):
+    if not namespaces.is_shared(pid, "user"):
         inside = _of_user_namespace(pid, f"max_{what}_{kind}")
         if inside is not None:
             name = f"user.max_{what}_{kind} of its user namespace"
             yield Room(name, used, inside, "count", fails)
-    if most := _sysctl(f"fs/{what}/max_user_{kind}"):
+    if most := sysctl(f"fs/{what}/max_user_{kind}"):
         yield Room(f"fs.{what}.max_user_{kind}", used, most[0], "count", fails)
 
 
 def _inotify_use(pid: int, uid: str) -> tuple[int, int]:
     """Instances and watches of a user in one user namespace, of processes that may be read."""
-    space = _link(ROOT / f"proc/{pid}/ns/user")
+    space = target_of(ROOT / f"proc/{pid}/ns/user")
     instances = watches = 0
     others = [int(name) for name in files.names(ROOT / "proc") if name.isdecimal()]
     for one in [pid, *(other for other in others if other != pid)][:_PROCESSES_MAX]:
         known = files.known(lambda one=one: proc.status(one))  # type: ignore[misc]
         if known is None or (known.get("Uid") or "").split()[1:2] != [uid]:
             continue
-        if _link(ROOT / f"proc/{one}/ns/user") != space:
+        if target_of(ROOT / f"proc/{one}/ns/user") != space:
             continue
         held = files.known(lambda one=one: process.descriptors(one)) or {}  # type: ignore[misc]
         for number in (number for number, link in held.items() if link == "anon_inode:inotify"):
@@ -152,8 +138,8 @@ def _namespaces(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """Limits that are 0; the kernel does not show how many namespaces a user has."""
     for kind in _NAMESPACES:
         name = f"max_{kind}_namespaces"
-        if _same(pid, "user"):
-            most = next(iter(_sysctl(f"user/{name}")), None)
+        if namespaces.is_shared(pid, "user"):
+            most = next(iter(sysctl(f"user/{name}")), None)
         else:
             most = _of_user_namespace(pid, name)
         if most == 0:
@@ -162,54 +148,19 @@ def _namespaces(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
 
 def _mounts(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
-    if most := _sysctl("fs/mount-max"):
+    if most := sysctl("fs/mount-max"):
         yield Room("fs.mount-max", text.count("\n"), most[0], "count", "mount fails with ENOSPC")
 
 
 def _epoll(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
-    if most := _sysctl("fs/epoll/max_user_watches"):
-        held = files.known(lambda: process.descriptors(pid)) or {}
+    if most := sysctl("fs/epoll/max_user_watches"):
         used = sum(
             (files.text(ROOT / f"proc/{pid}/fdinfo/{number}") or "").count("tfd:")
-            for number, link in held.items()
+            for number, link in descriptors(pid).items()
             if link == "anon_inode:[eventpoll]"
         )
         yield Room("fs.epoll.max_user_watches", used, most[0], "count",
                    "epoll_ctl fails with ENOSPC")  # fmt: skip
-
-
-def _system_v(kind: str) -> list[list[str]]:
-    lines = proc.lines(files.text(ROOT / f"proc/sysvipc/{kind}") or "")[1:]
-    return [line.split() for line in lines]
-
-
-def _semaphores(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
-    most = _sysctl("kernel/sem")
-    if len(most) != 4 or not _same(pid, "ipc"):
-        return
-    sets = _system_v("sem")
-    fails = "semget fails with ENOSPC"
-    yield Room("kernel.sem, sets (SEMMNI)", len(sets), most[3], "count", fails)
-    held = sum(int(words[3]) for words in sets if len(words) > 3)
-    yield Room("kernel.sem, semaphores (SEMMNS)", held, most[1], "count", fails)
-
-
-def _segments(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
-    if not _same(pid, "ipc"):
-        return
-    found = _system_v("shm")
-    fails = "shmget fails with ENOSPC"
-    if most := _sysctl("kernel/shmmni"):
-        yield Room("kernel.shmmni", len(found), most[0], "count", fails)
-    if most := _sysctl("kernel/shmall"):
-        held = sum(-(-int(words[3]) // 4096) for words in found if len(words) > 3)
-        yield Room("kernel.shmall", held * 4096, most[0] * 4096, "B", fails)
-
-
-def _queues(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
-    if (most := _sysctl("kernel/msgmni")) and _same(pid, "ipc"):
-        fails = "msgget fails with ENOSPC"
-        yield Room("kernel.msgmni", len(_system_v("msg")), most[0], "count", fails)
 
 
 def _signals(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
@@ -229,14 +180,47 @@ def _keys(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
             yield Room("kernel.keys.maxbytes", int(found[4]), int(found[5]), "B", fails)
 
 
+def _pipes(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """Of its own pipes: the kernel does not show those of all programs of its user."""
+    if (most := sysctl("fs/pipe-user-pages-hard")) and most[0]:
+        in_kernel = kernel_held.read(pid, descriptors(pid))
+        used = in_kernel.pipe_room_bytes if in_kernel else 0
+        yield Room("fs.pipe-user-pages-hard", used, most[0] * 4096, "B", "pipe fails with ENFILE")
+    yield from _open_files(pid, status)
+
+
+def _in_flight(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """Of its own sockets (net/unix/garbage.c, too_many_unix_fds())."""
+    if most := _soft_limit(pid, "Max open files"):
+        flying = kernel_held.in_flight(pid, descriptors(pid))
+        fails = "sendmsg of a file fails with ETOOMANYREFS"
+        yield Room("files in flight of RLIMIT_NOFILE", flying, most, "count", fails)
+
+
+def _file_size(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """The largest file that it holds open."""
+    if (most := _soft_limit(pid, "Max file size")) is None:
+        return
+    links = descriptors(pid)
+    paths = [ROOT / f"proc/{pid}/fd/{n}" for n, link in links.items() if link.startswith("/")]
+    sizes = [files.known(path.stat) for path in paths[:_FILES_MAX]]
+    largest = max((one.st_size for one in sizes if one and stat.S_ISREG(one.st_mode)), default=0)
+    yield Room("RLIMIT_FSIZE", largest, most, "B", "write fails with EFBIG, after SIGXFSZ")
+
+
+def _soft_limit(pid: int, name: str) -> int | None:
+    text = files.text(ROOT / f"proc/{pid}/limits") or ""
+    return files.known(lambda: process.parse_limit(text, name)) if text else None
+
+
 def _file_systems(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """Those that it has files open on, and that of its working directory."""
     text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
     mounts = files.known(lambda: proc.parse_mountinfo(text)) or []
-    remote = [one.mount_point for one in mounts if one.filesystem.startswith(("fuse", *_REMOTE))]
-    held = files.known(lambda: process.descriptors(pid)) or {}
-    links = [(ROOT / f"proc/{pid}/fd/{n}", link) for n, link in held.items()][:_FILES_MAX]
-    links.append((ROOT / f"proc/{pid}/cwd", _link(ROOT / f"proc/{pid}/cwd") or ""))
+    remote = [one.mount_point for one in mounts if one.filesystem.startswith(("fuse", *REMOTE))]
+    held = [*descriptors(pid).items()][:_FILES_MAX]
+    links = [(ROOT / f"proc/{pid}/fd/{number}", link) for number, link in held]
+    links.append((ROOT / f"proc/{pid}/cwd", target_of(ROOT / f"proc/{pid}/cwd") or ""))
     seen: set[int] = set()
     for path, link in links:
         if not link.startswith("/") or link.startswith(("/dev/pts", "/proc", "/sys")):
@@ -251,6 +235,74 @@ def _file_systems(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
         seen.add(about.st_dev)
         yield from _fullness(path, link, mounts)
     yield from _full_elsewhere(pid, mounts, seen)
+    yield from _terminals(pid, mounts)
+    yield from _memory_groups()
+
+
+def _terminals(pid: int, mounts: Sequence[proc.Mount]) -> Iterator[Room]:
+    """Of the machine, of which a part is kept for the first mount of devpts, and of each mount with
+    a bound of its own."""
+    numbers = [sysctl(f"kernel/pty/{name}") for name in ("nr", "max", "reserve")]
+    if all(numbers):
+        used, most, reserve = (number[0] for number in numbers)
+        most = most - 1 if used > most - reserve - 1 else most - reserve - 1
+        fails = "open of /dev/ptmx fails with ENOSPC"
+        yield Room("kernel.pty.max", used, max(most, 1), "count", fails)
+    for mount in mounts:
+        bound = next((word[4:] for word in mount.super_options if word.startswith("max=")), "")
+        if mount.filesystem == "devpts" and bound.isdigit():
+            names = files.names(ROOT / f"proc/{pid}/root" / mount.mount_point.lstrip("/"))
+            used = sum(name.isdecimal() for name in names)
+            fails = "open of its ptmx fails with ENOSPC"
+            name = f"max= of {mount.mount_point} (devpts)"
+            yield Room(name, used, int(bound), "count", fails)
+
+
+def _memory_groups() -> Iterator[Room]:
+    """Those that were removed and are still charged too (mm/memcontrol.c, MEM_CGROUP_ID_MAX)."""
+    for line in proc.lines(files.text(ROOT / "proc/cgroups") or ""):
+        words = line.split()
+        if words[:1] == ["memory"] and len(words) > 2 and words[2].isdigit():
+            fails = "mkdir of a memory cgroup fails with ENOSPC"
+            yield Room("memory cgroups", int(words[2]), _MEMORY_GROUPS_MAX, "count", fails)
+
+
+def _groups_below(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """Of the groups above it whose bounds on those below them are set (cgroup v2)."""
+    for folder in cgroup.chain("", ROOT, pid)[1]:
+        most = files.text(folder / "cgroup.max.descendants") or ""
+        counts = dict(line.split() for line in proc.lines(files.text(folder / "cgroup.stat") or ""))
+        if most.isdigit() and (used := counts.get("nr_descendants", "")).isdigit():
+            fails = "mkdir of a cgroup fails with EAGAIN"
+            yield Room("cgroup.max.descendants", int(used), int(most), "count", fails)
+
+
+def _children(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """The PID namespace that it makes processes in has no process: its first one has ended."""
+    names = "pid", "pid_for_children"
+    here, below = (target_of(ROOT / f"proc/{pid}/ns/{name}") for name in names)
+    if below is None or below == here:
+        return
+    processes = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
+    if len(processes) > _PROCESSES_MAX:
+        return
+    if all(target_of(ROOT / f"proc/{name}/ns/pid") != below for name in processes):
+        name = "PID namespace for its children, whose first process has ended"
+        yield Room(name, 1, 1, "count", "fork fails with ENOMEM")
+
+
+def _huge_pages(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """The pool, if it holds a file of huge pages open: such a file's blocks are that large."""
+    machine = files.known(proc.meminfo) or {}
+    links = [*descriptors(pid).items()][:_FILES_MAX]
+    paths = [ROOT / f"proc/{pid}/fd/{number}" for number, link in links
+             if link.startswith("/memfd:") or "huge" in link]  # fmt: skip
+    about = (files.known(path.stat) for path in paths)
+    if any(one and stat.S_ISREG(one.st_mode) and one.st_blksize >= 1 << 20 for one in about):
+        total, free = machine.get("HugePages_Total", 0), machine.get("HugePages_Free", 0)
+        used = total - free + machine.get("HugePages_Rsvd", 0)
+        yield Room("huge pages (hugetlb), of a file that it holds open", used, total, "count",
+                   "mmap of it fails with ENOMEM")  # fmt: skip
 
 
 def _full_elsewhere(pid: int, mounts: list[proc.Mount], seen: set[int]) -> Iterator[Room]:
@@ -284,9 +336,11 @@ def _fullness(path: Path, link: str, mounts: list[proc.Mount]) -> Iterator[Room]
 
 READERS: Mapping[str, Reader] = {
     "open files": _open_files, "aio": _aio, "inotify watches": _watches,
-    "inotify instances": _instances, "epoll": _epoll, "semaphores": _semaphores,
-    "segments": _segments, "queues": _queues, "signals": _signals, "keys": _keys,
+    "inotify instances": _instances, "epoll": _epoll, **ipc_limits.READERS,
+    "signals": _signals, "keys": _keys,
     "file systems": _file_systems, "pins": pinned_of_user, "fanotify groups": _groups,
+    "pipes": _pipes, "in flight": _in_flight, "file size": _file_size,
+    "children": _children, "groups": _groups_below, "huge pages": _huge_pages,
     "fanotify marks": _marks, "namespaces": _namespaces, "mounts": _mounts,
 }  # fmt: skip
 

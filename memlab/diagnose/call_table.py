@@ -33,9 +33,12 @@ _NEW_FILES = (
     "eventfd eventfd2 epoll_create epoll_create1 timerfd_create signalfd signalfd4 memfd_create "
     "pidfd_open userfaultfd perf_event_open bpf io_uring_setup recvmsg memfd_secret"
 )
-_WRITES = (
+_GROWS = (
     "write pwrite64 writev pwritev pwritev2 fallocate ftruncate truncate sendfile splice "
-    "copy_file_range fsync fdatasync msync open openat openat2 creat mkdir mkdirat rename renameat "
+    "copy_file_range"
+)
+_WRITES = (
+    f"{_GROWS} fsync fdatasync msync open openat openat2 creat mkdir mkdirat rename renameat "
     "renameat2 link linkat symlink symlinkat mknod mknodat setxattr fsetxattr"
 )
 LOCK = "ulimit -l, LimitMEMLOCK= of its unit, or CAP_IPC_LOCK"
@@ -45,7 +48,8 @@ _SPACE = ("vm.max_map_count", "RLIMIT_AS", "RLIMIT_DATA", "CommitLimit", "huge p
 
 ROWS = (
     Row("lock-limit-refuses", "mmap mremap brk", "EAGAIN", ("RLIMIT_MEMLOCK",), setting=LOCK
-        + "; or mlockall(MCL_CURRENT) alone (MCL_ONFAULT does not help: a mapping counts whole); "
+        + "; if it calls mlockall: MCL_CURRENT alone (MCL_ONFAULT does not help: a mapping counts "
+        "whole); "
         "or smaller stacks", certain=True),
     Row("lock-refused", "mlock mlock2 mlockall", "ENOMEM EPERM EAGAIN", ("RLIMIT_MEMLOCK",),
         refuses="mlock is refused", setting=LOCK),
@@ -68,6 +72,13 @@ ROWS = (
         "epoll_ctl is refused", "sysctl fs.epoll.max_user_watches"),
     Row("files-refused", _NEW_FILES, "EMFILE", ("RLIMIT_NOFILE",),
         refuses="a new file descriptor is refused", setting=FILES),
+    Row("pipes-refused", "pipe pipe2", "ENFILE", ("fs.pipe-user-pages-hard", "fs.file-max"),
+        "pipes", "a pipe is refused", "sysctl fs.pipe-user-pages-hard; pipes that nobody closes"),
+    Row("passing-refused", "sendmsg sendmmsg", "ETOOMANYREFS", ("files in flight",), "in flight",
+        "to pass a file is refused", "a receiver that takes what it is sent; ulimit -n: the files "
+        "in flight of all programs of the user count against it"),
+    Row("file-size-refused", _GROWS, "EFBIG", ("RLIMIT_FSIZE",), "file size",
+        "a file may not grow", "ulimit -f, LimitFSIZE= of its unit"),
     Row("machine-files-refused", "*", "ENFILE", ("fs.file-max",), "open files",
         "open is refused", "sysctl fs.file-max: it counts the files of all processes"),
     Row("aio-refused", "io_setup", "EAGAIN", ("fs.aio-max-nr",), "aio", "io_setup is refused",
@@ -78,12 +89,33 @@ ROWS = (
         "sysctl kernel.shmmni, kernel.shmall; segments that nobody removed (ipcs -m, ipcrm -m ID)"),
     Row("sysv-refused", "msgget", "ENOSPC", ("kernel.msgmni",), "queues", "msgget is refused",
         "sysctl kernel.msgmni; queues that nobody removed (ipcs -q, ipcrm -q ID)"),
+    Row("messages-lost", "recvfrom recvmsg recvmmsg read", "ENOBUFS", ("receive buffers",),
+        setting="of a netlink socket: a reader that keeps up; a larger SO_RCVBUF"),
+    Row("messages-wait", "msgsnd", "EAGAIN", ("kernel.msgmnb", "msg_qbytes"), "messages",
+        "a queue is full", "a reader that keeps up (ipcs -q); sysctl kernel.msgmnb is for queues "
+        "that are made later, msgctl(IPC_SET) for one that is there"),
+    Row("messages-wait", "mq_timedsend", "EAGAIN", ("mq_maxmsg",), "posix messages",
+        "a queue is full", "a reader that keeps up; mq_maxmsg of mq_open, at most "
+        "fs.mqueue.msg_max"),
+    Row("messages-refused", "mq_open", "EMFILE", ("RLIMIT_NOFILE",),
+        refuses="a message queue is refused",
+        setting="ulimit -q, LimitMSGQUEUE= of its unit: it counts the bytes of all queues of the "
+        "user; queues that nobody removed (mq_unlink)"),
+    Row("messages-refused", "mq_open", "ENOSPC", ("fs.mqueue.queues_max",), "message queues",
+        "a message queue is refused", "sysctl fs.mqueue.queues_max; queues that nobody removed "
+        "(mq_unlink; ls /dev/mqueue, if it is mounted)"),
     Row("signals-refused", "timer_create rt_sigqueueinfo", "EAGAIN", ("RLIMIT_SIGPENDING",),
         "signals", "timers and queued signals are refused", "ulimit -i, LimitSIGPENDING="),
     Row("keys-refused", "add_key request_key keyctl", "EDQUOT", ("kernel.keys.",), "keys",
         "a key is refused", "sysctl kernel.keys.maxkeys, kernel.keys.maxbytes"),
-    Row("memory-refused", "mmap mremap mprotect munmap pkey_mprotect", "ENOMEM", _SPACE,
-        refuses="mapping memory is refused"),
+    Row("memory-refused", "mmap mremap mprotect munmap pkey_mprotect shmat", "ENOMEM", _SPACE,
+        "huge pages", "mapping memory is refused"),
+    Row("forks-refused", "clone clone3 fork vfork", "ENOMEM",
+        ("CommitLimit", "PID namespace"), "children",
+        "new threads or processes are refused", "man 2 fork says what ENOMEM means to it",
+        certain=True),
+    Row("groups-refused", "mkdir mkdirat", "EAGAIN", ("cgroup.max.",), "groups",
+        "a cgroup is refused", "cgroup.max.descendants and cgroup.max.depth of the groups above"),
     Row("fanotify-refused", "fanotify_init", "EMFILE",
         ("RLIMIT_NOFILE", "fs.fanotify.", "user.max_fanotify_"), "fanotify groups",
         "fanotify_init is refused",
@@ -99,9 +131,10 @@ ROWS = (
         "mounts", "a mount is refused", "sysctl fs.mount-max; mounts that nobody takes away "
         "(findmnt)"),
     Row("no-space", _WRITES, "ENOSPC",
-        ("the file system", "inodes of the file system"), "file systems",
-        "there is no room for what is written", "remove files (df, df -i), or a larger file "
-        "system; size= of a tmpfs"),
+        ("the file system", "inodes of the file system", "kernel.pty.max", "max= of",
+         "memory cgroups"),
+        "file systems", "there is no room",
+        "remove files (df, df -i), or a larger file system; size= of a tmpfs"),
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlab.diagnose import family, growth, sites
+from memlab.diagnose import family, growth, shared, sites
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import (
     COSTLY,
@@ -31,6 +31,7 @@ def findings(look: Look) -> Iterator[Finding]:
     """What is worth saying of how it changes."""
     yield from _unshared(look)
     yield from _growing(look)
+    yield from _files(look)
     yield from _children(look)
     yield from _swings(look)
 
@@ -40,7 +41,7 @@ _UNSHARED = FindingRow(
     "stock",
     "anonymous, shared since a fork",
     "B/s",
-    "shared pages become private by 64 KiB/s",
+    "shared pages become private by 64 KiB/s, and 4 MiB more can",
     setting=(
         "write less to what is shared: gc.freeze() before the fork (Python's collector and "
         "reference counts write into objects), arrays instead of objects, read-only or "
@@ -106,7 +107,7 @@ def _growing(look: Look) -> Iterator[Finding]:
     if not growth.is_growing(look):
         return
     rate = look.growth_bytes_per_s
-    room, whose = _room(look)
+    room, whose = room_of(look)
     lasts = room / rate
     heap = look.heap
     where = [use for use in look.largest if use.growth_bytes > 0]
@@ -149,12 +150,40 @@ def _growing(look: Look) -> Iterator[Finding]:
     )
 
 
+_FILES_GROW = FindingRow(
+    "file-pages-grow",
+    "stock",
+    "files, mapped",
+    "B/s",
+    "its resident pages of files grew by 1 MiB",
+    setting="RSS without RssFile in the monitoring",
+    experiments=("reclaim-or-kill",),
+)
+
+
+def _files(look: Look) -> Iterator[Finding]:
+    """Pages of files that it maps: they look like a leak in resident memory."""
+    more = look.files_growth_bytes - look.met_shared_bytes
+    if more < 1 * MiB:
+        return
+    paths = [
+        use for use in look.largest if use.name.startswith("/") and use.growth_bytes > more / 2
+    ]
+    most = next((f", most of {use.name}" for use in paths if shared.kind_of(use.name) is None), "")
+    yield _FILES_GROW.found(
+        NOTE,
+        f"its resident memory grows by {size(more / look.seconds)}/s of pages of files that it maps"
+        f"{most}: page cache, dropped when memory is short; no leak",
+        more / look.seconds,
+    )
+
+
 _CHILDREN_GROW = FindingRow(
     "children-grow",
     "stock",
     "its children",
     "B/s",
-    "its children grew by more than it did",
+    "a child grew by 256 KiB, and its children by more than it did",
     setting="memlab diagnose of the child",
     experiments=("retained-memory",),
 )
@@ -165,7 +194,7 @@ _CHILDREN_HOLD = FindingRow(
     "stock",
     "its children",
     "B",
-    "its children hold more than it does",
+    "its children hold 16 MiB, and as much as it does",
     setting="memlab diagnose of the child",
     experiments=("memcg-accounting",),
 )
@@ -219,7 +248,7 @@ _SWINGS_ITSELF = FindingRow(
     "stock",
     "shared memory, tmpfs",
     "B",
-    "it fell by half of its swing in the look",
+    "it swings by 8 MiB and an eighth of what it holds, and fell by half of that",
     experiments=("memcg-accounting",),
 )
 
@@ -229,7 +258,7 @@ _SWINGS = FindingRow(
     "stock",
     "anonymous, private",
     "B",
-    "it fell by half of its swing in the look",
+    "it swings by 8 MiB and an eighth of what it holds, and fell by half of that",
     experiments=("retained-memory",),
 )
 
@@ -247,7 +276,7 @@ def _swings(look: Look) -> Iterator[Finding]:
             swing,
         )
         return
-    room, whose = _room(look)
+    room, whose = room_of(look)
     rises = look.floor_growth_bytes_per_s
     keeps = (
         f"; its low points rise by {size(rises)}/s, {per_day(rises)}: so much is kept each time, "
@@ -273,7 +302,7 @@ def _bound(look: Look) -> float | None:
     return float(look.unfilled_bytes)
 
 
-def _room(look: Look) -> tuple[float, str]:
+def room_of(look: Look) -> tuple[float, str]:
     """What the growth fills first, and whose room that is."""
     machine = float(look.available_bytes or 0)
     if look.group and look.group.room_bytes < machine:

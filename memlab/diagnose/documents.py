@@ -1,5 +1,4 @@
-"""What `memlab diagnose --json` prints, as types. A schema finds here, by its name, each class that
-it describes."""
+"""What `memlab diagnose --json` prints, as types."""
 
 from __future__ import annotations
 
@@ -8,44 +7,18 @@ from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
-from memlab.diagnose.account import Account, Line  # noqa: F401
-from memlab.diagnose.allocator import Allocator  # noqa: F401
+from memlab.diagnose.account import Account
 from memlab.diagnose.diagnosis import Diagnosis, LookCost
-from memlab.diagnose.family import Member, MostOpen  # noqa: F401
 from memlab.diagnose.finding import Fact, Finding
-from memlab.diagnose.group import Charge  # noqa: F401
-from memlab.diagnose.heap import Heap  # noqa: F401
 from memlab.diagnose.held import GroupLook
-from memlab.diagnose.inner_heap import InnerHeap  # noqa: F401
 from memlab.diagnose.kernel_log import answer
-from memlab.diagnose.kernel_log.answer import Kill, Killed  # noqa: F401
-from memlab.diagnose.kernel_log.holders import Holding, Task  # noqa: F401
+from memlab.diagnose.kernel_log.answer import Kill
 from memlab.diagnose.kernel_log.killers import Hint
 from memlab.diagnose.kernel_log.reports import Log
-from memlab.diagnose.look import (  # noqa: F401
-    GroupRoom,
-    Look,
-    MappingUse,
-    PastEnd,
-    Shootdowns,
-    Thread,
-)
-from memlab.diagnose.machine import MachineLook, MachineProcess, Part  # noqa: F401
-from memlab.diagnose.malloc_options import MallocOption  # noqa: F401
-from memlab.diagnose.memory import Memory  # noqa: F401
-from memlab.diagnose.pages import Pages, Sampled  # noqa: F401
-from memlab.diagnose.refusals import Refusal  # noqa: F401
-from memlab.diagnose.room import Room, Segments, TmpfsUse  # noqa: F401
-from memlab.diagnose.shared import Attached, SharedUse  # noqa: F401
-from memlab.diagnose.sites import Site, Sites  # noqa: F401
-from memlab.diagnose.sockets import Sockets  # noqa: F401
-from memlab.diagnose.stacks import Stacks  # noqa: F401
-from memlab.diagnose.started import Started  # noqa: F401
-from memlab.diagnose.subject import Subject  # noqa: F401
-from memlab.diagnose.tree import Below, Events  # noqa: F401
+from memlab.diagnose.look import Look
+from memlab.diagnose.machine import MachineLook
 from memlab.diagnose.unlooked import Unlooked
-from memlab.diagnose.used import MappingUsed, Used, UsedWindow  # noqa: F401
-from memlab.diagnose.waits import Waits  # noqa: F401
+from memlab.diagnose.used import Used
 from memlab.present.documents import Document
 
 

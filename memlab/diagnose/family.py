@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memlab.diagnose import pages
@@ -18,8 +17,6 @@ _SHARING_LEAST_BYTES = 1 << 20
 _RESIDENT_BYTES_MAX = 4 << 30
 """Of all of them together: page tables of so much are read in some 0.1 s."""
 SHARED_READ = 16  # processes, at some 1 ms each at both ends of the look
-_IN_MEMORY = ("/memfd:", "/dev/shm/", "/SYSV")
-_DELETED = process.DELETED
 _TICKS_HZ = os.sysconf("SC_CLK_TCK")
 
 
@@ -41,7 +38,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class First:
+class MemberStart:
     """A member at the beginning of the look."""
 
     pid: int
@@ -83,18 +80,17 @@ def largest(pids: Sequence[int]) -> tuple[list[int], int]:
     held = {}
     hidden = 0
     for pid in pids:
-        path = f"{ROOT}/proc/{pid}/statm"
-        words = (files.known(lambda path=path: proc.read_small(path)) or "").split()  # type: ignore[misc]
+        words = proc.read_small(f"{ROOT}/proc/{pid}/statm").split()
         # A kernel thread's numbers are all 0.
-        if len(words) > 2 and words[0] != "0":
+        if len(words) > 2 and words[0] != b"0":
             held[pid] = int(words[1])
         hidden += len(words) < 3
     return sorted(held, key=lambda pid: -held[pid]), hidden
 
 
-def first(pids: Sequence[int]) -> list[First]:
+def first(pids: Sequence[int]) -> list[MemberStart]:
     """What each holds now. One that may not be read is left out."""
-    left, found = _RESIDENT_BYTES_MAX, list[First]()
+    left, found = _RESIDENT_BYTES_MAX, list[MemberStart]()
     for pid in pids[:MEMBERS_MAX]:
         life = files.known(lambda pid=pid: process.stat(pid))  # type: ignore[misc]
         status = files.known(lambda pid=pid: proc.status(pid))  # type: ignore[misc]
@@ -103,11 +99,11 @@ def first(pids: Sequence[int]) -> list[First]:
         anonymous = proc.status_bytes(status, "RssAnon") or 0
         left -= proc.status_bytes(status, "VmRSS") or 0
         shared = _shared(pid) if left > 0 and len(found) < SHARED_READ else None
-        found.append(First(pid, life.start_ticks, anonymous, shared, life.minor_faults))
+        found.append(MemberStart(pid, life.start_ticks, anonymous, shared, life.minor_faults))
     return found
 
 
-def last(before: Sequence[First]) -> tuple[Member, ...]:
+def last(before: Sequence[MemberStart]) -> tuple[Member, ...]:
     """The same processes at the end of the look, those that hold most first."""
     members = []
     for one in before:
@@ -146,28 +142,6 @@ def _shared(pid: int) -> int | None:
 def age_s(start_ticks: int) -> float:
     """Since a process started, sleep of the machine included."""
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / _TICKS_HZ)
-
-
-def open_memory_bytes(pid: int, held: Mapping[int, str]) -> int:
-    """Of the files without a disk (memfd, /dev/shm) that it holds open, each once."""
-    return sum(_sizes(pid, held, lambda link: True).values())
-
-
-def nameless(pid: int, held: Mapping[int, str]) -> dict[tuple[int, int], int]:
-    """Of those that no folder names what each holds, by device and inode."""
-    return _sizes(pid, held, lambda link: not link.startswith("/dev/") or link.endswith(_DELETED))
-
-
-def _sizes(
-    pid: int, held: Mapping[int, str], wanted: Callable[[str], bool]
-) -> dict[tuple[int, int], int]:
-    sizes: dict[tuple[int, int], int] = {}
-    for number, link in held.items():
-        if link.startswith(_IN_MEMORY) and wanted(link):
-            found = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
-            if found is not None and stat.S_ISREG(found.st_mode):
-                sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
-    return sizes
 
 
 def most_open(held: Mapping[int, str]) -> MostOpen | None:

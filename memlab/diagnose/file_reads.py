@@ -104,7 +104,7 @@ _READS_AHEAD_UNUSED = FindingRow(
     "flow",
     "read from swap or a file",
     "1/s",
-    "30 % of what is read ahead is used by no fault",
+    "5 faults per second read a device, and none uses 30 % of what they read",
     setting=(
         "MADV_RANDOM for what is looked up at random ends the readahead; a smaller "
         "read_ahead_kb of the device"
@@ -142,7 +142,7 @@ _GROUP_LIMIT_DROPS_FILES = FindingRow(
     "flow",
     "read from swap or a file",
     "1/s",
-    "5 faults per second wait for files, and the group is full",
+    "5 faults per second wait for files, and the group is 90 % full",
     setting="more memory for the group; MADV_COLD on pages that are not used again",
     experiments=("advice-reclaim", "mmap-read"),
 )

@@ -304,10 +304,14 @@ _RETURNS = {
         experiments=("allocator", "tlb-shootdown", "madvise-refault"),
     )
     for name, when in (
-        ("malloc-set-to-give-back", "malloc is set to give back at once, and 1,000 faults fit it"),
-        ("malloc-gives-back", "jemalloc, tcmalloc or mimalloc gives back 200 times per second"),
+        ("malloc-set-to-give-back",
+         "malloc is set to give back at once, its calls are not seen, and 1,000 faults fit"),
+        ("malloc-gives-back",
+         "jemalloc, tcmalloc or mimalloc gives back 200 times per second, with three tenths of all "
+         "faults on that; or 500 times"),
         ("glibc-trims", "200 calls of brk per second, with as many faults on what was given back"),
-        ("gives-back-large-pieces", "5,000 faults per second on what was given back"),
+        ("gives-back-large-pieces",
+         "5,000 faults per second on what was given back, three tenths of all"),
         ("gives-memory-back", "500 calls per second that give memory back"),
     )
 }  # fmt: skip
@@ -380,7 +384,7 @@ _FIRST_TOUCHES = FindingRow(
     "flow",
     "first touches",
     "1/s",
-    "10,000 faults per second, half of them first touches",
+    "10,000 first touches per second, half of all faults",
     setting=("huge pages (MADV_HUGEPAGE), or populate before it matters (MADV_POPULATE_WRITE)"),
     experiments=("page-fault", "thp-cost"),
 )
@@ -454,11 +458,14 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
         )
     copies = flow.copies if not (look.rate("processes_forked") or 0) else 0.0
     severity = severity_of(flow.rest, 10_000, 20_000)
+    neither = "growth, memory given back, copies nor files"
+    if give_backs(look) is None:
+        neither = "growth, copies nor files; calls that give memory back were not seen"
     if severity is not None:
         yield _PAGE_FAULTS.found(
             severity,
             f"it takes {per_second(flow.total, 'page faults')}, of which {per_second(flow.rest)} "
-            f"are explained by neither growth, memory given back, copies nor files{_most(look)}",
+            f"are explained by neither {neither}{_most(look)}",
             flow.rest,
             facts(
                 _cost(look, flow.rest), threads_of(look, "minor_faults"), *sites.facts(look.sites)

@@ -17,7 +17,6 @@ from memlab.observe import cgroup, files, proc
 
 _PEAK = {"1": "memory.max_usage_in_bytes", "2": "memory.peak"}
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
-_THREADS_TABLES = re.compile(r"^(Threads|VmPTE):\s+(\d+)", re.M)  # of /proc/PID/status
 _PROCESSES_MAX = 2000
 
 
@@ -296,14 +295,18 @@ def _of_processes(directory: Path, root: Path) -> tuple[int, int, bool]:
     stacks = tables = 0
     whole = True
     for pid in listed(directory):
-        text = files.known(lambda pid=pid: proc.read_small(f"{root}/proc/{pid}/status"))  # type: ignore[misc]
-        if text:
-            counted = dict(_THREADS_TABLES.findall(text))
-            stacks += int(counted.get("Threads", 0)) * _STACK_BYTES
-            tables += int(counted.get("VmPTE", 0)) << 10
+        if text := proc.read_small(f"{root}/proc/{pid}/status"):
+            stacks += _number(b"\nThreads:", text) * _STACK_BYTES
+            tables += _number(b"\nVmPTE:", text) << 10
         else:
             whole = False
     return stacks, tables, whole
+
+
+def _number(name: bytes, text: bytes) -> int:
+    """The first word of a line of status; 0 if it has no such line."""
+    at = text.find(name)
+    return int(text[at + len(name) : at + len(name) + 24].split()[0]) if at >= 0 else 0
 
 
 def _least(limits: list[cgroup.MemoryLimit]) -> cgroup.MemoryLimit | None:

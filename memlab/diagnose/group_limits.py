@@ -46,7 +46,7 @@ _GROUP_SLAB = FindingRow(
     "stock",
     "slab, reclaimable",
     "B",
-    "a third of the group is the kernel's slab",
+    "16 MiB and three tenths of the group are the kernel's slab",
     setting=(
         "no action; fewer lookups of names that do not exist; slabtop says what the "
         "machine's slab is, cgroup v2 what the group's is"
@@ -60,7 +60,7 @@ _GROUP_DIRTY = FindingRow(
     "stock",
     "page cache, dirty",
     "B",
-    "a third of the limit is dirty page cache",
+    "16 MiB and three tenths of the limit are dirty page cache",
     setting=("write sooner (sync_file_range, fsync in pieces); memory.high below the limit"),
     experiments=("reclaim-or-kill",),
 )
@@ -82,7 +82,7 @@ _GROUP_FULL_OF_DROPPABLE = FindingRow(
     "stock",
     "the limit",
     "B",
-    "90 % full, a third of it can be dropped",
+    "90 % full, and three tenths of that can be dropped",
     setting=(
         "no action; alarms by memory that cannot be dropped (or memory.pressure), and not by usage"
     ),
@@ -127,9 +127,13 @@ def of_group(
     charge = group.charge
     kills = group.limit_name != "memory.high"
     evidence = _group_facts(group)
+    v1 = group.limit_name.endswith("in_bytes")
+    files = (
+        "memory.pressure_level, by cgroup.event_control" if v1 else "memory.high, memory.pressure"
+    )
     raise_it = (
-        f"raise {group.path}/{group.limit_name}, or let the program hear of it before: a threshold "
-        "(memory.high, memory.pressure) at which it drops what it can spare"
+        f"raise {group.path}/{group.limit_name}, or set a threshold below it ({files}) at which "
+        "the program drops what it can spare"
     )
     policies = {"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]}
     proof = policies if look is not None else None
@@ -246,7 +250,7 @@ _GROUP_TMPFS = FindingRow(
     "stock",
     "tmpfs, shared memory",
     "B",
-    "a quarter of the group is shared memory",
+    "16 MiB and a quarter of the group are shared memory",
     setting="by the kind of shared memory",
     experiments=("memcg-accounting",),
 )

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 
-from memlab.diagnose.finding import NOTE, Finding, size
+from memlab.diagnose.finding import NOTE, Finding, FindingRow, size
 from memlab.diagnose.group import Charge
 from memlab.text.units import MiB
 
 _WORTH_BYTES = 16 * MiB
+MESSAGES = "messages in queues of System V"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,17 @@ ROWS = (
 )  # fmt: skip
 
 
+_GROUP_MESSAGES = FindingRow(
+    "group-messages",
+    "stock",
+    MESSAGES,
+    "B",
+    "16 MiB and a tenth of the group are messages",
+    setting="a reader that keeps up; ipcs -qp says who used a queue last, ipcrm -q ID removes it",
+    experiments=("memcg-accounting",),
+)
+
+
 def findings(charge: Charge) -> Iterator[Finding]:
     """Of each line that is large."""
     for row in ROWS:
@@ -52,3 +64,15 @@ def findings(charge: Charge) -> Iterator[Finding]:
                 "process's resident memory",
                 "stock", row.line, value, "B", setting=row.setting, experiments=(row.experiment,),
             )  # fmt: skip
+
+
+def of_messages(charge: Charge, message_bytes: int) -> Iterator[Finding]:
+    """Of messages that processes of the group sent."""
+    if message_bytes >= max(_WORTH_BYTES, charge.used_bytes / 10):
+        yield _GROUP_MESSAGES.found(
+            NOTE,
+            f"{size(message_bytes)} of the group's {size(charge.used_bytes)} are messages that "
+            "nobody has received, in queues of System V to which its processes sent last: of no "
+            "process's resident memory, and there when they have ended",
+            message_bytes,
+        )

@@ -3,7 +3,8 @@
 glibc keeps threads' arenas in heaps that begin at multiples of 64 MiB, and the main one in [heap]:
 pieces lie one behind another, each with its size and whether the one before it is in use
 (malloc/malloc.c, malloc/arena.c of glibc 2.26 to 2.43). A walk that does not fit that form is given
-up, for the process may hold anything. Only pages that are resident are read: another one would be
+up, for the process may hold anything. Of many pieces those are read that are in malloc's lists of
+free ones (malloc_bins.py). Only pages that are resident are read: another one would be
 brought in, with the page tables above it. What lies in a thread's own cache is in use here.
 """
 
@@ -12,9 +13,12 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from memlab.diagnose.memory_files import MemoryFiles
+from memlab.diagnose import malloc_bins
+from memlab.diagnose.memory_files import IS_PRESENT, MemoryFiles
+from memlab.diagnose.pages import Sampled
 from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import process
 
@@ -23,12 +27,18 @@ _ARENA_BYTES = (2200, 2112)  # sizeof(struct malloc_state) since 2.26, and of 2.
 _INFO_BYTES_MAX = 64  # sizeof(heap_info): 32, and 48 since 2.35
 _LEAST, _ALIGNED, _IN_USE_BEFORE, _IS_MAPPED = 32, 16, 1, 2
 _LEAST_MAPPED = 4096
+_THRESHOLD_BYTES = 128 << 10  # M_MMAP_THRESHOLD, before it grows
 PIECES_MAX = 4_000_000  # some 8 s of processor time
 PIECES_LOOKED_AT = 100_000
 """Without being asked for more: some 50 ms of this program, none of the subject's."""
+_PAGES_READ = 8  # at once
+_ENTRIES_READ = 1 << 16  # of a page table, at once: half a MiB
 _PIECES_JUDGED = 5000  # by whose size it is judged how many will follow
 _JUDGED_FROM = 10_000  # a program's start has small ones
 _PIECE_S, _SMALL_PIECE_BYTES = 2e-6, 64
+_MAPPED_READ, _MAPPED_PIECE_S = 2000, 13e-6  # of those that are mapped alone
+_PLACES, _PAGES_SEARCHED = 8, 768
+_ALL = Sampled(1, 1)
 _READ = 3  # times at most, of a heap that changes
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PRESENT = 1 << 63  # of /proc/PID/pagemap
@@ -48,9 +58,12 @@ class Heap:
     ends_bytes: int
     """Of that at the ends of the heaps, which trimming shortens; the rest lies between objects."""
     mapped_count: int = 0
-    """Objects that are mapped each alone (M_MMAP_THRESHOLD); none of `held_bytes`."""
+    """Objects that have a mapping each (M_MMAP_THRESHOLD), none of `held_bytes`: those that were
+    read."""
     mapped_bytes: int = 0
-    """Resident in these."""
+    """Resident in these, and in those that were not read."""
+    mapped_bounds: tuple[int, int] | None = None
+    """The 95 % interval of these bytes; None if all were read."""
 
 
 class _Strange(Exception):
@@ -78,16 +91,19 @@ def read(
     def left_out(why: str) -> tuple[None, tuple[Unlooked, ...]]:
         return None, (Unlooked("what malloc holds free", why, None, None),)
 
+    option = "--full" if pieces_max < PIECES_MAX else None
     if swapped:
         return left_out("part of it is in swap, and would be read back")
     try:
         with _Memory(pid, pieces_max) as memory:
-            found, mappings = _read_again(pid, memory, mappings)
-            count, size = _mapped_alone(memory, mappings, resident or {})
-            if found is None and not count:
-                return None, ()
-            found = found or Heap(0, 0, 0, 0, 0)
-            return replace(found, mapped_count=count, mapped_bytes=size), ()
+            heap, mappings = _read_again(pid, memory, mappings)
+            most = pieces_max if pieces_max >= PIECES_MAX else _MAPPED_READ
+            memory.restart()
+            objects = _mapped_alone(memory, mappings, resident or {}, most)
+            unlooked = objects.unlooked(option)
+            if heap is None and not objects.count:
+                return None, unlooked
+            return objects.beside(heap or Heap(0, 0, 0, 0, 0)), unlooked
     except PermissionError:
         return left_out("its memory may not be read: run as root")
     except _TooMany as many:
@@ -95,7 +111,6 @@ def read(
         price = min(PIECES_MAX, held / _SMALL_PIECE_BYTES) * _PIECE_S
         has = "has, by the size of the first ones," if many.args else "has"
         why = f"it {has} over {pieces_max:,} pieces"
-        option = "--full" if pieces_max < PIECES_MAX else None
         return None, (Unlooked("what malloc holds free", why, price, option),)
     except (OSError, _Strange) as error:
         return left_out(str(error) or "its heap is of another form, or changed while it was read")
@@ -109,19 +124,19 @@ def _read_again(
     """One that changes while it is read may fit the next time, with its mappings of then."""
     for _ in range(_READ - 1):
         try:
-            return _walked(memory, mappings), mappings
+            return _walked(pid, memory, mappings), mappings
         except _Strange:
             mappings = process.maps(pid)
             memory.restart()
-    return _walked(memory, mappings), mappings
+    return _walked(pid, memory, mappings), mappings
 
 
-def _walked(memory: _Memory, mappings: Sequence[process.Mapping]) -> Heap | None:
+def _walked(pid: int, memory: _Memory, mappings: Sequence[process.Mapping]) -> Heap | None:
     """Raises _Strange where no form fits."""
     for arena_bytes in _ARENA_BYTES:
         try:
             parts = list(_parts(memory, mappings, arena_bytes))
-            free = [piece for part in parts for piece in memory.free_pieces(*part[1:])]
+            free, parts = _free(pid, memory, parts, mappings, arena_bytes)
             break
         except _Strange as error:
             strange = error
@@ -138,27 +153,127 @@ def _walked(memory: _Memory, mappings: Sequence[process.Mapping]) -> Heap | None
     return found if parts else None
 
 
+def _free(
+    pid: int,
+    memory: _Memory,
+    parts: list[malloc_bins.Part],
+    mappings: Sequence[process.Mapping],
+    arena_bytes: int,
+) -> tuple[list[malloc_bins.Piece], list[malloc_bins.Part]]:
+    """By a walk, or of too many pieces by malloc's own lists, with the heaps as they are then.
+    Raises `_TooMany`."""
+    try:
+        return [piece for part in parts for piece in memory.free_pieces(*part[1:])], parts
+    except _TooMany:
+        budget = malloc_bins.Budget()
+        with suppress(malloc_bins.TooManyFree):
+            for _ in range(_READ):
+                with suppress(malloc_bins.Unlisted):
+                    return malloc_bins.free_pieces(memory, parts, mappings, budget), parts
+                memory.restart()
+                mappings = process.maps(pid)
+                parts = list(_parts(memory, mappings, arena_bytes))
+        raise
+
+
+@dataclass(slots=True)
+class _MappedObjects:
+    """Objects that have a mapping each."""
+
+    count: int = 0
+    """Of them were read."""
+    size_bytes: float = 0
+    """Resident in them."""
+    low_bytes: float = 0
+    high_bytes: float = 0
+    estimated: float = 0
+    """So many were not read."""
+    is_cut: bool = False
+    """Of the last mappings none was looked at."""
+
+    def add(
+        self, count: int, size_bytes: float, behind_bytes: int = 0, share: Sampled = _ALL
+    ) -> None:
+        """So many that were read, and of what lies behind them a share."""
+        self.count += count
+        low, high = share.bounds if behind_bytes else (1.0, 1.0)
+        self.size_bytes += size_bytes + share.value * behind_bytes
+        self.low_bytes += size_bytes + low * behind_bytes
+        self.high_bytes += size_bytes + high * behind_bytes
+
+    def beside(self, heap: Heap) -> Heap:
+        """The heap with these."""
+        bounds = (round(self.low_bytes), round(self.high_bytes))
+        return replace(
+            heap, mapped_count=self.count, mapped_bytes=round(self.size_bytes),
+            mapped_bounds=bounds if self.high_bytes > self.low_bytes else None,
+        )  # fmt: skip
+
+    def unlooked(self, option: str | None) -> tuple[Unlooked, ...]:
+        """That a part of them is an estimate."""
+        if not self.estimated and not self.is_cut:
+            return ()
+        others = "no other mapping" if self.is_cut else "places among the others"
+        why = f"{self.count:,} were read, and {others}"
+        price = self.estimated * _MAPPED_PIECE_S
+        return (Unlooked("each object that malloc maps alone", why, price, option),)
+
+
 def _mapped_alone(
-    memory: _Memory, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
-) -> tuple[int, int]:
+    memory: _Memory,
+    mappings: Sequence[process.Mapping],
+    resident: Mapping[int, int],
+    most: int,
+) -> _MappedObjects:
     """How many objects have a mapping of their own, and what is resident in these.
 
     Such a piece begins at a page, with its size and the flag of one that is mapped
     (malloc/malloc.c, sysmalloc_mmap()). The kernel joins neighbours to one mapping: pieces are
-    followed from its beginning for as long as one begins behind another.
+    followed from its beginning for as long as one begins behind another. Of more than `most` the
+    rest of a mapping is judged by some places in it.
     """
-    count = total = 0
-    for mapping in mappings:
-        if mapping.path or mapping.permissions != "rw-p" or not resident.get(mapping.start):
-            continue
-        at = mapping.start
-        while at < mapping.end and (size := memory.mapped_piece(at, mapping.end)):
-            count, at = count + 1, at + size
-        if at == mapping.end:
-            total += resident[mapping.start]
-        elif at > mapping.start:  # what is behind them is not theirs
-            total += memory.resident(mapping.start, at - mapping.start)
-    return count, total
+    objects = _MappedObjects()
+    nameless = [
+        mapping
+        for mapping in mappings
+        if not mapping.path and mapping.permissions == "rw-p" and resident.get(mapping.start)
+    ]
+    for i, mapping in enumerate(nameless):
+        try:
+            _add_alone(objects, memory, mapping, resident[mapping.start], most)
+        except _TooMany:
+            objects.is_cut = True
+            unread_bytes = sum(resident[left.start] for left in nameless[i:])
+            objects.high_bytes += unread_bytes
+            objects.estimated += unread_bytes / _THRESHOLD_BYTES
+            break
+    return objects
+
+
+def _add_alone(
+    objects: _MappedObjects,
+    memory: _Memory,
+    mapping: process.Mapping,
+    resident_bytes: int,
+    most: int,
+) -> None:
+    """The objects of one mapping. Raises `_TooMany`, and then adds none."""
+    at, count, largest = mapping.start, 0, 0
+    while at < mapping.end and (size := memory.mapped_piece(at, mapping.end)):
+        count, at, largest = count + 1, at + size, max(largest, size)
+        if objects.count + count >= most:
+            break
+    rest = mapping.end - at
+    if count and not rest:
+        objects.add(count, resident_bytes)
+    elif count:
+        read_bytes = memory.resident(mapping.start, at - mapping.start)
+        if objects.count + count < most:  # what is behind them is not theirs
+            objects.add(count, read_bytes)
+            return
+        share = memory.mapped_share(at, mapping.end, largest)
+        objects.add(count, read_bytes, max(0, resident_bytes - read_bytes), share)
+        objects.estimated += share.value * rest * count / (at - mapping.start)
 
 
 def _parts(
@@ -227,6 +342,20 @@ class _Memory(MemoryFiles):
         (entry,) = struct.unpack("Q", os.pread(self._pagemap, 8, 8 * number))
         return os.pread(self._memory, _PAGE, number * _PAGE) if entry & _PRESENT else None
 
+    def _words(self, number: int, end: int) -> tuple[int, memoryview] | None:
+        """The words of pages from this one on, as far as they are resident, and where they end: a
+        walk needs most of them, and to read one takes as long as to read eight."""
+        count = max(1, min(_PAGES_READ, -(-end // _PAGE) - number))
+        entries = os.pread(self._pagemap, 8 * count, 8 * number)
+        present = entries[7::8].translate(IS_PRESENT).partition(b"\0")[0]
+        if not present:
+            return None
+        content = os.pread(self._memory, len(present) * _PAGE, number * _PAGE)
+        whole = len(content) // _PAGE * _PAGE
+        if not whole:
+            return None
+        return number * _PAGE + whole, memoryview(content)[:whole].cast("Q")
+
     def mapped_piece(self, at: int, end: int) -> int:
         """The size of the piece that has a mapping of its own and begins there; 0 of none."""
         page = self.page(at // _PAGE)
@@ -238,18 +367,33 @@ class _Memory(MemoryFiles):
         fits = _LEAST_MAPPED <= size <= end - at and size % _PAGE == 0
         return size if is_mapped and fits else 0
 
+    def mapped_share(self, at: int, end: int, largest: int) -> Sampled:
+        """Of places spread over memory those behind which a piece of its own mapping begins, and
+        another one behind that. `largest`: the size of the largest such piece that is known."""
+        matches = 0
+        for i in range(_PLACES):
+            pages = min(_PAGES_SEARCHED, 3 * largest // _PAGE)
+            first = (at + (end - at) * (2 * i + 1) // (2 * _PLACES)) // _PAGE * _PAGE
+            for start in range(first, min(end, first + pages * _PAGE), _PAGE):
+                size = self.mapped_piece(start, end)
+                if size and (start + size == end or self.mapped_piece(start + size, end)):
+                    matches, largest = matches + 1, max(largest, size)
+                    break
+        return Sampled(_PLACES, matches)
+
     def free_pieces(self, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
         """Address and size of each, and whether it is the last one, which grows and shrinks."""
-        page, held = -1, None
+        read_from = read_to = 0
+        words = memoryview(b"").cast("Q")
         before: tuple[int, int] | None = None
         start, seen, judged = at, 0, 0
         while at < end:
-            if at // _PAGE != page:
-                page = at // _PAGE
-                held = self.page(page)
-            if held is None:
-                raise _Strange("a header of its heap is not resident")
-            (word,) = struct.unpack_from("Q", held, at % _PAGE + 8)
+            if at >= read_to:
+                read_from = at // _PAGE * _PAGE
+                if (held := self._words(at // _PAGE, end)) is None:
+                    raise _Strange("a header of its heap is not resident")
+                read_to, words = held
+            word = words[(at - read_from + 8) >> 3]
             size = word & ~7
             if before and not word & _IN_USE_BEFORE:
                 yield *before, False
@@ -275,6 +419,10 @@ class _Memory(MemoryFiles):
         first, last = -(-(at + 2 * _LEAST) // _PAGE), (at + size) // _PAGE
         if last <= first:
             return size
-        seen = os.pread(self._pagemap, 8 * (last - first), 8 * first)
-        entries = struct.unpack(f"{len(seen) // 8}Q", seen)
-        return size - _PAGE * sum(not entry & _PRESENT for entry in entries)
+        absent = 0
+        while first < last:
+            count = min(last - first, _ENTRIES_READ)
+            entries = os.pread(self._pagemap, 8 * count, 8 * first)
+            absent += entries[7::8].translate(IS_PRESENT).count(0)
+            first += count
+        return size - _PAGE * absent

@@ -17,6 +17,7 @@ from memlab.diagnose import (
     group_rows,
     limits,
     look,
+    message_queues,
     shared,
     tree,
     waits,
@@ -46,6 +47,7 @@ from memlab.text import units
 MiB = units.MiB
 _SAMPLE_S = 0.1
 _NO_LIMIT = "no limit"
+_KERNEL = "other memory of the kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class GroupLook:
     """Whether all groups below were looked at."""
     shared_kinds: Mapping[str, int] = field(default_factory=dict)
     """Bytes of shared memory that its 16 largest processes map, by kind, each object once."""
+    message_bytes: int = 0
+    """Of messages in queues of System V to which its processes sent last."""
     segments: Segments | None = None
     """System V shared memory that no process attaches, in the IPC namespace of its first process;
     None where that is another than this program's."""
@@ -119,7 +123,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         after = group.charge(directory, version)
         of_limit_after = _of_limit(after, directory, limit)
     except FileNotFoundError:
-        raise CannotLook(f"the group {directory} has gone while it was looked at") from None
+        raise CannotLook(_no_charge(directory, version)) from None
     elapsed = time.monotonic() - began
     members = family.last(before_members)
     later = tree.stalled_us(directory)
@@ -149,9 +153,21 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         events_before=events_before,
         events=tree.events(directory, version, below),
         tree_whole=tree_whole,
+        message_bytes=message_queues.sent_by(pids),
         segments=left_segments(first or os.getpid()),
         shared_kinds=shared.kinds([one.pid for one in members[:16]]) if after.shmem_bytes else {},
     )
+
+
+def _no_charge(directory: Path, version: str) -> str:
+    """Why a group has no account: it has gone; or it is the root of cgroup v2, or lacks the memory
+    controller."""
+    if not directory.exists():
+        return f"the group {directory} has gone while it was looked at"
+    if (directory / "memory.stat").exists():
+        remedy = "memlab diagnose --machine looks at all memory, --group PATH at a group below"
+        return f"{directory} is the root of cgroup v{version}, which has no charge: {remedy}"
+    return f"{directory} has no memory controller: + memory in cgroup.subtree_control above it"
 
 
 def _of_limit(charge: Charge, directory: Path, limit: cgroup.MemoryLimit | None) -> Charge:
@@ -167,7 +183,7 @@ def _slab() -> int:
     return (files.known(proc.meminfo) or {}).get("SReclaimable", 0)
 
 
-def stock(charge: Charge, *, whole: bool = True) -> Account:
+def stock(charge: Charge, message_bytes: int = 0) -> Account:
     """What is charged to a group."""
     low, high = charge.slab_bounds_bytes
     known = low == high
@@ -181,14 +197,15 @@ def stock(charge: Charge, *, whole: bool = True) -> Account:
         Line("slab, reclaimable", charge.slab_reclaimable_bytes,
              low=None if known else low, high=None if known else high,
              note="directory entries, inodes: dropped before a kill"),
-        Line("other memory of the kernel", charge.kernel_bytes),
+        Line(_KERNEL, charge.kernel_bytes),
+        Line(group_rows.MESSAGES, message_bytes, part_of=_KERNEL, note="sent by its processes"),
         Line("kernel stacks", charge.stacks_bytes),
         Line("page tables", charge.page_tables_bytes),
         Line("sockets", charge.sockets_bytes),
         Line("zswap", charge.zswap_bytes),
     ]  # fmt: skip
     return account.made(
-        "stock", "who holds the group's memory", "B", charge.used_bytes, lines, whole=whole
+        "stock", "who holds the group's memory", "B", charge.used_bytes, lines, whole=True
     )
 
 
@@ -211,7 +228,7 @@ def accounts(seen: GroupLook) -> list[Account]:
         Line("other sleeps: timers, sockets, their own locks", wait.idle),
     ]
     return [
-        stock(seen.charge, whole=True),
+        stock(seen.charge, seen.message_bytes),
         account.made("flow", "page faults", "1/s", seen.faults_per_s, faults, whole=whole),
         Account("limits", "limits", "B", None, tuple(lines), 0.0, whole=seen.tree_whole),
         account.made("time", "what its threads wait for, in samples", "count", wait.samples, states,
@@ -245,7 +262,7 @@ _HELD_ELSEWHERE = FindingRow(
     "stock",
     "anonymous",
     "B",
-    "a tenth of anonymous memory is of no process of the group",
+    "16 MiB and a tenth of anonymous memory are of no process of the group",
     experiments=("memcg-accounting",),
 )
 
@@ -255,7 +272,7 @@ _GROUP_SLAB = FindingRow(
     "stock",
     "slab, reclaimable",
     "B",
-    "a third of the group is the kernel's slab",
+    "16 MiB and three tenths of the group are the kernel's slab",
     experiments=("memcg-accounting",),
 )
 
@@ -265,7 +282,7 @@ _UNSHARED = FindingRow(
     "stock",
     "anonymous",
     "B/s",
-    "shared pages become private by 64 KiB/s",
+    "shared pages become private by 64 KiB/s, and 4 MiB more can",
     setting=(
         "write less to what is shared: gc.freeze() before the fork (Python), arrays instead "
         "of objects, shared memory; PSS instead of RSS in the monitoring"
@@ -292,6 +309,7 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     else:
         yield from group_limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
     yield from group_rows.findings(charge)
+    yield from group_rows.of_messages(charge, seen.message_bytes)
     if per_s >= 16 * 4096 and seen.shared_bytes >= 4 * MiB:
         alone = sum(max(0, m.growth_bytes) for m in seen.members) / seen.seconds
         yield _UNSHARED.found(

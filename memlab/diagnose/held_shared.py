@@ -48,7 +48,7 @@ _SHARED_MEMORY = FindingRow(
     "stock",
     "shared memory, tmpfs",
     "B",
-    "16 MiB and a tenth of resident memory are shared memory",
+    "16 MiB and a quarter of resident memory are shared memory",
     setting="by the kind of shared memory",
     experiments=("memcg-accounting",),
 )
@@ -58,6 +58,8 @@ def _largest(look: Look) -> Iterator[Finding]:
     shmem = look.memory.shmem_bytes
     if shmem < _WORTH_BYTES or shmem < _WORTH_SHARE * look.memory.resident_bytes:
         return
+    if look.attached and look.attached.destroyed_bytes >= max(_WORTH_BYTES, shmem / 2):
+        return  # removed segments have a finding of their own
     use = max(look.shared, key=lambda one: one.resident_bytes, default=None)
     if use is None or use.resident_bytes < shmem / 2:
         goes, setting, what = "when they go was not read", "", "shared memory or tmpfs"
@@ -72,6 +74,16 @@ def _largest(look: Look) -> Iterator[Finding]:
         shmem,
         _facts(use),
         setting=setting,
+    )
+
+
+def untouched_bytes(look: Look) -> int:
+    """Of nameless objects that it maps, what others touched, or a process that has ended: there as
+    long as one maps them."""
+    return sum(
+        max(0, (use.allocated_bytes or 0) - use.resident_bytes)
+        for use in look.shared
+        if use.kind in (shared.ANONYMOUS, shared.MEMFD, shared.DELETED)
     )
 
 

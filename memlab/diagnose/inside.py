@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlab.diagnose import growth, inner_heap, started
+from memlab.diagnose import allocator_marks, growth, inner_heap, started
 from memlab.diagnose.account import Line
 from memlab.diagnose.finding import (
     NOTE,
@@ -15,7 +15,9 @@ from memlab.diagnose.finding import (
     share,
     size,
 )
+from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
+from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.look import Look
 from memlab.diagnose.sockets import Sockets
 from memlab.text import units
@@ -31,6 +33,35 @@ def beside_malloc(look: Look) -> float:
     return max(0, look.memory.anonymous_bytes - held)
 
 
+def beside_malloc_line(look: Look) -> Line:
+    """With its bounds, if a part of malloc's objects was not read."""
+    heap, low, high = look.heap, None, None
+    if heap and heap.mapped_bounds:
+        least, most = heap.mapped_bounds
+        rest = look.memory.anonymous_bytes - heap.held_bytes
+        low, high = max(0, rest - most), max(0, rest - least)
+    return Line("beside malloc", beside_malloc(look), low, high, part_of="anonymous")
+
+
+def in_objects(heap: Heap) -> Line:
+    """What is in malloc's objects, and how much of it in such as have a mapping each."""
+    used = max(0, heap.held_bytes - heap.free_bytes)
+    low, high = heap.mapped_bounds or (None, None)
+    if low is not None and high is not None:
+        low, high = used + low, used + high
+    note = "{} in {} mapped alone".format(*_alone(heap)) if heap.mapped_bytes else ""
+    return Line(
+        "in malloc's objects", used + heap.mapped_bytes, low, high, note, part_of="anonymous"
+    )
+
+
+def _alone(heap: Heap) -> tuple[str, str]:
+    """How much is in objects with a mapping each, and in how many: of an estimate at least those
+    that were read."""
+    about, over = ("about ", "over ") if heap.mapped_bounds else ("", "")
+    return f"{about}{size(heap.mapped_bytes)}", f"{over}{heap.mapped_count:,}"
+
+
 def named_bytes(look: Look) -> int:
     """Of it what has a name: stacks, and heaps that were read."""
     stacks = look.stacks.resident_bytes if look.stacks else 0
@@ -43,13 +74,18 @@ def lines(look: Look) -> Iterator[Line]:
     for one in look.inner_heaps:
         yield _line(f"in {one.name}", one.used_bytes, one, of, one.note)
         yield _line(f"free in {one.name}", one.free_bytes, one, of, "")
-    if look.stacks:
+    if look.stacks and look.stacks.count:
         count = units.counted(look.stacks.count, "thread")
         yield Line("stacks of threads", look.stacks.resident_bytes, part_of=of, note=f"of {count}")
     rest = max(0.0, beside_malloc(look) - (named := named_bytes(look)))
-    unread = _not_read(look)
+    unread = "; ".join(filter(None, (_not_read(look), _stacks_elsewhere(look))))
     if (named and look.heap) or unread:
         yield Line("other mappings", rest, part_of=of, note=unread)
+
+
+def _stacks_elsewhere(look: Look) -> str:
+    count = look.stacks.elsewhere if look.stacks else 0
+    return f"stacks of {units.counted(count, 'thread')} lie in them" if count else ""
 
 
 def _not_read(look: Look) -> str:
@@ -78,6 +114,20 @@ def of_sockets(seen: Sockets) -> Line:
     return Line("queues of its sockets", seen.bytes, part_of="none", note=f"of {count}")
 
 
+def of_kernel(seen: KernelHeld) -> Iterator[Line]:
+    """Memory of the kernel behind its descriptors."""
+    if seen.pipe_bytes:
+        note = f"of {units.counted(seen.pipe_count, 'pipe')}, with room for "
+        note += size(seen.pipe_room_bytes)
+        yield Line("data in its pipes", seen.pipe_bytes, part_of="none", note=note)
+    if seen.message_bytes:
+        note = f"of {units.counted(seen.queue_count, 'queue')}; slab takes more"
+        yield Line(_MESSAGES, seen.message_bytes, part_of="none", note=note)
+    if seen.map_bytes:
+        note = f"of {units.counted(seen.map_count, 'map')}"
+        yield Line("BPF maps", seen.map_bytes, part_of="none", note=note)
+
+
 def findings(look: Look) -> Iterator[Finding]:
     """What is worth saying of it."""
     yield from _free_inside(look)
@@ -85,6 +135,7 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _in_malloc(look)
     yield from _stacks(look)
     yield from _sockets(look)
+    yield from _kernel_holds(look)
 
 
 _RETAINED_INSIDE = FindingRow(
@@ -92,7 +143,8 @@ _RETAINED_INSIDE = FindingRow(
     "stock",
     "free in a heap beside malloc",
     "B",
-    "a quarter of anonymous memory is free in Python's pools, mimalloc's arenas or V8's heap",
+    "16 MiB and a quarter of anonymous memory are free in Python's pools, mimalloc's arenas or "
+    "V8's heap",
     setting="what gives back is by the heap: a worker that ends gives all back",
     experiments=("retained-memory",),
 )
@@ -136,7 +188,7 @@ _IN_MALLOC = FindingRow(
     "stock",
     "in malloc's objects",
     "B",
-    "malloc's objects of a process with a heap of its own",
+    "16 MiB and 4 % of resident memory are malloc's objects, beside a heap of its own",
     setting="memlab record of the process",
     experiments=("allocator",),
 )
@@ -153,7 +205,7 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
         return
     alone = ""
     if heap.mapped_count and heap.mapped_bytes >= used / 2:
-        alone = f", {size(heap.mapped_bytes)} of it in {heap.mapped_count} of their own mapping"
+        alone = ", {} of it in {} of their own mapping".format(*_alone(heap))
     yield _IN_MALLOC.found(
         NOTE,
         f"{size(used)} are objects of malloc that are in use{alone}: beside the heap of its "
@@ -170,7 +222,7 @@ _STACKS = FindingRow(
     "stock",
     "stacks of threads",
     "B",
-    "a quarter of anonymous memory is touched stacks",
+    "16 MiB and a quarter of anonymous memory are touched stacks",
     setting=(
         "fewer threads (a pool), or less on the stack; a limit below what is touched (ulimit "
         "-s) ends the program"
@@ -247,6 +299,7 @@ _WITHIN = {
     "the JVM": "-Xmx; jcmd PID GC.heap_info, VM.native_memory",
     "mimalloc": "mi_collect, MIMALLOC_PURGE_DELAY=0; the library's pool may have a call that "
     "gives back what is free, or a setting that takes the system's malloc",
+    allocator_marks.GO: "debug.FreeOSMemory after a peak, GOMEMLIMIT; a heap profile (pprof)",
     "jemalloc": "arena.0.purge by mallctl, dirty_decay_ms:0 in its MALLOC_CONF",
     "tcmalloc": "MallocExtension::ReleaseFreeMemory",
 }
@@ -257,7 +310,7 @@ _HELD_BESIDE_MALLOC = FindingRow(
     "stock",
     "beside malloc",
     "B",
-    "it does not fall after a peak, and malloc does not hold it",
+    "16 MiB and half of anonymous memory are beside malloc, after a peak 4 MiB and 2 % higher",
     setting="by the allocator",
     experiments=("retained-memory",),
 )
@@ -302,3 +355,51 @@ def _beside(look: Look) -> Iterator[Finding]:
         setting=setting,
         policies=policies,
     )
+
+
+_MESSAGES = "messages in its queues"
+_KERNEL_HOLDS = FindingRow(
+    "kernel-holds",
+    "stock",
+    "data in its pipes",
+    "B",
+    "16 MiB and a tenth of resident memory in pipes, message queues and BPF maps",
+    setting="a reader that keeps up with the pipes (ls -l /proc/PID/fd)",
+    experiments=("memcg-accounting",),
+)
+
+
+def _kernel_holds(look: Look) -> Iterator[Finding]:
+    in_kernel = look.kernel_held
+    if in_kernel is None or not growth.worth(in_kernel.bytes, look.memory.resident_bytes):
+        return
+    kinds = sorted(_kinds(in_kernel), key=lambda kind: -kind[0])
+    parts = [f"{size(value)} are {what}" for value, what, _, _ in kinds
+             if value >= in_kernel.bytes / 20]  # fmt: skip
+    _, _, line, setting = kinds[0]
+    yield _KERNEL_HOLDS.found(
+        NOTE,
+        f"{' and '.join(parts)}: the kernel's memory, in no process's resident memory",
+        in_kernel.bytes,
+        line=line,
+        setting=setting,
+    )
+
+
+def _kinds(seen: KernelHeld) -> Iterator[tuple[int, str, str | None, str | None]]:
+    """Of each kind the bytes, what they are, the line of the account, and what to try."""
+    count = units.counted(seen.pipe_count, "pipe")
+    yield seen.pipe_bytes, f"data that nobody has read from {count}", None, None
+    count = units.counted(seen.queue_count, "queue")
+    left = f" ({size(seen.system_v_bytes)} in those of System V, which stay when it ends)"
+    if seen.system_v_bytes == seen.message_bytes:
+        left = " of System V, which stay when it ends"
+    yield (
+        seen.message_bytes,
+        f"messages that nobody has received from {count}{left if seen.system_v_bytes else ''}",
+        _MESSAGES,
+        "a reader that keeps up; ipcs -qp says who used a queue of System V last, ipcrm -q ID "
+        "removes it",
+    )
+    count = units.counted(seen.map_count, "BPF map")
+    yield seen.map_bytes, count, "BPF maps", "smaller or fewer maps (bpftool map)"

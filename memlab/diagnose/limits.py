@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from memlab.diagnose import group_limits, group_rows, refused
+from memlab.diagnose import group_limits, group_rows, refused, socket_drops
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -59,6 +59,7 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _bus_errors(look)
     failing = list(refused.findings(look))
     yield from failing
+    yield from socket_drops.findings(look)
     if look.group:
         yield from group_limits.of_group(
             look.group, look, mounts=look.tmpfs, segments=look.left_segments
@@ -232,7 +233,7 @@ _TMPFS_FULL = FindingRow(
     "limits",
     "the mount",
     "1",
-    "a tmpfs is 90 % full",
+    "a tmpfs is 90 % full and holds 16 MiB",
     setting="remove what is no longer used; size= of the mount",
     experiments=("memcg-accounting",),
 )

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -20,8 +20,10 @@ from memlab.diagnose import (
     group,
     heap,
     inner_heap,
+    kernel_held,
     mapping_list,
     memory,
+    memory_held_open,
     pages,
     refusals,
     room,
@@ -39,14 +41,16 @@ from memlab.diagnose.family import Member, MostOpen
 from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
+from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.memory import Memory
+from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room, Segments, TmpfsUse
 from memlab.diagnose.shared import Attached, SharedUse
 from memlab.diagnose.sites import Sites
-from memlab.diagnose.sockets import Sockets
+from memlab.diagnose.sockets import Dropped, Sockets
 from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
@@ -62,13 +66,15 @@ _CHARGE_BATCH_BYTES = 64 * 4096  # MEMCG_CHARGE_BATCH: a CPU charges its group i
 _PARTS = 4  # of a look, in which growth has to show
 _SAMPLE_S = 0.1
 _STATES_PER_SAMPLE = 4  # of threads, in each of these
-_STATES = 200  # in a longer look, which needs no more: to wake up for one takes 0.1 ms
+_STATES = 100  # in a longer look, which needs no more: to wake up for one takes 0.1 ms
 _MANY_FAULTS_PER_S = 1000
 _PRICED_FAULTS_PER_S = 100  # fewer cost nothing to speak of, and the price takes 5 ms of a CPU
+_SAME_SAMPLE = 1.5  # two samples whose shares differ by more are of other pieces
 _EXACT_BYTES = 1 << 20  # below, page tables decide: sums may lag
 _GROWN_COUNT = 16  # in the look: fewer are a program that warms up
 _GROWN_BYTES = 1 << 20
 _STATUS = re.compile(rb"^(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)", re.M)
+_PIPE_BYTES = 1 << 20  # fs.pipe-max-size as it is by default
 _UNREAD_BYTES = 16 << 20  # beside malloc: of less it is not worth to know whose it is
 
 Rates = Mapping[str, float | None]
@@ -136,7 +142,6 @@ class Shootdowns:
     """Whether the hypervisor flushes for some CPUs, and no interrupt is counted; None: unknown.
     Looked for where the tracepoint is not seen, which counts what is asked for however it is done.
     """
-    hidden_reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +185,6 @@ class Look:
     group: GroupRoom | None
     available_bytes: int | None
     """On the whole machine."""
-    available_seconds_left: float | None
-    """At the growth over the whole look; None where a part of it grew by less than half of that."""
     growth_bytes_per_s: float
     grows_steadily: bool
     """Each part of the look shows at least half of its share of the growth."""
@@ -216,9 +219,12 @@ class Look:
     state: str = "S"
     """Of /proc/PID/stat at the end: T is stopped."""
     unmapped_files_bytes: int = 0
-    """Of memfd and shared memory files that it holds open, beyond what it maps (RssShmem)."""
+    """Of memfds and files of a tmpfs that it holds open, beyond what it maps of them."""
+    unmapped_files_growth_bytes: int = 0
+    """Of the same over the look."""
+    unmapped_files_room_bytes: int | None = None
+    """What is left of the tmpfs of the file that grew most; None without such a bound."""
     page_table_bytes: int = 0
-    stack_bytes: int = 0
     stack_growth_bytes: int = 0
     """Of the main thread's stack, VmStk."""
     rooms: tuple[Room, ...] = ()
@@ -229,8 +235,6 @@ class Look:
     descendants: frozenset[int] = frozenset()
     """Which of them are its children or theirs."""
     userfaultfds: int = 0
-    serves: bool = False
-    """It holds a listening TCP socket of its own network namespace."""
     port: int | None = None
     """The lowest port that it listens on."""
     sites: Sites | None = None
@@ -273,8 +277,12 @@ class Look:
     """Heaps beside malloc that were read."""
     stacks: Stacks | None = None
     """Of its threads; None of a process with one, or where none is recognised."""
+    dropped: tuple[Dropped, ...] = ()
+    """Messages to its sockets that were dropped, most first."""
     sockets: Sockets | None = None
     """What their queues hold; None of a process without a socket."""
+    kernel_held: KernelHeld | None = None
+    """By its pipes, BPF maps and files in flight; None of a process without any."""
     most_open: MostOpen | None = None
     """What most of its descriptors are."""
     read_bytes_per_s: float | None = None
@@ -309,11 +317,17 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         pages_before = None
         if not listed_before.is_sample:
             pages_before, _, _ = _pages(pid, listed_before, detailed=False)
+        held_before = memory_held_open.descriptors(pid)
+        unmapped_before = memory_held_open.unmapped_now(pid, held_before, mappings)
+        queues_before = sockets.readings(pid, held_before or {})
         before, counts_before = snapshot.take(pid, limit), counted.read()
         series = Series(found, pidfd, limit, [pid, *children[:15]], seconds, listed_before.count)
         with closing(series):
             series.run()
         after, counts_after = snapshot.take(pid, limit), counted.read()
+        open_files = files.known(lambda: process.descriptors(pid)) or {}
+        in_memory = memory_held_open.read(pid, open_files)
+        read_queues = sockets.readings(pid, open_files)
         unseen = dict(counted.unseen)
         limits = tuple(counted.limits)
         failing = recorded.result(after.at_s - before.at_s)
@@ -355,14 +369,18 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     inner = inner_heap.placed(inner, searched)
     within = inner_heap.unread(searched if much else [], inner)
     began = started.read(found)
-    open_files = files.known(lambda: process.descriptors(pid)) or {}
     port = family.port(pid, open_files)
+    unmapped = memory_held_open.unmapped(in_memory, mappings)
+    more_unmapped, unmapped_room = memory_held_open.growth(
+        pid, in_memory, unmapped_before, unmapped
+    )
     met_shared = _met_shared(before, after, shared_before, shared.allocated(pid, mappings))
     segments = shared.attached(pid, mappings)
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     refused = refusals.with_counts(failing, rates)
     rooms = [*room.limits(pid, status, listed.count), *call_limits.of(pid, status, refused)]
-    queues = sockets.read(pid, open_files)
+    queues = sockets.sums(read_queues)
+    by_kernel = kernel_held.read(pid, open_files)
     held = series.held
     forks = any(thread.per_s.get("processes_forked") for thread in threads)
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
@@ -385,7 +403,6 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         memory=kept,
         group=_room(limit, before, after, elapsed, series),
         available_bytes=after.machine.get("MemAvailable"),
-        available_seconds_left=_host_seconds_left(held, after, elapsed),
         growth_bytes_per_s=(_growth(pages_before, pages_after, held) - met_shared) / elapsed,
         grows_steadily=steadily(held),
         heap=heaps,
@@ -400,7 +417,9 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
             *_not_sampled(sampled, rates),
             *_children_counted(forks=forks),
             *_not_read_sockets(queues),
+            *_not_read_descriptors(by_kernel),
             *_other_ipc(segments, kept.shmem_bytes),
+            *_not_read_twice(held_before, is_needed=bool(in_memory or queues)),
         ),
         pages=replace(pages_after, by_mapping={}) if pages_after else None,
         unshared_bytes=_unshared(pages_before, pages_after),
@@ -417,9 +436,10 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         peak_stands=peak - lately > max(_CHARGE_BATCH_BYTES, peak // 50),
         age_s=family.age_s(found.start_ticks),
         state=after.stat.state,
-        unmapped_files_bytes=max(0, family.open_memory_bytes(pid, open_files) - kept.shmem_bytes),
+        unmapped_files_bytes=sum(unmapped.values()),
+        unmapped_files_growth_bytes=more_unmapped,
+        unmapped_files_room_bytes=unmapped_room,
         page_table_bytes=observed.status_bytes(status, "VmPTE") or 0,
-        stack_bytes=after.bytes("VmStk") or 0,
         stack_growth_bytes=(after.bytes("VmStk") or 0) - (before.bytes("VmStk") or 0),
         rooms=tuple(
             _growing(one, series, elapsed, listed.count - listed_before.count) for one in rooms
@@ -429,7 +449,6 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         members=family.last(members),
         descendants=frozenset(descendants),
         userfaultfds=waits.userfaultfds(open_files),
-        serves=port is not None,
         port=port,
         sites=faulted,
         frozen=room.frozen(pid),
@@ -450,7 +469,9 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         prices=(*not_read_pages, *not_walked, *not_read),
         inner_heaps=inner,
         stacks=stack_use,
+        dropped=sockets.dropped(queues_before, read_queues) if held_before is not None else (),
         sockets=queues,
+        kernel_held=by_kernel,
         most_open=family.most_open(open_files),
         read_bytes_per_s=_read_per_s(before, after, elapsed),
         private_swing_bytes=max(series.private) - min(series.private),
@@ -581,6 +602,9 @@ def _met_shared(
 def _unshared(before: Pages | None, after: Pages | None) -> int | None:
     if before is None or after is None or None in (before.shared_bytes, after.shared_bytes):
         return None
+    shares = sorted((before.read_share, after.read_share))
+    if shares[1] > _SAME_SAMPLE * shares[0]:  # other pieces: a difference may be theirs
+        return None
     return (before.shared_bytes or 0) - (after.shared_bytes or 0)
 
 
@@ -617,9 +641,11 @@ def _not_read(
     """What another allocator holds free: no finding about it means nothing."""
     own = malloc.name if malloc and malloc.name != "glibc" and heaps is None else None
     names = [*([own] if own else []), *(one for one in within if not own or own not in one)]
+    up_to = units.format_quantity(unread_bytes, "B")
+    if unread_bytes and malloc is None and not names:
+        return (f"what of {up_to} is free and in use: no allocator was recognised in it",)
     if not names or not unread_bytes:
         return ()
-    up_to = units.format_quantity(unread_bytes, "B")
     whose = "an allocator" if len(names) == 1 else "allocators"
     was = "was" if len(names) == 1 else "were"
     return (
@@ -638,6 +664,22 @@ def _not_read_sockets(seen: Sockets | None) -> tuple[str, ...]:
     if seen is None or seen.read >= seen.count or not seen.why:
         return ()
     return (f"queues of {seen.count - seen.read} of {seen.count} sockets: {seen.why}",)
+
+
+def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
+    if seen is not None and seen.unread and seen.pipe_count * _PIPE_BYTES >= _UNREAD_BYTES:
+        yield f"what its {units.counted(seen.pipe_count, 'pipe')} hold: {seen.unread}"
+    if seen is not None and seen.in_flight:
+        noun = units.counted(seen.in_flight, "file")
+        yield f"the memory of {noun} in flight in its sockets: /proc does not show it"
+
+
+def _not_read_twice(held_before: Mapping[int, str] | None, *, is_needed: bool) -> tuple[str, ...]:
+    if held_before is not None or not is_needed:
+        return ()
+    most = memory_held_open.DESCRIPTORS_MAX
+    what = "growth of files in memory, and what its sockets drop"
+    return (f"{what}: it has over {most:,} descriptors, which are read once",)
 
 
 def _other_ipc(seen: Attached | None, shmem_bytes: int) -> tuple[str, ...]:
@@ -671,7 +713,7 @@ def _past_ends(pid: int, mappings: Sequence[process.Mapping]) -> tuple[PastEnd, 
         sizes = (files.known(path.stat) for path in process.files_of(pid, one))
         length = next((found.st_size for found in sizes if found is not None), None)
         end = one.offset_bytes + one.size_bytes
-        if length is not None and -(-length // pages.PAGE) * pages.PAGE < end:
+        if length is not None and -(-length // PAGE) * PAGE < end:
             found.append(PastEnd(one.path, end, length))
     return tuple(found[:3])
 
@@ -752,18 +794,17 @@ def _shootdowns(
     before: snapshot.Snapshot, after: snapshot.Snapshot, elapsed: float, traced: bool
 ) -> Shootdowns:
     cpus = after.status.get("Cpus_allowed_list", "")
-    hidden, reason = None, "tlb:tlb_flush is counted"
+    hidden = None  # tlb:tlb_flush is counted
     if not traced:  # costs as much as the rest of the look: it reads the kernel's log
         from memlab.observe import virtualization
 
-        virtual = virtualization.read(observed.ROOT)
-        hidden, reason = virtual["shootdowns_hidden"], virtual["shootdowns_hidden_reason"]
+        hidden = virtualization.read(observed.ROOT)["shootdowns_hidden"]
     rate = None
     if before.interrupts is not None and after.interrupts is not None:
         allowed = set(files.known(lambda: units.parse_cpus(cpus)) or after.interrupts)
         shared = allowed & before.interrupts.keys() & after.interrupts.keys()
         rate = sum(after.interrupts[cpu] - before.interrupts[cpu] for cpu in shared) / elapsed
-    return Shootdowns(cpus, rate, hidden, reason)
+    return Shootdowns(cpus, rate, hidden)
 
 
 def _room(
@@ -819,17 +860,6 @@ def room_of(
         highest_bytes=max([after.used_bytes, *charged]),
         machine_slab_growth_bytes=slab_growth_bytes,
     )
-
-
-def _host_seconds_left(
-    held: Sequence[int], after: snapshot.Snapshot, elapsed: float
-) -> float | None:
-    """Until the process alone has used up what the machine has available."""
-    available = after.machine.get("MemAvailable")
-    growth = held[-1] - held[0]
-    if available is None or growth <= 0 or not steadily(held):
-        return None
-    return available * elapsed / growth
 
 
 def steadily(held: Sequence[int]) -> bool:

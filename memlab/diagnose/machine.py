@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memlab.diagnose import family, room
+from memlab.diagnose import memory_held_open, message_queues, room, sysvipc
 from memlab.diagnose.room import TmpfsUse
 from memlab.diagnose.unlooked import Unlooked
 from memlab.errors import CannotLook
@@ -94,6 +94,8 @@ class MachineLook:
     shared: tuple[Part, ...]
     """System V segments, and unnamed memory files (memfd_create(2))."""
     not_looked_at: tuple[Unlooked, ...]
+    message_bytes: int = 0
+    """The text of messages in queues of System V and of mqueue, which lie in slab."""
 
     def bytes(self, name: str) -> int:
         return self.counters.get(name, 0)
@@ -161,6 +163,7 @@ def at(seconds: float) -> MachineLook:
             *_unlooked(now, lists, members, known=bool(slab), vmalloc=vmalloc),
             *_stuck(slow=slow, slow_mounts=slow_mounts),
         ),
+        message_bytes=message_queues.of_machine(),
     )
 
 
@@ -230,7 +233,7 @@ def _processes() -> list[MachineProcess]:
 
 def _statm(pid: str) -> str:
     """A path object for each of thousands would cost more than the read."""
-    return files.known(lambda: proc.read_small(f"{ROOT}/proc/{pid}/statm")) or ""
+    return proc.read_small(f"{ROOT}/proc/{pid}/statm").decode("ascii")
 
 
 def _in_time(work: Callable[[], object]) -> bool:
@@ -336,15 +339,14 @@ def _tmpfs(pids: Sequence[int]) -> Iterator[TmpfsUse]:
 def _shared(pids: Sequence[int]) -> Iterator[Part]:
     """Shared memory that no mount shows."""
     segments = 0
-    for line in proc.lines(files.text(ROOT / "proc/sysvipc/shm") or "")[1:]:
-        words = line.split()
+    for words in sysvipc.rows(os.getpid(), "shm") or ():
         segments += int(words[14]) if len(words) > 14 else 0
     if segments:
         yield Part("System V segments", segments)
     sizes: dict[tuple[int, int], int] = {}
     for pid in pids[:_HOLDERS_MAX]:
         held = files.known(lambda pid=pid: process.descriptors(pid)) or {}  # type: ignore[misc]
-        sizes.update(family.nameless(pid, held))
+        sizes.update(memory_held_open.nameless(memory_held_open.read(pid, held)))
     if sizes:
         yield Part("open memfds and deleted files of tmpfs", sum(sizes.values()))
 

@@ -73,6 +73,7 @@ def of(seen: MachineLook) -> Account:
         Line("graphics", held("GPUActive") + held("GPUReclaim")),
         Line("bounce buffers", held("Bounce")),
         Line("queues of sockets", seen.socket_bytes or 0, part_of="all", note="in slab and rest"),
+        Line("messages in queues", seen.message_bytes, part_of="all", note="in slab"),
     ]
     shown = [one for one in lines if one is not None]
     return account.made(
@@ -131,6 +132,8 @@ ROWS = (
         "vm.dirty_bytes; a faster device", experiment="mmap-write"),
     Row("machine-sockets", "queues of sockets", 0.02, "in queues of sockets, of no process",
         "ss -tmp shows whose; net.ipv4.tcp_mem bounds them"),
+    Row("machine-messages", "messages in queues", 0.02, "messages that nobody has received, "
+        "of no process", "a reader that keeps up; ipcs -qp, ipcrm -q ID"),
 )  # fmt: skip
 
 
@@ -204,7 +207,7 @@ _MACHINE_LOW = finding.FindingRow(
     "stock",
     "free",
     "1",
-    "little is available without swap",
+    "less than a tenth of MemTotal is available without swap",
     setting="memlab diagnose of the largest process",
     experiments=("reclaim-or-kill",),
 )
@@ -229,7 +232,7 @@ _MACHINE_HUGE_PAGES = finding.FindingRow(
     "stock",
     "huge pages",
     "B",
-    "2 % of MemTotal wait in the pool of huge pages",
+    "64 MiB and 2 % of MemTotal wait in the pool of huge pages",
     setting="a smaller vm.nr_hugepages",
     experiments=("thp-cost",),
 )
@@ -253,7 +256,7 @@ _MACHINE_COUNTED_TWICE = finding.FindingRow(
     "stock",
     "rest",
     "B",
-    "counters add up to 1 % more than MemTotal",
+    "counters add up to 64 MiB and 1 % more than MemTotal",
 )
 
 
@@ -262,7 +265,7 @@ _MACHINE_UNEXPLAINED = finding.FindingRow(
     "stock",
     "rest",
     "B",
-    "2 % of MemTotal are in no counter",
+    "64 MiB and 2 % of MemTotal are in no counter",
     setting="page_owner=on at boot says who asked for each page",
 )
 
@@ -301,7 +304,7 @@ _MACHINE_GROWS = finding.FindingRow(
     "stock",
     "the line that grew most",
     "B/s",
-    "a line grows by an eighth of 1 % of MemTotal",
+    "a line grows by 8 MiB and an eighth of 1 % of MemTotal",
     setting="a longer look (--seconds 60)",
 )
 

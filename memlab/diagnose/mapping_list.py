@@ -7,7 +7,7 @@ memory, the heap, the main stack) and runs of neighbours, spread evenly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memlab.diagnose.unlooked import Unlooked
@@ -18,8 +18,16 @@ from memlab.observe.process import Mapping
 MANY = 5000
 _RUNS, _RUN = 20, 50  # of mappings
 _LOOK_S = 30e-6  # for one mapping
-_PATH_COLUMN = 70  # of a line of maps, whose path begins later (fs/proc/task_mmu.c)
-_NAMES = ("/SYSV", "/memfd:", "/dev/zero", "/dev/shm/", "[heap]", "[stack]", "/hsperfdata_")
+_NAMES = (
+    " r-xp ",
+    "/SYSV",
+    "/memfd:",
+    "/dev/zero",
+    "/dev/shm/",
+    "[heap]",
+    "[stack]",
+    "/hsperfdata_",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +54,26 @@ class MappingList:
 def read(pid: int, *, thorough: bool = False) -> MappingList:
     """All mappings if there are few or if `thorough`. Raises `OSError` and `ValueError`."""
     text = proc.read(ROOT / f"proc/{pid}/maps")
-    lines = proc.lines(text)
-    if thorough or len(lines) <= MANY:
+    count = text.count("\n")
+    if thorough or count <= MANY:
         mappings = process.parse_maps(text)
         return MappingList(mappings, len(mappings))
-    needed = {
-        i
-        for i, line in enumerate(lines)
-        if len(line) > _PATH_COLUMN and (" r-xp " in line or any(name in line for name in _NAMES))
-    }
-    for start in range(0, len(lines) - _RUN + 1, (len(lines) - _RUN) // (_RUNS - 1)):
-        needed.update(range(start, start + _RUN))
-    chosen = "\n".join(lines[i] for i in sorted(needed))
-    return MappingList(process.parse_maps(chosen), len(lines))
+    begins = {begin for character in "/[" for begin in _needed(character, text)}
+    for i in range(_RUNS):
+        at = text.rfind("\n", 0, len(text) * i // _RUNS + 1) + 1
+        for _ in range(_RUN):
+            begins.add(at)
+            at = text.find("\n", at) + 1
+    chosen = "".join(text[begin : text.find("\n", begin) + 1] for begin in sorted(begins))
+    return MappingList(process.parse_maps(chosen), count)
+
+
+def _needed(character: str, text: str) -> Iterator[int]:
+    """Where each line begins that no look can do without; its path begins with this character."""
+    at = text.find(character)
+    while at >= 0:
+        begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+        line = text[begin:end]
+        if " r-xp " in line or any(name in line for name in _NAMES):
+            yield begin
+        at = text.find(character, end)

@@ -19,8 +19,6 @@ _WALKED_BYTES_MAX = 64 << 20
 # Reading a mapping's block of smaps costs some 60 us.
 _READ_MAPPINGS_MAX = 1000
 _THP = ROOT / "sys/kernel/mm/transparent_hugepage/enabled"
-_MAPPINGS_MAX = ROOT / "proc/sys/vm/max_map_count"
-_HUGE = 2 << 20  # bytes of a huge page
 _CAP_IPC_LOCK = 14  # linux/capability.h: its holder has no limit
 
 
@@ -47,28 +45,17 @@ class Memory:
     locked_stacks_count: int | None
     """Stacks of threads among the locked mappings."""
     pinned_bytes: int
-    """Pinned for devices: RDMA, io_uring's buffers, VFIO (VmPin)."""
+    """VmPin: for RDMA, VFIO, io_uring's buffers, and rings of perf events."""
     huge_bytes: int | None
     """Anonymous memory in transparent huge pages."""
     hugetlb_bytes: int
     thp_machine: str | None
     """The machine's setting: always, madvise, never."""
-    thp_process: bool
-    """False where prctl(PR_SET_THP_DISABLE) turned them off for the process."""
     mappings: int
-    mappings_max: int
-    """vm.max_map_count."""
     walked_s: float
     """How long its page tables were read, in pieces of at most 8 MiB."""
     machine_bytes: int | None
     peak_resident_bytes: int
-    peak_virtual_bytes: int
-    accessible_bytes: int
-    """Of mappings that are not PROT_NONE: what mlockall(2) brings in."""
-    writable_bytes: int
-    """Of private mappings."""
-    huge_fit_bytes: int
-    """Of those, what fills whole huge pages."""
 
 
 def read(
@@ -81,20 +68,15 @@ def read(
 ) -> tuple[Memory, tuple[str, ...], tuple[Unlooked, ...]]:
     """What it holds, what is not seen of it, and what is not looked at unless `thorough`. Sums over
     a sample of its mappings count by its share of all virtual memory."""
-    mappings, virtual = listed.read, now.bytes("VmSize") or 0
-    scale = 1.0
-    if listed.is_sample:
-        scale = virtual / max(1, sum(m.size_bytes for m in mappings))
     resident, swapped = now.bytes("VmRSS") or 0, now.bytes("VmSwap") or 0
     locked = now.bytes("VmLck") or 0
     detailed, unseen = _locked(pid, locked, resident + swapped, listed)
-    writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
     stacks = process.thread_stacks(detailed) if detailed is not None else None
     locked_stacks = [s for s in stacks if "lo" in s.flags] if stacks is not None else None
     locked_resident, locked_share = _locked_resident(locked, resident, detailed, seen)
     huge, not_walked = _huge(pid, resident + swapped, seen, thorough=thorough)
     held = Memory(
-        virtual_bytes=virtual,
+        virtual_bytes=now.bytes("VmSize") or 0,
         resident_bytes=resident,
         anonymous_bytes=now.bytes("RssAnon") or 0,
         shmem_bytes=now.bytes("RssShmem") or 0,
@@ -109,20 +91,10 @@ def read(
         huge_bytes=huge,
         hugetlb_bytes=now.bytes("HugetlbPages") or 0,
         thp_machine=files.choice(_THP),
-        thp_process=now.status.get("THP_enabled", "1") == "1",
         mappings=listed.count,
-        mappings_max=int(files.known(_MAPPINGS_MAX.read_text) or 65530),
         walked_s=seen.seconds if seen else 0.0,
         machine_bytes=now.machine.get("MemTotal"),
         peak_resident_bytes=now.bytes("VmHWM") or resident,
-        peak_virtual_bytes=now.bytes("VmPeak") or 0,
-        accessible_bytes=round(
-            scale * sum(m.size_bytes for m in mappings if m.permissions[:3] != "---")
-        ),
-        writable_bytes=round(scale * sum(m.size_bytes for m in writable)),
-        huge_fit_bytes=round(
-            scale * sum(max(0, m.end // _HUGE - -(-m.start // _HUGE)) * _HUGE for m in writable)
-        ),
     )
     return held, unseen, not_walked
 

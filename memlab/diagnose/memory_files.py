@@ -32,6 +32,17 @@ class MemoryFiles:
         entry = os.pread(self._pagemap, 8, 8 * (at // PAGE))
         return len(entry) == 8 and bool(entry[7] >> 7)
 
+    def content(self, at: int) -> bytes:
+        """Of the page at this address; empty if it is not resident, or cannot be read."""
+        return self.read(at, PAGE) if self.is_present(at) else b""
+
+    def read(self, at: int, size: int) -> bytes:
+        """Of memory that is resident; empty if it cannot be read."""
+        try:
+            return os.pread(self._memory, size, at)
+        except OSError:  # it was taken away, or its memory has failed
+            return b""
+
     def __exit__(self, *_: object) -> None:
         os.close(self._memory)
         os.close(self._pagemap)

@@ -22,6 +22,7 @@ from memlab.text import units
 
 _WIDTH = 100  # characters: longer lines are hard to read
 _LEAST = 60
+_LEAST_NOTE = 24  # columns
 _THREADS_SHOWN = 5
 _MOST_NAMES = 4  # of what was not looked at, before -v
 _MEMBERS_SHOWN = 5
@@ -84,11 +85,13 @@ def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
     """That nothing was found is a claim: it is made where all was looked at."""
     worth = [one for one in found.findings if one.severity > Severity.NOTE]
     if not worth and found.whole:
-        yield f"{NOTHING}; worth knowing:" if found.findings else NOTHING
+        yield NOTHING
         yield from _resolved(found)
-    elif not worth:
-        yield "worth knowing:" if found.findings else "no finding, but not all was looked at:"
+    elif not worth and not found.findings:
+        yield "no finding, but not all was looked at:"
     yield from _left_out(found, verbose=verbose)
+    if not worth and found.findings:
+        yield "worth knowing:"
 
 
 def _resolved(found: Diagnosis) -> Iterator[str]:
@@ -164,8 +167,24 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
     width = max(len(name) for name, _, _ in rows)
     of_value = max(len(value) for _, value, _ in rows)
     for name, value, note in rows:
-        yield f"  {name.ljust(width)}  {value.rjust(of_value)}  {note}".rstrip()[: _columns()]
+        lead = f"  {name.ljust(width)}  {value.rjust(of_value)}  "
+        yield from _noted(lead, note)
     yield ""
+
+
+def _noted(lead: str, note: str) -> Iterator[str]:
+    """A row, its note on as many lines as it takes, under its own beginning if there is room."""
+    columns = _columns()
+    if not note:
+        yield lead.rstrip()[:columns]
+        return
+    yield from textwrap.wrap(
+        note,
+        columns,
+        initial_indent=lead,
+        subsequent_indent=" " * min(len(lead), columns - _LEAST_NOTE),
+        break_on_hyphens=False,
+    )
 
 
 def _used(used: Used | None) -> Iterator[str]:

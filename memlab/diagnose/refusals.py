@@ -30,15 +30,21 @@ _SAMPLE = 9  # PERF_RECORD_
 _RECORD_MAX = 96  # bytes: a ring with less room is full
 
 ERRNOS = {
-    1: "EPERM", 11: "EAGAIN", 12: "ENOMEM", 23: "ENFILE", 24: "EMFILE", 28: "ENOSPC",
-    37: "ENOLCK", 87: "EUSERS", 105: "ENOBUFS", 122: "EDQUOT",
+    1: "EPERM", 7: "E2BIG", 11: "EAGAIN", 12: "ENOMEM", 23: "ENFILE", 24: "EMFILE", 27: "EFBIG",
+    28: "ENOSPC", 37: "ENOLCK", 87: "EUSERS", 105: "ENOBUFS", 109: "ETOOMANYREFS", 122: "EDQUOT",
 }  # fmt: skip
-_OF_ANY_CALL = ("ENOMEM", "ENFILE", "EMFILE", "ENOSPC", "ENOLCK", "EUSERS", "ENOBUFS", "EDQUOT")
+_OF_ANY_CALL = (
+    "ENOMEM", "ENFILE", "EMFILE", "EFBIG", "ENOSPC", "ENOLCK", "EUSERS", "ENOBUFS", "ETOOMANYREFS",
+    "EDQUOT",
+)  # fmt: skip
 # Of other calls these mean that there is nothing to read yet, or that a right is missing.
 _OF_SOME = {
     "EAGAIN": ("mmap", "mremap", "brk", "mlock", "mlock2", "mlockall", "clone", "clone3", "fork",
-               "vfork", "execve", "io_setup", "io_uring_setup", "timer_create", "rt_sigqueueinfo"),
-    "EPERM": ("mmap", "mlock", "mlock2", "mlockall", "perf_event_open", "bpf", "io_uring_setup"),
+               "vfork", "execve", "io_setup", "io_uring_setup", "timer_create", "rt_sigqueueinfo",
+               "msgsnd", "mq_timedsend", "mkdir", "mkdirat"),
+    "EPERM": ("mmap", "mlock", "mlock2", "mlockall", "perf_event_open", "bpf", "io_uring_setup",
+              "fcntl"),
+    "E2BIG": ("execve", "execveat"),
 }  # fmt: skip
 
 

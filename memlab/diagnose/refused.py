@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from memlab.diagnose import socket_drops
 from memlab.diagnose.call_table import FILES, LOCK, Row, row
 from memlab.diagnose.finding import (
     COSTLY,
@@ -43,6 +44,20 @@ _HINTS = {
     "RLIMIT_STACK": "ulimit -s; less recursion, smaller arrays on the stack",
     "CommitLimit": "vm.overcommit_memory=0, or vm.overcommit_ratio, or swap",
     "huge pages (hugetlb)": "vm.nr_hugepages, or nr_overcommit_hugepages",
+}
+
+
+# What to try if it is another limit than the one that the row's setting is for.
+_TERMINALS = "kernel.pty.max, max= of the mount; terminals that nobody closes (ls /dev/pts)"
+_INSTEAD = {
+    "RLIMIT_NOFILE": FILES,
+    "kernel.pty.max": _TERMINALS,
+    "max= of": _TERMINALS,
+    "CommitLimit": _HINTS["CommitLimit"],
+    "PID namespace": "unshare --fork --pid: after the end of its first process a PID namespace can "
+    "have no other one",
+    "memory cgroups": "who makes so many; those that were removed go when what is charged to them "
+    "does (sysctl vm.drop_caches=3)",
 }
 
 
@@ -90,8 +105,9 @@ def _setting(known: Row, limit: Room | None, line: str) -> str:
     if limit and limit.name.startswith("user."):
         name = limit.name.split()[0]
         return f"sysctl {name}, written in its user namespace (nsenter -U -t PID)"
-    if limit and limit.name == "RLIMIT_NOFILE":
-        return FILES
+    for begin, words in _INSTEAD.items():
+        if limit and limit.name.startswith(begin):
+            return words
     return known.setting or hint(line)
 
 
@@ -104,9 +120,14 @@ def _unexplained(unknown: Sequence[Refusal]) -> Finding:
         "calls-fail", COSTLY,
         f"{per_second(per_s, 'calls')} fail: {said}{more}; which limit that is was not read",
         "limits", most[0].call, per_s, "1/s", _facts(unknown),
-        f"what {most[0].errno} means to {most[0].call} says its page of manual (man 2 "
-        f"{most[0].call})",
+        _page(most[0]),
     )  # fmt: skip
+
+
+def _page(one: Refusal) -> str:
+    if one.call.startswith(("system call", "another call")):
+        return f"the call's page of manual says what {one.errno} means to it"
+    return f"man 2 {one.call} says what {one.errno} means to it; of a socket, its family's page too"
 
 
 def _names(words: Iterator[str]) -> str:
@@ -134,7 +155,11 @@ def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | Non
         used, most = size(fullest.used), size(fullest.limit)
         return fullest, f"{used} of {most} are locked (RLIMIT_MEMLOCK){more}"
     if fullest is not None and fullest.share >= _MET[fullest.unit]:
-        return fullest, _met(fullest)
+        return fullest, fullest.name if fullest.name.startswith("PID n") else _met(fullest)
+    if known.name == "messages-refused" and fullest is not None:
+        return None, _of_messages(fullest)
+    if known.name == socket_drops.LOST:
+        return None, socket_drops.of_netlink(look)
     asked = max(refused, key=lambda one: one.asked_bytes)
     for one in candidates:
         if one.unit == "B" and asked.asked_bytes and one.used + asked.asked_bytes > one.limit:
@@ -181,11 +206,18 @@ def _of_lock(look: Look, room: Room) -> str:
     stack = look.stack_limit_bytes
     example = ""
     if stack and stack > max(0.0, room.limit - room.used):
-        example = f": a thread's stack of {size(stack)} does not fit"
+        example = f": after mlockall(MCL_FUTURE) a thread's stack of {size(stack)} does not fit"
     return (
-        f"{size(room.used)} of {size(room.limit)} are locked (RLIMIT_MEMLOCK), and each new "
-        f"mapping counts whole (MCL_FUTURE){example}"
+        f"{size(room.used)} of {size(room.limit)} are locked (RLIMIT_MEMLOCK), and a new mapping "
+        f"that is locked (MAP_LOCKED, MCL_FUTURE) counts whole{example}"
     )
+
+
+def _of_messages(room: Room) -> str:
+    """By exclusion (ipc/mqueue.c): the kernel does not show how much a user's queues hold."""
+    if room.name != "RLIMIT_NOFILE":
+        return f"{_met(room)} are used"
+    return f"{_met(room)} are open: it is RLIMIT_MSGQUEUE then, the bytes of all queues of the user"
 
 
 def _amount(value: float, unit: str) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from memlab.diagnose import sysvipc
 from memlab.observe import cgroup, files, proc, process
 from memlab.observe.proc import ROOT
 
@@ -179,17 +180,13 @@ class Segments:
 
 
 def left_segments(pid: int, *, made_by: bool = False) -> Segments | None:
-    """Those that no process attaches, of this process alone with `made_by`; None where its IPC
-    namespace is another than this program's, whose table /proc/sysvipc/shm is (proc_sysvipc(5))."""
-    own, other = (
-        files.known(lambda one=one: (ROOT / f"proc/{one}/ns/ipc").readlink())  # type: ignore[misc]
-        for one in ("self", pid)
-    )
-    if own is None or own != other:
+    """Those that no process attaches, of this process alone with `made_by`; None if its IPC
+    namespace may not be entered."""
+    rows = sysvipc.rows(pid, "shm")
+    if rows is None:
         return None
     count = total = 0
-    for line in proc.lines(files.text(ROOT / "proc/sysvipc/shm") or "")[1:]:
-        words = line.split()
+    for words in rows:
         if len(words) < 15 or words[6] != "0" or (made_by and words[4] != str(pid)):
             continue
         count, total = count + 1, total + int(words[14])

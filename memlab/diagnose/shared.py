@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memlab.observe import files, proc, process
+from memlab.diagnose import sysvipc
+from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
 ANONYMOUS, SYSTEM_V, MEMFD, DELETED, NAMED = (
@@ -38,7 +39,7 @@ class SharedUse:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """System V segments of a process; None of them where its IPC namespace is another."""
+    """System V segments of a process."""
 
     count: int
     bytes: int
@@ -53,7 +54,11 @@ class Attached:
 
 def kind(mapping: process.Mapping) -> str | None:
     """None of a mapping that is no shared memory."""
-    path = mapping.path
+    return kind_of(mapping.path)
+
+
+def kind_of(path: str) -> str | None:
+    """The same, of a mapping's path."""
     if path[:5] not in _BEGINNINGS:
         return None
     if path.startswith("/SYSV"):
@@ -121,16 +126,16 @@ def kinds(pids: Sequence[int]) -> dict[str, int]:
 
 
 def attached(pid: int, mappings: Sequence[process.Mapping]) -> Attached | None:
-    """The segments that it attaches, and those that it made and others hold."""
-    own, other = (files.known((ROOT / f"proc/{one}/ns/ipc").readlink) for one in ("self", pid))
-    if own is None or own != other:
+    """The segments that it attaches, and those that it made and others hold; None if its IPC
+    namespace may not be entered."""
+    rows = sysvipc.rows(pid, "shm")
+    if rows is None:
         return None
     here = {one.inode for one in mappings if kind(one) == SYSTEM_V}
     held: list[int] = []
     destroyed: list[int] = []
     elsewhere: dict[int, int] = {}
-    for line in proc.lines(files.text(ROOT / "proc/sysvipc/shm") or "")[1:]:
-        words = line.split()
+    for words in rows:
         if len(words) < 15:
             continue
         number, mode, size = int(words[1]), int(words[2], 8), int(words[14])

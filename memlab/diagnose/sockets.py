@@ -7,16 +7,15 @@ SK_MEMINFO_*).
 
 from __future__ import annotations
 
-import ctypes
 import os
 import socket
 import struct
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from memlab.observe import files, proc
+from memlab.observe import files, namespaces, proc, process
 from memlab.observe.proc import ROOT
 
 _NETLINK_SOCK_DIAG, _BY_FAMILY, _DUMP = 4, 20, 0x301
@@ -31,11 +30,48 @@ _ALL_PROTOCOLS, _NETLINK_SHOW_MEMINFO, _NETLINK_MEMINFO = 0xFF, 1, 0  # netlink_
 _NETLINK_INODE_AT, _NETLINK_BYTES = 16, 28
 _EACH_MAX, _MANY = 20, 20_000
 """A list of over so many sockets, of which the process has under a 20th, is not read."""
-_CLONE_NEWNET = 0x4000_0000
 _WAIT_S = 2.0
+UDP, NETLINK = "UDP", "netlink"
+_DROP = (UDP, NETLINK, "raw", "packet")  # what a full buffer has no room for
+_MESSAGE_BYTES = 4352  # charged for one of up to a page
 _ALONE_MAX = 64
-_PIDFD_GETFD = 438  # the same on every architecture
 _SO_MEMINFO = 55  # include/uapi/asm-generic/socket.h
+
+
+class Queue(NamedTuple):
+    """Of one socket, in bytes."""
+
+    received: int
+    sent: int
+    other: int
+    buffer: int = 0
+    """What it may have received (SO_RCVBUF); 0 if it was not read."""
+    drops: int | None = None
+    """Messages to it that were dropped since it was made; None if they were not read."""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Of a process at one moment."""
+
+    queues: Mapping[int, Queue]
+    """By inode, those that were read."""
+    count: int
+    why: str = ""
+    """Why some were not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Messages to sockets of one kind that were dropped in a look."""
+
+    kind: str
+    count: int
+    buffer_bytes: int
+    """The receive buffer of the socket that dropped most; 0 if it was not read."""
+    is_full: bool
+    """Whether the buffer of each of them was read full: others drop by checksums and filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,63 +98,99 @@ class Sockets:
 
 def read(pid: int, held: Mapping[int, str]) -> Sockets | None:
     """Of the descriptors that it holds; None of a process without a socket."""
+    return sums(readings(pid, held))
+
+
+def sums(seen: Readings) -> Sockets | None:
+    """What all queues hold; None of a process without a socket."""
+    if not seen.count:
+        return None
+    queues = seen.queues.values()
+    return Sockets(
+        seen.count, len(queues), sum(queue.received for queue in queues),
+        sum(queue.sent for queue in queues), sum(queue.other for queue in queues), seen.why,
+    )  # fmt: skip
+
+
+def readings(pid: int, held: Mapping[int, str]) -> Readings:
+    """The sockets among the descriptors that it holds."""
     inodes = {int(link[8:-1]) for link in held.values() if link.startswith("socket:[")}
     if not inodes:
-        return None
+        return Readings({}, 0)
     text = files.text(ROOT / f"proc/{pid}/net/sockstat") or ""
     first = next(iter(proc.lines(text)), "").split()
     total = int(first[2]) if len(first) > 2 and first[2].isdigit() else 0
     if total > max(_MANY, _EACH_MAX * len(inodes)):
         why = f"the machine has {total:,} sockets, which would all be listed"
-        return Sockets(len(inodes), 0, 0, 0, 0, why)
-    seen: list[tuple[int, tuple[int, int, int]]] = []
+        return Readings({}, len(inodes), why)
+    seen: list[tuple[int, Queue]] = []
     why = "they are of another kind than TCP, UDP, raw, packet, Unix and netlink"
     try:
-        with _opened(pid) as asked:
+        with namespaces.inside(pid, "net", _netlink) as asked:
             seen = [one for one in _listed(asked) if one[0] in inodes]
     except OSError as error:
         why = error.strerror or str(error)
     by_inode = dict(_tables(pid)) | dict(seen)
-    by_inode = {inode: sizes for inode, sizes in by_inode.items() if inode in inodes}
+    by_inode = {inode: queue for inode, queue in by_inode.items() if inode in inodes}
     missing = [number for number, link in held.items()
                if link.startswith("socket:[") and int(link[8:-1]) not in by_inode]  # fmt: skip
-    by_inode |= {int(held[number][8:-1]): sizes for number, sizes in _alone(pid, missing)}
-    receiving, sending, other = (sum(one[i] for one in by_inode.values()) for i in range(3))
+    by_inode |= {int(held[number][8:-1]): queue for number, queue in _alone(pid, missing)}
     why = why if len(by_inode) < len(inodes) else ""
-    return Sockets(len(inodes), len(by_inode), receiving, sending, other, why)
+    return Readings(by_inode, len(inodes), why)
 
 
-def _alone(pid: int, numbers: Sequence[int]) -> Iterator[tuple[int, tuple[int, int, int]]]:
+def dropped(before: Readings, after: Readings) -> tuple[Dropped, ...]:
+    """Messages that were dropped between two moments, by kind of socket."""
+    by_kind: dict[str, list[tuple[int, Queue]]] = {}
+    for inode, queue in after.queues.items():
+        former = before.queues.get(inode)
+        more = (queue.drops or 0) - ((former.drops or 0) if former else 0)
+        if queue.kind in _DROP and more > 0:
+            by_kind.setdefault(queue.kind, []).append((more, queue))
+    result = []
+    for kind, those in by_kind.items():
+        count, (_, most) = sum(more for more, _ in those), max(those, key=lambda one: one[0])
+        is_full = kind == NETLINK or all(_is_full(queue) for _, queue in those)
+        result.append(Dropped(kind, count, most.buffer, is_full))
+    return tuple(sorted(result, key=lambda one: -one.count))
+
+
+def _is_full(queue: Queue) -> bool:
+    """Whether its buffer had no room for one more message: counters of a whole network namespace
+    do not say so of one socket."""
+    message = min(_MESSAGE_BYTES, queue.buffer // 8)
+    return queue.buffer > 0 and queue.received + message >= queue.buffer
+
+
+def _alone(pid: int, numbers: Sequence[int]) -> Iterator[tuple[int, Queue]]:
     """Those that no table has, as of a socket that is bound to nothing yet: a few are read by a
     descriptor of our own, for some microseconds (pidfd_getfd(2), SO_MEMINFO)."""
     with suppress(OSError):
-        process = os.pidfd_open(pid)
+        pidfd = os.pidfd_open(pid)
         try:
             for number in numbers[:_ALONE_MAX]:
                 with suppress(OSError):
-                    yield number, _by_descriptor(process, number)
+                    yield number, _by_descriptor(pidfd, number)
         finally:
-            os.close(process)
+            os.close(pidfd)
 
 
-def _by_descriptor(process: int, number: int) -> tuple[int, int, int]:
-    libc = ctypes.CDLL(None, use_errno=True)
-    arguments = (ctypes.c_long(one) for one in (_PIDFD_GETFD, process, number, 0))
-    fd = libc.syscall(*arguments)
-    if fd < 0:
-        raise OSError(ctypes.get_errno(), "pidfd_getfd")
+def _by_descriptor(pidfd: int, number: int) -> Queue:
+    fd = process.take_descriptor(pidfd, number)
     with socket.socket(fileno=fd) as one:
-        words = struct.unpack_from("=8I", one.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36))
-    return _sums(words)
+        raw = one.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36)
+        return _queue(raw, "packet" if one.family == socket.AF_PACKET else "")
 
 
 # Tables of /proc/PID/net, for kernels without a module of sock_diag: the columns of what is
-# received and sent, in hex as one word or as two, and of the inode.
-_PAIRS = ("udp", "udp6", "raw", "raw6")
-_COLUMNS: dict[str, tuple[int, int | None, int]] = {"netlink": (4, 5, 9), "packet": (6, None, 8)}
+# received and sent, in hex as one word or as two, of drops, and of the inode.
+_PAIRS = {"udp": UDP, "udp6": UDP, "raw": "raw", "raw6": "raw"}
+_COLUMNS: dict[str, tuple[int, int | None, int | None, int]] = {
+    NETLINK: (4, 5, 8, 9), "packet": (6, None, None, 8),
+}  # fmt: skip
 
 
-def _tables(pid: int) -> Iterator[tuple[int, tuple[int, int, int]]]:
+def _tables(pid: int) -> Iterator[tuple[int, Queue]]:
     """As `_listed`, without what is reserved."""
     for name in (*_PAIRS, *_COLUMNS):
         for line in proc.lines(files.text(ROOT / f"proc/{pid}/net/{name}") or "")[1:]:
@@ -126,43 +198,15 @@ def _tables(pid: int) -> Iterator[tuple[int, tuple[int, int, int]]]:
             try:
                 if name in _PAIRS:
                     sent, received = (int(word, 16) for word in words[4].split(":"))
-                    yield int(words[9]), (received, sent, 0)
+                    drops = int(words[12]) if len(words) > 12 else None
+                    yield int(words[9]), Queue(received, sent, 0, 0, drops, _PAIRS[name])
                 else:
-                    first, second, inode = _COLUMNS[name]
+                    first, second, lost, inode = _COLUMNS[name]
                     sent = int(words[second]) if second else 0
-                    yield int(words[inode]), (int(words[first]), sent, 0)
+                    drops = int(words[lost]) if lost else None
+                    yield int(words[inode]), Queue(int(words[first]), sent, 0, 0, drops, name)
             except (IndexError, ValueError):
                 break
-
-
-def _opened(pid: int) -> socket.socket:
-    """A socket of the process's network namespace: a thread of its own enters that."""
-    links = [
-        files.known(lambda one=one: (ROOT / f"proc/{one}/ns/net").readlink())  # type: ignore[misc]
-        for one in ("self", pid)
-    ]
-    if None not in links and links[0] == links[1]:
-        return _netlink()
-    made: list[socket.socket | OSError] = []
-
-    def enter() -> None:
-        try:
-            space = os.open(ROOT / f"proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                if ctypes.CDLL(None, use_errno=True).setns(space, _CLONE_NEWNET):
-                    raise OSError(ctypes.get_errno(), "its network namespace may not be entered")
-                made.append(_netlink())
-            finally:
-                os.close(space)
-        except OSError as error:
-            made.append(error)
-
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
-    if isinstance(made[0], OSError):
-        raise OSError(made[0].errno, "they are of a network namespace that may not be entered")
-    return made[0]
 
 
 def _netlink() -> socket.socket:
@@ -172,22 +216,29 @@ def _netlink() -> socket.socket:
     return asked
 
 
-def _listed(asked: socket.socket) -> Iterator[tuple[int, tuple[int, int, int]]]:
-    """The inode of each socket, and its bytes: received, sent, other."""
+def _listed(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
+    """The inode of each socket, and its queue."""
+    kinds = {socket.IPPROTO_TCP: "TCP", socket.IPPROTO_UDP: UDP, socket.IPPROTO_RAW: "raw"}
     for family in (socket.AF_INET, socket.AF_INET6):
-        for protocol in (socket.IPPROTO_TCP, socket.IPPROTO_UDP, socket.IPPROTO_RAW):
+        for protocol, kind in kinds.items():
             wanted = 1 << (_INET_SKMEMINFO - 1)
             request = _INET.pack(family, protocol, wanted, 0, 0xFFFF_FFFF)
-            yield from _answers(asked, request, _INET_INODE_AT, _INET_BYTES, _INET_SKMEMINFO)
+            for inode, raw in _answers(
+                asked, request, _INET_INODE_AT, _INET_BYTES, _INET_SKMEMINFO
+            ):
+                yield inode, _queue(raw, kind)
     request = _UNIX.pack(socket.AF_UNIX, 0, 0, 0xFFFF_FFFF, 0, _SHOW_MEMINFO, 0, 0)
-    yield from _answers(asked, request, _UNIX_INODE_AT, _UNIX_BYTES, _UNIX_MEMINFO)
+    for inode, raw in _answers(asked, request, _UNIX_INODE_AT, _UNIX_BYTES, _UNIX_MEMINFO):
+        yield inode, _queue(raw, "Unix")
     request = _NETLINK.pack(socket.AF_NETLINK, _ALL_PROTOCOLS, 0, 0, _NETLINK_SHOW_MEMINFO, 0, 0)
-    yield from _answers(asked, request, _NETLINK_INODE_AT, _NETLINK_BYTES, _NETLINK_MEMINFO)
+    for inode, raw in _answers(asked, request, _NETLINK_INODE_AT, _NETLINK_BYTES, _NETLINK_MEMINFO):
+        yield inode, _queue(raw, NETLINK)
 
 
 def _answers(
     asked: socket.socket, request: bytes, inode_at: int, head: int, attribute: int
-) -> Iterator[tuple[int, tuple[int, int, int]]]:
+) -> Iterator[tuple[int, bytes]]:
+    """The inode of each socket, and its attribute; empty if the kernel gives none."""
     asked.send(_MESSAGE.pack(_MESSAGE.size + len(request), _BY_FAMILY, _DUMP, 1, 0) + request)
     while True:
         text = asked.recv(1 << 16)
@@ -199,24 +250,27 @@ def _answers(
             body = text[at + _MESSAGE.size : at + length]
             if len(body) >= head:
                 (inode,) = struct.unpack_from("=I", body, inode_at)
-                yield inode, _memory(body[head:], attribute)
+                yield inode, _attribute(body[head:], attribute)
             at += -(-length // 4) * 4
 
 
-def _memory(attributes: bytes, wanted: int) -> tuple[int, int, int]:
+def _attribute(attributes: bytes, wanted: int) -> bytes:
     at = 0
     while at + 4 <= len(attributes):
         length, kind = struct.unpack_from("=HH", attributes, at)
         if length < 4:
             break
-        if kind == wanted and length >= 4 + 32:
-            return _sums(struct.unpack_from("=8I", attributes, at + 4))
+        if kind == wanted:
+            return attributes[at + 4 : at + length]
         at += -(-length // 4) * 4
-    return 0, 0, 0
+    return b""
 
 
-def _sums(words: Sequence[int]) -> tuple[int, int, int]:
-    """Of SK_MEMINFO_*: received, sent, other."""
-    received, _, sent, _, ahead, queued, options, backlog = words
+def _queue(raw: bytes, kind: str) -> Queue:
+    """Of SK_MEMINFO_*; before Linux 4.7 without drops."""
+    if len(raw) < 32:
+        return Queue(0, 0, 0, kind=kind)
+    received, buffer, sent, _, ahead, queued, options, backlog = struct.unpack_from("=8I", raw)
+    (drops,) = struct.unpack_from("=I", raw, 32) if len(raw) >= 36 else (None,)
     # A TCP segment in flight is in both counts.
-    return received + backlog, max(sent, queued), ahead + options
+    return Queue(received + backlog, max(sent, queued), ahead + options, buffer, drops, kind)

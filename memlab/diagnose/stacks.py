@@ -24,6 +24,8 @@ class Stacks:
     count: int
     mapped_bytes: int
     resident_bytes: int
+    elsewhere: int = 0
+    """Threads whose stack lies in a mapping without a guard, which may hold other things too."""
 
 
 def read(
@@ -36,6 +38,8 @@ def read(
     guarded = process.thread_stacks(list(mappings))
     starts = [one.start for one in guarded]
     sizes: set[int] = set()
+    plain = [m for m in mappings if m.permissions in ("rw-p", "rwxp") and not m.path]
+    plain_starts, elsewhere = [one.start for one in plain], 0
     for task in tasks[:_THREADS_MAX]:
         words = (files.text(ROOT / f"proc/{pid}/task/{task}/syscall") or "").split()
         pointer = words[-2] if len(words) > 2 else ""
@@ -45,8 +49,11 @@ def read(
         i = bisect_right(starts, at) - 1
         if i >= 0 and at < guarded[i].end:
             sizes.add(guarded[i].size_bytes)
+            continue
+        i = bisect_right(plain_starts, at) - 1
+        elsewhere += i >= 0 and at < plain[i].end
     stacks = [one for one in guarded if one.size_bytes in sizes]
-    if not stacks:
+    if not stacks and not elsewhere:
         return None
     held = sum(resident.get(one.start, 0) for one in stacks)
-    return Stacks(len(stacks), sum(one.size_bytes for one in stacks), held)
+    return Stacks(len(stacks), sum(one.size_bytes for one in stacks), held, elsewhere)

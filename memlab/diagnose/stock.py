@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlab.diagnose import account, course, growth, held_shared, inside, started
+from memlab.diagnose import account, course, growth, held_shared, inside, shared, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -13,6 +13,7 @@ from memlab.diagnose.finding import (
     Finding,
     FindingRow,
     facts,
+    left,
     share,
     size,
 )
@@ -20,6 +21,7 @@ from memlab.diagnose.look import Look
 from memlab.text import units
 
 MiB = units.MiB
+_GROWN_FILES_BYTES = 1 << 20
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
 _WORTH_BYTES = growth.WORTH_BYTES
 # A younger process may still be starting: its growth is not extrapolated to a day.
@@ -36,35 +38,35 @@ def of(look: Look) -> Account:
             )
         )
     else:
-        shared = seen.shared_bytes or 0
+        common = seen.shared_bytes or 0
         lazy = seen.lazyfree.value * seen.anonymous_bytes if seen.lazyfree else 0.0
-        lazy = min(lazy, seen.anonymous_bytes - shared)
-        lines.append(Line("anonymous, private", seen.anonymous_bytes - shared - lazy))
+        lazy = min(lazy, seen.anonymous_bytes - common)
+        part = f"split by a sample: {_percent(seen.read_share)} read" if seen.read_share < 1 else ""
+        lines.append(Line("anonymous, private", seen.anonymous_bytes - common - lazy, note=part))
         if seen.lazyfree and lazy:
             low, high = (b * seen.anonymous_bytes for b in seen.lazyfree.bounds)
             lines.append(Line("LazyFree", lazy, low, high, "given back by MADV_FREE"))
-        lines.append(Line("anonymous, shared since a fork", shared))
+        lines.append(Line("anonymous, shared since a fork", common))
     if huge := seen.huge_bytes if seen else memory.huge_bytes:
         lines.append(Line("in huge pages", huge, part_of="anonymous", note=_unused(look)))
     heap = look.heap
     if heap is not None:
-        used = max(0, heap.held_bytes - heap.free_bytes) + heap.mapped_bytes
-        alone = f"{size(heap.mapped_bytes)} in {heap.mapped_count} mapped alone"
-        note = alone if heap.mapped_count else ""
-        lines.append(Line("in malloc's objects", used, part_of="anonymous", note=note))
+        lines.append(inside.in_objects(heap))
         lines.append(Line("free in malloc", heap.retained_bytes, part_of="anonymous"))
-        lines.append(Line("beside malloc", inside.beside_malloc(look), part_of="anonymous"))
+        lines.append(inside.beside_malloc_line(look))
     lines += inside.lines(look)
     files = max(0, memory.resident_bytes - memory.anonymous_bytes - memory.shmem_bytes)
-    lines.append(Line("files, mapped", files))
+    lines.append(Line("files, mapped", files, note=_among(look, files)))
     lines.append(Line("shared memory, tmpfs", memory.shmem_bytes))
     lines.append(Line("page tables", look.page_table_bytes))
     lines.append(Line("kernel stacks", look.thread_count * _STACK_BYTES))
     lines.append(Line("hugetlb", memory.hugetlb_bytes))
     lines.append(Line("in swap", memory.swapped_bytes))
     if look.unmapped_files_bytes:
+        more = look.unmapped_files_growth_bytes / look.seconds
+        note = f"{size(more)} more per s" if more >= 1 else "beside what is resident"
         lines.append(Line("in memfd and shm files, not mapped", look.unmapped_files_bytes,
-                          part_of="none", note="beside what is resident"))  # fmt: skip
+                          part_of="none", note=note))  # fmt: skip
     if (held := course.held_by_children(look)) >= _WORTH_BYTES:
         lines.append(Line("its children", held, part_of="none", note="at least"))
     if look.segments and look.segments.bytes:
@@ -73,6 +75,9 @@ def of(look: Look) -> Account:
     for use in look.shared:
         if use.resident_bytes:
             lines.append(Line(use.kind, use.resident_bytes, part_of="shared"))
+    if others := held_shared.untouched_bytes(look):
+        lines.append(Line("shared memory that it maps and has not touched", others,
+                          part_of="none", note="without a name in a folder"))  # fmt: skip
     if look.attached and look.attached.destroyed_bytes:
         lines.append(Line("System V segments, removed", look.attached.destroyed_bytes,
                           part_of="none", note="attached by it: gone when all detach"))  # fmt: skip
@@ -81,8 +86,12 @@ def of(look: Look) -> Account:
                           part_of="none", note="made and removed by it"))  # fmt: skip
     if look.sockets and look.sockets.bytes:
         lines.append(inside.of_sockets(look.sockets))
+    if look.kernel_held:
+        lines += inside.of_kernel(look.kernel_held)
     if memory.pinned_bytes:
-        lines.append(Line("pinned", memory.pinned_bytes, part_of="all", note="for devices"))
+        # Rings of perf events are pinned, and no resident memory of a process.
+        of = "all" if memory.pinned_bytes <= memory.resident_bytes else "none"
+        lines.append(Line("pinned", memory.pinned_bytes, part_of=of, note="VmPin"))
     if memory.locked_bytes:
         resident = memory.locked_resident_bytes
         note = "resident not seen" if resident is None else f"{size(resident)} of it resident"
@@ -95,14 +104,36 @@ def of(look: Look) -> Account:
     return account.made("stock", "who holds it", "B", total, lines, whole=whole)
 
 
+def _among(look: Look, files_bytes: int) -> str:
+    """The largest mapping of a file, if it is a tenth of what is resident: it may be a ring of
+    packet(7), whose pages count as those of files. A file of a tmpfs is among shared memory."""
+    named = [one for one in look.largest if one.name.startswith(("/", "socket:"))]
+    named = [one for one in named if shared.kind_of(one.name) is None]
+    most = max(named, key=lambda one: one.resident_bytes, default=None)
+    if most is None or not growth.worth(most.resident_bytes, look.memory.resident_bytes):
+        return ""
+    if not look.memory.shmem_bytes < most.resident_bytes <= files_bytes:
+        return ""
+    if most.name.startswith("socket:"):
+        return f"{size(most.resident_bytes)} of it a ring of its socket: the kernel's memory"
+    return f"among them {most.name.rpartition('/')[2][:40]}"
+
+
 def _may_be_lazy(look: Look) -> bool:
     """Where LazyFree pages cannot be seen and could matter."""
     return look.memory.anonymous_bytes >= _WORTH_BYTES
 
 
+def _percent(value: float) -> str:
+    return f"{100 * value:.2g} %"
+
+
 def _unused(look: Look) -> str:
     unused = look.pages.unused if look.pages else None
-    return f"{share(unused.value)} of their small pages are zeros" if unused else ""
+    if not unused:
+        return ""
+    low, high = map(share, unused.bounds)
+    return f"{share(unused.value)} of their small pages are zeros ({low} to {high})"
 
 
 def findings(look: Look) -> Iterator[Finding]:
@@ -159,7 +190,7 @@ _RETAINED = FindingRow(
     "stock",
     "free in malloc",
     "B",
-    "a quarter of anonymous memory is free in malloc",
+    "16 MiB and a quarter of anonymous memory are free in malloc",
     setting="malloc_trim(0) after the peak; MALLOC_TRIM_THRESHOLD_",
     experiments=("retained-memory",),
 )
@@ -174,11 +205,12 @@ def _retained(look: Look) -> Iterator[Finding]:
         return
     at_the_ends = heap.ends_bytes >= heap.retained_bytes / 2
     name = "MALLOC_TRIM_THRESHOLD_"
-    setting = (
-        "malloc_trim(0) after the peak: it lies between objects that live, where no setting of "
-        "glibc gives it back"
-    )
+    setting = "malloc_trim(0) after the peak: it lies between objects that live"
     policies = {"malloc": ["system", "jemalloc"]}
+    if not at_the_ends and heap.arenas > 1:
+        setting += "; MALLOC_ARENA_MAX=2 makes fewer heaps"
+        fewer = "MALLOC_ARENA_MAX"
+        policies = {f"env.{fewer}": [started.present(look.started, fewer), "2"], **policies}
     if at_the_ends:
         setting = (
             f"{name}=131072 pins the threshold from which the end of a heap is given back; "
@@ -220,7 +252,7 @@ _HELD_OPEN = FindingRow(
     "stock",
     "in memfd and shm files, not mapped",
     "B",
-    "16 MiB in memory files that it holds open and does not map",
+    "16 MiB in memory files that it holds open and does not map, or grew by 1 MiB",
     setting="close the descriptor, or punch a hole",
     experiments=("memcg-accounting",),
 )
@@ -236,13 +268,23 @@ def _held_open(look: Look) -> Iterator[Finding]:
             "memory, charged to the group of who touched it first, and there when it has ended",
             left_over.bytes,
         )
-    held = look.unmapped_files_bytes
-    if held < _WORTH_BYTES:
+    held, more = look.unmapped_files_bytes, look.unmapped_files_growth_bytes
+    if held < _WORTH_BYTES and more < _GROWN_FILES_BYTES:
         return
+    grows = ""
+    if more >= _GROWN_FILES_BYTES:
+        room, whose = course.room_of(look)
+        if look.unmapped_files_room_bytes is not None and look.unmapped_files_room_bytes < room:
+            room, whose = float(look.unmapped_files_room_bytes), "their tmpfs"
+        per_s = more / look.seconds
+        lasts = left(room / per_s)
+        grows = (
+            f"; they grow by {size(per_s)}/s between two readings, and {whose} has room for {lasts}"
+        )
     yield _HELD_OPEN.found(
         NOTE,
-        f"{size(held)} lie in memfd or shared memory files that it holds open and does not map: "
-        "no part of its resident memory, and charged to its group",
+        f"{size(held)} lie in memfd, shared memory or tmpfs files that it holds open and does not "
+        f"map: no part of its resident memory, and charged to its group{grows}",
         held,
         setting="close the descriptor, or fallocate(FALLOC_FL_PUNCH_HOLE) what is no longer used "
         f"(ls -l /proc/{look.subject.pid}/fd)",
@@ -259,7 +301,7 @@ _HUGE_PAGES_UNUSED = FindingRow(
     "stock",
     "in huge pages",
     "B",
-    "a quarter of the huge pages holds zeros",
+    "16 MiB and a quarter of the huge pages are zeros",
     setting=(
         "MADV_NOHUGEPAGE or PR_SET_THP_DISABLE for this program; the machine's setting of madvise"
     ),
@@ -432,7 +474,7 @@ def _locked(look: Look) -> Iterator[Finding]:
     if memory.pinned_bytes >= _WORTH_BYTES:
         yield _PINNED.found(
             NOTE,
-            f"{size(memory.pinned_bytes)} are pinned for devices (RDMA, io_uring, VFIO): they can "
-            "neither move nor be dropped",
+            f"{size(memory.pinned_bytes)} are pinned (RDMA, VFIO, buffers of io_uring, rings of "
+            "perf events): they can neither move nor be dropped",
             memory.pinned_bytes,
         )

@@ -20,10 +20,14 @@ from memlab.diagnose.look import Look
 from memlab.text import units
 
 _LEAST_SAMPLES = 3
+_MORE = {
+    "waits-for-compaction": ", or 1 allocation per second",
+    "waits-for-mappings": ", or its threads sleep 500 times per second",
+}
 _WAITS = {
     kind: FindingRow(
-        name, "time", kind, "1", "a twentieth of the samples wait for it", setting,
-        experiments=(experiment,),
+        name, "time", kind, "1", f"a twentieth of the samples wait for it{_MORE.get(name, '')}",
+        setting, experiments=(experiment,) if experiment else (),
     )
     for name, kind, setting, experiment in (
         ("waits-for-reclaim", "reclaim",
@@ -43,6 +47,8 @@ _WAITS = {
         ("waits-for-files", "a page of a file",
         "readahead ahead of need (posix_fadvise, MADV_WILLNEED), or memory for the page cache",
         "mmap-read"),
+        ("waits-for-messages", "room in a message queue",
+        "a reader that keeps up (ipcs -qp); a larger kernel.msgmnb for queues made later", ""),
         ("waits-for-mappings", "a kernel semaphore, as the mmap_lock",
         "fewer and smaller calls that change mappings; filling memory (MAP_POPULATE, mlock) in "
         "pieces; Linux 6.4 or later, where page faults take no mmap_lock", "mmap-lock"),
@@ -77,7 +83,7 @@ _WAITS_FOR_COMPACTION = FindingRow(
     "time",
     "compaction",
     "1/s",
-    "1 allocation per second waits for compaction",
+    _WAITS["compaction"].when,
     setting="huge pages only by madvise",
     experiments=("thp-cost",),
 )
@@ -88,7 +94,7 @@ _WAITS_FOR_MAPPINGS = FindingRow(
     "time",
     "a kernel semaphore, as the mmap_lock",
     "1/s",
-    "500 sleeps per second for its mmap_lock",
+    _WAITS["a kernel semaphore, as the mmap_lock"].when,
     setting="calls of other processes, or fewer, larger ones",
     experiments=("mmap-lock",),
 )

@@ -54,7 +54,7 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
-class First:
+class LimitStart:
     """One limit at the beginning."""
 
     limit: cgroup.MemoryLimit
@@ -100,7 +100,7 @@ def _name(path: Path, directory: Path) -> str:
     return "" if path == directory else str(path.relative_to(directory))
 
 
-def first(below: Sequence[Path], version: str) -> list[First]:
+def first(below: Sequence[Path], version: str) -> list[LimitStart]:
     """Those limits that are fullest now, or were met before: what they hold."""
     found = [limit for path in below for limit in cgroup.limits(path, version)]
     fullness = {limit: _share(limit) for limit in found}
@@ -109,7 +109,7 @@ def first(below: Sequence[Path], version: str) -> list[First]:
     for limit in watched:
         with suppress(OSError):
             charge = group.charge(limit.group, version, limit_name=limit.name)
-            made.append(First(limit, charge, stalled_us(limit.group)))
+            made.append(LimitStart(limit, charge, stalled_us(limit.group)))
     return made
 
 
@@ -118,7 +118,10 @@ def _share(limit: cgroup.MemoryLimit) -> float:
 
 
 def last(
-    directory: Path, began: Sequence[First], elapsed: float, charged: Mapping[Path, Sequence[int]]
+    directory: Path,
+    began: Sequence[LimitStart],
+    elapsed: float,
+    charged: Mapping[Path, Sequence[int]],
 ) -> tuple[Below, ...]:
     """The same limits at the end; one whose group has gone is left out."""
     found = []
@@ -209,7 +212,8 @@ _GROUP_HAS_KILLED = FindingRow(
 
 
 def _killed(kills: int, now: Events) -> Finding:
-    where = f", most in the group {now.where}" if now.where else ""
+    most = "" if now.kills == 1 else "most "
+    where = f", {most}in the group {now.where}" if now.where else ""
     when = f"{kills} of them in the look" if kills else "none of them in the look"
     noun = "process" if now.kills == 1 else "processes"
     return _GROUP_HAS_KILLED.found(

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from memlab.errors import CannotLook
-from memlab.observe import files, proc, process
+from memlab.observe import files, proc, process, used_pages
 from memlab.observe.proc import ROOT
 from memlab.text import units
 
@@ -87,7 +87,7 @@ class Tracker:
         """Raises `CannotLook` if the bits may not be cleared."""
         self._reclaimed = _scanned()
         try:
-            (ROOT / f"proc/{self._pid}/clear_refs").write_text("1")
+            used_pages.clear(self._pid)
         except OSError as error:
             why = error.strerror
             raise CannotLook(

@@ -38,6 +38,7 @@ _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
                "submit_bio_wait", "btrfs_sync", "btrfs_wait")),
     ("a page of a file", ("folio_wait_bit", "__folio_lock", "__lock_page", "wait_on_page_bit",
                           "filemap_", "io_schedule", "read_pages", "do_read_cache")),
+    ("room in a message queue", ("do_msgsnd",)),
     ("a kernel semaphore, as the mmap_lock", (
         "rwsem_", "down_read", "down_write", "__down_", "vm_mmap_pgoff", "__vm_munmap", "vm_munmap",
         "do_mprotect_pkey", "__do_sys_brk", "__do_sys_mremap", "__x64_sys_brk", "__x64_sys_mremap",
@@ -68,7 +69,7 @@ class Waits:
     running: int
     """On a CPU or waiting for one."""
     by_kind: Mapping[str, int]
-    """Waits for memory."""
+    """Waits for memory, and for room in a queue of the kernel."""
     idle: int
     """All other sleeps: timers, sockets, locks of the program's own."""
     functions: Mapping[str, int]

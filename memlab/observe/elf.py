@@ -14,7 +14,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SYMTAB, _DYNSYM, _LOAD, _EXECUTABLE, _FUNCTION = 2, 11, 1, 1, 2
-_NOBITS, _ALLOCATED, _CODE = 8, 2, 4  # of a section: its type, and two of its flags
+_PROGRAM, _ALLOCATED, _CODE = 1, 2, 4  # of a section: its type, and two of its flags
 _SECTIONS_MAX = 1 << 16
 _NAME_MAX = 200  # bytes
 
@@ -68,8 +68,8 @@ def functions(fd: int, table_bytes_max: int = 64 << 20) -> Iterator[Function]:
 
 
 def data_sections(fd: int) -> list[tuple[int, int]]:
-    """Offset and size of the sections that are loaded and are not code; none if the file has no
-    section headers, or is damaged or no such file."""
+    """Offset and size of the sections of the program's data that are loaded; none if the file has
+    no section headers, or is damaged or no such file."""
     head = os.pread(fd, 64, 0)
     if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
         return []
@@ -82,5 +82,5 @@ def data_sections(fd: int) -> list[tuple[int, int]]:
         for _, kind, flags, _, offset, size, *_ in _SECTION.iter_unpack(
             table[: len(table) // _SECTION.size * _SECTION.size]
         )
-        if flags & _ALLOCATED and not flags & _CODE and kind != _NOBITS and offset < 1 << 62
+        if flags & _ALLOCATED and not flags & _CODE and kind == _PROGRAM and offset < 1 << 62
     ]

@@ -5,6 +5,7 @@ read. Formats: proc_pid_stat(5), proc_pid_maps(5), proc_pid_smaps(5), and the ke
 Documentation/filesystems/proc.rst.
 """
 
+import ctypes
 import itertools
 import os
 import re
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 from memlab.observe import files, proc
 
+_PIDFD_GETFD = 438  # the same on every architecture
 _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
 DELETED = " (deleted)"  # what a path of maps ends in where it leads to its file no more
 _FIELDS = ("Rss", "Pss", "Referenced", "Locked")  # of smaps; it has 20 more, which would take time
@@ -211,6 +213,17 @@ def lockable_bytes(pid: int, root: Path = proc.ROOT) -> int | None:
 def stack_limit_bytes(pid: int, root: Path = proc.ROOT) -> int | None:
     """Its RLIMIT_STACK, the default size of its threads' stacks too; None for unlimited."""
     return parse_limit(proc.read(root / f"proc/{pid}/limits"), "Max stack size")
+
+
+def take_descriptor(pidfd: int, number: int) -> int:
+    """A descriptor of this process for what another one has open by that number (pidfd_getfd(2)).
+    OSError if it is closed, or may not be taken."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd: int = libc.syscall(*(ctypes.c_long(word) for word in (_PIDFD_GETFD, pidfd, number, 0)))
+    if fd < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return fd
 
 
 def descriptors(pid: int, most: int = 10_000, root: Path = proc.ROOT) -> dict[int, str]:

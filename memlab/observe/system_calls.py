@@ -25,6 +25,7 @@ _X86_64 = (
     "prctl:157 setsockopt:54 connect:42 bind:49 mount:165 unshare:272 setns:308 ioctl:16 "
     "flock:73 pkey_alloc:330 pkey_mprotect:329 mincore:27 process_madvise:440 memfd_secret:447 "
     "landlock_create_ruleset:444 seccomp:317 swapon:167 fsmount:432 move_mount:429 open_tree:428 "
+    "recvfrom:45 recvmmsg:299 read:0"
 )
 _GENERIC = (
     "mmap:222 mremap:216 brk:214 mprotect:226 munmap:215 madvise:233 mlock:228 mlock2:284 "
@@ -43,6 +44,7 @@ _GENERIC = (
     "prctl:167 setsockopt:208 connect:203 bind:200 mount:40 unshare:97 setns:268 ioctl:29 "
     "flock:32 pkey_alloc:289 pkey_mprotect:288 mincore:232 process_madvise:440 memfd_secret:447 "
     "landlock_create_ruleset:444 seccomp:277 swapon:224 fsmount:432 move_mount:429 open_tree:428 "
+    "recvfrom:207 recvmmsg:243 read:63"
 )
 _TABLES = {"x86_64": _X86_64, "aarch64": _GENERIC, "riscv64": _GENERIC}
 

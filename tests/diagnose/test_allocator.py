@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import allocator, allocator_marks, malloc_options
+from memlab.diagnose import allocator, allocator_marks, diagnosis, malloc_options
 from memlab.diagnose.allocator import Allocator
 from memlab.observe import process
 
@@ -176,6 +176,36 @@ def test_an_allocator_inside_a_library_is_named_by_what_the_file_holds(tmp_path:
     assert allocator._looked_through([closed], 5 << 20) == ([], 0)
     file.write_bytes(b"this library says mimalloc in a sentence, and has none")
     assert allocator_marks.names(file)[0] == []
+
+
+@pytest.mark.parametrize(("section", "found"), [(".go.buildinfo", ["Go's runtime"]), (".data", [])])
+def test_go_is_known_by_a_section_of_its_own(
+    tmp_path: Path, section: str, found: list[str]
+) -> None:
+    """golang#69996: memory of Go that stays. Data with the same words is no Go program."""
+    source, file = tmp_path / "made.c", tmp_path / "made"
+    source.write_text(
+        "int other = 7;\n"
+        f'__attribute__((section("{section}"))) char mark[] = "\\xff Go buildinf:";\n'
+        "int main(void) { return other + mark[0]; }\n"
+    )
+    subprocess.run(["cc", "-o", file, source], check=True)
+    assert allocator_marks.names(file)[0] == found
+
+
+def test_memory_without_a_known_allocator_is_named_as_not_read(tmp_path: Path) -> None:
+    """Of a program that is linked statically the C library's malloc is not recognised."""
+    binary = tmp_path / "static"
+    source = Path(__file__).parent / "programs/asked/apart.c"
+    command = ["cc", "-static", "-O2", "-pthread", "-o", binary, source]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("no static C library here")
+    said = {}
+    for mib in ("4", "64"):
+        with running(binary, mib) as program:
+            said[mib] = [one.why for one in diagnosis.of(program.pid, 0.1).not_looked_at]
+    assert "no allocator was recognised in it" in said["64"]
+    assert "no allocator was recognised in it" not in said["4"], "little"
 
 
 def test_a_runtimes_own_heap_is_found_in_its_files_and_none_in_a_plain_program(

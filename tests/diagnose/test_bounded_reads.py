@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
+import re
+import struct
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import heap, inner_heap, mapping_list, pages
+from memlab.diagnose import heap, inner_heap, inside, malloc_bins, mapping_list, page_scan, pages
+from memlab.diagnose import look as lookings
 from memlab.diagnose.inner_heap import PYTHON, InnerHeap
+from memlab.diagnose.page_scan import PageRun
 from memlab.observe import proc, process
 from memlab.observe.process import Mapping
 
+from . import looks
 from .live import Compiled, running
 
 MiB, PAGE = 1 << 20, 4096
@@ -56,33 +67,220 @@ def test_of_very_many_mappings_a_sample_is_read_with_all_that_are_needed(
     assert len(mapping_list.read(1, thorough=True).read) == listed.count
 
 
-def test_of_a_large_process_pieces_of_large_mappings_are_scanned() -> None:
-    mappings = [
-        Mapping(64 * MiB, 65 * MiB, "rw-p", ""), Mapping(1024 * MiB, 9216 * MiB, "rw-p", ""),
+@pytest.mark.parametrize(
+    ("sizes", "at_most"),
+    [
+        ([MiB, 8192 * MiB], 257 * MiB),
+        ([50 * MiB] * 200, 257 * MiB),
+        ([4 * MiB] * 2500, 257 * MiB),
+        ([8 * MiB] * 7 + [10_000 * MiB], 320 * MiB),
+        ([MiB, 1 << 42], 4001 * MiB),
+    ],
+    ids=["one", "fifty", "four", "stacks", "reserved"],
+)
+def test_of_a_large_process_pieces_of_each_mapping_are_scanned(
+    sizes: list[int], at_most: int
+) -> None:
+    at, mappings = 64 * MiB, []
+    for size in sizes:
+        mappings.append(Mapping(at, at + size, "rw-p", ""))
+        at += size + PAGE
+    assert page_scan.parts(mappings, 512 * MiB) == (mappings, {})
+    parts, weights = page_scan.parts(mappings, 10_240 * MiB)
+    assert parts == page_scan.parts(mappings, 10_900 * MiB)[0], "other pieces show no growth"
+    assert sum(one.size_bytes for one in parts) <= at_most
+    assert len(parts) <= 2600
+    for mapping in mappings:
+        inside = [p for p in parts if mapping.start <= p.start and p.end <= mapping.end]
+        scanned = sum(one.size_bytes for one in inside)
+        assert scanned * weights.get(mapping.start, 1.0) == pytest.approx(mapping.size_bytes)
+        assert weights.get(mapping.start) is not None or scanned == mapping.size_bytes
+    small = [mapping for mapping in mappings if mapping.size_bytes <= 8 * MiB]
+    if sum(one.size_bytes for one in small) <= 64 * MiB:
+        assert not weights.keys() & {one.start for one in small}
+    spans = list(page_scan._spans(parts, apart=True))
+    assert sum(end - start for start, end in spans) == sum(one.size_bytes for one in parts)
+
+
+def test_runs_join_what_is_apart_and_of_one_kind_in_one_mapping() -> None:
+    """Every second page; then a page of zeros between two, and the next mapping."""
+    present, zero = page_scan.PRESENT, page_scan.PRESENT | page_scan.ZERO
+    starts = [0, 100 * PAGE]
+    every = [(i * PAGE, (i + 1) * PAGE, present) for i in range(0, 98, 2)]
+
+    def joined(regions: list[tuple[int, int, int]]) -> list[PageRun]:
+        return list(page_scan._joined([word for one in regions for word in one], starts))
+
+    assert joined(every) == [PageRun(0, 97 * PAGE, present, 49 * PAGE)]
+    mixed = [*every, (98 * PAGE, 99 * PAGE, zero), (99 * PAGE, 102 * PAGE, present)]
+    assert joined(mixed) == [
+        PageRun(0, 97 * PAGE, present, 49 * PAGE), PageRun(98 * PAGE, 99 * PAGE, zero, PAGE),
+        PageRun(99 * PAGE, 100 * PAGE, present, PAGE),
+        PageRun(100 * PAGE, 102 * PAGE, present, 2 * PAGE),
     ]  # fmt: skip
-    assert pages._parts(mappings, 512 * MiB) == (mappings, {})
-    parts, weights = pages._parts(mappings, 8192 * MiB)
-    assert parts == pages._parts(mappings, 8192 * MiB)[0], "other pieces show no growth"
-    assert parts[0] == mappings[0]
-    scanned = sum(one.size_bytes for one in parts[1:])
-    assert scanned == 512 * MiB
-    assert scanned * weights[1024 * MiB] == 8192 * MiB
-    spans = list(pages._spans(parts, apart=True))
-    assert sum(end - start for start, end in spans) == scanned + MiB
+    huge = page_scan.PRESENT | page_scan.HUGE
+    apart = [(0, 8 * PAGE, huge), (16 * PAGE, 24 * PAGE, huge)]
+    assert [one[:3] for one in joined(apart)] == apart, "reading between them would bring it in"
+
+
+def test_a_sample_of_pieces_is_as_sure_as_its_pieces() -> None:
+    """Half of the pages are so: each second one, or all of each second piece."""
+    mixed, apart = [(16, 8)] * 100, [(16, 0), (16, 16)] * 50
+    assert pages._of_pieces(apart, in_part=False) == pages.Sampled(1600, 800)
+    assert pages._of_pieces(apart, in_part=True) == pages.Sampled(99, 49.5)
+    assert pages._of_pieces([(16, 8)], in_part=True) == pages.Sampled(1, 0.5)
+    assert pages._of_pieces([(16, 0)] * 100, in_part=True) == pages.Sampled(100, 0)
+    varied = [(16, 8 + (i % 5) - 2) for i in range(100)]
+    assert pages._of_pieces(varied, in_part=True) == pages.Sampled(1600, 800)
+    assert pages._of_pieces(mixed, in_part=False).bounds[0] > 0.47
+
+
+def test_what_has_ended_or_starts_anew_has_no_mappings_to_draw_from() -> None:
+    assert page_scan.parts([], 10_240 * MiB) == ([], {})
+
+
+def test_pages_are_drawn_by_their_number_and_not_by_the_addresses_between(tmp_path: Path) -> None:
+    """As many pages one behind another, and with 15 that are not there behind each."""
+    count = 8192
+    there, absent = struct.pack("Q", 1 << 63 | 1), bytes(8)
+    table = tmp_path / "pagemap"
+    table.write_bytes(there * count + (struct.pack("Q", 1 << 63 | 2) + absent * 15) * count)
+    runs = [
+        PageRun(0, count * PAGE, page_scan.PRESENT, count * PAGE),
+        PageRun(count * PAGE, 17 * count * PAGE, page_scan.PRESENT, count * PAGE),
+    ]
+    fd = os.open(table, os.O_RDONLY)
+    try:
+        drawn = pages._Drawn(fd, runs, pages._Weights([], {}), detailed=True)
+    finally:
+        os.close(fd)
+    frames = [frame for piece in drawn.frames for frame in piece]
+    assert len(frames) == pytest.approx(3000, abs=100)
+    assert frames.count(2) == pytest.approx(1500, abs=100)
+
+
+def _resident(memory: mmap.mmap) -> int:
+    at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    fd = os.open("/proc/self/pagemap", os.O_RDONLY)
+    try:
+        return sum(top >> 7 for top in os.pread(fd, len(memory) // PAGE * 8, at // PAGE * 8)[7::8])
+    finally:
+        os.close(fd)
+
+
+def test_of_a_huge_page_that_was_scanned_in_part_nothing_beyond_is_read() -> None:
+    """Beyond what was scanned lies memory that was never touched: to read it brings it in."""
+    size, scanned = 8 * MiB, 64 << 10
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    memory[MiB : MiB + scanned] = b"x" * scanned
+    memory[4 * MiB : 4 * MiB + scanned] = b"x" * (scanned // 2) + bytes(scanned // 2)
+    before = _resident(memory)
+    full, half = (base + at for at in (MiB, 4 * MiB))
+    huge = page_scan.PRESENT | page_scan.HUGE
+
+    def unused(starts: Sequence[int], weights: dict[int, float]) -> pages.Sampled:
+        runs = [PageRun(at, at + scanned, huge, scanned) for at in starts]
+        counted = pages._Weights([Mapping(at, at + scanned, "rw-p", "") for at in starts], weights)
+        found = pages._unused(os.getpid(), runs, counted, in_part=bool(weights))
+        assert found is not None
+        return found
+
+    assert unused([full], {}).value == 0
+    assert unused([full], {full: 4.0}) == pages.Sampled(1, 0.0), "one huge page, not 16 pages"
+    of_half = unused([half] * 200, {half: 1.0})
+    assert of_half.value == pytest.approx(0.5, abs=0.1)
+    of_both = unused([full, *[half] * 200], {full: 600.0})
+    assert of_both.value == pytest.approx(0.125, abs=0.06), "three quarters are the first one's"
+    assert _resident(memory) == before
 
 
 @pytest.mark.needs("flags of pages")
+@pytest.mark.parametrize("every", [1, 2])
 def test_the_sample_of_a_large_process_says_what_all_of_it_says(
-    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+    every: int, binary: Compiled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(binary("steady"), "1") as program:
+    """Of it each page, or every second one of twice as much."""
+    with running(binary("asked/apart"), "256", str(every)) as program:
         mappings = process.maps(program.pid)
         whole = pages.read(program.pid, mappings)[0]
-        monkeypatch.setattr(pages, "_READ_BYTES_MAX", whole.anonymous_bytes // 4)
-        monkeypatch.setattr(pages, "_SPAN_BYTES", MiB)
+        monkeypatch.setattr(page_scan, "WHOLE_BYTES_MAX", 64 * MiB)
+        monkeypatch.setattr(page_scan, "_SAMPLED_BYTES", 32 * MiB)
+        monkeypatch.setattr(page_scan, "_SMALL_BYTES_MAX", 4 * MiB)
         part = pages.read(program.pid, mappings)[0]
+    (large,) = (at for at, size in whole.by_mapping.items() if size >= 128 * MiB)
     assert abs(part.anonymous_bytes - whole.anonymous_bytes) < MiB  # RssAnon, kept in batches
+    assert part.by_mapping[large] == pytest.approx(whole.by_mapping[large], rel=0.02)
     assert part.shared_bytes == 0
+    assert (whole.read_share, part.read_share < 0.2) == (1.0, True)
+    assert part.lazyfree is not None
+    assert part.lazyfree.found == 0
+
+
+@pytest.mark.parametrize("behind", [0, 128])
+def test_of_very_many_objects_that_are_mapped_alone_the_rest_is_judged_by_places(
+    behind: int, binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """128 MiB of them, and behind them in the same mapping what malloc does not hold."""
+    monkeypatch.setattr(heap, "_MAPPED_READ", 100)
+    with running(binary("asked/mapped_many"), "1000", str(behind)) as program:
+        mappings = process.maps(program.pid)
+        resident = pages.read(program.pid, mappings, detailed=False)[0].by_mapping
+        some, why = heap.read(program.pid, mappings, "glibc", swapped=False, resident=resident)
+        whole, _ = heap.read(
+            program.pid, mappings, "glibc", swapped=False, resident=resident,
+            pieces_max=heap.PIECES_MAX,
+        )  # fmt: skip
+    assert some is not None
+    assert whole is not None
+    # The kernel aligns a large mapping to 2 MiB: up to 14 objects fit between it and the next one.
+    assert 980 <= whole.mapped_count <= 1001
+    assert some.mapped_bytes == pytest.approx(whole.mapped_bytes, rel=0.1)
+    assert some.mapped_count in (100, 101), "those that were read, and no estimate"
+    assert whole.mapped_bounds is None
+    assert some.mapped_bounds is not None
+    assert some.mapped_bounds[0] <= whole.mapped_bytes <= some.mapped_bounds[1]
+    line = inside.in_objects(some)
+    assert (line.low, line.high) != (None, None)
+    assert re.fullmatch(r"about [\d.]+ MiB in over 10[01] mapped alone", line.note)
+    beside = inside.beside_malloc_line(looks.look(heap=some))
+    assert (beside.low, beside.high) != (None, None)
+    assert re.fullmatch(r"[\d.]+ MiB in [\d,]+ mapped alone", inside.in_objects(whole).note)
+    (left_out,) = why
+    assert (left_out.what, left_out.option) == ("each object that malloc maps alone", "--full")
+    assert "places among the others" in left_out.why
+
+
+@pytest.mark.parametrize("pages_left", [50, 150])
+def test_the_estimate_of_what_is_mapped_alone_does_not_lose_the_heap(
+    pages_left: int, binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pages run out among the objects, or among the places that are searched."""
+
+    def run_out(memory: heap._Memory, *_: object) -> heap._Alone:
+        memory._left = pages_left
+        return alone(memory, *_)
+
+    alone = heap._mapped_alone
+    monkeypatch.setattr(heap, "_MAPPED_READ", 100)
+    with running(binary("asked/mapped_many"), "1000", "0") as program:
+        mappings = process.maps(program.pid)
+        resident = pages.read(program.pid, mappings, detailed=False)[0].by_mapping
+        whole, _ = heap.read(
+            program.pid, mappings, "glibc", swapped=False, resident=resident,
+            pieces_max=heap.PIECES_MAX,
+        )  # fmt: skip
+        monkeypatch.setattr(heap, "_mapped_alone", run_out)
+        some, (left_out,) = heap.read(
+            program.pid, mappings, "glibc", swapped=False, resident=resident
+        )
+    assert some is not None
+    assert whole is not None
+    assert (some.arenas, some.held_bytes) == (whole.arenas, whole.held_bytes)
+    assert some.mapped_bounds is not None
+    assert some.mapped_bounds[0] < whole.mapped_bytes <= some.mapped_bounds[1]
+    assert "no other mapping" in left_out.why
 
 
 @pytest.mark.needs("flags of pages")
@@ -111,9 +309,11 @@ def test_many_pools_of_python_are_read_in_a_sample() -> None:
     assert isinstance(sample, InnerHeap)
 
 
-def test_a_heap_of_far_too_many_pieces_is_given_up_early(
-    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_heap_of_far_too_many_pieces_is_not_walked_to_its_bound(
+    is_listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What is free is read from malloc's lists; if these cannot be read, it is given up."""
     read = 0
     page = heap._Memory.page
 
@@ -123,9 +323,24 @@ def test_a_heap_of_far_too_many_pieces_is_given_up_early(
         return page(self, number)
 
     monkeypatch.setattr(heap._Memory, "page", counted)
+    if not is_listed:
+        monkeypatch.setattr(malloc_bins, "_EMPTY_LEAST", 200)
     code = "import sys; k = [bytes(600) for _ in range(200_000)]; print('ready', flush=True)"
     with running(sys.executable, "-c", f"{code}; sys.stdin.read()") as program:
         mappings = process.maps(program.pid)
-        found, (left_out,) = heap.read(program.pid, mappings, "glibc", swapped=False)
-    assert (found, left_out.option) == (None, "--full")
+        seen, left_out = heap.read(program.pid, mappings, "glibc", swapped=False)
     assert read < 10_000, "it was walked to its bound"
+    assert [one.option for one in left_out] == ([] if is_listed else ["--full"])
+    assert (seen is not None) == is_listed
+    if seen is not None:
+        assert seen.held_bytes - seen.free_bytes > 200_000 * 600
+
+
+@pytest.mark.parametrize(("after", "expected"), [(0.02, 7 << 20), (0.025, 7 << 20), (0.04, None)])
+def test_two_samples_of_other_pieces_are_not_compared(after: float, expected: int | None) -> None:
+    seen = looks.look().pages
+    assert seen is not None
+    first = replace(seen, shared_bytes=9 << 20, read_share=0.02)
+    assert (
+        lookings._unshared(first, replace(seen, shared_bytes=2 << 20, read_share=after)) == expected
+    )

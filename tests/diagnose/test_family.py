@@ -45,20 +45,6 @@ def test_a_process_without_a_socket_listens_on_none(folder: Path) -> None:
     assert family.port(PID, {5: "pipe:[8]"}) is None
 
 
-def test_a_file_in_memory_counts_once() -> None:
-    first = os.memfd_create("a")
-    second = os.dup(first)
-    try:
-        os.write(first, bytes(100_000))
-        held = dict.fromkeys((first, second), "/memfd:a (deleted)")
-        found = family.open_memory_bytes(os.getpid(), held)
-        assert found == os.fstat(first).st_blocks * 512
-        assert found >= 100_000
-    finally:
-        os.close(first)
-        os.close(second)
-
-
 def test_descriptors_are_counted_by_what_they_are() -> None:
     assert family.pipe_count(HELD) == 1
     assert waits.userfaultfds(HELD) == 1

@@ -8,7 +8,7 @@ import pytest
 
 from memlab.diagnose import group, group_limits, held
 from memlab.diagnose.finding import CRITICAL
-from memlab.errors import BadSubject
+from memlab.errors import BadSubject, CannotLook
 from memlab.observe import cgroup
 
 from . import looks
@@ -154,3 +154,20 @@ def test_a_group_outside_of_this_cgroup_namespace_is_named_as_not_looked_at(
     monkeypatch.setattr(cgroup, "locate", lambda pid="self": cgroup.Cgroups("2", "2", mount, None))
     with pytest.raises(BadSubject, match="process 1 cannot be read: it is outside of this cgroup"):
         group.named("of:1")
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [(["memory.stat"], "is the root of cgroup v2"), ([], "no memory controller"), (None, "gone")],
+)
+def test_a_group_without_a_charge_says_why(
+    tmp_path: Path, files: list[str] | None, said: str
+) -> None:
+    """Of the root group the kernel has memory.stat and no memory.current."""
+    group = tmp_path / "group"
+    for name in files or []:
+        (tmp_path / name).write_text("anon 0\n")
+    if files is not None:
+        group = tmp_path
+    with pytest.raises(CannotLook, match=said):
+        held.at(group, "2", 0.1)

@@ -126,6 +126,16 @@ PREFIXES = {
     "docker compose": "node-1  | [  581.376828] {}",
     "talos": " kern:    info: [2026-10-02T14:14:07.376828123Z]: {}",
     "grep": "/var/log/messages:Oct  2 14:14:07 host kernel: {}",
+    "RFC 5424": "<4>1 2026-10-02T14:14:07.376828+02:00 host kernel - - - [  581.376828] {}",
+    "OpenWrt": "Fri Oct  2 14:14:07 2026 kern.warn kernel: [  581.376828] {}",
+    "logcat": "10-02 14:14:07.376     0     0 W kernel  : {}",
+    "logcat, brief": "W/kernel  (    0): {}",
+    "serial console": "host login: [  581.376828] {}",
+    "netconsole": "6.12.0-rc1+,4,1234,581376828,-,ncfrag=0/200;{}",
+    "a list of strings": '        "[Fri Oct  2 14:14:07 2026] {}",',
+    "CSV": '"2026-10-02T14:14:07.376+0000","[  581.376828] {}"',
+    "logfmt": 'time="2026-10-02T14:14:07Z" level=warn msg="{}" host=n1',
+    "JSON behind a stamp": '2026-10-02 14:14:07.376 +0000 kernel: {{"host": "n", "message": "{}"}}',
     "nothing that is known": "%%WORKER-7-KMSG 0x41; {}",
 }
 
@@ -168,12 +178,153 @@ def test_a_report_as_the_journal_exports_it() -> None:
     assert _same(export) == right
 
 
+def _report(group: str, name: str, pid: int, kib: int) -> list[str]:
+    lines = "\n".join(BARE).replace("65536", str(kib)).replace("/job", group)
+    return lines.replace("701", str(pid)).replace("worker", name).split("\n")
+
+
+JOB, WEB = _report("/job", "worker", 701, 65536), _report("/web", "nginx", 902, 131072)
+STAMPS = {
+    "syslog": "Oct  {} 14:14:{:02} host kernel: {}",
+    "ISO": "2026-10-0{}T14:14:{:02}+02:00 host kernel: {}",
+    "dmesg -T": "[Thu Oct  {} 14:14:{:02} 2026] {}",
+}
+
+
+@pytest.mark.parametrize("stamp", STAMPS.values(), ids=STAMPS)
+def test_the_newer_file_may_come_first(stamp: str) -> None:
+    """`cat kern.log kern.log.1`: what was killed last stands in the first of them."""
+    older = [stamp.format(2, i, line) for i, line in enumerate(JOB)]
+    newer = [stamp.format(9, i, line) for i, line in enumerate(WEB)]
+    for order in (older + newer, newer + older):
+        last, _, earlier = answer.last(read("\n".join(order)))
+        assert last is not None
+        assert (last.group, last.killed[0].pid, earlier) == ("/web", 902, 1)
+
+
+ORDERS = {
+    "a new year": ("Dec 31 23:00:0{}", "Jan  1 00:10:0{}"),
+    "a new year after months": ("Aug  1 23:00:0{}", "Mar  1 00:10:0{}"),
+    "the hour of a new zone": ("2026-10-25T02:50:0{}+02:00", "2026-10-25T02:10:0{}+01:00"),
+    "the hour of a zone with a name": ("2026-10-25 02:50:0{} CEST", "2026-10-25 02:10:0{} CET"),
+    "the hour of no zone": ("2026-10-25 02:50:0{}", "2026-10-25 02:10:0{}"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_log_is_turned_only_if_its_stamps_are_certain(
+    before: str, after: str, count: int
+) -> None:
+    lines = [f"{before.format(i)} h kernel: {JOB[-1]}" for i in range(count)]
+    lines += [f"{after.format(i)} h kernel: {WEB[-1]}" for i in range(count)]
+    assert kill("\n".join(lines)).killed[0].pid == 902
+
+
+def test_three_days_are_in_order_whatever_their_names() -> None:
+    """The names of these days are in reverse alphabetical order."""
+    days = [
+        *(f"[Wed Oct  7 10:00:00 2026] {line}" for line in JOB),
+        *(f"[Thu Oct  8 10:00:00 2026] {line}" for line in WEB),
+        "[Fri Oct  9 10:00:00 2026] usb 1-1: new device",
+    ]
+    assert kill("\n".join(days)).group == "/web"
+    boots = [*(f"[ 9000.{i:02}] {x}" for i, x in enumerate(JOB)), *(f"[ 1.0] {x}" for x in WEB)]
+    assert kill("\n".join(boots)).group == "/web"
+
+
+def test_two_consoles_write_each_line_twice() -> None:
+    lines = [
+        copy
+        for number, line in enumerate(BARE)
+        for copy in (
+            f"Oct  2 14:14:07 host kernel: [ 9.{number:02}] {line}",
+            f"[ 9.{number:02}] {line}",
+        )
+    ]
+    assert _same("\n".join(lines)) == _same("\n".join(BARE))
+
+
+@pytest.mark.parametrize(
+    "prefixes",
+    [("Oct  2 14:14:07 n1 kernel: ", "Oct  2 14:14:07 n2 kernel: "),
+     ("[ 9.5][ T1] ", "[ 9.5][ T2] ")],
+    ids=["hosts", "callers"],
+)  # fmt: skip
+def test_lines_of_two_reports_are_told_apart(prefixes: tuple[str, str]) -> None:
+    lines = [
+        prefix + line
+        for pair in zip(JOB, WEB, strict=True)
+        for prefix, line in zip(prefixes, pair, strict=True)
+    ]
+    last, _, earlier = answer.last(read("\n".join(lines)))
+    assert last is not None
+    assert dataclasses.replace(last, at="") == _same("\n".join(WEB))
+    assert earlier == 1
+
+
+def test_lines_of_two_reports_that_cannot_be_told_apart_belong_to_none() -> None:
+    mixed = [line for pair in zip(JOB, WEB, strict=True) for line in pair]
+    for lines in (mixed, [*mixed[:2], *mixed[3:5], mixed[2], *mixed[5:]]):
+        for report in read("\n".join(lines)).reports:
+            found = answer.kill_of(report)
+            assert (found.usage_bytes, found.tasks) == (None, ())
+            groups = {701: "/job", 902: "/web"}
+            assert [groups[victim.pid or 0] for victim in found.killed] in ([], [found.group])
+
+
+@pytest.mark.parametrize(
+    ("line", "answers"),
+    [
+        ("host kernel: [1.2K blob data]", "1 line is not shown in this log (blob data)"),
+        ("host systemd-journald[9]: Missed 57 kernel messages", "missing in this log: Missed 57"),
+        ("** 57 printk messages dropped **", "missing in this log: 57 printk messages dropped"),
+    ],
+)
+def test_a_log_with_holes_says_so(line: str, answers: str) -> None:
+    text = printed(f"Oct 2 14:14:07 {line}\n")
+    assert "no kill for want of memory in this log" in text
+    assert answers in text
+    assert "overwritten" not in text
+    assert answers in printed(f"{V1}\nOct 2 14:14:07 {line}\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "answers"),
+    [
+        (
+            "I/lowmemorykiller(  512): Kill 'com.example' (4321), uid 10123, oom_score_adj 905 to "
+            "free 123456kB rss, 4567kB swap; reason: low watermark is breached",
+            "by Android's lmkd, not by the kernel: process 4321 (com.example), 121 MiB",
+        ),
+        (
+            'I1002 14:14:07 1 eviction_manager.go:595] "Eviction manager: pod is evicted '
+            'successfully" pod="default/web"',
+            "by kubelet (eviction), not by the kernel: default/web",
+        ),
+        (
+            '21:03:39 Triggered by PID 3297 ("ntpd"), OOM kill of PID 22516 ("perl"), 385 pages',
+            "oomkill (BPF) reports a kill, but the kernel's own report is not in this log",
+        ),
+    ],
+    ids=["lmkd", "kubelet", "BPF"],
+)  # fmt: skip
+def test_what_programs_print_of_kills(line: str, answers: str) -> None:
+    assert answers in printed(line)
+
+
+def test_a_pager_cuts_lines() -> None:
+    last = kill("\n".join(f"Oct 02 14:14:07 host kernel: {line}"[:110] + ">" for line in BARE))
+    assert (last.group, last.killed[0].name, last.usage_bytes) == ("/job", "worker", 64 << 20)
+
+
 def test_a_report_newest_first_twice_escaped_and_in_sixteen_bits() -> None:
     right = _same("\n".join(BARE))
     stamped = [f"[  581.{number:06}] {line}" for number, line in enumerate(BARE)]
     text = "\n".join(stamped)
     assert _same("\n".join(reversed(stamped))) == right
     assert _same(text.encode("utf-16")) == right
+    assert _same(text.replace(" ", "\u00a0")) == right, "as a browser copies"
     assert _same("6,1,1,-;" + "\\x0a".join(BARE)) == right
     assert _same("#012".join(stamped)) == right
     log = read(f"{text}\n{text}\n")

@@ -83,7 +83,7 @@ _COUNTER = {
     "machine-compressed": "Zswap", "machine-dirty": "Dirty",
 }  # fmt: skip
 _FIELD = {"machine-vmalloc": "vmalloc_bytes", "machine-balloon": "balloon_bytes",
-          "machine-sockets": "socket_bytes"}  # fmt: skip
+          "machine-sockets": "socket_bytes", "machine-messages": "message_bytes"}  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -1,4 +1,4 @@
-"""Objects that malloc maps each alone are malloc's, and mappings of the program's own are not."""
+"""Objects with a mapping each are malloc's, and mappings of the program's own are not."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from memlab.diagnose import diagnosis, mapping_list, memory, output, pages, snapshot
+from memlab.diagnose import diagnosis, mapping_list, memory, output, page_scan, pages, snapshot
 from memlab.observe import process
 from memlab.observe.process import Mapping
 
@@ -32,7 +32,7 @@ def test_a_piece_is_bounded_by_mappings_and_addresses_and_all_is_read(sizes: lis
     for size in sizes:
         mappings.append(mapping(at, size))
         at += size + 16 * PAGE
-    spans = list(pages._spans(mappings))
+    spans = list(page_scan._spans(mappings))
     most = max(64 << 20, sum(sizes) // 1024)
     covered = 0
     for (start, end), (after, _) in zip(spans, [*spans[1:], (1 << 62, 0)], strict=True):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from memlab.diagnose import call_limits, limits, refusals, refused
@@ -26,6 +31,8 @@ GiB, MiB = 1 << 30, 1 << 20
         ("w", {("write", "ENOSPC"): TIMES}),
         ("r", {("inotify_init1", "EMFILE"): TIMES}),
         ("k", {("mlock", "ENOMEM"): TIMES}),
+        ("f", {("write", "EFBIG"): TIMES}),
+        ("p", {("fcntl", "EPERM"): TIMES}),
         ("o", {}),  # fails, and for want of nothing
     ],
 )
@@ -182,3 +189,122 @@ def test_what_is_pinned_says_how_much_the_call_asks_for() -> None:
     (found,) = said(asks, rooms=(pinned, locked))
     assert "16 MiB are asked for, and 0 B of 8 MiB are used" in found.title
     assert found.line == pinned.name
+
+
+def test_a_message_queue_is_refused_by_one_of_two_limits() -> None:
+    """EMFILE of mq_open is RLIMIT_NOFILE or RLIMIT_MSGQUEUE, whose use the kernel does not show."""
+    refusal = Refusal("mq_open", "EMFILE", 30.0)
+
+    def said(used: int) -> str:
+        files = Room("RLIMIT_NOFILE", used, 100, "count", "open fails")
+        (one,) = limits.findings(look(refused=(refusal,), rooms=(files,)))
+        assert one.name == "messages-refused"
+        return f"{one.title} {one.setting}"
+
+    assert "13 of 100 (RLIMIT_NOFILE) are open: it is RLIMIT_MSGQUEUE then" in said(13)
+    assert "RLIMIT_MSGQUEUE" not in said(100)
+    full = Room("fs.mqueue.queues_max", 256, 256, "count", "mq_open fails")
+    refusal = Refusal("mq_open", "ENOSPC", 30.0)
+    (one,) = limits.findings(look(refused=(refusal,), rooms=(full,)))
+    assert "256 of 256 (fs.mqueue.queues_max)" in one.title
+
+
+def test_a_locked_mapping_that_is_refused_is_not_said_to_be_of_mlockall() -> None:
+    refusal = Refusal("mmap", "EAGAIN", 30.0)
+    room = Room("RLIMIT_MEMLOCK", 6 * MiB, 8 * MiB, "B", "mlock fails")
+    seen = look(refused=(refusal,), rooms=(room,), stack_limit_bytes=8 * MiB)
+    (one,) = limits.findings(seen)
+    assert "a new mapping that is locked (MAP_LOCKED, MCL_FUTURE) counts whole" in one.title
+    assert "if it calls mlockall" in one.setting
+
+
+def test_a_call_without_a_name_is_not_looked_up_by_one() -> None:
+    """A full queue of a device says ENOBUFS to a sender."""
+    for call, words in (("sendto", "man 2 sendto"), ("system call 467", "the call's page")):
+        (one,) = limits.findings(look(refused=(Refusal(call, "ENOBUFS", 15.0),)))
+        assert (one.name, call in one.title) == ("calls-fail", True)
+        assert words in one.setting
+        assert "man 2 system" not in one.setting
+
+
+def test_a_fork_fails_if_the_first_process_of_its_namespace_has_ended() -> None:
+    """As after unshare(CLONE_NEWPID) without a fork that lives on."""
+    script = (
+        "import ctypes, os, time; libc = ctypes.CDLL(None)\n"
+        "if libc.unshare(0x20000000): raise SystemExit('may not')\n"
+        "first = os.fork()\n"
+        "if first == 0: os._exit(0)\n"
+        "os.waitpid(first, 0); print('ready', flush=True); time.sleep(60)"
+    )
+    with running(sys.executable, "-c", script) as program:
+        rooms = call_limits.read(program.pid, proc.status(program.pid), {"children"})
+        alive = call_limits.read(os.getpid(), proc.status(os.getpid()), {"children"})
+    assert [(one.used, one.limit) for one in rooms] == [(1, 1)]
+    assert alive == []
+    (one,) = said(Refusal("clone", "ENOMEM", 5.0), rooms=tuple(rooms))
+    assert one.name == "forks-refused"
+    assert one.title.endswith(
+        "refused: PID namespace for its children, whose first process has ended"
+    )
+    assert "--fork --pid" in one.setting
+    (one,) = said(Refusal("clone", "ENOMEM", 5.0), rooms=(Room("CommitLimit", 9.5, 10, "B", ""),))
+    assert "(CommitLimit)" in one.title
+    assert "overcommit" in one.setting
+    (one,) = said(Refusal("clone", "ENOMEM", 5.0))
+    assert "overcommit" not in one.setting
+
+
+def test_no_space_for_a_terminal_or_a_group_is_not_that_of_a_file_system() -> None:
+    half = Room("the file system / (ext4)", MiB / 2, MiB, "B", "")
+    terminals = Room("kernel.pty.max", 3071, 3071, "count", "")
+    groups = Room("memory cgroups", 65_400, 65_535, "count", "")
+    (one,) = said(Refusal("openat", "ENOSPC", 5.0), rooms=(half, terminals))
+    assert "3,071 of 3,071 (kernel.pty.max)" in one.title
+    assert "/dev/pts" in one.setting
+    (one,) = said(Refusal("mkdir", "ENOSPC", 5.0), rooms=(half, groups))
+    assert "65,400 of 65,535 (memory cgroups)" in one.title
+    read = {
+        one.name
+        for one in call_limits.read(os.getpid(), proc.status(os.getpid()), {"file systems"})
+    }
+    assert Path("/proc/sys/kernel/pty/max").exists() == ("kernel.pty.max" in read)
+
+
+def test_a_file_of_huge_pages_is_refused_by_their_pool() -> None:
+    """mmap of such a file has no flag that says so."""
+    free = {
+        int(line.split()[1])
+        for line in Path("/proc/meminfo").read_text().splitlines()
+        if line.startswith("HugePages_Free")
+    }
+    try:
+        fd = os.memfd_create("huge", os.MFD_HUGETLB)
+    except OSError as error:
+        pytest.skip(f"no huge pages: {error.strerror}")
+    try:
+        rooms = call_limits.read(os.getpid(), proc.status(os.getpid()), {"huge pages"})
+    finally:
+        os.close(fd)
+    assert call_limits.read(os.getpid(), proc.status(os.getpid()), {"huge pages"}) == []
+    (pool,) = rooms
+    assert {pool.limit - pool.used} == free or pool.used > 0
+    empty = replace(pool, used=0, limit=0)
+    (one,) = said(Refusal("mmap", "ENOMEM", 5.0), rooms=(empty,))
+    assert "0 of 0 (huge pages (hugetlb), of a file that it holds open)" in one.title
+
+
+@pytest.mark.needs("root", "a mount namespace")
+def test_terminals_of_a_mount_have_a_bound_of_their_own() -> None:
+    """As in a container."""
+    script = (
+        "mount -t devpts -o newinstance,max=4,ptmxmode=666 x /mnt && exec 7<>/mnt/ptmx && "
+        "echo ready && exec sleep 60"
+    )
+    with running("unshare", "-m", "sh", "-c", script) as program:
+        rooms = call_limits.read(program.pid, proc.status(program.pid), {"file systems"})
+    of_mount = [(one.used, one.limit) for one in rooms if one.name == "max= of /mnt (devpts)"]
+    assert of_mount == [(1, 4)]
+    full = Room("max= of /mnt (devpts)", 4, 4, "count", "")
+    (one,) = said(Refusal("openat", "ENOSPC", 5.0), rooms=(full,))
+    assert "there is no room: 4 of 4 (max= of /mnt (devpts))" in one.title
+    assert "/dev/pts" in one.setting

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import held_shared, shared
+from memlab.diagnose import held_shared, shared, stock, sysvipc
 from memlab.diagnose.shared import SharedUse
-from memlab.observe import process
+from memlab.observe import namespaces, process
 
 from .looks import MiB, look, memory
 
@@ -74,7 +74,8 @@ def test_segments_are_told_apart_by_who_made_and_who_attaches_them(
         for number, mode, maker, count, size in rows
     )
     (tmp_path / "proc/sysvipc/shm").write_text(HEAD + lines)
-    monkeypatch.setattr(shared, "ROOT", tmp_path)
+    for module in (namespaces, sysvipc):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
     path = "/SYSV00000000 (deleted)"
     mappings = [process.Mapping(0, 4096, "rw-s", path, inode=number) for number in (1, 2)]
     assert shared.attached(7, mappings) == shared.Attached(
@@ -83,3 +84,23 @@ def test_segments_are_told_apart_by_who_made_and_who_attaches_them(
     (tmp_path / "proc/7/ns/ipc").unlink()
     (tmp_path / "proc/7/ns/ipc").symlink_to("ipc:[2]")
     assert shared.attached(7, mappings) is None
+
+
+def test_removed_segments_are_said_once() -> None:
+    """They do not stay, as others of System V do."""
+    use = SharedUse(shared.SYSTEM_V, 1, "/SYSV00000000 (deleted)", 48 * MiB, 48 * MiB)
+    seen = memory(shmem_bytes=48 * MiB, resident_bytes=60 * MiB)
+    removed = shared.Attached(1, 48 * MiB, 1, 48 * MiB, (), 0)
+    names = [
+        one.name
+        for attached in (removed, None)
+        for one in held_shared.findings(look(memory=seen, shared=(use,), attached=attached))
+    ]
+    assert names == ["segments-removed", "shared-memory"]
+
+
+def test_shared_memory_that_it_maps_and_others_touched_is_a_line() -> None:
+    """As of a parent that has ended; a file of /dev/shm has a name, and stays anyway."""
+    uses = tuple(SharedUse(kind, 1, "", 3 * MiB, 20 * MiB) for kind in held_shared.KINDS)
+    (line,) = [one for one in stock.of(look(shared=uses)).lines if "not touched" in one.name]
+    assert (line.value, line.part_of) == (3 * 17 * MiB, "none")

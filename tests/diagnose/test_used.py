@@ -38,7 +38,8 @@ def test_the_price_is_said_before_and_the_answer_once(binary: Compiled) -> None:
         shown = subprocess.run(words, capture_output=True, text=True, timeout=300)
         told = subprocess.run([*words, "--json"], capture_output=True, text=True, timeout=300)
     assert shown.stderr.startswith("memlab: --used clears the accessed bits of ")
-    assert shown.stdout.count("used in the last 1 s: ") == 1
+    # A busy host ends the window late, and the line has its length as it was.
+    assert len(re.findall(r"used in the last [\d.]+ s: ", shown.stdout)) == 1
     assert re.search(r" of +40 MiB  anonymous at ", shown.stdout)
     assert json.loads(told.stdout)["used"]["mappings"][0]["resident_bytes"] == HELD_MIB * MiB
 

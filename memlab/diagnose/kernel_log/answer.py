@@ -38,7 +38,8 @@ class Kill:
     """What a log says about its last kill. null: the log does not have it."""
 
     at: str
-    """Seconds since boot, or the clock time as the log writes it; empty without a stamp."""
+    """Seconds since boot, or the clock time as the log writes it; of seconds since 1970 in UTC.
+    Empty without a stamp."""
     ended: Ended
     cause: Kind
     sentence: str
@@ -112,7 +113,7 @@ def kill_of(report: Report) -> Kill:
     )
 
 
-def user_space_kill(kill: killers.Kill) -> Kill:
+def user_space_kill(kill: killers.UserSpaceKill) -> Kill:
     """Put the sentence of a user-space killer into the same form."""
     reason = f": {kill.reason}" if kill.reason else ""
     sentence = f"it was the decision of {kill.by}{reason}"
@@ -150,7 +151,7 @@ def lines(log: Log) -> Iterator[str]:
     if kill is None:
         yield from _no_kill(log)
         return
-    yield _first_line(kill, report)
+    yield f"{_first_line(kill, report)}{_unread(log)}"
     yield kill.sentence
     if report is None:
         if log.user_space[-1].processes:
@@ -189,21 +190,23 @@ def _killed(process: Process, tasks: list[Task]) -> Killed:
             process.pid, process.name, row.resident_bytes, row.anonymous_bytes, row.file_bytes,
             row.shared_bytes, row.page_table_bytes, row.score_adjustment,
         )  # fmt: skip
+    name = process.name or (row.name if row is not None else "")
     return Killed(
-        process.pid, process.name, process.resident, process.anonymous, process.file,
+        process.pid, name, process.resident, process.anonymous, process.file,
         process.shared, process.page_tables, process.score_adjustment,
     )  # fmt: skip
 
 
-def _when(at: str) -> str:
+def _when(at: str, clock: str) -> str:
     seconds = at.replace(".", "", 1)
     if seconds.isascii() and seconds.isdigit():
-        return f" at {float(at):,.0f} s after boot"
+        after = f"{float(at):,.0f} s after boot"
+        return f" at {clock} ({after})" if clock else f" at {after}"
     return f" at {at}" if at else ""
 
 
 def _first_line(kill: Kill, report: Report | None) -> str:
-    when = _when(kill.at)
+    when = _when(kill.at, report.clock if report else "")
     if kill.ended == "panic":
         return f"the kernel panicked{when} for want of memory: {report.panic if report else ''}"
     if kill.ended == "nobody killed":
@@ -225,7 +228,7 @@ def _first_line(kill: Kill, report: Report | None) -> str:
 def _who(victim: Killed) -> str:
     line = victim.name or "a process"
     if victim.pid is not None:
-        line = f"process {victim.pid} ({victim.name})"
+        line = f"process {victim.pid}" + (f" ({victim.name})" if victim.name else "")
     resident, tables = victim.resident_bytes, victim.page_table_bytes or 0
     if resident is not None:
         line += f", {size(resident)} resident"
@@ -297,11 +300,15 @@ def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
         yield f"also killed, without a report in this log: {names}"
     if report is not None and log.refused and cause.cause_of(report).kind == "unknown":
         yield f"memory was refused in the same log: {log.refused[-1]}"
+    yield from _holes(log)
     if log.suppressed:
         yield f"the kernel left out {units.counted(log.suppressed, 'report')} (rate limit)"
 
 
 def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
+    if report.is_mixed:
+        yield "which lines are of this report: another one is mixed with it"
+        return
     reason = cause.cause_of(report)
     victims = _victims(report)
     if victims and _killed(victims[0], tasks).resident_bytes is None:
@@ -322,17 +329,31 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
         yield "the size of a page (4 KiB is assumed)"
 
 
+def _unread(log: Log) -> str:
+    return f"; {log.unread}" if log.unread else ""
+
+
+def _holes(log: Log) -> Iterator[str]:
+    """What the log says that it does not have."""
+    if log.lost:
+        yield f"lines are missing in this log: {log.lost[-1]}"
+    if log.hidden:
+        are = "line is" if log.hidden == 1 else "lines are"
+        yield f"{log.hidden:,} {are} not shown in this log (blob data): journalctl -k -a prints all"
+
+
 def _no_kill(log: Log) -> Iterator[str]:
     span = f", from {log.first} to {log.last}" if log.first and log.last != log.first else ""
     if not log.lines:
-        yield "the log is empty: nothing can be said of a kill"
+        yield f"{log.unread or 'the log is empty'}: nothing can be said of a kill"
         return
     lines = "1 line was" if log.lines == 1 else f"{log.lines:,} lines were"
-    yield f"no kill for want of memory in this log: {lines} read{span}"
+    yield f"no kill for want of memory in this log: {lines} read{span}{_unread(log)}"
     if log.refused:
         yield f"memory was refused, which kills nobody: {log.refused[-1]}"
     for hint in log.hints[-1:]:
         reported = f"{hint.by} reports a kill, but the kernel's own report is not in this log"
         yield f"{reported}: {hint.text}"
-    if not log.refused and not log.hints:
+    yield from _holes(log)
+    if not log.refused and not log.hints and not log.lost and not log.hidden and not log.unread:
         yield "it may have been overwritten, or stands in an earlier boot: journalctl -k -b -1"

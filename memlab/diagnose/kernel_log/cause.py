@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from memlab.diagnose.kernel_log.meminfo import MemInfo, Zone, rank
 from memlab.diagnose.kernel_log.reports import Report
-from memlab.diagnose.kernel_log.sentences import Counter, Process, Row
+from memlab.diagnose.kernel_log.sentences import Counter, Process, ProcessRow
 from memlab.text import units
 
 Kind = Literal[
@@ -76,7 +76,7 @@ def page_size(report: Report) -> int | None:
     return _fitting(free / free_pages) if free and free_pages else None
 
 
-def _row_of(report: Report, victim: Process) -> Row | None:
+def _row_of(report: Report, victim: Process) -> ProcessRow | None:
     """The victim's row, or that of the only process of its name, whose thread it is."""
     for row in report.rows:
         if row.pid == victim.pid:
@@ -141,6 +141,9 @@ def _group(report: Report) -> Cause:
             sentence += ", which is not its limit"
         elif counter.name != "memory" and memory is not None and memory.limit is not None:
             sentence += f"; memory {size(memory.usage)} of {size(memory.limit)}"
+        swap_of_group = report.counters.get("swap")
+        if swap_of_group is not None and _is_at_limit(swap_of_group, 64 * page_or_usual(report)):
+            sentence += f"; its swap is full ({size(swap_of_group.limit or 0)})"
     elif shown is not None:
         sentence += f": {size(shown.usage)} used, without a limit of its own"
     return Cause("group", sentence, counter.name if counter else None)

@@ -3,118 +3,291 @@ container logs, quoted mail. Each line is another's text: every pattern is bound
 
 from __future__ import annotations
 
+import html
 import quopri
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import msgspec
 
-_LINE_MAX = 4096  # characters; the kernel's records are shorter (LOG_LINE_MAX)
-_RECORD_MAX = 1 << 20  # of a line that may be a JSON object
-_MESSAGE_KEYS = ("MESSAGE", "message", "log", "msg", "textPayload", "Message", "body", "line")
-_NESTED_KEYS = ("jsonPayload", "_source", "fields", "attributes")
-_TIME_KEYS = ("time", "timestamp", "@timestamp", "ts")
-_ENTITIES = (("&gt;", ">"), ("&lt;", "<"), ("&quot;", '"'), ("&#39;", "'"), ("&amp;", "&"))
+from memlab.diagnose.kernel_log import layout, records
+
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_COLOUR = re.compile(r"(?:\x1b|\^\[)\[[0-9;]{0,20}[mK]")
-_KMSG = re.compile(r"\d{1,4},\d{1,20},(?P<micro>\d{1,18}),[^;]{1,64};")
-_PRETTY = re.compile(r'[\s"]{0,20}(?:MESSAGE|message|log|textPayload|msg)" ?: ?(".*)')
+_COLOUR = re.compile(  # also with its first character as text, or without it
+    r"(?:\x1b|\^\[|\\x1b|\\u001b|\\033|\\e|\u241b)(?:\[[0-9;?]{0,20}[A-Za-z]|\([A-Z0-9])"
+    r"|\[\d{1,3}(?:;\d{1,3}){0,8}m"
+)
+_COLOUR_MARKS = ("\x1b", "^[", "\\x1b", "\\u001b", "\\033", "\\e", "\u241b", "[0m")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
+_KMSG = re.compile(  # netconsole may put the kernel's version before it
+    r"(?:\d[\w.+~-]{1,64},)?\d{1,4},\d{1,20},(?P<micro>\d{1,18}),[^;]{1,64};"
+)
+_KEYED = re.compile(  # of logfmt, YAML, Ruby, or JSON that is cut
+    rf"""(?:^|[\s"',{{])(?:{"|".join(records.MESSAGE_KEYS)})["']?\s?(?::|=>|=)\s?"""
+    r"""(?:"((?:[^"\\]|\\.){1,4096})|'((?:[^']|''){1,4096}))"""
+)
+_BEGIN_BYTES = 1000  # by which UTF-16 without a mark is recognised
+_OBJECT_AT_MOST = 200  # characters before a JSON object in a line
 _BYTES = re.compile(rb"\\x([0-9a-fA-F]{2})")
-_BREAK = re.compile(r"#012|\\n|\r|\n")
-_RECORD_BREAK = re.compile(r"#012|\r|\n")
-_EXPORT_FIELD = re.compile(rb"[A-Z_][A-Z0-9_]{0,63}")
 
 _BOOT = re.compile(r" {0,12}(\d{1,12}\.\d{1,9})")
+_CALLER = re.compile(r" {0,9}[TC]\d{1,10}")
+_CLOCKS = ("iso", "syslog", "logcat", "time", "date")
 _CLOCK = re.compile(r"\d{1,2}:\d\d")
 _NO_STAMP = re.compile(r" {0,12}(?:\d{1,10}|pid) {0,12}")  # of the table of tasks
 # What may stand before the kernel's words, in any order and number.
 _PIECES = (
-    re.compile(r"[\s>|]{1,200}"),
+    re.compile(r"[\s>|`\u00ab\u2018\u201c\u200b-\u200f\ufeff]{1,200}"),
+    re.compile(r"[-*+\u2022] {1,8}(?=\S)"),
+    re.compile(r"(?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?):?\s"),
+    re.compile(r"\d{1,7}(?:[:)]\s{0,8}|\.\s{1,8})(?=\S)"),  # grep -n, a list
+    re.compile(r"^[\d.:]{1,20}(?: \d{4})?\] ?"),  # a stamp that is cut
     re.compile(r"<\d{1,3}>|MESSAGE="),
     _KMSG,
     re.compile(r"[a-z]{3,8} {0,3}: {0,4}[a-z]{3,8} {0,3}: {0,2}"),  # dmesg -x
     re.compile(r"\[(?P<inside>[^\[\]]{1,48})\]:? ?"),
     re.compile(
-        r"(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
-        r"(?: ?Z| ?[+-]\d\d:?\d\d| [A-Z]{3,5})?:? "
+        r"(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+        r"(?: ?Z| ?[+-]\d\d:?\d\d| UTC| [A-Z]{1,3}[SD]?T\b)?)(?: [A-Z]{3,5})?:?\s"
     ),
     re.compile(r"\w{2,4} (?=\d{4}-\d\d-\d\d )"),  # journalctl -o short-full
     re.compile(
-        r"(?P<syslog>\S{2,12} {1,2}\d{1,2}(?: \d{4})?,? \d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: \d{4})? "
+        r"(?P<syslog>[^\s:/-]{2,12} {1,2}\d{1,2}(?: \d{4})?,? \d\d:\d\d:\d\d(?:\.\d{1,9})?)"
+        r"(?: \d{4})? "
     ),
-    re.compile(r"\d{10}\.\d{1,9} "),  # journalctl -o short-unix
-    re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} {1,6}\d{1,7} {1,6}\d{1,7} [VDIWEF] "),  # logcat
+    re.compile(  # of tools and browsers: 10/2/2026, 2:14:07 PM; 2026/10/02 14:14:07
+        r"(?P<date>\d{1,4}[./-]\w{1,3}[./-]\d{1,4}[,:T]? ?\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?"
+        r"(?: [AP]M)?)(?: [+-]\d{4})?\s"
+    ),
+    re.compile(r"(?P<unix>\d{10}\.\d{1,9}|\d{13}|\d{16}|\d{19})\s"),
+    re.compile(  # logcat -v threadtime, long ago with a user
+        r"(?P<logcat>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) {1,6}(?:\w{1,16} {1,6})?"
+        r"\d{1,7} {1,6}\d{1,7} [VDIWEF] (?:\w{1,32} {0,9}: )?"
+    ),
+    re.compile(  # logcat -v time, and brief
+        r"(?:(?P<time>\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) )?[VDIWEF]/\w{0,32} {0,9}\( {0,6}\d{1,7}\): "
+    ),
+    re.compile(r"\d{1,3} (?=\d{4}-\d\d-\d\dT)"),  # RFC 5424
+    re.compile(r"(?P<sender>\S{1,64}) kernel - \S{1,32} (?:-|\[[^\]]{1,120}\]) ?"),
+    re.compile(r"\(\d{1,2}\)(?=\[)"),  # MediaTek's CPU
+    re.compile(r"\w{3} (?=[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:)"),  # logread of OpenWrt
+    re.compile(r"(?:kern|user|daemon)\.\w{3,8} "),
+    re.compile(r"\S{1,64} login: "),  # of a serial console
     re.compile(r"std(?:out|err) [FP] "),  # containerd
-    re.compile(r"(?:\S{1,64} )?kernel(?:\[\d{1,10}\])?: ?"),
-    re.compile(r"(?:\S{1,64} )?[\w.@/-]{1,64}\[\d{1,10}\]: "),
+    re.compile(r"(?:(?P<sender>\S{1,64}) )?(?:\w{3,8}\.\w{3,8} )?kernel(?:\[[\d-]{1,10}\])?: ?"),
+    re.compile(r"(?:(?P<sender>\S{1,64}) )?[\w.@/-]{1,64}\[\d{1,10}\]: "),
+    re.compile(r"(?P<sender>[\w.-]{1,64})(?::| {1,40}\|) (?=\[ {0,12}[\d\w])"),  # of several hosts
 )
+_STAMP = re.compile(  # behind words of any form
+    rf"\[ {{0,12}}\d{{1,12}}\.\d{{3,9}}(?=[\] <])|\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
+    r"|\d{10}\.\d{3,9}(?=[, ])"
+    rf"|\[?(?:\w{{2,4}},? )?(?:{'|'.join(_MONTHS)}) {{1,2}}\d{{1,2}}(?: \d{{4}})?,? \d\d:\d\d:\d\d"
+)
+_STAMP_AT_MOST = 160
 
 
 def lines_of(content: bytes) -> Iterator[str]:
     """Yield each line of a file with one prefix at most; a record of several lines is split."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):  # as PowerShell redirects
         content = content.decode("utf-16", "replace").encode("utf-8", "replace")
-    if content.startswith(b"__CURSOR=") or b"\n__CURSOR=" in content[: 1 << 16]:
-        yield from _export(content)
-        return
+    elif _is_wide(content[:_BEGIN_BYTES]):
+        content = content.decode("utf-16-le", "replace").encode("utf-8", "replace")
+    if records.is_export(content):
+        lines = list(records.export(content))
+        if records.lacks_marks(lines, content.decode("utf-8", "replace")):
+            lines = _lines_of_text(content.replace(b"\0", b""))
+    else:
+        lines = _lines_of_text(content.replace(b"\0", b""))  # as a crash leaves at a file's end
+    yield from _in_order(layout.in_parts(layout.unwrapped(lines, _is_stamped)))
+
+
+def _lines_of_text(content: bytes) -> list[str]:
     if content.count(b"=3D") > 2:  # a mail's quoted-printable
         content = quopri.decodestring(content)
     text = content.decode("utf-8-sig", "replace").removesuffix("\n")
-    yield from _in_order(text.split("\n") if text else [])
+    lines = records.read(text)
+    if lines is None:
+        text = layout.without_tags(text)
+        lines = layout.in_one_piece(layout.without_ends(text.split("\n"))) if text else []
+    return lines
+
+
+def _is_wide(begin: bytes) -> bool:
+    """Whether it is UTF-16 without a mark."""
+    return begin[1::2].count(0) > 0.9 * len(begin) / 2 > begin[::2].count(0)
+
+
+def _is_stamped(line: str) -> bool:
+    """By what it begins with: a stamp behind other words may be a program's."""
+    prefix, _ = _prefix_at(line[:512], 0)
+    return bool(prefix.boot or prefix.clock)
 
 
 def _in_order(lines: list[str]) -> Iterator[str]:
-    """Yield the oldest line first: `journalctl -r` and `dmesg | tac` print the newest first."""
+    """Yield the oldest line first: `journalctl -r` and `dmesg | tac` print the newest first, and
+    `cat kern.log kern.log.1` the newer file."""
     step = max(1, len(lines) // 200)
-    times = [stamp for line in lines[::step] if (stamp := parted(line[:512])[0])]
-    keys = [_sortable(stamp) for stamp in times]
-    is_reversed = len(set(keys)) > 2 and keys == sorted(keys, reverse=True)
-    if not is_reversed:
-        for line in lines:
-            yield from logical(line)
+    marks = [(i, key) for i in range(0, len(lines), step) if (key := _key(lines[i]))]
+    marks = [(i, key) for i, key in marks if key[0] == marks[0][1][0]]
+    keys = [key for _, key in marks]
+    if len(set(keys)) > 2 and keys == sorted(keys, reverse=True):
+        yield from _reversed(lines)
         return
+    for part in _parts(lines, marks):
+        for line in part:
+            yield from logical(line)
+
+
+def _reversed(lines: list[str]) -> Iterator[str]:
     record: list[str] = []
     for line in reversed(lines):
         record.append(line)
-        if parted(line[:512])[0]:  # what follows it without a stamp belongs to it
+        if _is_stamped(line):  # what follows it without a stamp belongs to it
             for part in reversed(record):
                 yield from logical(part)
             record = []
 
 
-def _sortable(stamp: str) -> tuple[int, float, str]:
-    """A stamp as it sorts: seconds since boot, ISO, or a month, a day and a time."""
-    digits = stamp.replace(".", "", 1)
-    if digits.isascii() and digits.isdigit():
-        return 0, float(stamp), ""
-    words = stamp.split()
-    if len(words) == 3 and words[0][:3] in _MONTHS and words[1].isdigit():
-        return 1, _MONTHS.index(words[0][:3]) * 100 + int(words[1]), words[2]
-    return 2, 0, stamp
+Key = tuple[int, int]
+"""The kind of a stamp, and nanoseconds."""
+
+
+def _has_new_year(keys: list[Key]) -> bool:
+    """Whether a log without years may go from December to January: then its parts have no
+    certain order."""
+    if keys[0][0] != _WITHOUT_YEAR:
+        return False
+    return any(before[1] - after[1] > _QUARTER for before, after in pairwise(keys))
+
+
+def _parts(lines: list[str], marks: list[tuple[int, Key]]) -> list[list[str]]:
+    """The files that were joined, the oldest first. Where stamps go back, a new file begins only if
+    it ends before the file above it begins. Seconds since boot start at 0 after each boot; a clock
+    without a zone may go back an hour."""
+    if not marks or marks[0][1][0] == _SINCE_BOOT or _has_new_year([key for _, key in marks]):
+        return [lines]
+    begins, spans = [0], [[marks[0][1], marks[0][1]]]
+    for (low, before), (high, after) in pairwise(marks):
+        if _is_back(before, after):
+            begins.append(_turn(lines, low, high, before))
+            spans.append([after, after])
+        spans[-1][1] = after
+    if any(older[1] > newer[0] for newer, older in pairwise(spans)):
+        return [lines]
+    ends = [*begins[1:], len(lines)]
+    return [lines[begin:end] for begin, end in zip(begins, ends, strict=True)][::-1]
+
+
+def _turn(lines: list[str], low: int, high: int, before: Key) -> int:
+    """The first line behind `low` that is older than it."""
+    for i in range(low + 1, high + 1):
+        key = _key(lines[i])
+        if key and key[0] == before[0] and _is_back(before, key):
+            return i
+    return high
+
+
+def _is_back(before: Key, after: Key) -> bool:
+    """Whether time went back from one line to another."""
+    return before[1] - after[1] > (0 if before[0] == _ZONED else _HOUR)
+
+
+_SINCE_BOOT, _ZONED, _WITHOUT_ZONE, _WITHOUT_YEAR = range(4)
+_LEAP_YEAR = "2000"
+_HOUR = 3600 * 10**9
+_QUARTER = 92 * 24 * _HOUR
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?"
+    r"(?: ?(Z|UTC|[+-]\d\d:?\d\d))?"
+)
+_DAY = re.compile(
+    r"(\w{3})\w{0,7} {1,2}(\d{1,2})(?: (\d{4}))?,? (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?"
+    r"(?: (\d{4}))?"
+)
+
+
+def _key(line: str) -> Key | None:
+    """A stamp as it sorts, by its kind; None without one that has an order."""
+    prefix, _ = _prefix_at(line[:512], 0)
+    if iso := _ISO.match(prefix.clock):
+        *date, part, zone = iso.groups()
+        time = _nanoseconds(date, part)
+        if zone and zone[0] in "+-" and time is not None:
+            offset = (int(zone[1:3]) * 60 + int(zone[-2:])) * 60 * 10**9
+            time += -offset if zone[0] == "+" else offset
+        kind = _ZONED if zone else _WITHOUT_ZONE
+    elif (day := _DAY.search(prefix.clock)) and day[1] in _MONTHS:
+        year = day[3] or day[8]
+        month = str(_MONTHS.index(day[1]) + 1)
+        time = _nanoseconds([year or _LEAP_YEAR, month, *day.group(2, 4, 5, 6)], day[7])
+        kind = _WITHOUT_ZONE if year else _WITHOUT_YEAR
+    elif prefix.boot:
+        whole, _, part = prefix.boot.partition(".")
+        return _SINCE_BOOT, int(whole) * 10**9 + int(f"{part:<09}")
+    else:
+        return None
+    return (kind, time) if time is not None else None
+
+
+def _nanoseconds(date: Sequence[str], part: str | None) -> int | None:
+    """Since 1970, of a date in UTC; None if there is no such date."""
+    try:
+        seconds = int(datetime(*map(int, date), tzinfo=UTC).timestamp())  # type: ignore[misc,arg-type]
+    except ValueError:
+        return None
+    return seconds * 10**9 + int(f"{part or 0:<09}")
 
 
 def logical(line: str) -> Iterator[str]:
     """Yield the lines of one physical line: a JSON record or an escaped text may hold several."""
-    begin = line.lstrip(" \t,[\x1e").removeprefix("data: ")
-    if begin.startswith('{"') and len(begin) <= _RECORD_MAX:
-        record = _decoded(begin.rstrip(" \t\r,]"))
-        if isinstance(record, dict) and (message := _message(record)) is not None:
-            yield from _split(message, _json_prefix(record))
+    line = line.replace("\u00a0", " ")  # as browsers copy
+    begin = line.find('{"', 0, _OBJECT_AT_MOST)
+    if begin >= 0 and len(line) <= records.RECORD_MAX:
+        record = _decoded(line[begin:].rstrip(" \t\r,]"))
+        if isinstance(record, dict) and (inner := list(records.messages(record))):
+            front = _stamp_of(line[:begin])
+            for part in inner:
+                yield front + part
             return
-    if pretty := _PRETTY.match(line[:_RECORD_MAX]):
-        message = _decoded(pretty[1].rstrip(" \t\r,"))
-        yield from _split(message if isinstance(message, str) else pretty[1], "")
-        return
-    text = line
+    text = _unwrapped(line)
     if "&" in text:
-        for entity, character in _ENTITIES:
-            text = text.replace(entity, character)
-    if "\x1b" in text or "^[" in text:
-        text = _COLOUR.sub("", text[:_RECORD_MAX])
+        for _ in range(2):  # a ticket may escape what was escaped
+            text = _ENTITY.sub(lambda one: html.unescape(one[0]), text[: records.RECORD_MAX])
+        text = text.replace("\u00a0", " ")
+    if any(mark in text for mark in _COLOUR_MARKS):
+        text = _COLOUR.sub("", text[: records.RECORD_MAX])
     if stamp := _KMSG.match(text):
-        text = stamp[0] + unescaped(text[stamp.end() : stamp.end() + _RECORD_MAX])
-    yield from _split(text, "")
+        text = stamp[0] + unescaped(text[stamp.end() : stamp.end() + records.RECORD_MAX])
+    yield from records.split(text, "")
+
+
+def _stamp_of(front: str) -> str:
+    """The times that stand before a record."""
+    prefix = prefix_of(front)
+    clock = f"{prefix.clock} " if prefix.clock else ""
+    return f"{clock}[{prefix.boot}] " if prefix.boot else clock
+
+
+def _unwrapped(line: str) -> str:
+    """A line of a list of strings (JSON, YAML, CSV), or the message of one of logfmt."""
+    if ('"' in line or "'" in line) and (field := _KEYED.search(line[: layout.LINE_MAX])):
+        value = field[1].replace('\\"', '"') if field[1] else field[2].replace("''", "'")
+        return _stamp_of(line[: field.start() + 1]) + value
+    text = line.rstrip(" \t\r")
+    text = text[:-1] if text.endswith((",", "]")) else text
+    quote = text[-1:]
+    begin = text.find(quote) if quote in ("'", '"') else -1
+    if begin < 0 or begin == len(text) - 1 or text[:begin].strip(" \t[-,("):
+        if text.endswith(">") and "<" not in text:  # journalctl in a pager cuts a line so
+            return text[:-1]
+        return line
+    inner = text[begin + 1 : -1]
+    if quote == '"' and '","' in inner:  # CSV that is not whole
+        inner = max(inner.split('","'), key=len)
+    return text[:begin] + inner.replace(f"\\{quote}", quote)
 
 
 def unescaped(text: str) -> str:
@@ -126,17 +299,6 @@ def unescaped(text: str) -> str:
     )
 
 
-def _split(text: str, prefix: str) -> Iterator[str]:
-    if "memcg=" in text:  # a path may hold a backslash and an n
-        parts: Iterable[str] = _RECORD_BREAK.split(text)
-    elif "\\" in text or "#" in text or "\n" in text or "\r" in text:
-        parts = _BREAK.split(text)
-    else:
-        parts = (text,)
-    for part in parts:
-        yield f"{prefix}{part[:_LINE_MAX].rstrip()}"
-
-
 def _decoded(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
@@ -144,65 +306,46 @@ def _decoded(text: str) -> Any:
         return None
 
 
-def _message(record: dict[str, Any]) -> str | None:
-    for key in _MESSAGE_KEYS:
-        value = record.get(key)
-        if isinstance(value, str):
-            return value
-        if isinstance(value, list) and all(type(b) is int and 0 <= b < 256 for b in value):
-            return bytes(value).decode("utf-8", "replace")  # not UTF-8, or control characters
-    for key in _NESTED_KEYS:
-        if isinstance(inner := record.get(key), dict):
-            nested = {name: value for name, value in inner.items() if name not in _NESTED_KEYS}
-            return _message(nested)
-    return None
+class Prefix(NamedTuple):
+    """What stands before the kernel's words."""
 
-
-def _json_prefix(record: dict[str, Any]) -> str:
-    micro = record.get("_SOURCE_MONOTONIC_TIMESTAMP") or record.get("__MONOTONIC_TIMESTAMP")
-    stamp = ""
-    if isinstance(micro, str) and micro.isascii() and micro.isdigit() and len(micro) < 19:
-        stamp = f"[{int(micro) / 1e6:.6f}] "
-    else:
-        for key in _TIME_KEYS:
-            if isinstance(time := record.get(key), str) and len(time) <= 40:
-                stamp = f"{time} "
-                break
-    tag = record.get("SYSLOG_IDENTIFIER")
-    return f"{stamp}{tag}[0]: " if isinstance(tag, str) and len(tag) <= 64 else stamp
-
-
-def _export(content: bytes) -> Iterator[str]:
-    """`journalctl -o export` (systemd's JOURNAL_EXPORT_FORMATS): binary fields have a size."""
-    record: dict[str, Any] = {}
-    position, end = 0, len(content)
-    while position < end:
-        stop = content.find(b"\n", position)
-        stop = end if stop < 0 else stop
-        line, position = content[position:stop], stop + 1
-        name, equals, value = line.partition(b"=")
-        if not line:
-            yield from _record(record)
-            record = {}
-        elif equals:
-            record[name.decode("ascii", "replace")] = value.decode("utf-8", "replace")
-        elif _EXPORT_FIELD.fullmatch(line):
-            size = int.from_bytes(content[position : position + 8], "little")
-            value = content[position + 8 : position + 8 + min(size, _RECORD_MAX)]
-            record[line.decode("ascii")] = value.decode("utf-8", "replace")
-            position += 8 + min(size, end) + 1
-    yield from _record(record)
-
-
-def _record(record: dict[str, Any]) -> Iterator[str]:
-    if (message := _message(record)) is not None:
-        yield from _split(message, _json_prefix(record))
+    boot: str
+    """Seconds since boot."""
+    clock: str
+    """The time as it is written."""
+    sender: str
+    """The host."""
+    caller: str
+    """The thread or CPU that prints, if the kernel says it (CONFIG_PRINTK_CALLER)."""
+    body: str
+    """What follows."""
 
 
 def parted(line: str) -> tuple[str, str]:
     """Return the stamp of a line and what follows every prefix of it. The stamp is in seconds since
     boot if the line has them ("581.376828"), else the clock time as it is written."""
-    position, boot, clock = 0, "", ""
+    prefix = prefix_of(line)
+    return prefix.boot or prefix.clock, prefix.body
+
+
+def prefix_of(line: str) -> Prefix:
+    """Take every prefix off a line, also one behind words of another form that end in a stamp."""
+    prefix, position = _prefix_at(line, 0)
+    if prefix.boot or prefix.clock:
+        return prefix
+    stamp = _STAMP.search(line, position, position + _STAMP_AT_MOST)
+    if stamp is None:
+        return prefix
+    behind, _ = _prefix_at(line, stamp.start())
+    if not behind.boot and not behind.clock:
+        clock = records.time_of(stamp[0]).strip() or stamp[0].strip("[")
+        behind = behind._replace(clock=clock, body=line[stamp.end() :])
+    return behind._replace(sender=behind.sender or prefix.sender)
+
+
+def _prefix_at(line: str, position: int) -> tuple[Prefix, int]:
+    """What stands there, and where it ends."""
+    boot, clock, sender, caller = "", "", "", ""
     for _ in range(16):
         for piece in _PIECES:
             if not (match := piece.match(line, position)):
@@ -215,11 +358,16 @@ def parted(line: str) -> tuple[str, str]:
                     boot = boot or seconds[1]
                 elif _CLOCK.search(inside):
                     clock = clock or inside.strip()
+                elif _CALLER.fullmatch(inside):
+                    caller = caller or inside.strip()
             elif micro := groups.get("micro"):
                 boot = boot or f"{int(micro) / 1e6:.6f}"
-            clock = clock or groups.get("iso") or groups.get("syslog") or ""
+            elif unix := groups.get("unix"):
+                clock = clock or records.time_of(unix).strip()
+            clock = clock or next((text for name in _CLOCKS if (text := groups.get(name))), "")
+            sender = sender or groups.get("sender") or ""
             position = match.end()
             break
         else:
             break
-    return boot or clock, line[position:]
+    return Prefix(boot, clock, sender, caller, line[position:]), position

@@ -12,6 +12,7 @@ from memlab.diagnose.kernel_log.sentences import Process
 
 _LEAST = 0.02  # of all: what is less is not shown
 _SHOWN = 6
+_RSS = 3  # uid tgid total_vm rss stand first in every version, the score last
 # What holds a group's memory: names of v2's memory.stat, and of v1's.
 _GROUP_LINES = (
     ("anonymous", ("anon",), ("total_rss", "rss")),
@@ -58,9 +59,13 @@ def tasks_of(report: Report) -> list[Task]:
     names = report.columns[:-1]
     tasks = []
     for row in report.rows:
-        cells = dict(zip(names, row.numbers, strict=False))
-        if not names:  # uid tgid total_vm rss stand first in every version, the score last
-            cells = {"rss": row.numbers[3], "oom_score_adj": row.numbers[-1]}
+        numbers = row.numbers if row.name else row.numbers[:-1]  # of a row that is cut
+        if len(numbers) <= _RSS or (names and row.name and len(numbers) < len(names)):
+            continue
+        cells = dict(zip(names, numbers, strict=False))
+        if not names:
+            cells = {"rss": numbers[_RSS]}
+            cells |= {"oom_score_adj": numbers[-1]} if row.name else {}
         pages = {name: number * page for name, number in cells.items()}
         tasks.append(
             Task(

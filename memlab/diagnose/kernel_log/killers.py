@@ -25,7 +25,8 @@ _EARLYOOM_FORMER = re.compile(
 _NOHANG = re.compile(r"end(?:ing)? (SIG[A-Z]{3,5}) to (?:the victim|\"?(.{1,64}?)\"?;)")
 _NOHANG_VICTIM = re.compile(r"PID: (\d{1,10}), [nN]ame: (.{1,64}), badness: ")
 _LMKD = re.compile(
-    r"owmemorykiller: {1,2}(?:Kill|Killing) '(.{1,256}?)' \((\d{1,10})\)"
+    r"owmemorykiller {0,9}(?:\( {0,6}\d{1,7}\))?: {1,2}"
+    r"(?:Kill|Killing) '(.{1,256}?)' \((\d{1,10})\)"
     r"(?:.{0,200}?to free (\d{1,12})kB)?(?:.{0,200}?; reason: (.{0,120}))?"
 )
 _DRIVER = re.compile(r"cache \d{1,12}kB is below limit \d{1,12}kB for oom_score_adj -?\d{1,5}")
@@ -33,7 +34,9 @@ _FACEBOOK = re.compile(r"illed (\d{1,6}): (\d{1,10})(?:\((.{0,64}?)\))?")
 _FACEBOOK_PICK = re.compile(r'Picked "(.{1,512}?)" \((\d{1,9})MB\) based on (.{1,80})')
 _TALOS = re.compile(r'ending SIGKILL to cgroup \{.{0,300}?"cgroup": "(.{1,512}?)"')
 _KUBELET = re.compile(r"must evict pod\(s\) to reclaim\"? {0,4}(?:resourceName=\"?)?(\w{1,32})")
-_EVICTED = re.compile(r"pod \"?(\S{1,253}?)\"? (?:is )?evicted successfully")
+_EVICTED = re.compile(
+    r'pod (?:(\S{1,253}) is evicted successfully|is evicted successfully" pod="(\S{1,253})")'
+)
 
 LMKD = "Android's lmkd"
 DRIVER = "Android's driver lowmemorykiller"
@@ -45,6 +48,7 @@ _HINT_MARKS = (
     ("OOM killer killed some processes", "systemd"),
     ("Invoking oom killer", "earlyoom"),
     ("System OOM encountered", "kubelet"),
+    (", OOM kill of PID ", "oomkill (BPF)"),
     ("oom-kill event(s)", "Slurm"),
     ("oom_kill event(s)", "Slurm"),
     ("OOMKilled", "the container runtime"),
@@ -55,7 +59,7 @@ _HINT_MARKS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
+class UserSpaceKill:
     """A kill by a program."""
 
     line: int
@@ -86,7 +90,7 @@ class Hint:
 class Reader:
     """Collects what programs print."""
 
-    def __init__(self, kills: list[Kill], hints: list[Hint]) -> None:
+    def __init__(self, kills: list[UserSpaceKill], hints: list[Hint]) -> None:
         self._kills, self._hints = kills, hints
         self._victim: tuple[int | None, str] = (None, "")
         self._limit = ""
@@ -106,7 +110,7 @@ class Reader:
                 return True
         return False
 
-    def _add(self, kill: Kill) -> bool:
+    def _add(self, kill: UserSpaceKill) -> bool:
         self._kills.append(kill)
         return True
 
@@ -115,7 +119,9 @@ class Reader:
         if match is None or ("memory" not in line and "swap" not in line):
             return False
         reason = line[match.end() :][:200]
-        return self._add(Kill(number, "systemd-oomd", match[1], None, None, "SIGKILL", reason))
+        return self._add(
+            UserSpaceKill(number, "systemd-oomd", match[1], None, None, "SIGKILL", reason)
+        )
 
     def oomd_count(self, line: str, number: int) -> bool:
         match = _OOMD_COUNT.search(line)
@@ -125,7 +131,7 @@ class Reader:
             self._kills[-1] = replace(self._kills[-1], processes=int(match[1]))
             return True
         unit = line[: match.start()].rstrip(" :").rsplit(" ", 1)[-1]
-        return self._add(Kill(number, "systemd-oomd", unit, None, None, "SIGKILL", ""))
+        return self._add(UserSpaceKill(number, "systemd-oomd", unit, None, None, "SIGKILL", ""))
 
     def low_memory(self, line: str, number: int) -> bool:
         self._limit = line[line.find("low memory!") :][:120]
@@ -135,7 +141,9 @@ class Reader:
         if not (match := _EARLYOOM.search(line)):
             return False
         size = int(match[4]) << 20
-        kill = Kill(number, "earlyoom", match[3], int(match[2]), size, match[1], self._limit)
+        kill = UserSpaceKill(
+            number, "earlyoom", match[3], int(match[2]), size, match[1], self._limit
+        )
         return self._add(kill)
 
     def earlyoom_former(self, line: str, number: int) -> bool:
@@ -143,7 +151,7 @@ class Reader:
             return False
         pid, signal = match[1] or match[5], {"15": "SIGTERM", "9": "SIGKILL"}.get(match[4])
         return self._add(
-            Kill(
+            UserSpaceKill(
                 number, "earlyoom", match[2] or match[3] or "", int(pid) if pid else None,
                 int(match[6]) << 20, signal or f"signal {match[4]}", self._limit,
             )
@@ -158,14 +166,18 @@ class Reader:
         if not (match := _NOHANG.search(line)):
             return False
         pid, name = self._victim
-        return self._add(Kill(number, "nohang", name or match[2] or "", pid, None, match[1], ""))
+        return self._add(
+            UserSpaceKill(number, "nohang", name or match[2] or "", pid, None, match[1], "")
+        )
 
     def lmkd(self, line: str, number: int) -> bool:
         if not (match := _LMKD.search(line)):
             return False
         size = int(match[3]) << 10 if match[3] else None
         by = LMKD if "uid" in line else DRIVER
-        return self._add(Kill(number, by, match[1], int(match[2]), size, "SIGKILL", match[4] or ""))
+        return self._add(
+            UserSpaceKill(number, by, match[1], int(match[2]), size, "SIGKILL", match[4] or "")
+        )
 
     def driver(self, line: str, number: int) -> bool:
         """The reason stands in a line behind the name."""
@@ -185,13 +197,13 @@ class Reader:
         group, size, reason = self._picked or ("", 0, "")
         victim = group or match[3] or ""
         return self._add(
-            Kill(number, "oomd", victim, int(match[2]), size or None, "SIGKILL", reason)
+            UserSpaceKill(number, "oomd", victim, int(match[2]), size or None, "SIGKILL", reason)
         )
 
     def talos(self, line: str, number: int) -> bool:
         if not (match := _TALOS.search(line)):
             return False
-        return self._add(Kill(number, "Talos", match[1], None, None, "SIGKILL", ""))
+        return self._add(UserSpaceKill(number, "Talos", match[1], None, None, "SIGKILL", ""))
 
     def kubelet(self, line: str, number: int) -> bool:
         if match := _KUBELET.search(line):
@@ -200,7 +212,11 @@ class Reader:
         if not (match := _EVICTED.search(line)):
             return False
         reason, self._limit = self._limit, ""
-        return self._add(Kill(number, "kubelet (eviction)", match[1], None, None, None, reason))
+        return self._add(
+            UserSpaceKill(
+                number, "kubelet (eviction)", match[1] or match[2], None, None, None, reason
+            )
+        )
 
 
 _PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
@@ -211,7 +227,7 @@ _PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
     ("with signal", Reader.earlyoom_former),
     (", badness: ", Reader.nohang_victim),
     ("SIG", Reader.nohang),
-    ("owmemorykiller: ", Reader.lmkd),
+    ("owmemorykiller", Reader.lmkd),
     (" is below limit ", Reader.driver),
     ("Picked ", Reader.facebook),
     ("illed ", Reader.facebook),

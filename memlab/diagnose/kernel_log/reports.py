@@ -10,19 +10,23 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from memlab.diagnose.kernel_log import forms, joining, killers, sentences
+from memlab.diagnose.kernel_log import forms, joining, killers, lost, sentences
 from memlab.diagnose.kernel_log.meminfo import MemInfo
-from memlab.diagnose.kernel_log.sentences import Counter, Process, Row
+from memlab.diagnose.kernel_log.sentences import Counter, Process, ProcessRow
 
 _STATISTICS_MAX = 400
+_SOURCES_MAX = 64  # hosts and callers whose reports are kept apart
+_MIXED_LINES = 3  # after which a report has more than its beginning
 _STAMPED = 50  # lines at each end of a log, of which one may have a stamp
 # What opens a report may begin in its midst; a line without any of these is passed over.
 _MEMORY = ("Mem-Info:", "active_anon:", "slab_reclaimable:", "kB min:", "slab info:", "Free swap ")
 _GATE = (
     "oom", "OOM", "emory", "ill", "SIG", "total_vm", "badness", "allocation failure", "  cache: ",
-    "SLUB", "evict", "is below limit", *_MEMORY,
+    "SLUB", "evict", "is below limit", *_MEMORY, *lost.MARKS,
 )  # fmt: skip
 _CHARGES = ("mem_cgroup_out_of_memory", "mem_cgroup_oom_synchronize", "try_charge_memcg")
+
+Kills = set[tuple[int, str, int | None, int | None]]
 
 
 @dataclass(slots=True)
@@ -32,6 +36,8 @@ class Report:
     line: int
     """Its first line in the log."""
     stamp: str = ""
+    clock: str = ""
+    """The clock time, if the stamp is in seconds since boot and the line has both."""
     requester: str | None = None
     gfp_mask: int | None = None
     order: int | None = None
@@ -55,7 +61,7 @@ class Report:
     """Of the group: in bytes, or counts of events."""
     memory: MemInfo = field(default_factory=MemInfo)
     columns: tuple[str, ...] = ()
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ProcessRow] = field(default_factory=list)
     chosen: Process | None = None
     """Named before the kill; before 5.1 a child of it may be killed instead."""
     victims: list[Process] = field(default_factory=list)
@@ -66,6 +72,19 @@ class Report:
     is_second: bool = False
     """Whether it begins with a choice that was read before."""
     panic: str | None = None
+    is_mixed: bool = False
+    """Whether another report began just before it, so that a line may belong to either."""
+
+    def stamp_by(self, prefix: forms.Prefix) -> None:
+        """Take the time of a line, if it has one."""
+        if prefix.boot or prefix.clock:
+            self.stamp = prefix.boot or prefix.clock
+            self.clock = prefix.clock if prefix.boot else ""
+
+    def leave_out_mixed(self) -> None:
+        """Forget what may belong to the other report."""
+        self.counters, self.statistics, self.memory = {}, {}, MemInfo()
+        self.columns, self.rows = (), []
 
     @property
     def is_decided(self) -> bool:
@@ -89,15 +108,21 @@ class Log:
     """What a log says about kills."""
 
     reports: list[Report] = field(default_factory=list)
-    user_space: list[killers.Kill] = field(default_factory=list)
+    user_space: list[killers.UserSpaceKill] = field(default_factory=list)
     hints: list[killers.Hint] = field(default_factory=list)
     """Sentences of other programs that tell of a kill without the kernel's report."""
     refused: list[str] = field(default_factory=list)
     """Allocations that failed, which kills nobody."""
     reaped: list[Process] = field(default_factory=list)
     """Killed, by the sentence of the reaper only: their reports are not in the log."""
+    lost: list[str] = field(default_factory=list)
+    """Sentences that say that lines are missing."""
+    hidden: int = 0
+    """Lines that the journal shows as blob data only."""
     suppressed: int = 0
     """Reports that the kernel left out to print less."""
+    unread: str = ""
+    """What of its file could not be read."""
     lines: int = 0
     first: str = ""
     last: str = ""
@@ -106,40 +131,95 @@ class Log:
 
 def read(lines: Iterable[str]) -> Log:
     """Read a log."""
-    reader = _Reader()
+    sources = _Sources()
     begin: list[str] = []
     end: deque[str] = deque(maxlen=_STAMPED)
     for line in joining.joined(lines):
         if len(begin) < _STAMPED:
             begin.append(line)
         end.append(line)
-        reader.feed(line)
-    log = reader.log
+        sources.feed(line)
+    log = sources.log
     log.reports = [report for report in log.reports if report.is_report and not report.is_copy]
+    for report in log.reports:
+        if report.is_mixed:
+            report.leave_out_mixed()
     log.first = next(filter(None, (forms.parted(line)[0] for line in begin)), "")
     log.last = next(filter(None, (forms.parted(line)[0] for line in reversed(end))), "")
     return log
 
 
-class _Reader:
-    """Puts each sentence where it belongs."""
+def _is_copy(first: forms.Prefix, second: forms.Prefix) -> bool:
+    """Whether two consoles or two loggers wrote a line: at one time, as far as that is read."""
+    if first.body != second.body or not second.body:
+        return False
+    if first.boot and second.boot:
+        return first.boot == second.boot
+    return bool(first.boot or second.boot) or first.clock == second.clock
+
+
+class _Sources:
+    """Takes lines apart that several hosts, or several tasks of a kernel, print into one log."""
 
     def __init__(self) -> None:
         self.log = Log()
+        self._kills: Kills = set()
+        self._readers: dict[tuple[str, str], _Reader] = {}
+        self._source = "", ""
+
+    def feed(self, line: str) -> None:
+        """Read a line."""
+        self.log.lines += 1
+        is_open = any(reader.is_open for reader in self._readers.values())
+        if not is_open and not any(word in line for word in _GATE):
+            return
+        prefix = forms.prefix_of(line)
+        if lost.is_hidden(line):
+            self.log.hidden += 1
+        elif (sentence := lost.read(line)) is not None and len(self.log.lost) < 100:
+            self.log.lost.append(sentence)
+        self._reader(prefix).feed(line, prefix)
+
+    def _reader(self, prefix: forms.Prefix) -> _Reader:
+        """That of the line's host and caller; a line that has none belongs to the one before."""
+        sender = prefix.sender or self._source[0]
+        is_same = sender == self._source[0]
+        source = sender, prefix.caller or (self._source[1] if is_same else "")
+        if source not in self._readers and len(self._readers) < _SOURCES_MAX:
+            former = next((key for key in ((sender, ""), ("", "")) if key in self._readers), None)
+            if former is None:
+                self._readers[source] = _Reader(self.log, self._kills)
+            else:  # its first lines had no host
+                self._readers[source] = self._readers.pop(former)
+        if source in self._readers:
+            self._source = source
+        return self._readers[self._source]
+
+
+class _Reader:
+    """Puts each sentence of a source where it belongs."""
+
+    def __init__(self, log: Log, kills: Kills) -> None:
+        self.log = log
         self._open: Report | None = None
         self._is_by_hand = False
         self._is_in_statistics = False
         self._is_refused = False
         self._is_other = False  # the lines about memory belong to something else
         self._row = ""
-        self._kills: set[tuple[int, str, int | None, int | None]] = set()
+        self._kills = kills
+        self._before = forms.Prefix("", "", "", "", "")
         self._killers = killers.Reader(self.log.user_space, self.log.hints)
 
-    def feed(self, line: str) -> None:
+    @property
+    def is_open(self) -> bool:
+        """Whether it is in a report that does not say yet how it ended."""
+        return self._open is not None and not self._open.is_decided
+
+    def feed(self, line: str, prefix: forms.Prefix) -> None:
         """Read a line."""
-        self.log.lines += 1
-        is_open = self._open is not None and not self._open.is_decided
-        if not is_open and not any(word in line for word in _GATE):
+        before, self._before = self._before, prefix
+        if _is_copy(before, prefix):
             return
         for at, sentence in sentences.within(line):
             if (value := sentence.read(line, at)) is not None:
@@ -200,7 +280,8 @@ class _Reader:
         return report
 
     def _new(self, line: str) -> Report:
-        report = Report(self.log.lines, forms.parted(line)[0], is_by_hand=self._is_by_hand)
+        report = Report(self.log.lines, is_by_hand=self._is_by_hand)
+        report.stamp_by(forms.prefix_of(line))
         self._is_by_hand = self._is_other = False
         self.log.reports.append(report)
         self._open = report
@@ -226,7 +307,14 @@ class _Reader:
         return True
 
     def on_invoked(self, value: sentences.Invoked, line: str) -> None:
+        other = self._open
         report = self._new(line)
+        report.is_mixed = (
+            other is not None
+            and not other.is_decided
+            and other.requester is not None
+            and report.line - other.line < _MIXED_LINES
+        )
         body = forms.parted(value.before)[1]
         name = body if len(body) <= 15 else (body.rsplit(": ", 1)[-1].rsplit("] ", 1)[-1])
         report.requester = name if len(name) <= 15 else name.split()[-1][-15:]
@@ -242,7 +330,8 @@ class _Reader:
 
     def on_statistics(self, value: sentences.Statistics, line: str) -> None:
         report = self._undecided(line)
-        report.group = report.group or value.group
+        report.group = report.group or value.group or None
+        report.words = report.words or "group"  # it is printed for no other cause
         self._is_in_statistics = True
         for name, size in value.numbers.items():  # of each group below, in a line of its own
             report.statistics[name] = report.statistics.get(name, 0) + size
@@ -283,12 +372,24 @@ class _Reader:
             if report is not None and not report.is_decided:
                 self._drop(report)
             return
-        report = self._open
+        report = self._chosen_before(value) or self._open
         if report is None or (report.is_decided and report.whole_group is None):
             report = self._new(line)
         report.victims.append(value)
         report.words = value.words or report.words
-        report.stamp = forms.parted(line)[0] or report.stamp
+        report.stamp_by(forms.prefix_of(line))
+
+    def _chosen_before(self, process: Process) -> Report | None:
+        """The report that chose this process, if another one has begun in between."""
+        if self._open is None or self._open.chosen is None:
+            return None
+        if self._open.chosen.pid == process.pid:
+            return None
+        for report in reversed(self.log.reports[-_SOURCES_MAX:]):
+            is_waiting = report.is_summed and not report.is_decided
+            if is_waiting and report.chosen is not None and report.chosen.pid == process.pid:
+                return report
+        return None
 
     def _drop(self, report: Report) -> None:
         """A second copy of a report that was read already."""

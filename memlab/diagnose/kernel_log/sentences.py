@@ -104,10 +104,11 @@ class Statistics(NamedTuple):
     """Of a group, in one line; empty if one line per number follows."""
 
     group: str
+    """Empty if it is cut."""
     numbers: dict[str, int]
 
 
-class Row(NamedTuple):
+class ProcessRow(NamedTuple):
     """A task of the table: numbers in pages, as the columns name them."""
 
     pid: int
@@ -143,6 +144,8 @@ def chosen(text: str, at: int) -> Chosen | None:
     if not body.startswith("constraint="):
         return None
     body = body.replace(", ", ",").replace("task_memcg= ", "task_memcg=")
+    if ",uid=" not in body:  # the line is cut: of its last word only a part may be there
+        body = body.rpartition(",")[0]
     head, pid, tail = body.rpartition(",pid=")
     number = _PID.match(tail.lstrip()) if pid else None
     name = None
@@ -274,8 +277,9 @@ def counter(text: str, at: int) -> Counter | None:
 def statistics(text: str, at: int) -> Statistics:
     rest = text[at + len("emory cgroup stats for ") :]
     numbers = {m[1]: int(m[2]) << 10 for m in _STATISTIC.finditer(rest)}
-    group = rest.partition(": cache:")[0] if numbers else rest.rstrip().removesuffix(":")
-    return Statistics(group, numbers)
+    group = rest.partition(": cache:")[0] if numbers else rest.rstrip()
+    is_cut = not numbers and not group.endswith(":")
+    return Statistics("" if is_cut else group.removesuffix(":"), numbers)
 
 
 def statistic(text: str) -> tuple[str, int] | None:
@@ -290,7 +294,7 @@ def columns(text: str, at: int) -> tuple[str, ...] | None:
     return tuple(match[1].split()) if match and " name" in match[1] else None
 
 
-def row(text: str, width: int | None) -> Row | None:
+def row(text: str, width: int | None) -> ProcessRow | None:
     """A line of the table of tasks; `width` is the number of its columns, if they were read."""
     if not (match := _ROW.search(text)):
         return None
@@ -298,7 +302,7 @@ def row(text: str, width: int | None) -> Row | None:
     if width is not None and len(numbers) > width:  # a name may begin with a number
         name = " ".join([*numbers[width:], name]).rstrip()
         numbers = numbers[:width]
-    return Row(int(match[1]), tuple(int(number) for number in numbers), name)
+    return ProcessRow(int(match[1]), tuple(int(number) for number in numbers), name)
 
 
 def suppressed(text: str, at: int) -> int | None:

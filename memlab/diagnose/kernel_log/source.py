@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import os
-from collections.abc import Iterator
+import re
+import shlex
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from memlab.diagnose.kernel_log import forms, reports
 from memlab.errors import CannotLook
-from memlab.observe import files
+from memlab.observe import capabilities, files
 from memlab.observe.proc import ROOT
 from memlab.text import units
 
 _BYTES_MAX = 64 << 20
+_STREAMS_MAX = 100_000
+_MEMORY_MAX = 256 << 20  # of a dictionary of xz, whose file gives its size
+_PART = 1 << 20
+_PADDING = re.compile(rb"\0*")
+# What a file begins with that holds a log, but no text.
+_NO_TEXT = {
+    b"LPKSHHRH": "a journal's file: journalctl -k --file {}",
+    b"\x28\xb5\x2f\xfd": "packed by zstd: zstd -dc {}",
+    b"\x04\x22\x4d\x18": "packed by lz4: lz4 -dc {}",
+    b"\x5d\0\0": "packed by lzma: xz -dc {}",
+    b"PK\x03\x04": "packed by zip: unzip -p {}",
+}
 
 
 def read(path: Path | None) -> reports.Log:
@@ -23,7 +41,64 @@ def read(path: Path | None) -> reports.Log:
     if content is None:
         size = units.format_size(_BYTES_MAX)
         raise CannotLook(f"{path}: no regular file of at most {size} that may be read")
-    return reports.read(forms.lines_of(content))
+    _refuse_no_text(path, content)
+    packing = next((one for one in _PACKED if content.startswith(one.begin)), None)
+    if packing is None:
+        return reports.read(forms.lines_of(content))
+    text, rest = _unpacked(path, content, packing)
+    log = reports.read(forms.lines_of(text))
+    log.unread = rest.format("1 line was" if log.lines == 1 else f"{log.lines:,} lines were")
+    return log
+
+
+def _refuse_no_text(path: Path, content: bytes) -> None:
+    what = next((_NO_TEXT[begin] for begin in _NO_TEXT if content.startswith(begin)), None)
+    if what is not None:
+        raise CannotLook(f"{path}: {what.format(shlex.quote(str(path)))} > k.txt; give k.txt")
+
+
+class _Packing(NamedTuple):
+    """How a log that was rotated is packed."""
+
+    begin: bytes
+    command: str
+    unpacker: Callable[[], Any]
+
+
+def _unpacked(path: Path, content: bytes, packing: _Packing) -> tuple[bytes, str]:
+    """The text of all streams, and what was not read. Raises `CannotLook`."""
+    try:
+        text, rest = _streams(content, packing)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise CannotLook(f"{path}: it is packed, and cannot be unpacked: {error}") from None
+    if len(text) > _BYTES_MAX:
+        raise CannotLook(f"{path}: over {units.format_size(_BYTES_MAX)} when it is unpacked")
+    if text.startswith((*_NO_TEXT, *(one.begin for one in _PACKED))):
+        command = f"{packing.command} {shlex.quote(str(path))}"
+        raise CannotLook(f"{path}: packed twice: {command} > k.txt; give k.txt")
+    return text, rest
+
+
+def _streams(content: bytes, packing: _Packing) -> tuple[bytes, str]:
+    """A log may be appended to: then it has several streams, and zeros behind them."""
+    text, position, end = bytearray(), 0, len(content)
+    for _ in range(_STREAMS_MAX):
+        unpacker, part = packing.unpacker(), 512
+        while not unpacker.eof and position < end and len(text) <= _BYTES_MAX:
+            text += unpacker.decompress(
+                content[position : position + part], _BYTES_MAX + 1 - len(text)
+            )
+            position, part = min(end, position + part), min(2 * part, _PART)
+        if not unpacker.eof:
+            return bytes(text), "the archive is cut: {} read before that"
+        position -= len(unpacker.unused_data)
+        position = _PADDING.match(content, position).end()  # type: ignore[union-attr]
+        if position == end:
+            return bytes(text), ""
+        if not content.startswith(packing.begin, position):
+            break
+    size = units.format_size(end - position)
+    return bytes(text), f"{size} behind the archive is unread: {{}} read before that"
 
 
 def _kernels_log() -> Iterator[str]:
@@ -31,8 +106,9 @@ def _kernels_log() -> Iterator[str]:
     try:
         fd = os.open(ROOT / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
+        other = f"{capabilities.as_root()}, or " if isinstance(error, PermissionError) else ""
         raise CannotLook(
-            f"/dev/kmsg: {error.strerror}: run as root, or give a file: journalctl -k > k.txt; "
+            f"/dev/kmsg: {error.strerror}: {other}give a file: journalctl -k > k.txt; "
             "memlab diagnose --last-kill=k.txt"
         ) from None
     try:
@@ -46,3 +122,10 @@ def _kernels_log() -> Iterator[str]:
             yield from forms.logical(record.split("\n")[0])
     finally:
         os.close(fd)
+
+
+_PACKED = (
+    _Packing(b"\x1f\x8b", "gzip -dc", lambda: zlib.decompressobj(wbits=31)),
+    _Packing(b"\xfd7zXZ\0", "xz -dc", lambda: lzma.LZMADecompressor(memlimit=_MEMORY_MAX)),
+    _Packing(b"BZh", "bzip2 -dc", bz2.BZ2Decompressor),
+)

@@ -13,17 +13,26 @@ from memlab.observe import proc
 from . import machine, memory, perf, privileges
 from .capability import Capability
 from .memory import add_swap, memory_cgroup
-from .privileges import CAP_IPC_LOCK, effective, exceeds_limits, lockable_bytes
+from .privileges import (
+    CAP_IPC_LOCK,
+    as_root,
+    effective,
+    exceeds_limits,
+    lockable_bytes,
+    way_to,
+)
 
 __all__ = [
     "CAP_IPC_LOCK",
     "Capability",
     "add_swap",
+    "as_root",
     "effective",
     "exceeds_limits",
     "lockable_bytes",
     "memory_cgroup",
     "read",
+    "way_to",
 ]
 
 _CHECKS: tuple[Callable[[Path], Capability], ...] = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One thing that experiments may need."""
+    """One thing that memlab can read or change here, or that experiments need."""
 
     name: str
     available: bool

@@ -6,7 +6,7 @@ from pathlib import Path
 from memlab.observe import cgroup, files, proc
 
 from .capability import Capability, refusal_of
-from .privileges import CAP_SYS_ADMIN, effective
+from .privileges import CAP_SYS_ADMIN, effective, way_to
 
 
 def memory_cgroup(root: Path) -> Capability:
@@ -14,10 +14,9 @@ def memory_cgroup(root: Path) -> Capability:
     name = "memory cgroup"
     groups = files.known(lambda: cgroup.locate(root))
     if groups is None or groups.memory_version is None:
-        remedy = (
-            "boot with cgroup_enable=memory, or mount the cgroup filesystem, which a container "
-            "gets with --privileged"
-        )
+        remedy = "boot with cgroup_enable=memory"
+        if _has_memory_controller(root):
+            remedy = "mount the cgroup filesystem, which a container gets with --privileged"
         return Capability(name, False, "no mounted hierarchy has the memory controller", remedy)
     where = f"v{groups.memory_version}"
     if groups.memory_dir is None:
@@ -34,6 +33,12 @@ def memory_cgroup(root: Path) -> Capability:
     return Capability(name, True, f"{where}: {groups.memory_dir} is writable", None)
 
 
+def _has_memory_controller(root: Path) -> bool:
+    """Whether /proc/cgroups says that the kernel has it on; its columns: cgroups(7)."""
+    rows = [line.split() for line in (files.text(root / "proc/cgroups") or "").splitlines()]
+    return any(row[0] == "memory" and row[-1] == "1" for row in rows if row)
+
+
 def is_read_only(path: Path) -> bool:
     """Whether its file system is mounted so, as a container's cgroups are."""
     flags = files.known(lambda: os.statvfs(path).f_flag)
@@ -46,7 +51,7 @@ def add_swap(root: Path) -> Capability:
     if not files.known((root / "proc/swaps").exists):
         return Capability(name, False, "no /proc/swaps", "use a kernel with CONFIG_SWAP")
     if not effective(root) >> CAP_SYS_ADMIN & 1:
-        return Capability(name, False, "CAP_SYS_ADMIN is not held", "run as root")
+        return Capability(name, False, "CAP_SYS_ADMIN is not held", way_to("CAP_SYS_ADMIN"))
     return Capability(name, True, "CAP_SYS_ADMIN is held", None)
 
 

@@ -1,10 +1,12 @@
 """What perf_event_open(2) lets this process count."""
 
 import errno
+import os
 from pathlib import Path
 
 from memlab.observe import files, perf_event, proc, tracefs
 
+from . import privileges
 from .capability import Capability
 
 _SCOPES = {
@@ -33,6 +35,8 @@ def tracepoints(root: Path) -> Capability:
         remedy = "as root: mount -o remount,mode=750,gid=YOUR_GID /sys/kernel/tracing"
         return Capability(name, False, "tlb:tlb_flush may not be read in tracefs", remedy)
     remedy = "as root: mount -t tracefs nodev /sys/kernel/tracing"
+    if not os.geteuid() and not privileges.effective(root) >> privileges.CAP_SYS_ADMIN & 1:
+        remedy = privileges.way_to("CAP_SYS_ADMIN")
     return Capability(name, False, "tracefs is not mounted", remedy)
 
 
@@ -47,9 +51,8 @@ def _perf(name: str, kind: int, config: int, root: Path) -> Capability:
         scope = perf_event.widest(kind, config)
     except PermissionError:
         detail = f"refused; kernel.perf_event_paranoid is {paranoid}"
-        return Capability(
-            name, False, detail, "sysctl kernel.perf_event_paranoid=1, or run as root"
-        )
+        remedy = f"sysctl kernel.perf_event_paranoid=1, or {privileges.way_to('CAP_PERFMON')}"
+        return Capability(name, False, detail, remedy)
     except OSError as refusal:
         detail = f"{errno.errorcode.get(refusal.errno or 0, refusal.errno)}: {refusal.strerror}"
         return Capability(name, False, detail, _perf_remedy(refusal.errno))

@@ -56,9 +56,18 @@ def ipc_lock(root: Path) -> Capability:
 def _held(name: str, bit: int, root: Path) -> Capability:
     if effective(root) >> bit & 1:
         return Capability(name, True, "held", None)
+    return Capability(name, False, "not held", way_to(name))
+
+
+def as_root() -> str:
+    """What gives a process the files and calls of root. A container's root lacks some."""
+    return "run as root" if os.geteuid() else "run outside of any container"
+
+
+def way_to(name: str) -> str:
+    """What gives a process the capability of that name. Root in a container may lack it."""
     container = f"in a container with --cap-add={name.removeprefix('CAP_')}"
-    remedy = f"run as root, or {container}" if os.geteuid() else f"run {container}"
-    return Capability(name, False, "not held", remedy)
+    return f"run as root, or {container}" if os.geteuid() else f"run {container}"
 
 
 def memlock(root: Path) -> Capability:
@@ -67,11 +76,11 @@ def memlock(root: Path) -> Capability:
     if limit is None:
         return Capability(name, True, "no limit", None)
     hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
-    remedy = (
-        "ulimit -l unlimited"
-        if hard == resource.RLIM_INFINITY
-        else "raise memlock in /etc/security/limits.conf, log in again, ulimit -l unlimited"
-    )
+    remedy = "raise memlock in /etc/security/limits.conf, log in again, ulimit -l unlimited"
+    if hard == resource.RLIM_INFINITY:
+        remedy = "ulimit -l unlimited"
+    elif not os.geteuid():  # root that may not raise it is in a container
+        remedy = "run in a container with --ulimit memlock=-1"
     return Capability(name, False, f"RLIMIT_MEMLOCK is {units.format_size(limit)}", remedy)
 
 

@@ -1,6 +1,7 @@
 /* Does a failing call 23 times each time that it is told to (one character), and says "ready". */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -9,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void act(int what, int full)
+static void act(int what, int full, int memory)
 {
 	unsigned long context = 0;
 	char page[4096] = { 0 };
@@ -23,13 +24,18 @@ static void act(int what, int full)
 		(void)!open("/nowhere/at/all", O_RDONLY); /* ENOENT */
 	if (what == 'r')
 		(void)!inotify_init1(0); /* EMFILE */
+	if (what == 'f')
+		(void)!write(memory, page, 1); /* EFBIG: RLIMIT_FSIZE is 0 */
+	if (what == 'p')
+		(void)!fcntl(memory, F_ADD_SEALS, F_SEAL_SEAL); /* EPERM */
 	if (what == 'k')
 		(void)!mlock((void *)4096, 24ul << 20); /* ENOMEM: not mapped */
 }
 
 int main(void)
 {
-	int what, full = open("/dev/full", O_WRONLY);
+	int what, full = open("/dev/full", O_WRONLY), memory = memfd_create("", 0);
+	signal(SIGXFSZ, SIG_IGN);
 	for (puts("ready"), fflush(stdout); (what = getchar()) != EOF;
 	     puts("ready"), fflush(stdout)) {
 		if (what == 'r') {
@@ -37,7 +43,12 @@ int main(void)
 			if (setrlimit(RLIMIT_NOFILE, &few))
 				return 1;
 		}
+		if (what == 'f') {
+			struct rlimit none = { 0, 0 };
+			if (setrlimit(RLIMIT_FSIZE, &none))
+				return 1;
+		}
 		for (int i = 0; i < 23; i++)
-			act(what, full);
+			act(what, full, memory);
 	}
 }

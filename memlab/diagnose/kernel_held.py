@@ -1,0 +1,120 @@
+"""Memory of the kernel that a process holds beside its sockets: data in pipes (pipe(7)), messages
+in queues, BPF maps (bpf(2)), and files that it passes and nobody has taken (unix(7), SCM_RIGHTS).
+
+None of it is in a process's resident memory.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import fcntl
+import os
+import re
+import termios
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from memlab.diagnose import message_queues
+from memlab.observe import files, process
+from memlab.observe.proc import ROOT
+
+_PIPES_MAX = 1000
+_SOCKETS_MAX = 200  # whose fdinfo is read, at some 10 us each
+_BPF_MAP = re.compile(r"^memlock:\s+(\d{1,19})$.{0,400}^map_id:\s+(\d{1,10})$", re.M | re.S)
+_IN_FLIGHT = re.compile(r"^scm_fds:\s+(\d{1,9})$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelHeld:
+    """What it holds in the kernel."""
+
+    pipe_count: int
+    pipe_bytes: int
+    """Data that nobody has read, in all pipes that were read."""
+    pipe_room_bytes: int
+    """What these pipes can hold."""
+    map_count: int
+    map_bytes: int
+    """Of BPF maps."""
+    in_flight: int
+    """Files in the queues of its Unix sockets; what they hold is not shown."""
+    unread: str = ""
+    """Why pipes were not read."""
+    queue_count: int = 0
+    """Message queues: POSIX ones that it holds open, and those of System V that it used last."""
+    message_bytes: int = 0
+    """The text of messages that nobody has received."""
+    system_v_bytes: int = 0
+    """Of it in queues of System V, which stay when the process ends."""
+
+    @property
+    def bytes(self) -> int:
+        return self.pipe_bytes + self.map_bytes + self.message_bytes
+
+
+def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
+    """Of a process and its descriptors; None of one that has none of these."""
+    pipes = {link: number for number, link in held.items() if link.startswith("pipe:")}
+    maps = dict(_maps(pid, held))
+    flying = in_flight(pid, held)
+    messages = message_queues.read(pid, held)
+    if not (pipes or maps or flying or messages.queues):
+        return None
+    data, room, unread = 0, 0, ""
+    try:
+        with _taken_from(pid) as take:
+            for number in list(pipes.values())[:_PIPES_MAX]:
+                filled, size = _pipe(take, number)
+                data, room = data + filled, room + size
+    except OSError as error:
+        unread = error.strerror or str(error)
+    if len(pipes) > _PIPES_MAX and not unread:
+        unread = f"beyond the first {_PIPES_MAX:,}"
+    return KernelHeld(
+        len(pipes), data, room, len(maps), sum(maps.values()), flying, unread,
+        messages.queues, messages.bytes, messages.system_v_bytes,
+    )  # fmt: skip
+
+
+def in_flight(pid: int, held: Mapping[int, str]) -> int:
+    """Files that lie in the queues of its sockets (since Linux 5.9)."""
+    sockets = [number for number, link in held.items() if link.startswith("socket:")]
+    texts = (files.text(ROOT / f"proc/{pid}/fdinfo/{one}") or "" for one in sockets[:_SOCKETS_MAX])
+    return sum(int(count[1]) for text in texts if (count := _IN_FLIGHT.search(text)))
+
+
+def _maps(pid: int, held: Mapping[int, str]) -> Iterator[tuple[str, int]]:
+    for number, link in held.items():
+        if link == "anon_inode:bpf-map":
+            text = files.text(ROOT / f"proc/{pid}/fdinfo/{number}") or ""
+            if about := _BPF_MAP.search(text):
+                yield about[2], int(about[1])
+
+
+@contextmanager
+def _taken_from(pid: int) -> Iterator[int]:
+    pidfd = os.pidfd_open(pid)
+    try:
+        yield pidfd
+    finally:
+        os.close(pidfd)
+
+
+def _pipe(pidfd: int, number: int) -> tuple[int, int]:
+    """What a pipe has and can have, by a descriptor of our own for some microseconds."""
+    try:
+        fd = process.take_descriptor(pidfd, number)
+    except OSError as error:
+        if error.errno == errno.EBADF:  # it was closed meanwhile
+            return 0, 0
+        raise
+    try:
+        filled = array.array("i", [0])
+        fcntl.ioctl(fd, termios.FIONREAD, filled)
+        return filled[0], fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
+    except OSError:  # another file has its number now
+        return 0, 0
+    finally:
+        os.close(fd)

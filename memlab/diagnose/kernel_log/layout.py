@@ -1,0 +1,113 @@
+"""How the lines of a file lie: wrapped by a console at its width, or in parts, the newest first."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+_WIDTH_LEAST, _WIDTH_MAX = 60, 250
+_FULL_LINES, _BROKEN_LEAST = 3, 2
+LINE_MAX = 4096  # characters; the kernel's records are shorter (LOG_LINE_MAX)
+_BREAKING_TAG = re.compile(r"<(?:br|/p|/div|/tr|/li|/pre)\b[^<>]{0,100}>", re.I)
+_TAG = re.compile(
+    r"</?(?:a|b|body|code|div|em|font|h[1-6]|html|i|li|ol|p|pre|samp|span|strong|table|tbody|td|th"
+    r"|tr|tt|ul)(?:\s[^<>]{0,500})?>",
+    re.I,
+)
+_END = re.compile(r"(?:\^M|[^\w\s():\]\[{}\"',.>\\]){1,8}$")
+_SAMPLE, _ENDS_MAX = 1000, 4
+_PIECE = re.compile(r"(\S{20,40} std(?:out|err)) ([FP]) ")
+_PART = re.compile(r"(?:Panic|Oops|Emergency|Shutdown|Unknown)#\d{1,9} Part(\d{1,6})\r?")
+
+
+def without_tags(text: str) -> str:
+    """Take HTML's tags off, if it is HTML: the kernel prints no closing tag."""
+    if text.count("</") + text.count("<br") < _FULL_LINES:
+        return text
+    return _TAG.sub("", _BREAKING_TAG.sub("\n", text))
+
+
+def without_ends(lines: Sequence[str]) -> list[str]:
+    """Take off what nearly all lines end with, such as the `$` of cat -A or a table's border."""
+    result = list(lines)
+    for _ in range(_ENDS_MAX):
+        sample = [one.rstrip()[-16:] for one in result[:_SAMPLE] if one.strip()]
+        ends = Counter(match[0] for one in sample if (match := _END.search(one)))
+        ((end, count),) = ends.most_common(1) or (("", 0),)
+        if count < _FULL_LINES or 4 * count < 3 * len(sample):
+            break
+        result = [line.rstrip().removesuffix(end) for line in result]
+    return result
+
+
+def in_one_piece(lines: list[str]) -> list[str]:
+    """Put together what containerd wrote in pieces: each but the last is marked with a P."""
+    if not any(" P " in line for line in lines):
+        return lines
+    result: list[str] = []
+    is_open = False
+    for line in lines:
+        piece = _PIECE.match(line)
+        if is_open and piece and len(result[-1]) < LINE_MAX:
+            result[-1] += line[piece.end() :]
+        else:
+            result.append(line)
+        is_open = piece is not None and piece[2] == "P"
+    return result
+
+
+def unwrapped(lines: Sequence[str], is_stamped: Callable[[str], bool]) -> list[str]:
+    """Put lines together that a console of a fixed width broke: none is longer, and what follows a
+    line of this width has no stamp. Only what begins with a stamp is put together."""
+    bare = [line.rstrip("\r") for line in lines]
+    width = max(map(len, bare), default=0)
+    if not _WIDTH_LEAST <= width <= _WIDTH_MAX:
+        return list(lines)
+    if sum(len(line) == width for line in bare) < _FULL_LINES or not is_stamped(bare[0]):
+        return list(lines)
+    stamped = [is_stamped(line) for line in bare]
+    if not _is_broken(bare, stamped, width):
+        return list(lines)
+    result: list[str] = []
+    parts: list[str] = []  # of the line that is open
+    for line, begins in zip(bare, stamped, strict=True):
+        if parts and (begins or len(parts) * width >= LINE_MAX):
+            result.append("".join(parts))
+            parts = []
+        if not parts and not begins:
+            result.append(line)
+            continue
+        parts.append(line)
+        if len(line) < width:
+            result.append("".join(parts))
+            parts = []
+    return [*result, "".join(parts)] if parts else result
+
+
+def _is_broken(lines: Sequence[str], stamped: Sequence[bool], width: int) -> bool:
+    """Whether several stamped lines are broken: of those before text without a stamp, which a
+    program may have printed, most are as long as the width. A ruler is no text."""
+    before = {
+        lines[i]
+        for i in range(len(lines) - 1)
+        if stamped[i] and not stamped[i + 1] and any(map(str.isalnum, lines[i + 1]))
+    }
+    full = sum(len(line) == width for line in before)
+    return full >= _BROKEN_LEAST and 2 * full >= len(before)
+
+
+def in_parts(lines: list[str]) -> list[str]:
+    """Records of pstore are cut to parts, the last lines in part 1 (fs/pstore/platform.c)."""
+    heads = [(i, int(part[1])) for i, line in enumerate(lines) if (part := _PART.fullmatch(line))]
+    if len(heads) < 2 or heads[0][1] > heads[1][1]:  # the oldest part is first
+        return lines
+    ends = [*(i for i, _ in heads[1:]), len(lines)]
+    result, event = lines[: heads[0][0]], list[list[str]]()
+    for (i, number), end in zip(heads, ends, strict=True):
+        if number == 1:
+            result += itertools.chain.from_iterable(reversed(event))
+            event = []
+        event.append(lines[i + 1 : end])
+    return [*result, *itertools.chain.from_iterable(reversed(event))]

@@ -1,0 +1,33 @@
+"""Numbers and links of /proc that readers of limits need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from memlab.observe import files, namespaces, process
+from memlab.observe.proc import ROOT
+
+
+def sysctl(name: str, of_ipc: int | None = None) -> list[int]:
+    """The numbers of a file below /proc/sys; empty without one. Of a process's IPC namespace, which
+    each has its own of, with `of_ipc`."""
+
+    def read() -> str:
+        return files.text(ROOT / f"proc/sys/{name}") or ""
+
+    text = read()
+    if of_ipc is not None:
+        text = files.known(lambda: namespaces.inside(of_ipc, "ipc", read)) or ""
+    return [int(word) for word in text.split() if word.lstrip("-").isdigit()]
+
+
+def target_of(path: Path) -> str | None:
+    """Where it leads; None if that may not be read."""
+    found = files.known(path.readlink)
+    return None if found is None else str(found)
+
+
+def descriptors(pid: int) -> Mapping[int, str]:
+    """Empty of a process that may not be read."""
+    return files.known(lambda: process.descriptors(pid)) or {}

@@ -1,0 +1,209 @@
+"""What lies in an address space, from PAGEMAP_SCAN (ioctl, Linux 6.7) in short pieces.
+
+Of a large process pieces of its mappings are scanned, drawn by chance, the same ones each time.
+Sources: the kernel's admin-guide/mm/pagemap.rst; include/uapi/linux/fs.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import math
+import os
+import random
+import struct
+import time
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from memlab.observe import process
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+FILE, PRESENT, SWAPPED, ZERO, HUGE = 4, 8, 16, 32, 64
+CHUNK = 2 << 20
+PIECE_PAGES = 2048  # 8 MiB: some 0.1 ms under the lock, 0.2 at most
+_SCAN = 0xC060_6610  # _IOWR('f', 16, struct pm_scan_arg)
+_ARGUMENTS = struct.Struct("=12Q")
+_REGIONS = 512
+_SPAN_BYTES, _SPANS, _SPAN_MAPPINGS = 64 << 20, 1024, 1000
+"""A scan also passes what holds no page: 0.2 us for a mapping, as much as for a page where page
+tables are left. Of 64 GiB or more of address space a range is longer."""
+PAUSE_S = 50e-6
+"""Between two pieces: a reader that comes back at once keeps a writer of the lock waiting."""
+WHOLE_BYTES_MAX = 512 << 20
+"""A process that holds more is scanned in part: to scan so much twice takes some 15 ms."""
+_SAMPLED_BYTES, _PARTS_MAX = 256 << 20, 2000
+"""Of a larger one at most, and in how many parts: each takes 10 us."""
+_SMALL_BYTES_MAX = 64 << 20  # of its smallest mappings, which are scanned whole
+_PART_LEAST = 64 << 10
+_MIXING = 0x9E3779B97F4A7C15
+"""An odd number (2**64 by the golden ratio): a place by chance for a fifteenth of what `random`
+takes to begin."""
+
+
+class PageRun(NamedTuple):
+    """Pages of one kind in one mapping; between them may lie pages that are not there."""
+
+    start: int
+    end: int
+    kind: int
+    size_bytes: int
+    """Of its pages."""
+
+
+class Unsupported(Exception):
+    """The kernel has no PAGEMAP_SCAN."""
+
+
+def parts(
+    mappings: Sequence[process.Mapping], held_bytes: int
+) -> tuple[Sequence[process.Mapping], dict[int, float]]:
+    """What is scanned, and how often each mapping counts that is scanned in part, by its start. The
+    smallest mappings are scanned whole, and at least 64 KiB of each other one."""
+    if held_bytes <= WHOLE_BYTES_MAX or not mappings:  # no mapping: it ended, or is in execve(2)
+        return mappings, {}
+    virtual = sum(one.size_bytes for one in mappings)
+    share = _halved(min(_SAMPLED_BYTES / held_bytes, _PARTS_MAX * CHUNK / virtual))
+    whole = _whole_below([one.size_bytes for one in mappings])
+    result: list[process.Mapping] = []
+    weights: dict[int, float] = {}
+    for mapping in mappings:
+        if mapping.size_bytes <= whole or mapping.path == "[vsyscall]":
+            result.append(mapping)
+            continue
+        drawn = list(_drawn(mapping, share))
+        weights[mapping.start] = mapping.size_bytes / sum(one.size_bytes for one in drawn)
+        result += drawn
+    return result, weights
+
+
+def _halved(share: float) -> float:
+    """A power of two, at most so much: what grows a little has the same parts as before."""
+    return float(2.0 ** math.floor(math.log2(share)))
+
+
+def _whole_below(sizes: Sequence[int]) -> int:
+    """The size up to which all mappings are scanned whole."""
+    total = reached = 0
+    for size, count in sorted(Counter(sizes).items()):
+        total += size * count
+        if total > _SMALL_BYTES_MAX:
+            break
+        reached = size
+    return max(reached, _PART_LEAST)
+
+
+def _drawn(mapping: process.Mapping, share: float) -> Iterator[process.Mapping]:
+    """Some chunks of a large mapping, or a part of one chunk of a smaller one."""
+    wanted = mapping.size_bytes * share
+    if wanted >= CHUNK:
+        draw = random.Random(mapping.start)
+        first, last = mapping.start // CHUNK, -(-mapping.end // CHUNK)
+        for i in sorted(draw.sample(range(first, last), round(wanted / CHUNK))):
+            yield mapping._replace(
+                start=max(mapping.start, i * CHUNK), end=min(mapping.end, (i + 1) * CHUNK)
+            )
+        return
+    size = max(_PART_LEAST, round(wanted / PAGE) * PAGE)
+    places = (mapping.size_bytes - size) // PAGE + 1
+    at = mapping.start + (mapping.start * _MIXING >> 32) % places * PAGE
+    yield mapping._replace(start=at, end=at + size)
+
+
+def runs(fd: int, mappings: Sequence[process.Mapping], *, apart: bool = False) -> Iterator[PageRun]:
+    """What is mapped or in swap, in ascending order; `apart`: what lies between the mappings is not
+    scanned. Raises `Unsupported`."""
+    mappings = [m for m in mappings if m.path != "[vsyscall]"]
+    starts = [m.start for m in mappings]
+    vector = (ctypes.c_uint64 * (3 * _REGIONS))()
+    wanted = PRESENT | SWAPPED
+    kinds = wanted | FILE | ZERO | HUGE
+    passed = 0
+    for at, end in _spans(mappings, apart=apart):
+        while at < end:
+            argument = bytearray(
+                _ARGUMENTS.pack(
+                    _ARGUMENTS.size, 0, at, end, 0, ctypes.addressof(vector), _REGIONS,
+                    PIECE_PAGES, 0, 0, wanted, kinds,
+                )
+            )  # fmt: skip
+            try:
+                count = fcntl.ioctl(fd, _SCAN, argument)
+            except OSError as error:
+                if isinstance(error, ProcessLookupError):
+                    raise
+                raise Unsupported from None
+            yield from _joined(vector[: 3 * count], starts)
+            reached = _ARGUMENTS.unpack(argument)[4]
+            if reached <= at:
+                break
+            passed += reached - at
+            at = reached
+            if at < end or passed >= PIECE_PAGES * PAGE:
+                time.sleep(PAUSE_S)
+                passed = 0
+
+
+def _joined(words: list[int], starts: Sequence[int]) -> Iterator[PageRun]:
+    """Neighbours of one kind as one: a program that touches every second page has a region for
+    each. Huge pages stay apart, because their content is read, and reading a page that is not there
+    would bring it in."""
+    begins, ends, kinds = words[::3], words[1::3], words[2::3]
+    if begins and len(set(kinds)) == 1 and not kinds[0] & HUGE:
+        inside = bisect_right(starts, begins[0])
+        if inside == len(starts) or ends[-1] <= starts[inside]:
+            yield PageRun(begins[0], ends[-1], _kind((0, 0, kinds[0])), sum(ends) - sum(begins))
+            return
+    for kind, those in groupby(zip(begins, ends, kinds, strict=True), key=_kind):
+        group = list(those)
+        start, end = group[0][0], group[-1][1]
+        inside = bisect_right(starts, start)
+        if not kind & HUGE and (inside == len(starts) or end <= starts[inside]):
+            yield PageRun(
+                start, end, kind, sum(b for _, b, _ in group) - sum(a for a, _, _ in group)
+            )
+            continue
+        for first, last, _ in group:
+            yield from _by_mapping(first, last, kind, starts)
+
+
+def _kind(region: tuple[int, int, int]) -> int:
+    kind = region[2]
+    return kind if kind & PRESENT else kind & ~ZERO
+
+
+def _by_mapping(start: int, end: int, kind: int, starts: Sequence[int]) -> Iterator[PageRun]:
+    """A region may lie in neighbouring mappings."""
+    i = max(0, bisect_right(starts, start) - 1)
+    while start < end:
+        stop = min(end, starts[i + 1]) if i + 1 < len(starts) else end
+        yield PageRun(start, stop, kind, stop - start)
+        start, i = stop, i + 1
+
+
+def _spans(
+    mappings: Sequence[process.Mapping], *, apart: bool = False
+) -> Iterator[tuple[int, int]]:
+    """Ranges to scan in turn, in ascending order. A scan holds the lock until it has found so many
+    pages: a range is short, so that mappings and page tables that hold none are soon behind it."""
+    if not mappings:
+        return
+    most = max(_SPAN_BYTES, sum(m.size_bytes for m in mappings) // _SPANS)
+    start, end, mapped, count = mappings[0].start, mappings[0].start, 0, 0
+    for mapping in mappings:
+        at = mapping.start
+        if apart and at > end > start:
+            yield start, end
+            start, end, mapped, count = at, at, 0, 0
+        while at < mapping.end:
+            if mapped >= most or count >= _SPAN_MAPPINGS:
+                yield start, end
+                start, mapped, count = at, 0, 0
+            part = min(mapping.end - at, most - mapped)
+            at, mapped = at + part, mapped + part
+            end = at
+        count += 1
+    yield start, end

@@ -1,0 +1,128 @@
+"""What descriptors hold in the kernel, to the byte, of this process itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+
+import bpf_maps
+import pytest
+
+from memlab.diagnose import call_limits, inside, kernel_held, memory_held_open, stacks
+from memlab.diagnose.kernel_held import KernelHeld
+from memlab.diagnose.look import _not_read_descriptors
+from memlab.diagnose.stacks import Stacks
+from memlab.observe import proc, process
+
+from .live import running
+from .looks import look
+
+MiB = 1 << 20
+PID = os.getpid()
+
+
+def links(*numbers: int) -> dict[int, str]:
+    return {number: os.readlink(f"/proc/self/fd/{number}") for number in numbers}  # noqa: PTH115
+
+
+@pytest.mark.parametrize("count", [8, 16])
+def test_data_in_pipes_is_counted_once_for_both_ends(count: int) -> None:
+    ends = [end for _ in range(count) for end in os.pipe()]
+    try:
+        for end in ends[1::2]:
+            os.write(end, b"x" * 10_000)
+        assert kernel_held.read(PID, links(*ends)) == KernelHeld(
+            count, count * 10_000, count * 65536, 0, 0, 0
+        )
+        assert kernel_held.read(PID, {0: "/dev/null"}) is None
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+@pytest.mark.parametrize("count", [3, 6])
+def test_files_in_flight_are_counted_and_their_memory_is_not_looked_at(count: int) -> None:
+    sender, receiver = socket.socketpair()
+    with sender, receiver, open("/dev/null") as file:
+        for _ in range(count):
+            socket.send_fds(sender, [b"x"], [file.fileno()])
+        held = links(sender.fileno(), receiver.fileno())
+        assert kernel_held.in_flight(PID, held) == count
+        rooms = call_limits.read(PID, proc.status(PID), {"in flight"})
+    assert [(one.name, one.used) for one in rooms] == [("files in flight of RLIMIT_NOFILE", count)]
+
+
+@pytest.mark.needs("BPF maps")
+@pytest.mark.parametrize("entries", [1024, 2048])
+def test_memory_of_a_map_is_counted_once_for_two_descriptors(entries: int) -> None:
+    with bpf_maps.opened(entries) as fd:
+        other = os.dup(fd)
+        seen = kernel_held.read(PID, links(fd, other))
+        os.close(other)
+    assert seen is not None
+    assert seen.map_count == 1
+    assert entries * 4096 <= seen.map_bytes <= entries * 4096 * 1.02
+
+
+def test_what_is_held_is_said_by_its_kind() -> None:
+    of_pipes = look(kernel_held=KernelHeld(40, 20 * MiB, 40 * MiB, 0, 0, 0))
+    (found,) = [one for one in inside.findings(of_pipes) if one.name == "kernel-holds"]
+    assert "20 MiB are data that nobody has read from 40 pipes" in found.title
+    assert "pipes" in found.setting
+    of_maps = look(kernel_held=KernelHeld(0, 0, 0, 2, 48 * MiB, 0))
+    (found,) = [one for one in inside.findings(of_maps) if one.name == "kernel-holds"]
+    assert (found.line, "48 MiB are 2 BPF maps" in found.title) == ("BPF maps", True)
+    assert "bpftool" in found.setting
+    small = look(kernel_held=KernelHeld(40, 15 * MiB, 40 * MiB, 0, 0, 0))
+    assert not [one for one in inside.findings(small) if one.name == "kernel-holds"]
+
+
+def test_pipes_that_may_not_be_read_are_said_if_they_can_hold_much() -> None:
+    few, many = (KernelHeld(n, 0, 0, 0, 0, 0, "Operation not permitted") for n in (15, 16))
+    assert list(_not_read_descriptors(few)) == []
+    assert list(_not_read_descriptors(many)) == ["what its 16 pipes hold: Operation not permitted"]
+    flying = KernelHeld(0, 0, 0, 0, 0, 2)
+    assert [line.partition(":")[0] for line in _not_read_descriptors(flying)] == [
+        "the memory of 2 files in flight in its sockets"
+    ]
+
+
+@pytest.mark.needs("root", "a mount namespace")
+def test_deleted_files_of_any_tmpfs_are_memory_that_is_held_open() -> None:
+    script = (
+        "mount -t tmpfs x /mnt && head -c 3145728 /dev/zero >/mnt/f && head -c 65536 /dev/zero "
+        ">/mnt/g && exec 7</mnt/f 8</mnt/g && rm /mnt/f && echo ready && exec sleep 60"
+    )
+    with running("unshare", "-m", "sh", "-c", script) as program:
+        held = memory_held_open.read(program.pid, process.descriptors(program.pid))
+        sizes = {one.path: one.bytes for one in held.values()}
+        assert sizes == {"/mnt/f (deleted)": 3 * MiB, "/mnt/g": 65536}
+        assert list(memory_held_open.nameless(held).values()) == [3 * MiB]
+
+
+def test_threads_whose_stacks_have_no_guard_are_counted() -> None:
+    """Their mapping is named, and not taken for stacks: it may hold other things too."""
+    pointer = stack_pointer_of_a_thread()
+    whole = process.Mapping(pointer & -4096, (pointer & -4096) + 4 * MiB, "rw-p", "")
+    seen = stacks.read(PID, [whole], {whole.start: MiB})
+    assert seen == Stacks(0, 0, 0, 1)
+    named = process.Mapping(whole.start, whole.end, "rw-p", "/dev/zero")
+    assert stacks.read(PID, [named], {whole.start: MiB}) is None
+
+
+def stack_pointer_of_a_thread() -> int:
+    """Of one that waits until the test's process ends."""
+    begun, tid = threading.Event(), [0]
+
+    def wait() -> None:
+        tid[0] = threading.get_native_id()
+        begun.set()
+        threading.Event().wait()
+
+    threading.Thread(target=wait, daemon=True).start()
+    begun.wait()
+    while True:
+        words = proc.read(proc.ROOT / f"proc/self/task/{tid[0]}/syscall").split()
+        if len(words) > 2:
+            return int(words[-2], 16)

@@ -1,0 +1,120 @@
+"""A kernel log as a console, a crash store or a tool lays its lines out: the answer is the same."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from memlab.diagnose.kernel_log import answer, forms, layout, reports
+
+from .test_last_kill import V1
+
+GROUP = "/kubepods.slice/kubepods-burstable.slice/kubepods-pod7.slice/cri-app.scope"
+BODIES = [
+    line.partition("] ")[2].replace("=/job", f"={GROUP}").replace("/job:", f"{GROUP}:")
+    for line in V1.splitlines()
+]
+LINES = [f"[84211.104{i:03}] {body}" for i, body in enumerate(BODIES)]
+
+
+def printed(text: str) -> list[str]:
+    return list(answer.lines(reports.read(forms.lines_of(text.encode()))))
+
+
+def wrapped(width: int, ending: str, stamp: str = "") -> str:
+    lines = [f"{stamp}{line}" for line in LINES]
+    parts = [line[i : i + width] for line in lines for i in range(0, len(line), width)]
+    return ending.join(parts) + ending
+
+
+def test_the_report_names_its_group() -> None:
+    assert any(
+        f"it was the limit of the group {GROUP}:" in line for line in printed(wrapped(999, "\n"))
+    )
+
+
+@pytest.mark.parametrize("width", [79, 80, 100, 132])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_console_breaks_lines_at_its_width(width: int, ending: str) -> None:
+    assert printed(wrapped(width, ending)) == printed("\n".join(LINES))
+
+
+def test_lines_that_are_as_long_by_chance_stay_apart() -> None:
+    lines = [f"[{i}.000000] {'x' * 70}" for i in range(10, 20)]
+    assert layout.unwrapped(lines, forms._is_stamped) == lines
+    bare = ["x" * 80] * 5
+    assert layout.unwrapped(bare, forms._is_stamped) == bare, "without a stamp nothing tells"
+    assert layout.unwrapped([], forms._is_stamped) == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        ["[1.000000] " + "x" * 74, *["-" * 85] * 3, "Restarting."],
+        ["[1.000000] " + "x" * 74, "-" * 85, "=" * 85, "*" * 85, "Restarting."],
+        [part for i in range(10, 15) for part in (f"[{i}.000000] {'x' * 73}", "-" * 85, "Again.")],
+        ["[1.000000] Trace:", *[f"{i:085d}" for i in range(9)], "end"],
+        [
+            *(f"[{i}.000000] {'e' * (20 + i)}\n  at some.program" for i in range(10, 20)),
+            *(f"[{i}.000000] {'x' * 70}\n{'y' * 80}" for i in range(20, 22)),
+        ],
+    ],
+    ids=["rulers", "other rulers", "titles", "blocks", "traces"],
+)
+def test_what_a_program_prints_without_a_stamp_is_joined_to_nothing(pattern: list[str]) -> None:
+    lines = "\n".join(pattern).split("\n")
+    assert layout.unwrapped(lines, forms._is_stamped) == lines
+    assert layout.unwrapped(lines * 3, forms._is_stamped) == lines * 3
+
+
+def test_of_a_broken_line_without_end_a_bounded_part_is_joined() -> None:
+    """To add each to what is there already takes time by the square of the file."""
+    heads = [f"[{i}.000000] {'x' * 74}" for i in range(10, 13)]
+    lines = [*(part for head in heads for part in (head, "rest")), heads[0], *["y" * 86] * 10_000]
+    joined = layout.unwrapped(lines, forms._is_stamped)
+    assert joined[:3] == [f"{head}rest" for head in heads]
+    assert "".join(joined) == "".join(lines)
+    assert max(map(len, joined)) < 4096 + 86
+
+
+@pytest.mark.parametrize("cut", [(6,), (4, 9), (3, 6, 9)])
+def test_a_crash_store_has_the_last_part_first(cut: tuple[int, ...]) -> None:
+    """Of two events, each in parts (pstore); a file in the right order is left so."""
+    bounds = [0, *cut, len(LINES)]
+    parts = [LINES[a:b] for a, b in itertools.pairwise(bounds)]
+    numbered = [[f"Panic#2 Part{number}", *part] for number, part in enumerate(reversed(parts), 1)]
+    newest_first = "\n".join(itertools.chain.from_iterable(numbered))
+    oldest_first = "\n".join(itertools.chain.from_iterable(reversed(numbered)))
+    assert printed(newest_first)[:-1] == printed("\n".join(LINES))[:-1]
+    assert printed(oldest_first)[:-1] == printed("\n".join(LINES))[:-1]
+    other = ["Oops#1 Part1", "[1.0] later", "Oops#1 Part2", "[0.5] earlier"]
+    both = layout.in_parts([*other, *newest_first.split("\n")])
+    assert both[:2] == ["[0.5] earlier", "[1.0] later"]
+    assert both[2:] == LINES
+
+
+def test_dmesg_json_has_its_times() -> None:
+    records = [
+        {"pri": 4, "time": 84211.104 + i / 1e6, "msg": body} for i, body in enumerate(BODIES)
+    ]
+    text = json.dumps({"dmesg": records}, indent=3)
+    assert printed(text) == printed("\n".join(LINES))
+    for hostile in ('{"dmesg": [1, {"msg": 7}, null]}', '{"dmesg": {"msg": "x"}}', text[:-40]):
+        assert "killed" not in printed(hostile)[0] or hostile == text[:-40]
+
+
+def test_the_swap_of_a_group_that_is_full_is_said() -> None:
+    """memory.swap.max (v2): the kernel prints a counter of swap."""
+    usage = "memory: usage 65536kB, limit 65536kB, failcnt 77"
+    index = next(i for i, line in enumerate(LINES) if usage in line)
+
+    def said(swap: str) -> str:
+        lines = [*LINES[: index + 1], f"[84211.104500] {swap}, failcnt 31", *LINES[index + 1 :]]
+        return "\n".join(printed("\n".join(lines)))
+
+    assert "its swap is full (512 MiB)" in said("swap: usage 524288kB, limit 524288kB")
+    assert "swap is full" not in said("swap: usage 0kB, limit 9007199254740988kB")
+    assert "swap is full" not in said("swap: usage 12kB, limit 524288kB")
+    assert "swap is full" not in said("swap: usage 0kB, limit 0kB")

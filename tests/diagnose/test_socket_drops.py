@@ -1,0 +1,180 @@
+"""Messages that sockets lose: counted to the message, with the cause if it was read."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+
+import pytest
+
+from memlab.diagnose import limits, refusals, sockets
+from memlab.diagnose.refusals import Refusal
+from memlab.diagnose.sockets import NETLINK, UDP, Dropped, Queue, Readings
+
+from .looks import look
+
+PID = os.getpid()
+Send = Callable[[], object]
+Made = Callable[[], AbstractContextManager[tuple[socket.socket, Send]]]
+NETLINK_USERSOCK, GROUP, SO_ATTACH_FILTER = 2, 1, 26
+MESSAGE = struct.pack("=IHHII", 516, 16, 0, 1, 0) + b"x" * 500
+
+
+@contextmanager
+def of_netlink() -> Iterator[tuple[socket.socket, Send]]:
+    """A reader, and what sends a message to it."""
+    with (
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_USERSOCK) as reader,
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_USERSOCK) as writer,
+    ):
+        writer.bind((0, 0))
+        try:
+            reader.bind((0, GROUP))
+        except PermissionError:
+            pytest.skip("a group of netlink may not be read")
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.setblocking(False)
+        here = writer.getsockname()[0], GROUP  # a copy comes back
+        yield reader, lambda: (writer.sendto(MESSAGE, here), writer.recv(1000))
+
+
+@contextmanager
+def of_udp() -> Iterator[tuple[socket.socket, Send]]:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as reader,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as writer,
+    ):
+        reader.bind(("127.0.0.1", 0))
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.setblocking(False)
+        here = reader.getsockname()
+        yield reader, lambda: writer.sendto(MESSAGE, here)
+
+
+def reading(reader: socket.socket) -> Readings:
+    fd = reader.fileno()
+    return sockets.readings(PID, {fd: os.readlink(f"/proc/self/fd/{fd}")})  # noqa: PTH115
+
+
+@pytest.mark.parametrize("times", [40, 80])
+@pytest.mark.parametrize(("kind", "made"), [(NETLINK, of_netlink), (UDP, of_udp)])
+def test_what_a_full_buffer_has_no_room_for_is_counted(kind: str, made: Made, times: int) -> None:
+    with made() as (reader, send):
+        send()
+        before = reading(reader)
+        assert sockets.dropped(before, reading(reader)) == ()
+        for _ in range(times - 1):
+            send()
+        (one,) = sockets.dropped(before, reading(reader))
+        buffer = reader.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        if kind == NETLINK:
+            with pytest.raises(OSError, match="No buffer space"):
+                reader.recv(1000)
+        assert one == Dropped(kind, times - arrived(reader), buffer, is_full=True)
+
+
+def arrived(reader: socket.socket) -> int:
+    """How many messages can be read."""
+    count = 0
+    with suppress(BlockingIOError):
+        while reader.recv(1000):
+            count += 1
+    return count
+
+
+def test_the_tables_say_the_same_without_sock_diag(monkeypatch: pytest.MonkeyPatch) -> None:
+    with of_udp() as (reader, send):
+        for _ in range(50):
+            send()
+        ((_, listed),) = reading(reader).queues.items()
+        monkeypatch.setattr(sockets, "_listed", lambda _: iter(()))
+        ((_, of_table),) = reading(reader).queues.items()
+    assert listed.drops
+    assert (of_table.drops, of_table.kind) == (listed.drops, listed.kind)
+
+
+BUFFER = 212_992
+
+
+@pytest.mark.parametrize(
+    ("received", "buffer", "is_full"),
+    [
+        (BUFFER, BUFFER, True), (BUFFER - 4352, BUFFER, True), (BUFFER - 4353, BUFFER, False),
+        (BUFFER // 2, BUFFER, False), (7168, 8192, True), (7167, 8192, False), (9000, 0, False),
+    ],
+)  # fmt: skip
+def test_the_cause_is_a_full_buffer_only_if_that_was_read(
+    received: int, buffer: int, is_full: bool
+) -> None:
+    """A filter or a bad checksum drops too."""
+    before = Readings({7: Queue(0, 0, 0, buffer, 0, UDP)}, 1)
+    after = Readings({7: Queue(received, 0, 0, buffer, 100, UDP)}, 1)
+    assert sockets.dropped(before, after) == (Dropped(UDP, 100, buffer, is_full),)
+
+
+def test_one_full_buffer_does_not_explain_what_another_socket_drops() -> None:
+    full, other = Queue(8192, 0, 0, 8192, 90, UDP), Queue(0, 0, 0, 8192, 10, UDP)
+    (one,) = sockets.dropped(Readings({}, 0), Readings({7: full, 8: other}, 2))
+    assert one == Dropped(UDP, 100, 8192, is_full=False)
+    stream = Readings({7: Queue(0, 0, 0, 8192, 100, "TCP")}, 1)
+    assert sockets.dropped(Readings({}, 0), stream) == ()
+
+
+def test_a_filter_is_not_called_a_full_buffer_while_another_socket_overflows() -> None:
+    drop_all = struct.pack("HBBI", 6, 0, 0, 0)
+    program = ctypes.create_string_buffer(drop_all)
+    with of_udp() as (reader, send), of_udp() as (_, overflow):
+        pointer = struct.pack("HL", 1, ctypes.addressof(program))
+        reader.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)
+        before = reading(reader)
+        for _ in range(30):
+            send()
+            overflow()
+        buffer = reader.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        assert sockets.dropped(before, reading(reader)) == (Dropped(UDP, 30, buffer, False),)
+
+
+def said(*dropped: Dropped, refused: tuple[Refusal, ...] = ()) -> list[tuple[str, str]]:
+    seen = look(dropped=dropped, refused=refused, seconds=10.0)
+    return [(one.name, one.title) for one in limits.findings(seen)]
+
+
+def test_what_is_lost_is_a_finding_once() -> None:
+    lost = Dropped(NETLINK, 200, 212_992, is_full=True)
+    ((name, title),) = said(lost)
+    assert name == "sockets-drop"
+    assert "20 messages per second to its netlink sockets are dropped" in title
+    assert "are dropped: a receive buffer of 208 KiB was full (SO_RCVBUF" in title
+    ((name, title),) = said(lost, refused=(Refusal("recvmsg", "ENOBUFS", 15.0),))
+    assert name == "messages-lost"
+    assert "200 messages to its netlink sockets are dropped: a receive buffer of" in title
+    ((name, title),) = said(Dropped(UDP, 200, 212_992, is_full=False))
+    assert "a full receive buffer of 208 KiB, a filter or a bad checksum; which was not" in title
+    ((name, title),) = said(refused=(Refusal("recvmsg", "ENOBUFS", 15.0),))
+    assert "no limit that is read here explains it" in title
+    assert said(Dropped(UDP, 9, 0, is_full=True)) == []
+
+
+def test_a_read_that_says_so_is_told_apart() -> None:
+    times = 7
+    with (
+        of_netlink() as (reader, send),
+        refusals.recording(PID, [threading.get_native_id()]) as seen,
+    ):
+        if seen.why:
+            pytest.skip(seen.why)
+        for _ in range(times):
+            for _ in range(50):
+                send()
+            with pytest.raises(OSError, match="No buffer space"):
+                reader.recv(1000)
+            arrived(reader)
+        failing = seen.result(1.0)
+    assert {(one.call, one.errno): round(one.per_s) for one in failing} == {
+        ("recvfrom", "ENOBUFS"): times
+    }

@@ -1,0 +1,414 @@
+"""The words of each row's `when` and its condition: just below it nothing is said, just above it
+the finding is, and twice as much has twice the number. Each number in the words has its case."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from memlab import diagnose
+from memlab.diagnose import diagnosis, held, machine_account
+from memlab.diagnose.family import Member
+from memlab.diagnose.finding import Finding, FindingRow
+from memlab.diagnose.held import GroupLook
+from memlab.diagnose.inner_heap import V8, InnerHeap
+from memlab.diagnose.kernel_held import KernelHeld
+from memlab.diagnose.look import Look
+from memlab.diagnose.machine import MachineLook
+from memlab.diagnose.pages import Sampled
+from memlab.diagnose.room import Room, Segments, TmpfsUse
+from memlab.diagnose.shared import Attached
+from memlab.diagnose.sockets import Dropped, Sockets
+from memlab.diagnose.stacks import Stacks
+from memlab.diagnose.waits import Waits
+
+from .looks import JEMALLOC, MiB, charge, group, heap, look, memory, rates
+from .test_machine import COUNTERS
+from .test_machine import seen as machine
+
+Seen = Look | GroupLook | MachineLook
+Made = Callable[[float], Seen]
+
+
+def _rows() -> dict[str, FindingRow]:
+    rows = {}
+    for module in pkgutil.iter_modules(diagnose.__path__, "memlab.diagnose."):
+        for value in vars(importlib.import_module(module.name)).values():
+            for row in value.values() if isinstance(value, dict) else (value,):
+                if isinstance(row, FindingRow):
+                    same = rows.setdefault(row.name, row)
+                    assert (same.when, same.account) == (row.when, row.account), row.name
+    return rows
+
+
+ROWS = _rows()
+
+
+def _of_memory(name: str, **others: Any) -> Made:
+    return lambda value: look(memory=memory(**{name: int(value)}, **others))
+
+
+def _of_rate(name: str, **others: Any) -> Made:
+    return lambda value: look(per_s=rates(**{name: value, **others}))
+
+
+def _of_room(name: str) -> Made:
+    return lambda value: look(rooms=(Room(name, 1000 * value, 1000, "count", "calls fail"),))
+
+
+def _soon(name: str) -> Made:
+    """A tenth of the limit is used; the rest is, in this part of ten minutes."""
+    counted = name in ("vm.max_map_count", "RLIMIT_NOFILE", "pids.max")
+    unit = "count" if counted else "B"
+    return lambda part: look(rooms=(Room(name, 100, 1000, unit, "calls fail", 900 / (600 * part)),))
+
+
+def _calls(value: float, again: float, of: float, **others: Any) -> Look:
+    """So many calls give memory back, and so many of all faults are on that."""
+    return look(
+        per_s=rates(munmap=value, minor_faults=of, present_faults_user=of - again), **others
+    )
+
+
+def _waits(kind: str) -> Made:
+    """This part of the samples; the threads change mappings."""
+    return lambda part: look(
+        waits=Waits(10_000, 0, {kind: round(10_000 * part)}, 0, {}, 2.0, None),
+        per_s=rates(munmap=10.0, lock_sleeps=10.0),
+    )
+
+
+def _read_ahead(reads: float, unused: float) -> Look:
+    read = reads * 65536 / (1 - unused)
+    return look(per_s=rates(major_faults=reads), read_bytes_per_s=read)
+
+
+def _unshared(per_s: float, still: float) -> Look:
+    quiet = look().pages
+    assert quiet is not None
+    return look(unshared_bytes=int(10 * per_s), pages=replace(quiet, shared_bytes=int(still)))
+
+
+def _swings(swing: float, highest: float, fell: float) -> Look:
+    return look(highest_bytes=int(highest), lowest_bytes=int(highest - swing), fell_bytes=int(fell))
+
+
+def _children(anonymous: float, growth: float = 0, mine: float = 16 * MiB) -> Look:
+    child = Member(7, "child", int(anonymous), int(growth), 0, 0, 0)
+    return look(
+        members=(child,), descendants=frozenset({7}), memory=memory(anonymous_bytes=int(mine))
+    )
+
+
+def _retained(value: float, anonymous: float) -> Look:
+    held = memory(anonymous_bytes=int(anonymous))
+    return look(heap=heap(retained_bytes=int(value)), memory=held)
+
+
+def _inside(value: float, anonymous: float) -> Look:
+    inner = InnerHeap(V8, int(value) + MiB, MiB, "")
+    return look(inner_heaps=(inner,), memory=memory(anonymous_bytes=int(anonymous)))
+
+
+def _beside(value: float, anonymous: float, peak: float = 1.2) -> Look:
+    resident = anonymous + 16 * MiB
+    return look(
+        heap=heap(held_bytes=int(anonymous - value), free_bytes=0, retained_bytes=0, ends_bytes=0),
+        memory=memory(
+            anonymous_bytes=int(anonymous), resident_bytes=int(resident),
+            peak_resident_bytes=int(resident * peak),
+        ),
+    )  # fmt: skip
+
+
+def _in_malloc(value: float, resident: float) -> Look:
+    return look(
+        heap=heap(held_bytes=int(value), free_bytes=0, retained_bytes=0),
+        inner_heaps=(InnerHeap(V8, MiB, MiB, ""),),
+        memory=memory(resident_bytes=int(resident)),
+    )
+
+
+def _zeros(share: float, huge: float) -> Look:
+    quiet = look().pages
+    assert quiet is not None
+    return look(pages=replace(
+        quiet, huge_bytes=int(huge), unused=Sampled(10**9, round(share * 10**9))
+    ))  # fmt: skip
+
+
+def _stacks(value: float, anonymous: float) -> Look:
+    return look(
+        stacks=Stacks(9, int(anonymous), int(value)), memory=memory(anonymous_bytes=int(anonymous))
+    )
+
+
+def _tmpfs(used: float, size: float) -> Look:
+    return look(tmpfs=(TmpfsUse("/t", int(used), int(size)),), memory=memory(shmem_bytes=MiB))
+
+
+def _limited(used: float = 32 * MiB, limit: float = 64 * MiB, **charged: Any) -> Look:
+    """A process of a group; `charged` beside anonymous memory, which is the rest."""
+    held = {name: int(value) for name, value in charged.items()}
+    anonymous = max(0, int(used) - sum(held.values()))
+    nothing = {"file_clean_bytes": 0, "anonymous_bytes": anonymous}
+    now = charge(used_bytes=int(used), peak_bytes=int(used), **{**nothing, **held})
+    return look(group=group(charge=now, limit_bytes=int(limit)))
+
+
+def _filling(hours: float) -> Look:
+    return look(group=group(
+        seconds_left=hours * 3600, grows_steadily=True, growth_bytes_per_s=1.0,
+        highest_bytes=32 * MiB,
+    ))  # fmt: skip
+
+
+def _of_group(**changes: Any) -> GroupLook:
+    """A group without a limit."""
+    waits = Waits(0, 0, {}, 0, {}, 0.0, None)
+    quiet: dict[str, Any] = {
+        "path": "/g", "version": "2", "seconds": 10.0, "charge": charge(anonymous_bytes=0),
+        "growth_bytes_per_s": 0.0, "faults_per_s": 0.0, "room": None, "processes": 0,
+        "members": (), "unshared_bytes": 0, "shared_bytes": 0, "tmpfs": (), "waits": waits,
+        "pressure_share": None, "grows_steadily": False,
+    }  # fmt: skip
+    return GroupLook(**quiet | changes)
+
+
+def _elsewhere(gone: float, anonymous: float) -> GroupLook:
+    held = Member(7, "one", int(anonymous - gone), 0, 0, 0, 0)
+    whole = charge(anonymous_bytes=int(anonymous), used_bytes=int(anonymous))
+    return _of_group(charge=whole, processes=1, members=(held,))
+
+
+def _machine(rest: float, total: float) -> MachineLook:
+    """Of so much memory so much is in no counter, or if it is negative in two."""
+    counters = {**dict.fromkeys(COUNTERS, 0), "MemTotal": int(total), "MemAvailable": int(total)}
+    counters["MemFree"] = int(total - rest)
+    whole = machine(**counters)
+    return replace(whole, cpu_lists_bytes=0, vmalloc_bytes=0)
+
+
+def _idle_huge(value: float, total: float) -> MachineLook:
+    free = {"HugePages_Free": round(value / MiB), "Hugepagesize": MiB}
+    return machine(MemTotal=int(total), Hugetlb=int(value), **free)
+
+
+def _machine_grows(value: float, total: float) -> MachineLook:
+    return replace(machine(MemTotal=int(total)), growth_bytes={"AnonPages": int(value)})
+
+
+def _lazy(value: float) -> Look:
+    quiet = look()
+    assert quiet.pages is not None
+    share = round(value / (160 * MiB) * 10_000)
+    pages = replace(quiet.pages, anonymous_bytes=160 * MiB, lazyfree=Sampled(10_000, share))
+    return look(pages=pages, memory=memory(resident_bytes=160 * MiB, anonymous_bytes=160 * MiB))
+
+
+TENTH = 160 * MiB  # of which 16 MiB are a tenth
+CASES: tuple[tuple[str, str, float, Made], ...] = (
+    ("lazyfree", "16 MiB and a tenth", 16 * MiB, _lazy),
+    ("segments-left", "16 MiB", 16 * MiB, lambda n: look(segments=Segments(2, int(n)))),
+    ("held-open", "16 MiB", 16 * MiB, lambda n: look(unmapped_files_bytes=int(n))),
+    ("held-open", "1 MiB", MiB, lambda n: look(unmapped_files_growth_bytes=int(n))),
+    ("page-tables", "8 MiB", 8 * MiB, lambda n: look(page_table_bytes=int(n))),
+    ("page-tables", "a twentieth", 16 * MiB, lambda n: look(
+        page_table_bytes=int(n), memory=memory(resident_bytes=320 * MiB))),
+    ("swapped-out", "a tenth", 32 * MiB, _of_memory("swapped_bytes", resident_bytes=288 * MiB)),
+    ("locked", "1 MiB", MiB, _of_memory("locked_bytes")),
+    ("pinned", "16 MiB", 16 * MiB, _of_memory("pinned_bytes")),
+    ("locked-stacks", "16 MiB in all", 16 * MiB, _of_memory(
+        "locked_stacks_bytes", locked_bytes=512 * MiB, locked_stacks_count=8)),
+    ("locked-stacks", "8 locked stacks", 8, _of_memory(
+        "locked_stacks_count", locked_bytes=512 * MiB, locked_stacks_bytes=32 * MiB)),
+    ("sockets-hold", "16 MiB and a tenth", 16 * MiB, lambda n: look(
+        sockets=Sockets(2, 2, int(n), 0, 0), memory=memory(resident_bytes=TENTH))),
+    ("sockets-drop", "1 message", 1, lambda n: look(
+        seconds=1000.0, dropped=(Dropped("UDP", round(1000 * n), 0, is_full=False),))),
+    ("kernel-holds", "16 MiB and a tenth", 16 * MiB, lambda n: look(
+        kernel_held=KernelHeld(40, int(n), TENTH, 0, 0, 0), memory=memory(resident_bytes=TENTH))),
+    ("stacks", "a quarter of anonymous", 40 * MiB, lambda n: _stacks(n, TENTH)),
+    ("stacks", "16 MiB", 16 * MiB, lambda n: _stacks(n, 40 * MiB)),
+    ("shared-memory", "16 MiB and a quarter", 40 * MiB, lambda n: look(
+        memory=memory(resident_bytes=TENTH, shmem_bytes=int(n)))),
+    ("segments-removed", "16 MiB", 16 * MiB, lambda n: look(
+        attached=Attached(2, int(n), 2, int(n), (), 0))),
+    ("segments-held-elsewhere", "16 MiB", 16 * MiB, lambda n: look(
+        attached=Attached(0, 0, 0, 0, (7,), int(n)))),
+    ("changes-protection", "2,000 calls", 2000, _of_rate("mprotect")),
+    ("makes-threads", "100 new threads", 100, _of_rate("threads_created")),
+    ("shootdowns", "500 TLB flushes", 500, _of_rate("shootdowns_taken")),
+    ("mappings-limit-nears", "50 %", 0.5, _of_room("vm.max_map_count")),
+    ("lock-limit-nears", "80 %", 0.8, _of_room("RLIMIT_MEMLOCK")),
+    ("pin-limit-nears", "50 %", 0.5, _of_room("pinned of RLIMIT_MEMLOCK")),
+    ("files-limit-nears", "90 %", 0.9, _of_room("RLIMIT_NOFILE")),
+    ("threads-limit-nears", "90 %", 0.9, _of_room("pids.max")),
+    ("limit-nears", "90 %", 0.9, _of_room("RLIMIT_DATA")),
+    ("tmpfs-full", "90 % full", 0.9, lambda n: _tmpfs(1000 * MiB * n, 1000 * MiB)),
+    ("tmpfs-full", "holds 16 MiB", 16 * MiB, lambda n: _tmpfs(n, n)),
+    ("mappings-limit-nears", "ten minutes", -1, _soon("vm.max_map_count")),
+    ("lock-limit-nears", "ten minutes", -1, _soon("RLIMIT_MEMLOCK")),
+    ("pin-limit-nears", "ten minutes", -1, _soon("pinned of RLIMIT_MEMLOCK")),
+    ("files-limit-nears", "ten minutes", -1, _soon("RLIMIT_NOFILE")),
+    ("threads-limit-nears", "ten minutes", -1, _soon("pids.max")),
+    ("limit-nears", "ten minutes", -1, _soon("RLIMIT_DATA")),
+    ("copies-after-fork", "1,000 copies", 1000, lambda n: look(per_s=rates(
+        processes_forked=1.0, minor_faults=n, present_faults_user=n))),
+    ("copies-after-fork", "2 ms", 0.002, lambda n: look(
+        per_s=rates(processes_forked=1.0), fork_s=n)),
+    ("first-touches", "10,000 first", 10_000, lambda n: look(
+        per_s=rates(minor_faults=n), growth_bytes_per_s=4096 * n)),
+    ("first-touches", "half of all", 12_000, lambda n: look(
+        per_s=rates(minor_faults=24_000.0), growth_bytes_per_s=4096 * n)),
+    ("gives-back-large-pieces", "5,000 faults", 5000, lambda n: _calls(1, n, n)),
+    ("gives-back-large-pieces", "three tenths", 6000, lambda n: _calls(1, n, 20_000)),
+    ("gives-memory-back", "500 calls", 500, lambda n: _calls(n, 0, 0)),
+    ("glibc-trims", "200 calls", 200, lambda n: look(per_s=rates(brk=n, minor_faults=1000.0))),
+    ("glibc-trims", "as many faults", 400, lambda n: look(per_s=rates(brk=400.0, minor_faults=n))),
+    ("malloc-gives-back", "200 times", 200, lambda n: _calls(n, 900, 900, allocator=JEMALLOC)),
+    ("malloc-gives-back", "three tenths", 300, lambda n: _calls(
+        250, n, 1000, allocator=JEMALLOC)),
+    ("malloc-gives-back", "or 500 times", 500, lambda n: _calls(n, 0, 900, allocator=JEMALLOC)),
+    ("malloc-set-to-give-back", "1,000 faults", 1000, lambda n: look(
+        per_s=rates(minor_faults=n, munmap=None), allocator=JEMALLOC)),
+    ("made-writable-again", "5,000 writes", 5000, lambda n: look(
+        per_s=rates(minor_faults=n, present_faults_user=n))),
+    ("page-faults", "10,000 faults", 10_000, _of_rate("minor_faults")),
+    ("reads-zeros", "10,000 reads", 10_000, lambda n: look(
+        per_s=rates(minor_faults=n), zeros_growth_bytes=int(40960 * n))),
+    ("reads-files", "5 faults", 5, _of_rate("major_faults")),
+    ("reads-swap", "5 faults", 5, lambda n: look(
+        per_s=rates(major_faults=n), memory=memory(swapped_bytes=MiB))),
+    ("group-limit-drops-files", "5 faults", 5, lambda n: replace(
+        _limited(62 * MiB, file_clean_bytes=60 * MiB), per_s=rates(major_faults=n))),
+    ("group-limit-drops-files", "90 % full", 0.9, lambda n: replace(
+        _limited(64 * MiB * n, file_clean_bytes=MiB), per_s=rates(major_faults=9.0))),
+    ("reads-ahead-unused", "30 %", 0.3, lambda n: _read_ahead(9.0, n)),
+    ("reads-ahead-unused", "5 faults", 5, lambda n: _read_ahead(n, 0.5)),
+    ("threads-made-while-locked", "10 new threads", 10, lambda n: look(
+        per_s=rates(threads_created=n), memory=memory(locked_bytes=MiB))),
+    ("unshared", "64 KiB/s", 65536, lambda n: _unshared(n, 32 * MiB)),
+    ("unshared", "4 MiB", 4 * MiB, lambda n: _unshared(MiB, n)),
+    ("unshared", "64 KiB/s", 65536, lambda n: _of_group(
+        unshared_bytes=int(10 * n), shared_bytes=8 * MiB)),
+    ("unshared", "4 MiB", 4 * MiB, lambda n: _of_group(
+        unshared_bytes=10 * MiB, shared_bytes=int(n))),
+    ("swings", "8 MiB", 8 * MiB, lambda n: _swings(n, 16 * MiB, 16 * MiB)),
+    ("swings", "an eighth", 16 * MiB, lambda n: _swings(n, 128 * MiB, 64 * MiB)),
+    ("swings", "half of that", 8 * MiB, lambda n: _swings(16 * MiB, 32 * MiB, n)),
+    ("file-pages-grow", "1 MiB", MiB, lambda n: look(files_growth_bytes=int(n))),
+    ("children-hold", "16 MiB", 16 * MiB, lambda n: _children(n, mine=MiB)),
+    ("children-hold", "as much as", 64 * MiB, lambda n: _children(n, mine=64 * MiB)),
+    ("children-grow", "256 KiB", 256 << 10, lambda n: _children(MiB, n)),
+    ("retained", "a quarter", 40 * MiB, lambda n: _retained(n, TENTH)),
+    ("retained", "16 MiB", 16 * MiB, lambda n: _retained(n, 40 * MiB)),
+    ("retained-inside", "a quarter", 40 * MiB, lambda n: _inside(n, TENTH)),
+    ("retained-inside", "16 MiB", 16 * MiB, lambda n: _inside(n, 40 * MiB)),
+    ("held-beside-malloc", "half of", 80 * MiB, lambda n: _beside(n, TENTH)),
+    ("held-beside-malloc", "16 MiB", 16 * MiB, lambda n: _beside(n, 20 * MiB)),
+    ("held-beside-malloc", "2 %", 0.02, lambda n: _beside(400 * MiB, 400 * MiB, 1 / (1 - n))),
+    ("held-beside-malloc", "4 MiB", 4 * MiB, lambda n: _beside(
+        20 * MiB, 20 * MiB, 1 + n / (36 * MiB))),
+    ("in-malloc", "16 MiB", 16 * MiB, lambda n: _in_malloc(n, 40 * MiB)),
+    ("in-malloc", "4 %", 40 * MiB, lambda n: _in_malloc(n, 1000 * MiB)),
+    ("huge-pages-unused", "a quarter", 0.25, lambda n: _zeros(n, 640 * MiB)),
+    ("huge-pages-unused", "16 MiB", 16 * MiB, lambda n: _zeros(0.5, 2 * n)),
+    ("group-full-of-droppable", "90 %", 0.9, lambda n: _limited(
+        64 * MiB * n, file_clean_bytes=32 * MiB)),
+    ("group-full-of-droppable", "three tenths", 0.3, lambda n: _limited(
+        62 * MiB, file_clean_bytes=62 * MiB * n)),
+    ("group-slab", "16 MiB", 16 * MiB, lambda n: _limited(slab_reclaimable_bytes=n)),
+    ("group-slab", "three tenths", 30 * MiB, lambda n: _limited(
+        100 * MiB, 200 * MiB, slab_reclaimable_bytes=n)),
+    ("group-slab", "16 MiB", 16 * MiB, lambda n: _of_group(
+        charge=charge(slab_reclaimable_bytes=int(n), slab_bounds_bytes=(int(n), int(n))))),
+    ("group-slab", "three tenths", 30 * MiB, lambda n: _of_group(charge=charge(
+        used_bytes=100 * MiB, slab_reclaimable_bytes=int(n), slab_bounds_bytes=(int(n), int(n))))),
+    ("group-dirty", "16 MiB", 16 * MiB, lambda n: _limited(
+        limit=40 * MiB, file_dirty_bytes=n)),
+    ("group-dirty", "three tenths", 30 * MiB, lambda n: _limited(
+        80 * MiB, 100 * MiB, file_dirty_bytes=n)),
+    ("group-tmpfs", "16 MiB", 16 * MiB, lambda n: _limited(shmem_bytes=n)),
+    ("group-tmpfs", "a quarter", 25 * MiB, lambda n: _limited(
+        100 * MiB, 200 * MiB, shmem_bytes=n)),
+    ("group-nearly-full", "85 %", 0.85, lambda n: _limited(64 * MiB * n)),
+    ("group-limit-met", "once per", 1, lambda n: look(group=group(reached_per_s=n))),
+    ("group-limit-nears", "within an hour", -1, _filling),
+    ("group-stalls", "5 %", 0.05, lambda n: _of_group(pressure_share=n)),
+    ("group-messages", "16 MiB", 16 * MiB, lambda n: _of_group(message_bytes=int(n))),
+    ("group-messages", "a tenth", 40 * MiB, lambda n: _of_group(
+        message_bytes=int(n), charge=charge(used_bytes=400 * MiB))),
+    ("held-elsewhere", "16 MiB", 16 * MiB, lambda n: _elsewhere(n, 40 * MiB)),
+    ("held-elsewhere", "a tenth", 40 * MiB, lambda n: _elsewhere(n, 400 * MiB)),
+    *((f"waits-for-{name}", "a twentieth", 0.05, _waits(kind)) for name, kind in (
+        ("reclaim", "reclaim"), ("swap", "swap"), ("compaction", "compaction"),
+        ("writeback", "writeback"), ("fsync", "fsync"), ("files", "a page of a file"),
+        ("messages", "room in a message queue"),
+        ("mappings", "a kernel semaphore, as the mmap_lock"))),
+    ("waits-for-compaction", "1 allocation", 1, _of_rate("compactions")),
+    ("waits-for-mappings", "500 times", 500, lambda n: look(
+        per_s=rates(lock_sleeps=n, munmap=200.0))),
+    ("machine-low", "less than a tenth", -0.1, lambda n: machine(
+        MemAvailable=int(-n * 16 * 1024 * MiB))),
+    ("machine-unexplained", "64 MiB", 64 * MiB, lambda n: _machine(n, 2048 * MiB)),
+    ("machine-unexplained", "2 %", 320 * MiB, lambda n: _machine(n, 16_000 * MiB)),
+    ("machine-counted-twice", "64 MiB", 64 * MiB, lambda n: _machine(-n, 2048 * MiB)),
+    ("machine-counted-twice", "1 %", 160 * MiB, lambda n: _machine(-n, 16_000 * MiB)),
+    ("machine-huge-pages", "64 MiB", 64 * MiB, lambda n: _idle_huge(n, 2048 * MiB)),
+    ("machine-huge-pages", "2 %", 320 * MiB, lambda n: _idle_huge(n, 16_000 * MiB)),
+    ("machine-grows", "8 MiB", 8 * MiB, lambda n: _machine_grows(n, 2048 * MiB)),
+    ("machine-grows", "an eighth of 1 %", 20 * MiB, lambda n: _machine_grows(n, 16_000 * MiB)),
+)  # fmt: skip
+_NUMBER = re.compile(
+    r"\b\d[\d,]*(?: %| MiB| KiB)?|\b(?:half|a quarter|a twentieth|a tenth|an eighth|three tenths"
+    r"|ten minutes|an hour|once per|as many|as much)\b"
+)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_each_number_in_the_words_has_a_case(name: str) -> None:
+    cases = " ".join(words for row, words, _, _ in CASES if row == name)
+    numbers = _NUMBER.findall(ROWS[name].when)
+    assert [one for one in numbers if one not in cases] == []
+    assert len(numbers) <= len(_NUMBER.findall(cases))
+
+
+def said(made: Made, value: float, name: str) -> list[Finding]:
+    seen = made(value)
+    if isinstance(seen, Look):
+        findings = diagnosis._findings(seen)
+    elif isinstance(seen, GroupLook):
+        findings = held.findings(seen)
+    else:
+        findings = machine_account.findings(seen)
+    return [one for one in findings if one.name == name]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "bound", "made"), CASES, ids=[f"{c[0]}-{c[1][:12]}" for c in CASES]
+)
+def test_the_words_are_the_condition(name: str, words: str, bound: float, made: Made) -> None:
+    """A bound of less than 0 is one that is said below it: -1 is all of a time that is left."""
+    assert words in ROWS[name].when
+    above, below = 1.01 * bound, bound - 1 if bound == 8 else 0.99 * bound
+    if bound == -1:
+        above, below = 0.99, 1.01
+    elif bound == -0.1:
+        above, below = -0.099, -0.101
+    assert said(made, below, name) == []
+    (found,) = said(made, bound if bound in (1, 8) else above, name)
+    assert found.account == ROWS[name].account
+
+
+@pytest.mark.parametrize("name", ["sockets-hold", "kernel-holds", "held-open", "pinned", "locked"])
+def test_twice_as_much_has_twice_the_number(name: str) -> None:
+    bound, made = next((bound, made) for row, _, bound, made in CASES if row == name)
+    (once,), (twice,) = said(made, 2 * bound, name), said(made, 4 * bound, name)
+    assert twice.measured == 2 * once.measured
