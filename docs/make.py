@@ -12,7 +12,6 @@ import importlib
 import pkgutil
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -30,7 +29,6 @@ from memlab.machines.history import figure as history_figure
 from memlab.machines.history import judge as history
 from memlab.present import decisions, figures, pages, words
 from memlab.present.figures import sidecar, style
-from memlab.present.table import Column, Table, markdown
 from memlab.results import Run, beside, crossing
 from memlab.store import Store
 
@@ -42,17 +40,18 @@ KEPT = ("ladder.png", "try-redis.png")
 
 
 def studies() -> str:
-    """The page of the published studies: how to cite each, which experiments test it, and each of
-    its tables with what the recorded runs say of it."""
+    """The page of the published studies: how to cite each, and each of its tables and statements
+    with what the recorded runs say of it."""
     lines = [
         "# The published studies",
         "",
-        "Titles are given in English, or describe the study. The verdicts are those of the",
-        "recorded runs; `memlab reproduce STUDY` judges on your machine.",
+        "The verdicts are those of the recorded runs; `memlab reproduce STUDY` judges on your",
+        "machine. Titles are in English, or describe the study. Behind a statement are the claims",
+        "that judge it; these name its place in the study.",
     ]
     for source in map(published.load, published.ids()):
         lines += ["", f"## {source.id}", "", *_reference(source), "", *_tables(source)]
-        lines += ["", *_verdicts(source), "", *_statements(source)]
+        lines += _statements(source)
     return "\n".join(lines) + "\n"
 
 
@@ -61,13 +60,14 @@ def _reference(source: published.Source) -> Iterator[str]:
     yield ""
     yield f"- {source.authors or 'authors: not known'}"
     yield f"- {source.language}, {source.kind}, {source.year or 'year not known'}"
-    yield f"- {source.appeared or 'where: not known'}"
+    if source.appeared:
+        yield f"- {source.appeared}"
     yield f"- not known: {source.missing}"
 
 
 def _tables(source: published.Source) -> Iterator[str]:
-    """Each printed table, and the range of here / printed where a recorded run has its points."""
-    rows = []
+    """The range of here / printed of each table of which a recorded run has points."""
+    lines = []
     for table in source.tables.values():
         beside = [
             (name, ratio)
@@ -78,52 +78,73 @@ def _tables(source: published.Source) -> Iterator[str]:
             for ratio in row.ratio.values()
             if ratio is not None
         ]
-        ratios = [ratio for _, ratio in beside]
-        where = ", ".join(_page(name) for name in dict.fromkeys(name for name, _ in beside))
-        span = f"{min(ratios):.3g} to {max(ratios):.3g} in {where}" if ratios else ""
-        rows.append([table.title, table.place, span])
-    heads = ["published table", "place", "here / published"]
-    yield from markdown(Table("", [Column(head) for head in heads], rows))
-
-
-def _verdicts(source: published.Source) -> Iterator[str]:
-    """The experiments that test the study, with how many of their claims hold."""
-    for name in experiments.names():
-        if source.id not in experiments.load(name).sources:
-            continue
-        found = [s for s in summary.by_claim(reproduce.of_run(_run(name)).judged) if not s.absent]
-        yield f"- {_page(name)}: {summary.sentence(found, '', source.id)[0]}"
+        if beside:
+            ratios = [ratio for _, ratio in beside]
+            where = ", ".join(_page(name) for name in dict.fromkeys(name for name, _ in beside))
+            span = f"{min(ratios):.3g} to {max(ratios):.3g} in {where}"
+            lines.append(f"- {table.title}: {span}")
+    if lines:
+        yield from ["Published tables, and the range of here / published:", "", *lines, ""]
 
 
 # What a reader is told of a statement, by the field that judges it.
 _JUDGED = {
     "corrected": "corrected",
     "not_testable": "not testable here",
-    "background": "nothing to judge",
     "open": "open",
 }
+# The order in which verdicts are listed: what a reader of the study has to know comes first.
+_RANK = (
+    "contradicted",
+    "corrected",
+    "in part",
+    "depends",
+    "holds in part",
+    "not decided",
+    "holds",
+    "open",
+    "not testable",
+)
 
 
 def _statements(source: published.Source) -> Iterator[str]:
-    """Each statement of the study, what becomes of it, and how many there are of each word."""
-    rows, words = [], Counter[str]()
+    """Each statement of the study below its verdict, and what the verdict rests on."""
+    of: dict[str, list[str]] = {}
+    bare = [one.id for one in source.statements.values() if one.background]
     for one in source.statements.values():
-        word = _JUDGED.get(one.judgment) or _word(one.judged_by)
-        words[word] += 1
-        rows.append([one.text, one.place, word, _why(one)])
-    counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
-    yield f"{len(rows)} statements of the study: {counts}."
-    yield ""
-    heads = ["statement", "place", "judged", "by"]
-    yield from markdown(Table("", [Column(head) for head in heads], rows))
+        if not one.background:
+            word = _JUDGED.get(one.judgment) or _word(one.judged_by)
+            place = "" if one.judged_by else f" ({one.place})"
+            of.setdefault(word, []).append(f"{one.text}{place}: {_why(one)}")
+    for word in sorted(of, key=_rank):
+        yield f"**{_upper(word)}** ({len(of[word])}):"
+        yield ""
+        yield from map(_item, of[word])
+        yield ""
+    file = f"[{source.id}.toml](../memlab/published/{source.id}.toml)"
+    yield f"**Nothing to judge** ({len(bare)}): {', '.join(bare)} of {file}."
+
+
+def _rank(word: str) -> int:
+    begins = [rank for rank, begin in enumerate(_RANK) if word.startswith(begin)]
+    return begins[0] if begins else len(_RANK)
+
+
+def _item(text: str) -> str:
+    return f"- {text.replace('<', '&lt;')}"
 
 
 def _why(one: published.Statement) -> str:
     """The claims that judge it, else the sentence."""
     if not one.judged_by:
         return str(getattr(one, one.judgment))
-    parts = [name.split(":") for name in one.judged_by]
-    return ", ".join(f"{_page(experiment)} {id}" for experiment, id in parts)
+    ids: dict[str, list[str]] = {}
+    for name in one.judged_by:
+        experiment, id = name.split(":")
+        ids.setdefault(experiment, []).append(id)
+    linked = (f"[{name}/{of[0]}](experiments/{name}.md)" for name, of in ids.items())
+    each = zip(linked, ids.values(), strict=True)
+    return ", ".join(", ".join([first, *of[1:]]) for first, of in each)
 
 
 def _word(names: Sequence[str]) -> str:
@@ -249,49 +270,42 @@ def refused_calls() -> str:
     named: dict[str, list[call_table.Row]] = {}
     for row in call_table.ROWS:
         named.setdefault(row.name, []).append(row)
-    lines = ["| finding | calls and errno | limits that may explain it |", "| --- | --- | --- |"]
+    lines = []
     for name, rows in named.items():
-        calls = "; ".join(f"{_few(row.calls)} ({row.errnos.replace(' ', ', ')})" for row in rows)
+        errnos = ", ".join(dict.fromkeys(word for row in rows for word in row.errnos.split()))
         limits = ", ".join(dict.fromkeys(part.strip(".") for row in rows for part in row.limits))
-        lines.append(f"| `{name}` | {calls.replace('* (', 'any call (')} | {limits} |")
+        lines.append(f"- `{name}`, {errnos}: {limits}")
     return "\n".join(lines)
-
-
-def _few(words: str) -> str:
-    found = words.split()
-    return ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
 
 
 def lines_of_no_process() -> str:
     """The rows of findings about a machine and a group, by the line that each is about."""
-    lines = ["| finding | said from | what it is |", "| --- | --- | --- |"]
-    for row in machine_account.ROWS:
-        what = f"{100 * row.least_share:g} % of MemTotal"
-        lines.append(f"| `{row.name}` | {what} | {row.what} |")
-    for of_group in group_rows.ROWS:
-        what = f"{100 * of_group.least_share:g} % of the group"
-        lines.append(f"| `{of_group.name}` | {what} | {of_group.what} |")
+    lines = ["Of MemTotal:", ""]
+    lines += [f"- `{r.name}`, {100 * r.least_share:g} %: {r.what}" for r in machine_account.ROWS]
+    lines += ["", "Of the group:", ""]
+    lines += [f"- `{r.name}`, {100 * r.least_share:g} %: {r.what}" for r in group_rows.ROWS]
     return "\n".join(lines)
 
 
+# What the four accounts are called on the page.
+_ACCOUNTS = {"stock": "Memory", "flow": "Page faults", "limits": "Limits", "time": "Waiting"}
+
+
 def findings() -> str:
-    """The rows of findings about a process and its group, wherever one is declared."""
+    """The rows of findings about a process and its group, by account, wherever one is declared."""
     rows: dict[str, FindingRow] = {}
     for module in pkgutil.iter_modules(diagnose.__path__, "memlab.diagnose."):
         for value in vars(importlib.import_module(module.name)).values():
             for row in value.values() if isinstance(value, dict) else (value,):
                 if isinstance(row, FindingRow):
                     rows.setdefault(row.name, row)
-    lines = ["| finding | said if | what to try |", "| --- | --- | --- |"]
-    for account in ("stock", "flow", "limits", "time"):
-        named = sorted((one for one in rows.values() if one.account == account), key=_name)
-        for one in named:
-            lines.append(f"| `{one.name}` | {one.when} | {_cell(one.setting)} |")
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    lines = []
+    for account, head in _ACCOUNTS.items():
+        names: dict[str, list[str]] = {}
+        for one in sorted((one for one in rows.values() if one.account == account), key=_name):
+            names.setdefault(one.when, []).append(f"`{one.name}`")
+        lines += ["", f"{head}:", "", *(f"- {', '.join(of)}: {when}" for when, of in names.items())]
+    return "\n".join(lines[1:])
 
 
 def _name(row: FindingRow) -> str:

@@ -340,7 +340,7 @@ EXPERIMENT = Experiment(
             "file-time",
             "have the cache evict by itself where the kernel would swap to a file: {number} of "
             "the time",
-            "leave it to the kernel where an entry takes long to make again: evicting and "
+            "leave eviction to the kernel where an entry takes long to make again: evicting and "
             "rebuilding takes {number} times as long as swapping back",
             if_holds=(0, 0.95),
             if_fails=(1.05, inf),
@@ -350,8 +350,8 @@ EXPERIMENT = Experiment(
         Decision(
             "zram-time",
             "have the cache evict by itself also where swap is zram: {number} of the time",
-            "leave it to the kernel with zram: evicting and rebuilding takes {number} times as "
-            "long",
+            "leave eviction to the kernel with zram: evicting and rebuilding takes {number} times "
+            "as long",
             if_holds=(0, 0.95),
             if_fails=(1.05, inf),
             between="it hardly matters which evicts with zram: {number} of the time",

@@ -296,7 +296,7 @@ EXPERIMENT = Experiment(
         ),
         Decision(
             "rlimit-hogs-kill",
-            "use no limit per process for it: many small processes pass below it",
+            "use no limit per process for a tenant: many small processes pass below it",
             "a limit per process was enough here: it got none killed",
             if_holds=(0.5, inf),
             if_fails=(0, 0),

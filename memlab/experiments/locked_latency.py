@@ -165,11 +165,12 @@ EXPERIMENT = Experiment(
         ),
         Decision(
             "file-p99",
-            "with swap on a disk too",
-            "with swap on a disk the gain is under a factor of two",
+            "lock what must answer fast with swap on a disk too: the p99 latency is over 10 times "
+            "lower",
+            "with swap on a disk locking gains less than a factor of two",
             if_holds=(10, inf),
             if_fails=(0, 2),
-            between="with swap on a disk it is {number} times lower",
+            between="with swap on a disk locking makes the p99 latency {number} times lower",
         ),
     ],
     probe="locked_latency",

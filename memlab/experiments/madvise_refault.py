@@ -239,7 +239,7 @@ EXPERIMENT = Experiment(
         ),
         Decision(
             "free-resident-pages-23",
-            "use MADV_FREE if it may stay until memory is short: RSS does not fall meanwhile",
+            "use MADV_FREE if pages may stay until memory is short: RSS does not fall meanwhile",
             "MADV_FREE frees memory at once here",
         ),
     ],

@@ -31,6 +31,9 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
+_COUNTS = "perf tracepoints"  # of mmap_lock
+
+
 def locks(side: str, per: str) -> Expression:
     return (F[side].writes + F[side].reads) / F[per]
 
@@ -155,11 +158,12 @@ EXPERIMENT = Experiment(
         ),
         Decision(
             "populate-holds-up-mmap",
-            "but in small pieces if other threads call mmap or munmap: most wait until it ends",
-            "and under a tenth of other threads' mmap waits",
+            "populate in small pieces if other threads call mmap or munmap: most wait until it "
+            "ends",
+            "populating holds up under a tenth of other threads' mmap calls",
             if_holds=(0.5, inf),
             if_fails=(0, 0.1),
-            between="and {number} of other threads' mmap calls",
+            between="populating holds up {number} of other threads' mmap calls",
         ),
     ],
     probe="mmap_lock",
@@ -302,36 +306,42 @@ EXPERIMENT = Experiment(
             "locks/op",
             "mmap_lock takes per operation; of the victim alone",
             of=locks("alone", "alone_count"),
+            needs=_COUNTS,
         ),
         Metric(
             "operation_writes",
             "locks/op",
             "mmap_lock takes for writing; per operation of the victim alone",
             of=F.alone.writes / F.alone_count,
+            needs=_COUNTS,
         ),
         Metric(
             "call_locks",
             "locks/call",
             "mmap_lock of the call; how often a call of a caller takes it",
             of=locks("calls", "counted_call_count"),
+            needs=_COUNTS,
         ),
         Metric(
             "call_reads",
             "locks/call",
             "mmap_lock takes for reading; per call of a caller",
             of=F.calls.reads / F.counted_call_count,
+            needs=_COUNTS,
         ),
         Metric(
             "call_writes",
             "locks/call",
             "mmap_lock takes for writing; per call of a caller",
             of=F.calls.writes / F.counted_call_count,
+            needs=_COUNTS,
         ),
         Metric(
             "beside_locks",
             "locks/op",
             "mmap_lock takes per operation; of the victim beside the callers",
             of=locks("beside", "operation_count"),
+            needs=_COUNTS,
         ),
         Metric(
             "faults_alone",
@@ -364,6 +374,7 @@ EXPERIMENT = Experiment(
             "sleeps for a lock per operation; beside the callers. A writer that spins for the lock "
             "is not counted",
             of=F.beside.waits / F.operation_count,
+            needs=_COUNTS,
         ),
         Metric(
             "held_up",

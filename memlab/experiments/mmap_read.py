@@ -133,7 +133,7 @@ EXPERIMENT = Experiment(
             },
             note="The published mmap column is about 4 ns per call at every size: it times the "
             "making of a Go slice, and no byte is read in it.",
-            limit=Limit(
+            limit=MachineLimit(
                 "memory",
                 "bandwidth",
                 implied=lambda seconds: TABLE_BYTES / seconds,

@@ -279,20 +279,20 @@ EXPERIMENT = Experiment(
         ),
         Decision(
             "unused-memory",
-            "leave them off (madvise, or prctl) if it touches one page here and there: memory "
-            "held grows {number} times",
+            "leave huge pages off (madvise, or prctl) if a program touches one page here and "
+            "there: memory held grows {number} times",
             "huge pages hold less than twice the memory that is touched",
             if_holds=(2, inf),
             if_fails=(0, 2),
         ),
         Decision(
             "fork",
-            "and mind fork (redis, snapshots): it gets slower with them ({number})",
-            "fork is not a reason against them (redis, snapshots): it takes {number} of the time, "
-            "and a write afterwards copies 4 KiB",
+            "mind fork (redis, snapshots): it gets slower with huge pages ({number})",
+            "fork is not a reason against huge pages (redis, snapshots): it takes {number} of the "
+            "time, and a write afterwards copies 4 KiB",
             if_holds=(1.2, inf),
             if_fails=(0, 1),
-            between="fork takes about as long with them ({number})",
+            between="fork takes about as long with huge pages ({number})",
         ),
     ],
     probe="thp_cost",

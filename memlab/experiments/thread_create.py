@@ -219,10 +219,11 @@ EXPERIMENT = Experiment(
     so=[
         Decision(
             "future-collapse",
-            "where many threads live at once, raise glibc.pthread.stack_cache_size (locking.md), "
-            "create them before mlockall(MCL_FUTURE) or give them small stacks: {number} of the "
-            "rate is left",
-            "where few live at once it needs no care: {number} of the rate is left",
+            "mlockall(MCL_FUTURE) leaves {number} of the rate where many threads live at once: "
+            "raise glibc.pthread.stack_cache_size (docs/locking.md), create the threads before the "
+            "lock, or give them small stacks",
+            "mlockall(MCL_FUTURE) needs no care if few threads live at once: {number} of the rate "
+            "is left",
             if_holds=(0, 0.5),
             if_fails=(0.9, inf),
             between="mlockall(MCL_FUTURE) leaves {number} of the rate",

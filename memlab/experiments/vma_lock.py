@@ -4,13 +4,14 @@ The paper's sentences are claimed as they are printed, and those of mlock(2) bes
 """
 
 import errno
+from dataclasses import replace
 
 from memlab.experiment import *
 from memlab.experiments._vm_script import *
 
 UNKNOWN = 8  # the lowest bit that is no flag of mlockall
 READ_EXEC = Prot.READ | Prot.EXEC
-MIB = 2**20
+KIB, MIB = 2**10, 2**20
 
 TABLE_1 = "Table 1"
 TABLE_3 = "Table 3, faults with mlock"
@@ -207,12 +208,16 @@ CHECKS = [
 # fmt: on
 
 
+_STACK = 256 * KIB  # STACK_BYTES of probes/support/vm_script.c
+
+
 def locks(at: At) -> int:
     """LOCKED_PAGES of probes/vma_lock.c; MCL_CURRENT counts the whole address space, of which
-    little is left (trim_address_space.h)."""
+    little is left (trim_address_space.h), and MCL_FUTURE the stack of a new thread."""
     (script,) = (item.steps for item in CHECKS if item.name == at["check"])
     current = any(s["call"] == "mlockall" and s["flags"] & Mcl.CURRENT for s in script)
-    return 16 * 4096 + (4 * MIB if current else 0)
+    stack = thread_stack() in script
+    return 16 * 4096 + (4 * MIB if current else 0) + (_STACK if stack else 0)
 
 
 def evidence(raw: Raw, _: At) -> str:
@@ -223,6 +228,8 @@ def vma_limit_evidence(raw: Raw, at: At) -> str:
     limit = f"{raw['process_vma_count']} lines of /proc/self/maps, vm.max_map_count "
     return f"{evidence(raw, at)}\n{limit}{raw['max_map_count']}"
 
+
+FLAGS_FILE = "/proc/kpageflags"
 
 METRICS = (
     ("vma_count", "VMAs in the range; after the call", F.after.vma_count),
@@ -276,7 +283,10 @@ EXPERIMENT = Experiment(
         ),
     ],
     metrics=[
-        *counts(evidence, METRICS),
+        *(
+            replace(metric, needs=FLAGS_FILE) if metric.help.endswith(FLAGS_FILE) else metric
+            for metric in counts(evidence, METRICS)
+        ),
         Metric(
             "vma_room",
             "count",

@@ -95,8 +95,7 @@ def extremes(run: Run, metrics: Sequence[str]) -> Iterator[tuple[Extreme, Extrem
         except NotComparable:
             results = []
         compared = {point_key(item.at): item.comparison for item in results}
-        reported = [s for s in run.summaries if not run.experiment.only_outcome(s.point.at)]
-        seen = [s for s in reported if s.medians and metric.name in s.medians]
+        seen = [s for s in run.summaries if s.medians and metric.name in s.medians]
         if len(seen) < 2:
             continue
         ends = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from memlab.analysis.correlation import Sampling
+from memlab.analysis.correlation import SamplingScheme
 from memlab.analysis.crossover import CrossingPoint
 from memlab.analysis.exact import least_of
 from memlab.analysis.intervals import Interval
@@ -36,7 +36,7 @@ def measured(found: Interval, unit: str) -> str:
     return f"{estimate} ({low} to {high})"
 
 
-def resembling(found: Interval | CrossingPoint, sampling: Sampling, unit: str) -> str:
+def resembling(found: Interval | CrossingPoint, sampling: SamplingScheme, unit: str) -> str:
     """Why samples that are enough for an interval otherwise have none; else empty."""
     if found.low is not None or found.n < least_of(found.level, 0.0, sampling["sequential"]):
         return ""

@@ -11,7 +11,7 @@ from math import inf
 import numpy as np
 
 from memlab.analysis import verdicts
-from memlab.analysis.correlation import Sampling
+from memlab.analysis.correlation import SamplingScheme
 from memlab.analysis.intervals import Interval, median_interval, ratio_interval
 from memlab.analysis.verdicts import BASELINE_LOOP_SHARE_LIMIT, Verdict
 from memlab.experiment import At, Count, Equivalent, Outcome, Ratio, Within
@@ -33,7 +33,7 @@ def within(claim: Within, sight: ClaimView) -> VerdictFinding:
     side = sight.side({})
     run = sight.run
     correlation = run.correlations(claim.metric).of_medians
-    sampling: Sampling = {"sequential": run.sequential, "correlation": correlation}
+    sampling: SamplingScheme = {"sequential": run.sequential, "correlation": correlation}
     result = median_interval(side.values, **sampling)
     above = -inf if claim.above is None else claim.above
     below = inf if claim.below is None else claim.below

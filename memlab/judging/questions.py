@@ -19,6 +19,7 @@ LEVEL = 0.95
 LEAST = least_samples(LEVEL)
 _FAR = 10  # times the time left: estimates of few blocks are off by factors
 _FOR_STANDING = 0.1  # of the time left
+_FOR_DECISION, _FOR_OTHERS = 4 * LEAST, 2 * LEAST  # blocks until a verdict may stand
 
 
 def apply(experiment: Experiment, points: Sequence[Point]) -> bool:
@@ -34,12 +35,19 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
     that a decision rests on, and then those that take the least time beside what is chosen already,
     as many as what is left is enough for: time shared among all would decide none of them.
 
-    A verdict at six blocks may be one that does not stand beside the others: a block or two more
-    are for that, where they fit in what the undecided ones leave or in a tenth of the time.
+    A verdict at six blocks may be one that does not stand beside the others. If a decision rests on
+    it, it is as undecided as those; else a block or two more are for that, where they fit in what
+    the undecided ones leave or in a tenth of the time.
     """
     judged = [item for item in judge(run) if item.points]
-    requests = [item for item in judged if item.verdict.word == "inconclusive"]
-    weak = [item for item in judged if _may_stand(item)]
+    decisive = {decision.claim for decision in run.experiment.so}
+    requests = [
+        item
+        for item in judged
+        if item.verdict.word == "inconclusive"
+        or (item.claim.id in decisive and _may_stand(item, _FOR_DECISION))
+    ]
+    weak = [item for item in judged if item not in requests and _may_stand(item, _FOR_OTHERS)]
     trial_s = _trial_s(run, {point for item in [*requests, *weak] for point in item.points})
     most_s = inf if left_s is None else left_s
     chosen: dict[int, float] = {}  # blocks by point
@@ -48,9 +56,8 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
         added = ((p, count - chosen.get(p, 0.0)) for p, count in blocks.items())
         return sum(trial_s[point] * count for point, count in added if count > 0)
 
-    decisive = {decision.claim for decision in run.experiment.so}
     results = [
-        (dict.fromkeys(item.points, max(1.0, blocks_missing(item))), item.claim.id not in decisive)
+        (dict.fromkeys(item.points, _blocks(item)), item.claim.id not in decisive)
         for item in requests
     ]
     waiting = [(blocks, later) for blocks, later in results if more_s(blocks) <= _FAR * most_s]
@@ -74,16 +81,17 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
     return frozenset(chosen)
 
 
-def _may_stand(one: Judged) -> bool:
-    """Whether a verdict does not stand and few more blocks may change that: the p of a bootstrap
-    stays, and so does that of signs which some blocks were not all of."""
-    few = one.verdict.n < 2 * LEAST
-    return one.verdict.p is not None and not one.survives and few and not _has_flat_p(one)
+def _blocks(one: Judged) -> float:
+    """About how many more decide it; of a verdict that does not stand one, and then it is looked at
+    again."""
+    return 1.0 if one.fallen else max(1.0, blocks_missing(one))
 
 
-def _has_flat_p(one: Judged) -> bool:
-    share = isinstance(one.claim, Count | Outcome) and one.verdict.word == "contradicted"
-    return share or isinstance(one.claim, Crossover)
+def _may_stand(one: Judged, blocks: int) -> bool:
+    """Whether a verdict does not stand and more blocks, up to so many in all, may change that: the
+    p of a contradicted share stays."""
+    is_share = isinstance(one.claim, Count | Outcome) and one.verdict.word == "contradicted"
+    return one.fallen and one.verdict.n < blocks and not is_share
 
 
 def blocks_missing(one: Judged) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from memlab.experiment import (
     Metric,
     Saturates,
 )
+from memlab.experiment.expressions import Expression, fields_of
 from memlab.experiment.needs import parts
 from memlab.experiment.points import Point
 from memlab.results import Run
@@ -22,6 +25,7 @@ from memlab.text import units
 
 ABSENT = "not in this run"  # of points that the run was never to measure
 FAILED = " ended as "  # of points whose trials did not end well
+REFUSED = re.compile(r"its counter is refused \((\w+)\)")  # in the reason of a claim
 # Of a cost: what is left of it where the baseline loop takes all, since logs need some.
 _BASELINE_LOOP_LEFT = 0.01
 
@@ -223,10 +227,25 @@ def _no_value(sight: ClaimView, point: Point) -> MissingData:
     if outcomes == {"unavailable"}:
         return MissingData(f"{where} is unavailable{detail}", testable=False)
     if outcomes == {"ok"}:
-        why = sight.metric.lacks(sight.run.environment)
+        why = sight.metric.lacks(sight.run.environment) or _uncounted(sight, point)
         reason = f"{where} has no {sight.metric.name} here" + (f": {why}" if why else "")
         return MissingData(reason, testable=False)
     return MissingData(f"{where}{FAILED}{', '.join(sorted(outcomes))}{detail}")
+
+
+def _uncounted(sight: ClaimView, point: Point) -> str:
+    """Which counter of its metric the kernel refused: `its counter is refused (EACCES)`."""
+    reads = sight.metric.of
+    sample = next(iter(sight.run.good(point)), None)
+    if sample is None or not isinstance(reads, Expression):
+        return ""
+    for path in fields_of(reads):
+        value: Any = sample.readings
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if isinstance(value, Mapping) and value.get("error"):
+            return f"its counter is refused ({value['error']})"
+    return ""
 
 
 def _levels(sight: ClaimView, at: At) -> str:

@@ -35,19 +35,26 @@ def record(run: str, source: Path) -> Path:
             select = f"SELECT * FROM source.{table} WHERE {key} = ?"
             db.execute(f"INSERT INTO {table} {select}", (row.id,))
         kept = {**row.environment, **dict.fromkeys(_PRIVATE, "not kept in a recorded run")}
-        stored = tuple(json.dumps(_in_boot(item)) for item in (kept, row.request))
-        db.execute("UPDATE runs SET environment = ?, request = ?", stored)
+        name = row.name if row.name == of_v2 else None  # it has its experiment's
+        stored = tuple(json.dumps(_in_boot(one)) for one in (kept, {**row.request, "name": name}))
+        db.execute("UPDATE runs SET environment = ?, request = ?, name = ?", (*stored, name))
         database.seal(db, "runs", "id = ?", row.id)
+        for point, levels in db.execute("SELECT point, levels FROM points").fetchall():
+            known = json.dumps(_in_boot(json.loads(levels)))
+            db.execute("UPDATE points SET levels = ? WHERE point = ?", (known, point))
+        database.seal(db, "points", "run = ?", row.id)
         db.execute("PRAGMA main.journal_mode = DELETE")  # one file, and the source as it was
     return _packed(plain)
 
 
-def _in_boot(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The same without the user's folder that a guest's kernel lay in."""
-    guest = item.get("guest")
-    if not guest:
-        return dict(item)
-    return {**item, "guest": {**guest, "kernel": f"/boot/{Path(guest['kernel']).name}"}}
+def _in_boot(item: Any, name: str = "") -> Any:
+    """The same JSON without the user's folder that a guest's kernel lay in."""
+    if isinstance(item, Mapping):
+        return {key: _in_boot(value, key) for key, value in item.items()}
+    if isinstance(item, list):
+        return [_in_boot(one, name) for one in item]
+    is_path = name == "kernel" and isinstance(item, str) and item.startswith("/")
+    return f"/boot/{Path(item).name}" if is_path else item
 
 
 def _packed(plain: Path) -> Path:
