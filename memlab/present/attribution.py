@@ -10,7 +10,7 @@ from memlab.experiment.attribution import CAUSES, ONE_IN, TRACE
 from memlab.judging import evidence
 from memlab.present import words
 from memlab.results import Run
-from memlab.results.attribution import Tail, Traced, refused, traced
+from memlab.results.attribution import SlowestOperations, Traced, refused, traced
 
 
 def lines(run: Run) -> Iterator[str]:
@@ -38,11 +38,11 @@ def place(run: Run, found: Traced) -> str:
     return words.labels(run.named, found.at, _names(run))
 
 
-def tail_of(found: Traced, one_in: int = ONE_IN) -> Tail:
+def tail_of(found: Traced, one_in: int = ONE_IN) -> SlowestOperations:
     return next(tail for tail in found.tails if tail.one_in == one_in)
 
 
-def percentile(one: Tail) -> str:
+def percentile(one: SlowestOperations) -> str:
     """`p99.9`."""
     return f"p{100 * one.share:.10g}"
 
@@ -68,7 +68,7 @@ def sentence(declared: Attribution, found: Traced) -> str:
     return f"main causes of the {declared.operations} over {percentile(item)}: {text}{_rest(item)}"
 
 
-def _rest(one: Tail) -> str:
+def _rest(one: SlowestOperations) -> str:
     """The unexplained operations, and how many of them met something nonetheless."""
     if not one.unexplained:
         return "; none is unexplained"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from memlab import recorded
 from memlab.experiment import Count, Decision
 from memlab.judging import summary
 from memlab.judging.claims import Judged
@@ -18,16 +19,18 @@ from memlab.results import Run
 
 Clause = Literal["holds", "fails", "between", ""]
 _SPREAD = 4  # times the lower end: a number that is known no better is no advice
+_ALONE = {"reproduced": "holds", "contradicted": "is contradicted"}
 _NAMED = 2  # settings that are named, if a clause is about some of them
 
 
 def lines(run: Run, judged: Sequence[Judged]) -> list[str]:
     """A line per decision that the experiment declares and the run has samples for."""
     claims = {item.claim.id: item for item in summary.by_claim(judged)}
-    decided, open_ones = [], []
+    decided, open_ones, untestable = [], [], 0
     for decision in run.experiment.so:
         claim = claims.get(decision.claim)
         measured = [item for item in claim.judged if item.verdict.n] if claim else []
+        untestable += claim is not None and claim.overall == "not testable here"
         if claim is None or claim.overall == "not testable here" or not measured:
             continue
         if message := _said(run, decision, measured, claim.judged):
@@ -36,7 +39,12 @@ def lines(run: Run, judged: Sequence[Judged]) -> list[str]:
             open_ones.append(claim.claim.text + _open_number(run, measured))
     if decided:
         return [f"so: {'; '.join(decided)}"]
-    return [f"so: not decided here yet: {'; '.join(open_ones)}"] if open_ones else []
+    if open_ones:
+        return [f"so: not decided here yet: {'; '.join(open_ones)}"]
+    name = run.experiment.name
+    if untestable and name in recorded.names() and not recorded.ships(run.store_path):
+        return [f"so: not testable here; on another machine: memlab claims example:{name}"]
+    return []
 
 
 def clause(decision: Decision, judged: Judged) -> Clause:
@@ -113,7 +121,14 @@ def _open_number(run: Run, measured: Sequence[Judged]) -> str:
     known = [item for item in measured if item.verdict.low is not None]
     if not known:
         return ""
-    return f" ({number(run, max(known, key=_width)).removeprefix('x')})"
+    shown = f" ({number(run, max(known, key=_width)).removeprefix('x')})"
+    if all(item.fallen for item in known):
+        own = {item.verdict.word for item in known}
+        verdict = _ALONE.get(own.pop(), "is undecided") if len(own) == 1 else summary.DIFFERS
+        shown += (
+            f": by itself it {verdict}, but more blocks are needed beside the run's other claims"
+        )
+    return shown
 
 
 def _width(judged: Judged) -> float:

@@ -9,24 +9,18 @@ this module.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
-from functools import cache, reduce
-from itertools import pairwise
-from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, get_type_hints
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
 from memlab import request
-from memlab.experiment import PRESETS, claims
-from memlab.experiment.claims import Condition
+from memlab.experiment import PRESETS
 from memlab.experiment.kinds import Level
 from memlab.experiment.tried import Tried
 from memlab.text.printable import json_text
@@ -35,15 +29,14 @@ from memlab.text.units import finite
 if TYPE_CHECKING:
     from memlab.analysis.crossover import CrossingPoint
     from memlab.analysis.verdicts import Verdict
-    from memlab.experiment import Control, Experiment, Factor, Metric
+    from memlab.experiment import Control, Experiment, Factor, Metric, claims
     from memlab.experiment.points import Point
     from memlab.judging.claims import Judged
     from memlab.judging.compare import Compared as TwoRuns
     from memlab.judging.compare import PointComparison
     from memlab.judging.reproduce import Reproduced
     from memlab.results import Run
-    from memlab.results.beside import Beside
-    from memlab.results.beside import Row as PrintedRow
+    from memlab.results.beside import Beside, PrintedRow
     from memlab.results.crossing import Crossing
     from memlab.results.run import PointSummary
     from memlab.store import Listed
@@ -336,7 +329,9 @@ class ShownPoint(Document):
 
     @classmethod
     def made_of(cls, run: Run, found: PointSummary) -> Self:
-        return cls.from_attributes(found, found.point, modes=ShownModes.made_of(run, found.point))
+        has_medians = not run.experiment.only_outcome(found.point.at)
+        modes = ShownModes.made_of(run, found.point) if has_medians else None
+        return cls.from_attributes(found, found.point, modes=modes)
 
 
 class ShownCrossing(Document):
@@ -356,13 +351,13 @@ class ShownCrossing(Document):
 
     @classmethod
     def made_of(cls, run: Run, found: Crossing) -> Self:
-        from memlab.present import words
+        from memlab.present import verdicts
 
-        message = words.crossing(run.named, found)
+        message = verdicts.crossing(run, found)
         return cls.from_attributes(found, words=message, **_ends(found.found))
 
 
-class Cause(Document):
+class TailCause(Document):
     """How many of a tail's operations met a cause."""
 
     met: Number
@@ -388,7 +383,7 @@ class ShownTail(Document):
     """Operations that met no traced event."""
     brief: Number
     """Operations that met only what took under a tenth of them."""
-    causes: dict[str, Cause]
+    causes: dict[str, TailCause]
     """By cause, those that any operation met."""
 
 
@@ -652,17 +647,6 @@ class Clean(Document):
     """Journals of runs on other machines, in other containers or of other users."""
 
 
-class ShownCapability(Document):
-    """One thing that memlab can see or do here, or not."""
-
-    name: str
-    available: bool
-    detail: str
-    """What was found, in a few words."""
-    remedy: str | None
-    """How to get it; null where it is available."""
-
-
 class ListedExperiment(Document):
     """An experiment and its question."""
 
@@ -734,7 +718,7 @@ class PlannedGuest(Document):
     """The size of its disk."""
 
 
-class ShownChange(Document):
+class ShownChangeByBlocks(Document):
     """How many blocks show a change with probability 0.9."""
 
     change: float
@@ -745,7 +729,7 @@ class ShownChange(Document):
     """About the time of those blocks."""
 
 
-class Promise(Document):
+class ShownByBlocks(Document):
     """What blocks show with probability 0.9, for pairs of points that differ in one factor."""
 
     run: str
@@ -760,7 +744,7 @@ class Promise(Document):
     noisiest_pair: str
     noisiest_shows: float | None
     """The same of that pair."""
-    changes: NonEmpty[ShownChange]
+    changes: NonEmpty[ShownChangeByBlocks]
 
 
 class DryRun(Document):
@@ -779,7 +763,7 @@ class DryRun(Document):
     about_seconds: Annotated[float, Meta(ge=0)]
     """An estimate for those blocks; for an emulated guest in which none of these was measured yet,
     what this host would take."""
-    promise: Promise | None
+    promise: ShownByBlocks | None
     """What it can show, by the noise of the newest run here with these points; null without one."""
     budget_seconds: float | None
     """Wall time after which it ends; null where --blocks alone ends it."""
@@ -796,18 +780,6 @@ class DryRun(Document):
     """null: this host."""
 
 
-class PresetLevels(Document):
-    """What each preset measures."""
-
-    quick: NonEmpty[Level]
-    paper: NonEmpty[Level]
-    full: NonEmpty[Level]
-
-    @classmethod
-    def made_of(cls, factor: Factor) -> Self:
-        return cls(*(list(factor.levels(preset)) for preset in PRESETS))
-
-
 class DeclaredFactor(Document):
     """What is varied."""
 
@@ -821,7 +793,8 @@ class DeclaredFactor(Document):
     """Of a number, in base units."""
     most: float | None
     """The same; null: no bound."""
-    levels: PresetLevels
+    levels: dict[str, NonEmpty[Level]]
+    """By preset."""
 
     @classmethod
     def made_of(cls, factor: Factor) -> Self:
@@ -831,7 +804,7 @@ class DeclaredFactor(Document):
             good=list(factor.kind.levels) if factor.kind.levels else None,
             least=factor.least,  # a whole number stays one
             most=finite(factor.most),
-            levels=PresetLevels.made_of(factor),
+            levels={preset: list(factor.levels(preset)) for preset in PRESETS},
         )
 
 
@@ -890,58 +863,56 @@ class DeclaredStudy(Document):
     """What a full reference lacks."""
 
 
-class PresetBudgets(Document):
-    """Seconds of wall time of a sweep."""
+class DeclaredClaim(Document):
+    """A claim, which `claims` judges. What its kind does not have is left out."""
 
-    quick: Annotated[float, Meta(gt=0)]
-    paper: Annotated[float, Meta(gt=0)]
-    full: Annotated[float, Meta(gt=0)]
+    kind: str
+    """ratio, within, monotone, ..."""
+    id: str
+    """Its name among the experiment's claims, which outlives a rewording."""
+    text: str
+    """The statement."""
+    metric: str
+    published: str
+    """The printed numbers that it rests on; may be empty."""
+    where: Levels
+    """The levels at which it is made; it is judged at each setting of the other factors."""
+    controls: list[str]
+    """The controls that test its explanation."""
+    since: str
+    """The version of Linux that a changelog names; may be empty."""
+    of: Levels | UnsetType = UNSET
+    to: Levels | UnsetType = UNSET
+    """What `of` is compared with."""
+    over: str | UnsetType = UNSET
+    """The factor along which the metric changes."""
+    rising: bool | UnsetType = UNSET
+    above: float | UnsetType | None = UNSET
+    """The bound, in the metric's base unit or as a ratio; null: none on this side."""
+    below: float | UnsetType | None = UNSET
+    """As above."""
+    within: float | UnsetType = UNSET
+    """How far it may lie apart, as a share of 1; of a count in its unit."""
+    at: Levels | Level | UnsetType = UNSET
+    base: Levels | UnsetType = UNSET
+    by: float | UnsetType = UNSET
+    """How many times the crossover moves."""
+    beside: str | UnsetType = UNSET
+    """A metric that is named beside each crossover."""
+    low: float | UnsetType = UNSET
+    """The least level at which the lines may cross."""
+    high: float | UnsetType = UNSET
+    """The largest."""
+    equals: int | UnsetType = UNSET
+    exact: bool | UnsetType = UNSET
+    """Whether every sample has to equal the count."""
+    outcome: str | UnsetType = UNSET
+    """How every sample ends."""
 
-
-def _declared(found: Sequence[claims.Claim]) -> list[DeclaredClaim]:
-    return [{"kind": claim.kind} | dataclasses.asdict(claim) for claim in found]
-
-
-def _tagged(kind: type) -> type[msgspec.Struct]:
-    """A kind of claim, all its fields required, told apart by `kind`."""
-    hints = get_type_hints(kind)
-    return msgspec.defstruct(
-        kind.__name__,
-        [(field.name, hints[field.name]) for field in dataclasses.fields(kind)],
-        namespace={"__doc__": inspect.getdoc(kind)},
-        tag_field="kind",
-        tag=kind.__name__.lower(),
-        forbid_unknown_fields=True,
-    )
-
-
-def _docstrings(kind: type) -> dict[str, str]:
-    """The string literal below each field of a class and its bases, by field."""
-    if not kind.__module__.startswith("memlab."):
-        return {}
-    results = {name: text for base in kind.__bases__ for name, text in _docstrings(base).items()}
-    known = _classes(kind.__module__).get(kind.__name__)
-    for item, below in pairwise(known.body if known else ()):  # one that is made says its own
-        match item, below:
-            case [ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text)))]:
-                results[name] = " ".join(text.split())
-    return results
-
-
-@cache
-def _classes(module: str) -> dict[str, ast.ClassDef]:
-    """The classes in the source of a module, by name. To parse it for each takes ten times as
-    long."""
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-
-
-if TYPE_CHECKING:
-    DeclaredClaim = dict[str, Any]
-else:
-    # `slots=True` makes each class twice, and the second one counts.
-    _KINDS = {kind.__name__: kind for kind in claims.Claim.__subclasses__()}.values()
-    DeclaredClaim = reduce(or_, map(_tagged, _KINDS))
+    @classmethod
+    def made_of(cls, claim: claims.Claim) -> Self:
+        names = [item.name for item in _fields(cls)]
+        return cls(**{name: getattr(claim, name) for name in names if hasattr(claim, name)})
 
 
 class Describe(Document):
@@ -964,7 +935,8 @@ class Describe(Document):
     """What changelogs claim, each since a version; `kernels ladder` judges them."""
     published: list[DeclaredTable]
     studies: list[DeclaredStudy]
-    budget_s: PresetBudgets
+    budget_s: dict[str, float]
+    """Wall time of a sweep, in seconds, by preset."""
 
     @classmethod
     def made_of(cls, declared: Experiment) -> Self:
@@ -979,42 +951,10 @@ class Describe(Document):
             excludes=[exclude.why for exclude in declared.excludes],
             metrics=[DeclaredMetric.made_of(metric) for metric in declared.metrics],
             controls=[DeclaredControl.made_of(control) for control in declared.controls],
-            claims=_declared(declared.claims),
-            changes=_declared(declared.changes),
+            claims=[DeclaredClaim.made_of(claim) for claim in declared.claims],
+            changes=[DeclaredClaim.made_of(claim) for claim in declared.changes],
             studies=converted([*map(published.load, declared.sources)], list[DeclaredStudy]),
         )
-
-
-def schema(document: Any, name: str, title: str) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a type of document."""
-    (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
-    (item, *_) = getattr(document, "__args__", (document,))
-    own = vars(sys.modules[item.__module__])  # of the feature that declares it
-    classes = {kind.__name__: kind for kind in (Tried, Condition)} | globals() | own
-    for part_name, part in parts.items():
-        _describe(part, classes.get(part_name))
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"memlab:{name}:1",
-        "title": title,
-        "description": " ".join((inspect.getdoc(item) or "").split()),
-        **top,
-        "$defs": parts,
-    }
-
-
-def _describe(part: dict[str, Any], kind: type | None) -> None:
-    """Close an object, and describe its properties by the docstrings of its class."""
-    if part.get("type") != "object" or kind is None:
-        return
-    if dataclasses.is_dataclass(kind):
-        part["additionalProperties"] = False
-    struct = issubclass(kind, msgspec.Struct)
-    keys = {item.name: item.encode_name for item in msgspec.structs.fields(kind)} if struct else {}
-    for name, text in _docstrings(kind).items():
-        key = keys.get(name, name)
-        if key in part["properties"]:
-            part["properties"][key]["description"] = text
 
 
 def plain(document: Any) -> Any:

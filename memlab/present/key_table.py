@@ -39,7 +39,17 @@ def key_tables(run: Run, judged: Sequence[Judged]) -> list[Table]:
     settled = blocks is None or blocks >= least_samples(0.95)  # else a rehearsal
     if run.experiment.watched:
         return tables.medians(run, settled=settled)
-    return [table for _, table in sorted(_ranked(run, settled=settled), key=lambda one: -one[0])]
+    ranked = sorted(_ranked(run, settled=settled), key=lambda one: -one[0])
+    return [table for _, table in ranked if _has_number(table)] or [
+        table for _, table in ranked[:1]
+    ]
+
+
+def _has_number(shown: Table) -> bool:
+    """Whether any cell beside the names is measured."""
+    return any(
+        cell.text not in ("", tables.NOT_YET) for row in shown.cells for cell in row[shown.names :]
+    )
 
 
 def shortened(run: Run, shown: Table, rows: int) -> Table:
@@ -54,6 +64,17 @@ def shortened(run: Run, shown: Table, rows: int) -> Table:
         kept = [*range(rows)]
     note = f"{len(kept)} of {whole} rows"
     return replace(shown, rows=[shown.rows[i] for i in kept], notes=[note, *shown.notes])
+
+
+def narrowed(shown: Table, columns: int) -> Table:
+    """The first so many columns, with a note of how many there are: the first metrics are those
+    that matter most."""
+    whole = len(shown.columns)
+    if whole <= columns:
+        return shown
+    note = f"{columns - shown.names} of {whole - shown.names} columns"
+    rows = [row[:columns] for row in shown.rows]
+    return replace(shown, columns=shown.columns[:columns], rows=rows, notes=[note, *shown.notes])
 
 
 def _ranked(run: Run, *, settled: bool) -> Iterator[tuple[int, Table]]:
@@ -120,7 +141,11 @@ def _words(run: Run, figure: Matrix) -> Table:
     for result in grid:
         row = words.labels(run.named, result.point.at, names)
         by_row.setdefault(row, {})[result.point.at[figure.over]] = _word(run, figure, result)
-    rows = [[row, *(cells.get(level, "") for level in columns)] for row, cells in by_row.items()]
+    rows = [
+        [row, *(cells.get(level, "") for level in columns)]
+        for row, cells in by_row.items()
+        if any(cells.values())
+    ]
     return Table(
         f"{figure.title}, by {run.experiment.factor(figure.over).label}",
         [Column("", "left"), *heads],

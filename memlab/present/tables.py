@@ -22,14 +22,15 @@ from memlab.present import words
 from memlab.present.table import Cell, Column, Table
 from memlab.published import PrintedCell as Printed
 from memlab.results import PointSummary, Run, beside
-from memlab.results.beside import Beside, Row
+from memlab.results.beside import Beside, PrintedRow
 from memlab.results.run import BASELINE_LOOP_SHARE
 from memlab.text import units
 
+NOT_YET = "not yet"  # of a cell
 _SIDE_BY_SIDE = 4  # more lines than this, and than levels, are rows
 _SIGNS = {  # of a cell: what it means
     "±": "± half of the 95 % interval",
-    " (": "(its ends) if it is wide or skewed",
+    " to ": "(its ends) if it is wide or skewed",
     "n=": "n the samples, if under the 6 of an interval",
     "~": "~ extrapolated",
     "*": "* over 20 % baseline loop",
@@ -97,9 +98,7 @@ def _command(run: Run, names: Sequence[str], *, settled: bool) -> Table:
         [
             words.levels(run.named, summary.point.at, varied),
             *(
-                ""
-                if run.experiment.only_outcome(summary.point.at)
-                else median(summary, metric, words.cell_unit(metric.unit), settled=settled)
+                median(summary, metric, words.cell_unit(metric.unit), settled=settled)
                 for metric in metrics
             ),
         ]
@@ -212,13 +211,13 @@ def median(
     summary: PointSummary, metric: Metric, unit: str, *, mark: bool = True, settled: bool = False
 ) -> str:
     """A median, or how its samples ended; `mark` is whether an extrapolated one gets its sign. If
-    `settled`, a median without an interval is only the number of its samples."""
+    `settled`, a median without an interval is not there yet."""
     if metric.name not in summary.medians:
         bad = [word for word in summary.outcomes if word != "ok"]
-        return "-" if summary.medians else next(iter(bad or summary.outcomes), "not yet")
+        return "-" if summary.medians else next(iter(bad or summary.outcomes), NOT_YET)
     result = summary.medians[metric.name]
     if settled and result.halfwidth_relative is None:
-        return f"n={result.n}"
+        return NOT_YET
     text = words.median(
         result,
         unit,
@@ -354,7 +353,7 @@ def _seen(found: Beside) -> int:
     return sum(any(row.here.values()) for row in found.rows)
 
 
-def _lines(row: Row, unit: str, *, mark: bool) -> Iterator[list[Cell | str]]:
+def _lines(row: PrintedRow, unit: str, *, mark: bool) -> Iterator[list[Cell | str]]:
     """A printed row, a line per cell with a number here, its printed ratios last."""
     for column in row.printed:
         if row.here[column]:
@@ -365,7 +364,7 @@ def _lines(row: Row, unit: str, *, mark: bool) -> Iterator[list[Cell | str]]:
             yield [row.name, label, ratio.printed, evidence.interval(ratio.here), ""]
 
 
-def _cells(row: Row, column: str, unit: str, *, mark: bool) -> tuple[Cell, Cell, Cell]:
+def _cells(row: PrintedRow, column: str, unit: str, *, mark: bool) -> tuple[Cell, Cell, Cell]:
     here, unit = row.here[column], words.cell_unit(unit)
     median = words.median(here, unit, extrapolated=mark and column in row.extrapolated)
     samples = f"{here.n} samples" if here else ""
@@ -373,7 +372,7 @@ def _cells(row: Row, column: str, unit: str, *, mark: bool) -> tuple[Cell, Cell,
     return _printed(row.cells[column], unit), Cell(median, title=samples), ratio
 
 
-def _ratio(row: Row, column: str) -> str:
+def _ratio(row: PrintedRow, column: str) -> str:
     """Here / printed; a bound where the printed cell is one."""
     ratio = row.ratio[column]
     bound = row.cells[column].ratio_bound
@@ -551,9 +550,9 @@ def _short_of_samples(run: Run) -> str:
         return ""
     enough = sum(count >= least for count in taken)
     text = f"{enough} of {words.count(len(taken), 'point')} have the {least} samples of an interval"
-    if recorded.ships(run.store_path) or not run.samples:
+    if recorded.ships(run.store_path) or not run.samples or not (command := _going_on(run)):
         return text
-    return f"{text}; the others get them by: {_going_on(run)}"
+    return f"{text}; the others get them by: {command}"
 
 
 def going_on(run: Run) -> str:
@@ -567,20 +566,27 @@ def going_on(run: Run) -> str:
 
 def _taken(run: Run) -> list[int]:
     """The samples of each point that can have one here."""
-    return [s.outcomes.total() for s in run.summaries if set(s.outcomes) != {"unavailable"}]
+    return [s.outcomes.total() for s in run.summaries if not _is_failed(run, s)]
+
+
+def _is_failed(run: Run, summary: PointSummary) -> bool:
+    """Whether no trial of a point measured anything: a further sweep does not try it again."""
+    return bool(summary.outcomes) and not any(map(run.experiment.measures, summary.outcomes))
 
 
 def _going_on(run: Run) -> str:
+    """The command; empty if no point that lacks samples can have them here."""
     declared_s = {point.index: run.experiment.cost.time(point.at) for point in run.points}
     reach = Reach(run.experiment, run.points, least_samples(0.95), declared_s)
-    lacking = {s.point.index for s in run.summaries if set(s.outcomes) == {"unavailable"}}
+    lacking = {s.point.index for s in run.summaries if _is_failed(run, s)}
     columns = (run.samples.taken(name).tolist() for name in ("point", "block", "trial_s"))
     for point, block, trial_s in zip(*columns, strict=True):
         reach.add(point, block, trial_s, available=point not in lacking)
     first_s = float(run.samples.taken("started_at").min())
     made_ready_s = max(0.0, first_s - run.sessions[0].started_at)
     elapsed_s = sum(session.wall_s for session in run.sessions) - made_ready_s
-    return f"{run.command('sweep --resume')} --budget {reach.budget_s(elapsed_s)}s"
+    budget_s = reach.budget_s(elapsed_s)
+    return f"{run.command('sweep --resume')} --budget {budget_s}s" if budget_s else ""
 
 
 def outcomes(summaries: Sequence[PointSummary]) -> str:

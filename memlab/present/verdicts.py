@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from memlab.experiment import Count, Crossover, Equivalent, Monotone, Ratio, Within
 from memlab.judging import evidence, summary
-from memlab.judging.claims import Judged
+from memlab.judging.claims import Judged, judge
 from memlab.present import words
 from memlab.results import Run
+from memlab.results.crossing import Crossing
 
 # Where a verdict's reason ends: what gets more, and where it failed, `memlab claims -v` says; and
 # where its number does, which says by itself why a claim is decided.
@@ -120,3 +121,22 @@ def number(run: Run, judged: Judged) -> str:
     if len(ends) < 2 or set(ends) == {result.estimate}:
         return parts[0]
     return f"{parts[0]} ({parts[1]} to {parts[2]})"
+
+
+def crossing(run: Run, crossed: Crossing) -> str:
+    """Where one side becomes the cheaper one; and that it is undecided, if the claim on it is."""
+    undecided = " (undecided with all of the run's verdicts counted)"
+    is_undecided = crossed.known and _is_fallen(run, crossed)
+    return words.crossing(run.named, crossed) + (undecided if is_undecided else "")
+
+
+def _is_fallen(run: Run, crossed: Crossing) -> bool:
+    """Whether the claim on it does not stand once all verdicts of the run are corrected."""
+    return any(
+        item.fallen
+        and isinstance(claim := item.claim, Crossover)
+        and crossed.of.items() <= {**(claim.where or {}), **claim.of}.items()
+        and crossed.to.items() <= {**(claim.where or {}), **claim.to}.items()
+        and crossed.panel.items() <= item.setting.items()
+        for item in judge(run)
+    )

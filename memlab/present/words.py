@@ -35,7 +35,8 @@ def machine(run: Run) -> str:
 
 
 def place(runs: Sequence[Run]) -> str:
-    """Where runs were measured: here, unless they ship with memlab or are of other hosts."""
+    """Where runs were measured: here, unless they ship with memlab, or are of other hosts or of a
+    guest."""
     origins = list(dict.fromkeys(run.row.origin or "" for run in runs))
     if any(origins):
         named = [f"on {item}" if item else HERE for item in origins]
@@ -45,6 +46,8 @@ def place(runs: Sequence[Run]) -> str:
         if recorded.ships(run.store_path):
             version = re.match(r".*? Linux [0-9]+\.[0-9]+|.*", machine(run))
             return f"on the machine of the recorded run ({version[0] if version else ''})"
+    if all(run.row.request.get("guest") for run in runs):
+        return f"in a guest of this machine ({machine(runs[0])})"
     return HERE
 
 
@@ -64,7 +67,7 @@ def study(experiments: Iterable[Experiment]) -> str:
     return "the studies" if len(sources) > 1 else "".join(sources)
 
 
-def nothing_measured(run: Run) -> str:
+def nothing_measured(run: Run, shorten: Callable[[str], str] = str) -> str:
     """Why no sample of a run has a value: the reason of the most points, and how many others."""
     reasons = Counter(detail for s in run.summaries for detail in map(reason, s.details))
     if not reasons:
@@ -73,9 +76,11 @@ def nothing_measured(run: Run) -> str:
     shown = f"`{run.command('show')}`"
     more = f" ({count(len(others), 'other reason')} in {shown})" if others else ""
     next_step = "`memlab doctor` says what runs here"
-    if run.experiment.watched and any(s.raw for s in run.samples):
+    if run.experiment.watched and any((s.raw or {}).get("output") for s in run.samples):
         next_step = f"{shown} has the last that it printed"
-    return f"nothing was measured: {first}{more}; {next_step}"
+    elif run.experiment.watched and any(s.raw for s in run.samples):
+        next_step = f"{shown} has how each trial ended"
+    return f"nothing was measured: {shorten(first)}{more}; {next_step}"
 
 
 def reason(detail: str) -> str:
@@ -84,10 +89,19 @@ def reason(detail: str) -> str:
     return re.sub(r"(: E[A-Z0-9]+)? at \S+\.(c|h|py):\d+$", "", text)
 
 
+def cause(text: str) -> str:
+    """What is in the way, in short, of what is known before the first trial: a sweep begins with
+    the whole, and with the remedy."""
+    head, _, rest = text.partition(", ")
+    is_need = head.startswith("needs ") and rest.startswith("and ")
+    is_limit = " is " in head and " needed (" in rest and rest.endswith(")")
+    return head if is_need or is_limit else text
+
+
 def not_testable(run: Run) -> list[str]:
     """How many points cannot be measured here and why, a line per reason."""
     reasons = Counter(
-        reason(detail)
+        cause(reason(detail))
         for result in run.summaries
         if set(result.outcomes) == {"unavailable"}
         for detail in result.details[:1]
@@ -101,6 +115,7 @@ def shared_reason(evidence: str) -> str:
     _, unavailable, detail = evidence.partition(" is unavailable: ")
     if unavailable:
         return f"unavailable: {reason(detail)}"
+    evidence = re.sub(r"^.* (has no \w+ here: its counter is refused)", r"\1", evidence)
     return re.sub(r"^no sample yet of [^;]*; ", "no sample yet; ", evidence)
 
 
@@ -370,7 +385,7 @@ def unfelt_limit(run: Run) -> Iterator[str]:
         peak = result.medians["peak_rss"].estimate
         if peak > int(limit):
             of = run.experiment.describe_level("memory_max", limit)
-            dropped = result.point.at.get("page_cache") == "dropped"
+            dropped = result.point.at.get("page_cache") == "dropped" or run.experiment.copied
             more = "" if dropped else "; -p page_cache=dropped takes its files out before a trial"
             words.setdefault(limit, (
                 f"memory_max={of}: not felt in full: {quantity(peak, 'B')} were resident, since "
@@ -416,6 +431,12 @@ def _detectable(compared: Compared) -> str:
     result = _shown(points)
     if not result:
         return ""
+    if not middle and (blind := len(points) - len(result)):
+        shown = units.format_percent(result[len(result) // 2])
+        return (
+            f"; a change over {shown} would have shown at {len(result)} of {len(points)}, and none "
+            f"at {blind}, of too few blocks"
+        )
     ends = (middle or result[len(result) // 2 :])[0], result[-1]
     typical, worst = map(units.format_percent, ends)
     every = f", at every point one over {worst}" if worst != typical else ""
@@ -516,7 +537,13 @@ def crossing(experiment: Experiment, crossed: Crossing) -> str:
     of, to = sides(experiment, crossed)
     result, name = crossed.found, level_words(experiment)
     if not crossed.known:
-        return f"{of} or {to}, not known yet: {result.n} of {least_samples(result.level)} samples"
+        least = least_samples(result.level)
+        why = (
+            f"{result.n} of {least} samples"
+            if result.n < least
+            else f"no interval from {result.n} blocks"
+        )
+        return f"{of} or {to}, not known yet: {why}"
     if result.estimate == -math.inf:
         return _throughout(experiment, of, to, result.high, result.estimate, "from {} on")
     if result.estimate == math.inf and not result.crossings:

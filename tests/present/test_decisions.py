@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -24,6 +26,11 @@ def test_every_experiment_says_what_a_reader_may_decide(name: str) -> None:
     declared = experiments.load(name)
     assert declared.so
     assert all(one.holds and one.fails and one.holds != one.fails for one in declared.so)
+    # Each clause may stand alone: nothing of another clause is referred to.
+    clauses = [text for one in declared.so for text in (one.holds, one.fails, one.between)]
+    assert not [
+        text for text in clauses if re.match(r"(or|and|but|too|use it|leave (it|them))\b", text)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -190,3 +197,23 @@ def test_a_setting_that_is_undecided_is_named_beside_the_decided(tmp_path: Path)
     (line,) = decisions.lines(run, judge(run))
     assert "per call, a mapping below (overwritten in the page cache)" in line
     assert "; not decided yet (preallocated file); for records" in line
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        (("reproduced", "reproduced"), "holds"),
+        (("contradicted", "contradicted"), "is contradicted"),
+        (("reproduced", "contradicted"), "depends on the setting"),
+    ],
+)
+def test_what_falls_among_all_verdicts_says_what_it_is_by_itself(
+    own: tuple[VerdictWord, VerdictWord], said: str
+) -> None:
+    run = api.load("example:thread-create")
+    of = [item for item in judge(run) if item.claim.id == "future-collapse"][:2]
+    fallen = [
+        replace(item, verdict=replace(item.verdict, word=word, p=0.01), adjusted_p=0.06)
+        for item, word in zip(of, own, strict=True)
+    ]
+    assert f": by itself it {said}, but more blocks" in decisions._open_number(run, fallen)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from looking import written
 from made_up import Machine
 from quick import mostly_quick
 from synthetic import run_row, sample, window
@@ -16,8 +17,11 @@ from synthetic import run_row, sample, window
 from memlab import api, experiments
 from memlab.analysis.intervals import Interval
 from memlab.judging import claims, costs, reproduce
-from memlab.present import tables, terminal, words
-from memlab.present.table import SCREEN_WITH_TABLE
+from memlab.present import figures, tables, verdicts, words
+from memlab.present.screens import answer
+from memlab.present.screens import claims as claims_screen
+from memlab.present.screens import run as run_screen
+from memlab.present.table import SCREEN_WITH_TABLE, Column, Table, console
 from memlab.results import Run, beside
 from memlab.results.run import _inside_ns
 from memlab.store import PointRow, Store
@@ -48,7 +52,7 @@ def test_a_sweep_ends_on_one_screen(
     run = api.load(f"example:{name}")
     monkeypatch.setenv("COLUMNS", "80")
     last = ["figure: /root/.local/share/memlab/figures/it.png", f"next: memlab claims {run.id}"]
-    terminal.ended(run, last)
+    run_screen.ended(run, last)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= SCREEN_WITH_TABLE
     assert lines[-2:] == last
@@ -65,9 +69,9 @@ def test_show_begins_with_what_the_sweep_ended_with(
 ) -> None:
     run = api.load(f"example:{name}")
     monkeypatch.setenv("COLUMNS", "80")
-    terminal.ended(run, [])
+    run_screen.ended(run, [])
     ended = capsys.readouterr().out.splitlines()
-    terminal.show(run)
+    run_screen.show(run)
     answer = next(i for i, line in enumerate(ended) if line.startswith(("contradicted", "incon")))
     assert capsys.readouterr().out.splitlines()[:answer] == ended[:answer]
 
@@ -81,9 +85,9 @@ def test_each_ends_with_a_table_of_its_numbers(
     run = api.load(f"example:{name}")
     monkeypatch.setenv("COLUMNS", "80")
     if what == "sweep":
-        terminal.ended(run, ["figure: it.png", f"next: memlab claims {run.id}"])
+        run_screen.ended(run, ["figure: it.png", f"next: memlab claims {run.id}"])
     else:
-        terminal.show(run)
+        run_screen.show(run)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= SCREEN_WITH_TABLE
     rules = [i for i, line in enumerate(lines) if line and not line.strip("─")]
@@ -98,7 +102,7 @@ def test_a_published_number_stands_once(
     monkeypatch.setenv("COLUMNS", "120")
     cells = [cell.text for one in tables.published_once(run) for row in one.cells for cell in row]
     assert cells.count("22.1 s") == 1
-    terminal.show(run, verbose=True)
+    run_screen.show(run, verbose=True)
     settings = len([*beside.tables(run)])
     assert settings > 1
     assert capsys.readouterr().out.count("22.1 s") == settings  # whole: once for each
@@ -116,7 +120,7 @@ def test_a_model_that_is_far_off_is_not_printed(
         good = costs.lines_for_show(run, every=False)
         assert {*good} <= {*every}
         left_out += len(every) - len(good)
-        terminal.show(run)
+        run_screen.show(run)
         said = " ".join(capsys.readouterr().out.split())
         assert all(line in said for line in good) or ", the cost models" in said
         assert not any(line in said for line in every if line not in good)
@@ -126,7 +130,7 @@ def test_a_model_that_is_far_off_is_not_printed(
 def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the table, the crossing, the verdicts and the figure."""
     run = api.load("example:mmap-write")
-    terminal.show(run, verbose=True)
+    run_screen.show(run, verbose=True)
     said = " ".join(capsys.readouterr().out.split())
     assert "file system of --dir" not in said
     assert "(dir)" not in said
@@ -139,7 +143,7 @@ def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     for state in states.values():
         assert f"ext4 at /var/tmp, {state}: " in said
     found = reproduce.of_run(run)
-    terminal.in_full([found], [])
+    claims_screen.in_full([found], [])
     said = " ".join(capsys.readouterr().out.split())
     assert {one.setting["file_state"] for one in found.judged} == states.keys()
     for one in found.judged:
@@ -158,13 +162,18 @@ def test_a_crossing_whose_claim_falls_among_all_verdicts_says_so(
         else one
         for one in claims.judge(run)
     ]
-    monkeypatch.setattr(terminal, "judge", lambda _: found)
-    terminal.show(run)
+    for module in (answer, verdicts):
+        monkeypatch.setattr(module, "judge", lambda _: found)
+    run_screen.show(run)
     lines = re.sub(r"\s+", " ", capsys.readouterr().out).partition(" so: ")[0].split("ext4 at ")[1:]
     falls = [line for line in lines if "undecided with all of the run's verdicts" in line]
     assert len(lines) == 3
     (line,) = falls
     assert {"preallocated": "preallocated", "cached_4k": "overwritten"}[state] in line
+    headline = written(figures.draw(run))  # its panels' words stay short, and say it once
+    places = re.findall(r"(\w+ file|page cache): [^:]*undecided with all", headline)
+    assert places == [{"preallocated": "Preallocated file", "cached_4k": "page cache"}[state]]
+    assert headline.count("undecided with all of the run's verdicts") == 1
 
 
 def busy_run(store: Path, ticks: int) -> Run:
@@ -201,11 +210,11 @@ def test_a_busy_machine_is_said_in_the_third_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    terminal.ended(busy_run(tmp_path / "busy.db", 93), [])
+    run_screen.ended(busy_run(tmp_path / "busy.db", 93), [])
     third = capsys.readouterr().out.splitlines()[2]
     assert third.startswith("busy machine: other programs took 93 % of the other CPUs")
     assert "repeat it when quiet" in third
-    terminal.ended(busy_run(tmp_path / "quiet.db", 2), [])
+    run_screen.ended(busy_run(tmp_path / "quiet.db", 2), [])
     assert "busy machine" not in capsys.readouterr().out
 
 
@@ -238,3 +247,44 @@ def test_json_is_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     states = {one["setting"].get("file_state") for one in found["claims"]}
     assert states == {"preallocated", "cached_4k", "sparse"}
     assert all("published" in one for one in found["claims"])
+
+
+def test_four_rows_with_too_little_room_stay_with_fewer_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two policies with two levels each: no row may be missing, and no table is none."""
+    monkeypatch.setenv("COLUMNS", "80")
+    columns = [Column("policy", "left"), *(Column(f"metric {n}") for n in range(1, 6))]
+    rows = [[f"level {n}", *["1.25 s (1.01 to 1.52 s)"] * 5] for n in range(4)]
+    whole, run, screen = Table("medians", columns, rows), api.load("example:thp-cost"), console()
+    assert not run_screen._of_table(screen, whole, 16)
+    shown = run_screen._of_height(screen, run, whole, 16)
+    lines = run_screen._of_table(screen, shown, 16)
+    assert [line.split("  ")[0] for line in lines if line.startswith("level")] == [
+        f"level {n}" for n in range(4)
+    ]
+    assert "metric 2" in "".join(lines)
+    assert "2 of 5 columns\n" in lines
+
+
+def test_one_claim_that_holds_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = busy_run(tmp_path / "one.db", 2)
+    first = next(item for item in claims.judge(run) if not item.absent)
+    held = replace(first, verdict=replace(first.verdict, word="reproduced"), adjusted_p=None)
+    monkeypatch.setattr(answer, "judge", lambda _: [held])
+    assert answer._counted(run) == f"1 of 1 claim holds on this machine: {first.claim.text}"
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        (
+            "RLIMIT_MEMLOCK is 8 MiB, 16 MiB to 392 MiB needed (ulimit -l, LimitMEMLOCK=)",
+            "RLIMIT_MEMLOCK is 8 MiB",
+        ),
+        ("needs swap, and CAP_SYS_ADMIN is not held: run as root", "needs swap"),
+        ("exit status 1", "exit status 1"),
+    ],
+)
+def test_a_remedy_stands_once_where_the_sweep_begins(text: str, short: str) -> None:
+    assert words.cause(text) == short

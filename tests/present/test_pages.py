@@ -114,7 +114,9 @@ def test_the_page_of_the_studies_is_current_and_names_each_in_full(make: ModuleT
         assert source.title in text
         assert source.missing in text
         assert (source.authors or "authors: not known") in text
-        assert all(table.title in text for table in source.tables.values())
+    shown = {one.table.title for run in make._beside().values() for one in run}
+    assert len(shown) > 10
+    assert all(f"- {title}: " in text for title in shown)
 
 
 def test_the_finding_comes_first() -> None:

@@ -11,9 +11,10 @@ from memlab import experiments
 from memlab.experiment import Bars, Ratio
 from memlab.judging import summary
 from memlab.judging.claims import judge
-from memlab.present import figures, report, terminal, words
+from memlab.present import figures, report, words
 from memlab.present.documents import Show
 from memlab.present.report.section import section
+from memlab.present.screens import run as run_screen
 from memlab.results import Run
 
 SLOWER = Ratio(
@@ -40,7 +41,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_show_has_a_row_a_word(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.show(run)
+    run_screen.show(run)
     said, _, _ = capsys.readouterr().out.partition("published ")
     starts = [line.split()[0] for line in said.splitlines() if line.strip()]
     assert [word for word in starts if word in LOCKS] == list(LOCKS)

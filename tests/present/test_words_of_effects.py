@@ -116,3 +116,14 @@ def test_of_many_points_two_say_what_could_have_shown(monkeypatch: pytest.Monkey
     assert len(asked) == 1 + 6
     assert float(typical) == pytest.approx(float(expected[0]), rel=0.1)
     assert worst == expected[1]
+
+
+def test_points_of_too_few_blocks_are_said_to_show_no_change() -> None:
+    rng = np.random.default_rng(6)
+    sides = [tuple(np.exp(rng.normal(0, 0.02, (2, blocks)))) for blocks in (40, 40, 5)]
+    points = [
+        PointComparison({"size": i}, 1.0, 1.0, one.ratio, one)
+        for i, one in enumerate(compare_paired(sides, threshold=0.1))
+    ]
+    said = words.counts(Compared(experiment(), FAULTS, "a", "b", 0.1, points, [], [], []))
+    assert re.search(r"; a change over [\d.]+ % would have shown at 2 of 3, and none at 1, ", said)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import report_runs
 import stored_runs
 
 from memlab.judging.compare import compare_runs
@@ -55,3 +56,10 @@ def test_runs_on_devices_that_read_ahead_otherwise_are_compared_and_it_is_said(
     said = [line for line in remarks if "readahead" in line]
     assert len(said) == count
     assert all("dir is 128 KiB in run" in line and "8192 KiB in run" in line for line in said)
+
+
+def test_a_claim_that_was_judged_in_a_guest_is_not_said_of_this_machine(tmp_path: Path) -> None:
+    run = report_runs.stored(tmp_path, blocks=1, request={"guest": {"kernel": "6.1"}})
+    assert words.place([run]) == f"in a guest of this machine ({words.machine(run)})"
+    (tmp_path / "host").mkdir()
+    assert words.place([report_runs.stored(tmp_path / "host", blocks=1)]) == "on this machine"

@@ -80,7 +80,7 @@ def _marks(
     median = summary.medians.get(shown.metric)
     bar = {"kind": "bar", "series": label} | at
     if median is None or (median.estimate <= 0 and "y" in shown.log):
-        why = "not above zero" if median else ""
+        why = "not above zero" if median else run.experiment.only_outcome(summary.point.at)
         whole = words.labels(run.named, at["levels"], run.varied)
         yield bar | {"_name": whole} | frame.lost_cells(run, summary.point, why)
     else:
@@ -93,7 +93,7 @@ def _marks(
         )
     base = {**line, **(shown.base or line)}
     under = _key(summaries, {**place, **base}) if base != line else None
-    if under is None:
+    if under is None or run.experiment.only_outcome(summary.point.at):
         return
     over = f"{label} / {words.labels(run.named, base, shown.base or {})}"
     if here := frame.ratio_cells(run, shown.metric, summary.point, summaries[under].point):

@@ -19,7 +19,7 @@ from memlab.present.figures.frame import Rows
 from memlab.present.figures.layout import Page
 from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
-from memlab.results.attribution import Tail, Traced, refused, traced
+from memlab.results.attribution import SlowestOperations, Traced, refused, traced
 
 _COUNTED = (
     "each operation is attributed to the longest event inside it, if that covers at least 10 %"
@@ -77,7 +77,7 @@ def rows(run: Run, shown: Causes) -> Rows:
     )
 
 
-def _parts(tail: Tail) -> list[tuple[str, int]]:
+def _parts(tail: SlowestOperations) -> list[tuple[str, int]]:
     """Operations by main cause, in the fixed order of the causes; those unexplained last."""
     main = [(c, tail.causes[c].main) for c in CAUSES if c in tail.causes and tail.causes[c].main]
     rest = [(BRIEF, tail.brief), (NOTHING, tail.nothing)]
@@ -149,7 +149,7 @@ def _said(run: Run, declared: Attribution, found: Traced) -> Iterator[str]:
         yield f"{remarks}."
 
 
-def _bar(axes: Axes, tail: Tail, middle: float, wide: float) -> None:
+def _bar(axes: Axes, tail: SlowestOperations, middle: float, wide: float) -> None:
     start = 0.0
     for name, count in _parts(tail):
         part, share = count / tail.judged, attribution.share(count, tail.judged)

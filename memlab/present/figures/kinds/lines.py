@@ -23,6 +23,7 @@ from memlab.present.figures import frame, paint, placing, scales, style
 from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import Note, Page
 from memlab.present.figures.paint import line, sign
+from memlab.present.verdicts import crossing as crossing_words
 from memlab.results import Run
 from memlab.results.beside import tables
 from memlab.results.crossing import Crossing, crossings
@@ -235,7 +236,9 @@ def finding(run: Run, shown: Lines, rows: Rows) -> str | None:
     parts = []
     for mark in results:
         varied = any(name in run.varied for name in mark["panel"])
-        parts.append((f"{mark['_place']}: " if varied else "") + mark["words"])
+        parts.append(
+            (f"{mark['_place']}: " if varied else "") + crossing_words(run, mark["_crossing"])
+        )
     return "; ".join(parts) or None
 
 
@@ -244,7 +247,7 @@ def _range(run: Run, found: Sequence[Crossing]) -> str:
     name = words.level_words(run.experiment)
     known = [c for c in found if c.known]
     inside = [c.found.estimate for c in known if math.isfinite(c.found.estimate)]
-    outside = (words.crossing(run.named, c) for c in known if math.isinf(c.found.estimate))
+    outside = (crossing_words(run, c) for c in known if math.isinf(c.found.estimate))
     parts = [
         f"{text} in {count} of {len(found)} panels" for text, count in Counter(outside).items()
     ]

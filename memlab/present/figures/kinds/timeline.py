@@ -87,6 +87,8 @@ def _course(raw: Raw, shown: Timeline) -> Raw:
 
 
 def _cells(run: Run, shown: Timeline, point: Point) -> Mark:
+    if why := run.experiment.only_outcome(point.at):
+        return frame.lost_cells(run, point, why)
     samples = run.good(point)
     result = samples.read(
         lambda one: _trial(one, shown) if _has_course(one, shown) else None, _what(shown)

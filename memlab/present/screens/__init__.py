@@ -1,0 +1,1 @@
+"""What commands print for people: a run, claims and comparisons, on one screen each."""

@@ -1,0 +1,187 @@
+"""The answer of a run in words: what `show` prints first, and what a sweep ends with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text as RichText
+
+from memlab.judging import summary
+from memlab.judging.claims import judge
+from memlab.judging.effects import effects, extremes
+from memlab.judging.reproduce import Reproduced
+from memlab.judging.sight import REFUSED
+from memlab.present import decisions, lock_coverage, tables, words
+from memlab.present.screens.lines import OPEN, in_columns
+from memlab.present.table import Text
+from memlab.present.verdicts import crossing, verdicts
+from memlab.results import Run
+from memlab.results.crossing import crossings
+from memlab.store import SampleRow
+
+_REASONS = 2  # why points cannot be measured here, on the first screen
+_PRINTED = 8  # lines of a command's output
+
+
+def answer_lines(console: Console, run: Run, *, verbose: bool) -> list[RichText]:
+    """The answer as wide as the terminal."""
+    result = _answer(run, verbose=verbose)
+    results = [part for line in result for part in line.wrap(console, console.width)]
+    for line in results:
+        line.rstrip()
+    return results
+
+
+def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
+    """The question, the answer with its interval per setting, what disturbed it in the third line,
+    how many claims hold, and what was measured."""
+    if not run.measured:
+        yield Text(words.nothing_measured(run), style="bold")
+    name = f" ({run.row.name})" if run.row.name else ""
+    yield Text(f"run {run.id}{name}: {run.experiment.question}")
+    results = [*_found(run, verbose=verbose)]
+    if not results and run.measured and run.experiment.claims:
+        results = [_counted(run)]
+        counted = True
+    else:
+        counted = not run.experiment.claims or not run.measured
+    if not results and run.measured and not any(summary.medians for summary in run.summaries):
+        results = [*tables.ends(run)]  # no number: how it ended is the answer
+    for line in results[:1]:
+        yield Text(line, style="bold")
+    if busy := words.busy(run):
+        yield Text(busy, style="bold yellow")
+    for line in results[1:]:
+        yield Text(line, style="bold")
+    if run.measured and run.experiment.so:
+        for text in decisions.lines(run, judged_run(run).judged):
+            yield Text(text, style="bold")
+    if not counted:
+        yield Text(_counted(run), style="bold")
+    for line in _measured(run):
+        yield Text(line)
+    if run.measured:
+        for line in words.not_testable(run)[:_REASONS]:
+            yield Text(line)
+        yield from map(Text, _uncounted(run))
+
+
+def _uncounted(run: Run) -> Iterator[str]:
+    """How many claims need a counter that this user may not read."""
+    refused = Counter(
+        found[1]
+        for item in summary.by_claim(judged_run(run).judged)
+        if item.overall == summary.OVERALL["not testable here"]
+        if (found := REFUSED.search(item.judged[0].verdict.reason))
+    )
+    for why, number in refused.items():
+        counted, whose = words.count(number, "claim"), "its" if number == 1 else "their"
+        remedy = ": root may read it" if why in ("EACCES", "EPERM") else ""
+        yield f"{counted} not testable here: {whose} counter is refused ({why}){remedy}"
+
+
+def _counted(run: Run) -> str:
+    """How many claims hold. Of one that holds what it says: those that do not follow below."""
+    line = words.headline([judged_run(run)])[0]
+    claims = summary.by_claim(judged_run(run).judged)
+    if len(claims) == 1 and claims[0].overall == summary.OVERALL["reproduced"]:
+        return f"{line.rstrip('.')}: {claims[0].claim.text}"
+    return line
+
+
+def _found(run: Run, *, verbose: bool) -> Iterator[str]:
+    """A line per setting: where one side becomes the cheaper one, or what a policy changes."""
+    result = crossings(run)
+    for crossed in result:
+        where = words.labels(run.named, crossed.panel, crossed.panel)
+        if crossed.known:
+            text = crossing(run, crossed)
+            yield f"{where}: {text}" if where else text
+    if unknown := [crossed for crossed in result if not crossed.known]:
+        text = crossing(run, min(unknown, key=lambda one: one.found.n))
+        yield text if len(result) == 1 else f"{text} (in {len(unknown)} of {len(result)} settings)"
+    yield from _effects(run, verbose=verbose)
+
+
+def _measured(run: Run) -> Iterator[str]:
+    counts = [result.outcomes.total() for result in run.summaries]
+    each = " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
+    yield (
+        f"{words.count(len(run.points), 'point')}, "
+        f"{each} sample{'' if each == '1' else 's'} each{', in turns' if run.turns else ''}, "
+        f"seed {run.row.seed}; "
+        f"{words.machine(run)}"
+    )
+    if run.note:
+        yield f"note: {run.note}"
+    yield from words.machine_remarks(run)
+
+
+def open_claims(console: Console, run: Run) -> list[list[RichText]]:
+    """The lines of each claim and setting that is not shown to hold, though it was measured. Why is
+    in `memlab claims`."""
+    if not run.measured or not run.experiment.claims:
+        return []
+    parts = (
+        (verdict.word, f"{claim.text}{f' ({verdict.where})' if verdict.where else ''}")
+        for claim in verdicts(run, summary.deciding(judged_run(run).judged))
+        for verdict in claim.verdicts
+        if verdict.samples and verdict.word in OPEN
+    )
+    return [*in_columns(console, parts)]
+
+
+def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
+    """What each policy changes for a user's command, a sentence per level."""
+    if not run.experiment.watched or not run.samples:
+        return
+    for result in effects(run, run.experiment.watched):
+        yield words.effect(run.experiment, result)
+    for least, most in extremes(run, run.experiment.watched):
+        yield words.extreme(run.experiment, least, most)
+    if len(run.points) == 1:  # no level whose sentence says how its trials ended
+        yield from tables.ends(run)
+    yield from words.unfelt_limit(run)
+    yield from lock_coverage.lines(run)
+    if any(summary.medians for summary in run.summaries):
+        yield words.empty_program(run)
+    yield from _not_measured(run, verbose=verbose)
+
+
+def _not_measured(run: Run, *, verbose: bool) -> Iterator[str]:
+    """A line per reason, of the metrics that no sample has; of those that are shown."""
+    read = run.samples.read(_missing, "why metrics are missing")
+    missing: Mapping[str, str] = next((m for m in read if m is not None), {})
+    labels: dict[str, list[str]] = {}
+    for name, why in missing.items():
+        shown = verbose or name in tables.of_command(run)
+        if shown and not any(name in summary.medians for summary in run.summaries):
+            labels.setdefault(why, []).append(run.metric(name).label)
+    for why, several in labels.items():
+        yield f"not measured here: {', '.join(several)}: {why}"
+
+
+def _missing(sample: SampleRow) -> Mapping[str, str] | None:
+    if not sample.raw:
+        return None
+    result: Mapping[str, Any] = sample.raw.get("missing", {})
+    return {name: str(why) for name, why in result.items()}
+
+
+def last_output(run: Run) -> Iterator[str]:
+    """The end of what a user's command, or its service, printed in the first trial of each outcome
+    that is not `ok`."""
+    first = {sample.outcome: sample for sample in reversed(run.samples) if sample.outcome != "ok"}
+    for outcome, sample in first.items():
+        for name, whose in (("service_output", "the service"), ("output", "the command")):
+            lines = str((sample.raw or {}).get(name) or "").splitlines()[-_PRINTED:]
+            if lines:
+                yield f"the last that {whose} printed where it was {outcome}:"
+            yield from (f"  {line}" for line in lines)
+
+
+def judged_run(run: Run) -> Reproduced:
+    return Reproduced(run.experiment, run, (), judge(run))
