@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import bpf_maps
 import pytest
 
 from memlab.diagnose import pages
@@ -106,6 +107,14 @@ def _capable() -> bool:
     return not ROOT or capabilities.effective().bit_count() >= last - 1
 
 
+def _makes_bpf_maps() -> bool:
+    try:
+        with bpf_maps.opened(1):
+            return True
+    except OSError:
+        return False
+
+
 def _traces() -> bool:
     line = _doctor()["perf tracepoints"]
     return ROOT and line.detail == "open for the whole system"
@@ -113,7 +122,7 @@ def _traces() -> bool:
 
 def _records() -> bool:
     try:
-        recording._numbers()
+        recording._events()
     except CannotRun:
         return False
     return True
@@ -153,6 +162,7 @@ NEEDS = {
         _real_time, "run as root, in no cpu cgroup with cpu.rt_runtime_us 0"
     ),
     "recording": Need(_records, "run as root, with the tracepoints of calls and page faults"),
+    "BPF maps": Need(_makes_bpf_maps, "run as root, on a kernel with CONFIG_BPF_SYSCALL"),
     "flags of pages": Need(_sees_pages, "run as root, where /proc/kpageflags is readable"),
     "a mount namespace": _namespace("--mount", "mount -t tmpfs none /mnt"),
     "a network namespace": _namespace("--net"),

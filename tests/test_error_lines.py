@@ -97,11 +97,12 @@ WRONG_USAGE = {
     "describe mmap-raed": ["no experiment 'mmap-raed'", "did you mean mmap-read?"],
     "export --format xml": ["--format", "'xml'", "'csv'", "'jsonl'", "'parquet'"],
     "clean now": ["unexpected extra argument", "now"],
-    "kernels bisect vma-lock nothing": [
+    "kernels bisect vma-lock nothing 6.1 7.3": [
         "no metric 'nothing'",
         "`memlab describe -v vma-lock` lists them",
     ],
-    "kernels bisect vma-lock mlock-resident-pages-7": ["--good KERNEL --bad KERNEL"],
+    "kernels bisect vma-lock mlock-resident-pages-7": ["OLDER NEWER|KERNEL", "bisect --help"],
+    "kernels bisect vma-lock locked_pages /dev/null": ["two kernels, the older first"],
     "report --experiment mmap-write": ["No such option", "--experiment"],
     "-v show": ["no option -v before a command; those of a command follow", "memlab sweep -v"],
     "schema shwo": ["no schema of 'shwo'; did you mean show?"],

@@ -19,9 +19,8 @@ def test_other(number):
 def test_what_tests_tell_is_said_though_output_is_captured(pytester: pytest.Pytester) -> None:
     here = Path(__file__).parent
     pytester.makeconftest((here / "conftest.py").read_text())
-    for name in ("host_lock", "needs", "quick", "still_measuring"):
-        pytester.makepyfile(**{name: (here / f"{name}.py").read_text()})
     pytester.makepyfile(SESSION)
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    # What conftest.py imports is beside it.
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-o", f"pythonpath={here}")
     result.assert_outcomes(passed=1, skipped=2)
     result.stdout.fnmatch_lines(["a guest (kvm): up in 9.5 s", "2 not run here: no kernel"])

@@ -31,8 +31,10 @@ from memlab.judging.compare_levels import compare_levels
 from memlab.observe import allocators, available, capabilities, cgroup
 from memlab.observe.capabilities import Capability
 from memlab.observe.in_force import InForce
-from memlab.present import figures, terminal
+from memlab.present import figures
 from memlab.present import words as words_of
+from memlab.present.screens import answer
+from memlab.present.screens import run as run_screen
 from memlab.run.fork_server import ForkServer
 
 PAGE = os.sysconf("SC_PAGESIZE")
@@ -102,7 +104,8 @@ def test_page_faults_and_locked_memory_are_those_of_the_program(
     """What it holds is looked at now and then: it holds it for long enough on a busy host too.
 
     Faults are the least of three runs: a fault maps the pages of a file around it too, and leaves
-    out each that is locked at that moment (do_fault_around()), so that a run may take one more.
+    out each that is locked at that moment (do_fault_around()), and compaction moves pages (see
+    tests/traces/made.py): a run may take some more.
     """
     run = memlab.trial(
         [compiled(tmp_path, 400_000), str(MAPPED), "{n}"],
@@ -201,7 +204,7 @@ def test_a_script_whose_interpreter_is_missing_says_so(tmp_path: Path, store_pat
     said = f"{script}: the interpreter that it names is not there"
     assert [(s.outcome, s.detail) for s in run.samples] == [("failed", said)]
     assert words_of.nothing_measured(run) == (
-        f"nothing was measured: {said}; `memlab show {run.id}` has the last that it printed"
+        f"nothing was measured: {said}; `memlab show {run.id}` has how each trial ended"
     )
 
 
@@ -246,8 +249,8 @@ def test_what_is_no_number_is_no_metric(
     without = memlab.trial(["echo", number], metrics=["x=$|(y)"], blocks=1, store=store_path)
     assert outcomes(without) == ["no-metric"]
     (tmp_path / "write.sh").write_text(f"echo '{{\"x\": {number}}}' > numbers.json")
-    how: dict[str, Any] = {"metrics": ["x"], "metric_json": "numbers.json"}
-    written = memlab.trial(["sh", "write.sh"], blocks=1, store=store_path, **how)
+    how: dict[str, Any] = {"metrics": ["x@numbers.json"], "blocks": 1, "store": store_path}
+    written = memlab.trial(["sh", "write.sh"], **how)
     assert outcomes(written) == ["no-metric"]
 
 
@@ -309,22 +312,23 @@ def test_a_reading_of_no_lock_counts_once_the_lock_was_taken(
     before: int, readings: list[int], outcome: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program that waited for the disk before main, `before` readings long, was unavailable."""
-    from memlab.command.python_probes import command as probe
+    from memlab.command.python_probes.command import launcher, sampler
+    from memlab.command.python_probes.command import outcome as how
 
-    launched = probe._Launched.__new__(probe._Launched)
-    launched.pid, launched.held, launched.report = os.getpid(), InForce(), {"status": 0}
-    launched.begin()
+    launched = launcher.Launched.__new__(launcher.Launched)
+    launched.report = {"status": 0}
+    launched.memory = sampler.Sampler(InForce(), launched._took_lock)
     launched._taken, taken = os.pipe2(os.O_NONBLOCK)
     for number, locked in enumerate([0] * before + readings):
         if number == before:
             os.write(taken, b"x")
         status = {b"VmRSS": 8192, b"VmLck": locked}
-        monkeypatch.setattr(probe, "_status", lambda _, now=status: now)
-        launched._read_memory(0.0)
+        monkeypatch.setattr(sampler, "_status", lambda _, now=status: now)
+        launched.memory.read(os.getpid(), 0.0)
     os.close(taken)
     os.close(launched._taken)
     spec = {"serve": [], "argv": ["true"], "environ": {"MEMLAB_LOCK": "future"}}
-    refused = probe._refused(spec, launched, "") or {"outcome": None}
+    refused = how.refusal(spec, launched, "") or {"outcome": None}
     assert refused["outcome"] == outcome
 
 
@@ -375,13 +379,13 @@ def test_what_is_shown_names_a_missing_metric_once_and_every_metric_on_demand(
     store_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = memlab.trial(["true"], blocks=1, store=store_path)
-    terminal.show(run)
+    run_screen.show(run)
     short = capsys.readouterr().out
     group = run.samples[0].raw["missing"].get("peak_group")  # type: ignore[index]
     assert short.count("needs a memory cgroup") == (group is not None)
     assert ("cgroup" in short.split("medians of each policy")[1]) == (group is None)
     assert "every metric" not in short
-    terminal.show(run, verbose=True)
+    run_screen.show(run, verbose=True)
     table = capsys.readouterr().out.split("every metric")[1]
     assert "peak locked memory" in table
     assert "page-fault exceptions, by perf" in table
@@ -390,11 +394,11 @@ def test_what_is_shown_names_a_missing_metric_once_and_every_metric_on_demand(
 def test_proportional_memory_is_read_at_times_or_says_why_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from memlab.command.python_probes import command as probe
+    from memlab.command.python_probes.command import sampler
 
     now_s, took_s = [0.0], 0.002
     for clock in ("monotonic", "thread_time"):
-        monkeypatch.setattr(probe.time, clock, lambda: now_s[0])
+        monkeypatch.setattr(sampler.time, clock, lambda: now_s[0])
     reads: list[int] = []
 
     def read(pid: int) -> int:
@@ -402,8 +406,8 @@ def test_proportional_memory_is_read_at_times_or_says_why_not(
         now_s[0] += took_s
         return 100 * pid
 
-    monkeypatch.setattr(probe, "_pss_bytes", read)
-    pss = probe._Pss()
+    monkeypatch.setattr(sampler, "_pss_bytes", read)
+    pss = sampler._Pss()
     assert (pss.peak_bytes, pss.missing()) == (None, {})
     for tick in range(1000):
         now_s[0] = max(now_s[0], tick / 1000)
@@ -414,8 +418,8 @@ def test_proportional_memory_is_read_at_times_or_says_why_not(
     def refused(pid: int) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(probe, "_pss_bytes", refused)
-    pss = probe._Pss()
+    monkeypatch.setattr(sampler, "_pss_bytes", refused)
+    pss = sampler._Pss()
     pss.read([1], math.inf)
     assert pss.missing() == {"peak_pss": "/proc/PID/smaps_rollup: Permission denied"}
 
@@ -423,7 +427,7 @@ def test_proportional_memory_is_read_at_times_or_says_why_not(
 def test_a_reading_of_proportional_memory_that_waits_for_a_lock_is_waited_for_by_no_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from memlab.command.python_probes import command as probe
+    from memlab.command.python_probes.command import sampler
 
     begun, unlocked, reads = threading.Event(), threading.Event(), list[int]()
 
@@ -433,9 +437,9 @@ def test_a_reading_of_proportional_memory_that_waits_for_a_lock_is_waited_for_by
         unlocked.wait(60)
         return 100
 
-    monkeypatch.setattr(probe.time, "monotonic", lambda: 0.0)
-    monkeypatch.setattr(probe, "_pss_bytes", read)
-    pss = probe._Pss()
+    monkeypatch.setattr(sampler.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(sampler, "_pss_bytes", read)
+    pss = sampler._Pss()
     for _ in range(3):
         pss.read([7], 0.0)
         begun.wait(60)
@@ -449,18 +453,18 @@ def test_a_reading_of_proportional_memory_that_waits_for_a_lock_is_waited_for_by
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refused)
-    probe._Pss().read([7], 0.0)
+    sampler._Pss().read([7], 0.0)
     assert reads == [7]
 
 
 @pytest.mark.needs("root", "a real-time policy")
 def test_what_ends_a_command_keeps_the_real_time_priority_that_it_had() -> None:
-    from memlab.command.python_probes import command as probe
+    from memlab.command.python_probes.command import launcher
 
     usual, nice = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(3))
     try:
-        with probe._going_first():
+        with launcher._going_first():
             assert os.getpriority(os.PRIO_PROCESS, 0) == -20
         assert os.sched_getscheduler(0) == os.SCHED_FIFO
         assert os.sched_getparam(0).sched_priority == 3
@@ -522,16 +526,17 @@ def test_a_file_that_the_command_writes_has_its_numbers_and_an_old_one_has_none(
     tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["sh", "-c", '[ {n} = none ] || echo \'{"a": {"b_ns": {n}}, "c": [1]}\' > numbers.json']
+    write = 'echo did 3; echo \'{"a": {"b_ns": {n}}, "c": [1]}\' > numbers.json'
+    words = ["sh", "-c", f"[ {{n}} = none ] || {{ {write}; }}"]
     run = memlab.trial(
         words,
-        metrics=["a.b_ns[ns]"],  # in its own unit, whatever its name
-        metric_json="numbers.json",
+        metrics=["a.b_ns[ns]@numbers.json", "n=did ([0-9]+)"],  # in its unit, whatever its name
         blocks=2,
         store=store_path,
         n=["7", "none"],
     )
     assert medians(run, "a.b_ns") == {("7",): 7}
+    assert medians(run, "n")["7",] == 3  # what it prints beside the file
     said = {s.outcome: s.detail for s in run.samples}
     assert said == {"ok": "", "no-metric": "no a.b_ns in numbers.json"}
 
@@ -679,27 +684,25 @@ def test_thousands_of_processes_that_run_do_not_outlive_the_time_limit(
 
 def test_a_reading_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes longer than any reading may is no reading, and the trial is what it was."""
-    from memlab.command.python_probes import command as probe
+    from memlab.command.python_probes.command import sampler
 
-    monkeypatch.setattr(probe, "_READING_WITHIN_S", -1.0)
-    launched = object.__new__(probe._Launched)
-    launched.pid, launched.held = os.getpid(), probe.InForce()
-    launched.begin()
-    launched._read_memory(0.0)
-    assert launched.series()["rss_bytes"]["values"] == []
-    monkeypatch.setattr(probe, "_READING_WITHIN_S", 600.0)
-    launched._read_memory(0.0)
-    assert len(launched.series()["rss_bytes"]["values"]) == 1
+    monkeypatch.setattr(sampler, "_READING_WITHIN_S", -1.0)
+    memory = sampler.Sampler(InForce(), lambda: False)
+    memory.read(os.getpid(), 0.0)
+    assert memory.series()["rss_bytes"]["values"] == []
+    monkeypatch.setattr(sampler, "_READING_WITHIN_S", 600.0)
+    memory.read(os.getpid(), 0.0)
+    assert len(memory.series()["rss_bytes"]["values"]) == 1
 
 
 def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from memlab.command.python_probes import command as probe
+    from memlab.command.python_probes.command import group
 
-    monkeypatch.setattr(probe.resource, "getrlimit", lambda _: (0, -1))
-    running = int(probe._processes_bound(0))
+    monkeypatch.setattr(group.resource, "getrlimit", lambda _: (0, -1))
+    running = int(group.processes_bound(0))
     assert 1 <= running < 100_000
-    monkeypatch.setattr(probe.resource, "getrlimit", lambda _: (0, 7))
-    assert probe._processes_bound(50) == "7"
+    monkeypatch.setattr(group.resource, "getrlimit", lambda _: (0, 7))
+    assert group.processes_bound(50) == "7"
 
 
 @pytest.mark.needs("root", "a mount namespace")
@@ -859,7 +862,7 @@ def test_what_goes_wrong_with_a_service_is_an_outcome(
     run = served(store_path, blocks=1, **how)
     assert outcomes(run) == [outcome]
     assert str(run.samples[0].detail).startswith(detail)
-    terminal.show(run)
+    run_screen.show(run)
     assert "the last that the service printed where it was" in capsys.readouterr().out
     assert eventually(lambda: processes(r"print\(.starting") == [])
 
@@ -1172,7 +1175,7 @@ def test_the_least_and_the_most_of_two_policies_together_are_said(store_path: Pa
     ((least, most),) = [*effects.extremes(run, ["took"])]
     assert (least.at["a"], least.at["b"]) != ("2", "2")
     assert (most.at["a"], most.at["b"]) == ("2", "2")
-    said = [line for line in terminal._effects(run, verbose=False) if "all combinations" in line]
+    said = [line for line in answer._effects(run, verbose=False) if "all combinations" in line]
     assert [line for line in said if line.startswith("took, all combinations: least with ")]
     assert "; most with a=2, b=2, +40 % (" in said[0]
     assert [*effects.extremes(run, ["processes"])] == []  # one each, in every combination
@@ -1185,7 +1188,7 @@ def test_a_limit_below_what_was_resident_was_not_felt_in_full() -> None:
         return SimpleNamespace(point=SimpleNamespace(at=at), medians=medians)
 
     def said(*summaries: SimpleNamespace) -> list[str]:
-        described = SimpleNamespace(describe_level=lambda _, level: f"{level >> 20} MiB")
+        described = SimpleNamespace(describe_level=lambda _, level: f"{level >> 20} MiB", copied=())
         run: Any = SimpleNamespace(summaries=summaries, experiment=described)
         return [*words_of.unfelt_limit(run)]
 

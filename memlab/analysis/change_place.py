@@ -29,7 +29,7 @@ _DRAWS = 2000  # of the noise, if two levels are too few runs for ranks
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChangePlace:
     """The first run of the new level: most likely, and at 95 % the earliest and the latest."""
 
     first: int
@@ -37,7 +37,7 @@ class Place:
     latest: int
 
 
-def place(logs: FloatArray, correlation: float = 0.0) -> Place:
+def place(logs: FloatArray, correlation: float = 0.0) -> ChangePlace:
     """Where two levels fit best, of the logs of at least 2 * LEAST runs.
 
     By least absolute deviations first, which a step of any size and runs that are far off leave
@@ -61,7 +61,7 @@ def place(logs: FloatArray, correlation: float = 0.0) -> Place:
     best = int(np.argmin(squares))
     variance = squares[best] / max(1, n - 2) * inflation(correlation)
     likely = splits[squares <= squares[best] + _WORSE * variance + 1e-12]
-    return Place(int(splits[best]), int(likely[0]), int(likely[-1]))
+    return ChangePlace(int(splits[best]), int(likely[0]), int(likely[-1]))
 
 
 def size(new: FloatArray, old: FloatArray, noise: FloatArray, correlation: float = 0.0) -> Interval:

@@ -61,7 +61,7 @@ class Correlation:
         return stepped(self.estimate + self.error) if is_shown else 0.0
 
 
-class Sampling(TypedDict):
+class SamplingScheme(TypedDict):
     """How samples came, as intervals and tests take it: whether their number was chosen by looking,
     and how much each resembles the one before."""
 

@@ -30,7 +30,7 @@ _SETTLED = 4 * FIRST  # runs of a level after which its change stands for good
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SeriesChange:
     """A change between two runs of a series, by their numbers from 0.
 
     after: the run after which it lies, most likely; earliest, latest: the same, at 95 %.
@@ -52,7 +52,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class Watch:
+class WatchedSeries:
     """A series that is looked at run by run.
 
     level: the runs of the present level; earlier: those of each level before it, without levels
@@ -64,7 +64,7 @@ class Watch:
     level: list[int] = field(default_factory=list)
     earlier: list[list[int]] = field(default_factory=list)
     episodes: list[list[int]] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[SeriesChange] = field(default_factory=list)
     noise: FloatArray = field(default_factory=lambda: np.empty(0))
     correlation: float = 0.0
     habit: int | None = None  # the run since which going to and fro counts as noise
@@ -123,7 +123,9 @@ class Watch:
             ratio = self._size(self.earlier[back] + new, old)
         after = new[0] - 1
         self.changes.append(
-            Change(after, earliest - 1, latest - 1, new[-1], ratio, ratio, after, back is not None)
+            SeriesChange(
+                after, earliest - 1, latest - 1, new[-1], ratio, ratio, after, back is not None
+            )
         )
         if back is None:
             self.noise = np.concatenate([self.noise, self._apart(rest)])[-YEAR:]
@@ -196,15 +198,15 @@ class Watch:
         )
 
 
-def watch(x: npt.ArrayLike, rate: float = RATE) -> Watch:
+def watch(x: npt.ArrayLike, rate: float = RATE) -> WatchedSeries:
     """What a series of positive values, shape (runs,), oldest first, shows night by night."""
-    watched = Watch(rate)
+    watched = WatchedSeries(rate)
     for value in np.asarray(x, dtype=float).tolist():
         watched.look(value)
     return watched
 
 
-def changes(x: npt.ArrayLike, rate: float = RATE) -> list[Change]:
+def changes(x: npt.ArrayLike, rate: float = RATE) -> list[SeriesChange]:
     return watch(x, rate).changes
 
 
@@ -212,8 +214,8 @@ def visible(x: npt.ArrayLike, newest: Sequence[int], rate: float = RATE) -> dict
     """By a number of newest runs: the least ratio by which they would have to lie above the others
     to be seen as a new level by now. None if no ratio would do, or if they are one already."""
     values = np.asarray(x, dtype=float).tolist()
-    before: dict[int, Watch] = {}
-    watched = Watch(rate)
+    before: dict[int, WatchedSeries] = {}
+    watched = WatchedSeries(rate)
     for number, value in enumerate(values):
         if len(values) - number in newest:
             before[len(values) - number] = deepcopy(watched)
@@ -224,7 +226,7 @@ def visible(x: npt.ArrayLike, newest: Sequence[int], rate: float = RATE) -> dict
     }
 
 
-def _least_seen(before: Watch, values: Sequence[float]) -> float | None:
+def _least_seen(before: WatchedSeries, values: Sequence[float]) -> float | None:
     def is_seen(ratio: float) -> bool:
         moved = deepcopy(before)
         for value in values:

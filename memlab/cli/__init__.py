@@ -19,7 +19,7 @@ import click
 
 from memlab._version import __version__
 from memlab.cli import _streams
-from memlab.cli._group import HELP, Group, StorePath, Waiting, show_help, words_of
+from memlab.cli._group import HELP, CommandGroup, StorePath, Waiting, show_help, words_of
 from memlab.cli._table import SECTIONS
 from memlab.errors import HostError, Interrupted, MemlabError, UsageError
 from memlab.text.printable import printable
@@ -50,7 +50,7 @@ _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any leng
 
 @click.group(
     "memlab",
-    cls=Group,
+    cls=CommandGroup,
     sections=SECTIONS,
     short_help="Measure how Linux memory behaves.",
     invoke_without_command=True,

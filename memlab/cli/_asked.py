@@ -9,7 +9,7 @@ import click
 
 from memlab.cli import _options
 from memlab.cli._options import CPUS, DURATION, SHARE, FileName
-from memlab.cli._settings import Settings
+from memlab.cli._settings import KeyValues
 from memlab.request import OPTIONS, Option
 
 _TYPES = {
@@ -45,7 +45,7 @@ def _design(settings: Sequence[Option], command: str) -> _options.Option:
     return click.option(
         "--design",
         metavar="KEY=VALUE[,KEY=VALUE]...",
-        type=Settings({option.flag: _type(option) for option in settings}),
+        type=KeyValues({option.flag: _type(option) for option in settings}),
         default="",
         callback=divide,
         expose_value=False,

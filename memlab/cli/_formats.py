@@ -14,18 +14,16 @@ if TYPE_CHECKING:
 format_option = click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "json", "junit", "github", "bmf"]),
+    type=click.Choice(["text", "markdown", "junit", "github", "bmf"]),
     help="Output format (default: text). github: annotations for GitHub Actions and a table in "
     "the step's summary; bmf: Bencher Metric Format.",
-)
-json_format_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON, as --format json does."
 )
 
 
 def chosen(form: str | None, as_json: bool) -> str:
-    if as_json and form not in (None, "json"):
-        raise click.UsageError("--json is short for --format json: choose one")
+    """The format that --format names, or json; text without either."""
+    if as_json and form:
+        raise click.UsageError(f"--json is a format too: leave --format {form} out")
     return "json" if as_json else form or "text"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlab.cli import _table
-from memlab.cli._table import Row
+from memlab.cli._table import Item
 from memlab.errors import Busy, UsageError, closest
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ class Waiting(click.ParamType):  # type: ignore[type-arg]  # not generic before 
             self.fail(str(error), param, ctx)
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group of commands: `path` are the words that name it after `memlab`."""
 
     def __init__(
         self,
         *args: Any,
-        sections: Mapping[str, Sequence[Row]],
+        sections: Mapping[str, Sequence[Item]],
         path: tuple[str, ...] = (),
         **settings: Any,
     ) -> None:
@@ -183,10 +183,10 @@ def _line(*words: str) -> str:
 
 
 @cache
-def _load(row: Row, above: tuple[str, ...]) -> click.Command:
+def _load(row: Item, above: tuple[str, ...]) -> click.Command:
     path = (*above, row.name)
     if row.rows:
-        return Group(
+        return CommandGroup(
             row.name,
             sections={"Commands": row.rows},
             path=path,

@@ -10,7 +10,7 @@ import click
 
 from memlab.cli._fields import option, shared
 from memlab.cli._options import Parsed
-from memlab.cli._settings import Settings
+from memlab.cli._settings import KeyValues
 from memlab.machines.guest.check import CPUS_MAX
 from memlab.text import units
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SIZE = Parsed("size", units.parse_size)
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}  # as packages name them, and uname
-_GUEST = Settings(
+_GUEST = KeyValues(
     {
         "kernel": click.STRING,
         "memory": _SIZE,
@@ -76,7 +76,7 @@ def guest_option(of: str, **defaults: str) -> Any:
     return click.option(
         "--guest",
         metavar="KEY=VALUE[,KEY=VALUE]...",
-        type=Settings(keys, rest="append"),
+        type=KeyValues(keys, rest="append"),
         default="",
         callback=lambda ctx, param, given: {
             **{name: keys[name].convert(value, param, ctx) for name, value in defaults.items()},

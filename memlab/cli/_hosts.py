@@ -219,8 +219,6 @@ def reproduce(
     study: Study,
     how: Sequence[str],
     store: Path | None,
-    *,
-    quiet: bool,
 ) -> bool:
     """Measure each experiment of a study on every host and print its table; whether a claim is
     contradicted anywhere. CannotRun at the end where a host failed."""
@@ -228,7 +226,7 @@ def reproduce(
     for declared in study.experiments:
         words = [*how, f"--blocks={measure.BLOCKS}", declared.name]
         wanted = Wanted(declared.name)
-        results, runs = sweep(on, "sweep", wanted, store, quiet=quiet, words=words)
+        results, runs = sweep(on, "sweep", wanted, store, quiet=False, words=words)
         if runs:
             contradicted |= claims(runs)
         try:

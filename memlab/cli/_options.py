@@ -113,6 +113,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 run_argument = click.argument("run", default="last", shell_complete=_completing.run)
 
 
+def of_all(run: str) -> str:
+    """The experiment of which a run's address names the newest run of each host, as all:page-fault
+    does; empty if it names one run."""
+    host, _, experiment = run.partition(":")
+    return experiment if host == "all" else ""
+
+
 @contextmanager
 def base_of(base: str, new: Run, store: Path | None) -> Iterator[Run]:
     """What a run is held against: another run, or one in a file of rows. UsageError for itself."""
@@ -137,7 +144,6 @@ on_option = click.option(
     help="Measure on these hosts in parallel; each runs its own memlab; results are copied back.",
 )
 gate_option = click.option("--gate", is_flag=True, help="Exit with 1 if a claim is contradicted.")
-progress_option = click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
 quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="Print only the run's id: no progress and no table."
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlab import measure
 from memlab.cli._options import echo_json
-from memlab.errors import MemlabError
+from memlab.errors import CannotRun, MemlabError
 from memlab.experiment import turns
 from memlab.experiment.points import varied_factors
 from memlab.observe import cpu
@@ -37,7 +37,10 @@ def dry_run(
     """Print what a request would measure and need. Nothing is made and no guest is booted."""
     prepared, known = measure.dry_run(request, guest)
     points = prepared.plan.points
-    lacking = beforehand.lacking(prepared.experiment, points, in_guest=guest is not None)
+    reasons = beforehand.reasons(prepared.experiment, points, in_guest=guest is not None)
+    if why := beforehand.nothing_to_compare(prepared.experiment, points, reasons):
+        raise CannotRun(why)
+    lacking = beforehand.counted(reasons)
     data = _needs(prepared) | {"unavailable": lacking, "guest": known}
     like = None
     if known and known["accelerator"] != "kvm":
@@ -47,10 +50,10 @@ def dry_run(
     if not guest:
         data["promise"], why_not = _promise(prepared.request, store, data["budget_seconds"])
     if as_json:
-        from memlab.present.documents import DryRun, Promise, converted
+        from memlab.present.documents import DryRun, ShownByBlocks, converted
 
         if data["promise"]:
-            data["promise"] = converted(data["promise"], Promise)
+            data["promise"] = converted(data["promise"], ShownByBlocks)
         echo_json(DryRun(**data))
     else:
         _show(prepared, data, like[0] if like else "", why_not, verbose=verbose)
@@ -108,12 +111,12 @@ def _show(
     def echo(line: str) -> None:
         console.print(table.Text(line))
 
-    if sum(data["unavailable"].values()) == len(points):
-        echo(f"nothing can be measured here: {next(iter(data['unavailable']))}")
     for why, count in data["excluded"].items():
         echo(f"left out, {count} point{'' if count == 1 else 's'}: {why}")
     for why, count in data["unavailable"].items():
         echo(f"unavailable here, {count} point{'' if count == 1 else 's'}: {why}")
+    if sum(data["unavailable"].values()) == len(points):
+        raise CannotRun(f"nothing can be measured here: {next(iter(data['unavailable']))}")
     for name, how in data["scaled"].items():
         echo(f"scaled to this {'guest' if guest else 'host'}: {name} {how}")
     if not guest and (busy := cpu.busy_now()):

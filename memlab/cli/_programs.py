@@ -19,10 +19,11 @@ def _split(_: click.Context, __: click.Parameter, text: str) -> list[str]:
 metric_option = click.option(
     "--metric",
     "metrics",
-    metavar="NAME[UNIT]=REGEX",
+    metavar="NAME[UNIT]=REGEX|@FILE",
     multiple=True,
-    help="A number that the command prints, such as 'rate[1/s]=Throughput: ([0-9.]+)'. Lower is "
-    "better, unless NAME is a rate or UNIT ends in `,higher`.",
+    help="A number that the command prints, such as 'rate[1/s]=Throughput: ([0-9.]+)', or a field "
+    "of a JSON file that it writes, such as 'latency.p99[s]@result.json'. Lower is better, unless "
+    "NAME is a rate or UNIT ends in `,higher`.",
 )
 latencies_option = click.option(
     "--latencies",

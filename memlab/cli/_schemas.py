@@ -11,24 +11,26 @@ from typing import Any
 def _documents() -> dict[str, Any]:
     """The type of each document, by the words that print it after `memlab`."""
     from memlab.diagnose.documents import Diagnose, LastKill
-    from memlab.fit.documents import FitAnswer
+    from memlab.fit.documents import FitAnswer, FitPrediction
     from memlab.machines.fleet.documents import FromHost, HostsClaims
     from memlab.machines.guest.documents import FoundKernel
     from memlab.machines.history.documents import RunHistory
     from memlab.machines.ladder.documents import Ladder
+    from memlab.observe.capabilities import Capability
     from memlab.present import documents
     from memlab.trace.documents import Recording, TraceShown
 
     return {
         "claims": documents.Claims,
-        "claims --hosts": HostsClaims,
+        "claims HOSTS": HostsClaims,
         "clean": documents.Clean,
         "compare": documents.Compare,
         "describe": documents.Describe,
         "diagnose": Diagnose,
         "diagnose --last-kill": LastKill,
-        "doctor": list[documents.ShownCapability],
+        "doctor": list[Capability],
         "fit": FitAnswer,
+        "fit TRACE": FitPrediction,
         "history": RunHistory,
         "hosts import": list[FromHost],
         "hosts pull": list[FromHost],
@@ -64,7 +66,7 @@ def names() -> list[str]:
 
 def schema(name: str) -> dict[str, Any]:
     """The schema (2020-12) of that name; KeyError if there is none."""
-    from memlab.present import documents
+    from memlab.present import schemas
 
     words = _words()[name]
-    return documents.schema(_documents()[words], name, f"memlab {words} --json")
+    return schemas.schema(_documents()[words], name, f"memlab {words} --json")

@@ -13,7 +13,7 @@ from memlab.errors import nearest
 _BOUNDARY = re.compile(r",(?=[a-z])")  # a list of numbers may have commas
 
 
-class Settings(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
+class KeyValues(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
     """Reads `memory=4g,cpus=2,iommu`, a flag by its name, into values by key. `rest` is a key that
     takes all that follows it, commas too."""
 

@@ -16,6 +16,7 @@ import click
 
 from memlab import experiments, measure
 from memlab.api import Run
+from memlab.cli import GATE
 from memlab.cli._options import echo, echo_json
 from memlab.cli._streams import ReaderGone
 from memlab.errors import CannotRun, Interrupted
@@ -107,8 +108,7 @@ def sweep(
             "new run",
             err=True,
         )
-    command = "fit" if request.experiment == FIT else "sweep"
-    with _naming_the_way_on(store, command), tell or nullcontext():
+    with _naming_the_way_on(store), tell or nullcontext():
         return Run(measure.sweep(request, path, _watch(quiet), guest, wait_s, tell), path)
 
 
@@ -127,13 +127,12 @@ def resume(
     quiet: bool,
     wait_s: float,
     tell: Rows | None = None,
-    command: str = "sweep",
 ) -> Run:
     """Measure what a run still lacks."""
     from memlab.machines.guest.handle import Guest
 
     path = store or default_path()
-    with _naming_the_way_on(store, command), tell or nullcontext():
+    with _naming_the_way_on(store), tell or nullcontext():
         row = measure.resume(wanted, path, _watch(quiet), budget_s, wait_s, tell, guest_of=Guest.of)
         return Run(row, path)
 
@@ -153,13 +152,13 @@ def _watch(quiet: bool) -> Watch:
 
 
 @contextmanager
-def _naming_the_way_on(store: Path | None, command: str) -> Iterator[None]:
+def _naming_the_way_on(store: Path | None) -> Iterator[None]:
     """An interrupted sweep ends with the command that goes on with it."""
     try:
         yield
     except Interrupted as interrupted:
         where = f" --store {shlex.quote(str(store))}" if store else ""
-        line = f"{interrupted}; go on with: memlab{where} {command} --resume {interrupted.run}"
+        line = f"{interrupted}; go on with: memlab{where} sweep --resume {interrupted.run}"
         interrupted.args = (line,)
         raise
 
@@ -168,19 +167,20 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     """What a finished sweep leaves: the table (or JSON) on stdout, the figure on disk."""
     from memlab.judging import summary
     from memlab.judging.claims import judge
-    from memlab.present import figures, terminal, words
+    from memlab.present import figures, words
+    from memlab.present.screens import run as screen
 
     if run.experiment.name == FIT and not quiet:
-        report_fit(run, folder, as_json=as_json)
+        end_fit(run, folder, as_json=as_json)
         return
     files = figures.save(run, folder) if any(s.medians for s in run.summaries) else []
     unavailable = run.samples and not run.measured  # without a sample the budget was too short
     if unavailable and not as_json:
         if quiet:
             echo(run.id)
-        said = words.nothing_measured(run)
-        place = "" if run.id in said else f"; the samples are in run {run.id}"
-        raise CannotRun(f"{said}{place}")
+        reason = words.nothing_measured(run, str if quiet else words.cause)
+        place = "" if run.id in reason else f"; the samples are in run {run.id}"
+        raise CannotRun(f"{reason}{place}")
     if as_json:
         from memlab.present.documents import Show
 
@@ -191,10 +191,11 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
         echo(run.id)
     else:
         figure = [f"figure: {path}" for path in files[:1]]
-        terminal.ended(run, [*figure, f"next: {_next(run)}"])
+        screen.ended(run, [*figure, f"next: {_next(run)}"])
     if why := summary.nothing_decided(judge(run)):
-        said = words.shared_reason(why).removeprefix("unavailable: ")
-        raise CannotRun(f"nothing can be decided here: {said}")
+        reason = words.cause(words.shared_reason(why).removeprefix("unavailable: "))
+        remedies = "" if quiet else "; `memlab doctor -v` says what runs here"
+        raise CannotRun(f"nothing can be decided here: {reason}{remedies}")
 
 
 def _next(run: Run) -> str:
@@ -225,6 +226,13 @@ def _compares(run: Run, factor: Factor, metric: str) -> bool:
         if (found := summary.medians.get(metric)) and found.estimate > 0
     }
     return len(there) == 2
+
+
+def end_fit(run: Run, folder: Path, *, as_json: bool) -> None:
+    """What a fit that was just measured leaves; it exits with 1 if its gate does not hold."""
+    answer = report_fit(run, folder, as_json=as_json)
+    if answer.gate_bytes and answer.state != "answered":
+        click.get_current_context().exit(GATE)
 
 
 def report_fit(run: Run, folder: Path, *, as_json: bool) -> FitAnswer:

@@ -8,11 +8,13 @@ from pathlib import Path
 import click
 
 from memlab.cli import _completing
-from memlab.cli._fields import argument, global_option, option, shared, takes
-from memlab.cli._formats import chosen, echo_cases, format_option, json_format_option
+from memlab.cli._fields import argument, global_option, shared, takes
+from memlab.cli._formats import chosen, echo_cases, format_option
 from memlab.cli._options import (
     echo_json,
     gate_option,
+    json_option,
+    of_all,
     verbose_option,
 )
 
@@ -22,19 +24,13 @@ class ClaimsOptions:
     """What `memlab claims` is given."""
 
     runs: tuple[str, ...] = argument(nargs=-1, metavar="[RUN]...", shell_complete=_completing.run)
-    hosts: bool = option(
-        "--hosts",
-        is_flag=True,
-        help="Judge each host's newest run of one experiment, in one table. RUN is the experiment "
-        "(default: that of the last run).",
-    )
     verbose: bool = shared(
         verbose_option("Print each claim with its evidence, its controls and published tables.")
     )
     gate: bool = shared(gate_option)
     store: Path | None = global_option("store")
     form: str | None = shared(format_option)
-    as_json: bool = shared(json_format_option)
+    as_json: bool = shared(json_option)
 
 
 @click.command()
@@ -42,27 +38,28 @@ class ClaimsOptions:
 def command(given: ClaimsOptions) -> None:
     """Judge the claims of RUN's experiment (default: the last run) on the stored samples, those
     that do not hold first. Several runs become one table with a row per host: on which claims they
-    disagree, which host differs, and how its machine differs. Nothing is measured.
+    disagree, which host differs, and how its machine differs. all:EXPERIMENT is the newest run of
+    each host. Nothing is measured.
 
     \b
     memlab claims last -v
-    memlab claims page-fault --hosts
+    memlab claims all:page-fault
     memlab claims page-fault b:page-fault c:page-fault
     """
     from memlab import api
     from memlab.cli import GATE
     from memlab.judging import reproduce, summary
-    from memlab.present import terminal
     from memlab.present.formats import cases, markdown
+    from memlab.present.screens import claims as screen
 
     form = chosen(given.form, given.as_json)
-    if given.hosts or len(given.runs) > 1:
+    if len(given.runs) > 1 or any(map(of_all, given.runs)):
         _of_hosts(given, form)
         return
     (run,) = given.runs or ("last",)
     result = reproduce.of_run(api.load(run, store=given.store))
     if form == "text":
-        terminal.in_full([result], []) if given.verbose else terminal.claims(result)
+        screen.in_full([result], []) if given.verbose else screen.claims(result)
     elif form == "markdown":
         click.echo(markdown.claims(result))
     elif form == "json":
@@ -81,14 +78,12 @@ def _of_hosts(given: ClaimsOptions, form: str) -> None:
     from memlab.cli import GATE, _hosts
 
     runs, store = given.runs, given.store
-    excluded = given.verbose or (given.hosts and len(runs) > 1)
-    if form not in ("text", "json") or excluded:
-        raise click.UsageError(
-            "of several hosts there are a table and JSON: without -v; with --hosts "
-            "name one experiment"
-        )
-    if given.hosts:
-        loaded = _hosts.newest(runs[0] if runs else "last", store)
+    if form not in ("text", "json") or given.verbose:
+        raise click.UsageError("of several hosts there are a table and JSON: without -v")
+    if len(runs) == 1:
+        loaded = _hosts.newest(of_all(runs[0]), store)
+    elif every := next(filter(of_all, runs), None):
+        raise click.UsageError(f"{every} is a run of each host already: name no other run")
     else:
         loaded = [api.load(run, store=store) for run in runs]
     if _hosts.claims(loaded, as_json=form == "json") and given.gate:

@@ -10,12 +10,13 @@ import click
 
 from memlab.cli import _completing
 from memlab.cli._fields import argument, global_option, option, shared, takes
-from memlab.cli._formats import chosen, echo_cases, format_option, json_format_option
+from memlab.cli._formats import chosen, echo_cases, format_option
 from memlab.cli._options import (
     SHARE,
     base_of,
     echo_json,
     in_full,
+    json_option,
     verbose_option,
 )
 
@@ -57,7 +58,7 @@ class CompareOptions:
     verbose: bool = shared(verbose_option("Print every point and median."))
     store: Path | None = global_option("store")
     form: str | None = shared(format_option)
-    as_json: bool = shared(json_format_option)
+    as_json: bool = shared(json_option)
 
 
 @click.command()
@@ -74,8 +75,8 @@ def command(given: CompareOptions) -> None:
     """
     from memlab.cli import GATE
     from memlab.errors import CannotRun
-    from memlab.present import terminal
     from memlab.present.formats import cases, markdown
+    from memlab.present.screens import compare as screen
 
     form, new = chosen(given.form, given.as_json), given.new
     if given.level and (new or given.force):
@@ -88,7 +89,7 @@ def command(given: CompareOptions) -> None:
     else:
         results = [_between(given, run) for run in dict.fromkeys(new or ("last",))]
     if form == "text":
-        terminal.compare(results, "" if given.verbose else in_full())
+        screen.compare(results, "" if given.verbose else in_full())
     elif form == "markdown":
         click.echo(markdown.compared(results))
     elif form == "json":

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@verbose_option("Print what each experiment lacks, and the evidence and remedies in full.")
+@verbose_option(
+    "Print what each experiment lacks, the time and memory that it takes, and all remedies."
+)
 @json_option
 def command(verbose: bool, as_json: bool) -> None:
     """Print which experiments this machine can run in full, what memlab can measure and change
@@ -27,18 +29,20 @@ def command(verbose: bool, as_json: bool) -> None:
 
     runs, machine = measure.runs_here(), measure.capabilities_here()
     if as_json:
-        from memlab.present.documents import ShownCapability, converted
+        from memlab.observe.capabilities import Capability
+        from memlab.present.documents import converted
 
-        echo_json(converted([*runs, *machine], list[ShownCapability]))
+        echo_json(converted([*runs, *machine], list[Capability]))
         return
     part = [c for c in runs if not c.available]
     taken = echo_behind("", f"{len(runs) - len(part)} of {len(runs)} experiments run here in full")
     if busy := cpu.busy_now():
         taken += echo_behind("", busy)
     if verbose:
-        for c in part:
+        for c in runs:
             name = c.name.removeprefix(measure.EXPERIMENT)
-            echo_behind("  ", f"{name}, {c.detail}: {c.remedy}")
+            lacking = f": {c.remedy}" if c.remedy else ""
+            echo_behind("  ", f"{name}, {c.detail}{lacking}")
         echo("")
         _in_full(machine)
     else:

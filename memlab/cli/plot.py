@@ -17,10 +17,11 @@ from memlab.cli._options import (
     echo,
     echo_json,
     json_option,
+    of_all,
     output_folder,
     run_argument,
 )
-from memlab.cli._settings import Settings
+from memlab.cli._settings import KeyValues
 
 if TYPE_CHECKING:
     from memlab import results
@@ -44,7 +45,7 @@ class PlotOptions:
     draw: Mapping[str, Any] = option(
         "--draw",
         metavar="KEY=VALUE[,KEY=VALUE]...",
-        type=Settings(
+        type=KeyValues(
             dict.fromkeys(("metric", "x", "series", "panels"), click.STRING)
             | {"samples": click.BOOL}
         ),
@@ -65,11 +66,6 @@ class PlotOptions:
         multiple=True,
         help="Draw the ratio to another run, or to a file of exported rows, point by point.",
     )
-    hosts: bool = option(
-        "--hosts",
-        is_flag=True,
-        help="Draw the verdicts of each host's newest run of experiment RUN.",
-    )
     store: Path | None = global_option("store")
     as_json: bool = shared(json_option)
 
@@ -78,13 +74,14 @@ class PlotOptions:
 @takes(PlotOptions)
 def command(given: PlotOptions) -> None:
     """Draw RUN's figures, and write a JSON file that names the samples behind each mark. --draw
-    and --where choose one figure of your own; --hosts draws verdicts.
+    and --where choose one figure of your own. all:EXPERIMENT draws the verdicts of each
+    host's newest run.
 
     \b
     memlab plot last --draw metric=bandwidth,x=size,series=method \\
         --where filesystem=tmpfs
     memlab plot after --against before
-    memlab plot page-fault --hosts
+    memlab plot all:page-fault
     """
     from memlab import api
     from memlab.experiment.figures import Choice
@@ -100,7 +97,10 @@ def command(given: PlotOptions) -> None:
         samples=given.draw.get("samples", False),
         against=given.against,
     )
-    run = _of_hosts(given, choice) if given.hosts else api.load(given.run, store=given.store)
+    if experiment := of_all(given.run):
+        run = _of_hosts(experiment, given, choice)
+    else:
+        run = api.load(given.run, store=given.store)
     output = given.output
     if output and output.suffix and output.suffix[1:] not in figures.FORMATS:
         good = ", ".join(f".{name}" for name in figures.FORMATS)
@@ -128,11 +128,11 @@ def command(given: PlotOptions) -> None:
         echo(path)
 
 
-def _of_hosts(given: PlotOptions, choice: Choice) -> results.Run:
+def _of_hosts(experiment: str, given: PlotOptions, choice: Choice) -> results.Run:
     """The verdicts of every host, which are drawn as one run's."""
     from memlab.cli import _hosts
     from memlab.machines.fleet import figure, judge
 
     if choice.given:
-        raise click.UsageError("--hosts draws verdicts: leave out the choice of points")
-    return figure.of_hosts(judge.host_runs(_hosts.newest(given.run, given.store)).runs)
+        raise click.UsageError(f"{given.run} draws verdicts: leave out the choice of points")
+    return figure.of_hosts(judge.host_runs(_hosts.newest(experiment, given.store)).runs)

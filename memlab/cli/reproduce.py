@@ -22,7 +22,6 @@ from memlab.cli._options import (
     json_option,
     on_option,
     output_type,
-    progress_option,
     verbose_option,
 )
 
@@ -59,7 +58,6 @@ class ReproduceOptions:
     wait_s: float = global_option("wait_s")
     on: str | None = shared(on_option)
     store: Path | None = global_option("store")
-    quiet: bool = shared(progress_option)
     as_json: bool = shared(json_option)
 
 
@@ -83,7 +81,7 @@ def command(given: ReproduceOptions) -> None:
     from memlab.errors import CannotRun
     from memlab.judging import reproduce, summary
     from memlab.measure.progress import Live
-    from memlab.present import terminal
+    from memlab.present.screens import claims as screen
     from memlab.run.watch import Silent
     from memlab.store import Store
 
@@ -101,7 +99,7 @@ def command(given: ReproduceOptions) -> None:
             echo(line)
         return
     results = []
-    progress = not given.quiet and not given.as_json
+    progress = not given.as_json
     with Store(given.store, create=True) as opened:
         if len(requests) > 1 and progress:
             echo(_in_all(wanted.name, requests, opened, given.fresh), err=True)
@@ -120,11 +118,11 @@ def command(given: ReproduceOptions) -> None:
 
         echo_json(Claims.made_of(results, wanted.not_built))
     elif given.verbose:
-        terminal.in_full(results, wanted.not_built)
+        screen.in_full(results, wanted.not_built)
     elif given.table:
-        terminal.table_of(results, wanted.name, given.table, _next(results))
+        screen.table_of(results, wanted.name, given.table, _next(results))
     else:
-        terminal.reproduced(results, wanted.not_built, _next(results), in_full("--fresh"))
+        screen.reproduced(results, wanted.not_built, _next(results), in_full("--fresh"))
     if given.output:
         from memlab.present import report
 
@@ -140,8 +138,8 @@ def _on_hosts(given: ReproduceOptions, wanted: Study) -> None:
 
     if given.as_json or given.verbose or given.fresh or given.output:
         raise click.UsageError("--on measures again and prints a table: without --json, -v, -o")
-    words = _hosts.arguments({"on", "store", "quiet", "study", "gate"})
-    wrong = _hosts.reproduce(given.on or "", wanted, words, given.store, quiet=given.quiet)
+    words = _hosts.arguments({"on", "store", "study", "gate"})
+    wrong = _hosts.reproduce(given.on or "", wanted, words, given.store)
     if wrong and given.gate:
         click.get_current_context().exit(GATE)
 

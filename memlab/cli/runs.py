@@ -6,18 +6,12 @@ from memlab.cli import _completing
 from memlab.cli._options import echo, echo_json, json_option, store_path
 from memlab.text.printable import printable
 
-_SHOWN = 100  # runs of a table, unless asked otherwise
+_SHOWN = 100  # runs of a table
 _NOTE_MAX = 1000  # characters of a note
 
 
 @click.command()
 @click.argument("experiment", required=False, shell_complete=_completing.experiment)
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(min=1),
-    help="List only the newest N runs (default for the table: 100).",
-)
 @click.option("--check", is_flag=True, help="Read every sample to find damaged runs.")
 @click.option(
     "--delete",
@@ -36,19 +30,18 @@ _NOTE_MAX = 1000  # characters of a note
 @json_option
 def command(
     experiment: str | None,
-    limit: int | None,
     check: bool,
     delete: tuple[str, ...],
     rename: tuple[str, str] | None,
     note: tuple[str, str] | None,
     as_json: bool,
 ) -> None:
-    """List the stored runs (of EXPERIMENT), the newest last; or delete, name or annotate some. If a
-    run is damaged, the intact runs are listed and the exit code is 3; only --check reads every
-    sample.
+    """List the newest 100 stored runs (of EXPERIMENT), the newest last; or delete, name or annotate
+    some. If a run is damaged, the intact runs are listed and the exit code is 3; only --check reads
+    every sample.
 
     \b
-    memlab runs mmap-write -n 5
+    memlab runs mmap-write
     memlab runs --delete b2f6ed4e --delete before
     memlab runs --rename last after
     memlab runs --note last "with the new firmware"
@@ -85,8 +78,7 @@ def command(
                 opened.note_run(noted.id, printable(note[1])[:_NOTE_MAX])
                 echo(f"run {noted.id}: {note[1] or 'no note'}")
             return
-        shown = _SHOWN if limit is None and not as_json else limit
-        result, damaged = opened.listed(experiment, shown)
+        result, damaged = opened.listed(experiment, None if as_json else _SHOWN)
         damaged |= opened.damaged() if check else {}
         count = opened.run_count(experiment)
     whole = [item for item in result if item.row.id not in damaged]
@@ -98,8 +90,8 @@ def command(
         from memlab.present import listed
 
         listed.write(whole)
-        if limit is None and count > _SHOWN:
-            echo(f"the newest {_SHOWN} of {count} runs; -n {count} lists them all")
+        if count > _SHOWN:
+            echo(f"the newest {_SHOWN} of {count} runs; memlab runs --json lists them all")
     if damaged:
         text = "; ".join(f"run {id}: {why}" for id, why in damaged.items())
         raise StoreError(f"{opened.path} is damaged: {text}")

@@ -44,9 +44,9 @@ def command(run: str, verbose: bool, output: Path | None, as_json: bool) -> None
 
         echo_json(Show.made_of(loaded))
     else:
-        from memlab.present import terminal
+        from memlab.present.screens import run as screen
 
-        terminal.show(loaded, verbose=verbose)
+        screen.show(loaded, verbose=verbose)
 
 
 def _trace(path: Path, folder: Path, *, as_json: bool) -> None:

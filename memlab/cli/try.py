@@ -15,7 +15,6 @@ from memlab.cli._guests import in_option, place
 from memlab.cli._options import (
     figure_option,
     json_option,
-    jsonl_option,
     on_option,
     output_folder,
     quiet_option,
@@ -60,13 +59,6 @@ class TryOptions:
         "the command (n=1,2,4 for {n}); the first level is the baseline.",
     )
     metrics: tuple[str, ...] = shared(metric_option)
-    metric_json: str = option(
-        "--metric-json",
-        metavar="FILE",
-        default="",
-        help="Read --metric NAME[UNIT] from the fields of this JSON file, which the command "
-        "writes.",
-    )
     latencies: str = shared(latencies_option)
     serve: list[str] = shared(serve_option("the policies"))
     ready: str = shared(ready_option)
@@ -101,7 +93,7 @@ class TryOptions:
     output: Path | None = shared(figure_option)
     quiet: bool = shared(quiet_option)
     as_json: bool = shared(json_option)
-    jsonl: bool = shared(jsonl_option)
+    jsonl: bool = option("--jsonl", is_flag=True, hidden=True)  # what --on asks of a host
     stop_on_input: bool = option("--stop-on-input", is_flag=True, hidden=True)
     words: tuple[str, ...] = argument(
         metavar="[--] COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED
@@ -173,7 +165,7 @@ def command(given: TryOptions) -> None:
 def _on_hosts(given: TryOptions) -> None:
     """Try the command on each host of --on, and print a table per host."""
     from memlab.cli import _hosts
-    from memlab.present import terminal
+    from memlab.present.screens import run as screen
     from memlab.store import default_path
 
     excluded = given.jsonl or given.dry_run or given.gate
@@ -187,7 +179,7 @@ def _on_hosts(given: TryOptions) -> None:
     )
     if not quiet:
         for run in runs:
-            terminal.show(run)
+            screen.show(run)
     _hosts.print_results(results, given.store or default_path(), as_json=given.as_json)
 
 
@@ -197,13 +189,12 @@ def _request(given: TryOptions) -> Request:
 
     words, metrics, expect = given.words, given.metrics, given.expect
     if len(words) == 1 and words[0].endswith(".toml"):
-        own = (given.policies, metrics, given.metric_json, given.latencies, expect)
-        if any((*own, given.serve, given.duet, given.for_s)):
+        typed_here = (given.policies, metrics, given.latencies, expect, given.serve, given.duet)
+        if any((*typed_here, given.for_s)):
             raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
         return of_command.command_file(Path(words[0]), **given.asked)
     trying = of_command.Trying(
         metrics=metrics,
-        metric_json=given.metric_json,
         latencies=given.latencies,
         expect=expect,
         timeout=given.timeout_s,

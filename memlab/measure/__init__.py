@@ -36,7 +36,7 @@ Tell = Callable[[str], None]
 EXPERIMENT = "experiment "  # before its name among the capabilities
 
 # A sign test along a curve of eight levels refutes nothing below nine blocks, and shows little
-# below twenty (docs/statistics.md, "What it can show"); the preset's budget may end it sooner.
+# below twenty (tests/analysis/README.md, "Power"); the preset's budget may end it sooner.
 BLOCKS = 20
 _USUAL = admission.Directories(Path("/var/tmp"))
 
@@ -175,8 +175,11 @@ def _runs_here(experiment: Experiment) -> RunsHere:
     results = [need for need in needs(experiment, points, 1) if need.claim and need.decides]
     claims = {need.claim for need in results}
     decided = claims - {need.claim for need in results if need.points & reasons.keys()}
+    uncounted = beforehand.uncounted(experiment)
+    decided -= {claim.id for claim in experiment.claims if claim.metric in uncounted}
+    lacking |= dict.fromkeys(uncounted.values(), 0)
     rest = len(points) - len(reasons)
-    text = f"{rest} of {len(points)} points" if lacking else f"all {len(points)} points"
+    text = f"{rest} of {len(points)} points" if reasons else f"all {len(points)} points"
     if lacking and claims:
         text += f" and {len(decided)} of {len(claims)} claims"
     memory = units.format_quantity(admission.need(experiment, points, _USUAL).memory_bytes, "B")

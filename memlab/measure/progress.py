@@ -21,7 +21,9 @@ from memlab.text import units
 from memlab.text.printable import printable
 
 _EVERY_S = 30.0  # outside of a terminal: a log shows that it goes on, and no line per block
-_NOTHING = ("unavailable", "error", "timeout", "ended-early")  # outcomes with no measurement
+_LEAST_LEFT_S = 1.0  # of a budget, below which it is called spent
+# Outcomes with no measurement.
+_NOTHING = ("unavailable", "error", "failed", "timeout", "ended-early")
 
 
 class Live:
@@ -33,6 +35,8 @@ class Live:
         self._status: Status | None = None
         self._spoke_s = time.monotonic()
         self._measured = False
+        self._has_trial = False
+        self._left_s: float | None = None  # at the newest trial
 
     def warned(self, line: str) -> None:
         click.echo(f"memlab: {printable(line)}", err=True)
@@ -68,6 +72,7 @@ class Live:
 
     def sampled(self, progress: Progress) -> None:
         self._measured |= progress.outcome not in _NOTHING
+        self._left_s, self._has_trial = progress.left_s, True
         if self._status:
             self._status.update(Text(self._part + self._line(progress)))
         elif time.monotonic() >= self._spoke_s + _EVERY_S:
@@ -82,10 +87,15 @@ class Live:
             "narrower intervals)",
             "precise": "every point is as precise as asked",
             "blocks": "all blocks are done",
-            "budget": "the budget reaches no further point",
+            "budget": "the budget is spent"
+            if self._left_s is None or self._left_s < _LEAST_LEFT_S
+            else "what is left cannot be measured here, or not within the budget",
         }
         if reason in why and self._measured:
             click.echo(f"done: {why[reason]}", err=True)
+        elif reason == "blocks" and not self._has_trial:
+            more = "to measure more of them, begin a new sweep with --blocks"
+            click.echo(f"done: all of its blocks had been measured; {more}", err=True)
 
     def _block_line(self, progress: Progress) -> str:
         rest = "" if progress.left_s is None else f", {progress.left_s:.0f} s left"
@@ -118,4 +128,4 @@ class Live:
 def _measured_on(progress: Progress) -> str:
     """A point that rests may have one sample: its claims are out of the budget's reach."""
     on = progress.points - progress.done_points
-    return f"{on} of {units.counted(progress.points, 'point')} measured on"
+    return f"{on} of {units.counted(progress.points, 'point')} still measured"

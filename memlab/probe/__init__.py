@@ -86,13 +86,17 @@ def names() -> tuple[str, ...]:
 
 def hash(name: str) -> str:
     """SHA-256 (hex) of all C that the probe is made of, the compiler and its flags; of a Python
-    probe its module and the interpreter."""
+    probe its modules and the interpreter."""
     if name not in _PYTHON:
         return HASHES[_known(name)]
     from hashlib import sha256
 
-    with open(source_path(name), "rb") as source:
-        return sha256(source.read() + sys.version.encode()).hexdigest()
+    text = sha256()
+    for path in python_probes.sources(_PYTHON[name]):
+        with open(path, "rb") as source:
+            text.update(source.read())
+    text.update(sys.version.encode())
+    return text.hexdigest()
 
 
 def build() -> dict[str, str]:
@@ -153,7 +157,7 @@ def call(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _module(name: str) -> str:
     """The name of a Python probe's module."""
-    return _PYTHON[name].removesuffix(".py").replace("/", ".")
+    return _PYTHON[name].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _python(name: str) -> Any:

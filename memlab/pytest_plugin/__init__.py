@@ -28,21 +28,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--memlab-save",
         metavar="PATH",
-        help="keep each test's run as a baseline, a CSV file by the test's node id, in this folder",
+        help="store each test's run as a baseline in this folder, a file of rows by the test's "
+        "node id, without the host's name and folders",
     )
     group.addoption(
         "--memlab-compare",
         metavar="PATH",
         help="compare each test's run with the baseline of the same node id in this folder",
     )
-    group.addoption("--memlab-budget", metavar="TIME", help="of every sweep, such as 10s")
+    group.addoption("--memlab-budget", metavar="TIME", help="budget of every sweep, such as 10s")
     group.addoption(
         "--memlab-wait",
         metavar="TIME",
-        help="wait so long, at most, for another memlab that measures, such as 10min; "
+        help="wait at most this long for another memlab that measures, such as 10min; "
         "else the test is skipped",
     )
-    group.addoption("--memlab-store", metavar="FILE", help="the store; else memlab's own")
+    group.addoption(
+        "--memlab-store", metavar="FILE", help="store of the runs (default: memlab's own)"
+    )
     group.addoption(
         "--memlab-inconclusive",
         choices=POLICIES,

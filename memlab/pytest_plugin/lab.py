@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from memlab import api
     from memlab.experiment import Level
-    from memlab.pytest_plugin.run import Run
+    from memlab.pytest_plugin.run import AssertableRun
     from memlab.run.target import Place
 
 
@@ -21,7 +21,7 @@ class Memlab:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._runs: list[Run] = []
+        self._runs: list[AssertableRun] = []
 
     def sweep(
         self,
@@ -34,7 +34,7 @@ class Memlab:
         controls: bool = True,
         guest: Place | None = None,
         **levels: Level | Sequence[Level],
-    ) -> Run:
+    ) -> AssertableRun:
         """Measure an experiment as `memlab.sweep` does; budget in seconds, or as text (`10s`).
 
         A wrong name or level fails the test; a machine that cannot measure it now skips it, or
@@ -54,7 +54,7 @@ class Memlab:
         expect: Sequence[str] = (),
         budget: float | str | None = None,
         **how: Any,
-    ) -> Run:
+    ) -> AssertableRun:
         """Run a command under other memory policies as `memlab.trial` does, with its parameters.
 
         Each of `expect` is asserted as a claim is. What a wrong request and a machine that cannot
@@ -77,7 +77,7 @@ class Memlab:
         keep_within: str = "elapsed: 5%",
         budget: float | str | None = "2min",
         **how: Any,
-    ) -> Run:
+    ) -> AssertableRun:
         """Assert that a command keeps its speed in so little memory, as `memlab fit --gate` finds.
 
         limit: bytes, or text such as "512M". keep_within: the metric and by how much it may be
@@ -93,7 +93,7 @@ class Memlab:
 
     def _measured(
         self, call: Callable[..., api.Run], budget: float | str | None, wanted: dict[str, Any]
-    ) -> Run:
+    ) -> AssertableRun:
         __tracebackhide__ = True
         from memlab.pytest_plugin import measure
 

@@ -11,7 +11,7 @@ import pytest
 from memlab import api
 from memlab.errors import Busy, CannotRun, Interrupted, MemlabError
 from memlab.pytest_plugin.context import Context
-from memlab.pytest_plugin.run import Run
+from memlab.pytest_plugin.run import AssertableRun
 from memlab.pytest_plugin.settings import fail
 
 _ASKED_EVERY_S = 0.25
@@ -23,7 +23,7 @@ def measured(
     budget: float | str | None,
     wanted: dict[str, Any],
     number: int,
-) -> Run:
+) -> AssertableRun:
     """What `measure`, of the Python API, returns for `wanted`."""
     __tracebackhide__ = True
     settings = context.settings
@@ -33,7 +33,7 @@ def measured(
     while True:
         try:
             run = measure(budget=budget, store=settings.store, name=context.test, **wanted)
-            return Run(run, context, number)
+            return AssertableRun(run, context, number)
         except Busy as error:  # before anything is made
             if time.monotonic() >= until:
                 _not_measured(context, f"{error}; wait until it is done: --memlab-wait")

@@ -40,7 +40,7 @@ class Shortfall:
     untestable: bool = False  # here, at every setting
 
 
-class Run(api.Run):
+class AssertableRun(api.Run):
     """`frame`, `summary()` and `plot()` as of any run, and assertions."""
 
     def __init__(self, measured: api.Run, context: Context, number: int) -> None:

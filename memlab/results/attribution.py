@@ -26,7 +26,7 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class SlowestOperations:
     """The slowest one in so many operations of a point, all samples together."""
 
     one_in: int
@@ -55,7 +55,7 @@ class Traced:
 
     at: At
     operations: int
-    tails: Sequence[Tail]
+    tails: Sequence[SlowestOperations]
     events: Mapping[str, int]  # by cause, of the threads that ran the operations
     unseen: Mapping[str, str]  # causes that could not be traced, and the errno that says why
     lost: int
@@ -154,14 +154,14 @@ _NUMBERS = (
 )
 
 
-def _tail(found: Sequence[Mapping[str, Any]], one_in: int) -> Tail:
+def _tail(found: Sequence[Mapping[str, Any]], one_in: int) -> SlowestOperations:
     met, main, inside_ns = Counter[str](), Counter[str](), Counter[str]()
     for item in found:
         for cause, counts in item["causes"].items():
             met[cause] += counts["met_count"]
             main[cause] += counts["main_count"]
             inside_ns[cause] += counts["inside_ns"]
-    return Tail(
+    return SlowestOperations(
         one_in=one_in,
         judged=sum(entry["operation_count"] for entry in found),
         wanted=sum(item["wanted_count"] for item in found),

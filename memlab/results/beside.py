@@ -24,7 +24,7 @@ class RatioHere:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PrintedRow:
     """One printed row: its level, what it is in words, the printed cells and ours, by column."""
 
     level: Any
@@ -50,7 +50,7 @@ class Beside:
     table: PrintedTable
     declared: Published
     setting: At
-    rows: Sequence[Row]
+    rows: Sequence[PrintedRow]
     limit: Interval | None  # the limit that this machine measured
     scaled: bool
 
@@ -98,7 +98,7 @@ def _row(
     row: Mapping[str, Any],
     setting: At,
     limit: Interval | None,
-) -> Row:
+) -> PrintedRow:
     level = row[table.rows_are]
     cells = {column: _cell(declared, table.cell(row, column)) for column in declared.columns}
     place = declared.row(table.rows_are, level)
@@ -122,7 +122,7 @@ def _row(
         column: RatioHere(of, to, row[column], _ratio(run, declared.metric, at[of], at[to]))
         for column, (of, to) in declared.ratios.items()
     }
-    return Row(
+    return PrintedRow(
         level,
         name,
         cells,

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memlab import experiments, recorded
-from memlab.analysis.correlation import LEAST_BLOCKS, BlockCorrelations, Sampling, of_blocks
+from memlab.analysis.correlation import LEAST_BLOCKS, BlockCorrelations, SamplingScheme, of_blocks
 from memlab.analysis.exact import most_correlated
 from memlab.analysis.intervals import (
     Interval,
@@ -57,7 +57,8 @@ BASELINE_LOOP_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class PointSummary:
-    """One point: its samples' outcomes, and for each metric the median with its interval."""
+    """One point: its samples' outcomes, and for each metric the median with its interval; none if
+    only how its trials ended says something (`Experiment.only_outcome`)."""
 
     point: Point
     outcomes: Counter[str]
@@ -383,7 +384,7 @@ class Run:
             self._correlations[metric] = result
         return self._correlations[metric]
 
-    def sampling(self, metric: str) -> Sampling:
+    def sampling(self, metric: str) -> SamplingScheme:
         """What the intervals of ratios within a block, and their tests, have to know."""
         return {
             "sequential": self.sequential,
@@ -396,12 +397,8 @@ class Run:
 
     @cached_property
     def measured(self) -> bool:
-        """Whether any trial measured something. How a probe was killed is measured too; of a user's
-        command only that the OOM killer did it, which its limits decide."""
-        results = set(self.samples.outcomes)
-        if self.experiment.watched:
-            return bool(results & {"ok", "oom-killed"})
-        return bool(results - {"unavailable", "error", "timeout"})
+        """Whether any trial measured something."""
+        return any(map(self.experiment.measures, self.samples.outcomes))
 
     @property
     def blocks(self) -> int:
@@ -478,12 +475,13 @@ class Run:
                 point=point,
                 outcomes=self.by_point[point.index].outcomes,
                 details=self.by_point[point.index].details,
-                medians=medians[number],
-                baseline_loops=baseline_loops[number],
-                extrapolated=sorted(extrapolated[number]),
+                medians={} if only_outcome else medians[number],
+                baseline_loops={} if only_outcome else baseline_loops[number],
+                extrapolated=[] if only_outcome else sorted(extrapolated[number]),
                 noise=Counter(noise[number]),
             )
             for number, point in enumerate(self.points)
+            for only_outcome in [self.experiment.only_outcome(point.at)]
         )
 
     def _medians(self, metric: str) -> Iterator[tuple[int, Interval]]:

@@ -35,7 +35,7 @@ class Directories:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Resources:
     """The most that a plan takes at a time, in bytes, and the seconds for one block."""
 
     memory_bytes: int
@@ -49,7 +49,7 @@ def need(
     directories: Directories,
     *,
     together: bool = False,
-) -> Need:
+) -> Resources:
     """All files of a plan exist at the same time; trials run one at a time, or `together`, each on
     a file of its own where a window uses it up.
 
@@ -60,7 +60,7 @@ def need(
     limits = Limits()
     points = [point for point in points if not any(limits.short(experiment, point.at))]
     if not points:
-        return Need(0, {}, 0.0)
+        return Resources(0, {}, 0.0)
     file = experiment.file
     files = [
         (directories.of(p.at[file.filesystem]), p.at[file.state], int(p.at[file.size]))
@@ -78,7 +78,7 @@ def need(
     if held and any(held.swap(p.at) == "file" for p in points):
         disk[directories.dir] = disk.get(directories.dir, 0) + held.swap_bytes
     own_bytes = [_memory(experiment, p.at) for p in points]
-    return Need(
+    return Resources(
         memory_bytes=files_bytes + (sum(own_bytes) if together else max(own_bytes)),
         disk_bytes=disk,
         block_s=sum(trial_s(experiment, p.at) for p in points),
@@ -109,7 +109,7 @@ def own_bytes(most: int = OWN_BYTES) -> int:
     return max(0, most - has)
 
 
-def shortage(wanted: Need, whose: str = "the plan", own: int = OWN_BYTES) -> str | None:
+def shortage(wanted: Resources, whose: str = "the plan", own: int = OWN_BYTES) -> str | None:
     """One line, with the numbers, about what the host, or a cgroup here, lacks; None where there is
     enough. `own` is what memlab itself takes in all."""
     room = available.memory()
@@ -141,7 +141,7 @@ def admit(
     directories: Directories,
     *,
     controls: bool = True,
-    short: Callable[[Need], str | None] = shortage,
+    short: Callable[[Resources], str | None] = shortage,
 ) -> tuple[Plan, dict[str, str]]:
     """The plan, shrunk where `short` says that a size of the preset is too large for the host.
 

@@ -23,14 +23,6 @@ from memlab.run.settings import endangered, no_such_file
 Reason = str | limits.Shortage
 
 
-def lacking(
-    experiment: Experiment, points: Sequence[Point], *, in_guest: bool = False
-) -> dict[str, int]:
-    """Why points cannot be measured here, and how many; the most frequent reason first. Of a guest
-    that has not booted, what it takes of this host is known alone."""
-    return counted(reasons(experiment, points, in_guest=in_guest))
-
-
 def counted(found: Mapping[int, Reason]) -> dict[str, int]:
     """How many points each reason is of, the most frequent first."""
     return dict(Counter(limits.merged(found.values())).most_common())
@@ -45,7 +37,8 @@ def refused(found: Mapping[int, Reason]) -> dict[int, str]:
 def reasons(
     experiment: Experiment, points: Sequence[Point], *, in_guest: bool = False
 ) -> dict[int, Reason]:
-    """Why points cannot be measured here, by their index."""
+    """Why points cannot be measured here, by their index. Of a guest that has not booted, only what
+    it takes of this host is known."""
     host = _Host()
     lacks: Callable[[Experiment, At], Iterator[Reason]] = host.lends if in_guest else host.lacks
     results: dict[int, Reason] = {}
@@ -61,6 +54,22 @@ def decide_nothing(
     """Whether each setting that decides a claim needs a point that cannot be measured here."""
     requests = [need for need in needs(experiment, points, 1) if need.claim and need.decides]
     return bool(requests) and all(need.points & found.keys() for need in requests)
+
+
+def nothing_to_compare(
+    experiment: Experiment, points: Sequence[Point], found: Mapping[int, Reason]
+) -> str:
+    """Why no two points of a user's command can be measured; empty if they can."""
+    others = [point for point in points[1:] if point.index not in found]
+    if not experiment.watched or len(points) == 1 or (others and points[0].index not in found):
+        return ""
+    return f"nothing is left to compare: {next(iter(counted(found)))}"
+
+
+def uncounted(experiment: Experiment) -> dict[str, str]:
+    """Why metrics have no counter here, by their names."""
+    host = _Host()
+    return {m.name: why for m in experiment.metrics if m.needs and (why := host.need(m.needs))}
 
 
 def libcs(experiment: Experiment, points: Sequence[Point]) -> list[Path]:
@@ -79,7 +88,7 @@ class _Host:
         self._machine = lru_cache(virtual_machine.lack)
         self._file = lru_cache(_file)
         self._libc = lru_cache(_libc)
-        self._need = lru_cache(self._needs)
+        self.need = lru_cache(self._needs)
         self._trace = lru_cache(_trace)
         self._limits = limits.Limits()
 
@@ -102,7 +111,7 @@ class _Host:
             yield self._trace()
         if host.virtual_machine:
             yield self._machine(host.virtual_machine(at))
-        yield from map(self._need, host.needs(at))
+        yield from map(self.need, host.needs(at))
         yield from self._limits.short(experiment, at)
 
     def lends(self, experiment: Experiment, at: At) -> Iterator[str]:
@@ -111,7 +120,10 @@ class _Host:
 
     def _needs(self, name: str) -> str:
         if name.startswith("/"):
-            return "" if Path(name).exists() else f"needs {name}, and this kernel has none"
+            if not Path(name).exists():
+                return f"needs {name}, and this kernel has none"
+            may = os.access(name, os.R_OK)
+            return "" if may else f"needs {name}, and it may not be read: {capabilities.as_root()}"
         kind, _, version = name.rpartition(" v")
         if kind == "memory cgroup":
             has = cgroup.locate().memory_version
@@ -137,7 +149,7 @@ def _file(file: str, value: str) -> str:
         return no_such_file(file, value)
     if os.access(path, os.W_OK) or value_of(path).split() == value.split():
         return ""
-    return f"needs {file} = {value}, and it may not be written: run as root"
+    return f"needs {file} = {value}, and it may not be written: {capabilities.as_root()}"
 
 
 def _trace() -> str:
@@ -145,7 +157,8 @@ def _trace() -> str:
     try:
         perf_event.check(perf_event.SOFTWARE, perf_event.PAGE_FAULTS, perf_event.Scope.SYSTEM)
     except OSError as refused:
-        return f"needs perf events of every process, and {refused.strerror}: run as root"
+        remedy = capabilities.way_to("CAP_PERFMON")
+        return f"needs perf events of every process, and {refused.strerror}: {remedy}"
     return ""
 
 

@@ -6,7 +6,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from memlab.run import beforehand, journal, pins, plan, relay
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
 from memlab.run.stop_rule import Role, StopRule, budget_s
-from memlab.run.target import LOCAL, Executor, PointsNeeded, Target
+from memlab.run.target import LOCAL, PointsNeeded, Target
 from memlab.run.watch import Progress, Watch
 from memlab.store import PointRow, RunRow, SampleRow, SessionRow, Store
 from memlab.text.printable import printable
@@ -81,9 +81,8 @@ def _lacking(prepared: Prepared, target: Target) -> Mapping[int, beforehand.Reas
         return {}
     experiment, points = prepared.experiment, prepared.plan.points
     found = beforehand.reasons(experiment, points)
-    others = [point for point in points[1:] if point.index not in found]
-    if experiment.watched and len(points) > 1 and (not others or points[0].index in found):
-        raise CannotRun(f"nothing is left to compare: {next(iter(beforehand.counted(found)))}")
+    if why := beforehand.nothing_to_compare(experiment, points, found):
+        raise CannotRun(why)
     return found
 
 
@@ -232,7 +231,9 @@ class Sweep:
                         block = trials[0].block
                         # Those that take turns warm a file by reading it.
                         executor.renew([] if self.prepared.turns else trials[0].active, block)
-                    samples = self._samples(executor, trials, turn_count.next(), refused)
+                    each = partial(executor.trial, reference_s=stop_rule.reference_s)
+                    turns = partial(executor.turns, turn_count=turn_count.next())
+                    samples = self._samples(each, turns, trials, refused)
                     elapsed_s = time.monotonic() - began
                     heard.holding = True  # a signal waits until what is stored has been reported
                     store.add_sample(run.id, session, elapsed_s, *samples)
@@ -343,9 +344,9 @@ class Sweep:
 
     def _samples(
         self,
-        executor: Executor,
+        trial_of: Callable[[Point], dict[str, Any]],
+        turns_of: Callable[[Sequence[Point], int], list[dict[str, Any]]],
         trials: Sequence[Trial],
-        turn_count: int,
         refused: Mapping[int, str],
     ) -> list[SampleRow]:
         """Those of trials that take turns have the same start, and an equal share of the time. What
@@ -354,9 +355,9 @@ class Sweep:
         asked = [trial.point for trial in trials if trial.point.index not in refused]
         if self.prepared.turns and asked:
             seed = plan.block_seed(self.run.seed, trials[0].block)
-            answers = executor.turns(asked, seed, turn_count)
+            answers = turns_of(asked, seed)
         else:
-            answers = [executor.trial(point) for point in asked]
+            answers = [trial_of(point) for point in asked]
         trial_s = (time.monotonic() - start) / len(trials)
         replies = {point.index: reply for point, reply in zip(asked, answers, strict=True)}
         no = {"outcome": "unavailable", "probe_hash": ""}
@@ -412,17 +413,17 @@ def progress_of(
     )
 
 
-class Heard(list[int]):
+class ReceivedSignals(list[int]):
     """The numbers of the signals that came. While `holding`, the first of them raises nothing."""
 
     holding = False
 
 
 @contextmanager
-def interruptible() -> Iterator[Heard]:
+def interruptible() -> Iterator[ReceivedSignals]:
     """SIGTERM and SIGHUP end a sweep as Ctrl-C does: with what was measured kept. One that is
     ignored, as SIGHUP is under nohup(1), stays ignored. Yields the numbers of those heard."""
-    heard = Heard()
+    heard = ReceivedSignals()
     if threading.current_thread() is not threading.main_thread():
         yield heard
         return

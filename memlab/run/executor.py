@@ -99,15 +99,16 @@ class LocalExecutor:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def trial(self, point: Point) -> dict[str, Any]:
-        """One trial's reply. If the fork server dies, the trial is an error and the next one gets a
+    def trial(self, point: Point, reference_s: float = 0.0) -> dict[str, Any]:
+        """One trial's reply; the longest one of the experiment's reference took `reference_s`, 0 if
+        it is not known. If the fork server dies, the trial is an error and the next one gets a
         new server. A server that dies before its first answer raises WorkerLost. What was taken of
         a program that is another by now is no sample: SubjectChanged."""
-        reply = self._reply(point)
+        reply = self._reply(point, reference_s)
         self._pins.check()
         return reply
 
-    def _reply(self, point: Point) -> dict[str, Any]:
+    def _reply(self, point: Point, reference_s: float) -> dict[str, Any]:
         keep = self._experiment.host.kept(point.at)
         if self._kept and self._kept.name != keep:
             self._let_go()
@@ -130,6 +131,7 @@ class LocalExecutor:
             **(held.machine.params if held.machine else {}),
             **self._pins.params(self._block),
             "mark": self._mark,
+            "reference_s": reference_s,
             **physical_memory.NONE,  # the worker opens it
         }
         trial |= {

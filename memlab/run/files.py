@@ -7,6 +7,7 @@ preallocated) is made again for each trial, and of trials that take turns each h
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 from collections.abc import Mapping
@@ -36,6 +37,23 @@ def prepare(file: Mapping[str, Any]) -> None:
     if state == "dropped":
         recycle_memory(size)
         _drop(path)
+
+
+def give_back(file: Mapping[str, Any]) -> None:
+    """Return the pages of a used-up file to the kernel, on the CPU that measured.
+
+    They stay in that CPU's own lists, and the next trial there is served them. If another CPU gives
+    them back, as the server's unlink does, they are free blocks. A hypervisor that reclaims memory
+    takes those away every two seconds, and the next store into a mapping is 3 times slower.
+    """
+    if file["state"] not in FRESH:
+        return
+    with contextlib.suppress(FileNotFoundError):  # a probe may have removed it
+        fd = os.open(file["path"], os.O_WRONLY | os.O_NOFOLLOW)
+        try:
+            os.ftruncate(fd, 0)
+        finally:
+            os.close(fd)
 
 
 def recycle_memory(size: int) -> None:

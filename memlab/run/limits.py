@@ -48,7 +48,7 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class LimitedResource:
     """What a point needs of something, and what this process may have, with its words; None
     without a limit."""
 
@@ -144,8 +144,10 @@ def _own_tasks() -> int:
 
 
 LIMITS = (
-    Limit(lambda of, at: of.host.locks(at), _lockable, "B", "ulimit -l, LimitMEMLOCK="),
-    Limit(lambda of, at: of.host.tasks(at), _startable, "1", "ulimit -u, LimitNPROC=, TasksMax="),
-    Limit(_file_bytes, _writable, "B", "ulimit -f, LimitFSIZE="),
-    Limit(_tmpfs_bytes, _tmpfs_left, "B", "mount -o remount,size=, docker --shm-size"),
+    LimitedResource(lambda of, at: of.host.locks(at), _lockable, "B", "ulimit -l, LimitMEMLOCK="),
+    LimitedResource(
+        lambda of, at: of.host.tasks(at), _startable, "1", "ulimit -u, LimitNPROC=, TasksMax="
+    ),
+    LimitedResource(_file_bytes, _writable, "B", "ulimit -f, LimitFSIZE="),
+    LimitedResource(_tmpfs_bytes, _tmpfs_left, "B", "mount -o remount,size=, docker --shm-size"),
 )

@@ -34,18 +34,19 @@ class Pins:
         """The copies lie in `folder`. Raises BadTrace and the like if one is not what was asked
         for, and CannotRun if it cannot be made."""
         self._programs = {path: _Program(path) for path in experiment.programs}
-        self._copies: list[str] = []
+        self._copies: list[Mapping[str, str]] = []
         with ExitStack() as stack:
             for source in experiment.copied:
-                copy = stack.enter_context(_nameless(folder))
+                copy, beside = (stack.enter_context(_nameless(folder)) for _ in range(2))
                 _copy(source, copy.fileno())
-                self._copies.append(f"/proc/{os.getpid()}/fd/{copy.fileno()}")
-                experiment.check_copy(source, Path(self._copies[-1]))
+                paths = (f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (copy, beside))
+                self._copies.append(dict(zip(("copy", "beside"), paths, strict=True)))
+                experiment.check_copy(source, Path(self._copies[-1]["copy"]), beside.fileno())
             self._stack = stack.pop_all()
 
     def params(self, block: int) -> Mapping[str, str]:
         """Those of the trials of a block."""
-        return {"copy": self._copies[block % len(self._copies)]} if self._copies else {}
+        return self._copies[block % len(self._copies)] if self._copies else {}
 
     def check(self) -> None:
         """SubjectChanged where one of the programs is another now."""

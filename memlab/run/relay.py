@@ -90,7 +90,7 @@ def shortage(
 
 def need(
     experiment: Experiment, points: Sequence[Point], directories: Directories
-) -> admission.Need:
+) -> admission.Resources:
     """The most that a relay takes, and the seconds of a block."""
     needs = [
         admission.need(experiment, item, directories, together=True)
@@ -98,7 +98,7 @@ def need(
     ]
     made_bytes = sum(sum(item.disk_bytes.values()) for item in needs)
     turns_s = len(points) * TURNS * (TURN_S + LEAD_S)
-    return admission.Need(
+    return admission.Resources(
         memory_bytes=max(item.memory_bytes for item in needs),
         disk_bytes={
             place: max(item.disk_bytes.get(place, 0) for item in needs)
@@ -175,7 +175,7 @@ class TurnCount:
         return min(TURNS, max(FEWEST, round(wanted)))
 
 
-def _written_back(wanted: admission.Need) -> str | None:
+def _written_back(wanted: admission.Resources) -> str | None:
     """Whether the kernel would begin to write these files to the disk while they are measured
     (nr_dirty_background_threshold of /proc/vmstat, in pages)."""
     counters = files.known(proc.vmstat) or {}

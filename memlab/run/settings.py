@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from memlab.observe import proc, virtualization
+from memlab.observe import capabilities, proc, virtualization
 from memlab.run.cleanup import PAIRS, has_value, restored_by, set_value, value_of
 from memlab.run.journal import Journal
 
@@ -63,7 +63,7 @@ class Settings:
                 self._write(file, self._resolved(file, value))
             except PermissionError:
                 raise Unavailable(
-                    f"needs {file} = {value}, and it may not be written: run as root"
+                    f"needs {file} = {value}, and it may not be written: {capabilities.as_root()}"
                 ) from None
             except FileNotFoundError:
                 raise Unavailable(no_such_file(file, value)) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # SQLite
     from memlab.store import SampleRow
 
 LEAST_BLOCKS = least_samples(0.95)  # with fewer, a median has no 95 % interval
+_FAILURES_MAX = 3  # of a point of which no trial ends well: the next would fail too
 _LEAST_BLOCKS_OF_LEVELS = 8  # a sign test of two levels beside others finds nothing in fewer
 
 
@@ -73,7 +75,11 @@ class StopRule:
         self._values = {point.index: array("d") for point in points}
         self._trials = dict.fromkeys(self._values, 0)
         self._done: set[int] = set()
-        self._measured = False  # whether any trial could be done here
+        self._experiment = experiment
+        self._has_result: set[int] = set()  # points with a trial that measured something
+        self._failures: Counter[int] = Counter()  # of points of which no trial measured anything
+        self.reference_s = 0.0  # the longest trial of the experiment's reference that ended well
+        self._reference = {p.index for p in points if experiment.cost.reference(p.at)}
         self._request = request
         self._precision = request.precision if request.blocks is None else None
         self._asks = request.blocks is None and request.precision is None
@@ -110,12 +116,29 @@ class StopRule:
     def add_earlier(self, sample: SampleRow) -> None:
         """A sample of a session that counts once: it says what can be measured here."""
         self._last_block = max(self._last_block, sample.block)
-        available = sample.outcome != "unavailable"
-        self._measured |= available
-        if not available:
-            self._done.add(sample.point)
+        self._judge(sample)
+        if sample.outcome == "ok" and sample.point in self._reference:
+            self.reference_s = max(self.reference_s, sample.trial_s)
+        usable = sample.outcome != "unavailable" and not self._is_given_up(sample.point)
         if self._reach:
-            self._reach.add(sample.point, sample.block, sample.trial_s, available=available)
+            self._reach.add(sample.point, sample.block, sample.trial_s, available=usable)
+
+    def _judge(self, sample: SampleRow) -> None:
+        """Whether its point can be measured. A search learns from failures, and blocks that take
+        turns with several recordings fail one by one."""
+        point, unavailable = sample.point, sample.outcome == "unavailable"
+        tries_again = self._searches or len(self._experiment.copied) > 1
+        if unavailable:
+            self._done.add(point)
+        elif tries_again or self._experiment.measures(sample.outcome):
+            self._has_result.add(point)
+            del self._failures[point]
+        elif point not in self._has_result:
+            self._failures[point] += 1
+
+    def _is_given_up(self, point: int) -> bool:
+        """Whether its first trials failed, so that the next would fail too."""
+        return self._failures[point] >= _FAILURES_MAX
 
     def _measured_enough(self, point: int) -> bool:
         if self._precision is None or self._trials[point] < self._least_blocks:
@@ -211,9 +234,17 @@ class StopRule:
         return point in self._needed
 
     def done(self, point: int) -> bool:
-        """Whether the interval is narrow enough, the point cannot be measured here, or no question
-        needs it."""
-        return point in self._done or point not in self._needed
+        """Whether the interval is narrow enough, the point cannot be measured here, its first
+        trials failed, or no question needs it."""
+        is_over = point in self._done or self._is_given_up(point)
+        return is_over or point not in self._needed
+
+    def _has_intervals(self) -> bool:
+        """Whether each point that its host may ask for has the samples of an interval: in a guest,
+        whose host chooses the points."""
+        usable = {p for p in self._points if p not in self._done and not self._is_given_up(p)}
+        asked = self._role == "follows" and self._asks and not self._searches
+        return not asked or all(self._trials[p] >= self._least_blocks for p in usable)
 
     def done_count(self) -> int:
         return sum(map(self.done, self._points))
@@ -224,10 +255,10 @@ class StopRule:
 
     def reason(self) -> str:
         """Why a session ended that was neither interrupted nor out of budget."""
-        if not self._measured:
+        if not self._has_result:
             return "unmeasured"
         if self._request.blocks is not None:
             return "blocks"
-        if self._reach and not self._reach.reaches_all():
+        if not (self._reach.reaches_all() if self._reach else self._has_intervals()):
             return "budget"
         return "decided" if self._request.precision is None else "precise"

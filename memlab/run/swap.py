@@ -28,7 +28,7 @@ def lack(kind: str) -> str:
         return "needs zram, and this kernel has none loaded: modprobe zram"
     # To read hot_add adds a device, which a /sys that is mounted read-only lets nobody remove.
     if kind == "zram" and not os.access(ZRAM_CONTROL / "hot_remove", os.W_OK):
-        return "needs zram, and /sys may not be written: run as root where /sys is writable"
+        return f"needs zram, and /sys may not be written: {capabilities.as_root()}"
     return ""
 
 
@@ -117,4 +117,4 @@ class Swap:
             if number == errno.EINVAL:  # swapon(8), NOTES: not every filesystem can
                 kind = proc.filesystem_of(path)
                 raise Unavailable(f"{what} on {kind}: name a place on ext4 or xfs with --dir")
-            raise Unavailable(f"{what}: run as root, outside of a container")
+            raise Unavailable(f"{what}: {capabilities.as_root()}")

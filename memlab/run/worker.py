@@ -288,6 +288,8 @@ def _trial(trial: Mapping[str, Any]) -> Reply:
             _enter(trial["top"])
         opened = _open_reserved(trial["reserved"]) if "reserved" in trial else {}
         result = probe.call(trial["probe"], {**trial["params"], **opened})
+        if trial["file"]:
+            files.give_back(trial["file"])
         ended: Reply = result.pop("ended", {})  # how a user's command ended
         return {"outcome": "ok", "result": result} | ended
     except probe.ProbeError as error:

@@ -232,7 +232,7 @@ class Arriving:
             self.flush()
 
 
-class Lines(Protocol):
+class LineSource(Protocol):
     """What lines are read from: a file, or a link."""
 
     def readline(self, limit: int, /) -> bytes: ...
@@ -240,7 +240,7 @@ class Lines(Protocol):
 
 def take_in(
     store: Store,
-    source: Lines,
+    source: LineSource,
     name: str,
     host: str | None = None,
     *,
@@ -260,7 +260,7 @@ def take_in(
 
 
 def stage(
-    path: Path, source: Lines, name: str, host: str | None = None, *, partial: bool = False
+    path: Path, source: LineSource, name: str, host: str | None = None, *, partial: bool = False
 ) -> Arriving:
     """Put rows into a new store of their own. BadExport with the line's number, where the source's
     `name` is said."""
@@ -311,7 +311,7 @@ def _staged() -> Iterator[Path]:
         yield result / "rows.db"
 
 
-def lines_of(source: Lines, *, partial: bool) -> Iterator[str]:
+def lines_of(source: LineSource, *, partial: bool) -> Iterator[str]:
     """With `partial`, a last line that is cut short is none."""
     while line := source.readline(lines.LONGEST + 1):
         if len(line) > lines.LONGEST:

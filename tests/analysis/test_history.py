@@ -21,7 +21,7 @@ def series(rng: np.random.Generator, runs: int, step: float, at: int) -> np.ndar
     return np.asarray(100 * np.exp(noise + np.log1p(step) * (np.arange(runs) >= at)))
 
 
-def holds(change: history.Change, ratio: float) -> bool:
+def holds(change: history.SeriesChange, ratio: float) -> bool:
     assert change.ratio.low is not None
     assert change.ratio.high is not None
     return change.ratio.low <= ratio <= change.ratio.high
@@ -102,7 +102,7 @@ def test_what_was_once_said_is_never_said_otherwise(noise: str) -> None:
     x = np.exp(0.01 * bench.YEARS[noise](RNG(11), 250))
     x[120:] *= 1.07
     x[150:] /= 1.07
-    watched, before = history.Watch(), []
+    watched, before = history.WatchedSeries(), []
     for night, value in enumerate(x.tolist()):
         watched.look(value)
         now = [(c.seen, c.said, c.said_after, c.is_return) for c in watched.changes]

@@ -206,7 +206,7 @@ def said(noise: str, before: int, factor: float, series: int) -> list[list[list[
     for _ in range(series):
         x = np.exp(NOISES[noise](rng, before + LOOKED + LATER))
         x[before:] *= factor
-        watched, alarmed = history.Watch(), None
+        watched, alarmed = history.WatchedSeries(), None
         for night, value in enumerate(x):
             watched.look(value)
             last = watched.changes[-1] if watched.changes else None
@@ -220,7 +220,7 @@ def said(noise: str, before: int, factor: float, series: int) -> list[list[list[
     return [on_the_night, later]
 
 
-def _right(change: history.Change, before: int, factor: float) -> list[bool]:
+def _right(change: history.SeriesChange, before: int, factor: float) -> list[bool]:
     low, high = change.ratio.low, change.ratio.high
     assert low is not None
     assert high is not None

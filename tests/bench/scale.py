@@ -117,7 +117,7 @@ def _first(rows: Iterator[SampleRow], count: int) -> list[SampleRow]:
 _MEMLAB = Path(sys.executable).with_name("memlab")
 IMPORTS = ["imports"]  # of a show: no command
 _IMPORTS = (
-    "import memlab.cli.show, memlab.api, memlab.experiments.mmap_write, memlab.present.terminal"
+    "import memlab.cli.show, memlab.api, memlab.experiments.mmap_write, memlab.present.screens.run"
 )
 
 
@@ -127,8 +127,7 @@ def commands(shape: Shape, path: Path, folder: Path) -> dict[str, Sequence[str]]
     if shape.runs > 1:
         return {
             "runs": [*store, "runs"],
-            "runs -n 20": [*store, "runs", "-n", "20"],
-            "runs -n 10000": [*store, "runs", "-n", "10000"],
+            "runs --json": [*store, "runs", "--json"],
             "completion": ["show", "000003"],
             "show": [*store, "show", "last"],
         }

@@ -99,11 +99,13 @@ def test_list(command: Command) -> None:
     assert {source for item in found for source in item["sources"]} == set(published.ids())
 
 
-def test_list_says_what_runs_here_and_what_it_takes(command: Command) -> None:
-    lines = said(command("list", "--verbose")).splitlines()
-    assert len(lines) == 2 * len(experiments.names())
-    after = lines[[line.split()[0] for line in lines].index("mmap-write") + 1]
-    assert after.strip() == "all 51 points, at most 60 s and 208 MiB"
+def test_doctor_says_what_runs_here_and_what_it_takes(command: Command) -> None:
+    first, *lines = said(command("doctor", "--verbose")).splitlines()
+    runs = [line.partition(", ") for line in lines[: lines.index("")] if line[:2] == "  "]
+    assert [name.strip() for name, *_ in runs] == experiments.names()
+    said_of = {name.strip(): takes for name, _, takes in runs}
+    assert said_of["mmap-write"] == "all 51 points, at most 60 s and 208 MiB"
+    assert first.endswith(f" of {len(runs)} experiments run here in full")
 
 
 @pytest.mark.parametrize("name", experiments.names())
@@ -401,8 +403,8 @@ def test_a_closed_gate_is_an_exit_code_of_the_command_itself(
     machine.factor = 1.5
     machine.sweep("mmap-write", size=[4096], controls=False)
     gates = ["--fail-on", "regression"]
-    for form in ("text", "json", "junit"):
-        done = command("compare", "00000001", "00000002", *gates, "--format", form)
+    for form in (["--json"], ["--format", "text"], ["--format", "junit"]):
+        done = command("compare", "00000001", "00000002", *gates, *form)
         assert (done.returncode, done.stderr) == (cli.GATE, "")
         assert done.stdout
     assert command("compare", "00000002", "00000001", *gates).returncode == cli.DONE

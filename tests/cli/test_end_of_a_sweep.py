@@ -1,13 +1,16 @@
 """What a finished sweep ends with: its verdicts, and what it still lacks."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
+from command import Command
 from made_up import Machine
 
 from memlab import api
-from memlab.present import tables, terminal
+from memlab.present import tables
+from memlab.present.screens import run as run_screen
 from memlab.present.table import SCREEN_WITH_TABLE
 from memlab.store import Store
 
@@ -36,7 +39,9 @@ def test_a_first_screen_has_no_number_without_an_interval(store_path: Path) -> N
     machine.blocks = 2
     run = machine.sweep("mmap-write", size=[4096], controls=False)
     for shown in tables.medians(run, settled=True):
-        assert {str(cell) for row in shown.cells for cell in [c.text for c in row[1:]]} == {"n=2"}
+        assert {str(cell) for row in shown.cells for cell in [c.text for c in row[1:]]} == {
+            "not yet"
+        }
     assert all("n=2" in row[1].text != "n=2" for one in tables.medians(run) for row in one.cells)
 
 
@@ -44,9 +49,9 @@ def test_a_claim_is_not_cut_in_the_middle(store_path: Path) -> None:
     run = Machine(store_path).sweep("mmap-write", size=[4096], controls=False)
     claims = [["a\n"], ["b\n", "c\n"], ["d\n"]]
     more = f"more not shown to hold: {run.command('claims')}\n"
-    assert terminal._cut(claims, 4, run) == ["a\n", "b\n", "c\n", "d\n"]
-    assert terminal._cut(claims, 3, run) == ["a\n", f"2 {more}"]
-    assert terminal._cut(claims, 1, run) == [f"3 {more}"]
+    assert run_screen._cut(claims, 4, run) == ["a\n", "b\n", "c\n", "d\n"]
+    assert run_screen._cut(claims, 3, run) == ["a\n", f"2 {more}"]
+    assert run_screen._cut(claims, 1, run) == [f"3 {more}"]
 
 
 def test_a_sweep_ends_with_its_verdicts(
@@ -61,3 +66,14 @@ def test_a_sweep_ends_with_its_verdicts(
     assert len(swept.stdout.splitlines()) <= SCREEN_WITH_TABLE
     assert figure.startswith("figure: ")
     assert re.fullmatch(rf"next: memlab --store \S+ claims {run.id}", last)
+
+
+def test_a_run_whose_blocks_are_all_done_says_so(
+    command: Command, measured: Path, tmp_path: Path
+) -> None:
+    """More blocks of it would be chosen by its result."""
+    store = Path(shutil.copy(measured, tmp_path / "results.db"))
+    resumed = command("--store", str(store), "sweep", "--resume", "small")
+    assert resumed.returncode == 0
+    done = "done: all of its blocks had been measured; to measure more of them, begin a new sweep"
+    assert done in resumed.stderr

@@ -19,7 +19,7 @@ import needs
 import pytest
 from click.testing import CliRunner
 from made_up import Machine
-from traces.made import AT, START, Made
+from traces.made import AGAIN, AT, HAS_AGAIN, PAGE, START, Made
 
 from memlab import experiments
 from memlab.cli import _table, cli
@@ -41,7 +41,7 @@ ELSEWHERE = {
     "--in guest": "tests/machines/test_guest.py",
     "reproduce all": "tests/judging/test_reproduce.py",
     " b:page-fault": "tests/cli/test_several_hosts.py",
-    "--hosts": "tests/cli/test_several_hosts.py",
+    " all:page-fault": "tests/cli/test_several_hosts.py",
     "ssh b memlab": "tests/fleet/test_pull.py",
     "diagnose ": "tests/diagnose/test_live.py",
     "record ": "tests/traces/test_recording.py",
@@ -169,7 +169,8 @@ def test_an_example_that_measures_runs(example: str, folder: Path) -> None:
     if words[1] == "sweep" and "--resume" not in words:
         words += small
     if "app.trace" in words:
-        Made().add(START).map(AT, 101).touch(AT, 53).write(folder / "app.trace")
+        made = Made(flags=HAS_AGAIN).add(START).map(AT, 101).touch(AT, 53)
+        made.add(AGAIN, AT, 64 * PAGE, 7).write(folder / "app.trace")
     if "app?.trace" in words:
         traces = [f"app{number}.trace" for number in range(1, 7)]
         for number, name in enumerate(traces):

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from memlab.cli import _table, cli
-from memlab.cli._table import Row
+from memlab.cli._table import Item
 
 ROWS = [row for rows in _table.SECTIONS.values() for row in rows]
 EVERY = {" ".join(words): row for words, row in _table.commands()}
@@ -44,7 +44,7 @@ def test_the_top_has_few_commands() -> None:
 
 
 @pytest.mark.parametrize("row", [*ROWS, *_table.KERNELS, *_table.HOSTS], ids=lambda row: row.name)
-def test_a_summary_is_a_short_sentence(row: Row) -> None:
+def test_a_summary_is_a_short_sentence(row: Item) -> None:
     assert len(row.summary) <= 60
     assert re.fullmatch(r"[A-Z][^.]+\.", row.summary)
     assert not LEANS.match(row.summary)

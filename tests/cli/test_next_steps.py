@@ -166,7 +166,7 @@ def test_what_a_short_sweep_and_its_end_propose_runs(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_a_reproduction_proposes_runs(store_path: Path) -> None:
     store = ["--store", str(store_path)]
-    words = ["reproduce", "mmap-write", "--budget", "1s", "--quiet"]
+    words = ["reproduce", "mmap-write", "--budget", "1s"]
     ask(*proposed(next_of(ask(*store, *words).stdout)))
 
 

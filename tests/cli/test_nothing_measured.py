@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from command import Command
 
 from memlab import api
+from memlab.cli import cli
 from memlab.errors import CannotRun
 from memlab.present import report
+from memlab.run import beforehand
 
 # OpenVZ's beancounters were never in Linux itself.
 NOWHERE = ["group-isolation", "-p", "controller=beancounters", "--no-controls"]
@@ -60,8 +63,10 @@ def test_claims_that_share_a_reason_give_it_once(
 
 
 def test_dry_run_and_doctor_say_it_beforehand(command: Command, store_path: Path) -> None:
-    planned = command("sweep", *NOWHERE, "--dry-run").stdout
-    assert planned.startswith(f"nothing can be measured here: needs {WHY}")
+    planned = command("sweep", *NOWHERE, "--dry-run")
+    assert planned.returncode == 3
+    assert planned.stderr.startswith(f"memlab: nothing can be measured here: needs {WHY}")
+    assert "time" not in planned.stdout
     said = command("doctor").stdout.splitlines()
     count, _, rest = said[0].partition(" of ")
     assert int(count) < int(rest.partition(" experiments run here in full")[0])
@@ -69,3 +74,13 @@ def test_dry_run_and_doctor_say_it_beforehand(command: Command, store_path: Path
     assert "group-isolation" in ", ".join(short).split(", ")  # the second without a cgroup, too
     every = command("doctor", "--verbose").stdout.splitlines()
     assert any(line.startswith("  group-isolation, ") and WHY in line for line in every)
+
+
+@pytest.mark.parametrize("how", [["--dry-run"], ["--blocks", "1"]])
+def test_a_try_of_one_level_that_is_left_is_refused_as_it_is_planned(
+    how: list[str], monkeypatch: pytest.MonkeyPatch, store_path: Path
+) -> None:
+    monkeypatch.setattr(beforehand, "reasons", lambda *_, **__: {1: "needs a thing: get it"})
+    done = CliRunner().invoke(cli, ["try", "-p", "lock=off,future", *how, "--", "true"])
+    assert isinstance(done.exception, CannotRun)
+    assert str(done.exception) == "nothing is left to compare: needs a thing: get it"

@@ -30,7 +30,8 @@ RUN_BY = {
     "memlab/judging/sight.py": "tests/cli/test_next_steps.py",
     "memlab/machines/fleet/links.py": "tests/fleet/test_fleet.py",
     "memlab/present/tables.py": "tests/cli/test_next_steps.py",
-    "memlab/present/terminal.py": "tests/present/test_show_fits.py",
+    "memlab/present/screens/claims.py": "tests/cli/test_next_steps.py",
+    "memlab/present/screens/run.py": "tests/present/test_show_fits.py",
     "memlab/present/words.py": "tests/cli/test_next_steps.py",
 }
 _NAMES = "|".join(" ".join(words) for words in COMMANDS)

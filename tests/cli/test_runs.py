@@ -7,10 +7,12 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from command import Command
 from made_up import Machine
 
 from memlab import api
+from memlab.cli import cli
 from memlab.errors import BadRequest, UsageError
 from memlab.store import Store
 
@@ -21,9 +23,15 @@ def runs(store_path: Path) -> list[str]:
     return [machine.sweep("mmap-write", size=[4096], controls=False).id for _ in range(3)]
 
 
-def test_the_newest_alone_and_of_one_experiment(command: Command, runs: list[str]) -> None:
-    text = command("runs", "-n", "2").stdout
+def test_the_newest_and_of_one_experiment(
+    command: Command, runs: list[str], monkeypatch: pytest.MonkeyPatch, store_path: Path
+) -> None:
+    monkeypatch.setattr("memlab.cli.runs._SHOWN", 2)
+    text = CliRunner().invoke(cli, ["--store", str(store_path), "runs", "mmap-write"]).output
     assert [run for run in runs if run in text] == runs[1:]
+    assert text.endswith("the newest 2 of 3 runs; memlab runs --json lists them all\n")
+    listed = json.loads(command("runs", "--json").stdout)
+    assert [run["run"] for run in listed] == runs
     assert command("runs", "page-fault").stdout == ""
     assert command("runs", "page-fautl").returncode == UsageError.exit_code
 

@@ -52,7 +52,7 @@ TINY = "-p size=4k -p file_size=64k -p filesystem=dir -p slice=1ms"
 # arguments, with {run} for a measured run and {pid} for a process that lives
 DOCUMENTS = {
     "claims": "claims {run}",
-    "claims-hosts": "claims mmap-write --hosts",
+    "claims-hosts": "claims all:mmap-write",
     "clean": "clean",
     "compare": "compare base {run}",
     "describe": "describe vma-lock",
@@ -60,6 +60,7 @@ DOCUMENTS = {
     "diagnose-last-kill": "diagnose --last-kill={folder}/kernel.txt",
     "doctor": "doctor",
     "fit": "fit --json --budget 5s -- true",
+    "fit-trace": "fit --json {folder}/a.trace",
     "history": "history mmap-write -o {folder}",  # of two nights
     "hosts-import": "hosts import {folder}/rows --host b",
     "hosts-pull": "hosts import {folder}/rows --host b",  # the same, without ssh
@@ -181,7 +182,8 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
     elif name == "record-runs":
         document = [record_document(tmp_path)]
     else:
-        document = valid(command(*arguments, "--json", MEMLAB_STORE=str(own)), name)
+        arguments += [] if "--json" in arguments else ["--json"]
+        document = valid(command(*arguments, MEMLAB_STORE=str(own)), name)
     if name == "clean":  # here nothing was left, which shows no entry
         changes = {"run": RUN, "changes": ["folder /tmp/x"]}
         document = {"undone": [changes], "failed": [], "left_alone": []}
@@ -226,7 +228,7 @@ def ladder_document() -> Any:
 
 
 def made_trace(folder: Path) -> Path:
-    made = Made(files=[(1 << 20, False, b"/x")]).map(AT, 7).touch(AT, 5)
+    made = Made(flags=256, files=[(1 << 20, 0, b"/x")]).map(AT, 7).touch(AT, 5)
     return made.map(AT + (1 << 30), 7, file=1).touch(AT + (1 << 30), 1).write(folder / "a.trace")
 
 
@@ -450,7 +452,7 @@ def test_a_refused_reproduce(
 ) -> None:
     """One experiment has no directory for its files, the other needs none."""
     monkeypatch.setattr(experiments, "names", lambda: ["mmap-write", "vma-lock"])
-    found = printed("reproduce", "all", "--dir", "/proc/nonexistent", "--budget", "1s", "--quiet")
+    found = printed("reproduce", "all", "--dir", "/proc/nonexistent", "--budget", "1s")
     writes, locks = found["experiments"]
     assert (writes["run"], locks["refused"]) == (None, None)
     assert "/proc/nonexistent is not a directory" in writes["refused"]

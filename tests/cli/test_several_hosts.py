@@ -68,7 +68,7 @@ def fleet(seven: Path, store_path: Path) -> Path:
 def test_claims_of_several_hosts_are_a_table_with_what_tells_them_apart(
     fleet: Path, command: Command
 ) -> None:
-    done = command("claims", "mmap-write", "--hosts", COLUMNS="200")
+    done = command("claims", "all:mmap-write", COLUMNS="200")
     assert done.returncode == 0, done.stderr
     assert "hold on all 7 hosts" in done.stdout
     assert "the hosts disagree on " in done.stdout
@@ -80,17 +80,16 @@ def test_claims_of_several_hosts_are_a_table_with_what_tells_them_apart(
     assert "6.12.41 on a, b, c, d, e; 6.17.8 on f, g" in told[0]
     same = command("claims", *(f"{host}:mmap-write" for host in "abcdefg"), COLUMNS="200")
     assert same.stdout == done.stdout
-    assert command("claims", "mmap-write", "--hosts", "--gate").returncode == 1
-    document = json.loads(command("claims", "mmap-write", "--hosts", "--json").stdout)
+    assert command("claims", "all:mmap-write", "--gate").returncode == 1
+    document = json.loads(command("claims", "all:mmap-write", "--json").stdout)
     assert held("claims-hosts", document)["disagreements"]
     groups = document["disagreements"][0]["hosts"]
     assert sorted(map(len, groups.values())) == [2, 5]
 
 
 def test_hosts_of_the_last_run_are_those_of_its_experiment(fleet: Path, command: Command) -> None:
-    named = command("claims", "mmap-write", "--hosts")
-    assert command("claims", "last", "--hosts").stdout == named.stdout
-    assert command("claims", "--hosts").stdout == named.stdout
+    named = command("claims", "all:mmap-write")
+    assert command("claims", "all:last").stdout == named.stdout
 
 
 def test_a_host_that_stands_alone_is_named(fleet: Path, command: Command) -> None:
@@ -102,7 +101,7 @@ def test_a_host_that_stands_alone_is_named(fleet: Path, command: Command) -> Non
 def test_the_figure_has_a_row_per_host_and_names_the_one_that_stands_alone(
     fleet: Path, command: Command, tmp_path: Path
 ) -> None:
-    done = command("plot", "mmap-write", "--hosts", "-o", str(tmp_path / "hosts.svg"))
+    done = command("plot", "all:mmap-write", "-o", str(tmp_path / "hosts.svg"))
     assert done.returncode == 0, done.stderr
     marks = json.loads((tmp_path / "hosts.json").read_text())["marks"]
     assert {mark["series"] for mark in marks} == set("abcdefg")
@@ -115,7 +114,7 @@ def test_the_figure_has_a_row_per_host_and_names_the_one_that_stands_alone(
     runs = [api.load(f"{host}:last") for host in "abcg"]
     figure = figures.draw(figure_of_hosts.of_hosts(judging.named(runs)))
     assert "g stands apart: alone against all others" in figure.description
-    assert command("plot", "mmap-write", "--hosts", "--draw", "samples").returncode == 2
+    assert command("plot", "all:mmap-write", "--draw", "samples").returncode == 2
 
 
 def test_one_machine_under_two_names_is_said_to_be_one(fleet: Path, command: Command) -> None:
@@ -126,13 +125,13 @@ def test_one_machine_under_two_names_is_said_to_be_one(fleet: Path, command: Com
 
 
 def test_one_host_is_called_by_its_name(fleet: Path, command: Command) -> None:
-    said = command("claims", "mmap-write", "--hosts").stdout
+    said = command("claims", "all:mmap-write").stdout
     assert "all 1 host" not in said
     with Store(fleet) as opened:
         for run in opened.runs():
             if run.origin != "b":
                 opened.delete_run(run.id)
-    assert "holds on b" in " ".join(command("claims", "mmap-write", "--hosts").stdout.split())
+    assert "holds on b" in " ".join(command("claims", "all:mmap-write").stdout.split())
 
 
 def test_a_lost_host_and_a_guest_stand_apart(fleet: Path, command: Command) -> None:
@@ -144,13 +143,13 @@ def test_a_lost_host_and_a_guest_stand_apart(fleet: Path, command: Command) -> N
     again(fleet, "g", "b", "b0000003", count=0)
     for run in ("c", "d", "e", "f", "g"):
         drop(fleet, run)
-    done = command("claims", "mmap-write", "--hosts")
+    done = command("claims", "all:mmap-write")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == first
     said = " ".join(done.stdout.split())
     assert "lost: half, after 12 samples: " in said
     assert "apart: guest 6.17.8 on this host, run b0000002: " in said
-    document = json.loads(command("claims", "mmap-write", "--hosts", "--json").stdout)
+    document = json.loads(command("claims", "all:mmap-write", "--json").stdout)
     parts = [
         (one["host"], one["reason"], one["samples"])
         for one in held("claims-hosts", document)["apart"]
@@ -165,7 +164,7 @@ def test_if_all_hosts_are_lost_what_came_is_what_there_is(fleet: Path, command: 
     again(fleet, "a", "half", "b0000001", ended=None, count=12)
     for run in "abcdefg":
         drop(fleet, run)
-    said = " ".join(command("claims", "mmap-write", "--hosts").stdout.split())
+    said = " ".join(command("claims", "all:mmap-write").stdout.split())
     assert "half: its run was cut off after 12 samples, on which this rests" in said
 
 
@@ -198,9 +197,9 @@ def again(
 
 def test_what_is_no_fleet_is_a_line(fleet: Path, command: Command) -> None:
     for words in (
-        ["page-fault", "--hosts"],
+        ["all:page-fault"],
         ["a:last", "b:last", "-v"],
-        ["a:last", "b:last", "--hosts"],
+        ["a:last", "all:mmap-write"],
     ):
         done = command("claims", *words)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)

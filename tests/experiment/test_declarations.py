@@ -22,7 +22,7 @@ from memlab.experiment import (
     Experiment,
     Explanation,
     File,
-    Limit,
+    MachineLimit,
     Ratio,
     choice,
 )
@@ -281,7 +281,7 @@ BROKEN: list[tuple[Callable[[], Experiment], str]] = [
         "published logstore-mmap, write: no factor 'metod'; did you mean method?",
     ),
     (
-        lambda: with_table(limit=Limit("fault", "time_2gib", float, "what")),
+        lambda: with_table(limit=MachineLimit("fault", "time_2gib", float, "what")),
         "published logstore-mmap, write: no control 'fault'; did you mean faults?",
     ),
 ]
@@ -338,3 +338,9 @@ def test_what_is_asked_for_by_name_is_answered_with_the_nearest() -> None:
         WRITE.factor("sise")
     with pytest.raises(BadDeclaration, match="no metric 'call_tim'; did you mean call_time"):
         WRITE.metric("call_tim")
+
+
+def test_the_stack_of_a_new_thread_counts_as_locked() -> None:
+    """Under a lower limit pthread_create fails, which says nothing of mlockall(2)."""
+    locks = experiments.load("vma-lock").host.locks
+    assert locks({"check": "thread_stack"}) - locks({"check": "thread"}) == 256 * 1024

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from itertools import dropwhile
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ PAGE = (Path(__file__).parents[2] / "docs/fleet.md").read_text("utf-8")
 RECIPES = PAGE[PAGE.index("## Recipes") : PAGE.index("## One host over time")]
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", RECIPES, re.DOTALL)
 COMMANDS = [
-    line for _, text in BLOCKS for line in re.findall(r"memlab (?:--wait=\w+ )?[a-z]+ .*", text)
+    line for _, text in BLOCKS for line in re.findall(r"memlab (?:--\w+=\S+ )*[a-z]+ .*", text)
 ]
 
 
@@ -37,9 +38,9 @@ def test_there_are_some() -> None:
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_memlab_takes_its_words(line: str) -> None:
-    own = re.split(r" 2>| > | \||; |'|\"\]", line.replace('"$f"', "f"))[0]
-    words = shlex.split(re.sub(r"\"?\$[({].*", "x", own))[1:]
-    name, *words = words[words[0].startswith("--wait=") :]
+    expanded = re.sub(r'"[^" ]*\$.*?"(?= |$)|\$\{\{.*?\}\}', "x", line)
+    words = shlex.split(re.split(r" 2>| > | \||; |'|\"\]|\\", expanded)[0])[1:]
+    name, *words = dropwhile(lambda word: word.startswith("--"), words)
     with click.Context(cli) as context:
         command = cli.get_command(context, name)
         assert command

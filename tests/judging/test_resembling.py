@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from made_up import Machine
 
-from memlab.analysis.correlation import Sampling
+from memlab.analysis.correlation import SamplingScheme
 from memlab.analysis.intervals import median_interval
 from memlab.cli import cli
 from memlab.experiment import At
@@ -52,7 +52,7 @@ def test_show_says_how_blocks_resemble_the_one_before(
 
 @pytest.mark.parametrize("sequential", [False, True])
 def test_evidence_says_why_enough_blocks_are_not_enough(sequential: bool) -> None:
-    sampling: Sampling = {"sequential": sequential, "correlation": 0.9}
+    sampling: SamplingScheme = {"sequential": sequential, "correlation": 0.9}
     values = [float(n) for n in range(1, 200)]
     few = median_interval(values[:7], **sampling)
     said = evidence.resembling(few, sampling, "block")

@@ -1,9 +1,12 @@
-"""The suite's tests of memory cgroups under cgroup v2: in a guest, whose root is this host's."""
+"""The suite's tests of memory cgroups under cgroup v2, and a fit: in a guest, whose root is this
+host's."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +23,7 @@ OF_GROUPS = (
     "probes/test_probe_memcg_accounting.py",
     "probes/test_probe_reclaim_or_kill.py",
 )
+MIB = 1 << 20
 ROWS = "probes/test_probe_memcg_accounting.py::test_a_row_holds_every_time"
 
 
@@ -38,3 +42,17 @@ def test_the_tests_of_groups_pass_under_v2(guest_kernel: str) -> None:
     assert passed[1:] == [len(rows)], done.stdout
     assert "cgroup.event_control is of cgroup v1, and the group is of v2" in done.stdout
     assert "memory.events is of cgroup v2" not in done.stdout
+
+
+@pytest.mark.slow
+def test_fit_answers_a_known_need_under_v2(guest_kernel: str, tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    subprocess.run(["gcc", "-O1", "-o", known, TESTS / "fit/known.c"], check=True)
+    asked = ["--keep-within", "faults: 5%", "--budget", "5min", "--", str(known), "loop", "17", "5"]
+    done = memlab("kernels", "run", guest_kernel, "--", "fit", "--json", "-o", "/tmp", *asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["state"] == "answered"
+    assert 17 * MIB <= found["fits_bytes"] < 1.11 * 18.5 * MIB
+    assert found["setting_bytes"] > found["fits_bytes"]
+    assert any(row["outcomes"] == {"oom-killed": 1} for row in found["limits"])

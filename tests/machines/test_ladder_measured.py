@@ -187,12 +187,12 @@ def test_a_lost_guest_boots_again_and_goes_on(
         assert (result.runs, list(result.failed)) == ({}, ["vma-lock: the guest ended: Oops"])
 
 
-def _last(trial: Any, point: Any, done: list[object] = []) -> Any:  # noqa: B006
+def _last(trial: Any, point: Any, done: list[object] = [], **given: Any) -> Any:  # noqa: B006
     """Every second trial is one that never returns."""
     done.append(point)
     if len(done) % 2 == 0:
         raise GuestLost("the guest ended: Oops")
-    return trial(point)
+    return trial(point, **given)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["measured", "from the store"])
@@ -257,6 +257,18 @@ def test_a_step_of_git_bisect(image: str, code: int, boots: list[str], store_pat
     assert ladder.step(asked, claim, kernel(image), store_path, Silent()) == code
 
 
+def test_one_kernel_is_a_step_and_an_image_that_cannot_boot_is_skipped(
+    store_path: Path, tmp_path: Path
+) -> None:
+    """A claim's, not a metric's: that has no verdict."""
+    (image := tmp_path / "bzImage").write_bytes(b"no kernel")
+    words = ["--store", str(store_path), "kernels", "bisect", "vma-lock"]
+    done = CliRunner().invoke(cli.cli, [*words, "mlock-resident-pages-7", str(image)])
+    assert done.exit_code == 125, (done.output, done.exception)
+    done = CliRunner().invoke(cli.cli, [*words, "locked_pages", str(image)])
+    assert isinstance(done.exception, BadRequest)
+
+
 def test_a_bisection_that_cannot_be_is_a_line(boots: list[str], store_path: Path) -> None:
     """Ends that are alike, here both this host, and an end that does not come up, with why."""
     asked = ladder.LadderRequest(["vma-lock"], ["mlock-resident-pages-7"], blocks=6, timed=False)
@@ -306,8 +318,8 @@ def test_a_metric_is_bisected_too(
     )
     monkeypatch.setattr(kernels, "between", lambda *_: row)
     words = ["kernels", "bisect", "mmap-write", "faults_per_mib", "-p", "file_state=cached_1m"]
-    words += ["-p", "method=mmap", "-p", "size=4k", "-p", "filesystem=dir", "--good", "6.1"]
-    done = CliRunner().invoke(cli.cli, ["--store", str(store_path), *words, "--bad", "7.3"])
+    words += ["-p", "method=mmap", "-p", "size=4k", "-p", "filesystem=dir", "6.1", "7.3"]
+    done = CliRunner().invoke(cli.cli, ["--store", str(store_path), *words])
     assert done.exit_code == 0, (done.output, done.exception)
     before = [one for one in versions[: versions.index(since)] if one != "6.9"][-1]
     assert f"{before}" in done.output

@@ -83,6 +83,26 @@ def test_a_capability_is_its_bit_and_not_the_user(tmp_path: Path) -> None:
     assert "--cap-add=SYS_RESOURCE" in (found["CAP_SYS_RESOURCE"].remedy or "")
 
 
+@pytest.mark.parametrize(("user", "is_root"), [(0, False), (1000, True)])
+def test_root_is_not_told_to_become_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, is_root: bool
+) -> None:
+    """Root of a container lacks capabilities, and its kernel has the memory controller on."""
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(tracefs, "_attached_nowhere", refused_by_the_kernel)
+    controllers = "#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t4\t165\t1\n"
+    tree = {"proc/self/status": LOCKED_NONE, "proc/filesystems": "nodev\ttracefs\n"}
+    tree["proc/swaps"] = "Filename\n"
+    found = named(grow(tmp_path, tree | {"proc/cgroups": controllers}))
+    names = ["CAP_SYS_RESOURCE", "add swap", "perf tracepoints"]
+    remedies = [found[name].remedy or "" for name in names]
+    assert [remedy.startswith(("run as root", "as root")) for remedy in remedies] == [is_root] * 3
+    assert (found["memory cgroup"].remedy or "").startswith("mount the cgroup filesystem")
+    controllers = controllers.replace("165\t1", "165\t0")
+    found = named(grow(tmp_path / "off", tree | {"proc/cgroups": controllers}))
+    assert found["memory cgroup"].remedy == "boot with cgroup_enable=memory"
+
+
 def test_bits_inside_a_user_namespace_do_not_count(tmp_path: Path) -> None:
     status = LOCKED_NONE.replace("0" * 16, "000001ffffffffff")
     mapped = {"proc/self/status": status, "proc/self/uid_map": "0 1000 1\n"}
@@ -99,7 +119,8 @@ def test_what_may_be_locked_is_the_soft_limit(
     assert capabilities.lockable_bytes(tree) == 8 << 20
     found = named(tree)["lock any amount"]
     assert (found.available, found.detail) == (False, "RLIMIT_MEMLOCK is 8 MiB")
-    assert "limits.conf" in (found.remedy or "")
+    where = "limits.conf" if os.geteuid() else "memlock=-1"
+    assert where in (found.remedy or "")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
     assert capabilities.lockable_bytes(tree) is None
 

@@ -12,7 +12,7 @@ from memlab import probe
 
 FOLDER = Path(__file__).parents[2] / "probes"
 FILES = sorted(FOLDER.glob("*.c"))
-MODULES = sorted(FOLDER.parent.glob("memlab/**/python_probes/[!_]*.py"))
+MODULES = sorted(FOLDER.parent.glob("memlab/**/python_probes/[!_]*"))  # a file or a folder each
 UNITS = ("_bytes", "_count", "_ns", "_fd")
 
 NOTHING_BUT_A_PATH = {
@@ -42,7 +42,7 @@ def test_opening_comment_says_what_the_window_holds(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_a_module_says_what_its_window_holds(path: Path) -> None:
-    opening = path.read_text().split('"""')[1]
+    opening = Path(probe.source_path(path.stem)).read_text().split('"""')[1]
     assert opening.startswith(f"{path.stem} - ")
     assert "\nWindow: " in opening
     assert "\nExcluded: " in opening

@@ -11,7 +11,7 @@ from synthetic import experiment, failed, ok, run_row, sample
 
 from memlab import experiments
 from memlab.errors import StoreError
-from memlab.present import terminal
+from memlab.present.screens import run as run_screen
 from memlab.results import Run, samples
 from memlab.store import PointRow, Store, database
 
@@ -104,7 +104,7 @@ def asked(path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int) -> Counter[s
             part, "__init__", counting("held", part.__init__, lambda _, of: len(of["id"]))
         )
         patch.setattr(table, "__getitem__", counting("columns", table.__getitem__, lambda *_: 1))
-        terminal.show(opened(path))
+        run_screen.show(opened(path))
     return counts
 
 

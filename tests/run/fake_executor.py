@@ -29,6 +29,7 @@ class FakeExecutor:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.asked: list[int] = []
+        self.references_s: list[float] = []  # what each trial was told
         self.opened: list[int] = []  # trials asked before each session
         self.renewed: list[tuple[int, list[int]]] = []  # trials asked before, and the points
         self.relays: list[tuple[list[int], int]] = []  # the points that took turns, and the seed
@@ -56,7 +57,8 @@ class FakeExecutor:
         self.relays.append(([point.index for point in points], seed))
         return [self.trial(point) for point in points]
 
-    def trial(self, point: Point) -> dict[str, Any]:
+    def trial(self, point: Point, reference_s: float = 0.0) -> dict[str, Any]:
+        self.references_s.append(reference_s)
         self.clock_s += self.TRIAL_S
         before = self.asked.count(point.index)
         self.asked.append(point.index)

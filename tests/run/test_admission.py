@@ -10,7 +10,7 @@ from memlab.errors import Refused
 from memlab.experiment import COUNT, Containment, Cost, Factor, Host, choice
 from memlab.observe import available
 from memlab.run import admission
-from memlab.run.admission import Directories, Need
+from memlab.run.admission import Directories, Resources
 from memlab.run.plan import build
 
 MIB, GIB = 2**20, 2**30
@@ -38,7 +38,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 BOTH: dict[str, list] = {"filesystem": ["dir", "tmpfs"], "file_state": ["cached_4k"]}
 
 
-def need(**levels: list) -> Need:
+def need(**levels: list) -> Resources:
     plan, _ = admission.admit(EXPERIMENT, "quick", BOTH | levels, PLACES)
     return admission.need(EXPERIMENT, plan.points, PLACES)
 
@@ -63,7 +63,7 @@ def test_an_experiment_without_a_file_needs_its_largest_point() -> None:
 
 
 def test_enough_is_a_quarter_more_than_is_needed(host: dict[str, int]) -> None:
-    wanted = Need(800, {Path("/disk"): 800}, 1.0)
+    wanted = Resources(800, {Path("/disk"): 800}, 1.0)
     host["memory"] = host["/disk"] = 1000
     assert admission.shortage(wanted) is None
     host["/disk"] = 999
@@ -80,8 +80,8 @@ def test_memlab_itself_needs_memory_too(host: dict[str, int]) -> None:
     host["memory"] = 100 * MIB
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(admission, "own_bytes", lambda most: most)
-        assert admission.shortage(Need(0, {}, 0.0), own=80 * MIB) is None
-        said = str(admission.shortage(Need(0, {}, 0.0), own=88 * MIB))
+        assert admission.shortage(Resources(0, {}, 0.0), own=80 * MIB) is None
+        said = str(admission.shortage(Resources(0, {}, 0.0), own=88 * MIB))
     assert said == "the plan, with memlab itself, needs 110 MiB of free memory, and 100 MiB is free"
 
 
@@ -139,7 +139,7 @@ def test_a_host_too_small_for_one_is_refused(host: dict[str, int]) -> None:
 
 def test_the_limit_of_the_own_group_counts(host: dict[str, int]) -> None:
     host["group"] = 999
-    assert admission.shortage(Need(800, {}, 1.0)) == (
+    assert admission.shortage(Resources(800, {}, 1.0)) == (
         "the plan, with memlab itself, needs 1000 B of free memory in this process's cgroup /g, "
         "and 999 B is free"
     )

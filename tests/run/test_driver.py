@@ -43,19 +43,19 @@ class Lab:
         self._patch, self.store = monkeypatch, Store(path, create=True)
         self.executor, self.heard = FakeExecutor(steady), Heard()
 
-    def _install(self, answer: Answer) -> None:
+    def install(self, answer: Answer) -> None:
         self.executor, self.heard = FakeExecutor(answer), Heard()
         self._patch.setattr(target, "LocalExecutor", self.executor)
         self._patch.setattr(driver, "time", self.executor)
 
     def sweep(self, answer: Answer, *, turns: bool = False, **request: Any) -> RunRow:
-        self._install(answer)
+        self.install(answer)
         request = {"controls": False, "seed": 7} | request
         asked = prepared(Request("synthetic", **{"precision": 0.02, **request}))
         return driver.sweep(replace(asked, turns=turns), self.store, self.heard)
 
     def resume(self, run: RunRow, answer: Answer, budget_s: float | None = None) -> RunRow:
-        self._install(answer)
+        self.install(answer)
         return driver.resume(self.store.find(run.id), self.store, self.heard, budget_s)
 
     def taken(self, run: RunRow) -> list[tuple[int, int]]:
@@ -234,8 +234,8 @@ def test_nothing_available_ends_after_one_block(lab: Lab, blocks: int | None) ->
     assert lab.taken(run) == in_order(1)
 
 
-@pytest.mark.parametrize("outcome", ["error", "enomem", "timeout", "sigbus", "oom-killed"])
-def test_a_failed_trial_is_a_row_and_the_sweep_goes_on(lab: Lab, outcome: str) -> None:
+@pytest.mark.parametrize("outcome", ["enomem", "sigbus", "oom-killed"])
+def test_how_a_trial_was_ended_is_a_row_and_the_sweep_goes_on(lab: Lab, outcome: str) -> None:
     run = lab.sweep(lambda point, _: failed(outcome, "why") if point.index == 1 else ok(1000))
     assert lab.taken(run) == in_order(LEAST)
     assert lab.heard.reason == "precise"
@@ -243,12 +243,50 @@ def test_a_failed_trial_is_a_row_and_the_sweep_goes_on(lab: Lab, outcome: str) -
     assert {(row.outcome, row.detail, row.raw) for row in rows} == {(outcome, "why", None)}
 
 
+@pytest.mark.parametrize("blocks", [None, 9])
+@pytest.mark.parametrize("outcome", ["error", "timeout"])
+def test_a_point_whose_first_trials_fail_is_not_tried_again(
+    lab: Lab, outcome: str, blocks: int | None
+) -> None:
+    """Its rows say why, and the others go on."""
+    run = lab.sweep(
+        lambda point, _: failed(outcome, "why") if point.index == 1 else ok(1000), blocks=blocks
+    )
+    every = in_order(blocks or LEAST)
+    assert lab.taken(run) == [(block, p) for block, p in every if block < 3 or p != 1]
+    rows = [s for s in lab.store.samples(run.id) if s.point == 1]
+    assert {(row.outcome, row.detail, row.raw) for row in rows} == {(outcome, "why", None)}
+    assert lab.taken(lab.sweep(lambda *_: failed(outcome, "why"), blocks=blocks)) == in_order(3)
+    assert lab.heard.reason == "unmeasured"
+
+
+def test_a_trial_is_told_how_long_the_reference_takes(lab: Lab) -> None:
+    """The longest of its trials that ended well, of this session and of those before."""
+    asked = prepared(Request("synthetic", blocks=3, controls=False, seed=7))
+    cost = replace(asked.experiment.cost, reference=lambda at: at == asked.plan.points[1].at)
+    asked = replace(asked, experiment=replace(asked.experiment, cost=cost))
+    lab.install(lambda point, before: failed("enomem", "why") if before == 0 else ok(1000))
+    run = driver.sweep(asked, lab.store, lab.heard)
+    first = lab.executor.references_s
+    well = [n for n, point in enumerate(lab.executor.asked) if point == 1][1]
+    assert {*first[: well + 1]} == {0.0}
+    assert {*first[well + 1 :]} == {lab.executor.TRIAL_S}
+    resumed = driver.Sweep(run, asked, lab.store, lab.heard, target.LOCAL, None)
+    stop_rule, taken = resumed.begun(None)
+    assert (stop_rule.reference_s, len(taken)) == (lab.executor.TRIAL_S, 3 * POINTS)
+
+
+def test_one_failure_at_first_loses_no_point(lab: Lab) -> None:
+    lab.sweep(lambda _, before: ok(1000) if before else failed("error", "why"))
+    assert lab.executor.asked.count(0) == LEAST + 1
+
+
 def test_a_point_that_fails_sometimes_needs_enough_good_samples(lab: Lab) -> None:
     def every_other(point: Point, before: int) -> dict[str, Any]:
-        return ok(1000) if before % 2 else failed("error", "why")
+        return failed("error", "why") if before % 2 else ok(1000)
 
     lab.sweep(every_other)
-    assert lab.executor.asked.count(0) == 2 * LEAST
+    assert lab.executor.asked.count(0) == 2 * LEAST - 1
 
 
 def interrupting(after: int) -> Answer:

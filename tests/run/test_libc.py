@@ -144,7 +144,7 @@ def test_a_folder_without_a_libc_is_said_before_anything_is_made(
     levels = {"glibc": ["found", str(unpacked), str(tmp_path / "nosuch")], "lock": ["off"]}
     points = plan.build(declared, "quick", levels, controls=False).points
     assert len(points) == 3
-    lacking = beforehand.lacking(declared, points, in_guest=in_guest)
+    lacking = beforehand.counted(beforehand.reasons(declared, points, in_guest=in_guest))
     assert [(why.partition(":")[0], count) for why, count in lacking.items()] == [
         (f"{tmp_path}/nosuch has no libc", 1)
     ]

@@ -13,7 +13,7 @@ from fake_executor import FakeExecutor, Heard
 from synthetic import experiment, ok
 from unprivileged import without_capabilities
 
-from memlab import experiments
+from memlab import experiments, measure
 from memlab.experiment import Host, Ratio
 from memlab.experiment.needs import needs
 from memlab.experiment.points import Point
@@ -26,9 +26,9 @@ from memlab.store import Store
 MIB = 2**20
 
 
-def of(allowed: int, needed: dict[str, int], unit: str = "B") -> limits.Limit:
+def of(allowed: int, needed: dict[str, int], unit: str = "B") -> limits.LimitedResource:
     """A limit of so much, of which a point with this method needs so much."""
-    return limits.Limit(
+    return limits.LimitedResource(
         lambda _, at: needed[str(at["method"])],
         lambda: (allowed, "RLIMIT_X is 8 MiB"),
         unit,
@@ -47,7 +47,7 @@ def points() -> list[Point]:
 
 @pytest.mark.usefixtures("limited")
 def test_a_limit_is_said_with_its_value_what_is_needed_and_the_remedy() -> None:
-    assert beforehand.lacking(experiment(), points()) == {
+    assert beforehand.counted(beforehand.reasons(experiment(), points())) == {
         "RLIMIT_X is 8 MiB, 40 MiB needed (ulimit)": 2
     }
 
@@ -55,7 +55,7 @@ def test_a_limit_is_said_with_its_value_what_is_needed_and_the_remedy() -> None:
 def test_points_that_need_different_amounts_are_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     row = of(8 * MIB, {"slow": 9 * MIB, "fast": 40 * MIB})
     monkeypatch.setattr(limits, "LIMITS", (row,))
-    assert beforehand.lacking(experiment(), points()) == {
+    assert beforehand.counted(beforehand.reasons(experiment(), points())) == {
         "RLIMIT_X is 8 MiB, 9 MiB to 40 MiB needed (ulimit)": 4
     }
 
@@ -112,12 +112,12 @@ def test_what_decides_no_claim_is_measured_only_by_name(
 _SAYS = """
 import resource
 resource.setrlimit(resource.RLIMIT_MEMLOCK, ({kib} << 10, {kib} << 10))
-from memlab import experiments
+from memlab import experiments, measure
 from memlab.run import beforehand, plan
 for name in {names}:
     of = experiments.load(name)
     points = plan.build(of, "quick", {{}}).points
-    for why, count in beforehand.lacking(of, points).items():
+    for why, count in beforehand.counted(beforehand.reasons(of, points)).items():
         print(f"{{name}}: {{count}} of {{len(points)}}: {{why}}")
 """
 
@@ -138,7 +138,7 @@ def test_an_ordinary_user_may_lock_too_little_for_these() -> None:
     assert lines["stack-map"].startswith("3 of 5: ")
     less = said(64, "vma-lock", "device-pinning", "madvise-refault")
     assert [line.split(": R")[0] for line in less.splitlines() if "RLIMIT" in line] == [
-        "vma-lock: 6 of 57",
+        "vma-lock: 7 of 57",
         "device-pinning: 3 of 6",
     ]
 
@@ -216,10 +216,10 @@ def test_the_guide_says_which_experiments_lock_more_than_most_users_may() -> Non
         locks = any(
             of.host.locks(points[index].at) > 8 * MIB for need in decisive for index in need.points
         )
-        (row,) = (row for row in rows if f"(experiments/{name}.md) |" in row)
-        root = row.split("|")[3].strip()
-        if not root.startswith(("yes", "parts")):
-            assert (root == "above RLIMIT_MEMLOCK") == locks, (name, root, locks)
+        (row,) = (row for row in rows if f"? [{name}](experiments/" in row)
+        root = row.partition(f"(experiments/{name}.md)")[2].removeprefix(": ")
+        if not root.startswith(("root", "parts")):
+            assert (root == "memlock") == locks, (name, root, locks)
 
 
 def test_every_task_of_a_plan_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,5 +227,22 @@ def test_every_task_of_a_plan_is_counted(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(limits, "_own_tasks", lambda: 30)
     monkeypatch.setattr(limits.capabilities, "exceeds_limits", lambda: False)
     monkeypatch.setattr(limits.resource, "getrlimit", lambda _: (64, 64))
-    (said,) = beforehand.lacking(counted, points())
+    (said,) = beforehand.counted(beforehand.reasons(counted, points()))
     assert said.startswith("RLIMIT_NPROC is 64, of which 34 are left, 1,040 needed (ulimit -u")
+
+
+def test_an_experiment_whose_claims_need_a_refused_counter_runs_in_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def seen(lacking: str) -> measure.RunsHere:
+        why = f"needs {lacking}, and it is refused: as root"
+        monkeypatch.setattr(
+            beforehand._Host, "_needs", lambda _, name: why if name == lacking else ""
+        )
+        return measure._runs_here(experiments.load("mmap-lock"))
+
+    whole, part = seen("nothing"), seen("perf tracepoints")
+    assert whole.decides == whole.claims
+    assert 0 < part.decides < part.claims
+    assert not part.available
+    assert part.remedy == "needs perf tracepoints, and it is refused: as root"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fake_executor import FakeExecutor, Heard
-from synthetic import experiment, failed, ok
+from synthetic import experiment, failed, ok, sample
 
 from memlab import experiments
 from memlab.experiment import (
@@ -25,6 +25,7 @@ from memlab.experiment import (
 from memlab.experiment.needs import needs
 from memlab.experiment.points import Point
 from memlab.experiment.reach import Reach
+from memlab.experiment.tried import experiment as command
 from memlab.observe import environment
 from memlab.request import Request
 from memlab.run import driver, plan, target
@@ -214,6 +215,16 @@ def test_a_guest_with_so_many_blocks_chooses_what_its_budget_reaches() -> None:
     assert needed[0] == needed[1] == sorted(ids(of, 8))
 
 
+def test_a_guest_whose_points_lack_samples_has_not_decided_all() -> None:
+    of = declared(LARGE, SMALL, so="large")
+    rule = StopRule(of, points(of), Request("synthetic", budget_s=14.0), role="follows")
+    for point in points(of):
+        for block in range(LEAST):
+            assert rule.reason() in ("unmeasured", "budget")
+            rule.add(sample(point.index, block, ok(1000)))
+    assert rule.reason() == "decided"
+
+
 def test_claims_that_trials_put_out_of_reach_are_said() -> None:
     """As many points are reached as before, but they are no claim's."""
     of = declared(LARGE)
@@ -223,6 +234,14 @@ def test_claims_that_trials_put_out_of_reach_are_said() -> None:
     for point in ids(of, 1) | ids(of, 2) | ids(of, 4):
         reach.add(point, 0, 0.1, available=True)
     assert "0 of 1 claims" in reach.shorter(15.0, 9.6)
+
+
+def test_a_claim_that_cannot_be_tested_here_is_none_that_a_budget_reaches() -> None:
+    of = declared(LARGE, SMALL)
+    reach = Reach(of, points(of), LEAST, dict.fromkeys(range(8), 1.0))
+    assert "and 1 of 2 claims" in reach.shortfall(20.0)
+    reach.leave_out({index(of, size=1, method="a")})
+    assert "and 1 of 1 claims" in reach.shortfall(20.0)
 
 
 def test_blocks_and_a_budget_that_is_too_short_for_six_of_all(
@@ -241,3 +260,26 @@ def test_a_budget_shorter_than_any_question_is_spent_on_the_first(
     assert {*asked} == ids(of, 8)
     assert asked.total() == 3
     assert heard.warnings[0].startswith("3 s measure about 0 of 8 points and 0 of 1 claims; ")
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+def test_of_a_command_the_other_levels_are_measured_if_one_fails(
+    tmp_path: Path, fails: int
+) -> None:
+    tried = command.declare(
+        {"argv": ["true"], "cwd": str(tmp_path), "levels": {"lock": ["off", "future", "current"]}}
+    )
+    points = plan.build(tried, "quick", {}).points
+    reach = Reach(tried, points, LEAST, dict.fromkeys(range(3), 1.0))
+    for block in range(3):
+        for point in points:
+            reach.add(point.index, block, 1.0, available=point.index != fails or block < 2)
+    others = {0, 1, 2} - {fails}
+    assert reach.points(60.0) == others
+    assert not reach.reaches_all()
+    for block in range(3, LEAST):
+        for point in others:
+            reach.add(point, block, 1.0, available=True)
+    assert reach.points(60.0) == frozenset()
+    assert reach.reached == others
+    assert reach.reaches_all()

@@ -11,7 +11,7 @@ from synthetic import experiment
 
 from memlab.experiment import BYTES, At, Experiment, Factor, Host, choice
 from memlab.experiment.points import Point
-from memlab.observe import files
+from memlab.observe import capabilities, files
 from memlab.run import journal
 from memlab.run.admission import Directories
 from memlab.run.cleanup import value_of
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.changes_host
 
 CPU = max(os.sched_getaffinity(0))
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-MAY_NOT = "it may not be written: run as root"
+MAY_NOT = f"it may not be written: {capabilities.as_root()}"
 READ_ONLY = "/proc/sys/kernel/random/boot_id"  # root's mode bits count for sysctls too
 
 

@@ -9,7 +9,7 @@ import pytest
 from known_truth import KNOWN, KnownProbe, known
 from resting import rates
 
-from memlab.experiment import Experiment, Ratio, Within
+from memlab.experiment import Decision, Experiment, Ratio, Within
 from memlab.judging import questions
 from memlab.judging.claims import judge
 from memlab.request import Request
@@ -33,9 +33,13 @@ def declared(*claims: Any) -> Experiment:
 
 
 def sweep(
-    folder: Path, *claims: Any, drifts: bool = True, **asked: Any
+    folder: Path,
+    *claims: Any,
+    drifts: bool = True,
+    experiment: Experiment | None = None,
+    **asked: Any,
 ) -> tuple[RunRow, Run, KnownProbe]:
-    experiment = declared(*claims)
+    experiment = experiment or declared(*claims)
     request = Request("known", seed=1, precision=None, **asked)
     probe = KnownProbe("t, 2 df on logs", np.random.default_rng(1), drifts=drifts)
     path = folder / "results.db"
@@ -98,6 +102,21 @@ def test_claims_come_first_where_the_budget_is_too_short_for_all_points(tmp_path
     # The others have an interval too, or had their turn before the first trial was timed.
     assert sum(count >= 6 for count in asked.values()) == 4
     assert {count for count in asked.values() if count < 6} <= {0, 1}
+
+
+def test_a_verdict_that_a_decision_rests_on_is_to_stand_before_others_are_decided(
+    tmp_path: Path,
+) -> None:
+    """At six blocks a verdict has a p of 0.03, which does not stand beside three others."""
+    edges = [replace(EDGE, id=f"edge {n}", where={"size": n, **B}) for n in (2, 4, 8)]
+    experiment = replace(declared(EASY, *edges), so=[Decision("easy", holds="a", fails="b")])
+    _, run, probe = sweep(tmp_path, experiment=experiment, drifts=False, blocks=6)
+    easy = next(one for one in judge(run) if one.claim is EASY)
+    assert (easy.verdict.word, easy.fallen) == ("reproduced", True)
+    with known(probe, experiment):
+        assert questions.open_points(run, 3.0) == set(easy.points)
+    _, run, probe = sweep(tmp_path, experiment=experiment, drifts=False, budget_s=120.0)
+    assert next(one for one in judge(run) if one.claim is EASY).survives
 
 
 def test_other_points_have_their_blocks_when_the_claims_are_decided(tmp_path: Path) -> None:

@@ -116,6 +116,18 @@ def test_a_fresh_file_goes_with_its_trial(parent: ForkServer, tmp_path: Path, st
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
+@pytest.mark.parametrize("state", ["sparse", "preallocated"])
+def test_a_worker_gives_back_the_pages_of_its_file(
+    parent: ForkServer, tmp_path: Path, state: str
+) -> None:
+    """On its own CPU, before the server removes the file: a second link to it is empty."""
+    (tmp_path / "file").touch()
+    (tmp_path / "link").hardlink_to(tmp_path / "file")
+    assert parent.run(write(tmp_path / "file", state))["result"]["byte_count"] == 65536
+    kept = (tmp_path / "link").stat()
+    assert (kept.st_nlink, kept.st_size, kept.st_blocks) == (1, 0, 0)
+
+
 def test_a_cached_file_stays_for_the_next_trial(parent: ForkServer, tmp_path: Path) -> None:
     path = tmp_path / "file"
     for _ in range(2):

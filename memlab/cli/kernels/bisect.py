@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from memlab.cli import _completing
-from memlab.cli._fields import argument, global_option, option, several, shared, takes
+from memlab.cli._fields import argument, global_option, several, shared, takes
 from memlab.cli._guests import KernelsOptions
 from memlab.cli._options import (
     echo,
@@ -22,17 +22,7 @@ class BisectOptions:
 
     experiment: str = argument(shell_complete=_completing.experiment)
     wanted: str = argument(metavar="CLAIM|METRIC")
-    good: str | None = option(
-        "--good", metavar="KERNEL", help="Older kernel: a version such as 6.1, or an image."
-    )
-    bad: str | None = option(
-        "--bad", metavar="KERNEL", help="Newer kernel with another verdict or value."
-    )
-    step: str | None = option(
-        "--step",
-        metavar="IMAGE",
-        help="Judge the claim under this image only, for `git bisect run`: exit 0, 1 or 125.",
-    )
+    kernels: tuple[str, ...] = argument(metavar="OLDER NEWER|KERNEL", nargs=-1, required=True)
     levels: tuple[str, ...] = shared(
         factor_option("Levels of a factor (default: only those that the claim needs).")
     )
@@ -44,20 +34,22 @@ class BisectOptions:
 @click.command()
 @takes(BisectOptions)
 def command(given: BisectOptions) -> None:
-    """Search the kernels at hand between two that differ in a claim, by its id, or in a metric, and
-    name the kernel that changed it. Each kernel is measured in a guest; if the result is undecided,
-    again with four times as many blocks; if it is still undecided, the kernel is skipped.
+    """Search the kernels at hand between OLDER and NEWER, which differ in a claim, by its id, or in
+    a metric, and name the kernel that changed it. A kernel is a version such as 6.1, or an image.
+    Each kernel is measured in a guest; if the result is undecided, again with four times as many
+    blocks; if it is still undecided, the kernel is skipped.
 
     \b
     memlab kernels bisect vma-lock mlock-onfault-lockonfault-vma-count-1 \\
-        --good 6.1 --bad 7.3
+        6.1 7.3
     memlab kernels bisect mmap-write faults_per_mib -p file_state=cached_1m \\
-        --good 6.1 --bad 7.3
+        6.1 7.3
     git bisect run memlab kernels bisect vma-lock mlock-resident-pages-7 \\
-        --step arch/x86/boot/bzImage
+        arch/x86/boot/bzImage
 
-    Exit codes with --step: 0 the claim holds, 1 it is contradicted, 125 undecided. An undecided
-    claim is measured twice, so that at most 10 % of the steps are wrong.
+    Under one KERNEL only, the exit code is for `git bisect run`: 0 the claim holds, 1 it is
+    contradicted, 125 undecided. An undecided claim is measured twice, so that at most 10 % of these
+    codes are wrong.
     """
     from memlab import experiments
     from memlab.errors import BadRequest
@@ -88,15 +80,12 @@ def command(given: BisectOptions) -> None:
     )
     ladder.requests(request)
     path = given.store or default_path()
-    if given.step:
-        if given.good or given.bad or not is_claim:
-            raise BadRequest("--step takes a claim and one image, without --good and --bad")
-        image = kernels.look(Path(given.step).absolute())
-        code = ladder.step(request, wanted, image, path, Silent(), given.wait_s)
+    ends = [kernel for name in given.kernels for kernel in kernels.choose([name], machine)]
+    if len(given.kernels) == 1 and is_claim:
+        code = ladder.step(request, wanted, ends[0], path, Silent(), given.wait_s)
         click.get_current_context().exit(code)
-    if not (given.good and given.bad):
-        raise BadRequest("name the two ends: --good KERNEL --bad KERNEL")
-    ends = [*kernels.choose([given.good], machine), *kernels.choose([given.bad], machine)]
+    if len(given.kernels) != 2:
+        raise BadRequest("name two kernels, the older first, such as 6.1 7.3; one, of a claim only")
     span = kernels.between(ends[0], ends[-1])
 
     def done(result: ladder.KernelResult) -> None:

@@ -22,7 +22,6 @@ from memlab.cli._options import (
     json_option,
     listed,
     output_folder,
-    progress_option,
     verbose_option,
 )
 
@@ -57,18 +56,11 @@ class LadderOptions:
         factor_option("Levels of a factor (default: only those that the claims need).")
     )
     guest: KernelsOptions = several(KernelsOptions)
-    guests: int | None = option(
-        "--guests",
-        type=click.IntRange(1, 64),
-        help="Guests in parallel (default: one per CPU, as memory allows; one if times are "
-        "measured).",
-    )
     fresh: bool = shared(fresh_option)
     verbose: bool = shared(verbose_option("Print the rows that are the same everywhere too."))
     wait_s: float = global_option("wait_s")
     store: Path | None = global_option("store")
     output: Path | None = shared(figure_option)
-    quiet: bool = shared(progress_option)
     as_json: bool = shared(json_option)
 
 
@@ -121,18 +113,15 @@ def command(given: LadderOptions) -> None:
     def done(result: ladder.KernelResult) -> None:
         for line in result.failed:
             click.echo(f"memlab: {result.kernel.version}: {printable(line)}", err=True)
-        if not (given.quiet or given.as_json):
+        if not given.as_json:
             message = (
                 f"{result.kernel.version}: {len(result.runs)} of {len(set(names))} experiments"
             )
             booted = f", of it {sum(result.boots):.0f} s to boot" if result.boots else ""
             click.echo(f"{message}, {result.seconds:.0f} s{booted}", err=True)
 
-    path, began, guests = given.store or default_path(), time.monotonic(), given.guests
-    if guests is None:
-        guests = ladder.guests_at_once(request)
-    elif guests > 1 and request.timed:
-        raise BadRequest("--guests: under KVM times are measured, by one guest alone")
+    path, began = given.store or default_path(), time.monotonic()
+    guests = ladder.guests_at_once(request)
     results = ladder.measure(
         request, answer, path, Silent(), done, fresh=given.fresh, wait_s=given.wait_s, guests=guests
     )

@@ -315,7 +315,7 @@ class _HostSweep:
             result.fail(f"{lost}: {how}, and may go on there: {fetch}")
         elif _is_broken(link) and arriving.runs:
             # ssh ends alike if the link broke and if its command was killed.
-            how = "it was killed there, or goes on there, and nowhere else"
+            how = "the sweep there was killed, or goes on"
             result.fail(f"{lost}: {how}: {fetch}")
         elif code == cluster.CUT:
             result.fail(f"lost before its first row, and may go on there: {fetch}")

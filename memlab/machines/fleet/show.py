@@ -68,7 +68,8 @@ def _holding(hosts: HostRuns) -> str:
     study = words.study([run.experiment])
     if len(hosts.runs) == 1:
         summaries = [item for by_host in hosts.claims.values() for item in by_host.values()]
-        return f"{name}: {' '.join(sentence(summaries, where, study))}"
+        counts, *wrong = sentence(summaries, where, study)
+        return " ".join([f"{name}: {counts}", *(wrong if len(wrong) <= _NAMED else [])])
     words_by_id = {
         id: _same(by_host)
         for id, by_host in hosts.claims.items()

@@ -15,7 +15,7 @@ from memlab.machines.guest.host import GuestTarget
 from memlab.machines.guest.inside import FILES
 from memlab.request import Request
 from memlab.run import admission
-from memlab.run.admission import Directories, Need
+from memlab.run.admission import Directories, Resources
 from memlab.run.limits import HEADROOM
 from memlab.run.prepare import Prepared
 from memlab.text import units
@@ -40,7 +40,7 @@ def prepare(request: Request, guest: GuestTarget) -> Prepared:
     return Prepared(experiment, built, directories, kept)
 
 
-def _shortage(wanted: Need, guest: GuestTarget) -> str | None:
+def _shortage(wanted: Resources, guest: GuestTarget) -> str | None:
     rooms = (
         (
             "memory",

@@ -21,7 +21,7 @@ from memlab.observe import available, guest_tools, kvm, libc
 from memlab.observe.libc import Libc
 from memlab.request import Request
 from memlab.run import admission, kernel
-from memlab.run.admission import Need
+from memlab.run.admission import Resources
 from memlab.run.executor import default_directory
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
@@ -181,7 +181,7 @@ def _check_host(spec: GuestSpec, image: Kernel) -> None:
         raise CannotRun(f"guests run on x86_64 alone, and this is {os.uname().machine}")
     if lacks := guest_tools.missing(image.machine):
         raise CannotRun(f"a guest needs {lacks.program}, and it is not here: {lacks.remedy}")
-    need = Need(memory_bytes=spec.memory_bytes, disk_bytes={}, block_s=0.0)
+    need = Resources(memory_bytes=spec.memory_bytes, disk_bytes={}, block_s=0.0)
     if short := admission.shortage(need, "the guest"):
         raise Refused(f"{short}; give it less: --in guest,memory=SIZE")
     if spec.iommu and image.machine != kernel.X86_64:

@@ -123,7 +123,7 @@ $b mount --move . /
 exec $b chroot . /run/busybox sh -c {main}
 """
 # What memlab reads beside its modules.
-_SHARED = ("published/*.toml", "**/python_probes/*.py")
+_SHARED = ("published/*.toml", "**/python_probes/**/*.py")
 _FOLDERS = ("host", "lower", "root", "top")
 _MOUNTED_ON = ("proc", "sys", "dev", "run", "var", "var/tmp", "tmp", "etc")
 

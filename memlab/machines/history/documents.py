@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from memlab.present.documents import DateTime, Document, NonEmpty, Share, ShownInterval
 
 if TYPE_CHECKING:
-    from memlab.analysis.history import Change
+    from memlab.analysis.history import SeriesChange
     from memlab.machines.history.judge import History, Night
 
 
@@ -51,7 +51,7 @@ class Changed(Document):
     """The run since which the ratio may be 1; null: the change stands."""
 
     @classmethod
-    def made_of(cls, found: Change, history: History) -> Self:
+    def made_of(cls, found: SeriesChange, history: History) -> Self:
         nights, names = history.nights, ("after", "earliest", "latest", "seen", "said_after")
         runs = {name: nights[getattr(found, name)].run for name in names}
         gone = None if found.withdrawn is None else nights[found.withdrawn].run

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from memlab.analysis import history
-from memlab.analysis.history import Change
+from memlab.analysis.history import SeriesChange
 from memlab.analysis.intervals import Interval, median_interval
 from memlab.errors import NotComparable
 from memlab.experiment import Level, Metric
@@ -57,7 +57,7 @@ class History:
     metric: Metric
     typical: float | None
     nights: Sequence[Night]
-    changes: Sequence[Change]
+    changes: Sequence[SeriesChange]
     rate: float
     visible: Mapping[int, float | None]
     in_level: int
@@ -68,7 +68,7 @@ class History:
     followed: str = ""
     newer: int = 0
 
-    def word(self, change: Change) -> Word:
+    def word(self, change: SeriesChange) -> Word:
         if (change.ratio.estimate > 1) == self.metric.lower_is_better:
             return "worse"
         return "recovered" if change.is_return else "better"

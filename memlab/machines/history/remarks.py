@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from memlab.analysis.alarm import YEAR
-from memlab.analysis.history import Watch
+from memlab.analysis.history import WatchedSeries
 from memlab.analysis.trends import drift, weekdays
 from memlab.text import units
 
@@ -24,7 +24,7 @@ def percent(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.1f} %"
 
 
-def lines(dates: Sequence[datetime], watched: Watch) -> list[str]:
+def lines(dates: Sequence[datetime], watched: WatchedSeries) -> list[str]:
     """Of the runs on these dates: how far apart they are, and what moves them but no step."""
     recent = slice(-YEAR, None)
     logs = np.array(watched.logs)
@@ -77,7 +77,7 @@ def _correlation(correlation: float) -> Iterator[str]:
         )
 
 
-def _habit(watched: Watch) -> Iterator[str]:
+def _habit(watched: WatchedSeries) -> Iterator[str]:
     if watched.habit is not None:
         yield (
             "the series has gone to one level and back twice: such visits count as its noise "

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from memlab.analysis.alarm import FIRST, YEAR
 from memlab.analysis.change_place import LEAST
-from memlab.analysis.history import Change
+from memlab.analysis.history import SeriesChange
 from memlab.analysis.intervals import Interval
 from memlab.judging import evidence
 from memlab.machines.history.judge import History, Night
@@ -110,7 +110,7 @@ def _could_see(found: History) -> str:
     return f"a further change would have been seen: {', '.join(seen)}, none in one run{few}"
 
 
-def _change(found: History, change: Change) -> Iterator[str]:
+def _change(found: History, change: SeriesChange) -> Iterator[str]:
     nights, word = found.nights, found.word(change)
     gone = "withdrawn, " if change.withdrawn is not None else ""
     back = " (a level that was there before)" if change.is_return else ""
@@ -154,7 +154,7 @@ def _ratio(ratio: Interval) -> str:
     return f"{estimate} ({percent(ratio.low)} to {percent(ratio.high)})"
 
 
-def _around(change: Change) -> range:
+def _around(change: SeriesChange) -> range:
     """The runs that may be the first after a change."""
     return range(change.earliest + 1, change.latest + 2)
 
