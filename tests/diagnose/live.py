@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,6 +53,15 @@ def kept_waiting_s(pid: int) -> float:
                 total_ns += round(kept_waiting_s(int(child)) * 1e9)
     stolen = int(Path("/proc/stat").read_text().split()[8])
     return total_ns * 1e-9 + stolen / os.sysconf("SC_CLK_TCK") / (os.cpu_count() or 1)
+
+
+def await_rest(pid: int) -> None:
+    """Wait until the program reads from what nobody writes to: until then its heap may change."""
+    for _ in range(10_000):
+        if Path(f"/proc/{pid}/syscall").read_text().split()[1:2] == ["0x0"]:
+            return
+        time.sleep(0.01)
+    pytest.fail(f"{pid} does not read its standard input")
 
 
 @contextmanager
