@@ -62,7 +62,8 @@ def claims(work: str, what: str) -> list[Claim]:
         same(
             work,
             f"thresholds-{count}",
-            f"{count} armed threshold{'s' if count > 1 else ''} change {what} by less than 5 %",
+            f"{'1 armed threshold changes' if count == 1 else f'{count} armed thresholds change'} "
+            f"{what} by less than 5 %",
             BARE | {"thresholds": count},
             BARE,
         )

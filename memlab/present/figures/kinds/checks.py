@@ -156,7 +156,8 @@ def _draw_levels(page: Page, shown: Checks, marks: Sequence[Mark]) -> None:
     for mark in marks:
         sign, _ = _SIGNS[mark["verdict"]]
         level = words.label(page.run.named, shown.over, mark["levels"][shown.over])
-        text = f"{sign} {level}: {mark['claim']}: expected {mark['expected']}, seen {mark['seen']}"
+        text = f"{sign} {level}: {mark['claim']}: expected {mark['expected']}"
+        text += f", seen {mark['seen']}" if mark["seen"] else f", {mark['verdict']}"
         page.notes += [text] if mark["verdict"] != "reproduced" else []
     met = {mark["verdict"] for mark in marks}
     signs = ", ".join(f"{sign} {word}" for word, (sign, _) in _SIGNS.items() if word in met)
