@@ -86,6 +86,26 @@ def _mapped(folder: Path) -> None:
     subprocess.run(["cc", "-O1", "-o", folder / "mapped", folder / "mapped.c"], check=True)
 
 
+def _load(folder: Path) -> None:
+    """Of 60,000 values of 400 bytes the first thousands are asked for again."""
+    (folder / "load.py").write_text(
+        "import random, socket, sys\n"
+        "server = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+        "answers, value = server.makefile('rb'), b'v' * 400\n"
+        "for k in range(0, 60000, 100):\n"
+        "    server.sendall(b''.join(b'set %d 0 0 400\\r\\n%s\\r\\n' % (k + i, value) "
+        "for i in range(100)))\n"
+        "    assert all(answers.readline() == b'STORED\\r\\n' for _ in range(100))\n"
+        "r = random.Random(4)\n"
+        "for k in range(1500):\n"
+        "    keys = [min(59999, int(r.paretovariate(1)) * 7) for _ in range(100)]\n"
+        "    server.sendall(b''.join(b'get %d\\r\\n' % key for key in keys))\n"
+        "    for key in keys:\n"
+        "        assert answers.readline() == b'VALUE %d 0 400\\r\\n' % key\n"
+        "        assert answers.read(407) == value + b'\\r\\nEND\\r\\n'\n"
+    )
+
+
 def _repository(folder: Path) -> None:
     here = Path(__file__).parents[2]
     subprocess.run(["git", "clone", "-q", "--bare", str(here), folder / "bare.git"], check=True)
@@ -113,6 +133,11 @@ PROGRAMS = {
         "--serve 'redis-server --port {port} --save \"\"' --ready tcp:{port} "
         "--metric 'rate[1/s]=GET: ([0-9.]+) requests per second'",
         "rate: 5%",
+    ),
+    "memcached": Program(
+        "python3 load.py {port}",
+        "--serve 'memcached -u nobody -m 64 -t 1 -p {port}' --ready tcp:{port}",
+        make=_load,
     ),
     "node": Program(shlex.join(["node", "-e", _NODE])),
     "mapped": Program("./mapped data", make=_mapped),
