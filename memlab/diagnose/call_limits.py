@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memlab.diagnose import ipc_limits, kernel_held
-from memlab.diagnose.call_table import row
+from memlab.diagnose.call_table import MACHINE, NOEXEC, row
 from memlab.diagnose.kernel_numbers import descriptors, sysctl, target_of
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room, pinned_of_user
@@ -21,6 +21,10 @@ _FULL = 0.9  # a larger write than is left may be refused before
 _MEMORY_GROUPS_MAX = 65_535
 _FILES_MAX = 4096  # open files of a process, whose file systems are asked
 # A file system whose server is gone answers nobody who asks how full it is.
+_OF_THE_KERNEL = (
+    "proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "securityfs", "debugfs", "tracefs",
+    "configfs", "pstore", "bpf", "efivarfs", "fusectl", "binfmt_misc", "rpc_pipefs", "nsfs",
+)  # fmt: skip
 REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "autofs", "virtiofs")
 
 Reader = Callable[[int, Mapping[str, str]], Iterator[Room]]
@@ -291,9 +295,34 @@ def _children(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
         yield Room(name, 1, 1, "count", "fork fails with ENOMEM")
 
 
+def _mappings(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """Of a ring of perf events, if it has such events; and mounts whose files none may execute."""
+    if "anon_inode:[perf_event]" in descriptors(pid).values():
+        yield from pinned_of_user(pid, status)
+    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
+    for one in files.known(lambda: proc.parse_mountinfo(text)) or []:
+        if "noexec" in one.options and one.filesystem not in _OF_THE_KERNEL:
+            name = f"{NOEXEC} {one.mount_point} ({one.filesystem})"
+            yield Room(name, 0, 1, "count", "mmap with PROT_EXEC fails with EPERM")
+
+
+def _userfaultfd(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    is_capable = int(status.get("CapEff", "0"), 16) >> 19 & 1  # CAP_SYS_PTRACE
+    if sysctl("vm/unprivileged_userfaultfd") == [0] and not is_capable:
+        yield Room("vm.unprivileged_userfaultfd", 0, 0, "count", "userfaultfd fails with EPERM")
+
+
+def _machine_space(machine: Mapping[str, int]) -> Iterator[Room]:
+    """__vm_enough_memory() of mm/util.c: what one call may ask for."""
+    if sysctl("vm/overcommit_memory") == [0] and "MemTotal" in machine:
+        total = machine["MemTotal"] + machine.get("SwapTotal", 0)
+        yield Room(MACHINE, 0, total, "B", "mmap of more fails with ENOMEM")
+
+
 def _huge_pages(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """The pool, if it holds a file of huge pages open: such a file's blocks are that large."""
     machine = files.known(proc.meminfo) or {}
+    yield from _machine_space(machine)
     links = [*descriptors(pid).items()][:_FILES_MAX]
     paths = [ROOT / f"proc/{pid}/fd/{number}" for number, link in links
              if link.startswith("/memfd:") or "huge" in link]  # fmt: skip
@@ -338,7 +367,8 @@ READERS: Mapping[str, Reader] = {
     "open files": _open_files, "aio": _aio, "inotify watches": _watches,
     "inotify instances": _instances, "epoll": _epoll, **ipc_limits.READERS,
     "signals": _signals, "keys": _keys,
-    "file systems": _file_systems, "pins": pinned_of_user, "fanotify groups": _groups,
+    "file systems": _file_systems, "pins": pinned_of_user, "mappings": _mappings,
+    "userfaultfd": _userfaultfd, "fanotify groups": _groups,
     "pipes": _pipes, "in flight": _in_flight, "file size": _file_size,
     "children": _children, "groups": _groups_below, "huge pages": _huge_pages,
     "fanotify marks": _marks, "namespaces": _namespaces, "mounts": _mounts,

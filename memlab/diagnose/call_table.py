@@ -44,7 +44,12 @@ _WRITES = (
 LOCK = "ulimit -l, LimitMEMLOCK= of its unit, or CAP_IPC_LOCK"
 _TASKS = ("pids.max", "RLIMIT_NPROC", "kernel.threads-max", "kernel.pid_max")
 FILES = "ulimit -n, LimitNOFILE= of its unit; files that are never closed (ls -l /proc/PID/fd)"
-_SPACE = ("vm.max_map_count", "RLIMIT_AS", "RLIMIT_DATA", "CommitLimit", "huge pages (hugetlb)")
+MACHINE = "vm.overcommit_memory=0"
+_SPACE = ("vm.max_map_count", "RLIMIT_AS", "RLIMIT_DATA", "CommitLimit", MACHINE,
+          "huge pages (hugetlb)")  # fmt: skip
+NOEXEC, SEGMENT = "noexec of", "kernel.shmmax"
+OF_A_CALL = (MACHINE, SEGMENT)
+"""Limits on what one call may ask for."""
 
 ROWS = (
     Row("lock-limit-refuses", "mmap mremap brk", "EAGAIN", ("RLIMIT_MEMLOCK",), setting=LOCK
@@ -57,8 +62,8 @@ ROWS = (
         ("pinned of RLIMIT_MEMLOCK",), "pins", "pinned memory is refused",
         setting=LOCK + "; what other programs of the user pin counts too (VmPin in their "
         "/proc/PID/status)"),
-    Row("pin-refused", "mmap", "EPERM", ("pinned of RLIMIT_MEMLOCK",), "pins",
-        "a ring of perf events is refused", "sysctl kernel.perf_event_mlock_kb; " + LOCK),
+    Row("mapping-refused", "mmap", "EPERM", ("pinned of RLIMIT_MEMLOCK", NOEXEC), "mappings",
+        "a mapping is refused"),
     Row("threads-refused", "clone clone3 fork vfork execve", "EAGAIN", _TASKS,
         refuses="new threads or processes are refused", certain=True),
     Row("inotify-refused", "inotify_add_watch", "ENOSPC", ("fs.inotify.", "user.max_inotify_"),
@@ -87,8 +92,19 @@ ROWS = (
         "sysctl kernel.sem; sets that nobody removed (ipcs -s, ipcrm -s ID)"),
     Row("sysv-refused", "shmget", "ENOSPC", ("kernel.shm",), "segments", "shmget is refused",
         "sysctl kernel.shmmni, kernel.shmall; segments that nobody removed (ipcs -m, ipcrm -m ID)"),
+    Row("sysv-refused", "shmget", "EINVAL", (SEGMENT,), "segment", "shmget is refused",
+        "sysctl kernel.shmmax; or a segment of that key that is there, and smaller (ipcs -m)"),
     Row("sysv-refused", "msgget", "ENOSPC", ("kernel.msgmni",), "queues", "msgget is refused",
         "sysctl kernel.msgmni; queues that nobody removed (ipcs -q, ipcrm -q ID)"),
+    Row("options-refused", "setsockopt", "ENOBUFS ENOMEM",
+        ("net.ipv4.igmp_max_memberships", "net.core.optmem_max"),
+        refuses="an option of a socket is refused",
+        setting="of a multicast group sysctl net.ipv4.igmp_max_memberships, of each socket; of a "
+        "filter net.core.optmem_max"),
+    Row("handler-refused", "userfaultfd", "EPERM", ("vm.unprivileged_userfaultfd",), "userfaultfd",
+        "a handler of page faults is refused",
+        "UFFD_USER_MODE_ONLY, CAP_SYS_PTRACE, /dev/userfaultfd, or sysctl "
+        "vm.unprivileged_userfaultfd"),
     Row("messages-lost", "recvfrom recvmsg recvmmsg read", "ENOBUFS", ("receive buffers",),
         setting="of a netlink socket: a reader that keeps up; a larger SO_RCVBUF"),
     Row("messages-wait", "msgsnd", "EAGAIN", ("kernel.msgmnb", "msg_qbytes"), "messages",

@@ -59,6 +59,28 @@ class MostOpen:
     """Descriptors in all."""
 
 
+_ENDED_MAX = 20_000  # processes whose state is read
+_PARENTS_MAX = 100
+
+
+def unreaped(pid: int) -> tuple[int, int, str]:
+    """How many processes have ended and keep their PID until their parent waits for them, and the
+    PID and name of the parent of most. Of parents in the groups of this process: there they
+    count against the same limits."""
+    groups = files.text(ROOT / f"proc/{pid}/cgroup")
+    parents: Counter[int] = Counter()
+    names = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
+    for name in names[:_ENDED_MAX]:
+        _, _, words = (files.text(ROOT / f"proc/{name}/stat") or "").rpartition(")")
+        fields = words.split()
+        if fields[:1] == ["Z"]:
+            parents[int(fields[1])] += 1
+    for parent, count in parents.most_common(_PARENTS_MAX):
+        if groups and files.text(ROOT / f"proc/{parent}/cgroup") == groups:
+            return count, parent, (files.text(ROOT / f"proc/{parent}/comm") or "").strip()
+    return 0, 0, ""
+
+
 def descendants(pid: int) -> list[int]:
     """Its children and theirs, at most 64, from /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN)
     or, without it, by the parents of all processes."""

@@ -34,6 +34,11 @@ def _segments(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
         yield Room("kernel.shmall", held * 4096, most[0] * 4096, "B", fails)
 
 
+def _segment(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    if most := sysctl("kernel/shmmax", pid):
+        yield Room("kernel.shmmax", 0, most[0], "B", "shmget of more fails with EINVAL")
+
+
 def _queues(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     rows = sysvipc.rows(pid, "msg")
     if rows is not None and (most := sysctl("kernel/msgmni", pid)):
@@ -79,6 +84,6 @@ def _message_queues(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
 
 
 READERS: Mapping[str, Callable[[int, Mapping[str, str]], Iterator[Room]]] = {
-    "semaphores": _semaphores, "segments": _segments, "queues": _queues,
+    "semaphores": _semaphores, "segments": _segments, "segment": _segment, "queues": _queues,
     "messages": _messages, "posix messages": _posix_messages, "message queues": _message_queues,
 }  # fmt: skip

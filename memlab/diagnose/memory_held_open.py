@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memlab.diagnose.call_limits import REMOTE
+from memlab.diagnose.room import open_files
 from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
 
@@ -93,7 +94,10 @@ def unmapped(memory_files: MemoryFiles, mappings: Sequence[process.Mapping]) -> 
 
 
 def descriptors(pid: int) -> Mapping[int, str] | None:
-    """Those at the beginning of a look; None of a process with many."""
+    """Those at the beginning of a look; None of a process with many, by their number if the kernel
+    gives it without a list."""
+    if (open_files(pid, listed=False) or 0) > DESCRIPTORS_MAX:
+        return None
     links = files.known(lambda: process.descriptors(pid, DESCRIPTORS_MAX + 1)) or {}
     return links if len(links) <= DESCRIPTORS_MAX else None
 

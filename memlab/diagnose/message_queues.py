@@ -60,7 +60,10 @@ def system_v(pid: int) -> list[SystemV] | None:
 
 def sent_by(pids: Collection[int]) -> int:
     """Bytes of the text in the queues of System V to which one of these processes sent last."""
-    spaces = {files.known((ROOT / f"proc/{pid}/ns/ipc").readlink): pid for pid in pids}
+    spaces: dict[str, int] = {}
+    for pid in pids:
+        with suppress(OSError):  # a Path takes twice as long as the call
+            spaces[os.readlink(f"{ROOT}/proc/{pid}/ns/ipc")] = pid  # noqa: PTH115
     each = [system_v(pid) for pid in list(spaces.values())[:_SPACES_MAX]]
     senders = set(pids)
     return sum(one.bytes for queues in each for one in queues or () if one.sender in senders)

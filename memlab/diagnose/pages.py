@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from memlab.diagnose import page_scan
 from memlab.diagnose.memory_files import IS_PRESENT, MemoryFiles
 from memlab.diagnose.page_scan import FILE, HUGE, PAGE, SWAPPED, ZERO, PageRun
-from memlab.observe import proc, process
+from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
 
 _PIECES_MAX, _PIECES_OF_LARGE = 2000, 500
@@ -71,6 +71,9 @@ class Pages:
     """Private memory of the process, all sizes of pages."""
     shared_bytes: int | None
     """Of it mapped by another process too, since a fork."""
+    merged_bytes: int | None
+    """Of it one page with others of equal content (KSM); None where the kernel does not show it of
+    a process, and has merged some."""
     read_share: float
     """The share of its memory whose entries were read: below 1 the parts of it are estimates."""
     file_bytes: int
@@ -126,10 +129,13 @@ def read(
     sums, by_mapping, share = _sums(runs, mappings, weights)
     if in_part:
         sums = _scaled(sums, status)
+    merged = _merged(pid)
+    common = round(sums["anonymous"] * draw.shared_share)
     found = Pages(
         at_s=began,
         anonymous_bytes=round(sums["anonymous"]),
-        shared_bytes=round(sums["anonymous"] * draw.shared_share),
+        shared_bytes=max(0, common - (merged or 0)),
+        merged_bytes=merged if merged is None else min(merged, common),
         read_share=draw.share * share,
         file_bytes=round(sums["files"]),
         huge_bytes=round(sums["huge"]),
@@ -163,7 +169,16 @@ def shared_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
         drawn = _Drawn(fd, runs, _Weights(private, {}), detailed=False)
     finally:
         os.close(fd)
-    return round(sum(one.size_bytes for one in runs) * drawn.shared_share)
+    common = round(sum(one.size_bytes for one in runs) * drawn.shared_share)
+    return max(0, common - (_merged(pid) or 0))
+
+
+def _merged(pid: int) -> int | None:
+    """Since Linux 5.19: pages that several map, and not since a fork."""
+    merged = files.number(ROOT / f"proc/{pid}/ksm_merging_pages")
+    if merged is None and files.number(ROOT / "sys/kernel/mm/ksm/pages_sharing"):
+        return None
+    return (merged or 0) * PAGE
 
 
 def _sums(

@@ -11,7 +11,7 @@ import mmap
 import os
 import struct
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,7 +22,9 @@ _EVENT, _MMAP = "raw_syscalls:sys_exit", "syscalls:sys_enter_mmap"
 _ENTER = "raw_syscalls:sys_enter"
 _REGISTERS = {0: False, 15: True}  # IORING_REGISTER_BUFFERS, IORING_REGISTER_BUFFERS2 (a struct)
 _BUFFERS_MAX = 1024  # of one call
-_LARGE = "len >= 67108864"  # smaller mappings are many, and fail where a limit is met already
+# Smaller mappings are many, and fail where a limit is met already; -1 is no file.
+_LARGE = "len >= 67108864 || (prot & 4 && fd < 2147483648)"
+_LARGE_BYTES, _PROT_EXEC, _NO_FILE = 64 << 20, 4, 1 << 31
 _RING_PAGES = 4  # a power of two
 _DATA_HEAD = 1024  # of perf_event_mmap_page
 _HEADER = struct.Struct("=IHH")
@@ -30,8 +32,9 @@ _SAMPLE = 9  # PERF_RECORD_
 _RECORD_MAX = 96  # bytes: a ring with less room is full
 
 ERRNOS = {
-    1: "EPERM", 7: "E2BIG", 11: "EAGAIN", 12: "ENOMEM", 23: "ENFILE", 24: "EMFILE", 27: "EFBIG",
-    28: "ENOSPC", 37: "ENOLCK", 87: "EUSERS", 105: "ENOBUFS", 109: "ETOOMANYREFS", 122: "EDQUOT",
+    1: "EPERM", 7: "E2BIG", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 19: "ENODEV", 22: "EINVAL",
+    23: "ENFILE", 24: "EMFILE", 27: "EFBIG", 28: "ENOSPC", 37: "ENOLCK", 87: "EUSERS",
+    105: "ENOBUFS", 109: "ETOOMANYREFS", 122: "EDQUOT",
 }  # fmt: skip
 _OF_ANY_CALL = (
     "ENOMEM", "ENFILE", "EMFILE", "EFBIG", "ENOSPC", "ENOLCK", "EUSERS", "ENOBUFS", "ETOOMANYREFS",
@@ -43,7 +46,10 @@ _OF_SOME = {
                "vfork", "execve", "io_setup", "io_uring_setup", "timer_create", "rt_sigqueueinfo",
                "msgsnd", "mq_timedsend", "mkdir", "mkdirat"),
     "EPERM": ("mmap", "mlock", "mlock2", "mlockall", "perf_event_open", "bpf", "io_uring_setup",
-              "fcntl"),
+              "fcntl", "shmget", "userfaultfd"),
+    "EACCES": ("mmap", "mprotect", "shmget", "shmat", "perf_event_open"),
+    "ENODEV": ("mmap",),
+    "EINVAL": ("mmap", "shmget"),
     "E2BIG": ("execve", "execveat"),
 }  # fmt: skip
 
@@ -57,10 +63,12 @@ class Refusal:
     errno: str
     per_s: float
     asked_bytes: int = 0
-    """What the last such call asks for, of mlock and io_uring_register, and of mmap where it is 64
-    MiB or more; else 0."""
+    """What the last such call asks for, of mlock, shmget and io_uring_register, and of mmap if it
+    is 64 MiB or more; else 0."""
     reserved: bool = False
     """That mapping is a reservation (PROT_NONE)."""
+    executes: bool = False
+    """Most of these calls map a file to execute it."""
 
 
 class Refusals:
@@ -112,41 +120,51 @@ class Refusals:
         """By call and errno, over so many seconds."""
         per_s: dict[tuple[int, int], float] = defaultdict(float)
         asked: dict[tuple[int, int], tuple[int, int]] = {}
+        counts: Counter[tuple[int, int]] = Counter()
+        executing: Counter[tuple[int, int]] = Counter()
         for fds, ring in self._rings:
             with suppress(OSError):
                 for fd in fds:
                     perf_event.stop(fd)  # nothing is written while it is read
             events, covered_s = _read(ring)
-            wanted: dict[int, tuple[int, int]] = {}  # bytes and protection, by call
+            wanted: dict[int, tuple[int, int, bool]] = {}  # bytes, protection, whether it executes
             for raw in events:
                 number = int.from_bytes(raw[:2], sys.byteorder)
                 if number == self._mmap:
-                    wanted[system_calls.NUMBERS["mmap"]] = (
-                        _number(raw, self._mmap_fields["len"]),
-                        _number(raw, self._mmap_fields["prot"]),
+                    length, protection, fd = (
+                        _number(raw, self._mmap_fields[name]) for name in ("len", "prot", "fd")
                     )
+                    executes = bool(protection & _PROT_EXEC) and 0 <= fd < _NO_FILE
+                    large = length if length >= _LARGE_BYTES else 0
+                    wanted[system_calls.NUMBERS["mmap"]] = large, protection, executes
                     continue
                 if number == self._enter:
                     call = _number(raw, self._enter_fields["id"])
-                    wanted[call] = self._pinned(call, _arguments(raw, self._enter_fields)), 1
+                    asks = self._pinned(call, _arguments(raw, self._enter_fields))
+                    wanted[call] = asks, 1, False
                     continue
                 pair = (
                     _number(raw, self._exit_fields["id"]),
                     _number(raw, self._exit_fields["ret"]),
                 )
                 per_s[pair] += 1 / (covered_s or seconds)
-                if pair[0] in wanted:
-                    asked[pair] = wanted[pair[0]]
+                counts[pair] += 1
+                # A call that succeeds is recorded too as it begins: each explains one at most.
+                if (want := wanted.pop(pair[0], None)) is not None:
+                    asked[pair] = want[:2]
+                    executing[pair] += want[2]
         return [
             Refusal(
                 system_calls.name(call), ERRNOS.get(-code, f"errno {-code}"), rate,
                 asked.get((call, code), (0, 1))[0], asked.get((call, code), (0, 1))[1] == 0,
+                2 * executing[call, code] > counts[call, code],
             )
             for (call, code), rate in per_s.items()
         ]  # fmt: skip
 
     def _pinned(self, call: int, arguments: Sequence[int]) -> int:
-        """The bytes that mlock or io_uring_register asks for; what it points to is read now."""
+        """The bytes that mlock, shmget or io_uring_register asks for; what it points to is read
+        now."""
         if call != system_calls.NUMBERS.get("io_uring_register"):
             return arguments[1]
         indirect, at, count = _REGISTERS.get(arguments[1] & 0xFF), arguments[2], arguments[3]
@@ -223,7 +241,7 @@ def _filter() -> str:
 
 def _pinning() -> str:
     """Calls that ask for so many bytes, and have no filter on them."""
-    calls = ("mlock", "mlock2", "io_uring_register")
+    calls = ("mlock", "mlock2", "io_uring_register", "shmget")
     known = [system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS]
     return " || ".join(f"id == {number}" for number in known)
 

@@ -6,10 +6,12 @@ fit below it. A pair of call and errno that no row has is said without a cause.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from memlab.diagnose import socket_drops
-from memlab.diagnose.call_table import FILES, LOCK, Row, row
+from memlab.diagnose import family, socket_drops
+from memlab.diagnose.call_table import FILES, LOCK, MACHINE, NOEXEC, OF_A_CALL, Row, row
 from memlab.diagnose.finding import (
     COSTLY,
     CRITICAL,
@@ -23,8 +25,11 @@ from memlab.diagnose.look import Look
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
 from memlab.observe import files, proc
+from memlab.observe.proc import ROOT
 
 _MET = {"B": 0.9, "count": 0.99}  # of bytes a call asks for many at a time
+_NEAR = 0.5
+_FILES_MAX = 1000
 _LEAST_PER_S = 0.2
 _UNKNOWN_PER_S = 1.0
 
@@ -43,7 +48,10 @@ _HINTS = {
     "RLIMIT_DATA": "ulimit -d, LimitDATA= of its unit",
     "RLIMIT_STACK": "ulimit -s; less recursion, smaller arrays on the stack",
     "CommitLimit": "vm.overcommit_memory=0, or vm.overcommit_ratio, or swap",
-    "huge pages (hugetlb)": "vm.nr_hugepages, or nr_overcommit_hugepages",
+    MACHINE: "a smaller mapping, MAP_NORESERVE or PROT_NONE for a reservation; "
+    "vm.overcommit_memory=1",
+    "huge pages (hugetlb)": "vm.nr_hugepages, or nr_overcommit_hugepages; files that are left in a "
+    "hugetlbfs keep theirs (ls /dev/hugepages)",
 }
 
 
@@ -95,12 +103,15 @@ def _explained(look: Look, pairs: Sequence[tuple[Row, Refusal]]) -> Finding:
     return Finding(
         known.name, CRITICAL if critical else COSTLY,
         f"{per_second(per_s, 'calls')} of {calls} fail with {errnos}: {refuses}{why}",
-        "limits", line, per_s, "1/s", _facts(look.refused), _setting(known, limit, line),
+        "limits", line, per_s, "1/s", _facts(look.refused),
+        _setting(known, limit, line, refused, why),
         experiments=("vma-lock",) if "lock" in known.name else ("mmap-overcommit",),
     )  # fmt: skip
 
 
-def _setting(known: Row, limit: Room | None, line: str) -> str:
+def _setting(
+    known: Row, limit: Room | None, line: str, refused: Sequence[Refusal], why: str
+) -> str:
     """What to try for the limit that is met; the row's setting is for the one that it names."""
     if limit and limit.name.startswith("user."):
         name = limit.name.split()[0]
@@ -108,7 +119,19 @@ def _setting(known: Row, limit: Room | None, line: str) -> str:
     for begin, words in _INSTEAD.items():
         if limit and limit.name.startswith(begin):
             return words
-    return known.setting or hint(line)
+    if known.name == "mapping-refused":
+        return _setting_of_mapping(limit, refused)
+    if "(zombies)" in why:
+        return "wait(2) for children that end; an init that does so (docker run --init, tini)"
+    return known.setting or (hint(line) if limit else _page(refused[0]))
+
+
+def _setting_of_mapping(limit: Room | None, refused: Sequence[Refusal]) -> str:
+    if any(one.executes for one in refused):
+        return "a folder on another mount for such files (TMPDIR, java.io.tmpdir); remount it: exec"
+    if limit:
+        return f"sysctl kernel.perf_event_mlock_kb; {LOCK}"
+    return _page(refused[0])
 
 
 def _unexplained(unknown: Sequence[Refusal]) -> Finding:
@@ -142,9 +165,12 @@ def _facts(refused: Sequence[Refusal]) -> tuple[Fact, ...]:
 def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | None, str]:
     """The limit, and the words that say how full it is."""
     candidates = [one for one in look.rooms if one.name.startswith(known.limits)]
-    fullest = max(candidates, key=lambda one: one.share, default=None)
+    standing = [one for one in candidates if not one.name.startswith((*OF_A_CALL, NOEXEC))]
+    fullest = max(standing, key=lambda one: one.share, default=None)
     if known.name == "memory-refused" and _asks_for_huge_pages(look, refused):
-        return fullest_of(candidates, "huge pages (hugetlb)"), _hugetlb()
+        return _hugetlb(look.subject.pid)
+    if known.name == "mapping-refused" and any(one.executes for one in refused):
+        return None, _of_mounts(candidates)
     if known.name == "lock-limit-refuses" and fullest:
         return fullest, _of_lock(look, fullest)
     if known.name == "lock-refused" and fullest:
@@ -154,6 +180,8 @@ def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | Non
             more = f", and {size(asks)} are asked for"
         used, most = size(fullest.used), size(fullest.limit)
         return fullest, f"{used} of {most} are locked (RLIMIT_MEMLOCK){more}"
+    if known.name == "threads-refused" and fullest is not None and fullest.share >= _MET["count"]:
+        return fullest, _met(fullest) + _ended(look, fullest)
     if fullest is not None and fullest.share >= _MET[fullest.unit]:
         return fullest, fullest.name if fullest.name.startswith("PID n") else _met(fullest)
     if known.name == "messages-refused" and fullest is not None:
@@ -163,6 +191,14 @@ def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | Non
     asked = max(refused, key=lambda one: one.asked_bytes)
     for one in candidates:
         if one.unit == "B" and asked.asked_bytes and one.used + asked.asked_bytes > one.limit:
+            if one.name in OF_A_CALL and not asked.reserved:
+                of = ": memory and swap" if one.name == MACHINE else ""
+                return one, (
+                    f"{size(asked.asked_bytes)} are asked for in one call, and at most "
+                    f"{size(one.limit)} may be ({one.name}{of})"
+                )
+            if one.name in OF_A_CALL:
+                continue
             kind = " (PROT_NONE, a reservation)" if asked.reserved else ""
             return one, (
                 f"{size(asked.asked_bytes)} are asked for{kind}, and {size(one.used)} of "
@@ -172,15 +208,37 @@ def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | Non
         return None, "no limit that is read here explains it"
     if known.name == "no-space":
         return None, "no file system that it has files open on is full"
+    if fullest.share < _NEAR and len(known.limits) > 1:
+        return None, f"no limit that is read here is near; the fullest: {_met(fullest)}"
     return fullest, (
         f"{_amount(fullest.used, fullest.unit)} of {_amount(fullest.limit, fullest.unit)} are used "
         f"({fullest.name}): the call asks for more than is left, or another limit holds"
     )
 
 
-def fullest_of(candidates: Sequence[Room], name: str) -> Room | None:
-    """The one of this name."""
-    return next((one for one in candidates if one.name == name), None)
+def _ended(look: Look, room: Room) -> str:
+    """Processes that only their parent's wait(2) ends, if they are many of those that count."""
+    count, parent, name = family.unreaped(look.subject.pid)
+    if count < room.used / 10:
+        return ""
+    return (
+        f", of which {count:,} have ended (zombies): their parent {parent} ({name}) does not wait "
+        "for them"
+    )
+
+
+def _of_mounts(candidates: Sequence[Room]) -> str:
+    """do_mmap() of mm/mmap.c: which file it is, is not recorded."""
+    mounts = [
+        one.name.removeprefix(f"{NOEXEC} ") for one in candidates if one.name.startswith(NOEXEC)
+    ]
+    if not mounts:
+        return "it maps a file to execute it, and none of its mounts is noexec"
+    more = f" and {len(mounts) - 3} more" if len(mounts) > 3 else ""
+    return (
+        "it maps a file to execute it, which is refused on a mount that is noexec: "
+        f"{', '.join(mounts[:3])}{more}"
+    )
 
 
 def _met(one: Room) -> str:
@@ -192,14 +250,36 @@ def _asks_for_huge_pages(look: Look, refused: Sequence[Refusal]) -> bool:
     return mapped > 0 and (look.rate("mmap_hugetlb") or 0.0) >= 0.9 * mapped
 
 
-def _hugetlb() -> str:
+def _hugetlb(pid: int) -> tuple[Room, str]:
     machine = files.known(proc.meminfo) or {}
     total, free = machine.get("HugePages_Total", 0), machine.get("HugePages_Free", 0)
-    spare = max(0, free - machine.get("HugePages_Rsvd", 0))
-    return (
+    spare, page = max(0, free - machine.get("HugePages_Rsvd", 0)), machine.get("Hugepagesize", 0)
+    said = (
         f"it asks for huge pages (MAP_HUGETLB), of which the pool has {total:,} "
-        f"({size(machine.get('Hugepagesize', 0))} each), {spare:,} of them free"
+        f"({size(page)} each), {spare:,} of them free"
     )
+    held, folder = huge_files(pid)
+    if page and held >= page:
+        said += f", and {held // page:,} in files of {folder}"
+    return Room("huge pages (hugetlb)", total - spare, total, "count", ""), said
+
+
+def huge_files(pid: int) -> tuple[int, str]:
+    """What files of a mount of hugetlbfs hold, whoever maps them, and where most lie."""
+    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
+    mounts = files.known(lambda: proc.parse_mountinfo(text)) or []
+    held = [
+        (allocated(ROOT / f"proc/{pid}/root" / one.mount_point.lstrip("/")), one.mount_point)
+        for one in mounts
+        if one.filesystem == "hugetlbfs"
+    ]
+    return max(held, default=(0, ""))
+
+
+def allocated(folder: Path) -> int:
+    """What the files in a folder hold."""
+    about = (files.known((folder / name).lstat) for name in files.names(folder)[:_FILES_MAX])
+    return sum(one.st_blocks * 512 for one in about if one and stat.S_ISREG(one.st_mode))
 
 
 def _of_lock(look: Look, room: Room) -> str:

@@ -38,15 +38,18 @@ def of(look: Look) -> Account:
             )
         )
     else:
-        common = seen.shared_bytes or 0
+        common, merged = seen.shared_bytes or 0, seen.merged_bytes or 0
         lazy = seen.lazyfree.value * seen.anonymous_bytes if seen.lazyfree else 0.0
-        lazy = min(lazy, seen.anonymous_bytes - common)
+        lazy = min(lazy, seen.anonymous_bytes - common - merged)
         part = f"split by a sample: {_percent(seen.read_share)} read" if seen.read_share < 1 else ""
-        lines.append(Line("anonymous, private", seen.anonymous_bytes - common - lazy, note=part))
+        private = seen.anonymous_bytes - common - merged - lazy
+        lines.append(Line("anonymous, private", private, note=part))
         if seen.lazyfree and lazy:
             low, high = (b * seen.anonymous_bytes for b in seen.lazyfree.bounds)
             lines.append(Line("LazyFree", lazy, low, high, "given back by MADV_FREE"))
-        lines.append(Line("anonymous, shared since a fork", common))
+        unknown = "or merged by KSM: not seen" if seen.merged_bytes is None else ""
+        lines.append(Line("anonymous, shared since a fork", common, note=unknown))
+        lines.append(Line("anonymous, merged by KSM", merged, note="one page of equal content"))
     if huge := seen.huge_bytes if seen else memory.huge_bytes:
         lines.append(Line("in huge pages", huge, part_of="anonymous", note=_unused(look)))
     heap = look.heap

@@ -120,7 +120,7 @@ def look(**changes: Any) -> Look:
         "fault_s": 5e-7,
         "unseen": (),
         "pages": Pages(
-            0.0, 16 * MiB, 0, 1.0, 16 * MiB, 0, 0, 0, {}, Sampled(1000, 0), None, None, 0.0
+            0.0, 16 * MiB, 0, 0, 1.0, 16 * MiB, 0, 0, 0, {}, Sampled(1000, 0), None, None, 0.0
         ),
     }
     return Look(**quiet | changes)

@@ -429,3 +429,45 @@ def test_the_command(tmp_path: Path) -> None:
     assert "process 701 (worker)" in memlab("diagnose", f"--last-kill={path}").stdout
     printed = json.loads(memlab("diagnose", f"--last-kill={path}", "--json").stdout)
     assert printed["last"]["killed"][0]["pid"] == 701
+
+
+def test_what_looks_like_the_line_of_a_kill_that_is_left_out() -> None:
+    """A reaper's line names the victim only if the table of that report has it."""
+    left_out = "\n".join(line for line in V1.splitlines() if "illed process" not in line)
+    left_out = left_out.replace(",task=worker,pid=701,uid=0", "")
+    reaped = "[  41.6] oom_reaper: reaped process {} (worker), now anon-rss:0kB\n"
+    assert [one.pid for one in kill(f"{left_out}\n{reaped.format(701)}").killed] == [701]
+    other = printed(f"{V1}{reaped.format(999)}")
+    assert "process 701 (worker)" in other
+    assert "also killed, without a report in this log: worker" in other
+
+
+def test_a_request_long_before_a_kill_is_of_another_report() -> None:
+    request, *rest = V1.splitlines()
+    late = "\n".join([request, *(line.replace("[  41", "[ 900") for line in rest)])
+    assert "requested the memory" in printed(V1)
+    assert "requested the memory" not in printed(late)
+
+
+def test_a_kill_that_is_quoted_above_its_report_is_one_kill() -> None:
+    last = V1.splitlines()[-1]
+    assert printed(f">{last}\n{V1}") == printed(V1)
+    assert "earlier" not in printed(f"{V1}{V1}")
+    other = last.replace("701", "702")
+    assert "1 earlier kill" in printed(f">{other}\n{V1}")
+
+
+def test_a_line_that_is_folded_before_the_number_of_the_process() -> None:
+    folded = V1.replace("Killed process 701", "Killed process\n  701")
+    assert kill(folded).killed == kill(V1).killed
+    words = "[  41.5] supervisor: Killed process\n  701 workers are left\n"
+    assert answer.last(read(words))[0] is None
+
+
+def test_a_watermark_that_is_more_than_the_machine_has() -> None:
+    text = TEXTS["balloon-5.4-next-watermarks"].decode()
+    usual = text.replace("min:99395541895224kB low:73886371836733356kB high:147673348131571488kB",
+                         "min:100kB low:200kB high:300kB")  # fmt: skip
+    assert usual != text
+    assert "watermark" not in printed(usual)
+    assert "watermark" in printed(text)

@@ -83,3 +83,17 @@ def test_what_grows_says_how_fast_and_whose_room_ends_it() -> None:
     assert "its group (memory.max) has room for 36 s" in title(unmapped_files_growth_bytes=10 * MiB)
     bound = {"unmapped_files_growth_bytes": 10 * MiB, "unmapped_files_room_bytes": 20 * MiB}
     assert "their tmpfs has room for 20 s" in title(**bound)
+
+
+@pytest.mark.parametrize(("count", "is_read"), [(1000, True), (1001, False), (0, True)])
+def test_of_many_descriptors_none_is_read_at_the_beginning(
+    count: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their number is the size of the folder; before Linux 6.2 that is 0."""
+    read: list[int] = []
+    monkeypatch.setattr(memory_held_open, "open_files", lambda pid, *, listed: count)
+    monkeypatch.setattr(
+        memory_held_open.process, "descriptors", lambda pid, most: read.append(pid) or {3: "/x"}
+    )
+    assert memory_held_open.descriptors(7) == ({3: "/x"} if is_read else None)
+    assert read == [7] * is_read

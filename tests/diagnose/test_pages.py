@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import diagnosis, mapping_list, memory, output, page_scan, pages, snapshot
+from memlab.diagnose import (
+    diagnosis,
+    mapping_list,
+    memory,
+    output,
+    page_scan,
+    pages,
+    snapshot,
+    stock,
+)
 from memlab.observe import process
 from memlab.observe.process import Mapping
 
 from .live import Compiled, running
+from .looks import look
 
 PAGE, GiB = 4096, 1 << 30
 
@@ -83,3 +96,60 @@ def test_what_the_walk_would_take_is_said_in_the_second_line(
         said = " ".join(" ".join(output.lines(diagnosis.of(program.pid, 0.1))).split())
     assert "which of its pages are shared or LazyFree: this kernel has no PAGEMAP_SCAN" in said
     assert re.search(r"what is in huge pages: [^;]* \(some [\d,]+ ms\); --full does", said)
+
+
+FORKS = (
+    "import mmap, os\n"
+    "m = mmap.mmap(-1, 32 << 20, mmap.MAP_PRIVATE); m.write(b'x' * (32 << 20))\n"
+    "if os.fork() == 0: os.read(0, 1); os._exit(0)\n"
+    "print('ready', flush=True); os.read(0, 1)"
+)
+
+
+@pytest.mark.parametrize("merged_pages", [0, 2048, 4096])
+def test_merged_pages_are_not_shared_since_a_fork(
+    merged_pages: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of pages that others map too; those of KSM are counted by the kernel."""
+    known = pages.files.number
+
+    def number(path: Path) -> int | None:
+        return merged_pages if path.name == "ksm_merging_pages" else known(path)
+
+    monkeypatch.setattr(pages.files, "number", number)
+    with running(sys.executable, "-c", FORKS) as program:
+        mappings = process.maps(program.pid)
+        try:
+            seen, _ = pages.read(program.pid, mappings)
+            alone = pages.shared_bytes(program.pid, mappings)
+        except pages.NotSeen as error:
+            pytest.skip(str(error))
+    assert seen.merged_bytes == merged_pages * PAGE
+    rest = (32 << 20) - merged_pages * PAGE
+    assert rest <= (seen.shared_bytes or 0) < rest + (16 << 20)
+    assert rest <= alone < rest + (16 << 20)
+
+
+@pytest.mark.parametrize(("sharing", "merged"), [(0, 0), (7, None)])
+def test_before_linux_5_19_what_is_merged_is_not_seen(
+    sharing: int, merged: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        pages.files, "number", lambda path: sharing if path.name == "pages_sharing" else None
+    )
+    assert pages._merged(os.getpid()) == merged
+    seen = look().pages
+    assert seen is not None
+    seen = replace(seen, shared_bytes=4 << 20, merged_bytes=merged)
+    (line,) = (one for one in stock.of(look(pages=seen)).lines if "since a fork" in one.name)
+    assert line.note == ("" if merged == 0 else "or merged by KSM: not seen")
+
+
+def test_the_account_with_merged_pages_adds_up() -> None:
+    seen = look().pages
+    assert seen is not None
+    for merged in (2 << 20, 4 << 20):
+        account = stock.of(look(pages=replace(seen, shared_bytes=4 << 20, merged_bytes=merged)))
+        values = {one.name: one.value for one in account.lines}
+        assert values["anonymous, merged by KSM"] == merged
+        assert values["anonymous, private"] == (12 << 20) - merged

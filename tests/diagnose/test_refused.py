@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memlab.diagnose import call_limits, limits, refusals, refused
-from memlab.diagnose.call_table import ROWS, Row, row
+from memlab.diagnose.call_table import MACHINE, ROWS, Row, row
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
@@ -33,6 +33,9 @@ GiB, MiB = 1 << 30, 1 << 20
         ("k", {("mlock", "ENOMEM"): TIMES}),
         ("f", {("write", "EFBIG"): TIMES}),
         ("p", {("fcntl", "EPERM"): TIMES}),
+        ("s", {("shmget", "EINVAL"): TIMES}),
+        ("d", {("mmap", "ENODEV"): TIMES}),
+        ("x", {("mmap", "EACCES"): TIMES}),
         ("o", {}),  # fails, and for want of nothing
     ],
 )
@@ -52,6 +55,9 @@ def test_each_failing_call_is_counted_by_its_number(
         assert [(one.asked_bytes, one.reserved) for one in found] == [(1 << 47, True)]
     if what == "k":
         assert [one.asked_bytes for one in found] == [24 * MiB]
+    if what == "s":
+        assert [one.asked_bytes for one in found] == [(1 << 64) - 1]
+    assert [one.executes for one in found] == [what == "x"] * len(found)
 
 
 def test_a_full_ring_has_the_rate_of_the_time_that_it_covers(binary: Compiled) -> None:
@@ -285,8 +291,9 @@ def test_a_file_of_huge_pages_is_refused_by_their_pool() -> None:
         rooms = call_limits.read(os.getpid(), proc.status(os.getpid()), {"huge pages"})
     finally:
         os.close(fd)
-    assert call_limits.read(os.getpid(), proc.status(os.getpid()), {"huge pages"}) == []
-    (pool,) = rooms
+    without = call_limits.read(os.getpid(), proc.status(os.getpid()), {"huge pages"})
+    assert {one.name for one in without} <= {MACHINE}
+    (pool,) = (one for one in rooms if one.name != MACHINE)
     assert {pool.limit - pool.used} == free or pool.used > 0
     empty = replace(pool, used=0, limit=0)
     (one,) = said(Refusal("mmap", "ENOMEM", 5.0), rooms=(empty,))
@@ -308,3 +315,112 @@ def test_terminals_of_a_mount_have_a_bound_of_their_own() -> None:
     (one,) = said(Refusal("openat", "ENOSPC", 5.0), rooms=(full,))
     assert "there is no room: 4 of 4 (max= of /mnt (devpts))" in one.title
     assert "/dev/pts" in one.setting
+
+
+MOUNT = Room("noexec of /tmp (tmpfs)", 0, 1, "count", "")
+
+
+def test_a_mount_without_execution_is_the_cause_only_of_what_is_to_be_executed() -> None:
+    pins = Room("pinned of RLIMIT_MEMLOCK", 8 * MiB, 8 * MiB, "B", "")
+    library = Refusal("mmap", "EPERM", 20.0, executes=True)
+    (one,) = said(library, rooms=(MOUNT, pins))
+    assert "on a mount that is noexec: /tmp (tmpfs)" in one.title
+    assert "perf" not in f"{one.title} {one.setting}"
+    (one,) = said(library)
+    assert one.title.endswith("and none of its mounts is noexec")
+    ring = Refusal("mmap", "EPERM", 20.0)
+    (one,) = said(ring, rooms=(MOUNT, pins))
+    assert "8 MiB of 8 MiB (pinned of RLIMIT_MEMLOCK)" in one.title
+    assert "perf_event_mlock_kb" in one.setting
+    (one,) = said(ring, rooms=(MOUNT,))  # as of an address below vm.mmap_min_addr
+    assert one.title.endswith("no limit that is read here explains it")
+    assert "noexec" not in f"{one.title} {one.setting}"
+    assert one.setting.startswith("man 2 mmap")
+
+
+@pytest.mark.needs("root", "a mount namespace")
+def test_mounts_and_rings_of_perf_events_are_read_from_the_process() -> None:
+    script = "mount -t tmpfs -o noexec x /mnt && echo ready && exec sleep 60"
+    with running("unshare", "-m", "sh", "-c", script) as program:
+        rooms = call_limits.read(program.pid, proc.status(program.pid), {"mappings"})
+    names = [one.name for one in rooms]
+    assert "noexec of /mnt (tmpfs)" in names
+    assert not [name for name in names if name.startswith(("pinned", "noexec of /proc"))]
+
+
+def test_one_mapping_larger_than_memory_and_swap() -> None:
+    machine = Room(MACHINE, 0, 24 * GiB, "B", "")
+    count = Room("vm.max_map_count", 23, 65_530, "count", "")
+    large = Refusal("mmap", "ENOMEM", 20.0, 100 * GiB)
+    (one,) = said(large, rooms=(count, machine))
+    assert "100 GiB are asked for in one call, and at most 24 GiB may be" in one.title
+    assert "vm.overcommit_memory" in one.setting
+    for other in (replace(large, reserved=True), replace(large, asked_bytes=20 * GiB)):
+        (one,) = said(other, rooms=(count, machine))
+        assert "24 GiB" not in one.title
+        assert "no limit that is read here is near" in one.title
+        assert "max_map_count" not in one.setting
+
+
+def test_of_several_limits_that_are_far_none_is_advised() -> None:
+    far = (Room("vm.max_map_count", 23, 65_530, "count", ""),
+           Room("RLIMIT_AS", 1 * GiB, 6 * GiB, "B", ""))  # fmt: skip
+    (one,) = said(Refusal("mremap", "ENOMEM", 20.0), rooms=far)
+    assert "no limit that is read here is near; the fullest: 1 GiB of 6 GiB (RLIMIT_AS)" in (
+        one.title
+    )
+    assert one.setting.startswith("man 2 mremap")
+    near = (replace(far[0], used=40_000), far[1])
+    (one,) = said(Refusal("mremap", "ENOMEM", 20.0), rooms=near)
+    assert "40,000 of 65,530 are used (vm.max_map_count)" in one.title
+
+
+def test_a_segment_is_refused_by_its_size_or_by_another_one() -> None:
+    largest = Room("kernel.shmmax", 0, 32 * MiB, "B", "")
+    for asked, is_size in ((59 * MiB, True), (118 * MiB, True), (16 * MiB, False)):
+        (one,) = said(Refusal("shmget", "EINVAL", 20.0, asked), rooms=(largest,))
+        assert ("at most 32 MiB may be (kernel.shmmax)" in one.title) == is_size
+        assert ("no limit that is read here explains it" in one.title) == (not is_size)
+        assert "ipcs -m" in one.setting
+
+
+def test_a_handler_of_faults_is_refused_to_who_has_no_right() -> None:
+    (setting,) = Path("/proc/sys/vm/unprivileged_userfaultfd").read_text().split()
+    status = dict(proc.status(os.getpid()))
+    for capable in ("0" * 16, f"{1 << 19:016x}"):
+        status["CapEff"] = capable
+        rooms = call_limits.read(os.getpid(), status, {"userfaultfd"})
+        assert len(rooms) == (setting == "0" and not int(capable, 16))
+    off = Room("vm.unprivileged_userfaultfd", 0, 0, "count", "")
+    (one,) = said(Refusal("userfaultfd", "EPERM", 20.0), rooms=(off,))
+    assert (one.name, "(vm.unprivileged_userfaultfd)" in one.title) == ("handler-refused", True)
+
+
+def test_processes_that_nobody_waits_for_are_said_of_a_limit_on_processes() -> None:
+    """Their parent ends with the test; until then each has a PID."""
+    script = (
+        "import os, time\n"
+        "for _ in range({}):\n"
+        "    if os.fork() == 0: os._exit(0)\n"
+        "time.sleep(0.5); print('ready', flush=True); time.sleep(60)"
+    )
+    full = Room("pids.max", 60, 60, "count", "")
+    for count, is_said in ((7, True), (14, True), (2, False)):
+        with running(sys.executable, "-c", script.format(count)) as program:
+            seen = look(refused=(Refusal("clone", "EAGAIN", 20.0),), rooms=(full,))
+            seen = replace(seen, subject=replace(seen.subject, pid=program.pid))
+            (one,) = refused.findings(seen)
+        words = f"of which {count} have ended (zombies): their parent {program.pid} (python"
+        assert (words in one.title) == is_said
+        assert ("pids.max of its group" in one.setting) == (not is_said)
+
+
+@pytest.mark.needs("root", "a mount namespace")
+def test_files_of_huge_pages_that_stay_are_said(tmp_path: Path) -> None:
+    """Without a page in the pool: a file there has a length, and holds nothing."""
+    script = "mount -t hugetlbfs x /mnt && truncate -s 4M /mnt/left && echo ready && exec sleep 60"
+    with running("unshare", "-m", "sh", "-c", script) as program:
+        assert refused.huge_files(program.pid) == (0, "/mnt")
+    (tmp_path / "left").write_bytes(b"x" * 8192)
+    assert refused.allocated(tmp_path) >= 8192
+    assert refused.allocated(tmp_path / "none") == 0

@@ -293,8 +293,9 @@ def _table(kill: Kill) -> Iterator[str]:
 def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
     if earlier:
         yield f"{units.counted(earlier, 'earlier kill')} in the same log"
-    if report is not None and log.reports and log.reports[-1].line > report.line > 0:
-        yield "a later report in this log is cut before its kill"
+    if report is not None and log.reports and (later := log.reports[-1]).line > report.line > 0:
+        reason = f": {cause.cause_of(later).sentence}" if later.memory.zones else ""
+        yield f"a later report in this log is cut before its kill{reason}"
     if log.reaped and report is not None and log.reports:
         names = ", ".join(dict.fromkeys(process.name for process in log.reaped[:6]))
         yield f"also killed, without a report in this log: {names}"
@@ -323,7 +324,7 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
         yield "what was free of each zone" if is_sum else "the machine's free memory (Mem-Info)"
     if not tasks:
         yield "the table of processes"
-    elif victims and not holders.is_in_table(victims[0], tasks):
+    elif victims and holders.in_table(victims[0], tasks) is None:
         yield "a part of the table of processes"
     elif cause.page_size(report) is None:
         yield "the size of a page (4 KiB is assumed)"

@@ -119,7 +119,9 @@ def limiting(report: Report) -> Counter | None:
 
 def _is_at_limit(counter: Counter, batch: int) -> bool:
     bound = counter.limit
-    return bound is not None and counter.usage + max(batch, bound >> 9) >= bound > 0
+    if bound == 0:  # lets nothing be charged; of swap it is usual
+        return counter.name == "memory" and bool(counter.failures)
+    return bound is not None and counter.usage + max(batch, bound >> 9) >= bound
 
 
 def _group(report: Report) -> Cause:
@@ -219,6 +221,8 @@ def _machine(report: Report) -> Cause:
     eligible = [z for z in memory.zones if z.node in allowed and z.rank <= _rank(report)]
     others = [zone for zone in memory.zones if zone not in eligible]
     free = sum(_usable(zone, report, page) for zone in eligible)
+    if _impossible(memory, page) is not None:
+        return _with_room(report, memory.free or 0, is_said)
     if not all(_is_short(zone, report, page) for zone in eligible):
         return _with_room(report, free, is_said)
     least = 4 * free + (memory.total(page) or 0) // 50
@@ -233,6 +237,12 @@ def _machine(report: Report) -> Cause:
     if memory.high_pages and _rank(report) < _RANKS["HighMem"] and not others:
         return _zone(report, eligible, others, free)
     return Cause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
+
+
+def _impossible(memory: MemInfo, page: int) -> Zone | None:
+    """A zone whose watermark is more than the machine has, by a wrong count of its pages."""
+    total = memory.total(page) or sum(zone.present for zone in memory.zones)
+    return next((zone for zone in memory.zones if zone.high > total > 0), None)
 
 
 def _elsewhere(memory: MemInfo, page: int) -> int:
@@ -331,6 +341,11 @@ def _with_room(report: Report, free: int, is_said: bool) -> Cause:
     state = _of_all(report, free)
     if 2 * (cma := sum(zone.cma for zone in report.memory.zones)) > free:
         state += f"; {size(cma)} of the free memory are for movable pages only (CMA)"
+    if zone := _impossible(report.memory, page_or_usual(report)):
+        state += (
+            f"; the watermark of the zone {zone.name} is {size(zone.high)}, more than there is: a "
+            "defect of the kernel or of a driver"
+        )
     if report.gfp_mask == 0:
         return Cause(
             "unknown",

@@ -85,16 +85,18 @@ def _page_tables(cells: dict[str, int], page: int) -> int | None:
     return None
 
 
-def is_in_table(process: Process, tasks: Sequence[Task]) -> bool:
-    """Whether a process, or the one whose thread it is, stands in the table."""
-    return any(t.pid == process.pid or t.name == process.name[:15] for t in tasks)
+def in_table(process: Process, tasks: Sequence[Task]) -> Task | None:
+    """A process's row, or that of the only process of its name, whose thread it is."""
+    if row := next((t for t in tasks if t.pid == process.pid), None):
+        return row
+    named = [t for t in tasks if t.name == process.name[:15]]
+    return named[0] if len(named) == 1 else None
 
 
 def why_chosen(report: Report, victim: Process) -> Iterator[str]:
     """By the kernel's score: resident, swapped and page tables, moved by oom_score_adj."""
     tasks = tasks_of(report)
-    row = next((t for t in tasks if t.pid == victim.pid), None)
-    row = row or next((t for t in tasks if t.name == victim.name[:15]), None)
+    row = in_table(victim, tasks)
     if row is None or len(tasks) < 2:
         return
     first = max(tasks, key=_weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from memlab.diagnose.kernel_log import forms
@@ -19,6 +20,7 @@ _BROKEN = (
     (": usage ", "failcnt", ("limit", "failcnt", *"0123456789"), " "),
     ("total_vm ", " name", _COLUMNS, " "),
 )
+_PID = re.compile(r"\d{1,10}(?: \(|, UID)")
 _CONTEXT = ("nodemask=", "cpuset=", "mems_allowed=", "task=", ",pid=", "memcg=", "global_oom")
 
 
@@ -37,11 +39,15 @@ def joined(lines: Iterable[str]) -> Iterator[str]:
             yield waiting
             waiting = ""
         if _broken(line) is not None:
-            waiting, parts = line, 0
+            waiting, parts = line.rstrip() if _lacks_pid(line) else line, 0
         else:
             yield line
     if waiting:
         yield waiting
+
+
+def _lacks_pid(line: str) -> bool:
+    return line.rstrip().endswith(("illed process", "Kill process"))
 
 
 def _broken(line: str) -> tuple[str, str, tuple[str, ...], str] | None:
@@ -60,6 +66,8 @@ def _continuation(waiting: str, line: str) -> str | None:
     if form is None or not rest or len(waiting) + len(rest) > _LENGTH_MAX:
         return None
     _, _, begins, glue = form
+    if _lacks_pid(waiting):
+        return f" {rest}" if _PID.match(rest) else None
     if begins:
         return glue + rest if rest.startswith(begins) else None
     is_other = "ut of memory" in rest or "oom-kill:" in rest

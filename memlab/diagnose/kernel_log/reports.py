@@ -17,6 +17,7 @@ from memlab.diagnose.kernel_log.sentences import Counter, Process, ProcessRow
 _STATISTICS_MAX = 400
 _SOURCES_MAX = 64  # hosts and callers whose reports are kept apart
 _MIXED_LINES = 3  # after which a report has more than its beginning
+_REPORT_S = 600
 _STAMPED = 50  # lines at each end of a log, of which one may have a stamp
 # What opens a report may begin in its midst; a line without any of these is passed over.
 _MEMORY = ("Mem-Info:", "active_anon:", "slab_reclaimable:", "kB min:", "slab info:", "Free swap ")
@@ -92,6 +93,12 @@ class Report:
         return bool(self.victims or self.is_nobody or self.panic)
 
     @property
+    def is_bare(self) -> bool:
+        """Whether it is a kill, and nothing of what the kernel prints before one."""
+        has_more = self.requester is not None or self.is_summed or self.group is not None
+        return not (has_more or self.counters or self.columns or self.memory.zones)
+
+    @property
     def is_report(self) -> bool:
         """Whether it is more than a table that something else printed."""
         is_begun = self.requester is not None or self.is_summed or self.group is not None
@@ -158,6 +165,13 @@ def _is_copy(first: forms.Prefix, second: forms.Prefix) -> bool:
     return bool(first.boot or second.boot) or first.clock == second.clock
 
 
+def _is_long_after(stamp: str, boot: str) -> bool:
+    """Whether a line is of another report, by seconds since boot: a slow console takes a minute."""
+    if not boot or not stamp.replace(".", "", 1).isdecimal():
+        return False
+    return abs(float(boot) - float(stamp)) > _REPORT_S
+
+
 class _Sources:
     """Takes lines apart that several hosts, or several tasks of a kernel, print into one log."""
 
@@ -221,6 +235,8 @@ class _Reader:
         before, self._before = self._before, prefix
         if _is_copy(before, prefix):
             return
+        if self._open is not None and _is_long_after(self._open.stamp, prefix.boot):
+            self._open = None
         for at, sentence in sentences.within(line):
             if (value := sentence.read(line, at)) is not None:
                 self._is_in_statistics = False
@@ -367,10 +383,8 @@ class _Reader:
         return is_repeated
 
     def on_killed(self, value: Process, line: str) -> None:
-        if self._is_repeated(value):  # memory.oom.group names it twice; two logs in one file
-            report = self._open
-            if report is not None and not report.is_decided:
-                self._drop(report)
+        # memory.oom.group names it twice; two logs in one file
+        if self._is_repeated(value) and not self._completes(value):
             return
         report = self._chosen_before(value) or self._open
         if report is None or (report.is_decided and report.whole_group is None):
@@ -378,6 +392,18 @@ class _Reader:
         report.victims.append(value)
         report.words = value.words or report.words
         report.stamp_by(forms.prefix_of(line))
+
+    def _completes(self, value: Process) -> bool:
+        """Whether the open report is what a mail quoted only the kill of; else it is a copy."""
+        report = self._open
+        if report is None or report.is_decided:
+            return False
+        former = [one for one in self.log.reports if one.is_bare and value in one.victims]
+        if report.is_bare or not former:
+            self._drop(report)
+            return False
+        self.log.reports.remove(former[0])
+        return True
 
     def _chosen_before(self, process: Process) -> Report | None:
         """The report that chose this process, if another one has begun in between."""
@@ -412,7 +438,12 @@ class _Reader:
             victims = [*report.victims, *([report.chosen] if report.chosen else [])]
             if any(process.pid == value.pid for process in victims):
                 return
-        if not self._is_repeated(value):
+        opened = self._open
+        is_listed = opened is not None and any(row.pid == value.pid for row in opened.rows)
+        if opened is not None and is_listed and not opened.is_decided:  # a line is left out
+            opened.victims.append(value)
+            opened.stamp_by(forms.prefix_of(line))
+        elif not self._is_repeated(value):
             self.log.reaped.append(value)
 
     def on_nobody(self, value: str, line: str) -> None:

@@ -151,10 +151,9 @@ def chosen(text: str, at: int) -> Chosen | None:
     name = None
     if number is None:
         head = body
-    else:
-        begin = max(0, len(head) - _COMM_MAX - len(",task="))
-        if (split := head.find(",task=", begin)) >= 0:
-            head, name = head[:split], head[split + len(",task=") :]
+    begin = max(0, len(head) - _COMM_MAX - len(",task="))
+    if (split := head.find(",task=", begin)) >= 0:
+        head, name = head[:split], head[split + len(",task=") :]
     context, group, task_group = _groups(head)
     where, has_cpusets, mems = context.rpartition(",mems_allowed=")  # none without CONFIG_CPUSETS
     where, _, cpuset = (where if has_cpusets else context).partition(",cpuset=")

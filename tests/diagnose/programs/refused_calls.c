@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void act(int what, int full, int memory)
+static void act(int what, int full, int memory, int pipe_end)
 {
 	unsigned long context = 0;
 	char page[4096] = { 0 };
@@ -28,13 +29,21 @@ static void act(int what, int full, int memory)
 		(void)!write(memory, page, 1); /* EFBIG: RLIMIT_FSIZE is 0 */
 	if (what == 'p')
 		(void)!fcntl(memory, F_ADD_SEALS, F_SEAL_SEAL); /* EPERM */
+	if (what == 's')
+		(void)syscall(SYS_shmget, IPC_PRIVATE, ~0ul, 0600); /* EINVAL: over kernel.shmmax */
+	if (what == 'd') /* ENODEV: a pipe has no pages */
+		(void)!mmap(0, 4096, PROT_READ, MAP_PRIVATE, pipe_end, 0);
+	if (what == 'x') /* EACCES: the file is open for writing only */
+		(void)!mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, full, 0);
 	if (what == 'k')
 		(void)!mlock((void *)4096, 24ul << 20); /* ENOMEM: not mapped */
 }
 
 int main(void)
 {
-	int what, full = open("/dev/full", O_WRONLY), memory = memfd_create("", 0);
+	int what, full = open("/dev/full", O_WRONLY), memory = memfd_create("", 0), ends[2];
+	if (pipe(ends))
+		return 1;
 	signal(SIGXFSZ, SIG_IGN);
 	for (puts("ready"), fflush(stdout); (what = getchar()) != EOF;
 	     puts("ready"), fflush(stdout)) {
@@ -49,6 +58,6 @@ int main(void)
 				return 1;
 		}
 		for (int i = 0; i < 23; i++)
-			act(what, full, memory);
+			act(what, full, memory, ends[0]);
 	}
 }
