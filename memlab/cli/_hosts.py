@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from math import inf
 from pathlib import Path
 
 import click
 
 from memlab import experiments, measure
 from memlab.api import Run
-from memlab.cli._group import TYPED, typed_before
+from memlab.cli._group import TYPED
 from memlab.cli._options import echo, echo_json
 from memlab.errors import CannotRun, NotComparable, UnknownRun
 from memlab.judging.reproduce import Study
@@ -128,8 +129,11 @@ def arguments(local: Collection[str] = _LOCAL) -> list[str]:
 
 
 def _waiting() -> list[str]:
-    """`--wait` as it was typed: each host waits for its own measurements."""
-    return [word for word in typed_before(click.get_current_context()) if word[:6] == "--wait"]
+    """`--wait`: each host waits for its own measurements."""
+    wait_s = click.get_current_context().find_root().params["wait_s"]
+    if wait_s == inf:
+        return ["--wait"]
+    return [f"--wait={wait_s:f}s"] if wait_s else []
 
 
 def wanted_run(experiment: str | None, resumed: str | None) -> Wanted:
