@@ -67,7 +67,24 @@ def pull(on: str, store: Path | None, *, as_json: bool) -> None:
     """Fetch what hosts hold, and print what came. CannotRun if one failed."""
     path, chosen = store or default_path(), links.hosts(on)
     results = links.pull(chosen, path, _say, failed if len(chosen) > 1 else _unsaid)
+    if on.startswith("dask:"):
+        _without_a_worker(path, chosen)
     print_results(results, path, as_json=as_json)
+
+
+def _without_a_worker(path: Path, hosts: Collection[str]) -> None:
+    """Name what is missing of hosts that a scheduler does not list, as after a worker's end."""
+    if not path.exists():
+        return
+    with Store(path) as opened:
+        for listed in opened.listed()[0]:
+            origin = listed.row.origin
+            is_cut = listed.ended in (None, "interrupted")
+            if is_cut and origin and origin not in hosts:
+                _say(
+                    f"memlab: {origin}: the scheduler has no worker of this name; its run "
+                    f"{listed.row.id} is unfinished here"
+                )
 
 
 def _say(line: str) -> None:
