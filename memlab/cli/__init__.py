@@ -65,6 +65,7 @@ _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any leng
 @click.option(
     "--wait",
     "wait_s",
+    envvar="MEMLAB_WAIT",
     type=Waiting(),
     metavar="[=TIME]",
     default=0.0,

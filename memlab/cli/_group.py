@@ -199,7 +199,7 @@ def _load(row: Item, above: tuple[str, ...]) -> click.Command:
     command.name, command.short_help, command.hidden = row.name, row.summary, row.hidden
     for option in command.params:  # click would take the names of the function's parameters
         if isinstance(option, click.Option) and not option.envvar:
-            long = max(option.opts, key=len).removeprefix("--")
+            long = max(option.opts, key=len).lstrip("-")
             option.envvar = "_".join(("memlab", *path, long)).upper().replace("-", "_")
     # click keeps the first help option that it makes, be it for a context that has no -h.
     command.get_help_option(click.Context(command, help_option_names=HELP))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from math import inf
 from pathlib import Path
 
 import click
 
 from memlab import experiments, measure
 from memlab.api import Run
-from memlab.cli._group import TYPED, typed_before
+from memlab.cli._group import TYPED
 from memlab.cli._options import echo, echo_json
 from memlab.errors import CannotRun, NotComparable, UnknownRun
 from memlab.judging.reproduce import Study
@@ -66,7 +67,24 @@ def pull(on: str, store: Path | None, *, as_json: bool) -> None:
     """Fetch what hosts hold, and print what came. CannotRun if one failed."""
     path, chosen = store or default_path(), links.hosts(on)
     results = links.pull(chosen, path, _say, failed if len(chosen) > 1 else _unsaid)
+    if on.startswith("dask:"):
+        _without_a_worker(path, chosen)
     print_results(results, path, as_json=as_json)
+
+
+def _without_a_worker(path: Path, hosts: Collection[str]) -> None:
+    """Name what is missing of hosts that a scheduler does not list, as after a worker's end."""
+    if not path.exists():
+        return
+    with Store(path) as opened:
+        for listed in opened.listed()[0]:
+            origin = listed.row.origin
+            is_cut = listed.ended in (None, "interrupted")
+            if is_cut and origin and origin not in hosts:
+                _say(
+                    f"memlab: {origin}: the scheduler has no worker of this name; its run "
+                    f"{listed.row.id} is unfinished here"
+                )
 
 
 def _say(line: str) -> None:
@@ -128,8 +146,11 @@ def arguments(local: Collection[str] = _LOCAL) -> list[str]:
 
 
 def _waiting() -> list[str]:
-    """`--wait` as it was typed: each host waits for its own measurements."""
-    return [word for word in typed_before(click.get_current_context()) if word[:6] == "--wait"]
+    """`--wait`: each host waits for its own measurements."""
+    wait_s = click.get_current_context().find_root().params["wait_s"]
+    if wait_s == inf:
+        return ["--wait"]
+    return [f"--wait={wait_s:f}s"] if wait_s else []
 
 
 def wanted_run(experiment: str | None, resumed: str | None) -> Wanted:

@@ -306,5 +306,7 @@ def room_of(look: Look) -> tuple[float, str]:
     """What the growth fills first, and whose room that is."""
     machine = float(look.available_bytes or 0)
     if look.group and look.group.room_bytes < machine:
-        return float(look.group.room_bytes), f"its group ({look.group.limit_name})"
+        above = look.group.above
+        whose = f"the group {above} above" if above else "its group"
+        return float(look.group.room_bytes), f"{whose} ({look.group.limit_name})"
     return machine, "the machine"

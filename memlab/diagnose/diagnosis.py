@@ -95,7 +95,8 @@ def of(pid: int, seconds: float, *, thorough: bool = False, tracks_use: bool = F
         subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
     accounts = tuple(one.of(seen) for one in (stock, flow, limits, timing))
     if seen.group:
-        accounts = (accounts[0], held.stock(seen.group.charge), *accounts[1:])
+        of_group = held.stock(seen.group.charge, above=seen.group.above)
+        accounts = (accounts[0], of_group, *accounts[1:])
     findings = tuple(finding.ranked(_findings(seen)))
     cost = _cost(starting_cpu_s, seen.seconds, _counted_share(seen), seen.memory.walked_s)
     not_looked_at = (*seen.prices, *_unseen(seen))
@@ -114,6 +115,9 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     if len(seen.members) < seen.processes:
         what = f"{seen.processes - len(seen.members)} of {seen.processes} processes"
         left_out = (Unlooked(what, _unseen_members(seen), None, None),)
+    if count := seen.new_processes:
+        what = f"{count} process{'' if count == 1 else 'es'}"
+        left_out = (*left_out, Unlooked(what, "in the group only since the look began", None, None))
     unshared = sum(one.shared_bytes is None for one in seen.members)
     if unshared and len(seen.members) > family.SHARED_READ:
         why = f"smaller than the {family.SHARED_READ} largest"

@@ -54,7 +54,10 @@ class Charge:
     reached_count: int
     """How often the limit was met."""
     oom_kill_count: int
+    """Under v2 a kill of a whole group (memory.oom.group) counts its first process twice."""
     fault_count: int
+    whole_kill_count: int = 0
+    """Kills of a whole group, by memory.oom.group of v2."""
     stuck: bool = False
     """Out of memory with the killer turned off (v1's memory.oom_control): its threads wait."""
 
@@ -81,18 +84,21 @@ class Charge:
         return max(0, self.used_bytes - self.droppable_bytes)
 
 
-def nearest(pid: int) -> cgroup.MemoryLimit | None:
-    """The limit with the least room left; None where there is none, or none that is seen."""
-    found = own(pid)
-    return nearest_of(*found) if found else None
-
-
 def nearest_of(directory: Path, version: str) -> cgroup.MemoryLimit | None:
-    """Of a group and of those above it."""
+    """The limit with the least room left, of a group and of those above it; None without a limit,
+    or if none can be read."""
     groups = cgroup.locate()
     mount = groups.memory_mount or directory
     above = [directory, *(d for d in directory.parents if d.is_relative_to(mount))]
     return _least([limit for d in above for limit in cgroup.limits(d, version)])
+
+
+def short_name(directory: Path) -> str:
+    """Its path below the mount of the memory cgroups; the whole path of the group that is mounted,
+    as in a container."""
+    mount = cgroup.locate().memory_mount
+    is_below = mount is not None and mount in directory.parents
+    return str(directory.relative_to(mount)) if mount and is_below else str(directory)
 
 
 def own(pid: int) -> tuple[Path, str] | None:
@@ -169,6 +175,14 @@ def charge(
     stat = pairs(directory / "memory.stat")
     read = _charge_1 if version == "1" else _charge_2
     return read(directory, used, stat, limit_name, root)
+
+
+def killed(kills: int, whole_kills: int) -> str:
+    """How many processes were killed, from the kernel's counts: __oom_kill_process() counts the
+    process that is chosen, and again as one of the group (mm/oom_kill.c)."""
+    count = kills - whole_kills
+    noun = "process" if count == 1 else "processes"
+    return f"{'at least ' if whole_kills else ''}{count} {noun}"
 
 
 def used_bytes(limit: cgroup.MemoryLimit) -> int | None:
@@ -255,6 +269,7 @@ def _charge_2(
         swapped_bytes=files.number(directory / "memory.swap.current") or 0,
         reached_count=reached,
         oom_kill_count=events.get("oom_kill", 0),
+        whole_kill_count=events.get("oom_group_kill", 0),
     )
 
 

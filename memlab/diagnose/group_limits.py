@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from memlab.diagnose import course, held_shared
 from memlab.diagnose.finding import (
@@ -18,7 +19,7 @@ from memlab.diagnose.finding import (
     share,
     size,
 )
-from memlab.diagnose.group import Charge
+from memlab.diagnose.group import Charge, killed
 from memlab.diagnose.look import GroupRoom, Look
 from memlab.diagnose.room import Segments, TmpfsUse
 from memlab.observe import files, proc
@@ -112,6 +113,14 @@ _GROUP_KILLS = FindingRow(
 )
 
 
+def placed(group: GroupRoom, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Findings about the group whose limit comes first, which is named if it is above the
+    subject's."""
+    for finding in findings:
+        title = f"in the group {group.above} above: {finding.title}"
+        yield replace(finding, title=title) if group.above else finding
+
+
 def of_group(
     group: GroupRoom,
     look: Look | None = None,
@@ -131,16 +140,19 @@ def of_group(
     files = (
         "memory.pressure_level, by cgroup.event_control" if v1 else "memory.high, memory.pressure"
     )
+    signal = f"a threshold below it ({files})" if kills else "a trigger of memory.pressure"
     raise_it = (
-        f"raise {group.path}/{group.limit_name}, or set a threshold below it ({files}) at which "
-        "the program drops what it can spare"
+        f"raise {group.path}/{group.limit_name}, or set {signal} at which the program drops what "
+        "it can spare"
     )
-    policies = {"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]}
+    policy = "memory_max" if kills else "memory_high"
+    policies = {policy: [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]}
     proof = policies if look is not None else None
     if group.kills:
         yield _GROUP_KILLS.found(
             CRITICAL,
-            f"the kernel killed {group.kills} of the group's processes during the look",
+            f"the kernel killed {killed(group.kills, group.whole_kills)} of the group during the "
+            "look",
             group.kills,
             evidence,
             line=group.limit_name,

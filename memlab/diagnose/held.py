@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memlab.diagnose import (
@@ -86,6 +86,11 @@ class GroupLook:
     """Bytes of shared memory that its 16 largest processes map, by kind, each object once."""
     message_bytes: int = 0
     """Of messages in queues of System V to which its processes sent last."""
+    new_processes: int = 0
+    """That it has at the end of the look and had not at its beginning."""
+    last_kill: str = ""
+    """Of a process of it or of a group below, as the kernel's log has it; empty if that cannot be
+    read, or has none."""
     segments: Segments | None = None
     """System V shared memory that no process attaches, in the IPC namespace of its first process;
     None where that is another than this program's."""
@@ -131,6 +136,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
     if stalled is not None and later is not None:
         stall = min(1.0, (later - stalled) / 1e6 / elapsed)
     first = next((m.pid for m in members), None)
+    events = tree.events(directory, version, below)
     return GroupLook(
         path=str(directory),
         version=version,
@@ -138,10 +144,13 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         charge=after,
         growth_bytes_per_s=(after.used_bytes - before.used_bytes) / elapsed,
         faults_per_s=max(0, after.fault_count - before.fault_count) / elapsed,
-        room=look.room_of(limit, of_limit, of_limit_after, elapsed, charged_limit, _slab() - slab)
+        room=look.room_of(
+            limit, of_limit, of_limit_after, elapsed, charged_limit, _slab() - slab, directory
+        )
         if limit
         else None,
         processes=len(pids) + hidden,
+        new_processes=len({*group.listed(directory)} - {*listed}),
         members=members,
         unshared_bytes=sum(max(0, m.unshared_bytes or 0) for m in members),
         shared_bytes=sum(m.shared_bytes or 0 for m in members),
@@ -151,12 +160,23 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         grows_steadily=look.steadily(charged),
         below=tree.last(directory, began_below, elapsed, charged_below),
         events_before=events_before,
-        events=tree.events(directory, version, below),
+        events=events,
+        last_kill=_last_kill(directory) if events.kills else "",
         tree_whole=tree_whole,
         message_bytes=message_queues.sent_by(pids),
         segments=left_segments(first or os.getpid()),
         shared_kinds=shared.kinds([one.pid for one in members[:16]]) if after.shmem_bytes else {},
     )
+
+
+def _last_kill(directory: Path) -> str:
+    from memlab.diagnose.kernel_log import answer, source  # most looks need neither
+
+    try:
+        log = source.read(None)
+    except CannotLook:
+        return ""
+    return answer.last_of_group(log, group.short_name(directory))
 
 
 def _no_charge(directory: Path, version: str) -> str:
@@ -183,8 +203,9 @@ def _slab() -> int:
     return (files.known(proc.meminfo) or {}).get("SReclaimable", 0)
 
 
-def stock(charge: Charge, message_bytes: int = 0) -> Account:
-    """What is charged to a group."""
+def stock(charge: Charge, message_bytes: int = 0, above: str = "") -> Account:
+    """What is charged to a group, which is named if it is above the subject's."""
+    whose = f"the memory of the group {above} above" if above else "the group's memory"
     low, high = charge.slab_bounds_bytes
     known = low == high
     lines = [
@@ -204,9 +225,7 @@ def stock(charge: Charge, message_bytes: int = 0) -> Account:
         Line("sockets", charge.sockets_bytes),
         Line("zswap", charge.zswap_bytes),
     ]  # fmt: skip
-    return account.made(
-        "stock", "who holds the group's memory", "B", charge.used_bytes, lines, whole=True
-    )
+    return account.made("stock", f"who holds {whose}", "B", charge.used_bytes, lines, whole=True)
 
 
 def accounts(seen: GroupLook) -> list[Account]:
@@ -297,15 +316,19 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     per_s = seen.unshared_bytes / seen.seconds
     more = family.may_grow_bytes([m.shared_bytes or 0 for m in seen.members])
     if seen.events and seen.events_before:
-        yield from tree.findings(seen.below, seen.events_before, seen.events)
+        of_tree = tree.findings(seen.below, seen.events_before, seen.events, seen.room)
+        yield from _with_last_kill(of_tree, seen.last_kill)
     if seen.room:
-        yield from group_limits.of_group(
+        of_limit = group_limits.of_group(
             seen.room,
             unshares=(per_s, more),
             mounts=seen.tmpfs,
             segments=seen.segments,
             kinds=seen.shared_kinds,
         )
+        if not seen.room.above:
+            of_limit = _with_last_kill(of_limit, seen.last_kill)
+        yield from group_limits.placed(seen.room, of_limit)
     else:
         yield from group_limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
     yield from group_rows.findings(charge)
@@ -341,7 +364,11 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             charge.slab_reclaimable_bytes,
         )
     gone = charge.anonymous_bytes - sum(m.anonymous_bytes for m in seen.members)
-    if len(seen.members) == seen.processes and gone >= max(16 * MiB, charge.anonymous_bytes / 10):
+    if (
+        len(seen.members) == seen.processes
+        and not seen.new_processes
+        and gone >= max(16 * MiB, charge.anonymous_bytes / 10)
+    ):
         yield _HELD_ELSEWHERE.found(
             NOTE,
             f"{size(gone)} of anonymous memory belong to no process of the group, as of one that "
@@ -369,6 +396,13 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             f"(memory.pressure){_most_stalled(seen)}",
             seen.pressure_share,
         )
+
+
+def _with_last_kill(findings: Iterator[Finding], last_kill: str) -> Iterator[Finding]:
+    for finding in findings:
+        is_kill = finding.name in ("group-kills", "group-has-killed") and last_kill
+        title = f"{finding.title}; last {last_kill}"
+        yield replace(finding, title=title) if is_kill else finding
 
 
 def _most_stalled(seen: GroupLook) -> str:

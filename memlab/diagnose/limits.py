@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import chain
 
 from memlab.diagnose import group_limits, group_rows, refused, socket_drops
 from memlab.diagnose.account import Account, Line
@@ -51,6 +52,8 @@ def group_lines(group: GroupRoom) -> list[Line]:
     """The nearest limit of the memory cgroup."""
     charge = group.charge
     note = f"{size(charge.droppable_bytes)} of it is dropped before anything is refused"
+    if group.above:
+        note = f"of the group {group.above} above; {note}"
     return [Line(group.limit_name, charge.used_bytes, limit=group.limit_bytes, note=note, unit="B")]
 
 
@@ -61,10 +64,11 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from failing
     yield from socket_drops.findings(look)
     if look.group:
-        yield from group_limits.of_group(
+        of_limit = group_limits.of_group(
             look.group, look, mounts=look.tmpfs, segments=look.left_segments
         )
-        yield from group_rows.findings(look.group.charge)
+        of_lines = group_rows.findings(look.group.charge)
+        yield from group_limits.placed(look.group, chain(of_limit, of_lines))
     # Of limits of one name the one that is met first is said.
     explained = {one.line for one in failing}
     for room in sorted(look.rooms, key=_time_left):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from pathlib import Path
 
 from memlab.diagnose import (
     allocator,
@@ -108,10 +109,14 @@ class GroupRoom:
     """Until what is needed reaches the limit at the present rate; None where it does not grow."""
     reached_per_s: float
     kills: int
-    """By the kernel in this group, during the look."""
+    """That the kernel counted in this group during the look."""
     lowest_bytes: int
     highest_bytes: int
     """Of the charge during the look."""
+    whole_kills: int = 0
+    """Of whole groups, by memory.oom.group."""
+    above: str = ""
+    """The group whose limit it is, if that is above the subject's group; else empty."""
     machine_slab_growth_bytes: int = 0
     """Of reclaimable slab on the whole machine, over the look: evidence under v1, whose groups do
     not split the kernel's memory."""
@@ -298,7 +303,8 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     """Look for so long; `thorough` reads what takes longer: a large heap, and before Linux 6.7 all
     page tables. Raises `CannotLook` where the process ends meanwhile."""
     pid = found.pid
-    limit = group.nearest(pid)
+    of_process = group.own(pid)
+    limit = group.nearest_of(*of_process) if of_process else None
     descendants = children = family.descendants(pid)
     if limit:  # those beside it in its group, such as the other workers of one parent
         children = list(dict.fromkeys([*children, *group.processes(limit.group)]))
@@ -401,7 +407,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         threads=threads,
         shootdowns=_shootdowns(before, after, elapsed, "shootdowns_asked" not in unseen),
         memory=kept,
-        group=_room(limit, before, after, elapsed, series),
+        group=_room(limit, before, after, elapsed, series, of_process[0] if of_process else None),
         available_bytes=after.machine.get("MemAvailable"),
         growth_bytes_per_s=(_growth(pages_before, pages_after, held) - met_shared) / elapsed,
         grows_steadily=steadily(held),
@@ -813,11 +819,12 @@ def _room(
     after: snapshot.Snapshot,
     elapsed: float,
     series: Series,
+    directory: Path | None,
 ) -> GroupRoom | None:
     if limit is None or before.group is None or after.group is None:
         return None
     slab = after.machine.get("SReclaimable", 0) - before.machine.get("SReclaimable", 0)
-    return room_of(limit, before.group, after.group, elapsed, series.charged, slab)
+    return room_of(limit, before.group, after.group, elapsed, series.charged, slab, directory)
 
 
 def room_of(
@@ -827,8 +834,10 @@ def room_of(
     elapsed: float,
     charged: Sequence[int],
     slab_growth_bytes: int,
+    directory: Path | None,
 ) -> GroupRoom:
-    """The room below a limit, from two moments and the charge between them."""
+    """The room below a limit, from two moments and the charge between them; `directory`: the group
+    that is looked at, or that of the process."""
 
     def needed(charge: Charge) -> int:
         # Slab is taken from the least that it can be for nothing here: it is judged by its flow.
@@ -856,8 +865,10 @@ def room_of(
         ),
         reached_per_s=(after.reached_count - before.reached_count) / elapsed,
         kills=after.oom_kill_count - before.oom_kill_count,
+        whole_kills=after.whole_kill_count - before.whole_kill_count,
         lowest_bytes=min([after.used_bytes, *charged]),
         highest_bytes=max([after.used_bytes, *charged]),
+        above="" if directory in (None, limit.group) else group.short_name(limit.group),
         machine_slab_growth_bytes=slab_growth_bytes,
     )
 

@@ -51,6 +51,10 @@ class Events:
     """memory.high, which makes wait; 0 of v1."""
     where: str
     """The group with most kills, below the one that is looked at; empty for that itself."""
+    where_kills: int
+    """In that group."""
+    whole_kills: int = 0
+    """Of whole groups, by memory.oom.group of v2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +82,9 @@ def events(directory: Path, version: str, below: Sequence[Path]) -> Events:
         total = group.pairs(directory / "memory.events")
         kills = {path: _local_kills(path) for path in (directory, *below)}
         most = max(kills, key=lambda path: kills[path])
-        where = _name(most, directory) if kills[most] else ""
         return Events(
-            total.get("oom_kill", 0), total.get("max", 0), total.get("high", 0), where
+            total.get("oom_kill", 0), total.get("max", 0), total.get("high", 0),
+            _name(most, directory), kills[most], total.get("oom_group_kill", 0),
         )  # fmt: skip
     counted = {
         path: group.pairs(path / "memory.oom_control").get("oom_kill", 0)
@@ -88,7 +92,7 @@ def events(directory: Path, version: str, below: Sequence[Path]) -> Events:
     }
     met = sum(files.number(path / "memory.failcnt") or 0 for path in (directory, *below))
     most = max(counted, key=lambda path: counted[path])
-    return Events(sum(counted.values()), met, 0, _name(most, directory) if counted[most] else "")
+    return Events(sum(counted.values()), met, 0, _name(most, directory), counted[most])
 
 
 def _local_kills(path: Path) -> int:
@@ -133,7 +137,7 @@ def last(
         if now is None:
             continue
         samples = charged.get(limit.group, ())
-        room = look.room_of(limit, one.charge, now, elapsed, samples, 0)
+        room = look.room_of(limit, one.charge, now, elapsed, samples, 0, limit.group)
         later = stalled_us(limit.group)
         stall = None
         if later is not None and one.stalled_us is not None:
@@ -172,8 +176,11 @@ def lines(below: Sequence[Below], before: Events, now: Events) -> Iterator[Line]
             yield Line(name, count, unit="count", note=note)
 
 
-def findings(below: Sequence[Below], before: Events, now: Events) -> Iterator[Finding]:
-    """What of the groups below is worth saying, each with the name of its group."""
+def findings(
+    below: Sequence[Below], before: Events, now: Events, room: GroupRoom | None = None
+) -> Iterator[Finding]:
+    """What of the groups below is worth saying, each with the name of its group; `room` is of the
+    limit that comes first."""
     found = [
         (one, finding)
         for one in sorted(below, key=_matters)
@@ -194,10 +201,9 @@ def findings(below: Sequence[Below], before: Events, now: Events) -> Iterator[Fi
             finding, title=f"in the group {one.name} below{others}: {finding.title}",
             line=f"{one.name}/{finding.line}",
         )  # fmt: skip
-    kills = now.kills - before.kills
-    seen_below = any(one.room.kills for one in below)
-    if now.kills and not (kills and seen_below):
-        yield _killed(kills, now)
+    rooms = [one.room for one in below] + ([room] if room and not room.above else [])
+    if now.kills and not any(one.kills for one in rooms):
+        yield _killed(before, now)
 
 
 _GROUP_HAS_KILLED = FindingRow(
@@ -211,15 +217,15 @@ _GROUP_HAS_KILLED = FindingRow(
 )
 
 
-def _killed(kills: int, now: Events) -> Finding:
-    most = "" if now.kills == 1 else "most "
+def _killed(before: Events, now: Events) -> Finding:
+    kills = now.kills - before.kills
+    most = "" if now.where_kills == now.kills else "most "
     where = f", {most}in the group {now.where}" if now.where else ""
-    when = f"{kills} of them in the look" if kills else "none of them in the look"
-    noun = "process" if now.kills == 1 else "processes"
+    when = f"{kills or 'none'} of them in the look"
     return _GROUP_HAS_KILLED.found(
         COSTLY,
-        f"the kernel has killed {now.kills} {noun} of it for want of memory since it was made, "
-        f"{when}{where}",
+        f"the kernel has killed {group.killed(now.kills, now.whole_kills)} of it for want of "
+        f"memory since it was made, {when}{where}",
         now.kills,
     )
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from memlab.diagnose import group, tree
+from memlab.diagnose.tree import Events
 from memlab.errors import BadRequest, BadSubject, CannotLook, CannotWrite
 from memlab.files import output
 from memlab.observe import files, proc, process
@@ -88,7 +89,7 @@ class Watcher:
             own = group.own(pid)
             self._directory, self._version = own if own else (None, None)
         self._start = process.stat(pid).start_ticks if pid is not None else None
-        self._kills: int | None = None
+        self._events: list[Events] = []  # of the first look and of the last
         self._has_failed = False  # once, to write
         self.unwritten: CannotWrite | None = None  # why the file lacks the last looks
         self.ring: deque[Sample] = deque(maxlen=_RING)
@@ -129,19 +130,20 @@ class Watcher:
             yield "charge", charge.used_bytes / max(1, limit.limit_bytes)
         # v2 adds those of the groups below itself.
         below = tree.folders(directory)[0] if version == "1" else ()
-        kills = tree.events(directory, version, below).kills
-        if self._kills is None:
-            self._kills = kills
-        yield "kills", float(kills - self._kills)
+        self._events = [*self._events[:1], tree.events(directory, version, below)]
+        yield "kills", float(self._events[-1].kills - self._events[0].kills)
 
     def killed(self) -> str:
         """That there were kills in its group meanwhile; empty without one."""
         if self._directory is None or self._version is None:
             return ""
         kills = dict(self._of_group(self._directory, self._version)).get("kills", 0)
-        many = f"{kills:.0f} processes" if kills != 1 else "a process"
+        if not kills:
+            return ""
+        whole = self._events[-1].whole_kills - self._events[0].whole_kills
+        many = group.killed(round(kills), whole)
         said = f", and the kernel killed {many} of its group for want of memory meanwhile"
-        return f"{said} (memlab diagnose --last-kill says which)" if kills else ""
+        return f"{said} (memlab diagnose --last-kill says which)"
 
     def keep(self, note: str, say: Callable[[str], None]) -> None:
         """Write the ring and why, whole or not at all. The watch goes on if that fails: a full disk

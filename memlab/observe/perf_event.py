@@ -135,7 +135,13 @@ def write_to(fd: int, other: int) -> None:
 
 
 def _filter(fd: int, text: str) -> None:
-    fcntl.ioctl(fd, _SET_FILTER.get(_MACHINE, 0x4008_2406), text.encode() + b"\0")
+    try:
+        fcntl.ioctl(fd, _SET_FILTER.get(_MACHINE, 0x4008_2406), text.encode() + b"\0")
+    except OSError as refused:
+        if refused.errno != errno.EINVAL:
+            raise
+        # Of 6.1, whose kmem:kmem_cache_alloc has no name, as an example.
+        raise OSError(errno.EINVAL, f"the kernel refuses its filter, {text}") from None
 
 
 def stop(fd: int) -> None:
@@ -149,7 +155,7 @@ def why(refused: OSError) -> str:
         return "perf events are refused: sysctl kernel.perf_event_paranoid=1, or run as root"
     if refused.errno == errno.EMFILE:
         return "too few open files are allowed for so many threads: raise ulimit -n"
-    return str(refused)
+    return refused.strerror or str(refused)
 
 
 def read(fd: int) -> int:

@@ -94,7 +94,7 @@ def _found(run: Run, shown: Collection[str]) -> Iterator[str]:
         ids = {one.id for one in only_v2}
         yield from _claims([one for one in made if one.id not in ids], listed=listed)
         if of_v2:
-            yield from _of_v2(of_v2[0], only_v2)
+            yield from _of_v2(*of_v2, only_v2)
 
 
 def _is_measured(claim: ClaimVerdicts | None) -> bool:
@@ -112,17 +112,22 @@ def _run_of_v2(run: Run) -> tuple[Run, list[ClaimVerdicts]] | None:
     return other, verdicts(other, reproduce.of_run(other).judged)
 
 
-def _of_v2(run: Run, claims: Sequence[ClaimVerdicts]) -> Iterator[str]:
-    """What a guest with cgroup v2 shows, and the claims that only it can test."""
+def _of_v2(
+    run: Run, claims: Sequence[ClaimVerdicts], only_v2: Sequence[ClaimVerdicts]
+) -> Iterator[str]:
+    """What a guest with cgroup v2 shows: the claims that only it can test, else those that it has
+    tested too."""
+    tested = [one for one in claims if one.overall != "not testable here" and _is_measured(one)]
+    which = "that the run above cannot test" if only_v2 else "that it tests too"
     yield from _section("Under cgroup v2")
     yield from _answer(run, reproduce.of_run(run).judged)
     name = f"example:{run.experiment.name}{recorded.OF_V2}"
     yield from (
         "",
         f"This is `{name}`, of an emulated guest: its counts are exact, its times are not "
-        "judged. Claims that the run above cannot test:",
+        f"judged. Claims {which}:",
     )
-    yield from _claims(claims, listed=False)
+    yield from _claims(only_v2 or tested, listed=False)
 
 
 def _figures(run: Run, shown: Collection[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import re
 import stat
 import subprocess
 import sys
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from made_up import Machine
 
 import memlab
 from memlab import cli, experiments, published
-from memlab.cli import _table
+from memlab.cli import _hosts, _table
 from memlab.present.table import SCREEN
 from memlab.run import journal
 from memlab.store import Store
+from memlab.text import units
 
 COMMANDS = {" ".join(words): row for words, row in _table.commands()}
 
@@ -329,20 +331,32 @@ def test_options_come_from_the_environment(command: Command, tmp_path: Path) -> 
 
 
 def test_the_variable_of_an_option_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    for words in COMMANDS:
-        group, *rest = words.split()
-        context = click.Context(cli.cli)
-        command = cli.cli.get_command(context, group)
-        for name in rest:
+    for words in ("", *COMMANDS):
+        context = click.Context(cli.cli, auto_envvar_prefix="MEMLAB")
+        command: click.Command | None = cli.cli
+        for name in words.split():
             assert isinstance(command, click.Group)
             command = command.get_command(context, name)
         assert command
         for option in command.params:
-            if isinstance(option, click.Option):
-                long = max(option.opts, key=len).removeprefix("--")
-                variable = f"memlab {words} {long}".upper().replace(" ", "_").replace("-", "_")
+            if isinstance(option, click.Option) and not option.is_eager:
+                long = max(option.opts, key=len).lstrip("-").replace("-", " ")
+                variable = "_".join(["memlab", *words.split(), *long.split()]).upper()
                 monkeypatch.setenv(variable, "given")
-                assert option.resolve_envvar_value(click.Context(command)) == "given", variable
+                of = context if command is cli.cli else click.Context(command)
+                assert option.resolve_envvar_value(of) == "given", variable
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "words"), [(0.0, []), (inf, ["--wait"]), (90.5, ["--wait=90.500000s"])]
+)
+def test_hosts_wait_as_long_as_this_one(wait_s: float, words: list[str]) -> None:
+    """Also if MEMLAB_WAIT says so, which other hosts do not see."""
+    context = click.Context(cli.cli)
+    context.params["wait_s"] = wait_s
+    with context:
+        assert _hosts._waiting() == words
+    assert wait_s in (0.0, inf) or units.parse_duration("90.500000s") == wait_s
 
 
 def in_a_terminal(*arguments: str, **environment: str) -> bytes:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import family, tree
+from memlab.diagnose import family, group, group_limits, held, limits, tree
 from memlab.diagnose.finding import Finding
+from memlab.diagnose.kernel_log import answer, reports, source
+from memlab.observe import cgroup
+
+from . import looks
 
 MiB = 1 << 20
 FILES = {
@@ -85,12 +90,14 @@ def test_of_two_the_fuller_is_named_and_the_other_counted(tmp_path: Path) -> Non
 def test_a_kill_before_the_look_is_said_once_and_twice_is_two(
     tmp_path: Path, version: str, kills: int
 ) -> None:
-    pod = made(tmp_path / "pod", version, 20, None, kills=kills if version == "2" else 0)
+    total = 2 * kills - 1
+    pod = made(tmp_path / "pod", version, 20, None, kills=total if version == "2" else 0)
     made(pod / "app", version, 10, 80, kills=kills)
+    made(pod / "sidecar", version, 10, 80, kills=kills - 1)
     if version == "2":  # of the pod itself, memory.events has those of the groups below
         (pod / "memory.events.local").write_text("oom_kill 0\n")
     (found,) = said(pod, version)
-    assert (found.name, found.measured) == ("group-has-killed", kills)
+    assert (found.name, found.measured) == ("group-has-killed", total)
     most = "most " if kills > 1 else ""
     assert f"none of them in the look, {most}in the group app" in found.title
 
@@ -132,3 +139,92 @@ def test_the_events_of_a_group_without_limits_are_in_its_account(tmp_path: Path)
     now = tree.events(pod, "2", [])
     lines = {line.name: line.value for line in tree.lines((), now, now)}
     assert lines == {"kills (oom_kill)": 2, "limits met (max)": 5, "throttled (high)": 7}
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_limit_above_is_said_of_the_group_that_has_it(
+    tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The container has room below its limit, the pod has none."""
+    mounted = replace(cgroup.locate(), memory_mount=tmp_path)
+    monkeypatch.setattr(cgroup, "locate", lambda **_: mounted)
+    pod = made(tmp_path / "pod", version, 76, 80)
+    app = made(pod / "app", version, 40, 200)
+    full = "its memory cgroup is 95 % full"
+    for directory, begins in ((app, f"in the group pod above: {full}"), (pod, full)):
+        seen = held.findings(held.at(directory, version, 0.01))
+        (found,) = (one for one in seen if one.account == "limits")
+        assert found.title.startswith(begins)
+
+
+def test_a_process_throttled_above_its_group() -> None:
+    """memory.high refuses nothing: what is proposed for it is not memory.max, nor itself."""
+    throttled = looks.group(limit_name="memory.high", reached_per_s=8.0, above="kubepods/pod7")
+    look = looks.look(group=throttled)
+    (found,) = (one for one in limits.findings(look) if one.name == "group-limit-met")
+    assert found.title.startswith("in the group kubepods/pod7 above: it is throttled at memory.hi")
+    assert "or set a trigger of memory.pressure at which" in found.setting
+    assert list(found.policies) == ["memory_high"]
+    (line, *_) = limits.of(look).lines
+    assert line.note.startswith("of the group kubepods/pod7 above; ")
+    account = held.stock(throttled.charge, above=throttled.above)
+    assert account.title == "who holds the memory of the group kubepods/pod7 above"
+
+
+def test_kills_of_a_whole_group_count_one_process_twice(tmp_path: Path) -> None:
+    """memory.oom.group of v2: two processes ended, and the kernel counted three kills."""
+    pod = made(tmp_path / "pod", "2", 0, None)
+    app = made(pod / "app", "2", 0, 64)
+    for path in (pod / "memory.events", app / "memory.events", app / "memory.events.local"):
+        path.write_text("oom_kill 3\noom_group_kill 1\n")
+    (found,) = said(pod, "2")
+    assert found.title == (
+        "the kernel has killed at least 2 processes of it for want of memory since it was made, "
+        "none of them in the look, in the group app"
+    )
+    seen = looks.group(kills=3, whole_kills=1)
+    (kills,) = (one for one in group_limits.of_group(seen) if one.name == "group-kills")
+    assert kills.title == "the kernel killed at least 2 processes of the group during the look"
+
+
+def test_a_kill_in_the_look_is_one_finding(tmp_path: Path) -> None:
+    """Also if the group that is looked at is the one that is at its limit."""
+    app = made(tmp_path / "app", "2", 60, 64)
+    before = tree.events(app, "2", [])
+    (app / "memory.events").write_text("oom_kill 2\n")
+    now = tree.events(app, "2", [])
+    assert not list(tree.findings([], before, now, looks.group(kills=2)))
+    assert len(list(tree.findings([], before, now, looks.group(kills=2, above="pod")))) == 1
+
+
+KILLED_IN = """[ 90.1] app invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
+[ 90.2] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=\
+/pod{0}/app,task_memcg=/pod{0}/app,task=app,pid=7{0},uid=0
+[ 90.3] Memory cgroup out of memory: Killed process 7{0} (app) total-vm:9000kB, anon-rss:8192kB, \
+file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:64kB oom_score_adj:0"""
+
+
+def test_the_last_kill_of_a_group_is_not_that_of_another() -> None:
+    log = reports.read((KILLED_IN.format(1) + "\n" + KILLED_IN.format(11)).split("\n"))
+    whose = {name: answer.last_of_group(log, name) for name in ("pod1", "pod11/app", "pod")}
+    last = "killed at 90 s after boot: process {} (app), 8 MiB resident: 8 MiB anonymous"
+    assert whose == {
+        "pod1": last.format(71), "pod11/app": last.format(711), "pod": "",
+    }  # fmt: skip
+
+
+def test_a_kill_is_said_with_the_kernels_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = reports.read(KILLED_IN.format(1).split("\n"))
+    monkeypatch.setattr(source, "read", lambda _: log)
+    monkeypatch.setattr(group, "short_name", lambda path: path.name)
+    pod = made(tmp_path / "pod1", "1", 20, None)
+    app = made(pod / "app", "1", 10, 80, kills=1)
+    said = {
+        path.name: [one.title for one in held.findings(held.at(path, "1", 0.01))]
+        for path in (pod, app)  # the log has no kill in a group of the name "app"
+    }
+    who = "last killed at 90 s after boot: process 71 (app), 8 MiB resident: 8 MiB anonymous"
+    assert [title for title in said["pod1"] if title.endswith(f" in the group app; {who}")]
+    assert [title for title in said["app"] if title.endswith("none of them in the look")]

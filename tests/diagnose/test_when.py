@@ -407,6 +407,12 @@ def test_the_words_are_the_condition(name: str, words: str, bound: float, made: 
     assert found.account == ROWS[name].account
 
 
+def test_memory_of_a_process_that_came_in_the_look_is_not_held_elsewhere() -> None:
+    seen = _elsewhere(40 * MiB, 60 * MiB)
+    assert said(lambda _: seen, 0, "held-elsewhere")
+    assert not said(lambda _: replace(seen, new_processes=1), 0, "held-elsewhere")
+
+
 @pytest.mark.parametrize("name", ["sockets-hold", "kernel-holds", "held-open", "pinned", "locked"])
 def test_twice_as_much_has_twice_the_number(name: str) -> None:
     bound, made = next((bound, made) for row, _, bound, made in CASES if row == name)

@@ -126,7 +126,8 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
         assert done.returncode == 3
         assert "are on one machine, where they would measure each other" in done.stderr
         other.terminate()
-        assert other.wait(300) == 0
+        other.communicate(timeout=300)
+        assert other.returncode == 0
         asked = ["sweep", *TINY, "--blocks", "90000", "-q", *on]
         long = subprocess.Popen([*MEMLAB, *home, *asked])
         until(lambda: last_session(Path(store), "a") == [None])
@@ -134,6 +135,16 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
         assert mine.wait(300) == 0
         assert long.wait(300) == 3
         assert last_session(there, None) == ["interrupted"]
+        words = ["--store", str(tmp_path / "b.db"), "hosts", "worker", scheduler, "--name", "b"]
+        other = subprocess.Popen([*MEMLAB, *words], stderr=subprocess.PIPE)
+        assert other.stderr
+        assert b"worker b of" in other.stderr.readline()
+        pulled = process(*home, "hosts", "pull", *on[1:])
+        *_, unfinished = held(Path(store), "a")
+        assert pulled.stderr.splitlines()[0] == (
+            "memlab: a: the scheduler has no worker of this name; its run "
+            f"{unfinished} is unfinished here"
+        )
     finally:
         for one in (plain, mine, other, long):
             if one:

@@ -145,6 +145,16 @@ def last(log: Log) -> tuple[Kill | None, Report | None, int]:
     return None, None, 0
 
 
+def last_of_group(log: Log, name: str) -> str:
+    """Who was killed last in a group or below it; `name` is its path in the hierarchy. Empty if
+    the log has no such kill."""
+    for report in reversed(log.reports):
+        task_group = (report.task_group or "").strip("/")
+        if _ended(report) == "killed" and f"{task_group}/".startswith(f"{name.strip('/')}/"):
+            return _first_line(kill_of(report), report)
+    return ""
+
+
 def lines(log: Log) -> Iterator[str]:
     """Yield the answer, at most some 20 lines."""
     kill, report, earlier = last(log)
