@@ -20,8 +20,8 @@ run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure
 	$(BIN)/memlab $(if $(WAIT),--wait=$(WAIT)) sweep mmap-write -o results
 	@echo 'the command is $(BIN)/memlab; next: . $(BIN)/activate && memlab claims last'
 
-# Of the tests: one more than two CPUs have, for those that wait.
-PROCESSES ?= 3
+# Of the tests: each takes 7 s of processor time to collect them.
+PROCESSES ?= 2
 # Without its bytecode each of some hundred processes would compile memlab anew.
 test test-ci test-all bench: export PYTHONDONTWRITEBYTECODE :=
 
