@@ -103,7 +103,7 @@ def test_windows_stay_short_until_the_command_has_begun(monkeypatch: pytest.Monk
         def _memory(self) -> dict[int, used_again.Memory]:
             return {1: (UsedMemory(8, 8, 8), UsedMemory())} if len(lengths_s) > 4 else {}
 
-    used = Noted(lambda: [])
+    used = Noted(list)
     monkeypatch.setattr(used._stopped, "wait", lambda _: len(lengths_s) == 7)
     used._read()
     assert lengths_s == [0.1, 0.1, 0.1, 0.1, 0.1, 0.2, 0.4]
