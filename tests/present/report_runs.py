@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from memlab import experiments
 from memlab.experiment import At
 from memlab.present import figures
+from memlab.present.figures import claims
 from memlab.results import Run
 from memlab.run import plan
 from memlab.store import PointRow, RunRow, SampleRow, Store
@@ -38,7 +39,8 @@ ENVIRONMENT: Mapping[str, Any] = {
 def plain_figures() -> Iterator[None]:
     """Empty ones, where a test looks at the report around them: they are most of its time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "draw", lambda *_: Figure(figsize=(2, 2)))
+        for module, name in ((figures, "draw"), (claims, "dumbbell"), (claims, "table_chart")):
+            patch.setattr(module, name, lambda *_: Figure(figsize=(2, 2)))
         yield
 
 
