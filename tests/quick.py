@@ -1,4 +1,4 @@
-"""Which parameters of a test `make test` runs, and in which order its processes take the files."""
+"""Which tests `make test` and `make test-ci` run, and in which order processes take the files."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -12,6 +12,11 @@ import pytest
 # to: they run beside those that change it.
 PURE_FOLDERS = ("analysis", "judging", "present", "published", "results", "store")
 PURE_FILES = ("cli/test_several_hosts.py", "test_histogram.py", "test_recorded.py")
+# Whose slow tests CI runs at each change: kills, guests, what probes count, what a store holds.
+# The night has the simulations, the screens and figures of every recorded run, the pages' commands.
+EVERY_CHANGE = ("faults", "machines", "probes", "store", "traces")
+# But these: whole commands of a page, two kernels in turn, and another architecture, emulated.
+AT_NIGHT = ("test_guest_docs.py", "test_ladder_measured.py", "test_foreign.py")
 COLLECTED = pytest.StashKey[list[pytest.Item]]()  # every test, those that are left out too
 
 
@@ -31,6 +36,12 @@ def mostly_quick(values: Iterable[Any], *slow: Any) -> list[Any]:
 def pure(path: Path) -> bool:
     """Whether a file's tests need nothing of the host."""
     return path.parent.name in PURE_FOLDERS or path.as_posix().endswith(PURE_FILES)
+
+
+def nightly(item: pytest.Item) -> bool:
+    """Whether a test is left to the night."""
+    often = item.path.parent.name in EVERY_CHANGE and item.path.name not in AT_NIGHT
+    return item.get_closest_marker("slow") is not None and not often
 
 
 @cache

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -237,21 +238,24 @@ def test_a_level_that_would_change_nothing_is_unavailable(
     assert said in words_of.reason(run.samples[0].detail or "")
 
 
-@pytest.mark.parametrize(
-    "number", ["nan", "inf", "1e400", "1e-300", "x", pytest.param("[" * 9000, id="deep")]
-)
+NO_NUMBERS = ["nan", "inf", "1e400", "1e-300", "x"]
+
+
 def test_what_is_no_number_is_no_metric(
-    number: str, tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Beside one that is."""
     monkeypatch.chdir(tmp_path)
-    printed = memlab.trial(["echo", number], metrics=["x=(.+)"], blocks=1, store=store_path)
-    assert outcomes(printed) == ["no-metric"]
-    without = memlab.trial(["echo", number], metrics=["x=$|(y)"], blocks=1, store=store_path)
+    how: dict[str, Any] = {"blocks": 1, "store": store_path}
+    printed = memlab.trial(["echo", "{n}"], metrics=["x=(.+)"], n=[*NO_NUMBERS, "7"], **how)
+    assert Counter(outcomes(printed)) == {"no-metric": len(NO_NUMBERS), "ok": 1}
+    without = memlab.trial(["echo", "1"], metrics=["x=$|(y)"], **how)
     assert outcomes(without) == ["no-metric"]
-    (tmp_path / "write.sh").write_text(f"echo '{{\"x\": {number}}}' > numbers.json")
-    how: dict[str, Any] = {"metrics": ["x@numbers.json"], "blocks": 1, "store": store_path}
-    written = memlab.trial(["sh", "write.sh"], **how)
-    assert outcomes(written) == ["no-metric"]
+    deep = "[ $n = deep ] && n=$(printf '[%.0s' $(seq 9000))"
+    (tmp_path / "write.sh").write_text(f'n=$1; {deep}; echo {{\\"x\\": $n}} > numbers.json')
+    levels = [*NO_NUMBERS, "deep", "7"]
+    written = memlab.trial(["sh", "write.sh", "{n}"], metrics=["x@numbers.json"], n=levels, **how)
+    assert Counter(outcomes(written)) == {"no-metric": len(levels) - 1, "ok": 1}
 
 
 def test_its_own_numbers_are_metrics_and_a_run_without_one_is_an_outcome(

@@ -16,6 +16,7 @@ from test_schemas import held
 from memlab import api, recorded
 from memlab.machines.fleet import figure as figure_of_hosts
 from memlab.machines.fleet import judge as judging
+from memlab.machines.history import figure as figure_of_history
 from memlab.present import figures
 from memlab.store import PointRow, Store
 
@@ -80,8 +81,9 @@ def test_claims_of_several_hosts_are_a_table_with_what_tells_them_apart(
     assert "6.12.41 on a, b, c, d, e; 6.17.8 on f, g" in told[0]
     same = command("claims", *(f"{host}:mmap-write" for host in "abcdefg"), COLUMNS="200")
     assert same.stdout == done.stdout
-    assert command("claims", "all:mmap-write", "--gate").returncode == 1
-    document = json.loads(command("claims", "all:mmap-write", "--json").stdout)
+    gated = command("claims", "all:mmap-write", "--gate", "--json")
+    assert gated.returncode == 1
+    document = json.loads(gated.stdout)
     assert held("claims-hosts", document)["disagreements"]
     groups = document["disagreements"][0]["hosts"]
     assert sorted(map(len, groups.values())) == [2, 5]
@@ -233,8 +235,9 @@ def test_history_says_when_how_much_and_what_changed_there(
 
 
 def test_the_gate_closes_on_the_night_of_the_alarm_alone(
-    nights: Path, command: Command, tmp_path: Path
+    nights: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(figure_of_history, "figure", lambda *_: None)
     words = ("history", "mmap-write", "-p", "method=mmap", "--gate", "-o", str(tmp_path))
     done = command(*words, COLUMNS="200")
     assert done.returncode == 0

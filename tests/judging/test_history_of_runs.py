@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -12,16 +13,28 @@ from made_up import Machine
 
 from memlab.cli import cli
 from memlab.errors import MemlabError
+from memlab.machines.history import figure
 
 
-@pytest.fixture
-def nights(store_path: Path) -> Machine:
+@pytest.fixture(scope="module")
+def sixteen(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     """Sixteen runs at the same points, with noise of 1 % between them."""
-    machine = Machine(store_path)
+    machine = Machine(tmp_path_factory.mktemp("sixteen") / "results.db")
     machine.blocks = 2
     for number in range(16):
         machine.factor = 1 + 0.01 * (number * 7 % 5 - 2)
         machine.sweep("mmap-write", size=[4096], controls=False)
+    return machine
+
+
+@pytest.fixture
+def nights(sixteen: Machine, store_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A copy of these. What is said of them is looked at here, and not its figure."""
+    monkeypatch.setattr(figure, "figure", lambda *_: None)
+    store_path.parent.mkdir()
+    shutil.copy(sixteen.store, store_path)
+    machine = Machine(store_path)
+    machine.blocks, machine.asked = sixteen.blocks, [*sixteen.asked]
     return machine
 
 

@@ -60,8 +60,9 @@ def test_a_dry_run_says_what_shows_and_what_to_type_for_less(
     for one in found["changes"]:
         assert f"{one['change']:.0%} takes --blocks".replace("%", " %") in text
         assert f"takes --blocks {one['blocks']}, about " in text
-        again = promised(machine, "--blocks", str(one["blocks"]))
-        assert again["shows"] <= one["change"] * 1.000001  # what it says is kept by what it shows
+    one = found["changes"][-1]
+    again = promised(machine, "--blocks", str(one["blocks"]))
+    assert again["shows"] <= one["change"] * 1.000001  # what it says is kept by what it shows
 
 
 def test_a_smaller_change_takes_more_blocks(machine: Machine) -> None:

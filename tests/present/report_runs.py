@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+from matplotlib.figure import Figure
+
 from memlab import experiments
 from memlab.experiment import At
+from memlab.present import figures
+from memlab.present.figures import claims
 from memlab.results import Run
 from memlab.run import plan
 from memlab.store import PointRow, RunRow, SampleRow, Store
@@ -27,6 +33,15 @@ ENVIRONMENT: Mapping[str, Any] = {
     "caches": [{"level": 1, "size_bytes": 32768}],
     "filesystems": {"dir": {"path": "/var/tmp", "type": "ext4"}},
 }
+
+
+@contextmanager
+def plain_figures() -> Iterator[None]:
+    """Empty ones, where a test looks at the report around them: they are most of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((figures, "draw"), (claims, "dumbbell"), (claims, "table_chart")):
+            patch.setattr(module, name, lambda *_: Figure(figsize=(2, 2)))
+        yield
 
 
 def printed(at: At) -> float:

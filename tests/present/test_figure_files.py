@@ -28,7 +28,7 @@ from memlab.results import Run
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return stored(tmp_path_factory.mktemp("store"), filesystem=["dir", "tmpfs"])
+    return stored(tmp_path_factory.mktemp("store"), size=[100, 4096])
 
 
 def test_the_written_sidecar_is_the_runs(run: Run, tmp_path: Path) -> None:

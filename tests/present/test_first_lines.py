@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from looking import written
 from made_up import Machine
-from quick import mostly_quick
+from quick import mostly_slow
 from synthetic import run_row, sample, window
 
 from memlab import api, experiments
@@ -27,6 +27,9 @@ from memlab.results.run import _inside_ns
 from memlab.store import PointRow, Store
 
 NAMES = experiments.names()
+# One of each kind of figure, and what has many checks or cost models.
+QUICK = ("allocator", "device-pinning", "load-latency", "memcg-notify", "mmap-write")
+QUICK += ("reclaim-or-kill", "retained-memory", "vma-lock")
 
 
 @pytest.mark.parametrize(
@@ -45,54 +48,31 @@ def test_a_skew_or_wide_interval_is_said_by_its_ends(
     assert words.median(Interval(low, estimate, high, 9, "order"), "s") == said
 
 
-@pytest.mark.parametrize("name", mostly_quick(NAMES, "tlb-shootdown"))
-def test_a_sweep_ends_on_one_screen(
+@pytest.mark.parametrize("name", mostly_slow(NAMES, *QUICK))
+def test_a_sweep_ends_on_one_screen_and_show_begins_with_it(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Each with a table of its numbers: none without an interval in it, but exact counts."""
     run = api.load(f"example:{name}")
     monkeypatch.setenv("COLUMNS", "80")
     last = ["figure: /root/.local/share/memlab/figures/it.png", f"next: memlab claims {run.id}"]
     run_screen.ended(run, last)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= SCREEN_WITH_TABLE
-    assert lines[-2:] == last
-    # The question, and how many claims hold or where a side becomes the cheaper one.
-    assert " ".join(lines).startswith(f"run {run.id}")
-    assert run.experiment.question in " ".join(lines[:3])
-    first = " ".join(lines[:7])
-    assert re.search(r"[0-9]+ of [0-9]+ claims? .*holds?|cheaper", first)
-
-
-@pytest.mark.parametrize("name", ["mmap-write", "thp-cost", "vma-lock"])
-def test_show_begins_with_what_the_sweep_ended_with(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = api.load(f"example:{name}")
-    monkeypatch.setenv("COLUMNS", "80")
-    run_screen.ended(run, [])
     ended = capsys.readouterr().out.splitlines()
     run_screen.show(run)
-    answer = next(i for i, line in enumerate(ended) if line.startswith(("contradicted", "incon")))
-    assert capsys.readouterr().out.splitlines()[:answer] == ended[:answer]
-
-
-@pytest.mark.parametrize("name", mostly_quick(NAMES, "tlb-shootdown"))
-@pytest.mark.parametrize("what", ["sweep", "show"])
-def test_each_ends_with_a_table_of_its_numbers(
-    name: str, what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """On one screen of 40 lines, and no number without an interval in it, but exact counts."""
-    run = api.load(f"example:{name}")
-    monkeypatch.setenv("COLUMNS", "80")
-    if what == "sweep":
-        run_screen.ended(run, ["figure: it.png", f"next: memlab claims {run.id}"])
-    else:
-        run_screen.show(run)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= SCREEN_WITH_TABLE
-    rules = [i for i, line in enumerate(lines) if line and not line.strip("─")]
-    assert rules
-    assert not re.search(r"n=[1-5]\b", "\n".join(lines))
+    shown = capsys.readouterr().out.splitlines()
+    for lines in (ended, shown):
+        assert len(lines) <= SCREEN_WITH_TABLE
+        assert [line for line in lines if line and not line.strip("─")]
+        assert not re.search(r"n=[1-5]\b", "\n".join(lines))
+    assert ended[-2:] == last
+    # The question, and how many claims hold or where a side becomes the cheaper one.
+    assert " ".join(ended).startswith(f"run {run.id}")
+    assert run.experiment.question in " ".join(ended[:3])
+    first = " ".join(ended[:7])
+    assert re.search(r"[0-9]+ of [0-9]+ claims? .*holds?|cheaper", first)
+    wrong = (i for i, line in enumerate(ended) if line.startswith(("contradicted", "incon")))
+    answer = next(wrong, 1)
+    assert shown[:answer] == ended[:answer]
 
 
 def test_a_published_number_stands_once(
@@ -114,7 +94,7 @@ def test_a_model_that_is_far_off_is_not_printed(
     """Whichever experiment's it is: each line of a model that is left out is there with -v."""
     monkeypatch.setattr(costs, "_FAR_OFF", 0.1)  # no recorded run has one that is ten times off
     left_out = 0
-    for name in ("mmap-read", "mmap-write", "tlb-shootdown"):
+    for name in ("mmap-read", "mmap-write"):
         run = api.load(f"example:{name}")
         every = costs.lines_for_show(run, every=True)
         good = costs.lines_for_show(run, every=False)
@@ -150,7 +130,7 @@ def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"{one.word} ({states[str(one.setting['file_state'])]}): {one.evidence}" in said
 
 
-@pytest.mark.parametrize("state", ["preallocated", "cached_4k"])
+@pytest.mark.parametrize("state", mostly_slow(["preallocated", "cached_4k"], "cached_4k"))
 def test_a_crossing_whose_claim_falls_among_all_verdicts_says_so(
     state: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

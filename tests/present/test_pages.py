@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 from PIL import Image
-from quick import mostly_quick
+from quick import mostly_slow
 
 from memlab import api, experiments, published, recorded
 from memlab.judging import reproduce
@@ -21,6 +21,9 @@ from memlab.present.figures import kinds
 from memlab.present.table import Column, Table, markdown
 
 DOCS = Path(__file__).parents[2] / "docs"
+# One of each kind of figure.
+QUICK = ("allocator", "device-pinning", "load-latency", "memcg-notify", "mmap-overcommit")
+QUICK += ("mmap-write", "page-fault")
 
 
 def module(name: str) -> ModuleType:
@@ -38,7 +41,7 @@ def make() -> ModuleType:
     return module("make")
 
 
-@pytest.mark.parametrize("name", mostly_quick(experiments.names(), "tlb-shootdown"))
+@pytest.mark.parametrize("name", mostly_slow(experiments.names(), *QUICK))
 def test_a_page_is_current(make: ModuleType, name: str) -> None:
     """`make pages` writes it, and its main figure."""
     run = api.load(f"example:{name}") if name in recorded.names() else None
@@ -65,6 +68,7 @@ def test_the_figure_of_a_history_has_the_numbers_of_today(make: ModuleType, tmp_
     assert {path.name for path in DOCS.glob("*.png")} == {"history.png", "trusted.png", *make.KEPT}
 
 
+@pytest.mark.slow
 def test_git_has_the_main_figures_and_those_of_guides(make: ModuleType) -> None:
     """`make pages` writes all of these; docs/built.py makes the others for the site."""
     runs = {name: api.load(f"example:{name}") for name in recorded.names()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,12 @@ TOTAL, BLOCKS = 2000, 8
 def world(at: At, block: int) -> Mapping[str, Any]:
     """Every block its own latencies; without the lock some are 900 times as long."""
     tail = 2 if at["lock"] == "locked" else 900
-    seed = 10 * block + (at["lock"] == "locked")
-    return ok(touch=histogram(spread(100, tail, TOTAL, seed)))
+    return ok(touch=touches(tail, 10 * block + (at["lock"] == "locked")))
+
+
+@cache
+def touches(tail: float, seed: int) -> dict[str, Any]:
+    return histogram(spread(100, tail, TOTAL, seed))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from report_runs import SIZES, TABLE_BYTES, stored
 from memlab.experiment import At
 from memlab.present import figures
 from memlab.present.figures import sidecar, style
+from memlab.results import Run
 
-Seconds = Callable[[At], float | None]
 CALL, BYTE = 5e-7, 2e-10
 
 
@@ -26,8 +25,14 @@ def costing(at: At) -> float:
     return (call + byte * size) * TABLE_BYTES / size
 
 
-def draw(folder: Path, seconds: Seconds) -> Figure:
-    return figures.draw(stored(folder, seconds))
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return stored(tmp_path_factory.mktemp("store"), costing)
+
+
+@pytest.fixture(scope="module")
+def drawn(run: Run) -> Figure:
+    return figures.draw(run)
 
 
 def curves(figure: Figure) -> list[Line2D]:
@@ -40,8 +45,8 @@ def curves(figure: Figure) -> list[Line2D]:
     ]
 
 
-def test_the_curve_is_the_model_at_the_levels_and_between(tmp_path: Path) -> None:
-    mmap, write = curves(draw(tmp_path, costing))
+def test_the_curve_is_the_model_at_the_levels_and_between(drawn: Figure) -> None:
+    mmap, write = curves(drawn)
     for line, call, byte in ((mmap, 2e-9, 5e-10), (write, CALL, BYTE)):
         xs, ys = line.get_data()
         assert (xs[0], xs[-1]) == (1, 10240)
@@ -51,25 +56,23 @@ def test_the_curve_is_the_model_at_the_levels_and_between(tmp_path: Path) -> Non
             assert y == pytest.approx((call + byte * x) * TABLE_BYTES / x * slower, rel=1e-6)
 
 
-def test_the_curve_lies_over_its_line_and_under_its_marks(tmp_path: Path) -> None:
-    figure = draw(tmp_path, costing)
-    (axes,) = figure.axes
+def test_the_curve_lies_over_its_line_and_under_its_marks(drawn: Figure) -> None:
+    (axes,) = drawn.axes
     marks = [line for line in axes.lines if list(line.get_xdata()) == [100.0]]
     joined = [line for line in axes.lines if len(line.get_xydata()) == len(SIZES)]
-    (_, write) = curves(figure)
+    (_, write) = curves(drawn)
     assert max(line.get_zorder() for line in joined) < write.get_zorder()
     assert write.get_zorder() < min(mark.get_zorder() for mark in marks)
 
 
-def test_the_constants_are_written_once(tmp_path: Path) -> None:
-    text = written(draw(tmp_path, costing))
+def test_the_constants_are_written_once(drawn: Figure) -> None:
+    text = written(drawn)
     assert text.count("write(2) = 505 ns per call + 0.202 ns per byte") == 1
     assert text.count("mmap = 2.02 ns per call + 0.505 ns per byte") == 1
     assert "cost model, leave-one-out error up to 1 %" in text
 
 
-def test_the_sidecar_has_the_constants_their_intervals_and_the_check(tmp_path: Path) -> None:
-    run = stored(tmp_path, costing)
+def test_the_sidecar_has_the_constants_their_intervals_and_the_check(run: Run) -> None:
     mmap, write = sidecar.as_data(run)["models"]
     assert (mmap["series"], write["series"]) == ("mmap", "write(2)")
     assert write["panel"] == {"filesystem": "dir", "file_state": "cached_4k"}
@@ -97,14 +100,12 @@ def test_a_point_without_a_value_breaks_the_curve(tmp_path: Path) -> None:
     def failing(at: At) -> float | None:
         return None if (at["method"], at["size"]) == ("write", 1024) else costing(at)
 
-    spans = [
-        (line.get_xdata()[0], line.get_xdata()[-1]) for line in curves(draw(tmp_path, failing))
-    ]
+    lines = curves(figures.draw(stored(tmp_path, failing)))
+    spans = [(line.get_xdata()[0], line.get_xdata()[-1]) for line in lines]
     assert spans == [(1, 10240), (1, 512), (2048, 10240)]
 
 
-def test_a_control_has_no_curve_though_it_is_in_the_fit(tmp_path: Path) -> None:
-    run = stored(tmp_path, costing)
+def test_a_control_has_no_curve_though_it_is_in_the_fit(run: Run) -> None:
     assert run.control("faults")
     assert {model["series"] for model in sidecar.as_data(run)["models"]} == {"mmap", "write(2)"}
 

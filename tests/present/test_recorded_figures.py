@@ -13,10 +13,8 @@ from memlab.present.figures import sidecar
 from memlab.results.beside import tables
 
 # A run with each kind of figure.
-KINDS = (
-    *("mmap-write", "thread-create", "locked-latency", "mmap-overcommit", "allocator"),
-    *("guest-memory", "group-isolation"),
-)
+KINDS = ("mmap-write", "thread-create", "locked-latency", "mmap-overcommit", "allocator")
+KINDS += ("device-pinning",)
 
 
 @pytest.mark.parametrize("name", mostly_slow(recorded.names(), *KINDS))

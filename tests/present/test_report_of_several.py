@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from made_up import Machine
+from report_runs import plain_figures
 
 from memlab.cli import cli
 from memlab.errors import UnknownRun
@@ -20,7 +21,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     machine.environment |= {"cpu_model": "one and only CPU"}
     base = machine.sweep("mmap-write", size=[4096, 16384], controls=False)
     machine.factor, machine.environment = 2.0, machine.environment | {"uptime_s": 77}
-    html = report.html([base, machine.sweep("mmap-write", size=[4096, 16384], controls=False)])
+    run = machine.sweep("mmap-write", size=[4096, 16384], controls=False)
+    with plain_figures():
+        html = report.html([base, run])
     return re.sub(r"<svg.*?</svg>", "", html, flags=re.S)
 
 

@@ -23,10 +23,8 @@ def printed(*words: str, columns: int = 80) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(
-    "name", mostly_slow(recorded.names(), "mmap-write", "thp-cost", "vma-lock")
-)
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("name", mostly_slow(recorded.names(), "mmap-write", "vma-lock"))
+@pytest.mark.parametrize("columns", mostly_slow([80, 120], 80))
 def test_a_recorded_run_fits(name: str, columns: int) -> None:
     lines = printed("show", f"example:{name}", columns=columns)
     assert len(lines) <= LINES
@@ -45,7 +43,7 @@ def test_a_recorded_run_fits(name: str, columns: int) -> None:
 def test_what_is_left_out_is_counted_and_asked_for_with_the_store(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "a b.db")
     states = ["preallocated", "cached_4k", "sparse"]
-    run = machine.sweep("mmap-write", file_state=states)
+    run = machine.sweep("mmap-write", size=[1, 100, 4096], file_state=states)
     lines = printed("--store", str(machine.store), "show", run.id)
     assert len(lines) <= LINES
     found = re.fullmatch(r"not shown: (.*): memlab (--store .* show -v .*)", lines[-1])

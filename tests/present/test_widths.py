@@ -22,10 +22,10 @@ from memlab.present.screens import run as run_screen
 from memlab.present.table import SCREEN, Table
 from memlab.results import Run
 
-WIDTHS = (80, 100, 120)
+WIDTHS = (80, 120)
 
 
-@pytest.fixture(params=mostly_slow(recorded.names(), "mmap-write", "vma-lock"))
+@pytest.fixture(params=mostly_slow(recorded.names(), "vma-lock"))
 def run(request: pytest.FixtureRequest) -> Run:
     return api.load(f"example:{request.param}")
 
@@ -141,6 +141,7 @@ def test_claims_fit_on_a_screen_and_what_is_left_out_is_counted(
         assert left_out or all(letters(one.claim.text) in text for one in judged.judged)
 
 
+@pytest.mark.parametrize("run", mostly_slow(recorded.names(), "mmap-write"), indirect=True)
 def test_a_comparison_keeps_its_words(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

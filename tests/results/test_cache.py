@@ -18,10 +18,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-EXAMPLE = ("show", "example:mmap-write", "--json")
+EXAMPLE = ("show", "example:stack-map", "--json")  # the smallest
 
 
-@pytest.mark.parametrize("rubbish", [b"", b"SQLite format 3\0", b"rubbish" * 5000, None])
+@pytest.mark.parametrize("rubbish", [b"", b"rubbish" * 5000, None])
 def test_what_is_kept_may_be_damaged(cache: Path, rubbish: bytes | None) -> None:
     expected = memlab(*EXAMPLE).stdout
     (kept,) = (path for path in cache.rglob("*") if path.is_file())
