@@ -65,7 +65,8 @@ struct policy {
 
 struct event {
 	int descriptor;
-	int error; /* why there is none */
+	int error;    /* why there is none */
+	bool of_user; /* what happens in the kernel is not counted */
 };
 
 /* What the child tells its parent: that it waits to be let go, and then why it cannot become the
@@ -98,7 +99,9 @@ static struct event open_event(pid_t child, uint32_t type, uint64_t config)
 		attr.exclude_kernel = 1; /* perf_event_paranoid of 2 allows a user as much */
 		opened = syscall(SYS_perf_event_open, &attr, child, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	}
-	return (struct event) { .descriptor = (int)opened, .error = opened < 0 ? errno : 0 };
+	return (struct event) { .descriptor = (int)opened,
+				.error = opened < 0 ? errno : 0,
+				.of_user = attr.exclude_kernel };
 }
 
 static void open_events(pid_t child, const struct policy *policy, struct event *events)
@@ -246,8 +249,9 @@ static void print_events(FILE *report, const struct event *events)
 		int error = events[i].error;
 		if (!error && read(events[i].descriptor, &count, sizeof(count)) != sizeof(count))
 			error = errno;
-		fprintf(report, "%s\"%s\": {\"count\": %llu, \"errno\": %d}", i ? ", " : "",
-			event_names[i], (unsigned long long)count, error);
+		fprintf(report, "%s\"%s\": {\"count\": %llu, \"errno\": %d, \"of_user\": %s}",
+			i ? ", " : "", event_names[i], (unsigned long long)count, error,
+			events[i].of_user ? "true" : "false");
 	}
 	fprintf(report, "}");
 }

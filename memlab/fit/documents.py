@@ -88,8 +88,9 @@ class FitPrediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The smallest limit that recordings let expect; nothing was measured.
 
     within: the cost that is allowed, as a share of the recorded time. least_bytes: the peak of
-    anonymous and shared memory, below which the program is killed. limits: of the recording that
-    needs most, with steps of at least 5 % between them.
+    anonymous and shared memory, below which the program is killed. read_limit: whether the program
+    read its cgroup's limit, and may need another amount under one; null if not known. limits: of
+    the recording that needs most, with steps of at least 5 % between them.
     """
 
     traces: Sequence[str]
@@ -98,4 +99,5 @@ class FitPrediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     limit_bytes: int
     setting_bytes: int
     least_bytes: int
+    read_limit: bool | None
     limits: Sequence[PredictedLimit]

@@ -51,6 +51,9 @@ def sentences(found: FitPrediction) -> Iterator[str]:
         f"{least} of that are anonymous and shared memory: below this it is killed. To read 64 KiB "
         f"of a file again is taken to cost {units.format_quantity(READ_S, 's')}."
     )
+    if found.read_limit is not False:
+        whether = "It read" if found.read_limit else "It is not known whether it read"
+        yield f"{whether} its cgroup's limit: a program that does may size itself by it."
     yield f"To set: {to_set}. To measure it: memlab fit -- COMMAND"
 
 

@@ -362,16 +362,40 @@ def extreme(experiment: Experiment, least: Extreme, most: Extreme) -> str:
     first levels`."""
 
     def said(one: Extreme) -> str:
-        names = [n for n in one.at if one.at[n] != experiment.factor(n).quick[0]]
-        where = ", ".join(
-            short_label(experiment, n, one.at[n])
-            or f"{n}={experiment.describe_level(n, one.at[n])}"
-            for n in names
-        )
-        return f"{where}, {change(one.change)}" if names else "the first levels"
+        where = _where(experiment, one.at)
+        return f"{where}, {change(one.change)}" if where else "the first levels"
 
     label = least.change.metric.label
     return f"{label}, all combinations: least with {said(least)}; most with {said(most)}"
+
+
+def refused_calls(run: Run) -> Iterator[str]:
+    """A line if a level has calls refused that are not refused without it: a replay goes on."""
+    if not run.experiment.copied:  # no trace
+        return
+    results = [one for one in run.summaries if one.medians and "refused" in one.medians]
+    if not results:
+        return
+    least, most = (
+        end(results, key=lambda one: one.medians["refused"].estimate) for end in (min, max)
+    )
+    more = most.medians["refused"].estimate - least.medians["refused"].estimate
+    if more >= 1:
+        yield (
+            f"{count(int(more), 'call')} more are refused with "
+            f"{_where(run.experiment, most.point.at)}: a replay goes on, and the program may act "
+            "otherwise or end itself"
+        )
+
+
+def _where(experiment: Experiment, at: At) -> str:
+    """The levels that are not the first ones."""
+    names = [name for name in at if at[name] != experiment.factor(name).quick[0]]
+    return ", ".join(
+        short_label(experiment, name, at[name])
+        or f"{name}={experiment.describe_level(name, at[name])}"
+        for name in names
+    )
 
 
 def unfelt_limit(run: Run) -> Iterator[str]:

@@ -59,7 +59,7 @@ class Contained:
             self._journal = Journal(f"record-{secrets.token_hex(4)}")
             stack.callback(self._journal.close)
             self._mark = self._journal.give_mark()
-            self._group = self._made_group()
+            self.group = self._made_group()
             with starting("the guardian"):
                 stack.callback(Guardian(self._journal).dismiss)
             self.reading, report = os.pipe()
@@ -68,7 +68,7 @@ class Contained:
             theirs = [report, gate]
             name, _, value = self._mark.partition("=")
             own = [f"report={report}", f"gate={gate}", *words]
-            own += [f"group={self._group}"] if self._group else []
+            own += [f"group={self.group}"] if self.group else []
             try:
                 with starting("the launcher"):
                     self._process = subprocess.Popen(
@@ -134,9 +134,9 @@ class Contained:
         """End the command at once. What it has started ends with `close`."""
         self.signal(signal.SIGKILL)
         self.wake()
-        if self._group:
+        if self.group:
             with suppress(OSError):
-                cleanup.empty_group(self._group)
+                cleanup.empty_group(self.group)
 
     def let_go(self) -> None:
         """Have `close` leave what the command has started alone."""
@@ -163,9 +163,9 @@ class Contained:
 
     def _move_out(self) -> None:
         """Back to the group that they would be in without this one, which goes."""
-        for _ in range(_MOVES_MOST if self._group else 0):
+        for _ in range(_MOVES_MOST if self.group else 0):
             moved = 0
-            for below, _, _ in os.walk(str(self._group)):
+            for below, _, _ in os.walk(str(self.group)):
                 with suppress(OSError):
                     pids = Path(below, "cgroup.procs").read_text().split()
                     for pid in pids:
@@ -175,8 +175,8 @@ class Contained:
             time.sleep(_MOVE_AGAIN_S)
 
     def _moved(self, pid: str) -> bool:
-        if self._group is None:
+        if self.group is None:
             return False
         with suppress(ProcessLookupError):
-            (self._group.parent / "cgroup.procs").write_text(pid)
+            (self.group.parent / "cgroup.procs").write_text(pid)
         return True

@@ -90,19 +90,22 @@ struct block {
 	uint64_t bytes;
 };
 
-/* A block in 8 bytes: its address, and half its size or IS_LARGE. */
+/* A block in 8 bytes: its address and half its size, or its place among the large ones. */
 #define ADDRESS_BITS 48
 #define IS_LARGE 0xffffULL
 
 struct large {
 	uint64_t there; /* its address in the recording */
 	uint64_t bytes;
-	uint32_t number;
+	char *here;
+	uint32_t next_free; /* + 1, of a place that has none */
 };
 
 static struct control *control;
 static uint64_t *blocks;
-static struct large *large; /* the large blocks, by their addresses in the recording */
+static struct large *large;
+static uint32_t *by_there;  /* the places of the large blocks by their addresses in the recording */
+static uint32_t large_free; /* the first place without one, + 1 */
 static size_t large_count, large_room;
 static uint32_t large_lock;              /* of the threads of a process that run at the same time */
 static int trace, shared, first_process; /* descriptors; the last is a pidfd */
@@ -244,9 +247,9 @@ static void unlock_large(void)
 
 /* Blocks */
 
-static char *here_of(uint32_t number)
+static uint64_t low_bits_of(uint32_t number)
 {
-	return (char *)(uintptr_t)(blocks[number] & ((1ULL << ADDRESS_BITS) - 1));
+	return blocks[number] & ((1ULL << ADDRESS_BITS) - 1);
 }
 
 static bool is_large(uint32_t number)
@@ -254,12 +257,26 @@ static bool is_large(uint32_t number)
 	return blocks[number] >> ADDRESS_BITS == IS_LARGE;
 }
 
+static struct large large_of(uint32_t number)
+{
+	lock_large();
+	struct large one = large[low_bits_of(number)];
+	unlock_large();
+	return one;
+}
+
+static char *here_of(uint32_t number)
+{
+	return is_large(number) ? large_of(number).here : (char *)(uintptr_t)low_bits_of(number);
+}
+
 static size_t first_large_after(uint64_t address)
 {
 	size_t low = 0, high = large_count;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		if (large[middle].there + large[middle].bytes <= address)
+		const struct large *one = &large[by_there[middle]];
+		if (one->there + one->bytes <= address)
 			low = middle + 1;
 		else
 			high = middle;
@@ -269,49 +286,60 @@ static size_t first_large_after(uint64_t address)
 
 static uint64_t bytes_of(uint32_t number)
 {
-	if (!is_large(number))
-		return (blocks[number] >> ADDRESS_BITS) * 2;
-	uint64_t bytes = LARGE;
-	lock_large();
-	for (size_t at = 0; at < large_count; at++)
-		if (large[at].number == number)
-			bytes = large[at].bytes;
-	unlock_large();
-	return bytes;
+	if (is_large(number))
+		return large_of(number).bytes;
+	return (blocks[number] >> ADDRESS_BITS) * 2;
 }
 
 static void forget(uint32_t number)
 {
 	if (is_large(number)) {
+		uint32_t place = (uint32_t)low_bits_of(number);
 		lock_large();
-		for (size_t at = 0; at < large_count; at++)
-			if (large[at].number == number) {
-				memmove(large + at, large + at + 1,
-					(--large_count - at) * sizeof(*large));
-				break;
-			}
+		size_t at = first_large_after(large[place].there);
+		if (at == large_count || by_there[at] != place) /* others lie in its place */
+			for (at = 0; by_there[at] != place; at++)
+				;
+		memmove(by_there + at, by_there + at + 1, (--large_count - at) * sizeof(*by_there));
+		large[place].next_free = large_free;
+		large_free = place + 1;
 		unlock_large();
 	}
 	blocks[number] = 0;
+}
+
+static uint32_t large_place(void)
+{
+	if (large_free) {
+		uint32_t place = large_free - 1;
+		large_free = large[place].next_free;
+		return place;
+	}
+	if (large_count == large_room) {
+		size_t was = large_room;
+		large_room = large_room ? 2 * large_room : PAGE;
+		large = own_memory(large, was * sizeof(*large), large_room * sizeof(*large));
+		by_there = own_memory(by_there, was * sizeof(*by_there),
+				      large_room * sizeof(*by_there));
+	}
+	return (uint32_t)large_count;
 }
 
 static void remember(uint32_t number, struct block block, uint64_t there)
 {
 	bool small = block.bytes < LARGE || there > UINT64_MAX - block.bytes;
 	uint64_t half = block.bytes / 2 < IS_LARGE ? block.bytes / 2 : IS_LARGE - 1;
-	blocks[number] = (uint64_t)(uintptr_t)block.here | (small ? half : IS_LARGE)
-								   << ADDRESS_BITS;
-	if (small)
+	if (small) {
+		blocks[number] = (uint64_t)(uintptr_t)block.here | half << ADDRESS_BITS;
 		return;
-	lock_large();
-	if (large_count == large_room) {
-		size_t was = large_room * sizeof(*large);
-		large_room = large_room ? 2 * large_room : PAGE;
-		large = own_memory(large, was, large_room * sizeof(*large));
 	}
+	lock_large();
+	uint32_t place = large_place();
 	size_t at = first_large_after(there);
-	memmove(large + at + 1, large + at, (large_count++ - at) * sizeof(*large));
-	large[at] = (struct large) { there, block.bytes, number };
+	memmove(by_there + at + 1, by_there + at, (large_count++ - at) * sizeof(*by_there));
+	by_there[at] = place;
+	large[place] = (struct large) { .there = there, .bytes = block.bytes, .here = block.here };
+	blocks[number] = place | IS_LARGE << ADDRESS_BITS;
 	unlock_large();
 }
 
@@ -381,10 +409,10 @@ static void touch(uint64_t address, bool writes)
 	lock_large();
 	shadow_touch(address, writes);
 	size_t at = first_large_after(address);
-	const struct large *block = at < large_count ? &large[at] : NULL;
-	uint64_t there = block ? large[at].there : 0, from = there > address ? there - address : 0;
+	const struct large *block = at < large_count ? &large[by_there[at]] : NULL;
+	uint64_t there = block ? block->there : 0, from = there > address ? there - address : 0;
 	if (block && from < PAGE && address + from - there < block->bytes) {
-		volatile char *here = here_of(block->number) + (address + from - there);
+		volatile char *here = block->here + (address + from - there);
 		count(&control->touches);
 		if (writes)
 			*here = 1;

@@ -23,7 +23,7 @@ from memlab.run.contained import Contained
 from memlab.text import units
 from memlab.trace import account, file
 
-_REPLAYED = re.compile(rb"replayed \d{1,20} touches, .*; faults (\d{1,20}); own traps \d{1,20}\n")
+_REPLAYED = re.compile(rb"replayed \d{1,20} touches, .*; faults (\d{1,20}); own traps .*\n")
 CALLS = ("mmap", "munmap", "mprotect", "mremap")
 _OF_TRACE = ("map", "unmap", "protect", "remap")  # in account.c
 

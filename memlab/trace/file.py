@@ -31,9 +31,10 @@ _RECORD_BYTES, _TASK_BYTES = 16, 16
 _FILE = struct.Struct("<QII")  # struct trace_file
 _TASKS_MOST, _FILES_MOST, _NAME_MOST = 1 << 20, 1 << 16, 4096
 _TIME_MOST = 253_402_300_799  # the end of the year 9999
-_LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT, _DEAF, _DAMAGED, _HUGE_OFF, _AGAIN = (
-    1 << bit for bit in range(9)
-)
+(
+    _LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT, _DEAF, _DAMAGED, _HUGE_OFF, _AGAIN, _WATCHED,
+    _LOOKED_AT_HUGE, _LOOKED_AT_LIMIT, _HUGE_ALWAYS, _HUGE_MADVISE,
+) = (1 << bit for bit in range(14))  # fmt: skip
 _ERROR_MOST = 4095  # MAX_ERRNO, include/linux/err.h
 _MACHINES = {"x86_64": 62, "aarch64": 183}  # elf(5)
 
@@ -116,6 +117,25 @@ class Trace:
     def used_again(self) -> bool:
         """It was looked at which pages are used again."""
         return bool(self.flags & _AGAIN)
+
+    @property
+    def watched(self) -> bool:
+        """It is known whether the program looked at settings that a policy changes."""
+        return bool(self.flags & _WATCHED)
+
+    @property
+    def looked_at_huge(self) -> bool:
+        return bool(self.flags & _LOOKED_AT_HUGE)
+
+    @property
+    def looked_at_limit(self) -> bool:
+        return bool(self.flags & _LOOKED_AT_LIMIT)
+
+    @property
+    def huge_setting(self) -> str:
+        """The host's setting of huge pages."""
+        huge, asked = self.flags & _HUGE_ALWAYS, self.flags & _HUGE_MADVISE
+        return "always" if huge else "madvise" if asked else "never"
 
     @property
     def incomplete(self) -> str:

@@ -37,5 +37,12 @@ def predicted(paths: Sequence[Path], within: float) -> FitPrediction:
         limit_bytes=limit,
         setting_bytes=setting(limit),
         least_bytes=least,
+        read_limit=_read_limit(traces),
         limits=limits,
     )
+
+
+def _read_limit(traces: Sequence[file.Trace]) -> bool | None:
+    if any(trace.looked_at_limit for trace in traces):
+        return True
+    return False if all(trace.watched for trace in traces) else None

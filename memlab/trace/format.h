@@ -72,7 +72,12 @@ enum {
 	TRACE_LACKS_ALLOCATIONS = 32, /* of a program that could not map the ring */
 	TRACE_RING_DAMAGED = 64,      /* the program wrote over the ring: none from then on */
 	TRACE_HUGE_OFF = 128, /* the command was kept from huge pages: each small page is a touch */
-	TRACE_HAS_AGAIN = 256, /* it was looked at which pages are used again */
+	TRACE_HAS_AGAIN = 256,        /* it was looked at which pages are used again */
+	TRACE_WATCHED_SETTINGS = 512, /* the next two are known */
+	TRACE_LOOKED_AT_HUGE = 1024,  /* a program read the host's setting of huge pages */
+	TRACE_LOOKED_AT_LIMIT = 2048, /* and one the memory limit of its cgroup */
+	TRACE_HUGE_ALWAYS = 4096,     /* that setting; `never` without one of both */
+	TRACE_HUGE_MADVISE = 8192,
 };
 
 /* In `cut` of the header: why the trace ends before its subject did. Until its recorder writes the

@@ -8,14 +8,14 @@ contained as those of `try` are. The file has no name until it is written to its
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from memlab.errors import BadSubject, CannotLook, CannotRun, CannotWrite
 from memlab.files import output
-from memlab.observe import tracefs
+from memlab.observe import cgroup, tracefs
 from memlab.run.contained import Contained
 from memlab.trace import file, ring
 from memlab.trace.session import Recorded, Recorder, Session
@@ -89,8 +89,16 @@ def _command(
         contained = Contained(file.tool("launch"), command, words_of_launcher, environ, how.stdout)
         stack.callback(contained.close)
         words = [*words, f"command={contained.pid}", *(["thp=keep"] if how.keep_huge else [])]
+        words += [f"limit={path}" for path in _limits(contained)]
         recorder = stack.enter_context(Recorder(made, words, shared))
         return Session(recorder, contained, how.seconds, how.warn).run()
+
+
+def _limits(contained: Contained) -> Iterator[Path]:
+    """The files of the command's memory limits, its own cgroup's first."""
+    groups = [contained.group, *cgroup.chain("memory")[1]]
+    for group in dict.fromkeys(filter(None, groups)):
+        yield from cgroup.limit_files(group)
 
 
 def launched(how: How) -> list[str]:

@@ -108,6 +108,8 @@ struct control {
 	uint64_t skipped;
 	uint64_t own_faults; /* not of the trace */
 	uint64_t own_traps;  /* those of them that trapped, and that perf counts too */
+	uint64_t
+		kernel_traps; /* those of these that the kernel took, which a user's perf leaves out */
 	uint64_t shared_bytes;
 	uint32_t ended, killed, locked;
 	uint32_t failed; /* the exit status of a child that has said why */
@@ -1237,6 +1239,8 @@ static _Noreturn void finish(uint32_t me)
 	add_number(&text, faults, 10);
 	add(&text, "; own traps ");
 	add_number(&text, control->own_traps, 10);
+	add(&text, ", of the kernel ");
+	add_number(&text, control->kernel_traps, 10);
 	print(1, &text);
 	leave(0);
 }
@@ -1273,12 +1277,14 @@ static __attribute__((noinline)) void deepen_stack(void)
 		below[at] = 0;
 }
 
-/* The pages of the kernel's stack that had a trap before the first record. The kernel itself has
- * brought in those of the words, from the first argument up (copy_strings, fs/exec.c). */
-static uint64_t first_stack_pages(const long *words)
+/* The pages of the kernel's stack that had a trap before the first record, from `bytes` below the
+ * words' page. The kernel itself has brought in those of the words, from the first argument up
+ * (copy_strings, fs/exec.c). It takes traps where it writes the words' addresses
+ * (create_elf_tables, fs/binfmt_elf.c). */
+static uint64_t first_stack_pages(const long *words, uint64_t bytes)
 {
-	unsigned char are_there[FIRST_STACK_PAGES];
-	uint64_t from = ((uint64_t)words & ~(uint64_t)(PAGE - 1)) - STACK_BELOW, count = 0;
+	unsigned char are_there[FIRST_STACK_PAGES] = { 0 }; /* so that its page is there before */
+	uint64_t from = ((uint64_t)words & ~(uint64_t)(PAGE - 1)) - bytes, count = 0;
 	uint64_t pages = ((uint64_t)words[1] & ~(uint64_t)(PAGE - 1)) - from;
 	pages = pages / PAGE < FIRST_STACK_PAGES ? pages / PAGE : FIRST_STACK_PAGES;
 	if (CALL(mincore, from, pages * PAGE, are_there))
@@ -1295,7 +1301,8 @@ static void begin_first(uint32_t me)
 	task->state = ALIVE;
 	task->threads = 1;
 	task->tid = (uint32_t)CALL(getpid, 0);
-	note_traps(1 + first_stack_pages(control->words)); /* 1: of this code, mapped at once */
+	note_traps(1 + first_stack_pages(control->words,
+					 STACK_BELOW)); /* 1: of this code, mapped at once */
 	each_mapping(unmap);
 	take_signals();
 	take_signal_stack(me);
@@ -1312,6 +1319,11 @@ static void share(int fd, uint64_t bytes)
 			   MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
 	if (result != (long)OWN_SHARED)
 		fail("the replayer has no room for its own", result);
+}
+
+static void note_kernel_traps(const long *words)
+{
+	__atomic_fetch_add(&CONTROL->kernel_traps, first_stack_pages(words, 0), __ATOMIC_RELAXED);
 }
 
 HIDDEN _Noreturn void start(long *words)
@@ -1352,6 +1364,7 @@ HIDDEN _Noreturn void start(long *words)
 		share(fd, own_bytes(&header));
 		if (me >= header.task_count)
 			fail("the replayer cannot be started again", 0);
+		note_kernel_traps(words);
 		go_on(stack_of(me), begin_again, me);
 	}
 	if (!trace)
@@ -1382,6 +1395,7 @@ HIDDEN _Noreturn void start(long *words)
 	CONTROL->header = header;
 	ready(0, RUSAGE_SELF, before);
 	CONTROL->words = words;
+	note_kernel_traps(words);
 	CONTROL->trace = (int)fd;
 	CONTROL->self = (int)self;
 	CONTROL->paced = paced;

@@ -24,6 +24,8 @@ _POLICIES = (
 _NO_PRELOAD = (
     "no lock can be preloaded into the program: its replay is locked as if it called mlockall(2)"
 )
+_HUGE_SETTINGS = ("madvise", "always")  # what a level may set of the host; `never` is the process's
+_TIME_LACKS = "the kernel's time for files and sockets is not in"
 _GUESSED_MOST = 0.5  # of the pages that are used again, or a limit is answered by outcomes only
 _GUESSED_WORTH_SAYING = 0.05
 _UNTOUCHED_WORTH_SAYING = 0.05
@@ -101,16 +103,41 @@ def _notes(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]
         if guessed >= _GUESSED_WORTH_SAYING:
             share = units.format_percent(guessed)
             yield f"of {share} of the pages used again the mapping is known, and not the place"
+    yield from _settings_read(traces, policies)
     yield from dict.fromkeys(doubt for trace in traces for doubt in trace.doubts)
     if len(traces) > 1:
-        yield f"{len(traces)} recorded runs"
+        yield f"{len(traces)} recorded runs; {_TIME_LACKS} them"
     else:
-        yield "one recorded run; how runs differ is not in it"
+        yield f"one recorded run; how runs differ is not in it; {_TIME_LACKS} it"
     if any(trace.small_pages for trace in traces):
         yield "recorded without huge pages"
     is_huge = any(trace.huge for trace in traces)
     if is_huge and any(level == "never" for level in policies.get("thp", ())):
         yield "recorded with huge pages: without them it has touches that are not in it"
+
+
+def _settings_read(
+    traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]]
+) -> Iterator[str]:
+    """What it may have made dependent on a setting that is another at a level: redis-server turns
+    huge pages off for itself if it reads `always`, and a JVM sizes its heap by its limit."""
+    watched = all(trace.watched for trace in traces)
+    for level in _HUGE_SETTINGS:
+        if all(str(one) != level for one in policies.get("thp", ())):
+            continue
+        if other := [t for t in traces if t.looked_at_huge and t.huge_setting != level]:
+            yield (
+                f"it read the host's setting of huge pages ({other[0].huge_setting}), and may act "
+                f"otherwise under {level}"
+            )
+        elif not watched:
+            yield f"it is not known whether it acts otherwise if it reads thp={level}"
+    if any(trace.looked_at_limit for trace in traces):
+        yield (
+            "it read the memory limit of its cgroup, and may act otherwise under that of a trial"
+        )
+    elif has_limits(policies) and not watched:
+        yield "it is not known whether it acts otherwise if it reads its memory limit"
 
 
 def repeated(count: int, how: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 REDIS = """\
 redis-server --port 0 --unixsocket s --save '' --daemonize no >/dev/null & p=$!
-until redis-cli -s s ping >/dev/null 2>&1; do :; done
-redis-benchmark -s s -t set -n 20000 -d 512 -r 20000 -q >/dev/null
+until redis-cli -s s ping >/dev/null 2>&1; do kill -0 $p || exit; done
+timeout 20 redis-benchmark -s s -t set -n 20000 -d 512 -r 20000 -q >/dev/null
 kill $p; wait $p"""
 JAVA = """\
 public class A {

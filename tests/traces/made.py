@@ -22,7 +22,9 @@ PAGE = 4096
 (TIME, READ, WRITE, MAP, UNMAP, REMAP, PROTECT, ADVISE, LOCK, UNLOCK, LOCK_ALL, UNLOCK_ALL, TASK,
  EXEC, EXIT, START, STATE_END) = range(1, 18)  # fmt: skip
 ALLOCATE, FREE, RESIZE, THP_DISABLE, AGAIN = range(18, 23)
-HAS_ALLOCATIONS, HAS_AGAIN = 4, 256  # of the flags
+HAS_ALLOCATIONS, HAS_AGAIN, WATCHED, LOOKED_AT_HUGE, LOOKED_AT_LIMIT, WAS_ALWAYS, WAS_MADVISE = (
+    4, *(256 << bit for bit in range(6))
+)  # of the flags  # fmt: skip
 WAS_CACHED = 2  # of a file's flags
 FORK, THREAD, VFORK = range(3)
 HEAP = 2  # of MAP and UNMAP: enum trace_what
@@ -159,7 +161,7 @@ def _replay(path: Path, *words: str, lock: str, huge: bool) -> Replayed:
     ]
     if done.returncode:
         return Replayed(done.returncode, 0, 0, 0, 0, 0, done.stderr)
-    touches, calls, refused, _, passed, _, faults, _ = numbers
+    touches, calls, refused, _, passed, _, faults, *_ = numbers
     return Replayed(0, touches, calls, refused, passed, faults, done.stdout)
 
 

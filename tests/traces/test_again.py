@@ -20,12 +20,14 @@ from .made import (
     AGAIN,
     AT,
     HAS_AGAIN,
+    LOOKED_AT_LIMIT,
     MACHINE,
     PAGE,
     PRIVATE,
     READ,
     START,
     WAS_CACHED,
+    WATCHED,
     Made,
     records,
     replay,
@@ -218,6 +220,27 @@ def test_a_limit_is_predicted_from_a_recording(tmp_path: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError) as raised:
         memlab("fit", str(path))
     assert "b.trace does not show which pages are used again: record" in raised.value.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_read", "begin"),
+    [
+        (WATCHED, False, None),
+        (WATCHED | LOOKED_AT_LIMIT, True, "It read"),
+        (0, None, "It is not known whether it read"),
+    ],
+)
+def test_a_prediction_says_that_the_program_read_its_limit(
+    flags: int, is_read: bool | None, begin: str | None, tmp_path: Path
+) -> None:
+    made = of_file(0)
+    made.flags |= flags
+    path = str(made.write(tmp_path / "a.trace"))
+    assert json.loads(memlab("fit", "--json", path))["read_limit"] is is_read
+    said = " ".join(memlab("fit", path).split())
+    sentence = "its cgroup's limit: a program that does may size itself by it."
+    assert said.count(sentence) == (begin is not None)
+    assert begin is None or f". {begin} {sentence}" in said
 
 
 def test_an_answer_says_that_places_are_a_guess(tmp_path: Path) -> None:

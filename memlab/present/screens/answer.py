@@ -145,6 +145,7 @@ def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
     if len(run.points) == 1:  # no level whose sentence says how its trials ended
         yield from tables.ends(run)
     yield from words.unfelt_limit(run)
+    yield from words.refused_calls(run)
     yield from lock_coverage.lines(run)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)

@@ -208,10 +208,12 @@ void follow_threads(pid_t pid)
 void see_huge(pid_t pid)
 {
 	char line[128];
-	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+	FILE *file = fopen(HUGE_SETTING, "re");
 	if (file && fgets(line, sizeof(line), file)) {
 		rec.header.flags |= strstr(line, "[always]") ? TRACE_HAS_HUGE : 0;
 		rec.huge_where_asked = strstr(line, "[madvise]");
+		rec.header.flags |= strstr(line, "[always]") ? TRACE_HUGE_ALWAYS : 0;
+		rec.header.flags |= rec.huge_where_asked ? TRACE_HUGE_MADVISE : 0;
 	}
 	if (file)
 		fclose(file);

@@ -2,7 +2,7 @@
  *
  *   record out=FD report=FD events=ID,ID,ID,ID,ID,ID [folios=1] folder=FD part=NAME name=NAME [control=FD]
  *          parent=PID [ring=BYTES] [redact=1] [processes=MOST] [allocations=FD] [thp=keep]
- *          [seconds=N] pid=PID | command=PID
+ *          [limit=FILE]... [seconds=N] pid=PID | command=PID
  *   record rescue=1 out=FD report=FD parent=PID folder=FD part=NAME name=NAME
  *
  * `events` are the numbers of the tracepoints exceptions:page_fault_user, exceptions:
@@ -24,7 +24,8 @@
  * Allocations come by another ring (shim.h), from a library that is preloaded (allocations.c), and
  * are merged with the events by time. A block has a number as long as it lives, its process's own.
  *
- * Now and then it is looked at which pages were used again (again.c).
+ * Now and then it is looked at which pages were used again (again.c). A `limit` is a file of the
+ * command's cgroup: whether it is read is noted (looked.c).
  *
  * This says when it follows. `command` waits for that before its execve(2), below the launcher
  * (memlab/command/launch.c). Its end is the recording's. `control` says what ends it: a
@@ -218,10 +219,13 @@ static void begin_command(const struct options *options)
 	if (options->allocations >= 0)
 		open_ring(options->allocations);
 	new_task(rec.subject, rec.subject, new_space());
-	if (options->keep_huge)
-		see_huge(0);
-	else
+	see_huge(0);
+	if (!options->keep_huge) {
+		rec.header.flags &= ~(uint32_t)TRACE_HAS_HUGE;
 		rec.header.flags |= TRACE_HUGE_OFF;
+		rec.huge_where_asked = false;
+	}
+	watch(HUGE_SETTING);
 	begin_file();
 	if (!open_all(rec.subject, true))
 		fail("the command has ended before it began");
@@ -298,6 +302,8 @@ static void read_word(char *word, char *value, struct options *options)
 		rec.redact = true;
 	else if (!strcmp(word, "thp"))
 		options->keep_huge = !strcmp(value, "keep");
+	else if (!strcmp(word, "limit"))
+		watch(value);
 	else if (!strcmp(word, "processes"))
 		rec.processes_most = (uint32_t)atoi(value);
 	else if (!strcmp(word, "allocations"))

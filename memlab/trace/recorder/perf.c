@@ -35,6 +35,7 @@ void merge(uint64_t until_ns)
 	for (int i = 0; i < rec.ring_count; i++)
 		rec.rings[i].end = __atomic_load_n(&rec.rings[i].page->data_head, __ATOMIC_ACQUIRE);
 	look_at_ring();
+	look_for_opens();
 	for (;;) {
 		int first = -1;
 		uint64_t first_ns = until_ns;
@@ -64,6 +65,7 @@ void merge(uint64_t until_ns)
 	}
 	for (int i = 0; i < rec.ring_count; i++)
 		__atomic_store_n(&rec.rings[i].page->data_tail, rec.rings[i].at, __ATOMIC_RELEASE);
+	forget_opens(until_ns);
 }
 
 static int open_event(pid_t tid, int cpu, struct perf_event_attr *attr, const char *what)
@@ -221,5 +223,6 @@ void stop_events(void)
 	merge(until_ns);
 	usleep(LOOK_EVERY_MS * 1000);
 	merge(UINT64_MAX);
+	stop_opens();
 	count_lost();
 }

@@ -34,6 +34,7 @@ enum {
 	GROUP_PAGES = 64, /* that have one mask of TRACE_AGAIN */
 };
 #define PAGE_MASK 4095ULL
+#define HUGE_SETTING "/sys/kernel/mm/transparent_hugepage/enabled"
 
 #if defined(__x86_64__)
 #define MACHINE EM_X86_64
@@ -221,6 +222,13 @@ struct touches copy_of_touches(const struct touches *touches);
 void forget_touches(const struct space *space);
 void note_use(const struct task *task, uint64_t group, uint64_t mask, unsigned what);
 void say_round(uint64_t at_ns);
+
+/* looked.c */
+void watch(const char *path);
+void look_for_opens(void);
+void note_opens(int tid);
+void forget_opens(uint64_t until_ns);
+void stop_opens(void);
 
 /* cached.c */
 void count_read_in(uint64_t device, uint64_t inode, uint64_t pages);

@@ -266,7 +266,9 @@ def _sample(ran: _Ran, around: _Around) -> dict[str, Any]:
         )
     counters = around.measured["counters"] | ran.usage.pop("counters")
     if spec["is_replay"]:
-        counters["trapped"] = without_own(counters["trapped"], ran.output.tail)
+        counters["trapped"] = without_own(
+            counters["trapped"], ran.output.tail, subject.report["events"]["faults"]["of_user"]
+        )
     own_cpu = {"cpu_at_open": -1, "cpu_at_close": -1}  # it may have run on several
     window = around.measured | ran.usage | own_cpu | {"counters": counters}
     printed = load.get("service_output", result["output"])

@@ -10,15 +10,19 @@ from typing import Any
 
 from memlab.probe import Failed
 
-_OWN_TRAPS = re.compile(r"; own traps (\d{1,15})\n")  # memlab/trace/replay.c
+_OWN_TRAPS = re.compile(
+    r"; own traps (\d{1,15}), of the kernel (\d{1,15})\n"
+)  # memlab/trace/replay.c
 
 
-def without_own(trapped: dict[str, Any], output: str) -> dict[str, Any]:
-    """Page faults without those of the replayer itself, which it prints at its end."""
+def without_own(trapped: dict[str, Any], output: str, of_user: bool) -> dict[str, Any]:
+    """Page faults without those of the replayer itself, which it prints at its end. `of_user`:
+    those in the kernel are not among them."""
     found = _OWN_TRAPS.search(output)
     if not found or trapped["count"] is None:
         return trapped
-    return trapped | {"count": trapped["count"] - int(found[1])}
+    own = int(found[1]) - (int(found[2]) if of_user else 0)
+    return trapped | {"count": trapped["count"] - own}
 
 
 def bring_in(tool: str, words: Sequence[str]) -> None:
