@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from memlab.present import documents
+    from memlab.present.documents.describe import Describe
     from memlab.run.target import Place
 
 __all__ = [
@@ -110,7 +110,8 @@ class Run(results.Run):
         import pandas as pd
 
         from memlab.judging import claims
-        from memlab.present.documents import JudgedClaim, plain
+        from memlab.present.documents import plain
+        from memlab.present.documents.claims import JudgedClaim
 
         judged = plain([JudgedClaim.made_of(item) for item in claims.judge(self)])
         kept = ["id", "claim", "verdict", "low", "estimate", "high", "n", "evidence", "published"]
@@ -135,7 +136,8 @@ class Run(results.Run):
 
         from memlab.judging.compare import compare_runs
         from memlab.judging.compare_levels import compare_levels
-        from memlab.present.documents import Compare, plain
+        from memlab.present.documents import plain
+        from memlab.present.documents.compare import Compare
 
         if isinstance(base, Mapping):
             compared = compare_levels(self, base, threshold=threshold)
@@ -281,17 +283,18 @@ def list_runs(*, store: str | Path | None = None) -> pd.DataFrame:
     machine. StoreError where there is no store."""
     import pandas as pd
 
-    from memlab.present.documents import ListedRun, plain
+    from memlab.present.documents import plain
+    from memlab.present.documents.lists import ListedRun
 
     with Store(_store(store)) as opened:
         rows = plain([ListedRun.made_of(item) for item in opened.listed()[0]])
     return pd.DataFrame.from_records(rows)
 
 
-def describe(experiment: str) -> documents.Describe:
+def describe(experiment: str) -> Describe:
     """What an experiment varies, times, needs and claims, as `memlab describe --json` has it.
     UnknownExperiment names the nearest name."""
-    from memlab.present.documents import Describe
+    from memlab.present.documents.describe import Describe
 
     return Describe.made_of(experiments.load(experiments.named(experiment)))
 

@@ -50,7 +50,8 @@ def dry_run(
     if not guest:
         data["promise"], why_not = _promise(prepared.request, store, data["budget_seconds"])
     if as_json:
-        from memlab.present.documents import DryRun, ShownByBlocks, converted
+        from memlab.measure.documents import DryRun, ShownByBlocks
+        from memlab.present.documents import converted
 
         if data["promise"]:
             data["promise"] = converted(data["promise"], ShownByBlocks)

@@ -182,7 +182,7 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
         place = "" if run.id in reason else f"; the samples are in run {run.id}"
         raise CannotRun(f"{reason}{place}")
     if as_json:
-        from memlab.present.documents import Show
+        from memlab.present.documents.run import Show
 
         echo_json(Show.made_of(run, [str(path) for path in files]))
         if unavailable:

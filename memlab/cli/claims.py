@@ -63,7 +63,7 @@ def command(given: ClaimsOptions) -> None:
     elif form == "markdown":
         click.echo(markdown.claims(result))
     elif form == "json":
-        from memlab.present.documents import Claims
+        from memlab.present.documents.claims import Claims
 
         echo_json(Claims.made_of([result]))
     else:

@@ -93,7 +93,7 @@ def command(given: CompareOptions) -> None:
     elif form == "markdown":
         click.echo(markdown.compared(results))
     elif form == "json":
-        from memlab.present.documents import Compare
+        from memlab.present.documents.compare import Compare
 
         echo_json(Compare.made_of(results[0]))
     else:

@@ -120,7 +120,7 @@ def command(given: PlotOptions) -> None:
         else:
             files = figures.save(run, output_folder(output, given.store))
     if given.as_json:
-        from memlab.present.documents import Plot
+        from memlab.present.documents.lists import Plot
 
         echo_json(Plot(run.id, [str(path) for path in files]))
         return

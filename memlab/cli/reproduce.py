@@ -114,7 +114,7 @@ def command(given: ReproduceOptions) -> None:
     if not any(reproduced.run for reproduced in results):
         raise CannotRun(results[0].refused)
     if given.as_json:
-        from memlab.present.documents import Claims
+        from memlab.present.documents.claims import Claims
 
         echo_json(Claims.made_of(results, wanted.not_built))
     elif given.verbose:

@@ -38,7 +38,8 @@ def title(run: Run, shown: Checks) -> str:
 
 def rows(run: Run, shown: Checks) -> Rows:
     """A row per claim and setting, by level of the figure's factor, in the plan's order."""
-    from memlab.present.documents import JudgedClaim, plain
+    from memlab.present.documents import plain
+    from memlab.present.documents.claims import JudgedClaim
 
     levels = list(dict.fromkeys(point.at[shown.over] for point in frame.grid(run)))
     marks: list[Mark] = []
