@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +25,7 @@ from memlab.store import RunRow, SampleRow, Store
 from memlab.store.rows import readings
 
 IntArray = npt.NDArray[np.int64]
+Columns = Mapping[str, Sequence[Any]]  # some samples, as the store gives them
 T = TypeVar("T")
 
 _AT_ONCE = 2000  # samples that are read at once, some 25 kB each
@@ -46,7 +46,6 @@ def _taken(name: str) -> str:
     return f"taken {name}"
 
 
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
 Of = Literal["ok", "any", "raw"]
 
 
@@ -59,47 +58,6 @@ class Derived:
     expression: Expression | Callable[[Any, At], Any]
     what: str
     of: Of = "ok"
-
-
-class _Part:
-    """Some samples, as columns."""
-
-    def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        self._columns = columns
-        # What is read of each, None where it returned nothing: in one what the probe alone said.
-        self._raw: Sequence[Raw | None] = columns["raw"]
-        self._readings = [*map(readings, self._raw, columns["context"])]
-
-    @classmethod
-    def of(cls, samples: Sequence[SampleRow]) -> _Part:
-        names = (*_HEADS, "raw", "context")
-        return cls({name: [getattr(sample, name) for sample in samples] for name in names})
-
-    @classmethod
-    def stored(cls, columns: Mapping[str, Sequence[Any]]) -> _Part | None:
-        """Of the columns that a store gives. None where a text is not an object's."""
-        known = {}
-        for name in ("raw", "context"):
-            try:
-                known[name] = [text and _OBJECT.decode(text) for text in columns[name]]
-            except (ValueError, RecursionError):  # json reads more: SampleRow says what it is
-                return None
-        return cls({**columns, **known})
-
-    def column(self, name: str) -> Sequence[Any]:
-        return self._columns[name]
-
-    def read(self, of: Of, at: Sequence[At]) -> tuple[IntArray, Fields]:
-        """Which of them hold something, and what."""
-        outcomes = self._columns["outcome"]
-        some = [
-            number
-            for number, raw in enumerate(self._raw)
-            if raw is not None and (of != "ok" or outcomes[number] == "ok")
-        ]
-        result = self._raw if of == "raw" else self._readings
-        readings = [result[number] or {} for number in some]
-        return np.array(some, np.int64), Fields(readings, [at[number] for number in some])
 
 
 class SampleTable:
@@ -178,15 +136,13 @@ class SampleTable:
             rows = np.arange(start, min(start + _AT_ONCE, len(ids)))
             some = ids[rows].tolist()
             columns = store.columns(self._row.id, some)
-            part = columns and _Part.stored(columns)
-            part = part or _Part.of([*store.some_samples(self._row.id, some)])
-            self._fill(rows, part)
-            self._derive(self._derived, rows, part)
+            self._fill(rows, columns)
+            self._derive(self._derived, rows, columns)
 
-    def _fill(self, rows: IntArray, samples: _Part) -> None:
+    def _fill(self, rows: IntArray, samples: Columns) -> None:
         """Write how these samples were taken."""
         for name, kind in _HEADS.items():
-            values = samples.column(name)
+            values = samples[name]
             if name in _WORDS:
                 known: dict[str | None, int] = {None: -1}
                 known |= {word: number for number, word in enumerate(self._words[name])}
@@ -196,24 +152,39 @@ class SampleTable:
                 self._words[name] = [word for word in known if word is not None]
             self._columns[_taken(name)][rows] = np.array(values, kind)
 
-    def _derive(self, names: Iterable[str], rows: IntArray, part: _Part) -> None:
+    def _derive(self, names: Iterable[str], rows: IntArray, samples: Columns) -> None:
         """Write what is derived from samples."""
+        both = [*map(readings, samples["raw"], samples["context"])]
         read: dict[Of, tuple[IntArray, Fields]] = {}
         levels = [self._at[p] for p in self._columns[_taken("point")][rows].tolist()]
         for name in names:
             derived = self._derived[name]
             if derived.of not in read:
-                read[derived.of] = part.read(derived.of, levels)
-            there, fields = read[derived.of]
+                read[derived.of] = _fields(derived.of, samples, both, levels)
+            numbers, fields = read[derived.of]
             column = np.full(len(rows), np.nan)
             try:
-                column[there] = evaluate(derived.expression, fields)
+                column[numbers] = evaluate(derived.expression, fields)
             except Unreadable as error:
                 self._failed.setdefault(
                     name,
-                    self.unreadable(part.column("id")[there[error.number]], derived.what, error),
+                    self.unreadable(samples["id"][numbers[error.number]], derived.what, error),
                 )
             self._columns[name][rows] = column
+
+
+def _fields(
+    of: Of, samples: Columns, both: Sequence[Raw | None], at: Sequence[At]
+) -> tuple[IntArray, Fields]:
+    """The numbers of the samples that returned something to read, and what that is."""
+    numbers = [
+        number
+        for number, raw in enumerate(samples["raw"])
+        if raw is not None and (of != "ok" or samples["outcome"][number] == "ok")
+    ]
+    source = samples["raw"] if of == "raw" else both
+    parts = [source[number] or {} for number in numbers]
+    return np.array(numbers, np.int64), Fields(parts, [at[number] for number in numbers])
 
 
 @contextmanager

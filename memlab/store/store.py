@@ -30,9 +30,9 @@ from .rows import (
     SampleRow,
     SessionRow,
     checked,
+    checked_columns,
     how_ended,
     is_head,
-    sound,
 )
 
 _READ = {"detail": "substr(detail, 1, 10000)"}  # nobody reads more of what a trial said
@@ -438,20 +438,20 @@ class Store:
             if count != len(ids):
                 raise _Damaged(f"{len(ids) - count} of its samples are listed and not there")
 
-    def columns(self, run: str, ids: Sequence[int]) -> Mapping[str, Sequence[Any]] | None:
-        """What `some_samples` gives, as columns, with `raw` and `context` as the texts that are
-        stored, yet unread. None where a sample is not as it should be: `some_samples` says why."""
+    def columns(self, run: str, ids: Sequence[int]) -> Mapping[str, Sequence[Any]]:
+        """What `some_samples` gives, as columns. StoreError as of all."""
+        names = database.SAMPLE.split(", ")
         where = "id IN (SELECT value FROM json_each(?)) AND +run = ? ORDER BY id"
         read = f"SELECT {database.SAMPLE}, checksum FROM samples WHERE {where}"
         try:
             rows = self._db.execute(read, [json.dumps(ids), run]).fetchall()
-            if len(rows) != len(ids) or not database.samples_sealed(run, rows):
-                return None
-        except (sqlite3.Error, TypeError):
-            return None
-        names = [*database.SAMPLE.split(", "), "checksum"]
-        results = {**dict(zip(names, zip(*rows, strict=True), strict=True)), "id": sorted(ids)}
-        return results if sound(results) else None
+            if len(rows) == len(ids) and database.samples_sealed(run, rows):
+                columns = dict(zip([*names, "checksum"], zip(*rows, strict=True), strict=True))
+                return {**checked_columns(columns), "id": sorted(ids)}
+        except (sqlite3.Error, TypeError, ValueError, RecursionError):
+            pass  # row by row it is slower, takes unusual JSON, and says which sample is damaged
+        samples = [*self.some_samples(run, ids)]
+        return {name: [getattr(sample, name) for sample in samples] for name in [*names, "id"]}
 
     def places(self, run: str) -> tuple[array[int], array[int]]:
         """The ids of a run's samples, and the point of each, in no order. StoreError where some are
