@@ -153,13 +153,23 @@ def _words(run: Run, figure: Matrix) -> Table:
     )
 
 
-def _word(run: Run, figure: Matrix, found: PointSummary) -> str:
-    def word(sample: SampleRow) -> str:
-        if sample.outcome != "ok" or sample.readings is None:
-            return sample.outcome
-        return figure.word(sample.readings, found.point.at)
-
-    counts = Counter(map(word, run.by_point[found.point.index]))
+def _word(run: Run, figure: Matrix, result: PointSummary) -> str:
+    counts = outcome_words(run, figure, result.point)
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{count} {text}" for text, count in counts.most_common())
+
+
+def outcome_words(run: Run, figure: Matrix, point: Point) -> Counter[str]:
+    """How many of a point's samples each word is for: the outcome of a trial that was not ok, else
+    the figure's word."""
+
+    def word(sample: SampleRow) -> str:
+        if sample.outcome != "ok" or sample.readings is None:
+            return sample.outcome
+        result = figure.word(sample.readings, point.at)
+        if not isinstance(result, str):
+            raise TypeError(f"{result!r:.60} is not a word")
+        return result
+
+    return Counter(run.by_point[point.index].read(word, f"the figure's {figure.title}"))
