@@ -39,7 +39,7 @@ def key_tables(run: Run, judged: Sequence[Judged]) -> list[Table]:
     settled = blocks is None or blocks >= least_samples(0.95)  # else a rehearsal
     if run.experiment.watched:
         return tables.medians(run, settled=settled)
-    ranked = sorted(_ranked(run, settled=settled), key=lambda one: -one[0])
+    ranked = sorted(_ranked(run, settled=settled), key=lambda pair: -pair[0])
     return [table for _, table in ranked if _has_number(table)] or [
         table for _, table in ranked[:1]
     ]
@@ -59,11 +59,11 @@ def shortened(run: Run, shown: Table, rows: int) -> Table:
     whole = len(shown.rows)
     if whole <= max(rows, _TWO_BY_TWO):
         return shown
-    kept = sorted({round(i * (whole - 1) / max(1, rows - 1)) for i in range(rows)})
+    chosen = sorted({round(i * (whole - 1) / max(1, rows - 1)) for i in range(rows)})
     if isinstance(run.experiment.figure, Checks):
-        kept = [*range(rows)]
-    note = f"{len(kept)} of {whole} rows"
-    return replace(shown, rows=[shown.rows[i] for i in kept], notes=[note, *shown.notes])
+        chosen = [*range(rows)]
+    note = f"{len(chosen)} of {whole} rows"
+    return replace(shown, rows=[shown.rows[i] for i in chosen], notes=[note, *shown.notes])
 
 
 def narrowed(shown: Table, columns: int) -> Table:
@@ -103,9 +103,9 @@ def _checks(run: Run, judged: Sequence[Judged]) -> Table:
     named = [decision.claim for decision in run.experiment.so]
     measured = [item for item in judged if item.verdict.n]
 
-    def order(one: Judged) -> tuple[int, int]:
-        first = named.index(one.claim.id) if one.claim.id in named else len(named)
-        return first, summary.ORDER.index(summary.OVERALL[one.word])
+    def order(item: Judged) -> tuple[int, int]:
+        first = named.index(item.claim.id) if item.claim.id in named else len(named)
+        return first, summary.ORDER.index(summary.OVERALL[item.word])
 
     rows: list[list[Cell | str]] = [
         [item.claim.text, _expected(run, item.claim), Cell(number(run, item), item.word)]

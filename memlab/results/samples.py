@@ -41,7 +41,7 @@ _HEADS = {
 } | dict.fromkeys(_WORDS, np.int32)
 
 
-def _taken(name: str) -> str:
+def _how(name: str) -> str:
     """The column of how a sample was taken; no metric's name has a blank."""
     return f"taken {name}"
 
@@ -74,7 +74,7 @@ class SampleTable:
             self._read(store)
 
     def __len__(self) -> int:
-        return len(self._columns[_taken("id")])
+        return len(self._columns[_how("id")])
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         """A column. StoreError where a sample does not hold what it is read from."""
@@ -85,27 +85,27 @@ class SampleTable:
     def coded(self, name: str, rows: IntArray) -> tuple[list[str | None], IntArray]:
         """Outcome, detail or probe_hash: what there is among these samples, in the order in which
         it came first, and which of it each one has."""
-        coded = self._columns[_taken(name)][rows]
+        coded = self._columns[_how(name)][rows]
         if len(coded) and (coded == coded[0]).all():  # in most points of most runs
             only = self._words[name][coded[0]] if coded[0] >= 0 else None
             return [only], np.zeros(len(coded), np.int64)
         numbers, first, which = np.unique(coded, return_index=True, return_inverse=True)
         order = np.argsort(first)
-        there = [self._words[name][number] if number >= 0 else None for number in numbers[order]]
-        return there, np.argsort(order)[which]
+        distinct = [self._words[name][number] if number >= 0 else None for number in numbers[order]]
+        return distinct, np.argsort(order)[which]
 
     def by_point(self, rows: IntArray) -> Mapping[int, IntArray]:
         """Which of these samples are each point's, in the order they were taken."""
-        points = self._columns[_taken("point")][rows]
+        points = self._columns[_how("point")][rows]
         order = np.argsort(points, kind="stable")
         result, starts = np.unique(points[order], return_index=True)
         parts = np.split(rows[order], starts[1:])
-        there = {int(point): part for point, part in zip(result, parts, strict=False)}
-        return {point: there.get(point, np.empty(0, np.int64)) for point in self._at}
+        rows_of = {int(point): part for point, part in zip(result, parts, strict=False)}
+        return {point: rows_of.get(point, np.empty(0, np.int64)) for point in self._at}
 
     def rows(self, rows: IntArray) -> Iterator[SampleRow]:
         """These samples, one at a time."""
-        ids = self._columns[_taken("id")][rows]
+        ids = self._columns[_how("id")][rows]
         with Store(self._path) as store:
             for part in np.split(ids, range(_AT_ONCE, len(ids), _AT_ONCE)):
                 yield from store.some_samples(self._row.id, part.tolist())
@@ -129,9 +129,9 @@ class SampleTable:
         ids, points = (np.frombuffer(column, np.int64) for column in store.places(self._row.id))
         order = np.argsort(ids)
         ids = ids[order]
-        self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(ids))
+        self._add({_how(name): kind for name, kind in _HEADS.items()}, len(ids))
         self._add(dict.fromkeys(self._derived, np.float64))
-        self._columns[_taken("point")][:] = points[order]
+        self._columns[_how("point")][:] = points[order]
         for start in range(0, len(ids), _AT_ONCE):
             rows = np.arange(start, min(start + _AT_ONCE, len(ids)))
             some = ids[rows].tolist()
@@ -150,13 +150,13 @@ class SampleTable:
                     known.setdefault(word, len(known) - 1)
                 values = [*map(known.__getitem__, values)]
                 self._words[name] = [word for word in known if word is not None]
-            self._columns[_taken(name)][rows] = np.array(values, kind)
+            self._columns[_how(name)][rows] = np.array(values, kind)
 
     def _derive(self, names: Iterable[str], rows: IntArray, samples: Columns) -> None:
         """Write what is derived from samples."""
         both = [*map(readings, samples["raw"], samples["context"])]
         read: dict[Of, tuple[IntArray, Fields]] = {}
-        levels = [self._at[p] for p in self._columns[_taken("point")][rows].tolist()]
+        levels = [self._at[p] for p in self._columns[_how("point")][rows].tolist()]
         for name in names:
             derived = self._derived[name]
             if derived.of not in read:
@@ -257,9 +257,9 @@ class Samples(Sequence[SampleRow]):
     @property
     def outcomes(self) -> Counter[str]:
         """How many ended how, in the order in which they first came."""
-        there, which = self.coded("outcome")
-        counts = np.bincount(which, minlength=len(there)).tolist()
-        return Counter({word or "": count for word, count in zip(there, counts, strict=True)})
+        distinct, which = self.coded("outcome")
+        counts = np.bincount(which, minlength=len(distinct)).tolist()
+        return Counter({word or "": count for word, count in zip(distinct, counts, strict=True)})
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -277,8 +277,8 @@ class Samples(Sequence[SampleRow]):
 
     def having(self, name: str) -> Samples:
         """Those that have a number in a column."""
-        there: npt.NDArray[np.bool_] = ~np.isnan(self.column(name))
-        return self[there]
+        has_number: npt.NDArray[np.bool_] = ~np.isnan(self.column(name))
+        return self[has_number]
 
     def values(self, name: str) -> Iterator[tuple[int, int, float]]:
         """The id, the block and the number in a column of each."""
@@ -287,7 +287,7 @@ class Samples(Sequence[SampleRow]):
 
     def taken(self, name: str) -> npt.NDArray[Any]:
         """How they were taken: id, point, block, position, started_at, trial_s or cpu."""
-        return self.column(_taken(name))
+        return self.column(_how(name))
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column of the table, of these samples."""

@@ -364,11 +364,11 @@ def is_head(values: Sequence[Any]) -> bool:
 
 def checked(kind: type[Row], values: Mapping[str, Any]) -> Row:
     """A row out of a store's columns. ValueError, in one line, where a value makes no sense."""
-    found = {}
+    fields = {}
     for name in _GOOD[kind]:
         read: Callable[[Any, str, Any], Any] = _alike if name in _ALIKE else _good
-        found[name] = read(kind, name, values[name])
-    return kind(**found)
+        fields[name] = read(kind, name, values[name])
+    return kind(**fields)
 
 
 def checked_columns(samples: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:

@@ -215,8 +215,8 @@ class Store:
     def _check_same(self, run: str, sample: SampleRow) -> None:
         where = "run = ? AND block = ? AND point = ?"
         with self._naming(run):
-            (there,) = self._rows(SampleRow, "samples", where, run, sample.block, sample.point)
-        if replace(there, id=sample.id) != sample:
+            (stored,) = self._rows(SampleRow, "samples", where, run, sample.block, sample.point)
+        if replace(stored, id=sample.id) != sample:
             raise StoreError(_differing(run, sample.block, sample.point))
 
     def merge(self, other: Path) -> dict[str, int]:
@@ -325,7 +325,7 @@ class Store:
             ended = {run: how for run, how, _ in last}
             notes = self.notes()
             few = json.dumps([id for id in rows if expected.get(id, 0) <= _COUNTED])
-            there = dict(self._db.execute(_THERE, [few]))
+            counts = dict(self._db.execute(_THERE, [few]))
             for id, row in rows.items():
                 if isinstance(row, str):
                     damaged[id] = row
@@ -333,13 +333,13 @@ class Store:
                 if experiment not in (None, row.experiment):
                     continue
                 count = int(expected.get(id, 0))
-                if lost := there.get(id, count) - count:
+                if lost := counts.get(id, count) - count:
                     damaged[id] = f"{abs(lost)} of its samples or sessions are lost"
                 elif not how_ended(ended.get(id)):
                     damaged[id] = f"a session's ended is not {ended[id]!r:.60}"
                 else:
                     result.append(Listed(row, count, ended.get(id), notes.get(id)))
-        return sorted(result, key=lambda one: one.row.created_at), damaged
+        return sorted(result, key=lambda item: item.row.created_at), damaged
 
     def run_count(self, experiment: str | None = None) -> int:
         """How many runs there are, or of an experiment."""
@@ -611,15 +611,15 @@ class Store:
 def _matching(runs: list[Named], wanted: str) -> list[Named]:
     """The runs that `find` is asked for, oldest first."""
     host, _, of_host = wanted.rpartition(":")
-    if there := [run for run in runs if host and run.origin == host]:
-        runs, wanted = there, of_host
-    own = [run for run in runs if there or run.origin is None]
-    if wanted == "last" and own:
-        return own[-1:]
+    if from_host := [run for run in runs if host and run.origin == host]:
+        runs, wanted = from_host, of_host
+    local = [run for run in runs if from_host or run.origin is None]
+    if wanted == "last" and local:
+        return local[-1:]
     exact = [run for run in runs if run.id == wanted] or [
         run for run in runs if run.name == wanted
     ][-1:]
-    exact = exact or [run for run in own if experiments.short(run.experiment) == wanted][-1:]
+    exact = exact or [run for run in local if experiments.short(run.experiment) == wanted][-1:]
     return exact or [run for run in runs if run.id.startswith(wanted)]
 
 

@@ -59,14 +59,14 @@ class Document(msgspec.Struct, forbid_unknown_fields=True):
 _fields = cache(msgspec.structs.fields)
 
 
-def converted(found: Any, kind: Any) -> Any:
+def converted(source: Any, kind: Any) -> Any:
     """An object, or a container of some, as a document that is nothing but their attributes."""
-    return msgspec.convert(found, kind, from_attributes=True)
+    return msgspec.convert(source, kind, from_attributes=True)
 
 
-def open_ends(found: CrossingPoint | Verdict) -> dict[str, float | None]:
+def open_ends(estimate: CrossingPoint | Verdict) -> dict[str, float | None]:
     """The ends and the middle of what may be open or unknown, which JSON has no number for."""
-    return {name: finite(getattr(found, name)) for name in ("low", "estimate", "high")}
+    return {name: finite(getattr(estimate, name)) for name in ("low", "estimate", "high")}
 
 
 class ShownInterval(Document):

@@ -79,13 +79,13 @@ class JudgedExperiment(Document):
     """A claim once for every setting of the factors that it leaves free."""
 
     @classmethod
-    def made_of(cls, found: Reproduced) -> Self:
+    def made_of(cls, study: Reproduced) -> Self:
         return cls(
-            experiment=found.experiment.name,
-            run=found.run.id if found.run else None,
-            refused=found.refused or None,
-            tables=[PublishedTable.made_of(table) for table in found.tables],
-            claims=[JudgedClaim.made_of(judged) for judged in found.judged],
+            experiment=study.experiment.name,
+            run=study.run.id if study.run else None,
+            refused=study.refused or None,
+            tables=[PublishedTable.made_of(table) for table in study.tables],
+            claims=[JudgedClaim.made_of(judged) for judged in study.judged],
         )
 
 
@@ -99,8 +99,8 @@ class Claims(Document):
     """Printed tables of the study that no experiment answers."""
 
     @classmethod
-    def made_of(cls, found: Sequence[Reproduced], not_built: Sequence[str] = ()) -> Self:
+    def made_of(cls, studies: Sequence[Reproduced], not_built: Sequence[str] = ()) -> Self:
         from memlab.present import words
 
-        judged = [JudgedExperiment.made_of(item) for item in found]
-        return cls(words.headline(found), judged, list(not_built))
+        judged = [JudgedExperiment.made_of(item) for item in studies]
+        return cls(words.headline(studies), judged, list(not_built))

@@ -43,11 +43,11 @@ class ComparedPoint(Document):
     """Samples, on the side that has fewer."""
 
     @classmethod
-    def made_of(cls, found: PointComparison) -> Self:
-        ratio = found.comparison.ratio
+    def made_of(cls, point: PointComparison) -> Self:
+        ratio = point.comparison.ratio
         return cls.from_attributes(
-            found,
-            found.comparison,
+            point,
+            point.comparison,
             ratio=ratio.estimate,
             ratio_low=ratio.low,
             ratio_high=ratio.high,
@@ -80,11 +80,11 @@ class Compare(Document):
     """Points with samples in new alone."""
 
     @classmethod
-    def made_of(cls, found: Compared) -> Self:
+    def made_of(cls, compared: Compared) -> Self:
         return cls.from_attributes(
-            found.metric,  # whose unit it is: the other's is what counts once
-            found,
-            experiment=found.experiment.name,
-            metric=found.metric.name,
-            points=[ComparedPoint.made_of(point) for point in found.points],
+            compared.metric,  # whose unit it is: the other's is what counts once
+            compared,
+            experiment=compared.experiment.name,
+            metric=compared.metric.name,
+            points=[ComparedPoint.made_of(point) for point in compared.points],
         )

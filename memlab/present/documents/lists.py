@@ -47,9 +47,9 @@ class ListedRun(Document):
     """The host that measured it; null: this one."""
 
     @classmethod
-    def made_of(cls, found: Listed) -> Self:
+    def made_of(cls, listed: Listed) -> Self:
         from memlab.present.machine import machine_of
 
-        row, ended = found.row, found.ended
+        row, ended = listed.row, listed.ended
         machine = machine_of(row.environment)
-        return cls.from_attributes(found, row, run=row.id, ended=ended, machine=machine)
+        return cls.from_attributes(listed, row, run=row.id, ended=ended, machine=machine)

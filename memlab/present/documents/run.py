@@ -74,10 +74,10 @@ class ShownPoint(Document):
     """Of the first metric; null where its samples have not two."""
 
     @classmethod
-    def made_of(cls, run: Run, found: PointSummary) -> Self:
-        has_medians = not run.experiment.only_outcome(found.point.at)
-        modes = ShownModes.made_of(run, found.point) if has_medians else None
-        return cls.from_attributes(found, found.point, modes=modes)
+    def made_of(cls, run: Run, summary: PointSummary) -> Self:
+        has_medians = not run.experiment.only_outcome(summary.point.at)
+        modes = ShownModes.made_of(run, summary.point) if has_medians else None
+        return cls.from_attributes(summary, summary.point, modes=modes)
 
 
 class ShownCrossing(Document):
@@ -96,11 +96,11 @@ class ShownCrossing(Document):
     words: str
 
     @classmethod
-    def made_of(cls, run: Run, found: Crossing) -> Self:
+    def made_of(cls, run: Run, crossing: Crossing) -> Self:
         from memlab.present import verdicts
 
-        message = verdicts.crossing(run, found)
-        return cls.from_attributes(found, words=message, **open_ends(found.found))
+        message = verdicts.crossing(run, crossing)
+        return cls.from_attributes(crossing, words=message, **open_ends(crossing.found))
 
 
 class TailCause(Document):

@@ -54,7 +54,7 @@ def rows(run: Run, shown: Checks) -> Rows:
             "series": judged.claim.text,
             "levels": {shown.over: level},
             "expected": _expected(run, judged.claim),
-            "seen": _seen(run, judged),
+            "seen": _observed(run, judged),
             "_where": words.labels(run.named, judged.setting, others),
             "_order": levels.index(level),
             "_read": _read(run, judged.claim),
@@ -87,7 +87,7 @@ def _quantity(run: Run, claim: Claim, value: float) -> str:
     return units.format_quantity(value, run.metric(claim.metric).unit)
 
 
-def _seen(run: Run, judged: Judged) -> str:
+def _observed(run: Run, judged: Judged) -> str:
     """What there was: how the trials ended, or the smallest to the largest where they differ."""
     claim, verdict = judged.claim, judged.verdict
     if isinstance(claim, Outcome):

@@ -110,14 +110,14 @@ def draw(page: Page, shown: Matrix, rows: Rows) -> None:
 
 
 def _notes(
-    run: Run, shown: Matrix, made: Sequence[Sequence[FigureCell]], found: Sequence[Mark]
+    run: Run, shown: Matrix, cells: Sequence[Sequence[FigureCell]], marks: Sequence[Mark]
 ) -> list[str]:
     """What would otherwise stand in each cell."""
     notes = []
-    if any("median" in mark for mark in found):
+    if any("median" in mark for mark in marks):
         metric = run.metric(shown.metric)
         notes.append(f"number below a word: median {metric.label or metric.name}")
-    if any(cell == _EMPTY for row in made for cell in row):
+    if any(cell == _EMPTY for row in cells for cell in row):
         notes.append(f"{_NONE} not measured")
     return ["; ".join(notes)] if notes else []
 
