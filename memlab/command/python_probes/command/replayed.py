@@ -18,10 +18,10 @@ _OWN_TRAPS = re.compile(
 def without_own(trapped: dict[str, Any], output: str, of_user: bool) -> dict[str, Any]:
     """Page faults without those of the replayer itself, which it prints at its end. `of_user`:
     those in the kernel are not among them."""
-    found = _OWN_TRAPS.search(output)
-    if not found or trapped["count"] is None:
+    match = _OWN_TRAPS.search(output)
+    if not match or trapped["count"] is None:
         return trapped
-    own = int(found[1]) - (int(found[2]) if of_user else 0)
+    own = int(match[1]) - (int(match[2]) if of_user else 0)
     return trapped | {"count": trapped["count"] - own}
 
 
