@@ -42,11 +42,20 @@ def test_a_trigger_that_is_none_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["rss > 90%", "swap > 1%", "threads > 90%", "files > 50%", "kills > 1%", "threads > 100M"]
-    + ["group > 100M", "charge > 1", "pressure > 0"],
+    [
+        "rss > 90%",
+        "swap > 1%",
+        "threads > 90%",
+        "files > 50%",
+        "kills > 1%",
+        "threads > 100M",
+        "group > 100M",
+        "charge > 1",
+        "pressure > 0",
+    ],
 )
 def test_a_bound_of_another_unit_is_refused(text: str) -> None:
-    with pytest.raises(BadRequest, match="is not a (size|count|percentage)"):
+    with pytest.raises(BadRequest, match=r"is not a (size|count|percentage)"):
         watching.trigger(text)
 
 
