@@ -1243,4 +1243,5 @@ def test_a_refused_lock_names_its_limit() -> None:
     assert spec.origin
     done = unprivileged.powerless("-c", LOCKS, str(Path(spec.origin).parent / "launch/lock.so"))
     assert done.returncode == 121
-    assert "RLIMIT_MEMLOCK is 64 KiB: raise it (ulimit -l, LimitMEMLOCK=), or run as" in done.stderr
+    remedy = "raise it (memlock in /etc/security/limits.conf, LimitMEMLOCK=), or run as root"
+    assert f"RLIMIT_MEMLOCK is 64 KiB: {remedy}" in done.stderr

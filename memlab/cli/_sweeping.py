@@ -192,10 +192,23 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     else:
         figure = [f"figure: {path}" for path in files[:1]]
         screen.ended(run, [*figure, f"next: {_next(run)}"])
+    if why := _nothing_compared(run):
+        raise CannotRun(f"nothing is left to compare: {why}")
     if why := summary.nothing_decided(judge(run)):
         reason = words.cause(words.shared_reason(why).removeprefix("unavailable: "))
         remedies = "" if quiet else "; `memlab doctor -v` says what runs here"
         raise CannotRun(f"nothing can be decided here: {reason}{remedies}")
+
+
+def _nothing_compared(run: Run) -> str:
+    """Why a user's command has one level that could be measured, of several; empty if it has
+    others."""
+    from memlab.present import words
+
+    refused = [s for s in run.summaries if {*s.outcomes} == {"unavailable"}]
+    if not run.experiment.watched or not refused or len(refused) < len(run.points) - 1:
+        return ""
+    return next((words.reason(detail) for s in refused for detail in s.details[:1]), "")
 
 
 def _next(run: Run) -> str:

@@ -105,8 +105,8 @@ class Reach:
         if block_s <= budget_s:
             return ""
         return (
-            f"--budget {budget_s:g}s is less than one block of two levels, {block_s:.3g} s: nothing "
-            f"would be compared; all: --budget {advised_s(self._needed_s())}s"
+            f"--budget {budget_s:g}s is less than one block of two levels, {block_s:.3g} s: "
+            f"nothing would be compared; all: --budget {advised_s(self._needed_s())}s"
         )
 
     @property

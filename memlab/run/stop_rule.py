@@ -85,6 +85,7 @@ class StopRule:
         self._values = {point.index: array("d") for point in points}
         self._trials = dict.fromkeys(self._values, 0)
         self._done: set[int] = set()
+        self._unavailable: set[int] = set()
         self._experiment = experiment
         self._has_result: set[int] = set()  # points with a trial that measured something
         self._failures: Counter[int] = Counter()  # of points of which no trial measured anything
@@ -140,6 +141,7 @@ class StopRule:
         tries_again = self._searches or len(self._experiment.copied) > 1
         if unavailable:
             self._done.add(point)
+            self._unavailable.add(point)
         elif tries_again or self._experiment.measures(sample.outcome):
             self._has_result.add(point)
             del self._failures[point]
@@ -250,8 +252,13 @@ class StopRule:
     def done(self, point: int) -> bool:
         """Whether the interval is narrow enough, the point cannot be measured here, its first
         trials failed, or no question needs it."""
-        is_over = point in self._done or self._is_given_up(point)
+        is_over = point in self._done or self._is_given_up(point) or self._compares_nothing()
         return is_over or point not in self._needed
+
+    def _compares_nothing(self) -> bool:
+        """Whether one level of a user's command is left, and the others are not to be had here."""
+        whole = len(self._points)
+        return bool(self._experiment.watched) and 1 < whole <= len(self._unavailable) + 1
 
     def _has_intervals(self) -> bool:
         """Whether each point that its host may ask for has the samples of an interval: in a guest,
