@@ -131,7 +131,7 @@ class CommandGroup(click.Group):
             if ctx.parent or ctx.params["wait_s"]:
                 raise
             words = f"memlab --wait {ctx.invoked_subcommand} ..."
-            raise Busy(f"{busy}; wait until it is done: {words}") from None
+            raise Busy(busy.who, words) from None
 
     def _hint(self, name: str) -> str:
         """The nearest command: of this group first, then of all, whichever group has it."""
