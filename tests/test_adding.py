@@ -183,6 +183,28 @@ main()
     assert "unavailable here, 2 points: RLIMIT_MEMLOCK is 512 KiB, 1 MiB needed" in done.stdout
 
 
+@pytest.mark.slow
+def test_a_lock_that_is_not_declared_is_named_with_the_limit(folder: Path) -> None:
+    declared = folder / "mlock_cost.py"
+    text = declared.read_text()
+    shorter = text.replace('    host=Host(locks=lambda at: int(at["size"])),\n', "")
+    assert shorter != text
+    declared.write_text(shorter)
+    code = """
+import resource, sys
+from memlab.cli import main
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 17, 1 << 17))
+sys.argv = ["memlab", "sweep", "./mlock_cost.py", "-p", "size=1m", "--blocks", "1"]
+main()
+"""
+    command = [*without_capabilities(), sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    limit = "; RLIMIT_MEMLOCK is 128 KiB here: a probe that locks memory declares how much, host="
+    assert limit in done.stderr
+    assert "doctor" not in done.stderr.splitlines()[-1]
+
+
 def test_files_that_are_none(folder: Path) -> None:
     for name, words in (("none.py", "no file none.py"), ("made.py", "no regular file")):
         if name == "made.py":

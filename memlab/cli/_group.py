@@ -40,12 +40,12 @@ class Waiting(click.ParamType):  # type: ignore[type-arg]  # not generic before 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from memlab.text import units
+        from memlab.cli._options import duration
 
         if value == FOREVER or not isinstance(value, str):
             return inf if value == FOREVER else value
         try:
-            return units.parse_duration(value)
+            return duration(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
