@@ -40,12 +40,12 @@ class Waiting(click.ParamType):  # type: ignore[type-arg]  # not generic before 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from memlab.cli._options import duration
+        from memlab.text import units
 
         if value == FOREVER or not isinstance(value, str):
             return inf if value == FOREVER else value
         try:
-            return duration(value)
+            return units.parse_seconds(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
