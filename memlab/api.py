@@ -12,7 +12,7 @@ from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memlab import experiments, recorded, results
-from memlab.errors import BadRequest, UnknownRun, nearest
+from memlab.errors import BadRequest, Busy, UnknownRun, nearest
 from memlab.experiment import Level
 from memlab.experiment.figures import Choice
 from memlab.experiment.levels import check_levels
@@ -216,6 +216,7 @@ def sweep(
     store: str | Path | None = None,
     guest: Place | None = None,
     progress: bool | None = None,
+    wait: float | str = 0,
     **levels: Any,
 ) -> Run:
     """Measure an experiment and return the stored run.
@@ -226,6 +227,7 @@ def sweep(
     store: the store's file; else memlab's own.
     guest: a virtual machine in which trials run; else this host.
     progress: a line per block on standard error; by default in a notebook alone.
+    wait: how long to wait until another memlab on this machine is done, such as "10min".
     {asked}
     levels: factors of the experiment, one level or a list each, as values or as text: "4k".
 
@@ -236,11 +238,15 @@ def sweep(
     wanted, of_factors = read("sweep", levels)
     declared = experiments.load(experiment)
     request = Request(experiment, levels=check_levels(declared, of_factors), **wanted)
-    return measured(request, store, guest, progress)
+    return measured(request, store, guest, progress, wait)
 
 
 def measured(
-    request: Request, store: str | Path | None, guest: Place | None, progress: bool | None
+    request: Request,
+    store: str | Path | None,
+    guest: Place | None,
+    progress: bool | None,
+    wait: float | str = 0,
 ) -> Run:
     from memlab import measure  # what measures: reading a run has no use for it
     from memlab.measure.progress import Live
@@ -248,7 +254,11 @@ def measured(
 
     path = _store(store)
     live = "ipykernel" in sys.modules if progress is None else progress
-    return Run(measure.sweep(request, path, Live() if live else Silent(), guest), path)
+    watch, wait_s = Live() if live else Silent(), of_seconds("wait", wait) or 0.0
+    try:
+        return Run(measure.sweep(request, path, watch, guest, wait_s), path)
+    except Busy as busy:
+        raise Busy(busy.who, 'wait="10min"') from None
 
 
 def of_seconds(name: str, value: float | str | None) -> float | None:

@@ -147,7 +147,11 @@ class Unlike(CannotRun):
 
 
 class Busy(HostError):
-    """Another memlab measures on this machine."""
+    """Another memlab measures on this machine: `who`, and what waits for it."""
+
+    def __init__(self, who: str, wait: str = "") -> None:
+        super().__init__(f"{who}; wait until it is done: {wait}" if wait else who)
+        self.who = who
 
 
 class NotBuilt(HostError):

@@ -11,6 +11,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from unprivileged import without_capabilities
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "adding.md"
@@ -147,6 +148,61 @@ def test_what_is_wrong_is_one_line(
     line = memlab("describe", "./mlock_cost.py", cwd=folder, fails=True)
     assert line.count("\n") == 1, line
     assert words in line
+
+
+def test_a_program_that_declares_nothing_is_not_run(folder: Path) -> None:
+    """It may be a service that never ends."""
+    (folder / "other.py").write_text("open('ran', 'w')\nEXPERIMENTS = print('EXPERIMENT = 1')\n")
+    for words in (["describe", "./other.py"], ["sweep", "other.py", "-p", "size=1"]):
+        line = memlab(*words, cwd=folder, fails=True)
+        assert line.endswith(
+            "other.py: no EXPERIMENT = Experiment(...) in it; docs/adding.md has one\n"
+        )
+    assert not (folder / "ran").exists()
+
+
+def test_the_window_is_told_of_the_block_as_the_page_prints_it(folder: Path) -> None:
+    """With the line that names the file, or with a licence before it."""
+    text = (folder / "mlock_cost.c").read_text()
+    (folder / "mlock_cost.c").write_text(f"// ours\n/* mlock_cost.c */\n{text}")
+    described = memlab("describe", "./mlock_cost.py", cwd=folder)
+    assert "one mlock(2) of the whole mapping" in described
+
+
+def test_what_the_page_locks_is_foreseen(folder: Path) -> None:
+    """By who has no capability, and a limit below what a point locks."""
+    code = """
+import resource, sys
+from memlab.cli import main
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 19, 1 << 19))
+sys.argv = ["memlab", "sweep", "./mlock_cost.py", "--dry-run"]
+main()
+"""
+    command = [*without_capabilities(), sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    assert "unavailable here, 2 points: RLIMIT_MEMLOCK is 512 KiB, 1 MiB needed" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_lock_that_is_not_declared_is_named_with_the_limit(folder: Path) -> None:
+    declared = folder / "mlock_cost.py"
+    text = declared.read_text()
+    shorter = text.replace('    host=Host(locks=lambda at: int(at["size"])),\n', "")
+    assert shorter != text
+    declared.write_text(shorter)
+    code = """
+import resource, sys
+from memlab.cli import main
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 17, 1 << 17))
+sys.argv = ["memlab", "sweep", "./mlock_cost.py", "-p", "size=1m", "--blocks", "1"]
+main()
+"""
+    command = [*without_capabilities(), sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    limit = "; RLIMIT_MEMLOCK is 128 KiB here: a probe that locks memory declares how much, host="
+    assert limit in done.stderr
+    assert "doctor" not in done.stderr.splitlines()[-1]
 
 
 def test_files_that_are_none(folder: Path) -> None:

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 import memlab
+from memlab import api
+from memlab.errors import BadRequest, Busy
 from memlab.judging import claims
 from memlab.present import exports
+from memlab.run.machine_lock import machine_lock
 
 TINY: dict[str, Any] = {
     "size": 4096,
@@ -149,3 +152,18 @@ def test_a_name_that_a_run_does_not_have_is_a_line_with_the_nearest(run: memlab.
 @pytest.mark.parametrize("name", ["id", "blocks", "environment", "metric", "plot", "claims"])
 def test_what_help_says_of_a_run(name: str) -> None:
     assert len(getattr(memlab.Run, name).__doc__ or "") > 40
+
+
+def test_another_that_measures_is_waited_for_or_named_with_what_waits(store_path: Path) -> None:
+    def measured(**how: Any) -> api.Run:
+        return api.sweep("page-fault", store=store_path, chunks=10, blocks=1, **how)
+
+    with machine_lock():
+        with pytest.raises(
+            Busy, match=r'measures on this machine.*; wait until it is done: wait="'
+        ):
+            measured()
+        with pytest.raises(Busy):
+            memlab.trial(["true"], blocks=1, store=store_path, wait="10ms", nice=0)
+        with pytest.raises(BadRequest, match="wait: 'soon' is not a duration"):
+            measured(wait="soon")

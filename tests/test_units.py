@@ -315,3 +315,11 @@ def test_a_time_of_days_is_said_in_days(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(("number", "text"), [(12, "ENOMEM (12)"), (0, "0"), (4000, "4,000")])
 def test_an_errno_has_its_name(number: int, text: str) -> None:
     assert units.format_quantity(number, "errno") == text
+
+
+def test_a_bare_number_is_in_seconds_where_a_wait_or_a_budget_is_meant() -> None:
+    given = {"5": 5.0, "1.5": 1.5, "2m": 120.0, "0": 0.0}
+    assert {text: units.parse_seconds(text) for text in given} == given
+    for wrong in ("", ".", "5 5", "soon", "-1"):
+        with pytest.raises(ValueError, match="is not a duration"):
+            units.parse_seconds(wrong)

@@ -45,7 +45,7 @@ class Waiting(click.ParamType):  # type: ignore[type-arg]  # not generic before 
         if value == FOREVER or not isinstance(value, str):
             return inf if value == FOREVER else value
         try:
-            return units.parse_duration(value)
+            return units.parse_seconds(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -131,7 +131,7 @@ class CommandGroup(click.Group):
             if ctx.parent or ctx.params["wait_s"]:
                 raise
             words = f"memlab --wait {ctx.invoked_subcommand} ..."
-            raise Busy(f"{busy}; wait until it is done: {words}") from None
+            raise Busy(busy.who, words) from None
 
     def _hint(self, name: str) -> str:
         """The nearest command: of this group first, then of all, whichever group has it."""

@@ -55,13 +55,7 @@ def listed(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
     return tuple(word for word in (text or "").split(",") if word)
 
 
-def duration(text: str) -> float:
-    """A bare number is in seconds, as in Python."""
-    bare = text.isascii() and text.replace(".", "", 1).isdecimal()
-    return units.parse_duration(f"{text}s" if bare else text)
-
-
-DURATION = Parsed("duration", duration)
+DURATION = Parsed("duration", units.parse_seconds)
 SHARE = Parsed("percent", units.parse_percent)
 CPUS = Parsed("list", units.parse_cpus)
 

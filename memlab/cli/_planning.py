@@ -14,7 +14,7 @@ from memlab.experiment import turns
 from memlab.experiment.points import varied_factors
 from memlab.observe import cpu
 from memlab.request import Request
-from memlab.run import admission, beforehand, relay
+from memlab.run import admission, beforehand, driver, relay
 from memlab.run.prepare import Prepared
 from memlab.run.stop_rule import StopRule, budget_s, least_blocks
 from memlab.run.target import Place
@@ -40,6 +40,8 @@ def dry_run(
     reasons = beforehand.reasons(prepared.experiment, points, in_guest=guest is not None)
     if why := beforehand.nothing_to_compare(prepared.experiment, points, reasons):
         raise CannotRun(why)
+    if guest is None:
+        driver.check(prepared)
     lacking = beforehand.counted(reasons)
     data = _needs(prepared) | {"unavailable": lacking, "guest": known}
     like = None

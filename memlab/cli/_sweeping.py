@@ -24,10 +24,12 @@ from memlab.experiment import Factor, Level
 from memlab.experiment.fit import FIT
 from memlab.experiment.levels import read_levels
 from memlab.measure.progress import Live
+from memlab.observe import capabilities
 from memlab.request import Request
 from memlab.run.target import Place
 from memlab.run.watch import Silent, Watch
 from memlab.store import Store, default_path, lines
+from memlab.text import units
 
 if TYPE_CHECKING:
     from memlab.fit.documents import FitAnswer
@@ -192,10 +194,36 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     else:
         figure = [f"figure: {path}" for path in files[:1]]
         screen.ended(run, [*figure, f"next: {_next(run)}"])
+    if why := _nothing_compared(run):
+        raise CannotRun(f"nothing is left to compare: {why}")
     if why := summary.nothing_decided(judge(run)):
         reason = words.cause(words.shared_reason(why).removeprefix("unavailable: "))
-        remedies = "" if quiet else "; `memlab doctor -v` says what runs here"
+        remedies = "" if quiet else _remedy(run, why)
         raise CannotRun(f"nothing can be decided here: {reason}{remedies}")
+
+
+def _remedy(run: Run, why: str) -> str:
+    """What to do where no claim can be decided. `doctor` knows memlab's own experiments alone."""
+    if run.experiment.watched or run.experiment.name in experiments.names():
+        return "; `memlab doctor -v` says what runs here"
+    limit = capabilities.lockable_bytes()
+    if "ENOMEM" not in why or limit is None:
+        return ""
+    return (
+        f"; RLIMIT_MEMLOCK is {units.format_quantity(limit, 'B')} here: a probe that locks memory "
+        "declares how much, host=Host(locks=...)"
+    )
+
+
+def _nothing_compared(run: Run) -> str:
+    """Why a user's command has one level that could be measured, of several; empty if it has
+    others."""
+    from memlab.present import words
+
+    refused = [s for s in run.summaries if {*s.outcomes} == {"unavailable"}]
+    if not run.experiment.watched or not refused or len(refused) < len(run.points) - 1:
+        return ""
+    return next((words.reason(detail) for s in refused for detail in s.details[:1]), "")
 
 
 def _next(run: Run) -> str:

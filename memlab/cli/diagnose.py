@@ -11,7 +11,6 @@ from memlab.cli._fields import argument, option, shared, takes
 from memlab.cli._options import (
     FileName,
     Parsed,
-    duration,
     echo,
     echo_json,
     in_full,
@@ -19,6 +18,7 @@ from memlab.cli._options import (
     typed,
     verbose_option,
 )
+from memlab.text import units
 
 _SECONDS_MAX = 3600
 
@@ -26,7 +26,7 @@ _SECONDS_MAX = 3600
 def _seconds(text: str) -> float:
     message = f"{text!r} is not a time above 0 and up to {_SECONDS_MAX} s, such as 10 or 2m"
     try:
-        seconds = duration(text)
+        seconds = units.parse_seconds(text)
     except ValueError:
         raise ValueError(message) from None
     if not 0 < seconds <= _SECONDS_MAX:  # not a number, too

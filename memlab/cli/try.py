@@ -111,7 +111,7 @@ def command(options: TryOptions) -> None:
     memlab try -p lock=off,future -- ./server --selftest
     memlab try app.toml
     memlab try -p malloc=system,jemalloc,mimalloc -p n=1,4 -- ./app --threads {n}
-    memlab try -p malloc=system,jemalloc --for 20s -- ./service
+    memlab try -p malloc=system,jemalloc --for 20s --budget 6min -- ./service
     memlab try -p lock=off,future --serve './server {port}' --ready tcp:{port} \\
         -- ./load {port}
     memlab try -p app=./old,./new --gate \\

@@ -54,9 +54,11 @@ static void say_refused(const char *lock, int why)
 		dprintf(STDERR_FILENO, "\n");
 	else
 		dprintf(STDERR_FILENO,
-			"; RLIMIT_MEMLOCK is %llu KiB: raise it (ulimit -l, LimitMEMLOCK=), "
-			"or run as root\n",
-			(unsigned long long)most.rlim_cur >> 10);
+			"; RLIMIT_MEMLOCK is %llu KiB: raise it (%s, LimitMEMLOCK=), or run as "
+			"root\n",
+			(unsigned long long)most.rlim_cur >> 10,
+			most.rlim_max > most.rlim_cur ? "ulimit -l"
+						      : "memlock in /etc/security/limits.conf");
 }
 
 static void say_taken(void)

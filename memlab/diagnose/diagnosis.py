@@ -33,6 +33,7 @@ from memlab.diagnose.used import Tracker, Used
 
 # What one count costs the thread that is counted (docs/diagnose.md).
 _TRACEPOINT_S, _SOFTWARE_S = 300e-9, 50e-9
+_IDLE = 0.05  # of a CPU, below which a process waits for something and does not come to its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,11 @@ class Diagnosis:
         if self.look is None or not one.policies:
             return None
         return started.line(
-            self.look.started, one.policies, port=self.look.port, age_s=self.look.age_s
+            self.look.started,
+            one.policies,
+            port=self.look.port,
+            age_s=self.look.age_s,
+            idles=self.look.cpu_share < _IDLE,
         )
 
 

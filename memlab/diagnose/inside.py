@@ -161,11 +161,8 @@ def _free_inside(look: Look) -> Iterator[Finding]:
 
 def _free_in(look: Look, one: InnerHeap, part: float) -> Finding:
     beside = f"between {size(one.used_bytes)} in objects that live"
-    setting, policies = _WITHIN.get(one.name, ""), None
-    if one.name == inner_heap.PYTHON:
-        now = started.present(look.started, "PYTHONMALLOC")
-        policies = {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None
-    else:
+    setting = _WITHIN.get(one.name, "")
+    if one.name != inner_heap.PYTHON:
         setting = _WITHIN["mimalloc" if one.name == inner_heap.MIMALLOC else "V8"]
         beside = f"beside {size(one.used_bytes)} in use ({one.note})"
     return _RETAINED_INSIDE.found(
@@ -179,7 +176,6 @@ def _free_in(look: Look, one: InnerHeap, part: float) -> Finding:
         ),
         line=f"free in {one.name}",
         setting=setting,
-        policies=policies,
     )
 
 
@@ -290,8 +286,8 @@ def _sockets(look: Look) -> Iterator[Finding]:
 
 # What to try for a heap that a runtime or a library has beside malloc, by its name.
 _WITHIN = {
-    inner_heap.PYTHON: "an arena of 1 MiB goes back when every object in it is gone; a worker that "
-    "ends gives all back (max_requests)",
+    inner_heap.PYTHON: "no setting gives it back: an arena of 1 MiB goes when every object in it "
+    "is gone; a worker that ends gives all back (max_requests)",
     "Python's pymalloc": "arenas go back when every object in them is gone: what lives on holds "
     "them; a worker that ends gives all back (max_requests), PYTHONMALLOC=malloc counts it in "
     "malloc",

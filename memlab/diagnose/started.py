@@ -12,6 +12,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 
 from memlab.diagnose.subject import Subject
@@ -75,12 +76,17 @@ def read(subject: Subject) -> Started:
 
 
 def line(
-    started: Started, policies: Policies, *, port: int | None = None, age_s: float = 0.0
+    started: Started,
+    policies: Policies,
+    *,
+    port: int | None = None,
+    age_s: float = 0.0,
+    idles: bool = False,
 ) -> str | None:
     """What to paste into a shell; None where nothing can be tried, or what would be tried is in
     force already. What listens on a port is given as `--serve`, with a load to be named in its
-    place; a port that its arguments name is a free one, since it holds its own. What has run
-    for over `FOR_S` is tried for that long."""
+    place; a port that its arguments name is a free one, since it holds its own. What idles or
+    has run for over `FOR_S` is tried for that long, within a budget that measures every level."""
     if started.unknown or not policies:
         return None
     if any(f"{{{name}}}" in word for name in policies for word in started.argv):
@@ -101,10 +107,19 @@ def line(
         command = " ".join(_quoted(word) for word in argv)
         words += ["--serve", command, "--ready", f"tcp:{named}", "--", LOAD]
     else:
-        words += [*(["--for", f"{FOR_S}s"] if age_s > FOR_S else []), "--", *started.argv]
+        if idles or age_s > FOR_S:
+            words += ["--for", f"{FOR_S}s", "--budget", f"{_budget_s(differing)}s"]
+        words += ["--", *started.argv]
     here = files.known(Path.cwd)  # None of a folder that is gone
     there = [] if here == Path(started.folder) else ["cd", started.folder, "&&"]
     return " ".join(word if word in ("&&", LOAD) else _quoted(word) for word in (*there, *words))
+
+
+def _budget_s(policies: Policies) -> int:
+    """The one that measures these levels, each trial of `FOR_S`."""
+    from memlab.run.stop_rule import budget_of_levels
+
+    return budget_of_levels(prod(map(len, policies.values())), FOR_S)
 
 
 def recorded(subject: Subject, asked: Sequence[Policies]) -> str | None:

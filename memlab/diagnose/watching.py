@@ -36,6 +36,18 @@ _NAMES = {
     "pressure": "waiting for memory, of the machine or the group, in 10 s",
     "kills": "kills in its group since the watch began",
 }
+_SHARES = ("group", "charge", "pressure")
+_BYTES = ("rss", "anonymous", "swap")
+_NO_GROUP = "no memory cgroup is seen here"
+_NO_LIMIT = "no memory cgroup with a limit is seen here"
+_NO_PROCESS = "a group is watched, and no process: name its PID"
+_UNREADABLE = {
+    "group": _NO_LIMIT,
+    "charge": _NO_LIMIT,
+    "kills": _NO_GROUP,
+    "pressure": "this kernel counts no waiting for memory: boot it with psi=1",
+    "files": "its open files are counted for whoever may read its /proc/PID/fd, by Linux 6.2",
+}
 _TRIGGER = re.compile(r"\s*(\w+)\s*([<>])=?\s*([0-9.]+\s{0,8}(?:[^\W\d]\w*)?%?)\s*")
 
 
@@ -71,10 +83,17 @@ def trigger(text: str) -> Trigger:
         )
     word = found[3].replace(" ", "")
     try:
-        bound = units.parse_percent(word) if word.endswith("%") else float(units.parse_size(word))
+        bound = _bound(found[1], word)
     except ValueError as error:
         raise BadRequest(f"--watch {text!r}: {error}") from None
     return Trigger(text.strip(), found[1], found[2] == ">", bound)
+
+
+def _bound(name: str, word: str) -> float:
+    """In the unit of what is read by this name; `ValueError` for a value of another."""
+    if name in _SHARES:
+        return units.parse_percent(word)
+    return float(units.parse_size(word) if name in _BYTES else units.parse_count(word))
 
 
 class Watcher:
@@ -93,6 +112,10 @@ class Watcher:
         self._has_failed = False  # once, to write
         self.unwritten: CannotWrite | None = None  # why the file lacks the last looks
         self.ring: deque[Sample] = deque(maxlen=_RING)
+
+    @property
+    def is_of_process(self) -> bool:
+        return self._pid is not None
 
     def look(self) -> Sample | None:
         """None where the subject has ended."""
@@ -169,7 +192,7 @@ def run(
     look: Callable[[], None],
 ) -> bool:
     """Until a trigger is met, when `look` takes a whole look, or the subject ends. Whether a
-    trigger was met."""
+    trigger was met. Raises `CannotLook` for a trigger that the first look cannot read."""
     last: Sample | None = None
     taken = 0
     while True:
@@ -180,6 +203,8 @@ def run(
             for one in [*watch.ring][-_LAST:]:
                 say(line(one))
             return False
+        if not taken:
+            _check_readable(watch, triggers, seen)
         taken += 1
         if last is None or _changed(last, seen):
             say(line(seen))
@@ -194,6 +219,16 @@ def run(
             _look_whole(watch, say, look)
             return True
         time.sleep(every_s)
+
+
+def _check_readable(watch: Watcher, triggers: Sequence[Trigger], seen: Sample) -> None:
+    for one in triggers:
+        if one.name not in seen.values:
+            why = _UNREADABLE.get(one.name, _NO_PROCESS)
+            if one.name == "files" and not watch.is_of_process:
+                why = _NO_PROCESS
+            known = ", ".join(seen.values) or "nothing"
+            raise CannotLook(f"--watch {one.text!r} would never fire: {why}; read here: {known}")
 
 
 def _look_whole(watch: Watcher, say: Callable[[str], None], look: Callable[[], None]) -> None:
@@ -212,9 +247,9 @@ def line(seen: Sample) -> str:
 
 
 def _value(name: str, value: float) -> str:
-    if name in ("group", "charge", "pressure"):
+    if name in _SHARES:
         return units.format_percent(value)
-    unit = "B" if name in ("rss", "anonymous", "swap") else "count"
+    unit = "B" if name in _BYTES else "count"
     return units.format_quantity(value, unit)
 
 
@@ -222,7 +257,7 @@ def _changed(before: Sample, now: Sample) -> bool:
     """A share by 5 points, another number by 5 %."""
     for name, value in now.values.items():
         old = before.values.get(name, 0.0)
-        least = _CHANGE if name in ("group", "charge", "pressure") else _CHANGE * max(abs(old), 1.0)
+        least = _CHANGE if name in _SHARES else _CHANGE * max(abs(old), 1.0)
         if abs(value - old) > least:
             return True
     return False

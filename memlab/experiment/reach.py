@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from math import ceil
 
 from memlab.experiment import Experiment
@@ -54,13 +53,15 @@ class Reach:
 
     def _mark(self, unavailable: set[int]) -> None:
         """A user's command is measured at its other levels, if one of them fails: these numbers
-        are still asked for."""
+        are still asked for, each beside the first that is left. One level shows nothing."""
         if unavailable == self._unavailable:
             return
         self._unavailable = unavailable
         if self._watched:
-            needs = [replace(item, points=item.points - unavailable) for item in self._declared]
-            self._needs = self._open = [*dict.fromkeys(item for item in needs if item.points)]
+            rest = [point for point in self._blocks if point not in unavailable]
+            pairs = [frozenset([rest[0], other]) for other in rest[1:]] or [frozenset(rest)]
+            blocks = self._declared[0].blocks
+            self._needs = self._open = [Need(pair, blocks) for pair in pairs if pair]
 
     def leave_out(self, points: Collection[int]) -> None:
         """These cannot be measured here; their first trial takes no time."""
@@ -94,6 +95,20 @@ class Reach:
         open_ones = (item.points for item in self._open if not item.points & self._unavailable)
         return next(open_ones, frozenset())
 
+    def refusal(self, budget_s: float) -> str:
+        """Why nothing can be compared in a budget, by the declared times: a block of two levels of
+        a user's command takes longer. Empty if one fits, or if it is not known what one takes."""
+        pairs = [need.points for need in self._needs if len(need.points) > 1]
+        if not self._watched or not pairs or any(self._blocks.values()):
+            return ""
+        block_s = min(sum(self._declared_s[point] for point in pair) for pair in pairs)
+        if block_s <= budget_s:
+            return ""
+        return (
+            f"--budget {budget_s:g}s is less than one block of two levels, {block_s:.3g} s: "
+            f"nothing would be compared; all: --budget {advised_s(self._needed_s())}s"
+        )
+
     @property
     def reached(self) -> frozenset[int]:
         """The points of questions that have all of their blocks."""
@@ -120,14 +135,14 @@ class Reach:
         of_claims = f" and {len(claims) - len(remaining)} of {len(claims)} claims" if claims else ""
         return (
             f"about {len(result)} of {len(every)} points{of_claims}; all: "
-            f"--budget {_rounded(spent_s + self._needed_s())}s"
+            f"--budget {advised_s(self._needed_s(), spent_s)}s"
         )
 
     def budget_s(self, elapsed_s: float) -> int:
         """The one that gives every point that can be measured here what it lacks. `elapsed_s`:
         what the trials took, with all that lay between them."""
         self._look(elapsed_s)
-        return _rounded(self._needed_s())
+        return advised_s(self._needed_s())
 
     def _look(self, elapsed_s: float) -> None:
         self._beside = max(1.0, elapsed_s / self.trials_s) if self.trials_s else 1.0
@@ -140,7 +155,7 @@ class Reach:
                 missing = self._missing(need)
                 blocks |= {p: max(count, blocks.get(p, 0)) for p, count in missing.items()}
         trials_s = sum(self._trial_s(p, scale) * count for p, count in blocks.items())
-        return trials_s * self._beside / _MARGIN
+        return trials_s * self._beside
 
     def shorter(self, left_s: float, spent_s: float) -> str:
         """The same by what trials took, if it is clearly less than was said before."""
@@ -174,6 +189,11 @@ class Reach:
         """How many times the declared time trials took."""
         declared = sum(self._declared_s[p] * len(self._blocks[p]) for p in self._taken_s)
         return sum(self._taken_s.values()) / declared if declared else 1.0
+
+
+def advised_s(trials_s: float, spent_s: float = 0.0) -> int:
+    """The budget in which trials that take so long are measured."""
+    return _rounded(spent_s + trials_s / _MARGIN)
 
 
 def _rounded(seconds: float) -> int:

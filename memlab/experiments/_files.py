@@ -8,6 +8,7 @@ named that path to memlab before: a store of somebody else's starts no program.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
@@ -33,6 +34,7 @@ from memlab.files import folders
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _NAMED_NOW = "; a metric's floor is called baseline_loop"
+_NO_EXPERIMENT = ": no EXPERIMENT = Experiment(...) in it; docs/adding.md has one"
 _SOURCE_BYTES_MAX = 1 << 20
 _ERROR = re.compile(r"^.*\berror: .*$", re.M)
 _HEADER = "Python.h: No such file"
@@ -78,12 +80,12 @@ def _declared(path: Path, *_: int) -> Experiment:
 
 
 def _read(path: Path, folder: Path, stem: str) -> Experiment:
+    _check_declares(path)
     source = path.with_name(f"{stem}.c")
     if not source.exists() and (folder / source.name).exists():
         source = folder / source.name
     home = _built(source, folder) if source.exists() else None
     try:
-        _check_readable(path)
         if home:
             _take_params(home)
         result = runpy.run_path(str(path), run_name=f"memlab_outside_{stem}").get("EXPERIMENT")
@@ -95,7 +97,7 @@ def _read(path: Path, folder: Path, stem: str) -> Experiment:
         now = _NAMED_NOW if "keyword argument 'floor'" in str(error) else ""
         raise BadRequest(f"{_where(path, error)}: {type(error).__name__}: {error}{now}") from None
     if not isinstance(result, Experiment):
-        raise BadRequest(f"{path}: no EXPERIMENT = Experiment(...) in it; docs/adding.md has one")
+        raise BadRequest(f"{path}{_NO_EXPERIMENT}")
     if home and result.probe != stem:
         raise BadRequest(f"{path}: its probe is {result.probe!r}; {source} is the probe {stem!r}")
     from memlab._built import HASHES
@@ -103,6 +105,27 @@ def _read(path: Path, folder: Path, stem: str) -> Experiment:
     if not home and result.probe not in HASHES:
         raise BadRequest(f"{path}: no file {source.name} beside it, and no probe {result.probe!r}")
     return replace(result, home=str(home or ""))
+
+
+def _check_declares(path: Path) -> None:
+    """That its source gives the name EXPERIMENT, before it runs: it may be any program."""
+    _check_readable(path)
+    try:
+        tree = ast.parse(path.read_bytes(), str(path))
+    except SyntaxError as error:
+        raise BadRequest(f"{path}:{error.lineno}: {error.msg}") from None
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        raise BadRequest(f"{path}: {type(error).__name__}: {error}") from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.id
+        elif isinstance(node, ast.alias):
+            name = node.asname or node.name
+        else:
+            continue
+        if name == "EXPERIMENT":
+            return
+    raise BadRequest(f"{path}{_NO_EXPERIMENT}")
 
 
 def _where(path: Path, error: BaseException) -> str:

@@ -14,14 +14,21 @@ from memlab.published import load
 from memlab.text import units
 
 _BEGINS = re.compile("Window: |Excluded: ")  # a line of a comment that is a part of its own
+_OPENING = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*)*", re.DOTALL)  # before any code
 _MOST = 96  # characters of a line that are easy to read
 
 
 def probe_comment(experiment: Experiment) -> str:
     """The opening comment of the probe's file: what the timed window holds."""
     path = probe_source(experiment)
-    begin, end = ("/*", "*/") if path.suffix == ".c" else ('"""', '"""')
-    comment = path.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".c":
+        opening = _OPENING.match(text)
+        comments = re.findall(r"/\*(.*?)\*/", opening[0] if opening else "", re.DOTALL)
+        # A line with the file's name, or a licence, may come before it.
+        comment = next((one for one in comments if "Window: " in one), "".join(comments[:1]))
+    else:
+        comment = text.partition('"""')[2].partition('"""')[0]
     lines = (line.strip().removeprefix("*").removeprefix(" ") for line in comment.splitlines())
     return "\n".join(line.rstrip() for line in lines)
 

@@ -36,7 +36,7 @@ def measured(
             return AssertableRun(run, context, number)
         except Busy as error:  # before anything is made
             if time.monotonic() >= until:
-                _not_measured(context, f"{error}; wait until it is done: --memlab-wait")
+                _not_measured(context, str(Busy(error.who, "--memlab-wait")))
             time.sleep(_ASKED_EVERY_S)
         except Interrupted as error:
             raise KeyboardInterrupt(str(error)) from None  # ends the session, as Ctrl-C does

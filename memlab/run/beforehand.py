@@ -59,7 +59,10 @@ def decide_nothing(
 def nothing_to_compare(
     experiment: Experiment, points: Sequence[Point], reasons: Mapping[int, Reason]
 ) -> str:
-    """Why no two points of a user's command can be measured; empty if they can."""
+    """Why no two points of a user's command can be measured, or not the only one; empty if they
+    can."""
+    if experiment.watched and len(reasons) == len(points):
+        return f"nothing can be measured here: {next(iter(counted(reasons)))}"
     others = [point for point in points[1:] if point.index not in reasons]
     if not experiment.watched or len(points) == 1 or (others and points[0].index not in reasons):
         return ""

@@ -52,6 +52,7 @@ def sweep(
 ) -> RunRow:
     """Measure a new run. Raises Interrupted with the run's id on Ctrl-C."""
     request, experiment = prepared.request, prepared.experiment
+    check(prepared, target)  # what is known without measuring waits for nobody
     # The lock before the host is looked at: whoever has it may have changed settings.
     with target.lock():
         _tidy(watch)
@@ -73,6 +74,17 @@ def sweep(
         store.add_run(run, [PointRow(p.index, dict(p.at), p.control) for p in points])
         Sweep(run, prepared, store, watch, target, asked, lacking).measure()
     return run
+
+
+def check(prepared: Prepared, target: Target = LOCAL) -> None:
+    """Raises CannotRun or BadRequest where it is known that nothing would be compared."""
+    lacking = _lacking(prepared, target)
+    if target.role == "decides":
+        experiment, points, request = prepared.experiment, prepared.plan.points, prepared.request
+        rule = StopRule(experiment, points, request, turns=prepared.turns)
+        rule.leave_out(lacking)
+        if why := rule.refusal():
+            raise BadRequest(why)
 
 
 def _lacking(prepared: Prepared, target: Target) -> Mapping[int, beforehand.Reason]:
@@ -97,6 +109,7 @@ def resume(
     """Measure what a run still lacks, with the plan, order and rules that it began with."""
     prepared = stored(run, store, budget_s)
     experiment, directories = prepared.experiment, prepared.directories
+    _lacking(prepared, target)
     with target.lock():
         _tidy(watch)
         here = target.environment(experiment, directories)

@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from memlab.experiment import At, Experiment
-from memlab.observe import available, capabilities, files, proc
+from memlab.observe import available, capabilities, elf, files, proc
+from memlab.observe.capabilities import way_above
 from memlab.text import units
 
 HEADROOM = 1.25  # so many times what is needed must be free
@@ -55,7 +56,7 @@ class LimitedResource:
     needed: Callable[[Experiment, At], int]
     allowed: Callable[[], tuple[int, str] | None]
     unit: str
-    remedy: str
+    remedy: Callable[[int], str]  # of what is needed
 
 
 class Limits:
@@ -70,7 +71,7 @@ class Limits:
             needed = row.needed(experiment, at)
             if needed and (result := row.allowed()) and result[0] < needed:
                 allowed, text = result
-                yield Shortage(text, allowed, needed, needed, row.unit, row.remedy)
+                yield Shortage(text, allowed, needed, needed, row.unit, row.remedy(needed))
 
 
 def merged(reasons: Iterable[Shortage | str]) -> list[str]:
@@ -83,6 +84,17 @@ def merged(reasons: Iterable[Shortage | str]) -> list[str]:
             ends = min(before.least, item.least), max(before.most, item.most)
             whole[item.limit] = replace(item, least=ends[0], most=ends[1])
     return [entry if isinstance(entry, str) else str(whole[entry.limit]) for entry in results]
+
+
+def _locked_bytes(experiment: Experiment, at: At) -> int:
+    """Of a user's command what its program has mapped when it is locked, before its main."""
+    if not experiment.watched or at.get("lock", "off") == "off":
+        return experiment.host.locks(at)
+    sizes = (_mapped(program) for program in experiment.programs)
+    return min((size for size in sizes if size), default=0)
+
+
+_mapped = cache(elf.least_mapped_bytes)
 
 
 def _lockable() -> tuple[int, str] | None:
@@ -144,10 +156,25 @@ def _own_tasks() -> int:
 
 
 LIMITS = (
-    LimitedResource(lambda of, at: of.host.locks(at), _lockable, "B", "ulimit -l, LimitMEMLOCK="),
     LimitedResource(
-        lambda of, at: of.host.tasks(at), _startable, "1", "ulimit -u, LimitNPROC=, TasksMax="
+        _locked_bytes,
+        _lockable,
+        "B",
+        lambda n: way_above(resource.RLIMIT_MEMLOCK, n, "l", "memlock", "LimitMEMLOCK="),
     ),
-    LimitedResource(_file_bytes, _writable, "B", "ulimit -f, LimitFSIZE="),
-    LimitedResource(_tmpfs_bytes, _tmpfs_left, "B", "mount -o remount,size=, docker --shm-size"),
+    LimitedResource(
+        lambda of, at: of.host.tasks(at),
+        _startable,
+        "1",
+        lambda _: "ulimit -u, LimitNPROC=, TasksMax=",
+    ),
+    LimitedResource(
+        _file_bytes,
+        _writable,
+        "B",
+        lambda n: way_above(resource.RLIMIT_FSIZE, n, "f", "fsize", "LimitFSIZE="),
+    ),
+    LimitedResource(
+        _tmpfs_bytes, _tmpfs_left, "B", lambda _: "mount -o remount,size=, docker --shm-size"
+    ),
 )

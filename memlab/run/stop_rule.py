@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from memlab.analysis.least import least_pairs, least_samples
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
-from memlab.experiment.reach import Reach
+from memlab.experiment.reach import Reach, advised_s
 from memlab.request import Request
 from memlab.run import admission, relay
 from memlab.text import units
@@ -32,9 +32,19 @@ _LEAST_BLOCKS_OF_LEVELS = 8  # a sign test of two levels beside others finds not
 def least_blocks(experiment: Experiment) -> int:
     """How many blocks there are at least if no number was asked for."""
     levels = prod(len(factor.quick) for factor in experiment.factors)
-    if not experiment.watched or levels == 1:
-        return LEAST_BLOCKS
-    return max(_LEAST_BLOCKS_OF_LEVELS, least_pairs(levels - 1))
+    return _least_blocks_of(levels) if experiment.watched else LEAST_BLOCKS
+
+
+def _least_blocks_of(levels: int) -> int:
+    """Of a user's command."""
+    return LEAST_BLOCKS if levels == 1 else max(_LEAST_BLOCKS_OF_LEVELS, least_pairs(levels - 1))
+
+
+def budget_of_levels(levels: int, run_s: float) -> int:
+    """The budget that measures so many levels of a user's command, each run of which takes
+    `run_s`."""
+    trials = levels * _least_blocks_of(levels)
+    return advised_s(trials * (run_s + admission.TRIAL_OVERHEAD_S))
 
 
 def budget_s(experiment: Experiment, request: Request) -> float | None:
@@ -75,6 +85,7 @@ class StopRule:
         self._values = {point.index: array("d") for point in points}
         self._trials = dict.fromkeys(self._values, 0)
         self._done: set[int] = set()
+        self._unavailable: set[int] = set()
         self._experiment = experiment
         self._has_result: set[int] = set()  # points with a trial that measured something
         self._failures: Counter[int] = Counter()  # of points of which no trial measured anything
@@ -130,6 +141,7 @@ class StopRule:
         tries_again = self._searches or len(self._experiment.copied) > 1
         if unavailable:
             self._done.add(point)
+            self._unavailable.add(point)
         elif tries_again or self._experiment.measures(sample.outcome):
             self._has_result.add(point)
             del self._failures[point]
@@ -157,6 +169,10 @@ class StopRule:
     def skip(self, points: Collection[int]) -> None:
         """These points need no trial."""
         self._done |= {*points}
+
+    def refusal(self) -> str:
+        """Why the budget compares nothing, before a session begins; empty if it may."""
+        return self._reach.refusal(self._budget_s or 0.0) if self._reach else ""
 
     def shortfall(self) -> str:
         """What the budget leaves out, before a session begins; empty if it reaches every point."""
@@ -236,8 +252,13 @@ class StopRule:
     def done(self, point: int) -> bool:
         """Whether the interval is narrow enough, the point cannot be measured here, its first
         trials failed, or no question needs it."""
-        is_over = point in self._done or self._is_given_up(point)
+        is_over = point in self._done or self._is_given_up(point) or self._compares_nothing()
         return is_over or point not in self._needed
+
+    def _compares_nothing(self) -> bool:
+        """Whether one level of a user's command is left, and the others are not to be had here."""
+        whole = len(self._points)
+        return bool(self._experiment.watched) and 1 < whole <= len(self._unavailable) + 1
 
     def _has_intervals(self) -> bool:
         """Whether each point that its host may ask for has the samples of an interval: in a guest,

@@ -89,6 +89,12 @@ def parse_duration(text: str) -> float:
     return digits * factors[0] / (scale * factors[1])
 
 
+def parse_seconds(text: str) -> float:
+    """The same; a bare number is in seconds, as in Python."""
+    bare = text.isascii() and text.replace(".", "", 1).isdecimal()
+    return parse_duration(f"{text}s" if bare else text)
+
+
 def parse_percent(text: str) -> float:
     """A share from ``2%``: 0.02."""
     token = text.strip()

@@ -422,3 +422,22 @@ def test_a_closed_gate_is_an_exit_code_of_the_command_itself(
         assert (done.returncode, done.stderr) == (cli.GATE, "")
         assert done.stdout
     assert command("compare", "00000002", "00000001", *gates).returncode == cli.DONE
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "waits_s"),
+    [
+        (["--wait=5"], "", 5.0),
+        (["--wait=2min"], "", 120.0),
+        ([], "7", 7.0),
+        (["--wait=3"], "7", 3.0),
+    ],
+)
+def test_how_long_another_is_waited_for(
+    words: list[str], variable: str, waits_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bare number is in seconds, as for --budget; the variable has the option's name."""
+    if variable:
+        monkeypatch.setenv("MEMLAB_WAIT", variable)
+    with cli.cli.make_context("memlab", [*words, "list"]) as ctx:
+        assert ctx.params["wait_s"] == waits_s

@@ -158,6 +158,9 @@ def marked(example: str) -> object:
     return pytest.param(example, marks=pytest.mark.changes_host) if "thp=" in example else example
 
 
+_BRIEFLY = ("--for 20s --budget 6min", "--for 50ms --budget 6s")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("example", [marked(one) for one in LONG])
 def test_an_example_that_measures_runs(example: str, folder: Path) -> None:
@@ -165,7 +168,7 @@ def test_an_example_that_measures_runs(example: str, folder: Path) -> None:
         needs.of("jemalloc")
         needs.of("mimalloc")
     small = ["-p", "file_size=1m", "-p", "slice=1ms"]
-    words = shlex.split(example.replace("/data", str(folder)).replace("--for 20s", "--for 50ms"))
+    words = shlex.split(example.replace("/data", str(folder)).replace(*_BRIEFLY))
     if words[1] == "sweep" and "--resume" not in words:
         words += small
     if "app.trace" in words:

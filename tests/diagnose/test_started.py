@@ -17,6 +17,9 @@ from memlab.diagnose import flow, limits, malloc_options, started, stock, subjec
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import Started
 from memlab.experiment import tried as command
+from memlab.request import Request
+from memlab.run import plan
+from memlab.run.stop_rule import StopRule
 from memlab.text.printable import printable
 
 from .live import Compiled, kept_waiting_s, library, running
@@ -225,7 +228,33 @@ def test_what_has_run_for_longer_than_a_trial_is_tried_for_a_time() -> None:
     for age_s, expected in ((started.FOR_S - 1, False), (started.FOR_S + 1, True)):
         line = started.line(told, {"lock": ["off", "future"]}, age_s=age_s)
         assert line is not None
-        assert (f"--for {started.FOR_S}s -- app --serve" in line) == expected
+        assert (f"--for {started.FOR_S}s --budget 360s -- app --serve" in line) == expected
+
+
+@pytest.mark.parametrize(
+    "policies", [{"lock": ["off", "future"]}, {"n": ["1", "2"], "m": ["", "2"]}]
+)
+def test_what_idles_is_tried_for_a_time_in_a_budget_that_reaches_every_level(
+    policies: dict[str, list[str]], tmp_path: Path
+) -> None:
+    """The budget is the least that `try` itself asks for."""
+    told = Started(("app", "{x}"), "/")
+    line = started.line(told, {f"env.{n}": of for n, of in policies.items()}, idles=True)
+    assert line is not None
+    words = shlex.split(line.partition("&& ")[2] or line)
+    budget_s = float(words[words.index("--budget") + 1].removesuffix("s"))
+    spec = {
+        "argv": ["app"],
+        "cwd": str(tmp_path),
+        "levels": {f"env.{n}": of for n, of in policies.items()},
+        "for_s": started.FOR_S,
+    }
+    of = command.declare(spec)
+    for short_s, expected in ((0, ""), (60, f"all: --budget {budget_s:g}s")):
+        request = Request("try", subject=spec, budget_s=budget_s - short_s)
+        short = StopRule(of, plan.build(of, "quick", {}).points, request).shortfall()
+        assert short.endswith(expected)
+        assert bool(short) == bool(short_s)
 
 
 def test_every_policy_that_a_finding_names_is_one_that_try_takes() -> None:

@@ -13,7 +13,7 @@ from command import memlab
 from memlab import cli
 from memlab.cli import diagnose
 from memlab.diagnose import group, watching
-from memlab.errors import BadRequest, BadSubject
+from memlab.errors import BadRequest, BadSubject, CannotLook
 
 from .live import Compiled, running
 from .test_tree import made
@@ -38,6 +38,49 @@ def test_triggers(text: str, name: str, bound: float) -> None:
 def test_a_trigger_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="--watch"):
         watching.trigger(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rss > 90%",
+        "swap > 1%",
+        "threads > 90%",
+        "files > 50%",
+        "kills > 1%",
+        "threads > 100M",
+        "group > 100M",
+        "charge > 1",
+        "pressure > 0",
+    ],
+)
+def test_a_bound_of_another_unit_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"is not a (size|count|percentage)"):
+        watching.trigger(text)
+
+
+def test_a_trigger_that_cannot_be_read_is_refused_at_the_first_look(
+    tmp_path: Path, binary: Compiled
+) -> None:
+    """A group without a limit, one process outside any group, and a process's numbers of a group:
+    none of them would ever fire."""
+    unlimited = made(tmp_path / "pod", "2", 70, None)
+    of_group = watching.Watcher(None, unlimited, "2", None)
+    refused = {
+        "group > 90%": "no memory cgroup with a limit is seen here",
+        "rss > 1M": "a group is watched, and no process: name its PID",
+        "files > 1": "a group is watched, and no process: name its PID",
+    }
+    for text, why in refused.items():
+        with pytest.raises(CannotLook) as error:
+            watching.run(of_group, [watching.trigger(text)], 0.01, lambda _: None, lambda: None)
+        assert f"--watch {text!r} would never fire: {why}; read here: kills" in str(error.value)
+    with running(binary("steady"), "1") as program:
+        outside = watching.Watcher(program.pid, tmp_path, None, None)
+        with pytest.raises(CannotLook, match="no memory cgroup is seen here; read here: rss, "):
+            watching.run(
+                outside, [watching.trigger("kills > 0")], 0.01, lambda _: None, lambda: None
+            )
 
 
 def test_a_trigger_that_is_met_takes_one_whole_look(binary: Compiled, tmp_path: Path) -> None:

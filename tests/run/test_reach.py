@@ -1,7 +1,7 @@
 """Which points a budget measures: six blocks of what decides most, before a seventh of any."""
 
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from fake_executor import FakeExecutor, Heard
 from synthetic import experiment, failed, ok, sample
 
 from memlab import experiments
+from memlab.errors import BadRequest
 from memlab.experiment import (
     COUNT,
     Count,
@@ -283,3 +284,47 @@ def test_of_a_command_the_other_levels_are_measured_if_one_fails(
     assert reach.points(60.0) == frozenset()
     assert reach.reached == others
     assert reach.reaches_all()
+
+
+@pytest.mark.parametrize("lacks", [{1}, {0}, {0, 1}])
+def test_no_level_of_a_command_is_measured_without_another(tmp_path: Path, lacks: set[int]) -> None:
+    """A level that is not to be had leaves pairs of the others, whatever the budget reaches."""
+    levels = ["1", "2", "3", "4"]
+    spec = {"argv": ["true"], "cwd": str(tmp_path), "levels": {"env.N": levels}, "for_s": 20.0}
+    tried = command.declare(spec)
+    points = plan.build(tried, "quick", {}).points
+    rule = StopRule(tried, points, Request("try", subject=spec, budget_s=60.0))
+    rule.leave_out(lacks)
+    rule.look(0, lambda: 0.0)
+    for point in lacks:
+        assert not rule.done(point)  # it is asked once
+        rule.add(sample(point, 0, failed("unavailable", "no")))
+    rule.look(1, lambda: 0.0)
+    usable = [p.index for p in points if p.index not in lacks]
+    assert [p for p in usable if not rule.done(p)] == usable[:2]
+
+
+@pytest.mark.parametrize(("budget_s", "fits"), [(39.0, False), (41.0, True)])
+def test_a_budget_below_one_block_of_two_levels_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, budget_s: float, fits: bool
+) -> None:
+    """Before it waits for another that measures."""
+    levels = {"env.N": ["1", "2", "3"]}
+    spec = {"argv": ["true"], "cwd": str(tmp_path), "levels": levels, "for_s": 20.0}
+    tried = command.declare(spec)
+    request = Request("try", subject=spec, budget_s=budget_s)
+    asks = Prepared(tried, plan.build(tried, "quick", {}), Directories(Path("/")), request)
+    if fits:
+        driver.check(asks)
+        return
+    with Store(tmp_path / "runs.db", create=True) as store, pytest.raises(BadRequest) as error:
+        driver.sweep(asks, store, Heard(), Untouched())
+    assert str(error.value) == (
+        "--budget 39s is less than one block of two levels, 40 s: nothing would be compared; "
+        "all: --budget 540s"
+    )
+
+
+class Untouched(target.LocalTarget):
+    def lock(self) -> AbstractContextManager[None]:
+        raise AssertionError("it waited for another")

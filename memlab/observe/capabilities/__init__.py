@@ -19,6 +19,7 @@ from .privileges import (
     effective,
     exceeds_limits,
     lockable_bytes,
+    way_above,
     way_to,
 )
 
@@ -32,6 +33,7 @@ __all__ = [
     "lockable_bytes",
     "memory_cgroup",
     "read",
+    "way_above",
     "way_to",
 ]
 

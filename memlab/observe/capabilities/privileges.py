@@ -39,6 +39,19 @@ def lockable_bytes(root: Path = proc.ROOT) -> int | None:
     return None if unlimited else soft
 
 
+def way_above(limit: int, needed: int, letter: str, name: str, unit: str) -> str:
+    """What raises a limit to so much: `ulimit` cannot go above the hard one."""
+    hard = resource.getrlimit(limit)[1]
+    if needed <= hard or hard == resource.RLIM_INFINITY:
+        return f"ulimit -{letter}, {unit}"
+    if not os.geteuid():  # root that may not raise it is in a container
+        return f"run in a container with --ulimit {name}=-1"
+    return (
+        f"ulimit -{letter} cannot, since the hard limit is as low: {name} in "
+        f"/etc/security/limits.conf and log in again, {unit} of the unit, or root"
+    )
+
+
 def exceeds_limits(root: Path = proc.ROOT) -> bool:
     """Whether this process need not keep to RLIMIT_NPROC: root, or what fork(2) asks for."""
     capabilities = effective(root)

@@ -79,5 +79,6 @@ def how_it_ended(report: dict[str, Any]) -> str:
 
 def timed_out(spec: dict[str, Any], output: Output, group: Group) -> dict[str, str]:
     bounded = f", at the most processes allowed, {spec['processes']}" if group.is_full() else ""
-    message = f"killed after {spec['timeout_s']:g} s{bounded}{last_lines(output.tail)}"
+    remedy = "" if spec["serve"] or spec["for_s"] else "; --for TIME measures what does not end"
+    message = f"killed after {spec['timeout_s']:g} s{bounded}{remedy}{last_lines(output.tail)}"
     return {"outcome": "timeout", "detail": message}
