@@ -67,7 +67,6 @@ _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any leng
     "wait_s",
     envvar="MEMLAB_WAIT",
     type=Waiting(),
-    envvar="MEMLAB_WAIT",
     metavar="[=TIME]",
     default=0.0,
     help="Wait until another memlab on this machine is done, at most TIME: --wait=10min.",

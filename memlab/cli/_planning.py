@@ -52,8 +52,8 @@ def dry_run(
     if not guest:
         data["promise"], why_not = _promise(prepared.request, store, data["budget_seconds"])
     if as_json:
-        from memlab.measure.documents import DryRun, ShownByBlocks
         from memlab.present.documents import converted
+        from memlab.present.documents.dry_run import DryRun, ShownByBlocks
 
         if data["promise"]:
             data["promise"] = converted(data["promise"], ShownByBlocks)

@@ -16,11 +16,11 @@ def _documents() -> dict[str, Any]:
     from memlab.machines.guest.documents import FoundKernel
     from memlab.machines.history.documents import RunHistory
     from memlab.machines.ladder.documents import Ladder
-    from memlab.measure.documents import Clean, DryRun
     from memlab.observe.capabilities import Capability
     from memlab.present.documents.claims import Claims
     from memlab.present.documents.compare import Compare
     from memlab.present.documents.describe import Describe
+    from memlab.present.documents.dry_run import Clean, DryRun
     from memlab.present.documents.lists import ListedExperiment, ListedRun, Plot
     from memlab.present.documents.run import Show
     from memlab.trace.documents import Recording, TraceShown

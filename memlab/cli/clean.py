@@ -29,8 +29,8 @@ def command(as_json: bool) -> None:
     ]
     foreign = [str(item) for item in rest if not item.damaged]
     if as_json:
-        from memlab.measure.documents import Clean, UndoneRun
         from memlab.present.documents import converted
+        from memlab.present.documents.dry_run import Clean, UndoneRun
 
         runs = converted(undone, list[UndoneRun])
         echo_json(Clean(runs, [*map(str, failures)], foreign))
