@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from memlab.present import documents
+    from memlab.present.documents.describe import Describe
     from memlab.run.target import Place
 
 __all__ = [
@@ -56,11 +56,11 @@ def taking(
     """Give a function a signature with these in the place of its `**`, or before it, `keeping`."""
 
     def decorated(function: Face) -> Face:
-        own = inspect.signature(function)
-        names = list(own.parameters.values())
+        signature = inspect.signature(function)
+        names = list(signature.parameters.values())
         last = [name for name in names if name.kind is inspect.Parameter.VAR_KEYWORD]
         first = [name for name in names if name not in last]
-        result = own.replace(parameters=[*first, *parameters, *(last if keeping else ())])
+        result = signature.replace(parameters=[*first, *parameters, *(last if keeping else ())])
         function.__signature__ = result  # type: ignore[attr-defined]
         return function
 
@@ -110,11 +110,22 @@ class Run(results.Run):
         import pandas as pd
 
         from memlab.judging import claims
-        from memlab.present.documents import JudgedClaim, plain
+        from memlab.present.documents import plain
+        from memlab.present.documents.claims import JudgedClaim
 
         judged = plain([JudgedClaim.made_of(item) for item in claims.judge(self)])
-        kept = ["id", "claim", "verdict", "low", "estimate", "high", "n", "evidence", "published"]
-        rows = [{name: item[name] for name in kept} | item["setting"] for item in judged]
+        columns = [
+            "id",
+            "claim",
+            "verdict",
+            "low",
+            "estimate",
+            "high",
+            "n",
+            "evidence",
+            "published",
+        ]
+        rows = [{name: item[name] for name in columns} | item["setting"] for item in judged]
         return pd.DataFrame.from_records(rows)
 
     def compare(
@@ -135,7 +146,8 @@ class Run(results.Run):
 
         from memlab.judging.compare import compare_runs
         from memlab.judging.compare_levels import compare_levels
-        from memlab.present.documents import Compare, plain
+        from memlab.present.documents import plain
+        from memlab.present.documents.compare import Compare
 
         if isinstance(base, Mapping):
             compared = compare_levels(self, base, threshold=threshold)
@@ -143,17 +155,17 @@ class Run(results.Run):
             with self._base(base) as before:
                 compared = compare_runs(before, self, threshold=threshold, force=force)
         points = plain(Compare.made_of(compared))["points"]
-        kept = ["word", "base", "new", "ratio", "ratio_low", "ratio_high", "n"]
-        rows = [point["levels"] | {name: point[name] for name in kept} for point in points]
+        columns = ["word", "base", "new", "ratio", "ratio_low", "ratio_high", "n"]
+        rows = [point["levels"] | {name: point[name] for name in columns} for point in points]
         return pd.DataFrame.from_records(rows)
 
     @contextmanager
-    def _base(self, given: results.Run | Path) -> Iterator[results.Run]:
-        if not isinstance(given, Path):
-            yield given
+    def _base(self, base: results.Run | Path) -> Iterator[results.Run]:
+        if not isinstance(base, Path):
+            yield base
             return
-        with rows_file.opened(given, self) as kept:
-            yield kept
+        with rows_file.opened(base, self) as stored:
+            yield stored
 
     def _repr_html_(self) -> str:
         from memlab.present import report
@@ -247,11 +259,11 @@ def of_seconds(name: str, value: float | str | None) -> float | None:
         raise BadRequest(f"{name}: {error}") from None
 
 
-def _store(given: str | Path | None) -> Path:
+def _store(path: str | Path | None) -> Path:
     """The file of a store: the user's own where none is given."""
-    if not isinstance(given, str | Path | None):
-        raise BadRequest(f"store is a path, not {given!r}")
-    return Path(given) if given else default_path()
+    if not isinstance(path, str | Path | None):
+        raise BadRequest(f"store is a path, not {path!r}")
+    return Path(path) if path else default_path()
 
 
 def load(run: str = "last", *, store: str | Path | None = None) -> Run:
@@ -281,17 +293,18 @@ def list_runs(*, store: str | Path | None = None) -> pd.DataFrame:
     machine. StoreError where there is no store."""
     import pandas as pd
 
-    from memlab.present.documents import ListedRun, plain
+    from memlab.present.documents import plain
+    from memlab.present.documents.lists import ListedRun
 
     with Store(_store(store)) as opened:
         rows = plain([ListedRun.made_of(item) for item in opened.listed()[0]])
     return pd.DataFrame.from_records(rows)
 
 
-def describe(experiment: str) -> documents.Describe:
+def describe(experiment: str) -> Describe:
     """What an experiment varies, times, needs and claims, as `memlab describe --json` has it.
     UnknownExperiment names the nearest name."""
-    from memlab.present.documents import Describe
+    from memlab.present.documents.describe import Describe
 
     return Describe.made_of(experiments.load(experiments.named(experiment)))
 

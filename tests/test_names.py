@@ -22,7 +22,7 @@ WORDS = frozenset(
         "given",
     ]
 )
-MOST = 0.04  # of all bound names; 0.02 is the aim: lower this when names get better
+MOST = 0.02  # of all bound names
 
 
 def bound(tree: ast.AST) -> Iterator[str]:

@@ -30,7 +30,7 @@ Found = Mapping[str, Any]
 Columns = Mapping[str, npt.NDArray[np.int64]]
 
 
-def tail(found: Found, one_in: int, explains_one_in: int = EXPLAINS_ONE_IN) -> dict[str, Any]:
+def tail(trace: Found, one_in: int, explains_one_in: int = EXPLAINS_ONE_IN) -> dict[str, Any]:
     """The slowest one in so many of the operations, counted by what they met.
 
     `operation_count` were judged of `wanted_count`, and `untraced_count` ended after the trace was
@@ -38,10 +38,10 @@ def tail(found: Found, one_in: int, explains_one_in: int = EXPLAINS_ONE_IN) -> d
     `met_count` operations, of which it was the main one of `main_count`; where two took as long,
     the first of `events` is the main one.
     """
-    wanted = found["operations"] // one_in
-    slow = _columns(found["slow"], wanted)
-    met, inside_ns = _met(found, slow)
-    latency_ns, judged = slow["latency_ns"], _traced(found, slow)
+    wanted = trace["operations"] // one_in
+    slow = _columns(trace["slow"], wanted)
+    met, inside_ns = _met(trace, slow)
+    latency_ns, judged = slow["latency_ns"], _traced(trace, slow)
     longest_ns = inside_ns.max(axis=1)
     explained = (longest_ns > 0) & (longest_ns >= slow["held_ns"] // explains_one_in)
     main = np.where(explained, inside_ns.argmax(axis=1), -1)
@@ -52,7 +52,7 @@ def tail(found: Found, one_in: int, explains_one_in: int = EXPLAINS_ONE_IN) -> d
             "main_ns": int(latency_ns[(main == i) & judged].sum()),
             "inside_ns": int(inside_ns[judged, i].sum()),
         }
-        for i, cause in enumerate(found["events"])
+        for i, cause in enumerate(trace["events"])
     }
     return {
         "one_in": one_in,
@@ -67,13 +67,13 @@ def tail(found: Found, one_in: int, explains_one_in: int = EXPLAINS_ONE_IN) -> d
     }
 
 
-def examples(found: Found, most: int = 5) -> list[dict[str, Any]]:
+def examples(trace: Found, most: int = 5) -> list[dict[str, Any]]:
     """The slowest operations and how long they were inside what they met. Of several that were
     held up by the same, the slowest one."""
-    since = found["slow"]["from_ns"]
+    since = trace["slow"]["from_ns"]
     rows = sorted({from_ns: i for i, from_ns in reversed([*enumerate(since)])}.values())[:most]
-    slow = {name: column[rows] for name, column in _columns(found["slow"]).items()}
-    _, inside_ns = _met(found, slow)
+    slow = {name: column[rows] for name, column in _columns(trace["slow"]).items()}
+    _, inside_ns = _met(trace, slow)
     return [
         {
             "held_ns": int(slow["from_ns"][i]),
@@ -81,7 +81,7 @@ def examples(found: Found, most: int = 5) -> list[dict[str, Any]]:
             "cpu": int(slow["cpu"][i]),
             "inside_ns": {
                 cause: int(time_ns)
-                for cause, time_ns in zip(found["events"], inside_ns[i], strict=True)
+                for cause, time_ns in zip(trace["events"], inside_ns[i], strict=True)
                 if time_ns
             },
         }
@@ -93,27 +93,27 @@ def _columns(table: Mapping[str, list[int]], most: int | None = None) -> Columns
     return {name: np.array(column[:most], np.int64) for name, column in table.items()}
 
 
-def _traced(found: Found, slow: Columns) -> npt.NDArray[np.bool_]:
+def _traced(trace: Found, slow: Columns) -> npt.NDArray[np.bool_]:
     """Which operations ended on a CPU whose trace was not yet full."""
     ended_ns = slow["from_ns"] + slow["held_ns"]
-    cpus = zip(found["cpus"]["cpu"], found["cpus"]["full_ns"], strict=True)
+    cpus = zip(trace["cpus"]["cpu"], trace["cpus"]["full_ns"], strict=True)
     until_ns = {cpu: full_ns or np.iinfo(np.int64).max for cpu, full_ns in cpus}
     return ended_ns <= np.array([until_ns.get(cpu, -1) for cpu in slow["cpu"].tolist()], np.int64)
 
 
-def _met(found: Found, slow: Columns) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+def _met(trace: Found, slow: Columns) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Whether each operation met each cause, also for no time, and for how long; shape
     (operations, causes)."""
-    shape = len(slow["from_ns"]), len(found["events"])
+    shape = len(slow["from_ns"]), len(trace["events"])
     met, inside_ns = np.zeros(shape, np.bool_), np.zeros(shape, np.int64)
-    for cause, name in enumerate(found["events"]):
-        table = _columns(found["met"].get(name, {"thread": []}))
+    for cause, name in enumerate(trace["events"]):
+        table = _columns(trace["met"].get(name, {"thread": []}))
         for thread in np.unique(table["thread"]):
-            own, of = slow["thread"] == thread, table["thread"] == thread
-            from_ns, held_from_ns = table["from_ns"][of], slow["from_ns"][own]
+            of_thread, of = slow["thread"] == thread, table["thread"] == thread
+            from_ns, held_from_ns = table["from_ns"][of], slow["from_ns"][of_thread]
             to_ns, held_to_ns = (
                 from_ns + table["length_ns"][of],
-                held_from_ns + slow["held_ns"][own],
+                held_from_ns + slow["held_ns"][of_thread],
             )
             first = np.searchsorted(to_ns, held_from_ns, "left")
             end = np.searchsorted(from_ns, held_to_ns, "right")
@@ -122,5 +122,8 @@ def _met(found: Found, slow: Columns) -> tuple[npt.NDArray[np.bool_], npt.NDArra
             early_ns = np.maximum(0, held_from_ns - from_ns[np.minimum(first, of.sum() - 1)])
             late_ns = np.maximum(0, to_ns[end - 1] - held_to_ns)
             overlap_ns = before_ns[end] - before_ns[first] - early_ns - late_ns
-            met[own, cause], inside_ns[own, cause] = any_met, np.where(any_met, overlap_ns, 0)
+            met[of_thread, cause], inside_ns[of_thread, cause] = (
+                any_met,
+                np.where(any_met, overlap_ns, 0),
+            )
     return met, inside_ns

@@ -39,10 +39,10 @@ def redrawn_medians(table: FloatArray, resamples: int, seed: int) -> FloatArray:
     for point, sample_count in enumerate((~np.isnan(table)).sum(axis=0).tolist()):
         if not sample_count:
             continue
-        kept = order[:sample_count, point]
-        values = table[kept, point]
+        chosen = order[:sample_count, point]
+        values = table[chosen, point]
         # How often a resample drew the values up to each: its median is at half of all of them.
-        up_to = drawn[kept]
+        up_to = drawn[chosen]
         for before, row in pairwise(up_to):  # np.cumsum takes longer
             row += before
         counts = up_to[-1]

@@ -121,7 +121,7 @@ def compare(
     ]
     finders = [
         partial(_detectable_of_runs, *pair, threshold, level or LEVEL, rest)
-        for pair, level, rest in zip(pairs, levels, _left(beyond), strict=True)
+        for pair, level, rest in zip(pairs, levels, _remaining(beyond), strict=True)
     ]
     return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, finders)
 
@@ -145,7 +145,7 @@ def _detectable_of_runs(
     return detectable_of_runs(logs_of(base), logs_of(new), threshold, strict)
 
 
-def _left(p_values: Sequence[float]) -> list[float]:
+def _remaining(p_values: Sequence[float]) -> list[float]:
     """Of each point, the largest p at which Benjamini and Hochberg would call it a find beside the
     others as they are."""
     p, ranks = np.asarray(p_values, dtype=float), np.arange(1, len(p_values) + 1)
@@ -198,7 +198,7 @@ def compare_paired(
     same = [max(shown(margin - x), shown(x + margin)) for x in logs]
     finders = [
         partial(_detectable_of_pairs, x, threshold, sequential, rest, correlation)
-        for x, rest in zip(logs, _left(beyond), strict=True)
+        for x, rest in zip(logs, _remaining(beyond), strict=True)
     ]
     return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, finders)
 

@@ -97,8 +97,8 @@ class Histogram:
         """The share of latencies in buckets above the one that holds value_ns."""
         if not self.total:
             raise ValueError("a histogram without latencies has no shares")
-        own = index_of(value_ns)
-        return sum(count for index, count in self.buckets if index > own) / self.total
+        bucket = index_of(value_ns)
+        return sum(count for index, count in self.buckets if index > bucket) / self.total
 
     def _rank(self, share: float) -> int:
         if not 0 <= share <= 1:

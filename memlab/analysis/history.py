@@ -149,14 +149,14 @@ class WatchedSeries:
         ratio, span = self._size(new, old), float(np.ptp(self.of(old[-YEAR:])))
         return _holds_one(ratio) and abs(np.log(ratio.estimate)) < span / 2
 
-    def _return(self, back: int, left: list[int], new: list[int]) -> None:
+    def _return(self, back: int, old: list[int], new: list[int]) -> None:
         """The level is the earlier one again. If the series goes to one level and back a second
         time, that is its habit: all of it is its noise from now on."""
         start = self.earlier[back][0]
-        is_habit = any(self._alike(left, episode) for episode in self.episodes)
+        is_habit = any(self._alike(old, episode) for episode in self.episodes)
         self.level = self.earlier[back] + new
         self.earlier = self.earlier[:back]
-        self.episodes.append(left)
+        self.episodes.append(old)
         if is_habit:
             self.level = list(range(start, len(self.logs)))
             self.noise, self.episodes, self.habit = np.empty(0), [], new[0]

@@ -207,12 +207,12 @@ def present(x: npt.ArrayLike) -> FloatArray:
     values = np.asarray(x, dtype=float)
     if values.ndim != 1:
         raise ValueError(f"samples are one list of numbers: shape {values.shape}")
-    kept: FloatArray = values[~np.isnan(values)]
-    if not kept.size:
+    known: FloatArray = values[~np.isnan(values)]
+    if not known.size:
         raise ValueError("no samples: every trial of this point is missing")
-    if not np.isfinite(kept).all():
+    if not np.isfinite(known).all():
         raise ValueError(_INFINITE)
-    return kept
+    return known
 
 
 def logs_of(x: FloatArray) -> FloatArray:

@@ -101,9 +101,9 @@ def held_out_errors(costs: npt.ArrayLike, terms: Terms, held_out: npt.ArrayLike)
     table, left_out = _costs(costs), np.asarray(held_out, dtype=bool)
     if left_out.shape != table.shape[1:] or not left_out.any():
         raise ValueError(f"held_out flags one or more of the {table.shape[1]} points")
-    kept = {name: np.asarray(values, dtype=float)[~left_out] for name, values in terms.items()}
+    columns = {name: np.asarray(values, dtype=float)[~left_out] for name, values in terms.items()}
     new = {name: np.asarray(values, dtype=float)[left_out] for name, values in terms.items()}
-    model = fit(table[:, ~left_out], kept, resamples=1)
+    model = fit(table[:, ~left_out], columns, resamples=1)
     errors: FloatArray = predict(model, new) / median_over_blocks(table[:, left_out]) - 1
     return errors
 

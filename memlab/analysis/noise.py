@@ -25,10 +25,10 @@ def outliers(x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     Missing samples (nan, which compares false) are not flagged.
     """
     values = np.asarray(x, dtype=float)
-    there = ~np.isnan(values)
-    if not there.any():
+    known = ~np.isnan(values)
+    if not known.any():
         return np.zeros(values.shape, dtype=bool)
-    flags: npt.NDArray[np.bool_] = np.abs(_modified_z(values, there)) > MODIFIED_Z_LIMIT
+    flags: npt.NDArray[np.bool_] = np.abs(_modified_z(values, known)) > MODIFIED_Z_LIMIT
     return flags
 
 
@@ -45,12 +45,12 @@ def outlier_counts(ordered: FloatArray) -> npt.NDArray[np.int64]:
     return flagged
 
 
-def _modified_z(values: FloatArray, there: npt.NDArray[np.bool_]) -> FloatArray:
-    scaled = np.log(values) if (values[there] > 0).all() else values
-    deviations: FloatArray = scaled - np.median(scaled[there])
-    spread = float(np.median(np.abs(deviations[there]))) / _MAD_TO_SD
+def _modified_z(values: FloatArray, known: npt.NDArray[np.bool_]) -> FloatArray:
+    scaled = np.log(values) if (values[known] > 0).all() else values
+    deviations: FloatArray = scaled - np.median(scaled[known])
+    spread = float(np.median(np.abs(deviations[known]))) / _MAD_TO_SD
     if spread == 0:
-        spread = float(np.mean(np.abs(deviations[there]))) / _MEAN_AD_TO_SD
+        spread = float(np.mean(np.abs(deviations[known]))) / _MEAN_AD_TO_SD
     return deviations / spread if spread else deviations
 
 

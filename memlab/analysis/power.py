@@ -52,8 +52,8 @@ def deviations(log_ratios: npt.ArrayLike) -> FloatArray:
     middle = [ordered[at + (ranks <= at)] for at in ((n - 2) // 2, (n - 1) // 2)]
     others = (middle[0] + middle[1]) / 2
     share = float(np.interp(n, *_OTHERS))
-    found: FloatArray = values - share * others - (1 - share) * np.median(values)
-    return found
+    residuals: FloatArray = values - share * others - (1 - share) * np.median(values)
+    return residuals
 
 
 def smallest_change(
@@ -167,8 +167,8 @@ def _draws(sample: FloatArray, blocks: int, correlation: float = 0.0) -> FloatAr
     else:
         within, signs = rng.random((sets, blocks)), None
     places = (within + rows).ravel()
-    found = np.searchsorted((ends + rows).ravel(), places).reshape(sets, blocks)
-    gaps = np.clip(found - rows * (n + 1), 0, n)
+    numbers = np.searchsorted((ends + rows).ravel(), places).reshape(sets, blocks)
+    gaps = np.clip(numbers - rows * (n + 1), 0, n)
     low, high = np.append(0.0, sizes)[gaps], np.append(sizes, 0.0)[gaps]
     inside = low + (high - low) * rng.random(low.shape)
     beyond = low * np.exp(slope * rng.exponential(size=low.shape))

@@ -33,14 +33,14 @@ def separation(groups: Sequence[str], values: Sequence[str]) -> Separation:
     group = np.unique(np.asarray(groups), return_inverse=True)[1]
     value = np.unique(np.asarray(values), return_inverse=True)[1]
     entropy = _entropy(group)
-    seen = _information(group, value[None, :])[0] / entropy
+    share = _information(group, value[None, :])[0] / entropy
     rng = np.random.default_rng(_SEED)
     shuffled = rng.permuted(np.tile(value, (_SHUFFLES, 1)), axis=1)
     chance = _information(group, shuffled) / entropy
     expected = float(chance.mean())
-    beyond = 0.0 if expected >= 1 else (seen - expected) / (1 - expected)
-    p = (1 + int((chance >= seen - 1e-9).sum())) / (1 + _SHUFFLES)
-    return Separation(float(seen), float(beyond), p)
+    beyond = 0.0 if expected >= 1 else (share - expected) / (1 - expected)
+    p = (1 + int((chance >= share - 1e-9).sum())) / (1 + _SHUFFLES)
+    return Separation(float(share), float(beyond), p)
 
 
 def _entropy(labels: npt.NDArray[np.int64]) -> float:
@@ -59,6 +59,6 @@ def _information(
         for v in range(values.max() + 1):
             both = ((group == g) & (values == v)).sum(axis=1) / n
             alone = (group == g).sum() / n * (values == v).sum(axis=1) / n
-            there = both > 0
-            total[there] += both[there] * np.log(both[there] / alone[there])
+            positive = both > 0
+            total[positive] += both[positive] * np.log(both[positive] / alone[positive])
     return total

@@ -111,31 +111,31 @@ def ratio_verdict(
     return with_p(result, logs - log1p(-share_b), *_logs_of(above, below), sequential, correlation)
 
 
-def crossover_verdict(found: CrossingPoint, over: float, up_to: float) -> Verdict:
+def crossover_verdict(point: CrossingPoint, over: float, up_to: float) -> Verdict:
     """Claim: the crossover lies in the half-open range (over, up_to].
 
     Rule: reproduced if the whole interval lies in the range, contradicted if none of it does,
     else inconclusive. A censored end counts as all that it may be: "below 1" as 0 .. 1.
     """
-    if found.low is None or found.high is None:
-        return Verdict("inconclusive", None, found.estimate, None, found.n, "needs 6 blocks")
+    if point.low is None or point.high is None:
+        return Verdict("inconclusive", None, point.estimate, None, point.n, "needs 6 blocks")
     # Costlier at the largest size is a crossover beyond it; no size beyond the largest is shown.
-    after, beyond = (size < found.low and size <= found.largest for size in (over, up_to))
-    high = max(found.high, found.smallest)
+    after, beyond = (size < point.low and size <= point.largest for size in (over, up_to))
+    high = max(point.high, point.smallest)
     word: VerdictWord = "inconclusive"
     tests: list[float] = []
     if high <= over:
-        word, tests = "contradicted", [found.p_up_to(over)]
+        word, tests = "contradicted", [point.p_up_to(over)]
     elif beyond:
-        word, tests = "contradicted", [found.p_after(up_to)]
+        word, tests = "contradicted", [point.p_after(up_to)]
     elif (over <= 0 or after) and high <= up_to:
         word = "reproduced"
-        tests = [found.p_after(over)] if over > 0 else []
-        tests += [found.p_up_to(up_to)] if up_to < inf else []
-    text = f"crossover {found.words(found.low)} .. {found.words(found.high)}"
+        tests = [point.p_after(over)] if over > 0 else []
+        tests += [point.p_up_to(up_to)] if up_to < inf else []
+    text = f"crossover {point.words(point.low)} .. {point.words(point.high)}"
     reason = f"{text} against {over:.10g} .. {up_to:.10g}"
     p = min(ALPHA, 2 * max(tests)) if tests else None
-    return Verdict(word, found.low, found.estimate, found.high, found.n, reason, p)
+    return Verdict(word, point.low, point.estimate, point.high, point.n, reason, p)
 
 
 def monotone_verdict(

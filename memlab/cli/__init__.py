@@ -192,8 +192,8 @@ def _one_line_errors(debug: bool) -> Iterator[None]:
 def _line_of(error: BaseException) -> tuple[str, int]:
     """What is said of an error, and the exit code."""
     if isinstance(error, click.MissingParameter) and error.ctx:
-        said = error.format_message().rstrip(".")
-        return f"{said}; see {' '.join(words_of(error.ctx))} --help", error.exit_code
+        message = error.format_message().rstrip(".")
+        return f"{message}; see {' '.join(words_of(error.ctx))} --help", error.exit_code
     if isinstance(error, click.NoSuchOption) and error.ctx and error.option_name in _OF_MEMLAB:
         option, (memlab, *words) = error.option_name, words_of(error.ctx)
         line = " ".join([memlab, *_OF_MEMLAB[option], *words])

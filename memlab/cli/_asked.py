@@ -38,9 +38,9 @@ def asked_options(command: str) -> _options.Option:
 
 
 def _design(settings: Sequence[Option], command: str) -> _options.Option:
-    def divide(ctx: click.Context, _: click.Parameter, given: dict[str, Any]) -> None:
+    def divide(ctx: click.Context, _: click.Parameter, values: dict[str, Any]) -> None:
         for option in settings:
-            ctx.params[option.field] = _read(option, given.get(option.flag, option.default))
+            ctx.params[option.field] = _read(option, values.get(option.flag, option.default))
 
     return click.option(
         "--design",
@@ -53,8 +53,8 @@ def _design(settings: Sequence[Option], command: str) -> _options.Option:
     )
 
 
-def _read(option: Option, given: Any) -> Any:
-    return option.read(given) if option.kind.name == "path" else given
+def _read(option: Option, value: Any) -> Any:
+    return option.read(value) if option.kind.name == "path" else value
 
 
 def _type(option: Option) -> Any:
@@ -69,8 +69,8 @@ def _option(option: Option, help: str) -> _options.Option:
     names = (option.flag, option.field)
     if option.kind.name == "flag":
 
-        def flagged(_: click.Context, __: click.Parameter, given: bool) -> bool:
-            return bool(option.default) != given  # a flag says what is not the default
+        def flagged(_: click.Context, __: click.Parameter, flag: bool) -> bool:
+            return bool(option.default) != flag  # a flag says what is not the default
 
         return click.option(*names, is_flag=True, help=help, callback=flagged)
     return click.option(
@@ -79,6 +79,6 @@ def _option(option: Option, help: str) -> _options.Option:
         default=option.default,
         show_default=bool(option.choices),
         metavar=option.metavar or None,
-        callback=lambda _, __, given: _read(option, given),
+        callback=lambda _, __, value: _read(option, value),
         help=help,
     )

@@ -31,8 +31,8 @@ def factor(ctx: click.Context, _: click.Parameter, typed: str) -> list[Completio
     from memlab import experiments
 
     # Where an option still lacks its value, click leaves the arguments before it unread in args.
-    given = [ctx.params.get("experiment"), *ctx.args]
-    named = next((word for word in given if word in experiments.names()), None)
+    typed_words = [ctx.params.get("experiment"), *ctx.args]
+    named = next((word for word in typed_words if word in experiments.names()), None)
     if named is None:
         return []
     declared = experiments.load(named)

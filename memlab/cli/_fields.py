@@ -37,14 +37,14 @@ _SEVERAL = "several"
 _GLOBAL = "global"
 
 
-def option(*flags: str, **said: Any) -> Any:
+def option(*flags: str, **settings: Any) -> Any:
     """A field that is an option, as `click.option` takes it."""
-    return _field(lambda name: click.option(*flags, name, **said))
+    return _field(lambda name: click.option(*flags, name, **settings))
 
 
-def argument(**said: Any) -> Any:
+def argument(**settings: Any) -> Any:
     """A field that is an argument, as `click.argument` takes it."""
-    return _field(lambda name: click.argument(name, **said))
+    return _field(lambda name: click.argument(name, **settings))
 
 
 def shared(declared: Option) -> Any:
@@ -72,8 +72,8 @@ def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Calla
 
     def decorated(function: Callable[[Options], None]) -> Callable[..., None]:
         @wraps(function)
-        def callback(**given: Any) -> None:
-            function(_made(options, given))
+        def callback(**values: Any) -> None:
+            function(_filled(options, values))
 
         _declare(options, callback)
         return callback
@@ -89,7 +89,7 @@ def _declare(options: type[DataclassInstance], callback: Callable[..., None]) ->
             item.metadata[_DECLARES](item.name)(callback)
 
 
-def _made(options: type[Options], given: dict[str, Any]) -> Options:
+def _filled(options: type[Options], by_name: dict[str, Any]) -> Options:
     """The object of some of the options that are given, which are taken out of `given`."""
     of_memlab = click.get_current_context().find_root().params
     above = {
@@ -99,8 +99,8 @@ def _made(options: type[Options], given: dict[str, Any]) -> Options:
         item.name: item.metadata.get(_SEVERAL) for item in fields(options) if item.name not in above
     }
     values = {name: of_memlab[option] for name, option in above.items()}
-    values |= {name: _made(of, given) for name, of in inner.items() if of}
-    values |= {name: given.pop(name) for name, of in inner.items() if not of and name != _ASKED}
+    values |= {name: _filled(of, by_name) for name, of in inner.items() if of}
+    values |= {name: by_name.pop(name) for name, of in inner.items() if not of and name != _ASKED}
     if _ASKED in inner:
-        values[_ASKED] = dict(given)
+        values[_ASKED] = dict(by_name)
     return options(**values)

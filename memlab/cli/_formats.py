@@ -27,12 +27,12 @@ def chosen(form: str | None, as_json: bool) -> str:
     return "json" if as_json else form or "text"
 
 
-def echo_cases(form: str, found: Cases) -> None:
+def echo_cases(form: str, cases: Cases) -> None:
     """Print in a format that other programs read; GitHub's goes to the step's summary too."""
     from memlab.files import output
     from memlab.present.formats import bmf, github, junit
 
     formats = {"junit": junit, "github": github, "bmf": bmf}
-    click.echo(formats[form].text(found))
+    click.echo(formats[form].text(cases))
     if form == "github" and (page := os.environ.get("GITHUB_STEP_SUMMARY")):
-        output.append(Path(page), github.summary(found).encode())
+        output.append(Path(page), github.summary(cases).encode())

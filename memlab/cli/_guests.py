@@ -78,9 +78,9 @@ def guest_option(of: str, **defaults: str) -> Any:
         metavar="KEY=VALUE[,KEY=VALUE]...",
         type=KeyValues(keys, rest="append"),
         default="",
-        callback=lambda ctx, param, given: {
+        callback=lambda ctx, param, text: {
             **{name: keys[name].convert(value, param, ctx) for name, value in defaults.items()},
-            **given,
+            **text,
         },
         help=f"{of} Defaults: {shown}.",
     )

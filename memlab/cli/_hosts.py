@@ -26,15 +26,15 @@ _AS_ROWS = ("--jsonl", "--quiet", "--stop-on-input")  # how a host sweeps for an
 _CLOCK_S = 5.0  # more than the way takes
 
 
-def by_host(store: Store, taken: Taken) -> list[Result]:
+def by_host(store: Store, arrived: Taken) -> list[Result]:
     """What was taken in, by the host that measured it."""
     results: dict[str, Result] = {}
-    for run, new in taken.runs.items():
+    for run, new in arrived.runs.items():
         row = store.run(run)
         host = (row and row.origin) or "this host"
         item = results.setdefault(host, Result(host))
         item.runs[run] = new
-        item.clock_s = max(item.clock_s, taken.ahead_s.get(run, 0.0))
+        item.clock_s = max(item.clock_s, arrived.ahead_s.get(run, 0.0))
     return list(results.values())
 
 
@@ -77,20 +77,20 @@ def _unsaid(_: object) -> None:
     """Of one host the error at the end says it."""
 
 
-def _host(one: Result, rows: dict[str, RunRow]) -> None:
-    new = {id: count for id, count in one.runs.items() if count}
+def _host(result: Result, rows: dict[str, RunRow]) -> None:
+    new = {id: count for id, count in result.runs.items() if count}
     if not new:
-        if not one.is_failed:
-            echo(f"{one.host}: nothing new")
+        if not result.is_failed:
+            echo(f"{result.host}: nothing new")
         return
-    echo(f"{one.host}: {_count(sum(new.values()), 'new sample')} in {_count(len(new), 'run')}")
+    echo(f"{result.host}: {_count(sum(new.values()), 'new sample')} in {_count(len(new), 'run')}")
     for id, count in list(new.items())[:_SHOWN]:
         echo(f"  run {id}, {experiments.short(rows[id].experiment)}: {_count(count, 'sample')}")
     if (more := len(new) - _SHOWN) > 0:
         echo(f"  and {_count(more, 'more run')}")
-    if abs(one.clock_s) > _CLOCK_S:
-        way = "ahead of" if one.clock_s > 0 else "behind"
-        echo(f"  its clock is {units.format_long(abs(one.clock_s))} {way} this host's")
+    if abs(result.clock_s) > _CLOCK_S:
+        way = "ahead of" if result.clock_s > 0 else "behind"
+        echo(f"  its clock is {units.format_long(abs(result.clock_s))} {way} this host's")
 
 
 def _count(number: int, noun: str) -> str:

@@ -127,8 +127,8 @@ def base_of(base: str, new: Run, store: Path | None) -> Iterator[Run]:
     from memlab.results import rows_file
 
     if rows_file.is_file(base):
-        with rows_file.opened(Path(base), new) as kept:
-            yield kept
+        with rows_file.opened(Path(base), new) as stored:
+            yield stored
         return
     result: Run = api.load(base, store=store)
     if result.id == new.id:
@@ -205,13 +205,13 @@ def echo_json(document: Any) -> None:
     click.echo(documents.text(document))
 
 
-def output_folder(given: Path | None, store: Path | None) -> Path:
+def output_folder(folder_named: Path | None, store: Path | None) -> Path:
     """Where figures go: the folder named, else `figures` beside the store. CannotRun where nothing
     may be written there: what takes minutes asks this first. A store's folder that is not there is
     made with the store, or the store says why it cannot be."""
     from memlab.store import default_path
 
-    if given:
-        return given
+    if folder_named:
+        return folder_named
     folder = (store or default_path()).parent / "figures"
     return _writable(folder) if folder.parent.exists() else folder

@@ -50,7 +50,8 @@ def dry_run(
     if not guest:
         data["promise"], why_not = _promise(prepared.request, store, data["budget_seconds"])
     if as_json:
-        from memlab.present.documents import DryRun, ShownByBlocks, converted
+        from memlab.measure.documents import DryRun, ShownByBlocks
+        from memlab.present.documents import converted
 
         if data["promise"]:
             data["promise"] = converted(data["promise"], ShownByBlocks)
@@ -171,11 +172,11 @@ def _promised(promise: Promise) -> Iterator[str]:
     if promise.pairs > 1 and promise.noisiest_shows is not None:
         yield f"{change(promise.noisiest_shows)} of the noisiest pair, {promise.noisiest_pair}"
     takes = [
-        f"{units.format_percent(one.change)} takes --blocks {one.blocks}, "
-        f"about {units.format_duration(one.seconds)}"
-        if one.blocks and one.seconds
-        else f"{units.format_percent(one.change)} takes over {MOST_BLOCKS:,} blocks"
-        for one in promise.changes
+        f"{units.format_percent(change_shown.change)} takes --blocks {change_shown.blocks}, "
+        f"about {units.format_duration(change_shown.seconds)}"
+        if change_shown.blocks and change_shown.seconds
+        else f"{units.format_percent(change_shown.change)} takes over {MOST_BLOCKS:,} blocks"
+        for change_shown in promise.changes
     ]
     yield "; ".join(takes)
     pairs = units.counted(promise.pairs, "pair")
@@ -210,14 +211,14 @@ def _varied(prepared: Prepared) -> Iterator[str]:
     grid = [point for point in prepared.plan.points if not point.control]
     for name in varied_factors(grid):
         levels = [*dict.fromkeys(point.at[name] for point in grid)]
-        said = [prepared.experiment.describe_level(name, level) for level in levels]
-        if len(said) > _LEVELS:
-            said = [*said[: _LEVELS - 2], "...", said[-1]]
-        yield f"varied   {name}: {', '.join(said)}"
+        names = [prepared.experiment.describe_level(name, level) for level in levels]
+        if len(names) > _LEVELS:
+            names = [*names[: _LEVELS - 2], "...", names[-1]]
+        yield f"varied   {name}: {', '.join(names)}"
     controls = Counter(point.control for point in prepared.plan.points if point.control)
     if controls:
-        said = [f"{name} {units.counted(n, 'point')}" for name, n in controls.items()]
-        yield f"control  {', '.join(said)}"
+        names = [f"{name} {units.counted(n, 'point')}" for name, n in controls.items()]
+        yield f"control  {', '.join(names)}"
 
 
 _LEVELS = 10  # of a factor, in a line

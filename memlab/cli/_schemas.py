@@ -16,16 +16,21 @@ def _documents() -> dict[str, Any]:
     from memlab.machines.guest.documents import FoundKernel
     from memlab.machines.history.documents import RunHistory
     from memlab.machines.ladder.documents import Ladder
+    from memlab.measure.documents import Clean, DryRun
     from memlab.observe.capabilities import Capability
-    from memlab.present import documents
+    from memlab.present.documents.claims import Claims
+    from memlab.present.documents.compare import Compare
+    from memlab.present.documents.describe import Describe
+    from memlab.present.documents.lists import ListedExperiment, ListedRun, Plot
+    from memlab.present.documents.run import Show
     from memlab.trace.documents import Recording, TraceShown
 
     return {
-        "claims": documents.Claims,
+        "claims": Claims,
         "claims HOSTS": HostsClaims,
-        "clean": documents.Clean,
-        "compare": documents.Compare,
-        "describe": documents.Describe,
+        "clean": Clean,
+        "compare": Compare,
+        "describe": Describe,
         "diagnose": Diagnose,
         "diagnose --last-kill": LastKill,
         "doctor": list[Capability],
@@ -37,18 +42,18 @@ def _documents() -> dict[str, Any]:
         "kernels fetch": list[FoundKernel],
         "kernels ladder": Ladder,
         "kernels list": list[FoundKernel],
-        "list": list[documents.ListedExperiment],
-        "plot": documents.Plot,
+        "list": list[ListedExperiment],
+        "plot": Plot,
         "record": Recording,
         "record --runs": list[Recording],
-        "reproduce": documents.Claims,
-        "runs": list[documents.ListedRun],
-        "show": documents.Show,
+        "reproduce": Claims,
+        "runs": list[ListedRun],
+        "show": Show,
         "show TRACE": TraceShown,
-        "sweep": documents.Show,
-        "sweep --dry-run": documents.DryRun,
+        "sweep": Show,
+        "sweep --dry-run": DryRun,
         "sweep --on": list[FromHost],
-        "try": documents.Show,
+        "try": Show,
         "try --on": list[FromHost],
     }
 

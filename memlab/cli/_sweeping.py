@@ -39,9 +39,9 @@ def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Leve
     return read_levels(experiments.load(experiment), assignments)
 
 
-def check(asked: Mapping[str, Any]) -> None:
+def check(options: Mapping[str, Any]) -> None:
     """That the options of a sweep go together."""
-    if asked["blocks"] is not None and asked["precision"] is not None:
+    if options["blocks"] is not None and options["precision"] is not None:
         raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
 
 
@@ -60,8 +60,8 @@ class Rows:
                 sys.stdout.write(f"{line}\n")
                 sys.stdout.flush()
             except ReaderGone:
-                said = "memlab: nobody reads the rows any more: they are in the store"
-                click.echo(said, err=True)
+                message = "memlab: nobody reads the rows any more: they are in the store"
+                click.echo(message, err=True)
 
     def beat(self) -> None:
         """Print an empty line now and then, so that whoever reads the rows knows that they may
@@ -182,7 +182,7 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
         place = "" if run.id in reason else f"; the samples are in run {run.id}"
         raise CannotRun(f"{reason}{place}")
     if as_json:
-        from memlab.present.documents import Show
+        from memlab.present.documents.run import Show
 
         echo_json(Show.made_of(run, [str(path) for path in files]))
         if unavailable:
@@ -220,12 +220,12 @@ def _next(run: Run) -> str:
 
 def _compares(run: Run, factor: Factor, metric: str) -> bool:
     """Whether the points at a factor's first level and others have values above 0 of a metric."""
-    there = {
+    medians = {
         summary.point.at[factor.name] == factor.quick[0]
         for summary in run.summaries
-        if (found := summary.medians.get(metric)) and found.estimate > 0
+        if (median := summary.medians.get(metric)) and median.estimate > 0
     }
-    return len(there) == 2
+    return len(medians) == 2
 
 
 def end_fit(run: Run, folder: Path, *, as_json: bool) -> None:
@@ -240,22 +240,22 @@ def report_fit(run: Run, folder: Path, *, as_json: bool) -> FitAnswer:
     from memlab.fit import answer, figure, shown
     from memlab.present import table
 
-    found = answer.answer(run)
-    if found.state in ("fails without a limit", "not measured"):
-        raise CannotRun(next(shown.sentences(found)).rstrip("."))
-    path = figure.draw(run, found, folder / f"fit-{run.id}.png") if found.limits else None
+    result = answer.answer(run)
+    if result.state in ("fails without a limit", "not measured"):
+        raise CannotRun(next(shown.sentences(result)).rstrip("."))
+    path = figure.draw(run, result, folder / f"fit-{run.id}.png") if result.limits else None
     if as_json:
-        echo_json(found)
-        return found
+        echo_json(result)
+        return result
     console = table.console()
-    for sentence in shown.sentences(found):
+    for sentence in shown.sentences(result):
         for line in table.wrapped(sentence, console.width, "", ""):
             echo(line)
     if path:
-        table.write(console, shown.table(found))
+        table.write(console, shown.table(result))
         for remark in shown.remarks(run):
             for line in table.wrapped(remark, console.width, "", ""):
                 echo(line)
         echo(f"figure: {path}")
-    echo(f"next: {shown.next_step(found, run)}")
-    return found
+    echo(f"next: {shown.next_step(result, run)}")
+    return result

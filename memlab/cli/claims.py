@@ -35,7 +35,7 @@ class ClaimsOptions:
 
 @click.command()
 @takes(ClaimsOptions)
-def command(given: ClaimsOptions) -> None:
+def command(options: ClaimsOptions) -> None:
     """Judge the claims of RUN's experiment (default: the last run) on the stored samples, those
     that do not hold first. Several runs become one table with a row per host: on which claims they
     disagree, which host differs, and how its machine differs. all:EXPERIMENT is the newest run of
@@ -52,33 +52,33 @@ def command(given: ClaimsOptions) -> None:
     from memlab.present.formats import cases, markdown
     from memlab.present.screens import claims as screen
 
-    form = chosen(given.form, given.as_json)
-    if len(given.runs) > 1 or any(map(of_all, given.runs)):
-        _of_hosts(given, form)
+    form = chosen(options.form, options.as_json)
+    if len(options.runs) > 1 or any(map(of_all, options.runs)):
+        _of_hosts(options, form)
         return
-    (run,) = given.runs or ("last",)
-    result = reproduce.of_run(api.load(run, store=given.store))
+    (run,) = options.runs or ("last",)
+    result = reproduce.of_run(api.load(run, store=options.store))
     if form == "text":
-        screen.in_full([result], []) if given.verbose else screen.claims(result)
+        screen.in_full([result], []) if options.verbose else screen.claims(result)
     elif form == "markdown":
         click.echo(markdown.claims(result))
     elif form == "json":
-        from memlab.present.documents import Claims
+        from memlab.present.documents.claims import Claims
 
         echo_json(Claims.made_of([result]))
     else:
         echo_cases(form, cases.of_judgement(result))
-    if given.gate and summary.contradicted(result.judged):
+    if options.gate and summary.contradicted(result.judged):
         click.get_current_context().exit(GATE)
 
 
-def _of_hosts(given: ClaimsOptions, form: str) -> None:
+def _of_hosts(options: ClaimsOptions, form: str) -> None:
     """One experiment's claims on several hosts, in one table."""
     from memlab import api
     from memlab.cli import GATE, _hosts
 
-    runs, store = given.runs, given.store
-    if form not in ("text", "json") or given.verbose:
+    runs, store = options.runs, options.store
+    if form not in ("text", "json") or options.verbose:
         raise click.UsageError("of several hosts there are a table and JSON: without -v")
     if len(runs) == 1:
         loaded = _hosts.newest(of_all(runs[0]), store)
@@ -86,5 +86,5 @@ def _of_hosts(given: ClaimsOptions, form: str) -> None:
         raise click.UsageError(f"{every} is a run of each host already: name no other run")
     else:
         loaded = [api.load(run, store=store) for run in runs]
-    if _hosts.claims(loaded, as_json=form == "json") and given.gate:
+    if _hosts.claims(loaded, as_json=form == "json") and options.gate:
         click.get_current_context().exit(GATE)

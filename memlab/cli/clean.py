@@ -29,7 +29,8 @@ def command(as_json: bool) -> None:
     ]
     foreign = [str(item) for item in rest if not item.damaged]
     if as_json:
-        from memlab.present.documents import Clean, UndoneRun, converted
+        from memlab.measure.documents import Clean, UndoneRun
+        from memlab.present.documents import converted
 
         runs = converted(undone, list[UndoneRun])
         echo_json(Clean(runs, [*map(str, failures)], foreign))

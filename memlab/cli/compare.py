@@ -63,7 +63,7 @@ class CompareOptions:
 
 @click.command()
 @takes(CompareOptions)
-def command(given: CompareOptions) -> None:
+def command(options: CompareOptions) -> None:
     """Compare each run NEW (default: the last run) with BASE: a run, or a file that `memlab export
     --format rows` wrote. With --baseline, BASE is the only run.
 
@@ -78,56 +78,56 @@ def command(given: CompareOptions) -> None:
     from memlab.present.formats import cases, markdown
     from memlab.present.screens import compare as screen
 
-    form, new = chosen(given.form, given.as_json), given.new
-    if given.level and (new or given.force):
+    form, new = chosen(options.form, options.as_json), options.new
+    if options.level and (new or options.force):
         other = f"{' '.join(new)} out" if new else "--force out"
         raise click.UsageError(f"--baseline compares within one run: leave {other}")
     if len(new) > 1 and form not in ("text", "markdown"):
         raise click.UsageError(f"--format {form} is of two runs; text and markdown take more")
-    if given.level:
-        results = [_within(given)]
+    if options.level:
+        results = [_within(options)]
     else:
-        results = [_between(given, run) for run in dict.fromkeys(new or ("last",))]
+        results = [_between(options, run) for run in dict.fromkeys(new or ("last",))]
     if form == "text":
-        screen.compare(results, "" if given.verbose else in_full())
+        screen.compare(results, "" if options.verbose else in_full())
     elif form == "markdown":
         click.echo(markdown.compared(results))
     elif form == "json":
-        from memlab.present.documents import Compare
+        from memlab.present.documents.compare import Compare
 
         echo_json(Compare.made_of(results[0]))
     else:
         echo_cases(form, cases.of_comparison(results[0]))
-    if not given.fail_on:
+    if not options.fail_on:
         return
-    if any(item.fails(given.fail_on) for item in results):
+    if any(item.fails(options.fail_on) for item in results):
         click.get_current_context().exit(GATE)
     if undecided := next((item.undecided for item in results if item.undecided), ""):
         raise CannotRun(f"--fail-on is undecided: {undecided}")
 
 
-def _between(given: CompareOptions, new: str) -> Compared:
+def _between(options: CompareOptions, new: str) -> Compared:
     from memlab import api
     from memlab.judging.compare import compare_runs
 
-    after = api.load(new, store=given.store)
-    with base_of(given.base, after, given.store) as before:
+    after = api.load(new, store=options.store)
+    with base_of(options.base, after, options.store) as before:
         return compare_runs(
-            before, after, metric=given.metric, threshold=given.threshold, force=given.force
+            before, after, metric=options.metric, threshold=options.threshold, force=options.force
         )
 
 
-def _within(given: CompareOptions) -> Compared:
+def _within(options: CompareOptions) -> Compared:
     from memlab import api
     from memlab.judging.compare_levels import compare_levels
 
     levels = {}
-    for text in given.level:
+    for text in options.level:
         name, equals, level = text.partition("=")
         if not equals:
             raise click.UsageError(
                 f"--baseline {text}: write --baseline FACTOR=LEVEL, such as method=write"
             )
         levels[name] = level
-    run = api.load(given.base, store=given.store)
-    return compare_levels(run, levels, metric=given.metric, threshold=given.threshold)
+    run = api.load(options.base, store=options.store)
+    return compare_levels(run, levels, metric=options.metric, threshold=options.threshold)

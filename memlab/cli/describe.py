@@ -15,7 +15,7 @@ def command(experiment: str, verbose: bool, as_json: bool) -> None:
     """Print on one screen what EXPERIMENT varies, times and claims."""
     declared = experiments.load(experiments.named(experiment))
     if as_json:
-        from memlab.present.documents import Describe
+        from memlab.present.documents.describe import Describe
 
         echo_json(Describe.made_of(declared))
     else:

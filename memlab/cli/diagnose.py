@@ -24,13 +24,13 @@ _SECONDS_MAX = 3600
 
 
 def _seconds(text: str) -> float:
-    said = f"{text!r} is not a time above 0 and up to {_SECONDS_MAX} s, such as 10 or 2m"
+    message = f"{text!r} is not a time above 0 and up to {_SECONDS_MAX} s, such as 10 or 2m"
     try:
         seconds = duration(text)
     except ValueError:
-        raise ValueError(said) from None
+        raise ValueError(message) from None
     if not 0 < seconds <= _SECONDS_MAX:  # not a number, too
-        raise ValueError(said)
+        raise ValueError(message)
     return seconds
 
 
@@ -102,7 +102,7 @@ class DiagnoseOptions:
 
 @click.command()
 @takes(DiagnoseOptions)
-def command(given: DiagnoseOptions) -> None:
+def command(options: DiagnoseOptions) -> None:
     """Examine a running process, a memory cgroup or the machine: what holds the memory, what causes
     page faults, which limits are near or already reached, and what the threads wait for. The worst
     finding comes first. The process is not stopped.
@@ -118,78 +118,80 @@ def command(given: DiagnoseOptions) -> None:
     """
     from memlab.errors import BadRequest
 
-    subject, group = given.subject, given.group
-    if given.last_kill is not None:
-        if subject or group or given.watch:
+    subject, group = options.subject, options.group
+    if options.last_kill is not None:
+        if subject or group or options.watch:
             raise BadRequest("--last-kill reads the kernel's log: it has no other subject")
-        _last_kill(given.last_kill, given.as_json)
+        _last_kill(options.last_kill, options.as_json)
         return
-    if (subject is not None) + (group is not None) + given.machine != 1:
+    if (subject is not None) + (group is not None) + options.machine != 1:
         raise BadRequest("name one subject: a PID, a name, --group PATH|self|of:PID, or --machine")
-    if given.machine and (given.full or given.watch):
+    if options.machine and (options.full or options.watch):
         raise BadRequest("--machine is looked at once: without --full and --watch")
-    if group is not None and given.full:
+    if group is not None and options.full:
         raise BadRequest("--full reads a process: name its PID")
-    if given.used_s is not None:
-        if group is not None or given.watch:
+    if options.used_s is not None:
+        if group is not None or options.watch:
             raise BadRequest("--used reads a process once: name its PID, without --watch")
         if "--seconds" in typed():
             raise BadRequest("--used and --seconds both set how long the look takes: leave one out")
-    if given.keep and not given.watch:
+    if options.keep and not options.watch:
         raise BadRequest("--keep belongs to --watch")
     from memlab.diagnose.subject import named
 
     pid = named(subject) if subject is not None else None
-    if given.watch:
-        _watch(given, pid)
+    if options.watch:
+        _watch(options, pid)
     else:
-        _look(given, pid)
+        _look(options, pid)
 
 
-def _look(given: DiagnoseOptions, pid: int | None) -> None:
+def _look(options: DiagnoseOptions, pid: int | None) -> None:
     from memlab.diagnose import diagnosis, subject, used
 
-    if given.machine:
-        found = diagnosis.of_machine(given.seconds)
+    if options.machine:
+        result = diagnosis.of_machine(options.seconds)
     elif pid is None:
-        found = diagnosis.of_group(given.group or "", given.seconds)
+        result = diagnosis.of_group(options.group or "", options.seconds)
     else:
-        if given.used_s is not None:
+        if options.used_s is not None:
             with subject.held(pid):  # one line for what cannot be looked at
                 echo(f"memlab: {used.price(pid)}", err=True)
-        seconds = given.used_s or given.seconds
-        tracks_use = given.used_s is not None
-        found = diagnosis.of(pid, seconds, thorough=given.full, tracks_use=tracks_use)
-    if given.as_json:
+        seconds = options.used_s or options.seconds
+        tracks_use = options.used_s is not None
+        result = diagnosis.of(pid, seconds, thorough=options.full, tracks_use=tracks_use)
+    if options.as_json:
         from memlab.diagnose.documents import Diagnose
 
-        echo_json(Diagnose.made_of(found))
+        echo_json(Diagnose.made_of(result))
     else:
         from memlab.diagnose import output
 
-        for line in output.lines(found, verbose=given.verbose):
+        for line in output.lines(result, verbose=options.verbose):
             echo(line)
-        if not given.verbose:
+        if not options.verbose:
             # The process that `of:PID` named may have been killed.
-            again = ["memlab", "diagnose", "-v", "--group", given.group or ""]
-            after = pid is None and bool(given.watch)
+            again = ["memlab", "diagnose", "-v", "--group", options.group or ""]
+            after = pid is None and bool(options.watch)
             echo(f"not shown: {output.LEFT_OUT}: {shlex.join(again) if after else in_full()}")
 
 
-def _watch(given: DiagnoseOptions, pid: int | None) -> None:
+def _watch(options: DiagnoseOptions, pid: int | None) -> None:
     from memlab.diagnose import group, subject, watching
     from memlab.files import output
 
-    asked = [watching.trigger(one) for one in given.watch if one != "end"]
-    if given.keep is not None:
-        output.check_file(given.keep)
-    directory, version = group.named(given.group) if given.group is not None else (None, None)
+    triggers = [watching.trigger(condition) for condition in options.watch if condition != "end"]
+    if options.keep is not None:
+        output.check_file(options.keep)
+    directory, version = group.named(options.group) if options.group is not None else (None, None)
     if pid is not None:
         with subject.held(pid):  # one line for what cannot be looked at
             pass
-    whole = replace(given, group=str(directory)) if directory else given  # its process may end
-    watch = watching.Watcher(pid, directory, version, given.keep)
-    watching.run(watch, asked, given.every_s, partial(echo, err=True), lambda: _look(whole, pid))
+    whole = replace(options, group=str(directory)) if directory else options  # its process may end
+    watch = watching.Watcher(pid, directory, version, options.keep)
+    watching.run(
+        watch, triggers, options.every_s, partial(echo, err=True), lambda: _look(whole, pid)
+    )
     if watch.unwritten:
         raise watch.unwritten
 

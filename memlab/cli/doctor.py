@@ -35,9 +35,9 @@ def command(verbose: bool, as_json: bool) -> None:
         echo_json(converted([*runs, *machine], list[Capability]))
         return
     part = [c for c in runs if not c.available]
-    taken = echo_behind("", f"{len(runs) - len(part)} of {len(runs)} experiments run here in full")
+    lines = echo_behind("", f"{len(runs) - len(part)} of {len(runs)} experiments run here in full")
     if busy := cpu.busy_now():
-        taken += echo_behind("", busy)
+        lines += echo_behind("", busy)
     if verbose:
         for c in runs:
             name = c.name.removeprefix(measure.EXPERIMENT)
@@ -46,7 +46,7 @@ def command(verbose: bool, as_json: bool) -> None:
         echo("")
         _in_full(machine)
     else:
-        _in_short(part, machine, SCREEN - taken - _BELOW)
+        _in_short(part, machine, SCREEN - lines - _BELOW)
     if packages := _packages([c.remedy or "" for c in [*runs, *machine] if not c.available]):
         echo(f"apt install {' '.join(packages)}")
 

@@ -83,7 +83,7 @@ class FitOptions:
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @takes(FitOptions)
-def command(given: FitOptions) -> None:
+def command(options: FitOptions) -> None:
     """Run COMMAND under memory limits and without one, in turn; then print the smallest limit at
     which it keeps its speed, how sure that is, and what to set.
 
@@ -98,28 +98,28 @@ def command(given: FitOptions) -> None:
     from memlab.cli import _sweeping
     from memlab.trace import file
 
-    if file.is_named(given.words):
-        _predict(given)
+    if file.is_named(options.words):
+        _predict(options)
         return
-    folder = output_folder(given.output, given.store)
-    run = _sweeping.sweep(_request(given), None, given.store, given.as_json, given.wait_s)
-    _sweeping.end_fit(run, folder, as_json=given.as_json)
+    folder = output_folder(options.output, options.store)
+    run = _sweeping.sweep(_request(options), None, options.store, options.as_json, options.wait_s)
+    _sweeping.end_fit(run, folder, as_json=options.as_json)
 
 
-def _predict(given: FitOptions) -> None:
+def _predict(options: FitOptions) -> None:
     """From recordings of one program, of which nothing is run."""
     from memlab.experiment.fit import read_bound
     from memlab.fit import traced
     from memlab.present import table
     from memlab.trace import fitting
 
-    metric, within = read_bound(given.keep_within)
+    metric, within = read_bound(options.keep_within)
     if wrong := typed() - _WITH_TRACES:
         raise click.UsageError(f"a trace is not run, and takes no {min(wrong)}")
     if metric != "elapsed":
         raise click.UsageError(f"--keep-within: of a trace only elapsed is known, not {metric}")
-    prediction = fitting.predicted([Path(word) for word in given.words], within)
-    if given.as_json:
+    prediction = fitting.predicted([Path(word) for word in options.words], within)
+    if options.as_json:
         echo_json(prediction)
         return
     console = table.console()
@@ -129,19 +129,19 @@ def _predict(given: FitOptions) -> None:
     table.write(console, traced.table(prediction))
 
 
-def _request(given: FitOptions) -> Request:
+def _request(options: FitOptions) -> Request:
     from memlab.command import fitting
     from memlab.command.request import Trying
     from memlab.experiment.fit import Fit, read_bound
 
-    metric, within = read_bound(given.keep_within)
+    metric, within = read_bound(options.keep_within)
     trying = Trying(
-        metrics=given.metrics,
-        latencies=given.latencies,
-        timeout=given.timeout_s,
-        serve=given.serve,
-        ready=given.ready,
+        metrics=options.metrics,
+        latencies=options.latencies,
+        timeout=options.timeout_s,
+        serve=options.serve,
+        ready=options.ready,
     )
-    fit = Fit(metric, within, given.gate_bytes or 0)
-    how: dict[str, Any] = {"budget_s": given.budget_s}
-    return fitting.request(given.words, trying, fit, given.swap, **how)
+    fit = Fit(metric, within, options.gate_bytes or 0)
+    how: dict[str, Any] = {"budget_s": options.budget_s}
+    return fitting.request(options.words, trying, fit, options.swap, **how)

@@ -71,7 +71,7 @@ class HistoryOptions:
 
 @click.command()
 @takes(HistoryOptions)
-def command(given: HistoryOptions) -> None:
+def command(options: HistoryOptions) -> None:
     """Follow the runs of EXPERIMENT on one host over time: print when the results changed and by
     how much, with intervals, and what changed on the machine then; draw a figure. The noise is the
     variation between runs, not between the blocks of a run. HOST: follows the runs that came from
@@ -89,30 +89,30 @@ def command(given: HistoryOptions) -> None:
     from memlab.machines.history import figure, values
     from memlab.machines.history import show as present
 
-    rate = float(given.rate.rstrip("%")) / 100
-    csv = Path(given.series) if given.series.endswith(".csv") else None
+    rate = float(options.rate.rstrip("%")) / 100
+    csv = Path(options.series) if options.series.endswith(".csv") else None
     if csv:
-        if given.levels or given.run:
+        if options.levels or options.run:
             raise click.UsageError("-p and --run select stored runs: leave them out for a file")
-        result = values.of_csv(csv, given.metric, given.limit, rate)
+        result = values.of_csv(csv, options.metric, options.limit, rate)
     else:
-        result = _of_runs(given, rate)
-    folder = output_folder(given.output, given.store)
+        result = _of_runs(options, rate)
+    folder = output_folder(options.output, options.store)
     name = csv.stem if csv else experiments.short(result.of)
     place = folder / f"history-{name}-{result.metric.name}.png"
     figure.figure(result, place)
-    if given.as_json:
+    if options.as_json:
         from memlab.machines.history.documents import RunHistory
 
         echo_json(RunHistory.made_of(result, place))
     else:
-        present.show(result, "" if given.verbose else in_full())
+        present.show(result, "" if options.verbose else in_full())
         echo(f"figure: {place}")
-    if given.gate and result.alarm:
+    if options.gate and result.alarm:
         click.get_current_context().exit(GATE)
 
 
-def _of_runs(given: HistoryOptions, rate: float) -> History:
+def _of_runs(options: HistoryOptions, rate: float) -> History:
     from memlab import experiments
     from memlab.api import Run
     from memlab.errors import UnknownRun
@@ -121,27 +121,27 @@ def _of_runs(given: HistoryOptions, rate: float) -> History:
     from memlab.machines.history import judge
     from memlab.store import Store, default_path
 
-    path = given.store or default_path()
-    host, _, experiment = given.series.rpartition(":")
+    path = options.store or default_path()
+    host, _, experiment = options.series.rpartition(":")
     name = experiments.named(experiment)
     declared = experiments.load(name)
-    metric = metric_of(declared, given.metric)
-    levels = read_levels(declared, given.levels)
+    metric = metric_of(declared, options.metric)
+    levels = read_levels(declared, options.levels)
     with Store(path) as opened:
         rows = [r for r in opened.runs() if r.experiment == name and r.origin == (host or None)]
     if not rows:
         where = f" of {host}" if host else ""
         raise UnknownRun(f"no run of {name}{where} in {path}; `memlab sweep {name}` measures one")
     guest = rows[-1].request.get("guest")
-    rows = [row for row in rows if row.request.get("guest") == guest][-given.limit :]
+    rows = [row for row in rows if row.request.get("guest") == guest][-options.limit :]
     runs = [Run(row, path) for row in rows]
     followed = None
-    if given.run:
+    if options.run:
         with Store(path) as opened:
-            id = opened.find(given.run).id
+            id = opened.find(options.run).id
         followed = next((item for item in runs if item.id == id), None)
         if followed is None:
             raise UnknownRun(
-                f"run {given.run} is none of the {len(runs)} runs of {name} of this host"
+                f"run {options.run} is none of the {len(runs)} runs of {name} of this host"
             )
     return judge.of_runs(runs, metric, levels, rate, followed)

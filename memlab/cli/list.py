@@ -12,7 +12,8 @@ def command(as_json: bool) -> None:
     """List the experiments, each with its question and, in brackets, the studies whose claims it
     tests."""
     if as_json:
-        from memlab.present.documents import ListedExperiment, converted
+        from memlab.present.documents import converted
+        from memlab.present.documents.lists import ListedExperiment
 
         names = [*experiments.names(), *experiments.packaged()]
         echo_json(converted([*map(experiments.load, names)], list[ListedExperiment]))

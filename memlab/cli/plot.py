@@ -72,7 +72,7 @@ class PlotOptions:
 
 @click.command()
 @takes(PlotOptions)
-def command(given: PlotOptions) -> None:
+def command(options: PlotOptions) -> None:
     """Draw RUN's figures, and write a JSON file that names the samples behind each mark. --draw
     and --where choose one figure of your own. all:EXPERIMENT draws the verdicts of each
     host's newest run.
@@ -89,19 +89,19 @@ def command(given: PlotOptions) -> None:
     from memlab.present import figures
 
     choice = Choice(
-        metric=given.draw.get("metric"),
-        x=given.draw.get("x"),
-        series=_names(given.draw.get("series")),
-        panels=_names(given.draw.get("panels")),
-        where=dict.fromkeys(given.where),
-        samples=given.draw.get("samples", False),
-        against=given.against,
+        metric=options.draw.get("metric"),
+        x=options.draw.get("x"),
+        series=_names(options.draw.get("series")),
+        panels=_names(options.draw.get("panels")),
+        where=dict.fromkeys(options.where),
+        samples=options.draw.get("samples", False),
+        against=options.against,
     )
-    if experiment := of_all(given.run):
-        run = _of_hosts(experiment, given, choice)
+    if experiment := of_all(options.run):
+        run = _of_hosts(experiment, options, choice)
     else:
-        run = api.load(given.run, store=given.store)
-    output = given.output
+        run = api.load(options.run, store=options.store)
+    output = options.output
     if output and output.suffix and output.suffix[1:] not in figures.FORMATS:
         good = ", ".join(f".{name}" for name in figures.FORMATS)
         raise click.UsageError(f"-o {output}: a figure ends in {good}")
@@ -109,18 +109,19 @@ def command(given: PlotOptions) -> None:
         if choice.given:
             request = replace(
                 choice,
-                where=read_levels(run.experiment, given.where),
+                where=read_levels(run.experiment, options.where),
                 against=[
-                    bases.enter_context(base_of(item, run, given.store)) for item in given.against
+                    bases.enter_context(base_of(item, run, options.store))
+                    for item in options.against
                 ],
             )
             run = figures.chosen(run, request)
         if output and output.suffix:
             files = figures.save(run, output.parent, [output.suffix[1:]], output.stem)
         else:
-            files = figures.save(run, output_folder(output, given.store))
-    if given.as_json:
-        from memlab.present.documents import Plot
+            files = figures.save(run, output_folder(output, options.store))
+    if options.as_json:
+        from memlab.present.documents.lists import Plot
 
         echo_json(Plot(run.id, [str(path) for path in files]))
         return
@@ -128,11 +129,11 @@ def command(given: PlotOptions) -> None:
         echo(path)
 
 
-def _of_hosts(experiment: str, given: PlotOptions, choice: Choice) -> results.Run:
+def _of_hosts(experiment: str, options: PlotOptions, choice: Choice) -> results.Run:
     """The verdicts of every host, which are drawn as one run's."""
     from memlab.cli import _hosts
     from memlab.machines.fleet import figure, judge
 
     if choice.given:
-        raise click.UsageError(f"{given.run} draws verdicts: leave out the choice of points")
-    return figure.of_hosts(judge.host_runs(_hosts.newest(experiment, given.store)).runs)
+        raise click.UsageError(f"{options.run} draws verdicts: leave out the choice of points")
+    return figure.of_hosts(judge.host_runs(_hosts.newest(experiment, options.store)).runs)

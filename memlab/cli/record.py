@@ -80,7 +80,7 @@ class RecordOptions:
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @takes(RecordOptions)
-def command(given: RecordOptions) -> None:
+def command(options: RecordOptions) -> None:
     """Record each call of COMMAND, or of the process PID, that changes its address space, and the
     first touch of each page. `memlab try` replays the trace under other policies. The contents of
     memory are not recorded. Needs root.
@@ -99,20 +99,20 @@ def command(given: RecordOptions) -> None:
     from memlab.text.printable import printable
     from memlab.trace import account, checking, file, recording, shown
 
-    output, words, runs = given.output, given.words, given.runs
+    output, words, runs = options.output, options.words, options.runs
     if output.suffix != file.SUFFIX:
         raise click.UsageError(f"-o {output}: the name of a trace ends in {file.SUFFIX}")
-    if given.ring_bytes & (given.ring_bytes - 1) or given.ring_bytes < 1 << 16:
+    if options.ring_bytes & (options.ring_bytes - 1) or options.ring_bytes < 1 << 16:
         raise click.UsageError("--buffer: a power of two, 64K at least")
     pid = int(words[0]) if len(words) == 1 and re.fullmatch("[0-9]{1,9}", words[0]) else 0
-    if pid and given.allocations:
+    if pid and options.allocations:
         raise click.UsageError(
             f"--allocations records a command from its start, and {pid} runs already: "
             "memlab record --allocations ... -- COMMAND"
         )
-    if pid and (runs > 1 or given.check):
+    if pid and (runs > 1 or options.check):
         raise click.UsageError(f"--runs and --check repeat a command, and {pid} is a process")
-    if given.check and (given.seconds or given.keep_huge):
+    if options.check and (options.seconds or options.keep_huge):
         raise click.UsageError(
             "--check compares whole runs without huge pages: without --seconds "
             "and --keep-huge-pages"
@@ -120,12 +120,12 @@ def command(given: RecordOptions) -> None:
     if not pid and shutil.which(words[0]) is None:
         raise click.UsageError(f"{printable(shlex.quote(words[0]))}: no such command or process")
     how = recording.How(
-        seconds=given.seconds,
-        redact=given.redact,
-        keep_huge=given.keep_huge,
-        allocations=given.allocations,
-        ring_bytes=given.ring_bytes,
-        stdout=2 if given.as_json else None,
+        seconds=options.seconds,
+        redact=options.redact,
+        keep_huge=options.keep_huge,
+        allocations=options.allocations,
+        ring_bytes=options.ring_bytes,
+        stdout=2 if options.as_json else None,
         warn=lambda line: click.echo(f"memlab: {line}", err=True),
     )
     results: list[Result] = []
@@ -133,20 +133,20 @@ def command(given: RecordOptions) -> None:
     for path in recording.paths(output, runs):
         ended = recording.record(path, command=() if pid else words, pid=pid, how=how)
         trace, checked = file.read(path), []
-        if given.check and not trace.cut:
+        if options.check and not trace.cut:
             checked = checking.check(trace, words, recording.launched(how))
-            file.note_errors(path, [one.error for one in checked])
+            file.note_errors(path, [each.error for each in checked])
             trace = file.read(path)
         counted = account.of(trace) if trace.allocations else None
         results.append((trace, ended, counted, checked))
-        if not given.as_json:
+        if not options.as_json:
             for line in dict.fromkeys(shown.recorded(*results[-1])):
                 if line not in printed:
                     echo(line)
                 printed.add(line)
         if ended.ended_by or trace.cut in file.FAILED:
             break
-    if given.as_json:
+    if options.as_json:
         from memlab.trace.documents import Recording
 
         documents = [Recording.made_of(*result) for result in results]

@@ -63,7 +63,7 @@ class ReproduceOptions:
 
 @click.command()
 @takes(ReproduceOptions)
-def command(given: ReproduceOptions) -> None:
+def command(options: ReproduceOptions) -> None:
     """Measure what a study needs, and print claim by claim whether it holds on this machine: the
     answer first, a table of the experiments last. A stored run of this machine is used if it has
     every point; what is missing is measured.
@@ -85,72 +85,74 @@ def command(given: ReproduceOptions) -> None:
     from memlab.run.watch import Silent
     from memlab.store import Store
 
-    wanted = reproduce.resolve(given.study)
-    if given.table:
-        wanted = reproduce.only(wanted, given.table)
-    if given.on:
-        _on_hosts(given, reproduce.resolve(given.study))
+    wanted = reproduce.resolve(options.study)
+    if options.table:
+        wanted = reproduce.only(wanted, options.table)
+    if options.on:
+        _on_hosts(options, reproduce.resolve(options.study))
         return
-    if given.dry_run and given.as_json:
+    if options.dry_run and options.as_json:
         raise click.UsageError("--dry-run is text: leave --json out")
-    requests = measure.requests(wanted, given.asked)
-    if given.dry_run:
-        for line in _expected(given, wanted.name, requests):
+    requests = measure.requests(wanted, options.asked)
+    if options.dry_run:
+        for line in _expected(options, wanted.name, requests):
             echo(line)
         return
     results = []
-    progress = not given.as_json
-    with Store(given.store, create=True) as opened:
+    progress = not options.as_json
+    with Store(options.store, create=True) as opened:
         if len(requests) > 1 and progress:
-            echo(_in_all(wanted.name, requests, opened, given.fresh), err=True)
+            echo(_in_all(wanted.name, requests, opened, options.fresh), err=True)
         for number, request in enumerate(requests, 1):
             of = f"{number} of {len(requests)}: " if len(requests) > 1 else ""
             if progress and of:
                 echo(of + request.experiment, err=True)
             watch = Live(of) if progress else Silent()
             results.append(
-                measure.reproduce(request, opened, watch, fresh=given.fresh, wait_s=given.wait_s)
+                measure.reproduce(
+                    request, opened, watch, fresh=options.fresh, wait_s=options.wait_s
+                )
             )
     if not any(reproduced.run for reproduced in results):
         raise CannotRun(results[0].refused)
-    if given.as_json:
-        from memlab.present.documents import Claims
+    if options.as_json:
+        from memlab.present.documents.claims import Claims
 
         echo_json(Claims.made_of(results, wanted.not_built))
-    elif given.verbose:
+    elif options.verbose:
         screen.in_full(results, wanted.not_built)
-    elif given.table:
-        screen.table_of(results, wanted.name, given.table, _next(results))
+    elif options.table:
+        screen.table_of(results, wanted.name, options.table, _next(results))
     else:
         screen.reproduced(results, wanted.not_built, _next(results), in_full("--fresh"))
-    if given.output:
+    if options.output:
         from memlab.present import report
 
-        path = given.output / f"{wanted.name}.html"
+        path = options.output / f"{wanted.name}.html"
         report.write([r.run for r in results if r.run], path)
-        echo(path, err=given.as_json)
-    if given.gate and any(summary.contradicted(r.judged) for r in results):
+        echo(path, err=options.as_json)
+    if options.gate and any(summary.contradicted(r.judged) for r in results):
         click.get_current_context().exit(GATE)
 
 
-def _on_hosts(given: ReproduceOptions, wanted: Study) -> None:
+def _on_hosts(options: ReproduceOptions, wanted: Study) -> None:
     from memlab.cli import GATE, _hosts
 
-    if given.as_json or given.verbose or given.fresh or given.output:
+    if options.as_json or options.verbose or options.fresh or options.output:
         raise click.UsageError("--on measures again and prints a table: without --json, -v, -o")
     words = _hosts.arguments({"on", "store", "study", "gate"})
-    wrong = _hosts.reproduce(given.on or "", wanted, words, given.store)
-    if wrong and given.gate:
+    wrong = _hosts.reproduce(options.on or "", wanted, words, options.store)
+    if wrong and options.gate:
         click.get_current_context().exit(GATE)
 
 
-def _expected(given: ReproduceOptions, study: str, requests: Sequence[Request]) -> Iterator[str]:
+def _expected(options: ReproduceOptions, study: str, requests: Sequence[Request]) -> Iterator[str]:
     """The study, the time in all, then a line per experiment."""
     from memlab import measure
     from memlab.store import Store, default_path
     from memlab.text import units
 
-    path, fresh = given.store or default_path(), given.fresh
+    path, fresh = options.store or default_path(), options.fresh
     with Store(path) if path.exists() else nullcontext() as opened:
         yield f"{_in_all(study, requests, opened, fresh)}; nothing is measured now"
         results = [measure.expected(request, opened, fresh=fresh) for request in requests]
@@ -172,16 +174,16 @@ def _in_all(study: str, requests: Sequence[Request], store: Store | None, fresh:
     return f"{study}: {count}, at most {units.format_duration(seconds + pauses_s)}{with_pauses}"
 
 
-def _next(found: Sequence[Reproduced]) -> list[str]:
+def _next(results: Sequence[Reproduced]) -> list[str]:
     """Of the experiment whose decided claims hold least; one that decided nothing says least."""
     from memlab.judging import summary
 
-    def holding(one: Reproduced) -> tuple[bool, float]:
-        parts = [c.overall for c in summary.by_claim(one.judged) if not c.absent]
+    def holding(result: Reproduced) -> tuple[bool, float]:
+        parts = [c.overall for c in summary.by_claim(result.judged) if not c.absent]
         decided = [word for word in parts if word not in ("not decided", "not testable here")]
         return not decided, decided.count("holds") / max(1, len(decided))
 
-    runs = [item for item in found if item.run]
+    runs = [item for item in results if item.run]
     least = min(runs, key=holding)
     assert least.run is not None
     return [f"next: {least.run.command('claims')}"]

@@ -83,7 +83,7 @@ def command(
         count = opened.run_count(experiment)
     whole = [item for item in result if item.row.id not in damaged]
     if as_json:
-        from memlab.present.documents import ListedRun
+        from memlab.present.documents.lists import ListedRun
 
         echo_json([ListedRun.made_of(item) for item in whole])
     elif whole:

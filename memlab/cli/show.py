@@ -40,7 +40,7 @@ def command(run: str, verbose: bool, output: Path | None, as_json: bool) -> None
 
         _sweeping.report_fit(loaded, output_folder(output, store_path()), as_json=as_json)
     elif as_json:
-        from memlab.present.documents import Show
+        from memlab.present.documents.run import Show
 
         echo_json(Show.made_of(loaded))
     else:

@@ -70,7 +70,7 @@ class SweepOptions:
 
 @click.command()
 @takes(SweepOptions)
-def command(given: SweepOptions) -> None:
+def command(options: SweepOptions) -> None:
     """Measure every point of EXPERIMENT in randomised, interleaved blocks; then print a table and
     write a figure. Each sample is stored at once. EXPERIMENT is a name that `memlab list` prints,
     or a file of your own, such as ./mlock_cost.py.
@@ -82,79 +82,79 @@ def command(given: SweepOptions) -> None:
     memlab sweep --resume last
     memlab sweep page-fault --on ssh:a,b,c
     """
-    if given.on:
-        _on_hosts(given)
+    if options.on:
+        _on_hosts(options)
         return
-    if given.jsonl and given.as_json:
+    if options.jsonl and options.as_json:
         raise click.UsageError("--json prints one document, --jsonl rows: choose one")
     from memlab.cli import _sweeping
 
-    rows = _sweeping.Rows() if given.jsonl else None
-    folder = None if rows or given.dry_run else output_folder(given.output, given.store)
-    quiet = given.quiet or given.as_json
-    if given.stop_on_input:
+    rows = _sweeping.Rows() if options.jsonl else None
+    folder = None if rows or options.dry_run else output_folder(options.output, options.store)
+    quiet = options.quiet or options.as_json
+    if options.stop_on_input:
         _sweeping.on_a_link(rows)
-    if given.resume:
-        _check_resumed(given)
-        budget_s = given.asked["budget_s"]
-        run = _sweeping.resume(given.resume, given.store, budget_s, quiet, given.wait_s, rows)
+    if options.resume:
+        _check_resumed(options)
+        budget_s = options.asked["budget_s"]
+        run = _sweeping.resume(options.resume, options.store, budget_s, quiet, options.wait_s, rows)
     else:
-        guest = place(given.guest, given.asked["directory"])
-        request = _request(given, in_guest=guest is not None)
-        if given.dry_run:
-            _dry_run(given, request, guest)
+        guest = place(options.guest, options.asked["directory"])
+        request = _request(options, in_guest=guest is not None)
+        if options.dry_run:
+            _dry_run(options, request, guest)
             return
-        run = _sweeping.sweep(request, guest, given.store, quiet, given.wait_s, rows)
+        run = _sweeping.sweep(request, guest, options.store, quiet, options.wait_s, rows)
     if folder:
-        _sweeping.report(run, folder, quiet=given.quiet, as_json=given.as_json)
+        _sweeping.report(run, folder, quiet=options.quiet, as_json=options.as_json)
 
 
-def _check_resumed(given: SweepOptions) -> None:
+def _check_resumed(options: SweepOptions) -> None:
     """That --resume stands with what a run that has begun can still be given."""
     from memlab.cli import _sweeping
 
-    if given.experiment is not None and given.resume:
-        _sweeping.check_resumed(given.resume, given.experiment, given.store)
+    if options.experiment is not None and options.resume:
+        _sweeping.check_resumed(options.resume, options.experiment, options.store)
     if wrong := typed() - _WITH_RESUME:
         raise click.UsageError(
             f"--resume goes on with the run's own plan; it takes --budget and -o, not {min(wrong)}"
         )
 
 
-def _request(given: SweepOptions, *, in_guest: bool) -> Request:
+def _request(options: SweepOptions, *, in_guest: bool) -> Request:
     """What is asked for; a guest has the directory itself, on its own disk."""
     from memlab import experiments
     from memlab.cli import _sweeping
     from memlab.request import Request
 
-    if given.experiment is None:
+    if options.experiment is None:
         raise click.UsageError("name an experiment; `memlab list` lists them")
-    experiment = experiments.named(given.experiment)
-    _sweeping.check(given.asked)
-    levels = _sweeping.levels(experiment, given.levels)
-    requests = {**given.asked, **({"directory": None} if in_guest else {})}
+    experiment = experiments.named(options.experiment)
+    _sweeping.check(options.asked)
+    levels = _sweeping.levels(experiment, options.levels)
+    requests = {**options.asked, **({"directory": None} if in_guest else {})}
     return Request(experiment=experiment, levels=levels, **requests)
 
 
-def _dry_run(given: SweepOptions, request: Request, guest: Place | None) -> None:
+def _dry_run(options: SweepOptions, request: Request, guest: Place | None) -> None:
     from memlab.cli import _planning
 
-    verbose, as_json = given.verbose, given.as_json
-    _planning.dry_run(request, guest, as_json, given.store, verbose=verbose)
+    verbose, as_json = options.verbose, options.as_json
+    _planning.dry_run(request, guest, as_json, options.store, verbose=verbose)
     if not (verbose or as_json):
         echo(f"not shown: each point: {in_full()}")
 
 
-def _on_hosts(given: SweepOptions) -> None:
+def _on_hosts(options: SweepOptions) -> None:
     """The same sweep on each host of --on."""
     from memlab.cli import _hosts
     from memlab.store import default_path
 
-    if given.jsonl or given.dry_run:
+    if options.jsonl or options.dry_run:
         raise click.UsageError("--on goes without --jsonl and --dry-run")
-    quiet = given.quiet or given.as_json
-    wanted = _hosts.wanted_run(given.experiment, given.resume)
-    results, runs = _hosts.sweep(given.on or "", "sweep", wanted, given.store, quiet=quiet)
+    quiet = options.quiet or options.as_json
+    wanted = _hosts.wanted_run(options.experiment, options.resume)
+    results, runs = _hosts.sweep(options.on or "", "sweep", wanted, options.store, quiet=quiet)
     if runs and runs[0].experiment.claims and not quiet:
         _hosts.claims(runs)
-    _hosts.print_results(results, given.store or default_path(), as_json=given.as_json)
+    _hosts.print_results(results, options.store or default_path(), as_json=options.as_json)

@@ -36,12 +36,12 @@ class _Trying(click.Command):
     """What follows the first word belongs to that command, but after a file it is memlab's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given = list(args)
+        remaining = list(args)
         rest = super().parse_args(ctx, list(args))
         words: tuple[str, ...] = ctx.params.get("words") or ()
-        if "--" not in given and len(words) > 1 and words[0].endswith(".toml"):
+        if "--" not in remaining and len(words) > 1 and words[0].endswith(".toml"):
             ctx.params.clear()
-            before = given[: len(given) - len(words)]
+            before = remaining[: len(remaining) - len(words)]
             rest = super().parse_args(ctx, [*before, *words[1:], "--", words[0]])
         return rest
 
@@ -102,7 +102,7 @@ class TryOptions:
 
 @click.command(cls=_Trying, context_settings={"allow_interspersed_args": False})
 @takes(TryOptions)
-def command(given: TryOptions) -> None:
+def command(options: TryOptions) -> None:
     """Run COMMAND under each level of each policy, in randomised, interleaved blocks; then print
     what each level changes from the first, with intervals. A level sets a lock, an allocator, huge
     pages or a limit.
@@ -118,38 +118,38 @@ def command(given: TryOptions) -> None:
         --expect 'elapsed: app=./new / app=./old < 1.02' -- {app}
     memlab try -p lock=off,future --on ssh:a,b,c -- /opt/app/server --selftest
     """
-    if given.on:
-        _on_hosts(given)
+    if options.on:
+        _on_hosts(options)
         return
-    if given.jsonl and (given.as_json or given.gate):
+    if options.jsonl and (options.as_json or options.gate):
         raise click.UsageError("--jsonl prints rows: without --json and --gate")
     from memlab.cli import GATE, _planning, _sweeping
     from memlab.errors import CannotRun
     from memlab.judging.claims import judge
     from memlab.judging.disturbed import Disturbed, is_undecided
 
-    _sweeping.check(given.asked)
-    guest = place(given.guest)
-    request = _request(given)
-    blocks = given.asked["blocks"]
+    _sweeping.check(options.asked)
+    guest = place(options.guest)
+    request = _request(options)
+    blocks = options.asked["blocks"]
     if blocks and request.blocks and request.blocks > blocks:
         words = f"{request.blocks} blocks, not {blocks}: fewer cannot tell so many levels apart"
         click.echo(f"memlab: {words}", err=True)
-    if given.gate and not (request.subject or {}).get("expect"):
+    if options.gate and not (request.subject or {}).get("expect"):
         raise click.UsageError("--gate needs an --expect")
-    if given.dry_run:
-        _planning.dry_run(request, guest, given.as_json)
+    if options.dry_run:
+        _planning.dry_run(request, guest, options.as_json)
         return
-    rows = _sweeping.Rows() if given.jsonl else None
-    folder = None if rows else output_folder(given.output, given.store)
-    if given.stop_on_input:
+    rows = _sweeping.Rows() if options.jsonl else None
+    folder = None if rows else output_folder(options.output, options.store)
+    if options.stop_on_input:
         _sweeping.on_a_link(rows)
-    quiet = given.quiet or given.as_json
-    run = _sweeping.sweep(request, guest, given.store, quiet, given.wait_s, rows)
+    quiet = options.quiet or options.as_json
+    run = _sweeping.sweep(request, guest, options.store, quiet, options.wait_s, rows)
     if folder is None:
         return
-    _sweeping.report(run, folder, quiet=given.quiet, as_json=given.as_json)
-    if not given.gate:
+    _sweeping.report(run, folder, quiet=options.quiet, as_json=options.as_json)
+    if not options.gate:
         return
     judged, disturbed = judge(run), Disturbed.of_run(run)
     undecided = {item.claim.id for item in judged if is_undecided(run, item, disturbed)}
@@ -162,46 +162,53 @@ def command(given: TryOptions) -> None:
         raise CannotRun(f"--gate is undecided: {disturbed.text}")
 
 
-def _on_hosts(given: TryOptions) -> None:
+def _on_hosts(options: TryOptions) -> None:
     """Try the command on each host of --on, and print a table per host."""
     from memlab.cli import _hosts
     from memlab.present.screens import run as screen
     from memlab.store import default_path
 
-    excluded = given.jsonl or given.dry_run or given.gate
-    if excluded or (len(given.words) == 1 and given.words[0].endswith(".toml")):
+    excluded = options.jsonl or options.dry_run or options.gate
+    if excluded or (len(options.words) == 1 and options.words[0].endswith(".toml")):
         raise click.UsageError(
             "--on takes a command of the hosts: without --jsonl, --dry-run, --gate and a file"
         )
-    quiet = given.quiet or given.as_json
+    quiet = options.quiet or options.as_json
     results, runs = _hosts.sweep(
-        given.on or "", "try", _hosts.wanted_run("try", None), given.store, quiet=quiet
+        options.on or "", "try", _hosts.wanted_run("try", None), options.store, quiet=quiet
     )
     if not quiet:
         for run in runs:
             screen.show(run)
-    _hosts.print_results(results, given.store or default_path(), as_json=given.as_json)
+    _hosts.print_results(results, options.store or default_path(), as_json=options.as_json)
 
 
-def _request(given: TryOptions) -> Request:
+def _request(options: TryOptions) -> Request:
     """Of a command, or of the file that has one."""
     from memlab.command import request as of_command
 
-    words, metrics, expect = given.words, given.metrics, given.expect
+    words, metrics, expect = options.words, options.metrics, options.expect
     if len(words) == 1 and words[0].endswith(".toml"):
-        typed_here = (given.policies, metrics, given.latencies, expect, given.serve, given.duet)
-        if any((*typed_here, given.for_s)):
+        typed_here = (
+            options.policies,
+            metrics,
+            options.latencies,
+            expect,
+            options.serve,
+            options.duet,
+        )
+        if any((*typed_here, options.for_s)):
             raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
-        return of_command.command_file(Path(words[0]), **given.asked)
+        return of_command.command_file(Path(words[0]), **options.asked)
     trying = of_command.Trying(
         metrics=metrics,
-        latencies=given.latencies,
+        latencies=options.latencies,
         expect=expect,
-        timeout=given.timeout_s,
-        run_for=given.for_s,
-        serve=given.serve,
-        ready=given.ready,
-        duet=given.duet,
+        timeout=options.timeout_s,
+        run_for=options.for_s,
+        serve=options.serve,
+        ready=options.ready,
+        duet=options.duet,
     )
-    policies = of_command.read_policies(words, given.serve, given.policies)
-    return of_command.command(words, policies, trying, **given.asked)
+    policies = of_command.read_policies(words, options.serve, options.policies)
+    return of_command.command(words, policies, trying, **options.asked)

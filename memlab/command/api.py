@@ -36,13 +36,13 @@ def fits(
     return the stored run. `trying`: how it is run, as the parameters of `trial`."""
     try:
         size = read_limit(str(limit))
-        asked = of_command.Trying(**trying)
+        options = of_command.Trying(**trying)
     except (ValueError, TypeError) as error:
         raise BadRequest(f"limit: {error}") from None
     metric, within = read_bound(keep_within)
     budget_s = of_seconds("budget", budget)
     request = fitting.request(
-        list(command), asked, Fit(metric, within, size), swap, budget_s=budget_s, name=name
+        list(command), options, Fit(metric, within, size), swap, budget_s=budget_s, name=name
     )
     return measured(request, store, None, None)
 
@@ -50,9 +50,9 @@ def fits(
 def fit_told(run: Run) -> tuple[bool | None, list[str]]:
     """Whether the command of a run of `fits` fits into its limit, None if that is not decided; and
     the answer in sentences."""
-    found = answer(run)
+    result = answer(run)
     decided = {"answered": True, "open": None, "not measured": None}
-    return decided.get(found.state, False), [*shown.sentences(found)]
+    return decided.get(result.state, False), [*shown.sentences(result)]
 
 
 @asking("try", *_TRYING)
@@ -85,14 +85,14 @@ def trial(
     """
     if isinstance(command, str):
         raise BadRequest(f"a command is a list of its words, not the text {command!r}")
-    given = {one.name: policies.pop(one.name, None) for one in _TRYING}
+    values = {field.name: policies.pop(field.name, None) for field in _TRYING}
     trying = of_command.Trying(
-        **{name: value for name, value in given.items() if value is not None}
+        **{name: value for name, value in values.items() if value is not None}
     )
-    asked, of_policies = read("try", policies)
+    options, of_policies = read("try", policies)
     several = {
         name: [level] if isinstance(level, str | int | float) else list(level)
         for name, level in of_policies.items()
     }
-    request = of_command.command(list(command), several, trying, **asked)
+    request = of_command.command(list(command), several, trying, **options)
     return measured(request, store, guest, progress)

@@ -38,10 +38,10 @@ def _pool(name: str) -> tuple[str, int]:
 
 
 def _tmpfs() -> list[tuple[float, str]]:
-    mounts = [one for one in files.known(proc.mounts) or [] if one.filesystem == "tmpfs"]
-    found = []
-    for one in mounts:
-        use = files.known(lambda one=one: os.statvfs(one.mount_point))  # type: ignore[misc]
+    mounts = [mount for mount in files.known(proc.mounts) or [] if mount.filesystem == "tmpfs"]
+    results = []
+    for mount in mounts:
+        use = files.known(lambda mount=mount: os.statvfs(mount.mount_point))  # type: ignore[misc]
         if use is not None and use.f_blocks:
-            found.append((1 - use.f_bfree / use.f_blocks, one.mount_point))
-    return found
+            results.append((1 - use.f_bfree / use.f_blocks, mount.mount_point))
+    return results

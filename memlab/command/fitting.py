@@ -28,8 +28,8 @@ def request(
     free = available.memory().left
     gate = fit.gate_bytes
     if gate > free:
-        asked, most = (units.format_quantity(size, "B") for size in (gate, free))
-        raise CannotRun(f"a limit of {asked}: this machine has {most} of free memory")
+        gate_text, most = (units.format_quantity(size, "B") for size in (gate, free))
+        raise CannotRun(f"a limit of {gate_text}: this machine has {most} of free memory")
     limits = [gate] if gate else search.grid(int(free * _SHARE))
     policies: dict[str, Sequence[object]] = {
         "memory_max": ["none", *limits],
@@ -37,7 +37,7 @@ def request(
         "page_cache": ["dropped"],
     }
     fit = structs.replace(fit, reads_used=not gate)
-    made = of_command.command(words, policies, trying, fit=fit, **how)
+    tried = of_command.command(words, policies, trying, fit=fit, **how)
     if why := containment.lack():
         raise CannotRun(f"fit {why}")
-    return made
+    return tried

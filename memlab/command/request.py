@@ -51,9 +51,9 @@ class Trying:
         return None if self.run_for is None else _seconds("for", self.run_for)
 
 
-def _seconds(name: str, given: float | str) -> float:
+def _seconds(name: str, value: float | str) -> float:
     try:
-        return units.parse_duration(given) if isinstance(given, str) else given
+        return units.parse_duration(value) if isinstance(value, str) else value
     except ValueError as error:
         raise BadRequest(f"{name}: {error}") from None
 
@@ -63,8 +63,8 @@ def read_policies(
 ) -> dict[str, list[str]]:
     """`lock=off,future` and the like, as lists of text; of a trace, the replayer's own too.
     BadLevels where one cannot be read."""
-    own = replay.words(replay.WORDS) if trace.is_named(words) else []
-    return tried.read_policies([*own, *words, *serve], assignments)
+    recorded_words = replay.words(replay.WORDS) if trace.is_named(words) else []
+    return tried.read_policies([*recorded_words, *words, *serve], assignments)
 
 
 def command(
@@ -164,13 +164,13 @@ def command_file(path: Path, **how: Any) -> Request:
         budget_s = None if file.budget is None else units.parse_duration(file.budget)
     except Exception as error:  # whatever a parser makes of it
         raise BadRequest(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    said: dict[str, Any] = {"blocks": file.blocks, "budget_s": budget_s}
-    said |= {name: value for name, value in how.items() if value is not None}
+    options: dict[str, Any] = {"blocks": file.blocks, "budget_s": budget_s}
+    options |= {name: value for name, value in how.items() if value is not None}
     words = {True: "on", False: "off"}
     levels = {
         name: [words[v] if isinstance(v, bool) else str(v) for v in of]
         for name, of in file.policies.items()
     }
-    trying = Trying(**{one.name: getattr(file, one.name) for one in fields(Trying)})
+    trying = Trying(**{item.name: getattr(file, item.name) for item in fields(Trying)})
     trying = replace(trying, timeout=timeout_s)
-    return command(file.command, levels, trying, path.absolute().parent, **said)
+    return command(file.command, levels, trying, path.absolute().parent, **options)

@@ -49,7 +49,7 @@ class UsedPages:
     def readings(self) -> dict[str, Any]:
         """Of each episode its windows: seconds, then how much anonymous memory was used again and
         is resident, and the same of files. `why` is the reason if there are none."""
-        return {"episodes": [one for one in self._episodes if one], "why": self._why}
+        return {"episodes": [episode for episode in self._episodes if episode], "why": self._why}
 
     def _read(self) -> None:
         episode_s = _FIRST_S
@@ -84,12 +84,12 @@ class UsedPages:
 
     def _memory(self) -> dict[int, Memory]:
         """By process, anonymous memory and that of files."""
-        began_s, found = time.thread_time(), {}
+        began_s, sizes = time.thread_time(), {}
         for pid in self._pids():
             if memory := files.known(partial(used_pages.read, pid)):
-                found[pid] = memory
+                sizes[pid] = memory
         self._cost_s = time.thread_time() - began_s
-        return found
+        return sizes
 
 
 def _reused(before: Mapping[int, Memory], now: Mapping[int, Memory], kind: int) -> tuple[int, int]:

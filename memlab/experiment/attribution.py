@@ -58,8 +58,8 @@ def tail(raw: Raw, one_in: int = ONE_IN, **rules: int) -> Mapping[str, Any]:
 def _share(name: str, count: Callable[[Mapping[str, Any]], int | None]) -> Expression:
     """Of the operations of the tail; None where the sample was not traced."""
 
-    def share(found: Mapping[str, Any] | None) -> float | None:
-        judged = tail({FIELD: found})
+    def share(counts: Mapping[str, Any] | None) -> float | None:
+        judged = tail({FIELD: counts})
         counted = count(judged) if judged.get("operation_count") else None
         return None if counted is None else counted / judged["operation_count"]
 
@@ -69,11 +69,11 @@ def _share(name: str, count: Callable[[Mapping[str, Any]], int | None]) -> Expre
 def _by(cause: str) -> Expression:
     """The share of operations whose main cause it was; none if it could not be traced here."""
 
-    def seen(events: Mapping[str, Any] | None, share: float | None) -> float | None:
+    def time_per_event(events: Mapping[str, Any] | None, share: float | None) -> float | None:
         return None if (events or {}).get(cause, {}).get("error") else share
 
     share = _share(f"by_{cause}", lambda tail: tail["causes"].get(cause, {}).get("main_count", 0))
-    return each("traced", seen, F[FIELD].events.optional, share)
+    return each("traced", time_per_event, F[FIELD].events.optional, share)
 
 
 def slowest(raw: Raw, _: At) -> str:
@@ -107,7 +107,9 @@ def metrics(operations: str) -> list[Metric]:
             "p999_unexplained",
             "1",
             f"share of the {operations} over p99.9 that met nothing that explains them",
-            of=_share("unexplained", lambda found: found["nothing_count"] + found["brief_count"]),
+            of=_share(
+                "unexplained", lambda counts: counts["nothing_count"] + counts["brief_count"]
+            ),
             evidence=slowest,
         ),
         *(

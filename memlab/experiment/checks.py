@@ -32,10 +32,10 @@ class Call:
 
     def __call__(self, *values: Any) -> Step:
         """One step; TypeError where the values are not those that it takes."""
-        given = {**self.defaults, **dict(zip(self.takes, values, strict=False))}
-        if len(values) > len(self.takes) or given.keys() < {*self.takes}:
+        arguments = {**self.defaults, **dict(zip(self.takes, values, strict=False))}
+        if len(values) > len(self.takes) or arguments.keys() < {*self.takes}:
             raise TypeError(f"{self.name} takes {', '.join(self.takes)}, not {values}")
-        return {"call": self.name, **given}
+        return {"call": self.name, **arguments}
 
 
 @dataclass(frozen=True, slots=True)

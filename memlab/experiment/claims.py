@@ -73,12 +73,12 @@ class Claim:
         """Whether it is a claim of who is cited, and no check of what is documented elsewhere."""
         return not self.basis
 
-    def held(self, levels: Where) -> Self:
+    def with_defaults(self, levels: Where) -> Self:
         """The same where these levels are held, but for factors that it names itself."""
         names = [getattr(self, f.name) for f in fields(self)]
-        own = {name for place in names if isinstance(place, Mapping) for name in place}
-        own |= {*self.judged_over, getattr(self, "over", "")}
-        rest = {name: level for name, level in levels.items() if name not in own}
+        names_of_levels = {name for place in names if isinstance(place, Mapping) for name in place}
+        names_of_levels |= {*self.judged_over, getattr(self, "over", "")}
+        rest = {name: level for name, level in levels.items() if name not in names_of_levels}
         return replace(self, where={**rest, **self.where}) if rest else self
 
 
@@ -191,9 +191,9 @@ class Explanation:
     confirmed: str
     refuted: str
 
-    def held(self, levels: Where) -> Explanation:
+    def with_defaults(self, levels: Where) -> Explanation:
         """The same, predicted where these levels are held; levels that it names itself stay."""
-        return replace(self, predicts=self.predicts.held(levels))
+        return replace(self, predicts=self.predicts.with_defaults(levels))
 
     def sentence(self, verdict: str) -> str:
         """The finding and what follows from it; facts still to be filled in."""

@@ -129,12 +129,12 @@ def when(condition: Expression, then: Expression | float, otherwise: Any = None)
     return _When(condition, expression(then), None if otherwise is None else expression(otherwise))
 
 
-def larger(one: Expression | float, other: Expression | float) -> Expression:
-    return _Binary("max", expression(one), expression(other))
+def larger(first: Expression | float, other: Expression | float) -> Expression:
+    return _Binary("max", expression(first), expression(other))
 
 
-def smaller(one: Expression | float, other: Expression | float) -> Expression:
-    return _Binary("min", expression(one), expression(other))
+def smaller(first: Expression | float, other: Expression | float) -> Expression:
+    return _Binary("min", expression(first), expression(other))
 
 
 def each(name: str, function: Callable[..., float | None], *of: Expression) -> Expression:
@@ -209,8 +209,8 @@ def _inside(part: Expression, rank: int) -> str:
 class _Binary(Expression):
     __slots__ = ("_left", "_right", "_sign")
 
-    def __init__(self, sign: str, left: Expression, right: Expression) -> None:
-        self._sign, self._left, self._right = sign, left, right
+    def __init__(self, sign: str, first: Expression, right: Expression) -> None:
+        self._sign, self._left, self._right = sign, first, right
 
     def __str__(self) -> str:
         if self._sign not in _RANK:

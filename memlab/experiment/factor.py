@@ -44,9 +44,11 @@ class Factor:
         return replace(self, kind=choice(*levels), quick=self.quick or levels)
 
     def levels(self, preset: str) -> Sequence[Level]:
-        for own in {"quick": (), "paper": (self.paper,), "full": (self.full, self.paper)}[preset]:
-            if own is not None:
-                return own
+        for preset_levels in {"quick": (), "paper": (self.paper,), "full": (self.full, self.paper)}[
+            preset
+        ]:
+            if preset_levels is not None:
+                return preset_levels
         return self.quick
 
     def within(self, level: Level) -> bool:

@@ -113,12 +113,12 @@ class Fields:
         result: npt.NDArray[np.bool_] = (values != 0) & ~np.isnan(values)
         return result
 
-    def binary(self, sign: str, left: Array, right: Array) -> Array:
+    def binary(self, sign: str, first: Array, right: Array) -> Array:
         if sign == "and":
-            return self.truth(left) & self.truth(right)
+            return self.truth(first) & self.truth(right)
         if sign == "or":
-            return self.truth(left) | self.truth(right)
-        a, b = self.numbers(left), self.numbers(right)
+            return self.truth(first) | self.truth(right)
+        a, b = self.numbers(first), self.numbers(right)
         with np.errstate(all="ignore"):
             result: Array
             if sign == "/":
@@ -136,10 +136,10 @@ class Fields:
         self, met: npt.NDArray[np.bool_], then: Evaluated, otherwise: Evaluated | None
     ) -> FloatArray:
         result = np.full(len(self), np.nan)
-        for there, side in ((met, then), (~met, otherwise)):
-            if side is not None and there.any():
-                some = self._some(self._rows[there], lenient=self._lenient)
-                result[there] = some.numbers(side.evaluate(some))
+        for rows, side in ((met, then), (~met, otherwise)):
+            if side is not None and rows.any():
+                some = self._some(self._rows[rows], lenient=self._lenient)
+                result[rows] = some.numbers(side.evaluate(some))
         return result
 
     def or_(self, part: Evaluated, default: Evaluated | None) -> Array:

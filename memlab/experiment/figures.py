@@ -33,9 +33,9 @@ class Figure:
     claims: Sequence[str] = field(default=(), kw_only=True)
     answers: Sequence[Explanation] = field(default=(), kw_only=True)
 
-    def held(self, levels: Levels) -> Self:
+    def with_defaults(self, levels: Levels) -> Self:
         """The same, its answers where these levels are held, but for those they name themselves."""
-        return replace(self, answers=[answer.held(levels) for answer in self.answers])
+        return replace(self, answers=[answer.with_defaults(levels) for answer in self.answers])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,8 @@ class Choice:
     @property
     def given(self) -> bool:
         """Whether anything is."""
-        own = (self.metric, self.x, self.where, self.samples, self.against)
-        return any(own) or self.series is not None or self.panels is not None
+        choices = (self.metric, self.x, self.where, self.samples, self.against)
+        return any(choices) or self.series is not None or self.panels is not None
 
 
 @dataclass(frozen=True, slots=True)

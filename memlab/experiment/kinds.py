@@ -138,10 +138,10 @@ def enum_levels(probe: str, param: str) -> tuple[str, ...]:
         from memlab._built import ENUMS
     except ModuleNotFoundError:
         raise NotBuilt from None
-    taken = (params(probe) or {}).get(param, "")
-    if not taken.startswith("enum "):
+    c_type = (params(probe) or {}).get(param, "")
+    if not c_type.startswith("enum "):
         raise ValueError(f"probe {probe} has no param {param!r} that is an enum")
-    return tuple(ENUMS[taken.removeprefix("enum ")])
+    return tuple(ENUMS[c_type.removeprefix("enum ")])
 
 
 def result_fields(probe: str) -> Sequence[str] | None:

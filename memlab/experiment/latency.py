@@ -15,11 +15,11 @@ _BEYOND = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000, "p9999": 10_000}  # on
 def percentile(field: str, share: float) -> Expression:
     """In seconds; None where too few latencies lie beyond it to state it."""
 
-    def found(histogram: Mapping[str, Any]) -> float | None:
+    def value(histogram: Mapping[str, Any]) -> float | None:
         value_ns = Histogram.of(histogram).percentile_ns(share)
         return None if value_ns is None else value_ns * 1e-9
 
-    return each(f"p{100 * share:g}".replace(".", ""), found, F[field])
+    return each(f"p{100 * share:g}".replace(".", ""), value, F[field])
 
 
 def latency(name: str, operation: str) -> Metric:

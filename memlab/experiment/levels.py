@@ -30,10 +30,10 @@ def read_levels(experiment: Experiment, assignments: Iterable[str]) -> dict[str,
     return levels
 
 
-def check_levels(experiment: Experiment, given: Mapping[str, object]) -> dict[str, list[Level]]:
+def check_levels(experiment: Experiment, wanted: Mapping[str, object]) -> dict[str, list[Level]]:
     """Levels given as Python values: one value, text, or a sequence of either."""
     levels: dict[str, list[Level]] = {}
-    for name, value in given.items():
+    for name, value in wanted.items():
         values: list[Any] = [value]
         if isinstance(value, Iterable) and not isinstance(value, str | bytes):
             values = list(value)

@@ -79,7 +79,7 @@ def _of_claim(
     least = 2 if over(claim) else 1
     result = settings(points, claim, factors)
     near = [all(at.get(n, level) == level for n, level in claim.nearest.items()) for at in result]
-    for is_near, at in sorted(zip(near, result, strict=True), key=lambda one: not one[0]):
+    for is_near, at in sorted(zip(near, result, strict=True), key=lambda pair: not pair[0]):
         sides = [[*matching(points, {**at, **side})] for side in parts(claim)]
         if all(len(side) >= least for side in sides):
             indices = frozenset(point.index for side in sides for point in side)

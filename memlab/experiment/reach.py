@@ -59,8 +59,8 @@ class Reach:
             return
         self._unavailable = unavailable
         if self._watched:
-            left = [replace(item, points=item.points - unavailable) for item in self._declared]
-            self._needs = self._open = [*dict.fromkeys(item for item in left if item.points)]
+            needs = [replace(item, points=item.points - unavailable) for item in self._declared]
+            self._needs = self._open = [*dict.fromkeys(item for item in needs if item.points)]
 
     def leave_out(self, points: Collection[int]) -> None:
         """These cannot be measured here; their first trial takes no time."""

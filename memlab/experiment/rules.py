@@ -48,11 +48,11 @@ def find(kind: str, name: object, known: Iterable[T]) -> T:
 
 def repeated(names: Iterable[str]) -> str | None:
     """The first name that is there twice."""
-    seen: set[str] = set()
+    known: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in known:
             return name
-        seen.add(name)
+        known.add(name)
     return None
 
 
@@ -99,21 +99,21 @@ class DeclaredNames:
 def check_level(factor: Factor, level: Level) -> None:
     """A level as it is stored: of the factor's kind and within its bounds."""
     try:
-        kept = factor.kind.check(level)
+        parsed = factor.kind.check(level)
     except (ValueError, TypeError, OverflowError) as error:
         raise BadDeclaration(f"{factor.name}: {error}") from None
-    if (kept, type(kept)) != (level, type(level)):
-        raise BadDeclaration(f"{factor.name}: write the level {level!r} as {kept!r}")
+    if (parsed, type(parsed)) != (level, type(level)):
+        raise BadDeclaration(f"{factor.name}: write the level {level!r} as {parsed!r}")
     if not factor.within(level):
         text = factor.kind.format(level)
         raise BadDeclaration(f"{factor.name}: {text} is out of bounds, {factor.bounds}")
 
 
-def check_param(probe: str, factor: Factor, taken: Mapping[str, str]) -> None:
+def check_param(probe: str, factor: Factor, fields: Mapping[str, str]) -> None:
     """The probe takes a param of the factor's name and kind."""
-    if factor.param not in taken:
-        raise unknown(f"param of probe {probe}", factor.param, taken)
-    kind = taken[factor.param]
+    if factor.param not in fields:
+        raise unknown(f"param of probe {probe}", factor.param, fields)
+    kind = fields[factor.param]
     if kind != _TAKEN.get(factor.kind, kind):
         raise BadDeclaration(f"{factor.param} of probe {probe} is of type {kind}")
     if kind.startswith("enum ") and factor.kind.levels is not None:
@@ -142,10 +142,10 @@ def check_claim(claim: Claim, scope: DeclaredNames) -> None:
             scope.levels({over: level})
     if claim.since:
         return  # a ladder measures the levels that it names, whatever the presets hold
-    held = sides.pop("where")
+    where = sides.pop("where")
     sides.pop("nearest")  # one of the settings that the claim leaves free
     for side in sides.values() or [{}]:
-        wanted = {**held, **side}
+        wanted = {**where, **side}
         if not any(wanted.items() <= at.items() for at in scope.points):
             text = " ".join(
                 f"{name}={scope.factor(name).kind.format(wanted[name])}" for name in wanted

@@ -53,14 +53,17 @@ class Control:
     @property
     def description(self) -> str:
         """What is measured, and what it is to show."""
-        clauses = dict.fromkeys(one.confirmed for one in self.explanations)
+        clauses = dict.fromkeys(explanation.confirmed for explanation in self.explanations)
         tested = ", and whether ".join(clauses)
         return f"{self.why} Tests whether {tested}." if tested else self.why
 
-    def held(self, plain: Mapping[str, Level]) -> Control:
+    def with_defaults(self, plain: Mapping[str, Level]) -> Control:
         """Its predictions at plain levels, but for factors whose levels it replaces."""
         rest = {name: level for name, level in plain.items() if name not in self.levels}
-        return replace(self, explanations=[one.held(rest) for one in self.explanations])
+        return replace(
+            self,
+            explanations=[explanation.with_defaults(rest) for explanation in self.explanations],
+        )
 
 
 def control(
@@ -72,14 +75,20 @@ def control(
 ) -> Control:
     """A control with its explanations. A factor that is given one level instead of a list is held
     at it, by the predictions too unless they name that factor themselves."""
-    held: dict[str, Level] = {}
+    fixed: dict[str, Level] = {}
     every: dict[str, Sequence[Level]] = {}
-    for factor, given in levels.items():
-        if isinstance(given, str | int | float):
-            held[factor], every[factor] = given, [given]
+    for factor, value in levels.items():
+        if isinstance(value, str | int | float):
+            fixed[factor], every[factor] = value, [value]
         else:
-            every[factor] = given
-    return Control(name, why, every, presets, [one.held(held) for one in explanations])
+            every[factor] = value
+    return Control(
+        name,
+        why,
+        every,
+        presets,
+        [explanation.with_defaults(fixed) for explanation in explanations],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +174,10 @@ class CostTerms:
     terms: Sequence[CostTerm]
     where: At = field(default_factory=dict)  # the points it is about
 
-    def held(self, levels: Mapping[str, Level]) -> CostTerms:
+    def with_defaults(self, levels: Mapping[str, Level]) -> CostTerms:
         """The same where these levels are held, but for factors that it names itself."""
-        own = {self.over, *self.by}
-        rest = {name: level for name, level in levels.items() if name not in own}
+        names = {self.over, *self.by}
+        rest = {name: level for name, level in levels.items() if name not in names}
         return replace(self, where={**rest, **self.where})
 
 
@@ -231,18 +240,18 @@ class Experiment:
         plain = {f.name: f.plain for f in self.factors if f.plain is not None}
         if not plain:
             return
-        held: dict[str, Any] = {
-            "claims": [claim.held(plain) for claim in self.claims],
-            "changes": [claim.held(plain) for claim in self.changes],
-            "costs": self.costs and self.costs.held(plain),
-            "controls": [one.held(plain) for one in self.controls],
-            "figure": self.figure.held(plain),
+        fixed: dict[str, Any] = {
+            "claims": [claim.with_defaults(plain) for claim in self.claims],
+            "changes": [claim.with_defaults(plain) for claim in self.changes],
+            "costs": self.costs and self.costs.with_defaults(plain),
+            "controls": [part.with_defaults(plain) for part in self.controls],
+            "figure": self.figure.with_defaults(plain),
             "more_figures": {
-                name: one.held(plain) if isinstance(one, Figure) else one
-                for name, one in self.more_figures.items()
+                name: part.with_defaults(plain) if isinstance(part, Figure) else part
+                for name, part in self.more_figures.items()
             },
         }
-        for name, value in held.items():
+        for name, value in fixed.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -340,13 +349,13 @@ class Experiment:
         self._check_printed(scope)
 
     def _check_parts(self) -> None:
-        factors, own = [f.name for f in self.factors], [m.name for m in self.metrics]
+        factors, metrics = [f.name for f in self.factors], [m.name for m in self.metrics]
         controls = [control.name for control in self.controls]
-        if not factors or not own:
+        if not factors or not metrics:
             raise BadDeclaration(f"no {'metric' if factors else 'factor'} is declared")
-        window = [metric.name for metric in WINDOW_METRICS if metric.name not in own]
+        window = [metric.name for metric in WINDOW_METRICS if metric.name not in metrics]
         # A factor, a metric and one of the window are columns of the same table.
-        for names in ([*factors, *own, *window], controls):
+        for names in ([*factors, *metrics, *window], controls):
             if twice := rules.repeated(names):
                 raise BadDeclaration(f"the name {twice!r} is given twice")
         self._check_params()
@@ -365,14 +374,14 @@ class Experiment:
 
     def _check_params(self) -> None:
         """The factors and the host fill the probe's params, where the probe is written in C."""
-        if (taken := params(self.probe)) is None:
+        if (fields := params(self.probe)) is None:
             return
-        given = {factor.param: factor for factor in self.probe_factors}
-        for factor in given.values():
+        by_param = {factor.param: factor for factor in self.probe_factors}
+        for factor in by_param.values():
             with _part(f"factor {factor.name}"):
-                rules.check_param(self.probe, factor, taken)
-        for name in taken:
-            if name not in given and name not in self.host_params:
+                rules.check_param(self.probe, factor, fields)
+        for name in fields:
+            if name not in by_param and name not in self.host_params:
                 raise BadDeclaration(f"the param {name!r} of probe {self.probe} is not a factor's")
 
     def _check_expressions(self) -> None:
@@ -400,26 +409,26 @@ class Experiment:
                 rules.check_level(factor, level)
         if self.budget_s.get(preset, 0) <= 0:
             raise BadDeclaration("it has no budget")
-        found = {tuple(at.values()): at for at, why in self.combinations(levels) if why is None}
-        if not found:
+        points = {tuple(at.values()): at for at, why in self.combinations(levels) if why is None}
+        if not points:
             raise BadDeclaration("every point is excluded")
-        for one in self.controls:
-            with _part(f"control {one.name}"):
-                for name, own in one.levels.items():
-                    for level in own:
+        for control in self.controls:
+            with _part(f"control {control.name}"):
+                for name, replaced in control.levels.items():
+                    for level in replaced:
                         rules.check_level(self.factor(name), level)
-                if unknown := set(one.presets) - set(PRESETS):
+                if unknown := set(control.presets) - set(PRESETS):
                     raise rules.unknown("preset", min(unknown), PRESETS)
-                if preset in one.presets:
-                    beside = self.combinations({**levels, **one.levels})
+                if preset in control.presets:
+                    beside = self.combinations({**levels, **control.levels})
                     more = {tuple(at.values()): at for at, why in beside if why is None}
-                    if more.keys() <= found.keys() and preset != "full":
+                    if more.keys() <= points.keys() and preset != "full":
                         raise BadDeclaration("it adds no point to the grid")
-                    found |= more
-        for at in found.values():
+                    points |= more
+        for at in points.values():
             if self.cost.memory(at) < 0 or self.cost.time(at) <= 0:
                 raise BadDeclaration(f"the cost of {dict(at)} is not positive")
-        return list(found.values())
+        return list(points.values())
 
     def _check_claims(self, scope: rules.DeclaredNames) -> None:
         rules.check_ids([*self.claims, *self.changes])
@@ -429,9 +438,9 @@ class Experiment:
         for claim in [*self.claims, *self.changes]:
             with _part(f"claim {claim.id or repr(claim.text)}"):
                 rules.check_claim(claim, scope)
-        for one in self.controls:
-            with _part(f"control {one.name}"):
-                for explanation in one.explanations:
+        for control in self.controls:
+            with _part(f"control {control.name}"):
+                for explanation in control.explanations:
                     rules.check_claim(explanation.predicts, scope)
         if self.costs:
             with _part("costs"):
@@ -455,34 +464,36 @@ class Experiment:
         for source, table in self.tables:
             with _part("published"):
                 rules.printed_table(source, table)
-        for one in self.published:
-            with _part(f"published {one.source}, {one.table}"):
-                printed = rules.printed_table(one.source, one.table)
-                self.metric(one.metric)
+        for declared in self.published:
+            with _part(f"published {declared.source}, {declared.table}"):
+                printed = rules.printed_table(declared.source, declared.table)
+                self.metric(declared.metric)
                 for row in printed.rows:
-                    scope.levels(one.row(printed.rows_are, row[printed.rows_are]))
-                    for column, at in one.columns.items():
+                    scope.levels(declared.row(printed.rows_are, row[printed.rows_are]))
+                    for column, at in declared.columns.items():
                         scope.levels(at)
                         if column not in row:
                             raise rules.unknown("column", column, row)
                         printed.cell(row, column)
-                if one.limit:
-                    scope.control(one.limit.control)
-                    self.metric(one.limit.metric)
+                if declared.limit:
+                    scope.control(declared.limit.control)
+                    self.metric(declared.limit.metric)
 
     @property
     def probe_factors(self) -> list[Factor]:
         """The factors that the probe itself takes; the rest shape the file or the host."""
         shaping = self.file.factors if self.file else ()
-        own = {self.file.size} if self.file else set()
-        return [f for f in self.factors if not f.host and (f.name not in shaping or f.name in own)]
+        names = {self.file.size} if self.file else set()
+        return [
+            f for f in self.factors if not f.host and (f.name not in shaping or f.name in names)
+        ]
 
     @property
     def host_params(self) -> list[str]:
         """The probe's params that no factor is, but that name what the host made for the trial:
         the file, a folder on tmpfs and the cgroup's folder ("" where the point has none), QEMU's
         command line with the sign of a guest that has booted; memory reserved from the kernel."""
-        given = {
+        values = {
             "path": self.file is not None,
             "folder": self.host.tmpfs is not None,
             "group": self.host.containment is not None and self.host.containment.pass_group,
@@ -492,12 +503,12 @@ class Experiment:
             "range_start_bytes": self.host.reserved is not None,
             "range_bytes": self.host.reserved is not None,
         }
-        return [name for name, is_given in given.items() if is_given]
+        return [name for name, is_given in values.items() if is_given]
 
     def params(self, at: At, host: Mapping[str, Any]) -> dict[str, Any]:
         """The probe's params for a point; `host` holds at least its `host_params`."""
-        own = {f.param: f.kind.to_field(at[f.name]) for f in self.probe_factors}
-        return own | {name: host[name] for name in self.host_params}
+        params_of_factors = {f.param: f.kind.to_field(at[f.name]) for f in self.probe_factors}
+        return params_of_factors | {name: host[name] for name in self.host_params}
 
     def describe_level(self, name: str, level: Level) -> str:
         return printable(self.factor(name).kind.format(level))

@@ -53,13 +53,13 @@ def included(path: Path, folder: Path) -> list[Path]:
 
 def headers(path: Path, folder: Path) -> list[Path]:
     """All headers that a file includes, directly or not: each once, after its own includes."""
-    seen: set[Path] = set()
+    known: set[Path] = set()
     paths: list[Path] = []
 
     def visit(at: Path) -> None:
         for header in included(at, folder):
-            if header not in seen:
-                seen.add(header)
+            if header not in known:
+                known.add(header)
                 visit(header)
                 paths.append(header)
 
@@ -149,12 +149,12 @@ def param(c_type: Any) -> str:
 def result_fields(c_type: Any, path: str = "") -> Iterator[str]:
     """The path of each field of a result, as a sample has it: `window.elapsed_ns`."""
     for name, field in c_type.fields or ():
-        own = f"{path}{name}"
-        yield own
+        field_path = f"{path}{name}"
+        yield field_path
         if field.type.cname in SHORTENED:
-            yield from (f"{own}.{part}" for part in SHORTENED[field.type.cname])
+            yield from (f"{field_path}.{part}" for part in SHORTENED[field.type.cname])
         elif field.type.kind == "struct":
-            yield from result_fields(field.type, f"{own}.")
+            yield from result_fields(field.type, f"{field_path}.")
 
 
 def levels(enum: Any) -> dict[str, int]:
@@ -171,13 +171,13 @@ def binding(folder: Path, probes: list[Path]) -> FFI:
     shared = dict.fromkeys(
         header for probe in probes for header in headers(probe, folder) if cdef_blocks(header)
     )
-    own = [probe_block(probe) for probe in probes]
+    blocks = [probe_block(probe) for probe in probes]
     ffi = FFI()
-    ffi.cdef("\n".join([*(block for header in shared for block in cdef_blocks(header)), *own]))
+    ffi.cdef("\n".join([*(block for header in shared for block in cdef_blocks(header)), *blocks]))
     top = folder.resolve()
     named = [path.relative_to(top) if path.is_relative_to(top) else path for path in shared]
     includes = [f'#include "{header}"' for header in named]
-    ffi.set_source(MODULE, "\n".join([*includes, *own]))
+    ffi.set_source(MODULE, "\n".join([*includes, *blocks]))
     return ffi
 
 
@@ -215,8 +215,14 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the folder to write _probes.c and _built.py into")
     parser.add_argument("--flags", required=True, help="compile flags, recorded and hashed")
     parser.add_argument("--compiler", required=True, help="compiler and version, likewise")
-    given = parser.parse_args()
-    write(probe_files(given.probes), given.probes, given.out, given.flags, given.compiler)
+    arguments = parser.parse_args()
+    write(
+        probe_files(arguments.probes),
+        arguments.probes,
+        arguments.out,
+        arguments.flags,
+        arguments.compiler,
+    )
 
 
 if __name__ == "__main__":

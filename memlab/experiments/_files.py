@@ -61,8 +61,8 @@ def _stamp(path: str) -> int:
 def _declared(path: Path, *_: int) -> Experiment:
     """Once for each state of the two files."""
     folder = _folder_of(str(path), make=False)
-    if not path.exists() and (kept := folder / "declaration.py").exists():
-        result = _read(kept, folder, path.stem)
+    if not path.exists() and (stored := folder / "declaration.py").exists():
+        result = _read(stored, folder, path.stem)
         words = f"{result.question} ({path} is gone: this is its declaration when it was last read)"
         return replace(result, question=words)
     result = _read(path, folder, path.stem)
@@ -107,8 +107,8 @@ def _read(path: Path, folder: Path, stem: str) -> Experiment:
 
 def _where(path: Path, error: BaseException) -> str:
     """The innermost line of the file that the error passed."""
-    own = [at for at in traceback.extract_tb(error.__traceback__) if at.filename == str(path)]
-    return f"{path}:{own[-1].lineno}" if own else str(path)
+    frames = [at for at in traceback.extract_tb(error.__traceback__) if at.filename == str(path)]
+    return f"{path}:{frames[-1].lineno}" if frames else str(path)
 
 
 def _check_readable(path: Path) -> None:
@@ -172,15 +172,15 @@ def _built(source: Path, folder: Path) -> Path:
 
     if source.stem in _built.HASHES:
         raise BadRequest(f"{source}: memlab has a probe of that name; choose another")
-    own = Path(probes.origin).parent / "probe_sources"
+    sources = Path(probes.origin).parent / "probe_sources"
     compiler, version = _compiler()
-    hashed = _build_probes.probe_hash(source, _built.FLAGS, version, own)
+    hashed = _build_probes.probe_hash(source, _built.FLAGS, version, sources)
     builder = Path(_build_probes.__file__).read_text()  # another one may write other data
     home = folder / hashlib.sha256(f"{hashed} {sys.version} {builder}".encode()).hexdigest()[:16]
     if home.exists():
         return home
     with tempfile.TemporaryDirectory(dir=folder) as result:
-        _compile(source, own, Path(result), compiler, version)
+        _compile(source, sources, Path(result), compiler, version)
         with suppress(OSError):  # another process may have been first
             Path(result).rename(home)
             Path(result).mkdir()  # for the context, which removes it
@@ -201,19 +201,19 @@ def _compiler() -> tuple[list[str], str]:
     return words, process.stdout.partition("\n")[0]
 
 
-def _compile(source: Path, own: Path, made: Path, compiler: list[str], version: str) -> None:
+def _compile(source: Path, folder: Path, output: Path, compiler: list[str], version: str) -> None:
     from memlab import _built
     from memlab.experiments import _build_probes
 
-    flags = [*_built.FLAGS.split(), "-D_GNU_SOURCE", "-fPIC", f"-I{source.parent}", f"-I{own}"]
+    flags = [*_built.FLAGS.split(), "-D_GNU_SOURCE", "-fPIC", f"-I{source.parent}", f"-I{folder}"]
     warnings = ["-Wall", "-Wextra", "-Werror=implicit-function-declaration"]
     _run([*compiler, *flags, *warnings, "-fsyntax-only", str(source)])  # its lines, before ours
-    (made / "probe_sources").mkdir()
-    shutil.copyfile(source, made / "probe_sources" / source.name)
-    probes = [own / "noop.c", source]
+    (output / "probe_sources").mkdir()
+    shutil.copyfile(source, output / "probe_sources" / source.name)
+    probes = [folder / "noop.c", source]
     try:
         with redirect_stdout(StringIO()):  # cffi tells what it writes
-            _build_probes.write(probes, own, made, _built.FLAGS, version)
+            _build_probes.write(probes, folder, output, _built.FLAGS, version)
     except SystemExit as error:
         raise BadRequest(str(error.code)) from None
     except Exception as error:  # cffi's, of what lies between the markers
@@ -222,13 +222,13 @@ def _compile(source: Path, own: Path, made: Path, compiler: list[str], version: 
     units = {
         str(path)
         for probe in probes
-        for path in _build_probes.made_of(probe, own)
+        for path in _build_probes.made_of(probe, folder)
         if path.suffix == ".c"
     }
     python = sysconfig.get_paths()["include"]
     wrapped = [f"-I{python}", "-include", "alloca.h", "-include", "string.h"]
     library = [*compiler, *flags, "-w", "-shared", *wrapped]
-    target, binding = made / "_probes.so", made / "_probes.c"
+    target, binding = output / "_probes.so", output / "_probes.c"
     _run([*library, "-o", str(target), str(binding), *sorted(units), "-lrt", "-ldl"])
 
 

@@ -18,8 +18,8 @@ def _parse(text: str) -> Level:
 
 
 def _format(level: Level) -> str:
-    own = Path(str(level)).is_relative_to(folders.user("cache") / "libc")
-    return Path(str(level)).name if own else str(level)
+    is_cached = Path(str(level)).is_relative_to(folders.user("cache") / "libc")
+    return Path(str(level)).name if is_cached else str(level)
 
 
 LIBC = Factor(

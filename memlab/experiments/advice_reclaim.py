@@ -56,16 +56,16 @@ def trace(order: str, pages: int, hot: int, accesses: int) -> tuple[int, ...]:
 def simulated(accessed: tuple[int, ...], accesses: int, capacity: int, *, lru: bool) -> int:
     """The misses of a cache of `capacity` pages, empty at first, in the first accesses of a trace.
     It evicts the page whose last access is the longest ago; a FIFO, the one that came first."""
-    kept: OrderedDict[int, None] = OrderedDict()
+    pages: OrderedDict[int, None] = OrderedDict()
     missed = 0
     for page in islice(accessed, accesses):
-        if page not in kept:
+        if page not in pages:
             missed += 1
-            if len(kept) >= capacity:
-                kept.popitem(last=False)
-            kept[page] = None
+            if len(pages) >= capacity:
+                pages.popitem(last=False)
+            pages[page] = None
         elif lru:
-            kept.move_to_end(page)
+            pages.move_to_end(page)
     return missed
 
 

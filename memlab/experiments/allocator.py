@@ -27,10 +27,10 @@ CPU, JITTER = each("mean", _mean, F.cpu_ns), each("deviation", _spread, F.cpu_ns
 
 
 def rss(name: str, of: Callable[[list[int]], float]) -> Expression:
-    def found(held: Mapping[str, Any]) -> float | None:
-        return float(of(held["values"])) if held["values"] else None
+    def value(values: Mapping[str, Any]) -> float | None:
+        return float(of(values["values"])) if values["values"] else None
 
-    return each(name, found, F.rss_bytes)
+    return each(name, value, F.rss_bytes)
 
 
 def identity(raw: Raw, _: At) -> str:
@@ -83,7 +83,7 @@ METRICS = (
         "B",
         "resident memory (at the end); last reading, beyond that before the load. Under a bursty "
         "load the process is then at rest",
-        of=rss("last", lambda held: held[-1]),
+        of=rss("last", lambda readings: readings[-1]),
     ),
     Metric("system_share", "1", "kernel's share of CPU time", of=SYSTEM_SHARE),
     Metric(

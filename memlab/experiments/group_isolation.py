@@ -48,10 +48,10 @@ def behaving(at: At, values: Sequence[float]) -> Sequence[float]:
 def over_groups(name: str, of: Callable[[Raw, At], float], statistic: Statistic) -> Expression:
     """A statistic of a value of every group but the hog's."""
 
-    def found(groups: Sequence[Raw], count: float, at: At) -> float | None:
+    def value(groups: Sequence[Raw], count: float, at: At) -> float | None:
         return statistic(behaving(at, [of(group, at) for group in groups[: int(count)]]))
 
-    return each(name, found, F.groups, F.group_count, F.at)
+    return each(name, value, F.groups, F.group_count, F.at)
 
 
 def of_scores(statistic: Statistic) -> Expression:

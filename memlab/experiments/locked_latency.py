@@ -61,7 +61,7 @@ CONTROLS = [
             {factor: ["on", "off"], "lock": ["mlock", "off"], "swap": "file"},
             *(
                 explanation
-                for level, said in (("on", "with"), ("off", "without"))
+                for level, phrase in (("on", "with"), ("off", "without"))
                 for explanation in (
                     Explanation(
                         Count(
@@ -69,13 +69,13 @@ CONTROLS = [
                             where={"lock": "mlock", factor: level},
                             equals=0,
                         ),
-                        f"{said} {what} locked memory takes {{value}}",
-                        confirmed=f"the lock holds {said} it",
-                        refuted=f"the lock does not hold {said} it",
+                        f"{phrase} {what} locked memory takes {{value}}",
+                        confirmed=f"the lock holds {phrase} it",
+                        refuted=f"the lock does not hold {phrase} it",
                     ),
                     Explanation(
                         major_faults(above=0.5, where={"lock": "off", factor: level}),
-                        f"memory that is not locked takes {{value}} {said} it",
+                        f"memory that is not locked takes {{value}} {phrase} it",
                         confirmed="such memory is pushed out all the same",
                         refuted="there such memory needs no lock",
                     ),

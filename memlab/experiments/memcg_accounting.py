@@ -224,9 +224,9 @@ def words(step: Step) -> str:
 def stat(raw: Raw, side: str) -> list[str]:
     """The groups' memory.stat: what was charged at the start, and since then."""
     v1 = raw["before"]["directly_shared_pages"]["error"] is None
-    own, total = ("rss", "total_") if v1 else ("anon", "")
-    keys = {"first": f"shmem and {own}", "second": f"shmem and {own}"}
-    keys["whole"] = f"{total}shmem and {total}{own}"
+    field, total = ("rss", "total_") if v1 else ("anon", "")
+    keys = {"first": f"shmem and {field}", "second": f"shmem and {field}"}
+    keys["whole"] = f"{total}shmem and {total}{field}"
     names = {"first": "0", "second": "1", "whole": "whole"}
     lines = []
     for group, key in keys.items():

@@ -81,8 +81,8 @@ FAULTING = ("fault_anonymous", "fault_file")
 
 def under_mmap_lock(side: str) -> Expression:
     """The share of the faults; None for operations that are none, and in older samples."""
-    taken = F[side].writes.optional + F[side].reads.optional
-    return (taken / F[side].faults.optional).where(victim=FAULTING)
+    count = F[side].writes.optional + F[side].reads.optional
+    return (count / F[side].faults.optional).where(victim=FAULTING)
 
 
 def vma_lock(name: str) -> Expression:
@@ -361,12 +361,12 @@ EXPERIMENT = Experiment(
             Metric(
                 f"vma_lock_{name}",
                 "faults/op",
-                f"{said}; per operation beside the callers, of the whole host: /proc/vmstat, "
+                f"{phrase}; per operation beside the callers, of the whole host: /proc/vmstat, "
                 "CONFIG_PER_VMA_LOCK_STATS",
                 of=vma_lock(name),
                 lower_is_better=name != "success",
             )
-            for name, said in VMA_LOCK.items()
+            for name, phrase in VMA_LOCK.items()
         ),
         Metric(
             "lock_sleeps",
@@ -440,7 +440,7 @@ EXPERIMENT = Experiment(
         *(
             takes(
                 f"writes-{name}",
-                f"{said} takes the mmap_lock for writing, once per call",
+                f"{phrase} takes the mmap_lock for writing, once per call",
                 "call_writes",
                 1,
                 f"{CONVOY}: MADV_SEQUENTIAL 'acquires the per-process mmap_lock in exclusive WRITE "
@@ -449,7 +449,7 @@ EXPERIMENT = Experiment(
                 else f"{DOCUMENT}: mappings are changed under the mmap write lock",
                 caller=name,
             )
-            for name, said in WRITERS.items()
+            for name, phrase in WRITERS.items()
         ),
         *(
             takes(
@@ -477,36 +477,36 @@ EXPERIMENT = Experiment(
         *(
             takes(
                 f"{dashed(name)}-faults-per-vma",
-                f"beside {said} no first touch of another mapping takes the mmap_lock",
+                f"beside {phrase} no first touch of another mapping takes the mmap_lock",
                 "beside_locks",
                 0,
                 ON_FAULT,
                 caller=name,
                 victim="fault_anonymous",
             )
-            for name, said in LONG_CALLS.items()
+            for name, phrase in LONG_CALLS.items()
         ),
         *(
             outcome(
                 f"{dashed(name)}-holds-up-mmap",
-                f"{said} of 4 MiB holds up another thread's mmap until it ends",
+                f"{phrase} of 4 MiB holds up another thread's mmap until it ends",
                 name,
                 "mmap",
                 DOWNGRADED if name == "munmap" else "memlab's own: it holds the lock for reading",
                 held=True,
             )
-            for name, said in LONG_CALLS.items()
+            for name, phrase in LONG_CALLS.items()
         ),
         *(
             outcome(
                 f"{dashed(name)}-passes-{dashed(victim)}",
-                f"{said} of 4 MiB does not hold up another thread's {operation}",
+                f"{phrase} of 4 MiB does not hold up another thread's {operation}",
                 name,
                 victim,
                 published,
                 held=False,
             )
-            for name, said in LONG_CALLS.items()
+            for name, phrase in LONG_CALLS.items()
             for victim, operation, published in (
                 ("fault_anonymous", "page faults", ON_FAULT),
                 ("mincore", "mincore", "memlab's own: both hold the lock for reading"),
@@ -528,7 +528,7 @@ EXPERIMENT = Experiment(
         panels=["sharing"],
         claims=["populate-passes-fault-anonymous", "convoy"],
         word=word,
-        calm=lambda said: said != HOLDS,
+        calm=lambda phrase: phrase != HOLDS,
     ),
     more_figures={
         "checks": Checks("call_writes", over="caller", by=["victim"]),
@@ -540,7 +540,7 @@ EXPERIMENT = Experiment(
             claims=[f"{dashed(name)}-faults-per-vma" for name in LONG_CALLS],
             title="lock that the operation takes beside the call",
             word=lock_word,
-            calm=lambda said: said != MMAP_LOCK,
+            calm=lambda phrase: phrase != MMAP_LOCK,
         ),
     },
     budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},

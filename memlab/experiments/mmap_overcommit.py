@@ -36,8 +36,8 @@ def killed(process: Raw) -> bool:
 
 
 def processes(raw: Raw) -> list[Raw]:
-    seen: list[Raw] = raw["processes"][: raw["process_count"]]
-    return seen
+    results: list[Raw] = raw["processes"][: raw["process_count"]]
+    return results
 
 
 def over_processes(name: str, of: Callable[[Raw, Raw], float]) -> Expression:
@@ -60,16 +60,18 @@ def completed(raw: Raw, process: Raw) -> bool:
 
 def word(raw: Raw, at: At) -> str:
     """What became of the processes."""
-    seen = processes(raw)
-    refused, taken = sum(p["mmap_errno"] != 0 for p in seen), sum(map(killed, seen))
+    results = processes(raw)
+    refused, killed_count = sum(p["mmap_errno"] != 0 for p in results), sum(map(killed, results))
     if refused:
-        names = {errno.errorcode.get(p["mmap_errno"], "?") for p in seen if p["mmap_errno"]}
+        names = {errno.errorcode.get(p["mmap_errno"], "?") for p in results if p["mmap_errno"]}
         return f"mmap fails: {', '.join(sorted(names))}"
     if at["scope"] == "host":
         return GRANTED
-    if taken:
-        return "OOM-killed" if len(seen) == 1 else f"OOM-killed: {taken} of {len(seen)}"
-    return WRITTEN if all(completed(raw, p) for p in seen) else "not all is written"
+    if killed_count:
+        return (
+            "OOM-killed" if len(results) == 1 else f"OOM-killed: {killed_count} of {len(results)}"
+        )
+    return WRITTEN if all(completed(raw, p) for p in results) else "not all is written"
 
 
 def evidence(raw: Raw, at: At) -> str:
@@ -401,7 +403,7 @@ EXPERIMENT = Experiment(
         first={"scope": "host"},  # what mmap says, as the study's; then what writing does
         claims=["case-2-killed", "case-3-written", "case-4-killed"],
         word=word,
-        calm=lambda said: said in (GRANTED, WRITTEN),
+        calm=lambda phrase: phrase in (GRANTED, WRITTEN),
         printed=Printed(
             "logstore-mmap",
             "overcommit",

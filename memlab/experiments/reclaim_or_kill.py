@@ -389,11 +389,11 @@ EXPERIMENT = Experiment(
             *(
                 Explanation(
                     predicts("killed", 1, mglru=level),
-                    f"{said} MGLRU anonymous memory ends with {{value}} kills",
-                    confirmed=f"the limit kills {said} MGLRU",
-                    refuted=f"the limit does not kill {said} MGLRU",
+                    f"{phrase} MGLRU anonymous memory ends with {{value}} kills",
+                    confirmed=f"the limit kills {phrase} MGLRU",
+                    refuted=f"the limit does not kill {phrase} MGLRU",
                 )
-                for level, said in (("on", "with"), ("off", "without"))
+                for level, phrase in (("on", "with"), ("off", "without"))
             ),
         ),
         control(
@@ -553,7 +553,7 @@ EXPERIMENT = Experiment(
         panels=("bound", "killer", "interval", "mglru", "dirty_limit", "contents"),
         claims=["anonymous-killed", "dirty-file-killed"],
         word=word,
-        calm=lambda said: said == DONE,
+        calm=lambda phrase: phrase == DONE,
     ),
     more_figures={"checks": Checks("killed", over="memory", by=("swap",))},
 )

@@ -186,7 +186,7 @@ DECAY: list[Claim] = [
     *(
         Within(
             id=f"jemalloc-{name}-half",
-            text=f"{said} half of it is back at half of jemalloc's decay time of 1 s",
+            text=f"{phrase} half of it is back at half of jemalloc's decay time of 1 s",
             metric="half_time",
             where={"allocator": "jemalloc", "setting": setting, "meanwhile": meanwhile}
             | {"wait": WAIT},
@@ -195,7 +195,7 @@ DECAY: list[Claim] = [
             published="jemalloc(3), opt.dirty_decay_ms: purged 'according to a sigmoidal decay "
             "curve that starts and ends with zero purge rate'",
         )
-        for name, said, setting, meanwhile in (
+        for name, phrase, setting, meanwhile in (
             ("busy", "in a busy program", "decay_1s", "busy"),
             (
                 "background",
@@ -488,11 +488,11 @@ EXPERIMENT = Experiment(
                         below=0.1,
                         timed=False,
                     ),
-                    f"{said} jemalloc retains a share of {{value}} after its decay time",
+                    f"{phrase} jemalloc retains a share of {{value}} after its decay time",
                     confirmed=confirmed,
                     refuted=refuted,
                 )
-                for meanwhile, said, confirmed, refuted in (
+                for meanwhile, phrase, confirmed, refuted in (
                     (
                         "idle",
                         "in an idle program",
@@ -551,10 +551,10 @@ EXPERIMENT = Experiment(
             Metric(
                 f"after_{name}",
                 "B",
-                f"retained after {said}; of the wait, not given where it is shorter",
+                f"retained after {phrase}; of the wait, not given where it is shorter",
                 of=left_after(wait_s),
             )
-            for name, said, wait_s in (
+            for name, phrase, wait_s in (
                 ("100ms", "0.1 s", 0.1),
                 ("1s", "1 s", 1.0),
                 ("10s", "10 s", 10.0),

@@ -11,8 +11,8 @@ PUBLISHED_THREADS = 2000
 
 def memory(at: At) -> int:
     full = at["lock"] in POPULATED
-    own = stack_bytes(at["stack"]) if full else int(at["touched"]) + STACK_OWN
-    return PROCESS_OWN + int(at["threads"]) * own
+    stack = stack_bytes(at["stack"]) if full else int(at["touched"]) + STACK_OWN
+    return PROCESS_OWN + int(at["threads"]) * stack
 
 
 def locks(at: At) -> int:

@@ -11,8 +11,8 @@ from memlab.experiments._threads import *
 
 def _rate(thread_counts: Sequence[int], elapsed_ns: Sequence[int]) -> float:
     """The processes' own rates, summed."""
-    own = zip(thread_counts, elapsed_ns, strict=True)
-    return float(sum(count / (time_ns * 1e-9) for count, time_ns in own if time_ns))
+    pairs = zip(thread_counts, elapsed_ns, strict=True)
+    return float(sum(count / (time_ns * 1e-9) for count, time_ns in pairs if time_ns))
 
 
 def _imbalance(thread_counts: Sequence[int], process_count: float) -> float:

@@ -20,7 +20,7 @@ from memlab.experiments._reclaim import swap
 KNOWN = 23  # flushes of the known answer, probes/tlb_shootdown/known_flushes.c
 
 
-def _seen(counter: Raw) -> str:
+def _observed(counter: Raw) -> str:
     return counter["error"] or f"{counter['count']:,}"
 
 
@@ -72,12 +72,12 @@ def evidence(raw: Raw, _: At) -> str:
     if known["flush_count"]:
         words = (
             f"of {known['flush_count']} known flushes /proc/interrupts counted "
-            f"{_seen(known['interrupts'])}, tlb:tlb_flush {_seen(known['remote_sent'])}; "
+            f"{_observed(known['interrupts'])}, tlb:tlb_flush {_observed(known['remote_sent'])}; "
             f"complete here: {source(raw) or 'neither'}"
         )
     return (
-        f"{words}\nin the window /proc/interrupts TLB {_seen(counters['tlb_interrupts'])}, "
-        f"tlb:tlb_flush reason 4 {_seen(counters['tlb_remote_sent'])}, "
+        f"{words}\nin the window /proc/interrupts TLB {_observed(counters['tlb_interrupts'])}, "
+        f"tlb:tlb_flush reason 4 {_observed(counters['tlb_remote_sent'])}, "
         f"{raw['operation_count']:,} operations"
     )
 

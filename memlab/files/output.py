@@ -36,8 +36,8 @@ def write(contents: Mapping[Path, Content]) -> None:
     """Write these files; none appears before all are on disk beside their targets. The folders
     must be there."""
     with _named(next(iter(contents), Path())), ExitStack() as stack:
-        held = stack.enter_context(_held())
-        finish = [_begin(path, content, held, stack) for path, content in contents.items()]
+        opener = stack.enter_context(_held())
+        finish = [_begin(path, content, opener, stack) for path, content in contents.items()]
         for step in finish:
             step()
 
@@ -58,9 +58,9 @@ def unnamed(path: Path) -> Iterator[Unnamed]:
     """A file to write to for long, its user's alone, which has no name (and so is nowhere once all
     that have it open have ended) until whoever writes it gives it one. OSError, with the file's
     name."""
-    with _held() as held:
+    with _held() as opener:
         with _named(path):
-            place = _reached(path, held)
+            place = _reached(path, opener)
             if place.status is not None and not stat.S_ISREG(place.status.st_mode):
                 raise OSError(errno.EINVAL, "it is not a file")
             flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
@@ -76,51 +76,56 @@ def unnamed(path: Path) -> Iterator[Unnamed]:
 def write_unnamed(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a file that only its user can read. It has no name until it is complete, so that an
     interrupted write leaves nothing behind."""
-    with unnamed(path) as made, _named(path):
-        with open(made.file, "wb", closefd=False) as file:
+    with unnamed(path) as output_file, _named(path):
+        with open(output_file.file, "wb", closefd=False) as file:
             file.writelines(pieces)
-        folder = made.folder
-        os.link(f"/proc/self/fd/{made.file}", made.part, dst_dir_fd=folder, follow_symlinks=True)
-        os.replace(made.part, made.name, src_dir_fd=folder, dst_dir_fd=folder)
+        folder = output_file.folder
+        os.link(
+            f"/proc/self/fd/{output_file.file}",
+            output_file.part,
+            dst_dir_fd=folder,
+            follow_symlinks=True,
+        )
+        os.replace(output_file.part, output_file.name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def append(path: Path, content: bytes) -> None:
     """Add to a file, which is made if it is not there."""
-    with _named(path), _held() as held:
-        place = _reached(path, held)
+    with _named(path), _held() as opener:
+        place = _reached(path, opener)
         if place.status is None:
-            place = _made(place)
+            place = _new_place(place)
         _write_through(path, place, content)
 
 
 def make_folder(folder: Path) -> None:
     """Make a folder, and those above it, if they are not there."""
-    with _named(folder), _held() as held:
-        _reached(folder, held, inside=True, make=True)
+    with _named(folder), _held() as opener:
+        _reached(folder, opener, inside=True, make=True)
 
 
 def file_to_open(path: Path, *, make: bool) -> Path:
     """The path without a link in it, for a library that opens files by their paths; `make` makes
     an empty file where there is none."""
-    with _named(path), _held() as held:
-        place = _reached(path, held)
+    with _named(path), _held() as opener:
+        place = _reached(path, opener)
         if make and place.status is None:
-            _made(place, 0o644)  # as SQLite makes its files
+            _new_place(place, 0o644)  # as SQLite makes its files
         return place.path
 
 
 def check_folder(folder: Path) -> None:
     """CannotWrite if a folder could not be made or written to: what takes minutes asks this
     first."""
-    with _named(folder), _held() as held:
-        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        _try_new_file(_reached(there, held, inside=True))
+    with _named(folder), _held() as opener:
+        existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        _try_new_file(_reached(existing, opener, inside=True))
 
 
 def check_file(path: Path) -> None:
     """The same of a file, whose folder must be there."""
-    with _named(path), _held() as held:
-        place = _reached(path, held)
+    with _named(path), _held() as opener:
+        place = _reached(path, opener)
         if not place.in_proc and (place.status is None or stat.S_ISREG(place.status.st_mode)):
             _try_new_file(place)
 
@@ -171,13 +176,13 @@ def _held() -> Iterator[Open]:
             os.close(file)
 
 
-def _reached(path: Path, held: Open, *, inside: bool = False, make: bool = False) -> _Place:
+def _reached(path: Path, opener: Open, *, inside: bool = False, make: bool = False) -> _Place:
     """What `path` names in the end. With `inside` it is a folder, and this the place in it that is
     the folder itself; `make` makes the folders that are not there."""
     remaining = [*reversed(path.absolute().parts[1:])]
     if inside or not remaining:
         remaining.insert(0, ".")
-    at, folder, links = Path("/"), held("/", 0, None), 0
+    at, folder, links = Path("/"), opener("/", 0, None), 0
     while True:
         name, in_proc = remaining.pop(), at == _PROC or _PROC in at.parents
         if not remaining:
@@ -185,7 +190,7 @@ def _reached(path: Path, held: Open, *, inside: bool = False, make: bool = False
             if in_proc or now is None or not stat.S_ISLNK(now.st_mode):
                 return _Place(folder, at / name, name, now, in_proc)
         try:
-            result = held(name, os.O_NOFOLLOW, folder)
+            result = opener(name, os.O_NOFOLLOW, folder)
         except FileNotFoundError:
             if not make:
                 raise
@@ -195,7 +200,7 @@ def _reached(path: Path, held: Open, *, inside: bool = False, make: bool = False
             continue
         if stat.S_ISLNK(os.fstat(result).st_mode):
             if in_proc:
-                result = held(name, os.O_DIRECTORY, folder)
+                result = opener(name, os.O_DIRECTORY, folder)
             else:
                 _check_link(os.fstat(folder), os.fstat(result))
                 if (links := links + 1) > _LINKS_MAX:
@@ -204,7 +209,7 @@ def _reached(path: Path, held: Open, *, inside: bool = False, make: bool = False
                 remaining += reversed(named.parts)
                 continue
         if name == "/":  # of a link
-            at, folder = Path("/"), held("/", 0, None)
+            at, folder = Path("/"), opener("/", 0, None)
         else:
             at, folder = at.parent if name == ".." else at / name, result
 
@@ -228,17 +233,17 @@ def _status(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _made(place: _Place, mode: int = 0o666) -> _Place:
+def _new_place(place: _Place, mode: int = 0o666) -> _Place:
     with suppress(FileExistsError):  # another process was faster
         os.close(place.open(_NEW, mode))
     status = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
     return _Place(place.folder, place.path, place.name, status, place.in_proc)
 
 
-def _begin(path: Path, content: Content, held: Open, stack: ExitStack) -> Callable[[], None]:
+def _begin(path: Path, content: Content, opener: Open, stack: ExitStack) -> Callable[[], None]:
     """Write a new file beside the target; what is returned makes it the target."""
     with _named(path):
-        target = _reached(path, held)
+        target = _reached(path, opener)
         now = target.status
         if target.in_proc or not (now is None or stat.S_ISREG(now.st_mode)):
             return partial(_write_through, path, target, content)

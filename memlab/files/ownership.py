@@ -58,15 +58,15 @@ def renamable(folder: os.stat_result, *, sticky: bool = False) -> bool:
     )
 
 
-def _way(path: Path, seen: set[Path]) -> Iterator[Path]:
+def _way(path: Path, known: set[Path]) -> Iterator[Path]:
     """The path, the folders and links on the way to it, and those on the way of each link."""
     for step in (path, *path.parents):
-        if step in seen:
+        if step in known:
             continue
-        seen.add(step)
+        known.add(step)
         yield step
         if step.is_symlink():
-            yield from _way(step.parent / step.readlink(), seen)
+            yield from _way(step.parent / step.readlink(), known)
 
 
 def _name(uid: int) -> str:

@@ -86,16 +86,20 @@ def _unpacked(source: IO[bytes], of: Layout) -> Iterator[bytes]:
     source.seek(of.head_at)
     yield source.read(of.head_bytes)
     source.seek(of.tail_at + of.tail_bytes)
-    left = of.rows_bytes
-    while left:
+    remaining = of.rows_bytes
+    while remaining:
         sizes = source.read(_PIECE.size)
         if len(sizes) < _PIECE.size:
             raise BadPacking("it is cut short")
         packed, plain = _PIECE.unpack(sizes)
-        if packed > _PIECE_MOST or not 0 < plain <= min(left, _PIECE_BYTES) or plain % _ROW_BYTES:
+        if (
+            packed > _PIECE_MOST
+            or not 0 < plain <= min(remaining, _PIECE_BYTES)
+            or plain % _ROW_BYTES
+        ):
             raise BadPacking("its sizes are out of bounds")
         yield _rows(source.read(packed), plain)
-        left -= plain
+        remaining -= plain
     if source.read(1):
         raise BadPacking("it is longer than its sizes say")
     source.seek(of.tail_at)

@@ -28,7 +28,7 @@ def sources(path: str) -> list[str]:
     if name != "__init__.py":
         return [f"{folder}/{name}"]
     inside = sorted(os.listdir(folder))  # noqa: PTH208
-    return [f"{folder}/{one}" for one in inside if one.endswith(".py")]
+    return [f"{folder}/{entry}" for entry in inside if entry.endswith(".py")]
 
 
 def _is_package(folder: str) -> bool:

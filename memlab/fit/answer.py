@@ -24,40 +24,40 @@ _NEAR_BYTES = 128 << 10
 def answer(run: Run) -> FitAnswer:
     """Read a run of `memlab fit`."""
     fit = FitRun(run)
-    search, asked, subject = fit.search, fit.asked, _subject(run)
+    search, request, subject = fit.search, fit.asked, _subject(run)
     above, fits = search.too_small, search.fits
     if gate := fit.gate:
         at = fit.limited.index(gate)
-        fits = at if search.tried.get(at, LimitTrials()).word(asked.within) == "fits" else None
+        fits = at if search.tried.get(at, LimitTrials()).word(request.within) == "fits" else None
     lean = _leaning(fit)
     grows = growth(run, fit.baseline)
     fits_bytes = None if fits is None else fit.limit_bytes(fits)
-    base = run.valued(asked.metric, fit.baseline).column(asked.metric)
+    base = run.valued(request.metric, fit.baseline).column(request.metric)
     outcomes = run.by_point[fit.baseline.index].outcomes
     return FitAnswer(
         run=run.id,
         command=tried.command_line(subject.serve or subject.argv),
-        metric=asked.metric,
-        within=asked.within,
+        metric=request.metric,
+        within=request.within,
         swap=str(subject.levels["swap"][0]),
         state="grows" if grows and not fit.gate else _state(fit, fits),
         limit_bytes=None if lean is None else fit.limit_bytes(lean),
         above_bytes=None if above is None else fit.limit_bytes(above),
         fits_bytes=fits_bytes,
         setting_bytes=None if fits_bytes is None or grows else setting(fits_bytes),
-        gate_bytes=asked.gate_bytes or None,
+        gate_bytes=request.gate_bytes or None,
         peak_bytes=int(fit.peak_bytes) or None,
         page_cache_bytes=max(fit.readings(fit.baseline, "group_cache_bytes"), default=None),
         unmapped_cache_bytes=fit.unmapped_cache_bytes,
         expected_bytes=fit.expected_bytes,
-        expected_reused_bytes=fit.expected.reused_bytes(asked.within),
+        expected_reused_bytes=fit.expected.reused_bytes(request.within),
         baseline=float(np.median(base)) if base.size else None,
         baseline_blocks=int(base.size),
         baseline_outcomes=dict(outcomes),
         baseline_detail=next(iter(run.by_point[fit.baseline.index].details), None),
         broken_share_most=None if fits is None else most_broken_share(search.tried[fits].trials),
         grows_bytes_per_s=grows,
-        limits=[_row(fit, place, one) for place, one in sorted(search.tried.items())],
+        limits=[_row(fit, place, trials) for place, trials in sorted(search.tried.items())],
     )
 
 
@@ -65,7 +65,7 @@ def setting(fits_bytes: int) -> int:
     """A limit to set, in MiB: one step above what is shown to fit, rounded up by 2 % at most."""
     mib = fits_bytes * STEP / 2**20
     units = [1, *(digit * int(10**power) for power in range(1, 7) for digit in (1, 2, 5))]
-    unit = max(one for one in units if one == 1 or one <= 0.02 * mib)
+    unit = max(size for size in units if size == 1 or size <= 0.02 * mib)
     limit: int = math.ceil(mib / unit) * unit << 20
     return limit
 
@@ -88,7 +88,7 @@ def _state(fit: FitRun, fits: int | None) -> State:
 
 def _leaning(fit: FitRun) -> int | None:
     """The smallest limit that seems to fit, above all that do not."""
-    leans = {p: one.leans(fit.asked.within) for p, one in fit.search.tried.items()}
+    leans = {p: trials.leans(fit.asked.within) for p, trials in fit.search.tried.items()}
     low = max((place for place, fits in leans.items() if fits is False), default=-1)
     return min((place for place, fits in leans.items() if fits and place > low), default=None)
 
@@ -121,5 +121,5 @@ def _row(fit: FitRun, place: int, tried: LimitTrials) -> LimitRow:
 def _refault_rates(run: Run, point: Point) -> np.ndarray[Any, np.dtype[np.float64]]:
     samples = run.by_point[point.index]
     rates = samples.column("refaults") / samples.column("elapsed")
-    found: np.ndarray[Any, np.dtype[np.float64]] = rates[np.isfinite(rates)]
-    return found
+    finite: np.ndarray[Any, np.dtype[np.float64]] = rates[np.isfinite(rates)]
+    return finite

@@ -69,8 +69,8 @@ class Expected:
         this share of the time; None if it is not known."""
         if not self.episodes:
             return None
-        ends = {round(size) for one in self.episodes for _, size in one.windows}
-        least = round(max(one.resident_bytes for one in self.episodes))
+        ends = {round(size) for episode in self.episodes for _, size in episode.windows}
+        least = round(max(episode.resident_bytes for episode in self.episodes))
         for size in sorted({*ends, *range(0, least, max(1, least // _SIZES))}, reverse=True):
             if self._rate(size) * _REFAULT_S > within:
                 break
@@ -79,14 +79,14 @@ class Expected:
 
     def _rate(self, room_bytes: float) -> float:
         """Over all episodes, by how long each is."""
-        counts = (one.seconds * one.refaults_per_s(room_bytes) for one in self.episodes)
-        return sum(counts) / sum(one.seconds for one in self.episodes)
+        counts = (episode.seconds * episode.refaults_per_s(room_bytes) for episode in self.episodes)
+        return sum(counts) / sum(episode.seconds for episode in self.episodes)
 
 
 def episodes(readings: Mapping[str, Any], *, with_anonymous: bool) -> list[Episode]:
     """As the probe read them: of mapped files, and `with_anonymous` of all memory."""
     columns = [_FILE, _ANONYMOUS] if with_anonymous else [_FILE]
-    found = []
+    results = []
     for rows in readings.get("episodes", ()):
         windows: list[tuple[float, float]] = []
         most = resident = 0.0
@@ -96,5 +96,5 @@ def episodes(readings: Mapping[str, Any], *, with_anonymous: bool) -> list[Episo
             if row[0] > (windows[-1][0] if windows else 0.0):
                 windows.append((float(row[0]), most))
         if windows:
-            found.append(Episode(windows, resident))
-    return found
+            results.append(Episode(windows, resident))
+    return results

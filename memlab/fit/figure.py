@@ -26,32 +26,32 @@ _LOOKS = {
 _WIDE, _HIGH, _LOW = 9.0, 260.0, 80.0  # inches; points
 
 
-def draw(run: Run, found: FitAnswer, path: Path) -> Path:
+def draw(run: Run, fit: FitAnswer, path: Path) -> Path:
     """Write the figure as PNG."""
     with style.settings():
-        made = figures.RunFigure(figsize=(_WIDE, 6.0), dpi=style.PIXELS / _WIDE)
-        title = next(sentences(found))
-        made.title, made.description = title, run.experiment.question
+        figure = figures.RunFigure(figsize=(_WIDE, 6.0), dpi=style.PIXELS / _WIDE)
+        title = next(sentences(fit))
+        figure.title, figure.description = title, run.experiment.question
         lines = style.wrap(title, style.FINDING, _WIDE * style.POINTS - 40, "bold")
         top = 0.97 - 0.035 * len(lines)
         grid: dict[str, Any] = {"height_ratios": [_HIGH, _LOW], "hspace": 0.1, "top": top - 0.05}
         grid |= {"left": 0.1, "right": 0.97, "bottom": 0.13}
-        above, below = made.subplots(2, 1, sharex=True, gridspec_kw=grid)
+        above, below = figure.subplots(2, 1, sharex=True, gridspec_kw=grid)
         look: dict[str, Any] = {"fontsize": style.FINDING, "weight": "bold", "va": "top"}
-        made.text(0.02, 0.985, "\n".join(lines), parse_math=False, **look)
-        _limits(above, below, found)
-        _costs(above, found)
-        _refaults(below, found)
-        trials = sum(sum(row.outcomes.values()) for row in found.limits) + found.baseline_blocks
-        foot = f"{machine_of(run.environment)}; swap {found.swap}; {trials} runs; run {found.run}"
-        made.text(0.02, 0.012, foot, fontsize=style.SMALL, color=style.QUIET, parse_math=False)
-    return figures.write(made, path)
+        figure.text(0.02, 0.985, "\n".join(lines), parse_math=False, **look)
+        _limits(above, below, fit)
+        _costs(above, fit)
+        _refaults(below, fit)
+        trials = sum(sum(row.outcomes.values()) for row in fit.limits) + fit.baseline_blocks
+        foot = f"{machine_of(run.environment)}; swap {fit.swap}; {trials} runs; run {fit.run}"
+        figure.text(0.02, 0.012, foot, fontsize=style.SMALL, color=style.QUIET, parse_math=False)
+    return figures.write(figure, path)
 
 
-def _limits(above: Axes, below: Axes, found: FitAnswer) -> None:
+def _limits(above: Axes, below: Axes, fit: FitAnswer) -> None:
     """The axis of limits, the unlimited peak, and where the answer lies."""
-    sizes = [row.limit_bytes for row in found.limits]
-    named = [one for one in (found.peak_bytes, found.setting_bytes) if one]
+    sizes = [row.limit_bytes for row in fit.limits]
+    named = [amount for amount in (fit.peak_bytes, fit.setting_bytes) if amount]
     scales.quantities(below.xaxis, "B", [float(s) for s in (*sizes, *named)], 560.0, log=True)
     ticks = _ticks([*sizes, *named])
     below.set_xticks(ticks)
@@ -62,26 +62,26 @@ def _limits(above: Axes, below: Axes, found: FitAnswer) -> None:
     scales.x_label(below, "memory limit (log)")
     for axes in (above, below):
         axes.spines[["top", "right"]].set_visible(False)
-        if found.above_bytes and found.fits_bytes and not found.gate_bytes:
-            span = (found.above_bytes, found.fits_bytes)
+        if fit.above_bytes and fit.fits_bytes and not fit.gate_bytes:
+            span = (fit.above_bytes, fit.fits_bytes)
             axes.axvspan(*span, color=style.FAINT, linewidth=0, zorder=0)
             if axes is above:
                 _within(above, "answer", *span)
-        broken = [row.limit_bytes for row in found.limits if row.word == "broken"]
+        broken = [row.limit_bytes for row in fit.limits if row.word == "broken"]
         if broken:
             hue = style.paler(style.CONTRADICTED, 0.12)
-            left = axes.get_xlim()[0]
-            axes.axvspan(left, max(broken), color=hue, linewidth=0, zorder=0)
+            edge = axes.get_xlim()[0]
+            axes.axvspan(edge, max(broken), color=hue, linewidth=0, zorder=0)
             if axes is above:
-                _within(above, "killed or failed", left, max(broken))
-        if found.peak_bytes:
-            axes.axvline(found.peak_bytes, color=style.QUIET, linestyle=style.DASHED, linewidth=1.0)
-    if found.peak_bytes:
-        paint.edge_text(above, "peak without a limit", found.peak_bytes, 3, 1.0)
-    if found.setting_bytes:
-        above.axvline(found.setting_bytes, color=style.INK, linewidth=1.2)
-        size = units.format_quantity(found.setting_bytes, "B")
-        paint.edge_text(above, f"set {size}", found.setting_bytes, 15, 1.0, color=style.INK)
+                _within(above, "killed or failed", edge, max(broken))
+        if fit.peak_bytes:
+            axes.axvline(fit.peak_bytes, color=style.QUIET, linestyle=style.DASHED, linewidth=1.0)
+    if fit.peak_bytes:
+        paint.edge_text(above, "peak without a limit", fit.peak_bytes, 3, 1.0)
+    if fit.setting_bytes:
+        above.axvline(fit.setting_bytes, color=style.INK, linewidth=1.2)
+        size = units.format_quantity(fit.setting_bytes, "B")
+        paint.edge_text(above, f"set {size}", fit.setting_bytes, 15, 1.0, color=style.INK)
 
 
 def _within(axes: Axes, text: str, low: float, high: float) -> None:
@@ -92,22 +92,22 @@ def _within(axes: Axes, text: str, low: float, high: float) -> None:
 
 def _ticks(sizes: list[int]) -> list[float]:
     """Some of the sizes, apart from one another."""
-    kept: list[float] = []
+    chosen: list[float] = []
     for size in sorted(sizes):
-        if not kept or size >= 1.12 * kept[-1]:
-            kept.append(float(size))
-    return kept
+        if not chosen or size >= 1.12 * chosen[-1]:
+            chosen.append(float(size))
+    return chosen
 
 
-def _costs(axes: Axes, found: FitAnswer) -> None:
-    rows = [row for row in found.limits if row.cost is not None]
+def _costs(axes: Axes, fit: FitAnswer) -> None:
+    rows = [row for row in fit.limits if row.cost is not None]
     ends = [end for row in rows for end in (row.low, row.high, row.cost) if end]
-    scales.ratios(axes.yaxis, [*ends, 1 + found.within], _HIGH)
-    axes.axhline(1 + found.within, color=style.INK, linestyle=style.DOTTED, linewidth=1.2)
-    share = units.format_percent(found.within)
+    scales.ratios(axes.yaxis, [*ends, 1 + fit.within], _HIGH)
+    axes.axhline(1 + fit.within, color=style.INK, linestyle=style.DOTTED, linewidth=1.2)
+    share = units.format_percent(fit.within)
     axes.annotate(
         f"bound: {share} worse",
-        (1.0, 1 + found.within),
+        (1.0, 1 + fit.within),
         (0, 3),
         xycoords=axes.get_yaxis_transform(),
         textcoords="offset points",
@@ -115,18 +115,18 @@ def _costs(axes: Axes, found: FitAnswer) -> None:
         fontsize=style.SMALL,
         color=style.INK,
     )
-    words = {"elapsed": "elapsed time"}.get(found.metric, found.metric)
+    words = {"elapsed": "elapsed time"}.get(fit.metric, fit.metric)
     scales.y_label(axes, f"{words} over that without a limit", _HIGH)
-    seen = []
-    for row in found.limits:
+    drawn = []
+    for row in fit.limits:
         _, hue, marker = _LOOKS[row.word]
-        seen.append(row.word)
+        drawn.append(row.word)
         if row.cost is not None:
             interval = None if row.low is None or row.high is None else (row.low, row.high)
             paint.dot(axes, (row.limit_bytes, row.cost), interval, hue, marker=marker)
         if row.word == "broken":
             _killed(axes, row, hue, marker)
-    signs = [_LOOKS[word] for word in _LOOKS if word in seen]
+    signs = [_LOOKS[word] for word in _LOOKS if word in drawn]
     handles = [paint.sign(label, hue, marker=marker) for label, hue, marker in signs]
     axes.figure.legend(handles=handles, frameon=False, fontsize=style.SMALL, loc="lower right",
                        bbox_to_anchor=(0.98, -0.005), ncols=len(handles))  # fmt: skip
@@ -140,11 +140,11 @@ def _killed(axes: Axes, row: LimitRow, hue: str, marker: str) -> None:
     )  # fmt: skip
 
 
-def _refaults(axes: Axes, found: FitAnswer) -> None:
+def _refaults(axes: Axes, fit: FitAnswer) -> None:
     """Those that were measured, and dashed those that were expected."""
     rates = {
-        "o": [(row.limit_bytes, row.refaults_per_s) for row in found.limits],
-        "": [(row.limit_bytes, row.expected_refaults_per_s) for row in found.limits],
+        "o": [(row.limit_bytes, row.refaults_per_s) for row in fit.limits],
+        "": [(row.limit_bytes, row.expected_refaults_per_s) for row in fit.limits],
     }
     known = {mark: sorted((x, y) for x, y in of if y is not None) for mark, of in rates.items()}
     highest = [float(rate) for of in known.values() for _, rate in of]

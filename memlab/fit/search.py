@@ -92,19 +92,19 @@ class Search:
     @property
     def too_small(self) -> int | None:
         """The largest limit that is shown not to fit."""
-        words = ((place, one.word(self.within)) for place, one in self.tried.items())
+        words = ((place, trials.word(self.within)) for place, trials in self.tried.items())
         return max((place for place, word in words if word in ("slow", "broken")), default=None)
 
     @property
     def fits(self) -> int | None:
         """The smallest limit that is shown to fit, above every limit that is shown not to."""
         least = -1 if self.too_small is None else self.too_small
-        shown = (p for p, one in self.tried.items() if one.word(self.within) == "fits")
+        shown = (p for p, trials in self.tried.items() if trials.word(self.within) == "fits")
         return min((place for place in shown if place > least), default=None)
 
     def next(self) -> frozenset[int]:
         """The limits of the next block; empty once the answer is known as exactly as it will be."""
-        begun = {p for p, one in self.tried.items() if one.leans(self.within) is None}
+        begun = {p for p, trials in self.tried.items() if trials.leans(self.within) is None}
         if begun:
             return frozenset(begun)
         low, high = self._enclosed()
@@ -116,7 +116,7 @@ class Search:
     def _enclosed(self) -> tuple[int, int]:
         """The largest limit that seems too small, or -1, and the smallest above it that seems to
         fit, or `size`."""
-        lean = {place: one.leans(self.within) for place, one in self.tried.items()}
+        lean = {place: trials.leans(self.within) for place, trials in self.tried.items()}
         low = max((place for place, fits in lean.items() if fits is False), default=-1)
         fitting = (place for place, fits in lean.items() if fits and place > low)
         return low, min(fitting, default=self.size)
@@ -159,7 +159,7 @@ class Search:
             if is_known or not 0 <= at < self.size or not self._is_open(at):
                 continue
             both = (at, at + step) if is_long_open else (at,)
-            wanted |= {one for one in both if self._may_try(one)}
+            wanted |= {candidate for candidate in both if self._may_try(candidate)}
         return wanted
 
     def _may_try(self, place: int) -> bool:
@@ -172,9 +172,9 @@ class Search:
 
     def _is_stuck(self, place: int) -> bool:
         """Whether a limit's cost lies so near to the bound that many blocks left it open."""
-        one = self.tried.get(place, LimitTrials())
-        near = abs(log(one.middle / (1 + self.within))) < log1p(self.within) / 2
-        return near and one.trials >= _STUCK_BLOCKS and self._is_open(place)
+        trials = self.tried.get(place, LimitTrials())
+        near = abs(log(trials.middle / (1 + self.within))) < log1p(self.within) / 2
+        return near and trials.trials >= _STUCK_BLOCKS and self._is_open(place)
 
 
 def grid(most_bytes: int) -> list[int]:

@@ -26,7 +26,7 @@ def predict(
     unit is read again under a larger limit."""
     below = [count for limit, count in reuse if limit <= least_bytes]
     first = (below or [count for _, count in reuse[:1]] or [0])[-1]
-    counts = [(least_bytes, first), *(one for one in reuse if one[0] > least_bytes)]
+    counts = [(least_bytes, first), *(pair for pair in reuse if pair[0] > least_bytes)]
     limits = [
         PredictedLimit(limit_bytes=limit, read_again_bytes=count * UNIT_BYTES)
         for limit, count in counts
@@ -36,16 +36,16 @@ def predict(
     return fits, limits
 
 
-def sentences(found: FitPrediction) -> Iterator[str]:
+def sentences(prediction: FitPrediction) -> Iterator[str]:
     """The answer, marked as a prediction."""
     limit, least, to_set = (
         units.format_quantity(size, "B")
-        for size in (found.limit_bytes, found.least_bytes, found.setting_bytes)
+        for size in (prediction.limit_bytes, prediction.least_bytes, prediction.setting_bytes)
     )
-    of = f"{len(found.traces)} recordings" if len(found.traces) > 1 else "the recording"
+    of = f"{len(prediction.traces)} recordings" if len(prediction.traces) > 1 else "the recording"
     yield (
-        f"Predicted from {of}, not measured: {found.program or 'the program'} keeps its speed "
-        f"(within {100 * found.within:g} %) down to {limit}."
+        f"Predicted from {of}, not measured: {prediction.program or 'the program'} keeps its speed "
+        f"(within {100 * prediction.within:g} %) down to {limit}."
     )
     yield (
         f"{least} of that are anonymous and shared memory: below this it is killed. To read 64 KiB "
@@ -54,14 +54,14 @@ def sentences(found: FitPrediction) -> Iterator[str]:
     yield f"To set: {to_set}. To measure it: memlab fit -- COMMAND"
 
 
-def table(found: FitPrediction) -> Table:
+def table(prediction: FitPrediction) -> Table:
     """What would be read again under some of the limits, the answer among them."""
-    wanted = [one for one in found.limits if one.limit_bytes >= found.least_bytes]
-    at = next(i for i, one in enumerate(wanted) if one.limit_bytes >= found.limit_bytes)
+    wanted = [limit for limit in prediction.limits if limit.limit_bytes >= prediction.least_bytes]
+    at = next(i for i, limit in enumerate(wanted) if limit.limit_bytes >= prediction.limit_bytes)
     step = max(1, -(-len(wanted) // _ROWS_MAX))
     rows = [
-        [units.format_quantity(size, "B") for size in (one.limit_bytes, one.read_again_bytes)]
-        for i, one in enumerate(wanted)
+        [units.format_quantity(size, "B") for size in (limit.limit_bytes, limit.read_again_bytes)]
+        for i, limit in enumerate(wanted)
         if i in (0, at, len(wanted) - 1) or (i - at) % step == 0
     ]
     return Table("predicted", [Column("limit"), Column("read again")], rows)

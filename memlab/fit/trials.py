@@ -30,8 +30,8 @@ class FitRun:
     @cached_property
     def asked(self) -> Fit:
         subject: Any = getattr(self.run.experiment, "subject")  # noqa: B009
-        found: Fit = subject.fit
-        return found
+        fit: Fit = subject.fit
+        return fit
 
     @cached_property
     def baseline(self) -> Point:
@@ -104,7 +104,7 @@ class FitRun:
         files = self._episodes(swaps=False)
         if not caches or not files:
             return None
-        return max(0, max(caches) - round(max(one.resident_bytes for one in files)))
+        return max(0, max(caches) - round(max(episode.resident_bytes for episode in files)))
 
     @property
     def expects_refaults(self) -> bool:
@@ -115,8 +115,8 @@ class FitRun:
 
     def readings(self, point: Point, name: str) -> list[int]:
         """A reading of the cgroup in each run that ended well and has it."""
-        found = self.run.good(point).read(lambda sample: (sample.readings or {}).get(name), name)
-        return [int(value) for value in found if isinstance(value, int)]
+        values = self.run.good(point).read(lambda sample: (sample.readings or {}).get(name), name)
+        return [int(value) for value in values if isinstance(value, int)]
 
     @property
     def is_charged(self) -> bool:
@@ -132,8 +132,8 @@ class FitRun:
             used = (sample.readings or {}).get("used_pages") or {}
             return episodes(used, with_anonymous=swaps)
 
-        found = self.run.good(self.used_run).read(read, "used_pages")
-        return next(iter(found), [])
+        values = self.run.good(self.used_run).read(read, "used_pages")
+        return next(iter(values), [])
 
     def _anonymous_bytes(self) -> int:
         """Of the unlimited trials, at most; 0 if it was not read."""
@@ -142,8 +142,8 @@ class FitRun:
             series = (sample.readings or {}).get("anonymous_bytes") or {"values": []}
             return max(series["values"], default=0)
 
-        found = self.run.good(self.baseline).read(largest, "anonymous_bytes")
-        return int(max(found, default=0))
+        values = self.run.good(self.baseline).read(largest, "anonymous_bytes")
+        return int(max(values, default=0))
 
     @cached_property
     def search(self) -> Search:
@@ -164,7 +164,7 @@ class FitRun:
         run, metric = self.run, self.run.metric(self.asked.metric)
         unlimited = run.by_block(metric.name, self.baseline)
         correlation = run.sampling(metric.name)["correlation"]
-        found = {}
+        results = {}
         for place, point in enumerate(self.limited):
             if not len(run.by_point[point.index]):
                 continue
@@ -175,8 +175,8 @@ class FitRun:
             broken = sum(self.broken(point).values())
             trials = LimitTrials(tuple(good.tolist()), broken, correlation)
             if trials.trials:
-                found[place] = trials
-        return found
+                results[place] = trials
+        return results
 
     @property
     def gate(self) -> Point | None:

@@ -108,22 +108,24 @@ def _or_one(p: float | None) -> float:
     return 1.0 if p is None else p
 
 
-def _if_told(run: Run, claim: Claim, found: VerdictFinding) -> VerdictFinding:
+def _if_told(run: Run, claim: Claim, finding: VerdictFinding) -> VerdictFinding:
     """Undecided if every value is too small to compare, or if a point has no numbers to report."""
-    reasons = (run.experiment.only_outcome(point.at) for point in found.points)
+    reasons = (run.experiment.only_outcome(point.at) for point in finding.points)
     if reason := next(filter(None, reasons), ""):
-        verdict = replace(found.verdict, word="inconclusive", p=None)
-        return replace(found, verdict=verdict, evidence=f"not judged, because {reason}")
+        verdict = replace(finding.verdict, word="inconclusive", p=None)
+        return replace(finding, verdict=verdict, evidence=f"not judged, because {reason}")
     metric = run.metric(claim.metric)
     least = run.experiment.least_judged(metric)
     if not least:
-        return found
-    values = (run.values(metric.name, point) for point in found.points)
-    finite = [one[np.isfinite(one)] for one in values]
-    if max((float(np.median(one)) for one in finite if one.size), default=least) >= least:
-        return found
+        return finding
+    values = (run.values(metric.name, point) for point in finding.points)
+    finite = [column[np.isfinite(column)] for column in values]
+    if max((float(np.median(column)) for column in finite if column.size), default=least) >= least:
+        return finding
     why = f"under {units.format_quantity(least, metric.unit)} in a replay, which is too coarse"
-    return replace(found, verdict=replace(found.verdict, word="inconclusive", p=None), evidence=why)
+    return replace(
+        finding, verdict=replace(finding.verdict, word="inconclusive", p=None), evidence=why
+    )
 
 
 def _judged(run: Run, claim: Claim, setting: At) -> Judged:

@@ -44,9 +44,9 @@ def compare_levels(
     zero = [answer for answer in pairs if min(answer[1].min(), answer[2].min()) <= 0]
     if len(zero) == len(pairs):
         raise no_ratio(chosen, run.id)
-    kept = [answer for answer in pairs if min(answer[1].min(), answer[2].min()) > 0]
+    positive = [answer for answer in pairs if min(answer[1].min(), answer[2].min()) > 0]
     result = compare_paired(
-        [(old, new) for _, old, new in kept],
+        [(old, new) for _, old, new in positive],
         threshold,
         chosen.lower_is_better,
         unit=run.unit,
@@ -60,9 +60,9 @@ def compare_levels(
             run.interval(run.values(chosen.name, new), chosen.name),
             comparison,
         )
-        for ((old, new), _, _), comparison in zip(kept, result, strict=True)
+        for ((old, new), _, _), comparison in zip(positive, result, strict=True)
     ]
-    other = {point_label(run.experiment, pair[1].at, levels) for pair, _, _ in kept}
+    other = {point_label(run.experiment, pair[1].at, levels) for pair, _, _ in positive}
     name = other.pop() if len(other) == 1 else "the other points"
     sides = [(pair[1].at, old.tolist(), new.tolist()) for pair, old, new in zero]
     return Compared(

@@ -72,36 +72,36 @@ def _fit(run: Run, declared: CostTerms, at: At, points: Sequence[Point]) -> Fitt
         term.name: np.array([_count(run, term, point) for point in points])
         for term in declared.terms
     }
-    kept, left_out, model = _separable(costs, counts, run.sequential)
+    names, left_out, model = _separable(costs, counts, run.sequential)
     if model is None:
         return None
-    return Fitted(at, model, left_out, _held_out(run, declared, points, costs, kept))
+    return Fitted(at, model, left_out, _held_out(run, declared, points, costs, names))
 
 
 def _separable(
     costs: FloatArray, counts: Mapping[str, FloatArray], sequential: bool
 ) -> tuple[dict[str, FloatArray], dict[str, str], CostModel | None]:
     """Terms in declared order, each kept where the points tell it from those before it."""
-    kept: dict[str, FloatArray] = {}
+    terms: dict[str, FloatArray] = {}
     left_out: dict[str, str] = {}
     medians = median_over_blocks(costs)[None]  # enough to tell terms apart
     for name, count in counts.items():
         if not count.any():
             left_out[name] = "none happened at these points"
             continue
-        if len(kept) + 1 >= costs.shape[1]:
+        if len(terms) + 1 >= costs.shape[1]:
             left_out[name] = "too few points"
             continue
         try:
-            fit(medians, {**kept, name: count})
+            fit(medians, {**terms, name: count})
         except ValueError:  # collinear: `fit` names the terms, and we know which one is new
-            left_out[name] = f"these points cannot tell a {name} from a {' or a '.join(kept)}"
+            left_out[name] = f"these points cannot tell a {name} from a {' or a '.join(terms)}"
         else:
-            kept[name] = count
+            terms[name] = count
     model: CostModel | None = None
     with suppress(ValueError):  # no relative error of a cost of 0
-        model = fit(costs, kept, sequential=sequential) if kept else None
-    return kept, left_out, model
+        model = fit(costs, terms, sequential=sequential) if terms else None
+    return terms, left_out, model
 
 
 def _held_out(

@@ -95,12 +95,12 @@ def extremes(run: Run, metrics: Sequence[str]) -> Iterator[tuple[Extreme, Extrem
         except NotComparable:
             results = []
         compared = {point_key(item.at): item.comparison for item in results}
-        seen = [s for s in run.summaries if s.medians and metric.name in s.medians]
-        if len(seen) < 2:
+        measured = [s for s in run.summaries if s.medians and metric.name in s.medians]
+        if len(measured) < 2:
             continue
         ends = []
         for pick in (min, max):
-            end = pick(seen, key=lambda s: s.medians[metric.name].estimate)
+            end = pick(measured, key=lambda s: s.medians[metric.name].estimate)
             shown = compared.get(point_key(end.point.at))
             change = _change(run, metric, baseline.point, end.point, shown)
             if change is not None:

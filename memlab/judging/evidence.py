@@ -20,27 +20,27 @@ def number(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.10g}"
 
 
-def interval(found: Interval) -> str:
+def interval(result: Interval) -> str:
     """`1,090 (1,050 to 1,120)`."""
-    if found.low is None or found.high is None:
-        return f"{number(found.estimate)} (n={found.n})"
-    return f"{number(found.estimate)} ({number(found.low)} to {number(found.high)})"
+    if result.low is None or result.high is None:
+        return f"{number(result.estimate)} (n={result.n})"
+    return f"{number(result.estimate)} ({number(result.low)} to {number(result.high)})"
 
 
-def measured(found: Interval, unit: str) -> str:
+def measured(result: Interval, unit: str) -> str:
     """`61.5 us (61.2 us to 61.8 us)`."""
-    estimate = units.format_quantity(found.estimate, unit)
-    if found.low is None or found.high is None:
-        return f"{estimate} (n={found.n})"
-    low, high = (units.format_quantity(end, unit) for end in (found.low, found.high))
+    estimate = units.format_quantity(result.estimate, unit)
+    if result.low is None or result.high is None:
+        return f"{estimate} (n={result.n})"
+    low, high = (units.format_quantity(end, unit) for end in (result.low, result.high))
     return f"{estimate} ({low} to {high})"
 
 
-def resembling(found: Interval | CrossingPoint, sampling: SamplingScheme, unit: str) -> str:
+def resembling(result: Interval | CrossingPoint, sampling: SamplingScheme, unit: str) -> str:
     """Why samples that are enough for an interval otherwise have none; else empty."""
-    if found.low is not None or found.n < least_of(found.level, 0.0, sampling["sequential"]):
+    if result.low is not None or result.n < least_of(result.level, 0.0, sampling["sequential"]):
         return ""
-    least = least_of(found.level, **sampling)
+    least = least_of(result.level, **sampling)
     return f"; each {unit} resembles the one before, and an interval needs {least} {unit}s"
 
 
@@ -65,24 +65,24 @@ def size(factor: Factor, value: float) -> str:
     return units.format_quantity(value, factor.kind.unit)
 
 
-def crossing(found: CrossingPoint, factor: Factor) -> str:
+def crossing(point: CrossingPoint, factor: Factor) -> str:
     """Where a curve becomes the cheaper one: `from 1.37 KiB (1.35 KiB to 1.43 KiB)`."""
-    text = f"from {size(factor, found.estimate)}"
-    if found.estimate == -inf:
+    text = f"from {size(factor, point.estimate)}"
+    if point.estimate == -inf:
         text = f"at every {factor.name} measured"
-    elif found.estimate == inf:
-        text = f"at no {factor.name} up to {size(factor, found.largest)}"
-    if found.low is None or found.high is None:
-        return f"{text} (n={found.n})"
-    if found.low == found.high == found.estimate:
+    elif point.estimate == inf:
+        text = f"at no {factor.name} up to {size(factor, point.largest)}"
+    if point.low is None or point.high is None:
+        return f"{text} (n={point.n})"
+    if point.low == point.high == point.estimate:
         return text
-    return f"{text} ({_end(found, factor, found.low)} to {_end(found, factor, found.high)})"
+    return f"{text} ({_end(point, factor, point.low)} to {_end(point, factor, point.high)})"
 
 
-def _end(found: CrossingPoint, factor: Factor, end: float) -> str:
+def _end(point: CrossingPoint, factor: Factor, end: float) -> str:
     if end == -inf:
-        return f"below {size(factor, found.smallest)}"
-    return f"above {size(factor, found.largest)}" if end == inf else size(factor, end)
+        return f"below {size(factor, point.smallest)}"
+    return f"above {size(factor, point.largest)}" if end == inf else size(factor, end)
 
 
 def bounds(above: str, below: str) -> str:

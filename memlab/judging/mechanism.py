@@ -38,28 +38,28 @@ def _sentences(run: Run, control: Control, at: At) -> Iterator[str]:
             yield f"Control {control.name}: {_sentence(explanation, result)}."
 
 
-def _nearest(found: Sequence[At], control: Control, at: At) -> At | None:
+def _nearest(places: Sequence[At], control: Control, at: At) -> At | None:
     """The setting that is the claim's own, but for factors whose levels the control replaces."""
     fitting = [
         setting
-        for setting in found
+        for setting in places
         if all(n in control.levels or at.get(n, level) == level for n, level in setting.items())
     ]
     alike = [sum(at.get(n) == level for n, level in setting.items()) for setting in fitting]
     return fitting[alike.index(max(alike))] if fitting else None
 
 
-def _is_known(found: VerdictFinding) -> bool:
+def _is_known(finding: VerdictFinding) -> bool:
     """Whether its numbers have an interval, or no chance in them."""
-    return found.verdict.p == 0 or found.verdict.n >= least_samples(0.95)
+    return finding.verdict.p == 0 or finding.verdict.n >= least_samples(0.95)
 
 
-def _sentence(explanation: Explanation, found: VerdictFinding) -> str:
+def _sentence(explanation: Explanation, finding: VerdictFinding) -> str:
     """The sentence for what was found; the evidence itself where no fact could be had."""
     if (
-        not found.facts
-        or not _is_known(found)
-        or found.verdict.word not in ("reproduced", "contradicted", "inconclusive")
+        not finding.facts
+        or not _is_known(finding)
+        or finding.verdict.word not in ("reproduced", "contradicted", "inconclusive")
     ):
-        return found.evidence
-    return explanation.sentence(found.verdict.word).format_map(found.facts)
+        return finding.evidence
+    return explanation.sentence(finding.verdict.word).format_map(finding.facts)

@@ -76,20 +76,20 @@ class Promise:
 def noise(run: Run) -> Noise:
     """Raises NotComparable where no two points of the run have blocks enough."""
     metric = run.experiment.metrics[0].name
-    found = dict(_deviations(run, metric))
-    if not found:
+    by_pair = dict(_deviations(run, metric))
+    if not by_pair:
         raise NotComparable(
             f"run {run.id} holds no two points with {LEAST} blocks in common that differ in one "
             f"factor: measure some, as memlab sweep {run.experiment.name} --blocks {LEAST + 2}"
         )
-    noisiest = max(found, key=lambda name: float(np.median(np.abs(found[name]))))
+    noisiest = max(by_pair, key=lambda name: float(np.median(np.abs(by_pair[name]))))
     wall_s = sum(session.wall_s for session in run.sessions)
     return Noise(
         run=run.id,
         metric=metric,
-        pairs=len(found),
-        typical=np.concatenate([*found.values()]),
-        noisiest=found[noisiest],
+        pairs=len(by_pair),
+        typical=np.concatenate([*by_pair.values()]),
+        noisiest=by_pair[noisiest],
         noisiest_pair=noisiest,
         correlation=run.sampling(metric)["correlation"],
         block_s=wall_s / max(1, len(run.samples)) * len(run.points),
@@ -121,12 +121,12 @@ def promise(noise: Noise, blocks: int, *, sequential: bool) -> Promise:
 
 
 def shows(
-    seen: FloatArray, blocks: int, *, sequential: bool, correlation: float = 0.0
+    ratios: FloatArray, blocks: int, *, sequential: bool, correlation: float = 0.0
 ) -> float | None:
     """The change that so many blocks show; None if they have no interval."""
     if blocks < least_of(LEVEL, correlation, sequential):
         return None
-    return smallest_change(seen, blocks, POWER, sequential, correlation)
+    return smallest_change(ratios, blocks, POWER, sequential, correlation)
 
 
 def _deviations(run: Run, metric: str) -> Iterator[tuple[str, FloatArray]]:
@@ -137,7 +137,7 @@ def _deviations(run: Run, metric: str) -> Iterator[tuple[str, FloatArray]]:
             over, under = run.by_block(metric, new), run.by_block(metric, base)
             both = np.isfinite(over) & np.isfinite(under) & (over > 0) & (under > 0)
             if np.count_nonzero(both) >= LEAST:
-                seen = deviations(paired_log_ratios(over[both], under[both]))
+                spread = deviations(paired_log_ratios(over[both], under[both]))
                 label = point_label(run.experiment, new.at, run.varied)
                 against = point_label(run.experiment, base.at, [name])
-                yield f"{label} / {against}", seen
+                yield f"{label} / {against}", spread

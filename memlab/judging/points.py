@@ -39,8 +39,8 @@ def within(claim: Within, sight: ClaimView) -> VerdictFinding:
     below = inf if claim.below is None else claim.below
     heavy = side.baseline_loop_share > BASELINE_LOOP_SHARE_LIMIT
     verdict = _placed(result, above, below, low=0.0 if heavy else result.low)
-    there = side.values[np.isfinite(side.values)]
-    verdict = verdicts.with_p(verdict, there, above, below, **sampling)
+    values = side.values[np.isfinite(side.values)]
+    verdict = verdicts.with_p(verdict, values, above, below, **sampling)
     unit = sight.metric.unit
     limits = [
         "" if bound is None else units.format_quantity(bound, unit)
@@ -75,7 +75,7 @@ def count(claim: Count, sight: ClaimView) -> VerdictFinding:
         units.format_quantity(value or 0.0, sight.metric.unit)
         for value in (verdict.low, verdict.estimate, verdict.high)
     )
-    seen = middle if low == high else f"{middle} (from {low} to {high})"
+    counted = middle if low == high else f"{middle} (from {low} to {high})"
     bound, margin = "exactly ", ""
     if claim.within:
         bound, margin = "", f" ± {units.format_percent(claim.within)}"
@@ -84,11 +84,11 @@ def count(claim: Count, sight: ClaimView) -> VerdictFinding:
     at = evidence.place(sight.run.experiment, claim.where, sight.run.varied)
     lead = f"{at}: " if at else ""
     text = (
-        f"{lead}{sight.metric.label}: {seen}; claim: {bound}{equals}{margin}; "
+        f"{lead}{sight.metric.label}: {counted}; claim: {bound}{equals}{margin}; "
         f"{units.counted(verdict.n)}"
     )
     lines = sight.lines(side.point, claim.equals)
-    return VerdictFinding(verdict, text, [side.point], {"value": seen}, lines=lines)
+    return VerdictFinding(verdict, text, [side.point], {"value": counted}, lines=lines)
 
 
 def outcome(claim: Outcome, sight: ClaimView) -> VerdictFinding:
@@ -101,8 +101,8 @@ def outcome(claim: Outcome, sight: ClaimView) -> VerdictFinding:
         detail = next(iter(samples.details), "")
         raise MissingData(f"unavailable: {detail}", testable=False)
     verdict = verdicts.outcome_verdict(outcomes, claim.outcome, sight.run.stopped)
-    seen = ", ".join(f"{count} {word}" for word, count in Counter(outcomes).most_common())
-    text = f"ended as: {seen}; claimed {claim.outcome}, {len(outcomes)} samples"
+    outcomes_text = ", ".join(f"{count} {word}" for word, count in Counter(outcomes).most_common())
+    text = f"ended as: {outcomes_text}; claimed {claim.outcome}, {len(outcomes)} samples"
     return VerdictFinding(verdict, text, [point])
 
 
@@ -164,17 +164,17 @@ def _baseline_loops(first: ClaimSide, second: ClaimSide, names: tuple[str, str])
     return "", ""
 
 
-def _placed(found: Interval, above: float, below: float, low: float | None) -> Verdict:
+def _placed(interval: Interval, above: float, below: float, low: float | None) -> Verdict:
     """The rule of intervals for a median; `low` is 0 where the baseline loop leaves none."""
-    if low is None or found.high is None:
-        return Verdict("inconclusive", None, found.estimate, None, found.n, found.method)
+    if low is None or interval.high is None:
+        return Verdict("inconclusive", None, interval.estimate, None, interval.n, interval.method)
     word: verdicts.VerdictWord = "inconclusive"
-    if found.high <= above or low >= below:
+    if interval.high <= above or low >= below:
         word = "contradicted"
-    elif above <= low and found.high <= below:
+    elif above <= low and interval.high <= below:
         word = "reproduced"
-    reason = f"the median {low:.4g} .. {found.high:.4g} against {above:.4g} .. {below:.4g}"
-    return Verdict(word, low, found.estimate, found.high, found.n, reason)
+    reason = f"the median {low:.4g} .. {interval.high:.4g} against {above:.4g} .. {below:.4g}"
+    return Verdict(word, low, interval.estimate, interval.high, interval.n, reason)
 
 
 def _clearance(verdict: Verdict, *limits: float) -> float | None:

@@ -66,7 +66,7 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
         fits = [item for item in waiting if spent_s + more_s(item[0]) <= most_s]
         if chosen and not fits:
             break
-        blocks, later = min(fits or waiting, key=lambda one: (one[1], more_s(one[0])))
+        blocks, later = min(fits or waiting, key=lambda pair: (pair[1], more_s(pair[0])))
         taken_s = more_s(blocks)
         waiting.remove((blocks, later))
         spent_s += taken_s
@@ -81,24 +81,24 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
     return frozenset(chosen)
 
 
-def _blocks(one: Judged) -> float:
+def _blocks(judged: Judged) -> float:
     """About how many more decide it; of a verdict that does not stand one, and then it is looked at
     again."""
-    return 1.0 if one.fallen else max(1.0, blocks_missing(one))
+    return 1.0 if judged.fallen else max(1.0, blocks_missing(judged))
 
 
-def _may_stand(one: Judged, blocks: int) -> bool:
+def _may_stand(judged: Judged, blocks: int) -> bool:
     """Whether a verdict does not stand and more blocks, up to so many in all, may change that: the
     p of a contradicted share stays."""
-    is_share = isinstance(one.claim, Count | Outcome) and one.verdict.word == "contradicted"
-    return one.fallen and one.verdict.n < blocks and not is_share
+    is_share = isinstance(judged.claim, Count | Outcome) and judged.verdict.word == "contradicted"
+    return judged.fallen and judged.verdict.n < blocks and not is_share
 
 
-def blocks_missing(one: Judged) -> float:
+def blocks_missing(judged: Judged) -> float:
     """About how many more blocks decide a claim, should the estimate stay; inf where none do, 0
     where nothing says so. An estimate may turn out a quarter of its half-width off. Before there is
     an interval, what that takes."""
-    verdict = one.verdict
+    verdict = judged.verdict
     if verdict.missing is not None:
         return verdict.missing
     if verdict.n < LEAST:
@@ -110,11 +110,11 @@ def blocks_missing(one: Judged) -> float:
     half = (high - low) / 2
     if not isfinite(half) or half == 0:
         return 0
-    if isinstance(one.claim, Crossover) and isfinite(middle):
-        bounds = [log(bound) for bound in (one.claim.low, one.claim.high) if bound > 0]
+    if isinstance(judged.claim, Crossover) and isfinite(middle):
+        bounds = [log(bound) for bound in (judged.claim.low, judged.claim.high) if bound > 0]
         away = min(abs(middle - bound) for bound in bounds)
-    elif one.clearance is not None:
-        away = half - log(one.clearance)  # from the middle, where the estimate is about
+    elif judged.clearance is not None:
+        away = half - log(judged.clearance)  # from the middle, where the estimate is about
     else:
         return 0
     return more_blocks(verdict.n, half, max(away, half / 4))

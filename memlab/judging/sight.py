@@ -161,14 +161,14 @@ class ClaimView:
         """What a value of the metric at a point was read from: of the first sample whose value
         is not the expected one, else of the first. Empty where the metric keeps nothing."""
         evidence = self.metric.evidence
-        kept = self.run.good(point)
-        if evidence is None or not kept:
+        samples = self.run.good(point)
+        if evidence is None or not samples:
             return []
-        values = kept.column(self.metric.name)
+        values = samples.column(self.metric.name)
         unlike = ~np.isnan(values) if expected is None else values != expected
-        first = kept[np.array([unlike.argmax()])]
+        first = samples[np.array([unlike.argmax()])]
         what = f"the evidence of {self.metric.name}"
-        (text,) = first.read(lambda one: str(evidence(one.readings or {}, point.at)), what)
+        (text,) = first.read(lambda sample: str(evidence(sample.readings or {}, point.at)), what)
         return text.splitlines()
 
     def values(self, point: Point) -> FloatArray:
@@ -186,15 +186,17 @@ class ClaimView:
         if (condition := self.claim.provided) is None:
             return values
         shown = read(condition.metric, point)
-        kept = np.where(shown >= condition.least, values, np.nan)
-        if np.isfinite(kept).any():
-            return kept
+        values_there = np.where(shown >= condition.least, values, np.nan)
+        if np.isfinite(values_there).any():
+            return values_there
         metric = self.run.metric(condition.metric)
         known = shown[np.isfinite(shown)]
-        seen = units.format_quantity(float(known.max()), metric.unit) if known.size else "not known"
+        largest = (
+            units.format_quantity(float(known.max()), metric.unit) if known.size else "not known"
+        )
         least = units.format_quantity(condition.least, metric.unit)
         raise MissingData(
-            f"judged only where {condition.text}: {metric.label} {seen} at most, needs {least}"
+            f"judged only where {condition.text}: {metric.label} {largest} at most, needs {least}"
         )
 
     def _side(self, point: Point) -> ClaimSide:
@@ -204,8 +206,8 @@ class ClaimView:
 
 
 def _only(curve: Curve, levels: Sequence[Level]) -> Curve:
-    kept = [side for level, side in zip(curve.levels, curve.sides, strict=True) if level in levels]
-    return Curve(list(levels), kept)
+    sides = [side for level, side in zip(curve.levels, curve.sides, strict=True) if level in levels]
+    return Curve(list(levels), sides)
 
 
 def _check_comparable(table: FloatArray) -> None:
@@ -263,11 +265,11 @@ def command(sight: ClaimView) -> str:
     if isinstance(claim, Saturates):
         quick = experiment.factor(claim.over).quick
         wanted[claim.over] = list(dict.fromkeys([*quick, claim.at]))
-    own = {f.name: set(f.quick) for f in experiment.factors}
+    defaults = {f.name: set(f.quick) for f in experiment.factors}
     options = [
         f"-p {name}="
         + ",".join(experiment.describe_level(name, v).replace(" ", "") for v in levels)
         for name, levels in wanted.items()
-        if set(levels) != own[name]
+        if set(levels) != defaults[name]
     ]
     return " ".join([f"memlab sweep {experiment.name}", *options])

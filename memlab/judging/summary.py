@@ -140,17 +140,17 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = 
     if not requests:
         every = "the only one needs" if len(summaries) == 1 else f"all {len(summaries)} need"
         return [f"No claim is judged: {every} {needed}."]
-    own = [s for s in requests if s.claim.of_study or not study]
+    studied = [s for s in requests if s.claim.of_study or not study]
     others = [s for s in requests if not s.claim.of_study and study]
     absent = len(summaries) - len(requests)
     parts = []
-    if own or not others:
-        parts.append(_counted(own, f"claim{{s}}{f' of {study}' if others else ''}", place))
+    if studied or not others:
+        parts.append(_counted(studied, f"claim{{s}}{f' of {study}' if others else ''}", place))
     if others:
-        what = "further check{s}" if own else "check{s}"
+        what = "further check{s}" if studied else "check{s}"
         *bases, last = [kind for kind in BASES if kind in {s.claim.basis for s in others}]
         basis = f"{', '.join(bases)} and {last}" if bases else last
-        parts.append(_counted(others, f"{what} ({basis})", "" if own else place))
+        parts.append(_counted(others, f"{what} ({basis})", "" if studied else place))
     if absent:
         item = "1 other needs" if absent == 1 else f"{absent} others need"
         parts.append(f"{item} {needed}")
@@ -162,12 +162,12 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = 
     return [". ".join(parts) + ".", *wrong]
 
 
-def _counted(found: Sequence[ClaimSummary], what: str, place: str) -> str:
+def _counted(results: Sequence[ClaimSummary], what: str, place: str) -> str:
     """`3 of 4 claims hold on this machine; 1 is contradicted`. `what` has `{s}` for the plural."""
     counts = Counter(
-        _NO_SAMPLE if s.no_sample else _FAILED if s.failed else s.overall for s in found
+        _NO_SAMPLE if s.no_sample else _FAILED if s.failed else s.overall for s in results
     )
-    total, holding = len(found), counts["holds"]
+    total, holding = len(results), counts["holds"]
     others = [overall for overall in _VERBS if counts[overall] and overall != "holds"]
     parts = [counted(counts[overall], overall) for overall in others]
     of = f"{holding} of {total} {what.format(s='' if holding == total == 1 else 's')}"
@@ -202,7 +202,7 @@ def verdicts(judged: Iterable[Judged]) -> list[Said]:
     return [(j.claim.id, j.verdict.word, j.verdict.p) for j in judged if j.verdict.n]
 
 
-def standing(found: Sequence[Said], over: str = "") -> str:
+def standing(results: Sequence[Said], over: str = "") -> str:
     """What share of the verdicts is expected to be false at most, how many stand where that is 5 %,
     and which do not: of one run, or of what `over` names.
 
@@ -210,7 +210,7 @@ def standing(found: Sequence[Said], over: str = "") -> str:
     q-value of Storey, Journal of the Royal Statistical Society B 64 (2002) 479-498, who takes
     the tests for given and asks for the share, where Benjamini and Hochberg do the reverse).
     """
-    decided = _corrected(found)
+    decided = _corrected(results)
     if not decided:
         return ""
     fallen = [id for id, q in decided if q > ALPHA]
@@ -230,10 +230,10 @@ def standing(found: Sequence[Said], over: str = "") -> str:
     )
 
 
-def _corrected(found: Sequence[Said]) -> list[tuple[str, float]]:
+def _corrected(results: Sequence[Said]) -> list[tuple[str, float]]:
     """The claims that are decided, with their p once all are corrected. One that is undecided was a
     chance to be wrong too: it counts, with a p of 1. A count that cannot vary was none."""
-    tested = [item for item in found if item[1] in _TESTED and item[2] != 0]
+    tested = [item for item in results if item[1] in _TESTED and item[2] != 0]
     adjusted = benjamini_hochberg([1.0 if p is None else p for _, _, p in tested])
     return [(id, q) for (id, _, p), q in zip(tested, adjusted, strict=True) if p is not None]
 

@@ -53,7 +53,7 @@ def sweep(
     checked. Another memlab that measures is waited for `wait_s`; `tell` is given each row as a line
     once it is committed. Raises a MemlabError."""
     check_name(request.name)
-    wanted = _asked(store)
+    wanted = _questions_of(store)
     if guest is None:
         local, prepared = _local(request.libc, wait_s), _asking(prepare(request))
         with Store(store, create=True, tell=tell) as opened:
@@ -64,13 +64,13 @@ def sweep(
     points = guest.points(request)
     request = _precise(request, experiments.load(request.experiment, request.subject), points)
     with (
-        guest.target(request, points, wait_s) as there,
+        guest.target(request, points, wait_s) as target,
         Store(store, create=True, tell=tell) as opened,
     ):
-        return there.sweep(request, opened, watch, wanted)
+        return target.sweep(request, opened, watch, wanted)
 
 
-def _asked(store: Path) -> PointsNeeded:
+def _questions_of(store: Path) -> PointsNeeded:
     """The points that the claims of a run in this store still need."""
 
     def needed(row: RunRow, left_s: float | None) -> frozenset[int]:
@@ -125,13 +125,13 @@ def resume(
                 f"run {row.id} is from {row.origin}: add --on ssh:{row.origin}, or --on the file "
                 "that says how it is reached"
             )
-        guest, wanted = row.request.get("guest"), _asked(store)
+        guest, wanted = row.request.get("guest"), _questions_of(store)
         if guest is None:
             local = _local(row.request.get("libc"), wait_s)
             return driver.resume(row, opened, watch, budget_s, local, wanted)
         check_stored_guest(guest)
-        with guest_of(guest).open(wait_s) as there:
-            return there.resume(row, opened, watch, budget_s, wanted)
+        with guest_of(guest).open(wait_s) as target:
+            return target.resume(row, opened, watch, budget_s, wanted)
 
 
 def dry_run(
@@ -199,11 +199,13 @@ def capabilities_here() -> list[Capability]:
     return [*capabilities.read(), *guests.read()]
 
 
-def requests(study: Study, asked: Mapping[str, Any]) -> list[Request]:
+def requests(study: Study, options: Mapping[str, Any]) -> list[Request]:
     """A sweep for each experiment, as it is asked, by Request's fields: blocks enough for its
     claims, within the preset's budget."""
-    blocks = max(BLOCKS, asked.get("sessions", 1))
-    results = [Request(experiment.name, blocks=blocks, **asked) for experiment in study.experiments]
+    blocks = max(BLOCKS, options.get("sessions", 1))
+    results = [
+        Request(experiment.name, blocks=blocks, **options) for experiment in study.experiments
+    ]
     return [
         replace(request, budget_s=request.budget_s or item.budget_s[request.preset])
         for request, item in zip(results, study.experiments, strict=True)

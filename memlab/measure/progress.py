@@ -41,14 +41,14 @@ class Live:
     def warned(self, line: str) -> None:
         click.echo(f"memlab: {printable(line)}", err=True)
 
-    def started(self, run: RunRow, points: Sequence[Point], taken: int) -> None:
+    def started(self, run: RunRow, points: Sequence[Point], count: int) -> None:
         self._experiment = experiments.load(run.experiment, run.request.get("subject"))
         self._names = varied_factors(points)
         self._values = {point.index: array("d") for point in points}
         self._looked = run.request.get("blocks") is None
-        kept = f", {units.counted(taken, 'sample')} already" if taken else ""
+        before = f", {units.counted(count, 'sample')} already" if count else ""
         click.echo(
-            f"run {run.id}: {self._experiment.name}, {units.counted(len(points), 'point')}{kept}",
+            f"run {run.id}: {self._experiment.name}, {units.counted(len(points), 'point')}{before}",
             err=True,
         )
         wanted, enough, recordings = (
@@ -106,11 +106,11 @@ class Live:
 
     def _line(self, progress: Progress) -> str:
         at = point_label(self._experiment, progress.point.at, self._names)
-        seen = self._median(progress) or progress.outcome
+        value = self._median(progress) or progress.outcome
         rest = "" if progress.left_s is None else f" · {progress.left_s:.0f} s left"
         return (
             f"block {progress.block + 1}, trial {progress.position + 1}/{progress.in_block} · "
-            f"{at} · {seen} · {_measured_on(progress)}{rest}"
+            f"{at} · {value} · {_measured_on(progress)}{rest}"
         )
 
     def _median(self, progress: Progress) -> str:

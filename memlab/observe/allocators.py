@@ -124,7 +124,7 @@ def environ(malloc: Malloc, others: Mapping[str, str] | None = None) -> dict[str
             f"{foreign} is set in this environment and would mix with the setting: unset it"
         )
     if malloc.allocator == "glibc":
-        return dict(_taken(malloc, "glibc", _GLIBC.get(malloc.setting)))
+        return dict(_read_options(malloc, "glibc", _GLIBC.get(malloc.setting)))
     library = LIBRARIES.get(malloc.allocator)
     path = Path(malloc.library or find(malloc.allocator, malloc.otherwise))
     preload = {"LD_PRELOAD": _preload(path)}
@@ -142,10 +142,10 @@ def _options(malloc: Malloc, library: Library, path: Path) -> Options:
             f"{path} does not say its version, which its options depend on: use another"
         )
     named = f"{malloc.allocator} {'.'.join(map(str, version))}"
-    return _taken(malloc, named, library.settings(malloc.setting, version))
+    return _read_options(malloc, named, library.settings(malloc.setting, version))
 
 
-def _taken(malloc: Malloc, named: str, options: Options | None) -> Options:
+def _read_options(malloc: Malloc, named: str, options: Options | None) -> Options:
     if malloc.setting == "default":
         return {}
     if options is None:
@@ -221,6 +221,6 @@ def _defines_malloc(path: Path) -> bool:
 
 def _loadable(path: Path) -> bool:
     """Is it for this machine? A library of 32 bits may lie beside."""
-    with suppress(OSError), files.opened(path) as file, open("/proc/self/exe", "rb") as own:
-        return file.read(20)[_ELF_MACHINE] == own.read(20)[_ELF_MACHINE]
+    with suppress(OSError), files.opened(path) as file, open("/proc/self/exe", "rb") as program:
+        return file.read(20)[_ELF_MACHINE] == program.read(20)[_ELF_MACHINE]
     return False

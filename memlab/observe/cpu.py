@@ -21,7 +21,7 @@ def read(root: Path) -> dict[str, Any]:
     block = first_block(root)
     online = files.text(system / "online")
     cpus = (files.known(lambda: units.parse_cpus(online)) if online else None) or ()
-    own = files.known(lambda: proc.status(root=root)) or {}
+    status = files.known(lambda: proc.status(root=root)) or {}
     item = system / f"cpu{cpus[0] if cpus else 0}"
     return {
         "machine": files.text(root / "proc/sys/kernel/arch") or os.uname().machine,
@@ -29,7 +29,7 @@ def read(root: Path) -> dict[str, Any]:
         "cpu_model": _model(block),
         "microcode": block.get("microcode") or files.text(item / "microcode/version"),
         "cpus_online": online,
-        "cpus_allowed": own.get("Cpus_allowed_list"),
+        "cpus_allowed": status.get("Cpus_allowed_list"),
         "cpus_isolated": files.text(system / "isolated"),
         "cpu_count": len(cpus) or None,
         "socket_count": _distinct(system, cpus, "physical_package_id"),

@@ -47,9 +47,9 @@ def regular(path: Path, most: int) -> bytes:
     with opened(path) as file:
         if os.fstat(file.fileno()).st_size > most:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-        if (found := file.read(most)) is None:
+        if (content := file.read(most)) is None:
             raise BlockingIOError(errno.EAGAIN, "it would be waited for", str(path))
-        return found
+        return content
 
 
 @contextmanager
@@ -59,18 +59,18 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     Whoever owns the path may have put anything there: a FIFO or a device is not opened, a file that
     shrinks meanwhile is read as far as it goes, and one like /proc/kmsg is not waited for.
     """
-    held = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    path_fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        result = os.fstat(held)
+        result = os.fstat(path_fd)
         if stat.S_ISDIR(result.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(result.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         reading = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-        with open(os.open(f"/proc/self/fd/{held}", reading), "rb") as file:
+        with open(os.open(f"/proc/self/fd/{path_fd}", reading), "rb") as file:
             yield file
     finally:
-        os.close(held)
+        os.close(path_fd)
 
 
 def pieces(file: BinaryIO, overlap: int) -> Iterator[bytes]:

@@ -35,8 +35,8 @@ def search_path() -> str:
     an ordinary user's PATH lacks. Never in the current folder, which an empty PATH would mean, and
     as root in no folder that another user may write to."""
     named = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    own = str(Path(sys.executable).parent)
-    return os.pathsep.join([own, *filter(_safe, [*named, "/usr/sbin", "/sbin"])])
+    folder = str(Path(sys.executable).parent)
+    return os.pathsep.join([folder, *filter(_safe, [*named, "/usr/sbin", "/sbin"])])
 
 
 def _safe(folder: str) -> bool:

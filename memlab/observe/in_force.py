@@ -92,8 +92,8 @@ class InForce:
         if locked >= least:
             self._locked.add(pid)
         elif pid in self._locked:
-            said = f"{locked >> 10} of {resident >> 10} KiB resident locked"
-            return f"the lock was undone: process {pid} had {said}"
+            text = f"{locked >> 10} of {resident >> 10} KiB resident locked"
+            return f"the lock was undone: process {pid} had {text}"
         return ""
 
     def _left_its_group(self, pid: int, _: Mapping[bytes, int]) -> str:

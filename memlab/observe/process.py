@@ -87,24 +87,24 @@ def parse_stat(text: str) -> Stat:
 
 def parse_maps(text: str) -> list[Mapping]:
     """The mappings in ascending order, from maps or from smaps."""
-    found: list[Mapping] = []
+    mappings: list[Mapping] = []
     for line in proc.lines(text):
         header = _HEADER.match(line)
         if header is None:
-            if not found or not line[:1].isupper():  # a header begins with its address
+            if not mappings or not line[:1].isupper():  # a header begins with its address
                 raise ValueError(
                     f"maps: expected 'START-END PERMISSIONS OFFSET', found {line[:40]!r}"
                 )
-            _add(found, line)
+            _add(mappings, line)
             continue
         start, end, permissions, offset, inode, path = header.groups()
-        found.append(
+        mappings.append(
             Mapping(
                 int(start, 16), int(end, 16), permissions, path or "", _NO_FIELDS, _NO_FLAGS,
                 int(offset, 16), int(inode or 0),
             )
         )  # fmt: skip
-    return found
+    return mappings
 
 
 def parse_rollup(text: str) -> dict[str, int]:
@@ -120,11 +120,11 @@ def parse_environ(text: str) -> dict[str, str]:
     seen as a variable of its own, and is put back.
     """
     pairs = (entry.partition("=") for entry in text.split("\0") if "=" in entry)
-    found = {name: value for name, _, value in pairs}
-    if "GLIBC_TUNABLES" in found:
-        cut = [f"{name}={found.pop(name)}" for name in [*found] if name.startswith("glibc.")]
-        found["GLIBC_TUNABLES"] = ":".join([found["GLIBC_TUNABLES"], *cut])
-    return found
+    values = {name: value for name, _, value in pairs}
+    if "GLIBC_TUNABLES" in values:
+        cut = [f"{name}={values.pop(name)}" for name in [*values] if name.startswith("glibc.")]
+        values["GLIBC_TUNABLES"] = ":".join([values["GLIBC_TUNABLES"], *cut])
+    return values
 
 
 def parse_limit(text: str, name: str) -> int | None:
@@ -254,11 +254,11 @@ def command_line(pid: int, root: Path = proc.ROOT) -> str:
     return " ".join(text.split("\0"))
 
 
-def _add(found: list[Mapping], line: str) -> None:
+def _add(mappings: list[Mapping], line: str) -> None:
     """A line of smaps, to the last mapping."""
     name, _, value = line.partition(":")
     if name in _FIELDS:
-        fields = {**found[-1].bytes_by_field, name: int(value.removesuffix(" kB")) * 1024}
-        found[-1] = found[-1]._replace(bytes_by_field=fields)
+        fields = {**mappings[-1].bytes_by_field, name: int(value.removesuffix(" kB")) * 1024}
+        mappings[-1] = mappings[-1]._replace(bytes_by_field=fields)
     elif name == "VmFlags":
-        found[-1] = found[-1]._replace(flags=frozenset(value.split()))
+        mappings[-1] = mappings[-1]._replace(flags=frozenset(value.split()))

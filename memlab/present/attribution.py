@@ -34,17 +34,17 @@ def _names(run: Run) -> list[str]:
     return names or list(run.experiment.figure.by[:1])
 
 
-def place(run: Run, found: Traced) -> str:
-    return words.labels(run.named, found.at, _names(run))
+def place(run: Run, traced: Traced) -> str:
+    return words.labels(run.named, traced.at, _names(run))
 
 
-def tail_of(found: Traced, one_in: int = ONE_IN) -> SlowestOperations:
-    return next(tail for tail in found.tails if tail.one_in == one_in)
+def tail_of(traced: Traced, one_in: int = ONE_IN) -> SlowestOperations:
+    return next(tail for tail in traced.tails if tail.one_in == one_in)
 
 
-def percentile(one: SlowestOperations) -> str:
+def percentile(tail: SlowestOperations) -> str:
     """`p99.9`."""
-    return f"p{100 * one.share:.10g}"
+    return f"p{100 * tail.share:.10g}"
 
 
 def share(count: int, of: int) -> str:
@@ -56,10 +56,10 @@ def share(count: int, of: int) -> str:
     return f"{100 * count / of:.0f} %"
 
 
-def sentence(declared: Attribution, found: Traced) -> str:
+def sentence(declared: Attribution, traced: Traced) -> str:
     """`main causes of the touches over p99.9: a major fault 71 %, a softirq 3 %; unexplained 26 %,
     of which ...`. The shares add up to all of them."""
-    item = tail_of(found)
+    item = tail_of(traced)
     if not item.judged:
         return f"none of the {declared.operations} over {percentile(item)} could be judged"
     main = sorted(item.causes.items(), key=lambda pair: -pair[1].main)
@@ -68,28 +68,28 @@ def sentence(declared: Attribution, found: Traced) -> str:
     return f"main causes of the {declared.operations} over {percentile(item)}: {text}{_rest(item)}"
 
 
-def _rest(one: SlowestOperations) -> str:
+def _rest(tail: SlowestOperations) -> str:
     """The unexplained operations, and how many of them met something nonetheless."""
-    if not one.unexplained:
+    if not tail.unexplained:
         return "; none is unexplained"
-    text = f"; unexplained {share(one.unexplained, one.judged)}"
-    if not one.brief:
+    text = f"; unexplained {share(tail.unexplained, tail.judged)}"
+    if not tail.brief:
         return f"{text}, which met no traced event"
-    brief = f"{share(one.brief, one.judged)} met only what took under a tenth of them"
-    if not one.nothing:
+    brief = f"{share(tail.brief, tail.judged)} met only what took under a tenth of them"
+    if not tail.nothing:
         return f"{text}: {brief}"
-    return f"{text}: {share(one.nothing, one.judged)} met no traced event, {brief}"
+    return f"{text}: {share(tail.nothing, tail.judged)} met no traced event, {brief}"
 
 
-def beyond_chance(declared: Attribution, found: Traced) -> str:
+def beyond_chance(declared: Attribution, traced: Traced) -> str:
     """How many operations the tail has, and how rare its causes are among all operations."""
-    item = tail_of(found)
+    item = tail_of(traced)
     rare = [
-        f"{cause.replace('_', ' ')} {_per_million(found.events[cause], found.operations)}"
+        f"{cause.replace('_', ' ')} {_per_million(traced.events[cause], traced.operations)}"
         for cause in item.causes
     ]
     shortest = words.quantity(item.shortest_s, "s")
-    text = f"{item.judged:,} of {found.operations:,} {declared.operations}, {shortest} and longer"
+    text = f"{item.judged:,} of {traced.operations:,} {declared.operations}, {shortest} and longer"
     return text + (f"; events per million of all: {', '.join(rare)}" if rare else "")
 
 
@@ -98,10 +98,10 @@ def _per_million(events: int, operations: int) -> str:
     return evidence.number(1e6 * events / operations) if operations else "-"
 
 
-def overhead(run: Run, found: Traced) -> str:
+def overhead(run: Run, traced: Traced) -> str:
     """`traced / not traced: p50 latency x1.02 (1.00 to 1.05), ...`"""
     text = (
-        f"{run.metric(metric).label} {_times(ratio)}" for metric, ratio in found.overhead.items()
+        f"{run.metric(metric).label} {_times(ratio)}" for metric, ratio in traced.overhead.items()
     )
     return f"traced / not traced: {', '.join(text)}"
 
@@ -112,20 +112,20 @@ def _times(ratio: Interval) -> str:
     return f"x{ratio.estimate:.3g} ({ratio.low:.3g} to {ratio.high:.3g})"
 
 
-def remarks(found: Traced) -> Iterator[str]:
+def remarks(traced: Traced) -> Iterator[str]:
     """What limits the answer."""
-    item = tail_of(found)
-    for cause, why in found.unseen.items():
+    item = tail_of(traced)
+    for cause, why in traced.unseen.items():
         yield f"{CAUSES[cause]} could not be traced here: {why}"
-    if found.lost or item.untraced:
+    if traced.lost or item.untraced:
         yield (
-            f"the trace was full: {found.lost:,} records are lost, and {item.untraced:,} slow "
+            f"the trace was full: {traced.lost:,} records are lost, and {item.untraced:,} slow "
             "operations after that are not judged"
         )
     if item.judged + item.untraced < item.wanted:
         yield f"the samples hold {item.judged + item.untraced:,} of the {item.wanted:,} slowest"
-    if found.stolen_s and item.unexplained:
+    if traced.stolen_s and item.unexplained:
         yield (
-            f"the hypervisor took {words.quantity(found.stolen_s, 's')} of these windows; "
+            f"the hypervisor took {words.quantity(traced.stolen_s, 's')} of these windows; "
             "no event shows that"
         )

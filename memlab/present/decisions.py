@@ -33,7 +33,7 @@ def lines(run: Run, judged: Sequence[Judged]) -> list[str]:
         untestable += claim is not None and claim.overall == "not testable here"
         if claim is None or claim.overall == "not testable here" or not measured:
             continue
-        if message := _said(run, decision, measured, claim.judged):
+        if message := _sentence(run, decision, measured, claim.judged):
             decided.append(message)
         else:
             open_ones.append(claim.claim.text + _open_number(run, measured))
@@ -78,7 +78,7 @@ def _within(wanted: tuple[float, float] | None, low: float, high: float) -> bool
     return wanted is None or wanted[0] <= low <= high <= wanted[1]
 
 
-def _said(
+def _sentence(
     run: Run, decision: Decision, measured: Sequence[Judged], settings: Sequence[Judged]
 ) -> str:
     """What each measured setting allows, not only the one nearest to a study's: a reader chooses
@@ -90,7 +90,7 @@ def _said(
     parts = []
     for name, text in {**texts, "between": decision.between}.items():
         if several := by_clause.get(name):
-            closest = min(several, key=lambda one: one.clearance or 0.0)
+            closest = min(several, key=lambda verdict: verdict.clearance or 0.0)
             shown = number(run, closest).removeprefix("x")
             parts.append(text.format(number=shown) + _where(run, settings, several))
     if not parts:
@@ -123,8 +123,12 @@ def _open_number(run: Run, measured: Sequence[Judged]) -> str:
         return ""
     shown = f" ({number(run, max(known, key=_width)).removeprefix('x')})"
     if all(item.fallen for item in known):
-        own = {item.verdict.word for item in known}
-        verdict = _ALONE.get(own.pop(), "is undecided") if len(own) == 1 else summary.DIFFERS
+        known_words = {item.verdict.word for item in known}
+        verdict = (
+            _ALONE.get(known_words.pop(), "is undecided")
+            if len(known_words) == 1
+            else summary.DIFFERS
+        )
         shown += (
             f": by itself it {verdict}, but more blocks are needed beside the run's other claims"
         )

@@ -47,8 +47,8 @@ def on_a_screen(experiment: Experiment, in_full: str, width: int, most: int) -> 
     width = min(width, _MOST)
     result = list(table.wrapped(f"{experiment.name}: {experiment.question}", width, "", "  "))
 
-    def part(name: str, said: str) -> None:
-        result.extend(table.wrapped(said, width, f"{name:<{_NAME}}", " " * _NAME))
+    def part(name: str, text: str) -> None:
+        result.extend(table.wrapped(text, width, f"{name:<{_NAME}}", " " * _NAME))
 
     for factor in experiment.factors:
         levels = [factor.kind.format(level) for level in factor.levels(PRESETS[0])]
@@ -98,7 +98,7 @@ def window(experiment: Experiment) -> str:
     return " ".join(paragraph.split()).partition(" Excluded: ")[0]
 
 
-def _taken(experiment: Experiment) -> str:
+def _windows(experiment: Experiment) -> str:
     if experiment.turns is None:
         return "Taken: a trial is one window."
     text = (experiment.turns.__doc__ or "").strip().rstrip(".")
@@ -126,7 +126,7 @@ def _lines(experiment: Experiment, width: int) -> Iterator[str]:
     for paragraph in _paragraphs(probe_comment(experiment)):
         yield from wrapped(paragraph, 2 + _depth(paragraph), 0) if paragraph else [""]
     yield ""
-    yield from wrapped(_taken(experiment), 2, 0)
+    yield from wrapped(_windows(experiment), 2, 0)
     yield ""
     yield "METRICS, from each sample; the first decides when a point is done"
     units = "A field that ends in _ns is read in seconds; at. has the levels of the sample's point."

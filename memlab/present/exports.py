@@ -43,14 +43,14 @@ def write_baseline(run: Run, output: Path) -> None:
     """Write a run's rows for a repository: of its machine what must be alike where runs are
     compared, and neither its folders nor its name. Raises CannotRun."""
     request = {name: of for name, of in run.row.request.items() if name not in _OWN}
-    seen = environment.compared(run.environment)
+    machine = environment.compared(run.environment)
     with Store(run.store_path) as store:
         listed = [item for item in store.listed()[0] if item.row.id == run.id]
-        kept = [
-            replace(item, row=replace(item.row, name=None, request=request, environment=seen))
+        samples = [
+            replace(item, row=replace(item.row, name=None, request=request, environment=machine))
             for item in listed
         ]
-        _write(output, (f"{line}\n".encode() for line in travel.outgoing(store, kept, {})))
+        _write(output, (f"{line}\n".encode() for line in travel.outgoing(store, samples, {})))
 
 
 def write_rows(store: Path, run: str | None, known: Path | None, output: Path | None) -> None:
@@ -98,8 +98,8 @@ def _text(run: Run, kind: str) -> Iterator[str]:
         for record in run.records():
             yield json.dumps(_without_nan(record)) + "\n"
         return
-    seen = run.frame.map(lambda value: _cell(value) if isinstance(value, str) else value)
-    yield str(seen.to_csv(index=False, header=_heads(run, run.frame)))
+    printable_frame = run.frame.map(lambda value: _cell(value) if isinstance(value, str) else value)
+    yield str(printable_frame.to_csv(index=False, header=_heads(run, run.frame)))
 
 
 def _heads(run: Run, frame: pd.DataFrame) -> list[str]:

@@ -39,7 +39,7 @@ def key_tables(run: Run, judged: Sequence[Judged]) -> list[Table]:
     settled = blocks is None or blocks >= least_samples(0.95)  # else a rehearsal
     if run.experiment.watched:
         return tables.medians(run, settled=settled)
-    ranked = sorted(_ranked(run, settled=settled), key=lambda one: -one[0])
+    ranked = sorted(_ranked(run, settled=settled), key=lambda pair: -pair[0])
     return [table for _, table in ranked if _has_number(table)] or [
         table for _, table in ranked[:1]
     ]
@@ -59,11 +59,11 @@ def shortened(run: Run, shown: Table, rows: int) -> Table:
     whole = len(shown.rows)
     if whole <= max(rows, _TWO_BY_TWO):
         return shown
-    kept = sorted({round(i * (whole - 1) / max(1, rows - 1)) for i in range(rows)})
+    chosen = sorted({round(i * (whole - 1) / max(1, rows - 1)) for i in range(rows)})
     if isinstance(run.experiment.figure, Checks):
-        kept = [*range(rows)]
-    note = f"{len(kept)} of {whole} rows"
-    return replace(shown, rows=[shown.rows[i] for i in kept], notes=[note, *shown.notes])
+        chosen = [*range(rows)]
+    note = f"{len(chosen)} of {whole} rows"
+    return replace(shown, rows=[shown.rows[i] for i in chosen], notes=[note, *shown.notes])
 
 
 def narrowed(shown: Table, columns: int) -> Table:
@@ -103,9 +103,9 @@ def _checks(run: Run, judged: Sequence[Judged]) -> Table:
     named = [decision.claim for decision in run.experiment.so]
     measured = [item for item in judged if item.verdict.n]
 
-    def order(one: Judged) -> tuple[int, int]:
-        first = named.index(one.claim.id) if one.claim.id in named else len(named)
-        return first, summary.ORDER.index(summary.OVERALL[one.word])
+    def order(item: Judged) -> tuple[int, int]:
+        first = named.index(item.claim.id) if item.claim.id in named else len(named)
+        return first, summary.ORDER.index(summary.OVERALL[item.word])
 
     rows: list[list[Cell | str]] = [
         [item.claim.text, _expected(run, item.claim), Cell(number(run, item), item.word)]
@@ -153,13 +153,23 @@ def _words(run: Run, figure: Matrix) -> Table:
     )
 
 
-def _word(run: Run, figure: Matrix, found: PointSummary) -> str:
-    def word(sample: SampleRow) -> str:
-        if sample.outcome != "ok" or sample.readings is None:
-            return sample.outcome
-        return figure.word(sample.readings, found.point.at)
-
-    counts = Counter(map(word, run.by_point[found.point.index]))
+def _word(run: Run, figure: Matrix, result: PointSummary) -> str:
+    counts = outcome_words(run, figure, result.point)
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{count} {text}" for text, count in counts.most_common())
+
+
+def outcome_words(run: Run, figure: Matrix, point: Point) -> Counter[str]:
+    """How many of a point's samples each word is for: the outcome of a trial that was not ok, else
+    the figure's word."""
+
+    def word(sample: SampleRow) -> str:
+        if sample.outcome != "ok" or sample.readings is None:
+            return sample.outcome
+        result = figure.word(sample.readings, point.at)
+        if not isinstance(result, str):
+            raise TypeError(f"{result!r:.60} is not a word")
+        return result
+
+    return Counter(run.by_point[point.index].read(word, f"the figure's {figure.title}"))

@@ -11,12 +11,12 @@ from memlab.present.table import Cell, Column, Table, Text
 from memlab.store import Listed
 
 
-def write(found: Sequence[Listed]) -> None:
+def write(runs: Sequence[Listed]) -> None:
     """Print a row per stored run."""
-    noted = any(item.note for item in found)
+    noted = any(item.note for item in runs)
     heads = ["run", "measured", "experiment", "name", "samples", "ended"]
     heads += [*["note"] * noted, "machine"]
-    cells: list[list[Cell | str]] = [_row(item, noted=noted) for item in found]
+    cells: list[list[Cell | str]] = [_row(item, noted=noted) for item in runs]
     columns = [Column(head, "right" if head == "samples" else "left", wrap=20) for head in heads]
     machines = {str(cells_of[-1]) for cells_of in cells}
     if len(machines) > 1:
@@ -26,15 +26,15 @@ def write(found: Sequence[Listed]) -> None:
     table.console().print(Text(f"all of them on {machines.pop()}"))
 
 
-def _row(one: Listed, *, noted: bool) -> list[Cell | str]:
-    row, machine = one.row, machine_of(one.row.environment)
+def _row(listed: Listed, *, noted: bool) -> list[Cell | str]:
+    row, machine = listed.row, machine_of(listed.row.environment)
     return [
         row.id,
         row.created_at[:16].replace("T", " "),
         experiments.short(row.experiment),
         row.name or "",
-        str(one.samples),
-        one.ended or "unfinished",
-        *([one.note or ""] if noted else []),
+        str(listed.samples),
+        listed.ended or "unfinished",
+        *([listed.note or ""] if noted else []),
         machine if row.origin is None else f"{row.origin}: {machine}",
     ]

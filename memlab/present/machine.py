@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def machine_of(seen: Mapping[str, Any]) -> str:
+def machine_of(environment: Mapping[str, Any]) -> str:
     """`AMD EPYC, Linux 6.18.44-generic`: where a run was measured."""
-    cpu = seen.get("cpu_model") or "unknown CPU"
-    return f"{cpu}, Linux {kernel_of(seen)}"
+    cpu = environment.get("cpu_model") or "unknown CPU"
+    return f"{cpu}, Linux {kernel_of(environment)}"
 
 
-def kernel_of(seen: Mapping[str, Any]) -> str:
-    return str(seen.get("kernel_release") or "unknown")
+def kernel_of(environment: Mapping[str, Any]) -> str:
+    return str(environment.get("kernel_release") or "unknown")

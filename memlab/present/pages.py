@@ -32,7 +32,7 @@ def page(experiment: Experiment, run: Run | None, shown: Collection[str] = ("",)
         "",
         f"**{experiment.question}**",
         "",
-        *(_found(run, shown) if run else ["No run of it ships with memlab."]),
+        *(_results(run, shown) if run else ["No run of it ships with memlab."]),
         *_declared(experiment),
     ]
     return "\n".join(lines) + "\n"
@@ -69,7 +69,7 @@ def _answer(run: Run, judged: Sequence[Judged]) -> Iterator[str]:
     yield from decisions.page(run, judged)
 
 
-def _found(run: Run, shown: Collection[str]) -> Iterator[str]:
+def _results(run: Run, shown: Collection[str]) -> Iterator[str]:
     result = reproduce.of_run(run)
     yield from _answer(run, result.judged)
     # What is contradicted stands first in the table.
@@ -84,15 +84,17 @@ def _found(run: Run, shown: Collection[str]) -> Iterator[str]:
         drawn = [run.experiment.figure, *run.experiment.more_figures.values()]
         listed = any(isinstance(figure, Checks) for figure in drawn)
         of_v2 = _run_of_v2(run)
-        beside = {one.id: one for one in of_v2[1]} if of_v2 else {}
-        made = verdicts(run, result.judged)
+        beside = {shown_claim.id: shown_claim for shown_claim in of_v2[1]} if of_v2 else {}
+        judged = verdicts(run, result.judged)
         only_v2 = [
-            beside[one.id]
-            for one in made
-            if _is_measured(beside.get(one.id)) and not _is_measured(one)
+            beside[shown_claim.id]
+            for shown_claim in judged
+            if _is_measured(beside.get(shown_claim.id)) and not _is_measured(shown_claim)
         ]
-        ids = {one.id for one in only_v2}
-        yield from _claims([one for one in made if one.id not in ids], listed=listed)
+        ids = {shown_claim.id for shown_claim in only_v2}
+        yield from _claims(
+            [shown_claim for shown_claim in judged if shown_claim.id not in ids], listed=listed
+        )
         if of_v2:
             yield from _of_v2(of_v2[0], only_v2)
 
@@ -136,16 +138,16 @@ def _figures(run: Run, shown: Collection[str]) -> Iterator[str]:
         yield from (f"- {_inline(item)}" for item in rest)
 
 
-def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
+def _claims(claims: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
     """A row per claim that has a number, without the exact checks that hold where a figure lists
     them; these have a table of their own if the figure has no room for it. Of the others a line
     per reason."""
-    exact = [c for c in made if c.overall == "holds" and _is_count(c.verdicts[0].number)]
+    exact = [c for c in claims if c.overall == "holds" and _is_count(c.verdicts[0].number)]
     if not listed:
         exact = []
     rows, above = [], ""
     undecided: dict[str, list[str]] = {}
-    for claim in (claim for claim in made if claim not in exact):
+    for claim in (claim for claim in claims if claim not in exact):
         reasons = {
             f"**{verdict.word}**: {REST.split(verdict.reason)[0]}" for verdict in claim.verdicts
         }
@@ -154,7 +156,7 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
             continue
         message = f"*{claim.published if claim.published != above else 'as above'}*"
         claimed = f"{claim.text}\n{message}" if claim.published else claim.text
-        rows.append([claimed, "\n".join(_said(claim.verdicts))])
+        rows.append([claimed, "\n".join(_sentences(claim.verdicts))])
         above = claim.published
     if rows:
         yield from ("", *_table(["claim, *and what it rests on*", "here"], rows))
@@ -165,7 +167,7 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
             yield from ("", *(f"- {text}" for text in (first, *more)))
     if exact:
         message = "1 exact check holds" if len(exact) == 1 else f"{len(exact)} exact checks hold"
-        if len(made) <= LISTED_MAX:
+        if len(claims) <= LISTED_MAX:
             yield from ("", f"{message}: the figure lists them.")
             return
         heads = ["claim", "what it rests on", "here"]
@@ -173,15 +175,15 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
         yield from ("", f"{message}:", "", *_table(heads, every))
 
 
-def _said(found: Sequence[ShownVerdict]) -> Iterator[str]:
+def _sentences(verdicts: Sequence[ShownVerdict]) -> Iterator[str]:
     """A line per verdict, or one where all settings have the same word and number."""
     # A count alone does not say what it should have been.
-    numbers = [entry.reason if _is_count(entry.number) else entry.number for entry in found]
+    numbers = [entry.reason if _is_count(entry.number) else entry.number for entry in verdicts]
     lines = [
-        (entry, entry.shortened(message)) for entry, message in zip(found, numbers, strict=True)
+        (entry, entry.shortened(message)) for entry, message in zip(verdicts, numbers, strict=True)
     ]
-    if len({(item.word, text) for item, text in lines}) == 1 < len(found):
-        yield f"**{found[0].word}** in all {len(found)} settings: {lines[0][1]}"
+    if len({(item.word, text) for item, text in lines}) == 1 < len(verdicts):
+        yield f"**{verdicts[0].word}** in all {len(verdicts)} settings: {lines[0][1]}"
         return
     for item, text in lines:
         where = item.where.partition("; the closest, ")[0]

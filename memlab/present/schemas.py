@@ -57,9 +57,9 @@ def _objects(kind: Type, known: set[type] | None = None) -> Iterator[type]:
         known.add(kind.cls)  # type: ignore[attr-defined]
         yield kind.cls  # type: ignore[attr-defined]
         inner += [item.type for item in fields]
-    for one in inner:
-        if isinstance(one, Type):
-            yield from _objects(one, known)
+    for part in inner:
+        if isinstance(part, Type):
+            yield from _objects(part, known)
 
 
 def _docstrings(kind: type) -> dict[str, str]:

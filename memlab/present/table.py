@@ -133,17 +133,17 @@ def write(console: Console, shown: Table) -> None:
     for number, part in enumerate(_parts(shown, least, room)):
         if number:
             console.print()
-        kept = [*range(shown.names), *part]
-        widths = _spread([least[i] for i in kept], [whole[i] for i in kept], console.width)
+        columns = [*range(shown.names), *part]
+        widths = _spread([least[i] for i in columns], [whole[i] for i in columns], console.width)
         grid = rich_table.Table(
             box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
         )
-        for i, width in zip(kept, widths, strict=True):
+        for i, width in zip(columns, widths, strict=True):
             column = shown.columns[i]
             head = RichText(printable(column.head, keep="\n"), overflow="fold")
             grid.add_column(head, justify=column.align, width=width)
         for row in cells:
-            styled = ((row[i].text, STYLES.get(row[i].style, "")) for i in kept)
+            styled = ((row[i].text, STYLES.get(row[i].style, "")) for i in columns)
             grid.add_row(*(Text(text, style, overflow="fold") for text, style in styled))
         console.print(grid)
     for note in shown.notes:

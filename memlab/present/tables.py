@@ -239,15 +239,15 @@ def controls(run: Run) -> Iterator[Table]:
         yield Table(f"control {control.name}: {control.why}", columns, rows)
 
 
-def _point_name(run: Run, found: PointSummary) -> str:
+def _point_name(run: Run, summary: PointSummary) -> str:
     """A point by the factors that the run varies, and those that its control replaces."""
-    control = next((c for c in run.experiment.controls if c.name == found.point.control), None)
+    control = next((c for c in run.experiment.controls if c.name == summary.point.control), None)
     names = [
         f.name
         for f in run.experiment.factors
         if f.name in run.varied or (control and f.name in control.levels)
     ]
-    return _levels(run.named, found.point.at, names) or "the only point"
+    return _levels(run.named, summary.point.at, names) or "the only point"
 
 
 _VERDICTS = {  # heads of a terminal's width
@@ -260,20 +260,20 @@ _VERDICTS = {  # heads of a terminal's width
 }
 
 
-def by_experiment(found: Sequence[Reproduced]) -> Table:
+def by_experiment(studies: Sequence[Reproduced]) -> Table:
     """A row per experiment: how many of the study's claims have which verdict, of verdicts that any
     has; and how many of the further checks hold."""
-    requests = [[c for c in by_claim(entry.judged) if not c.absent] for entry in found]
-    studied = any(entry.experiment.sources for entry in found)
-    own = [[c for c in of if c.claim.of_study or not studied] for of in requests]
+    requests = [[c for c in by_claim(entry.judged) if not c.absent] for entry in studies]
+    studied = any(entry.experiment.sources for entry in studies)
+    studied_claims = [[c for c in of if c.claim.of_study or not studied] for of in requests]
     others = [[c for c in of if studied and not c.claim.of_study] for of in requests]
-    counts = [Counter(c.overall for c in of) for of in own]
-    seen = [word for word in _VERDICTS if any(count[word] for count in counts)]
-    columns = [Column("experiment", "left"), *(Column(_VERDICTS[word]) for word in seen)]
+    counts = [Counter(c.overall for c in of) for of in studied_claims]
+    words_used = [word for word in _VERDICTS if any(count[word] for count in counts)]
+    columns = [Column("experiment", "left"), *(Column(_VERDICTS[word]) for word in words_used)]
     columns += [Column("checks\nhold")] if any(others) else []
     rows: list[list[Cell | str]] = []
-    for item, count, more in zip(found, counts, others, strict=True):
-        parts = [str(count[word] or "") for word in seen]
+    for item, count, more in zip(studies, counts, others, strict=True):
+        parts = [str(count[word] or "") for word in words_used]
         if any(others):
             parts.append(
                 f"{sum(c.overall == 'holds' for c in more)} of {len(more)}" if more else ""
@@ -339,7 +339,7 @@ def published_once(run: Run) -> Iterator[Table]:
                     rows.append([several[0].name, column, printed, *ratios])
         heads = [Column("column", "left"), Column("published", style="quiet")]
         heads += [Column(f"{place}\n/ published") for place in places]
-        notes = [line for entry in of for line in _notes(run, entry, _seen(entry))]
+        notes = [line for entry in of for line in _notes(run, entry, _measured_cells(entry))]
         yield Table(
             f"published {first.source.id}, {first.table.title} ({first.table.place})",
             [Column(first.table.rows_are), *heads],
@@ -349,8 +349,8 @@ def published_once(run: Run) -> Iterator[Table]:
         )
 
 
-def _seen(found: Beside) -> int:
-    return sum(any(row.here.values()) for row in found.rows)
+def _measured_cells(table: Beside) -> int:
+    return sum(any(row.here.values()) for row in table.rows)
 
 
 def _lines(row: PrintedRow, unit: str, *, mark: bool) -> Iterator[list[Cell | str]]:
@@ -428,17 +428,17 @@ def points(run: Run, metric: Metric) -> Table:
     )
 
 
-def _point(run: Run, metric: Metric, found: PointSummary) -> list[str]:
-    median = found.medians.get(metric.name)
-    flags = [f"{flag} {count}" for flag, count in found.noise.most_common()]
+def _point(run: Run, metric: Metric, summary: PointSummary) -> list[str]:
+    median = summary.medians.get(metric.name)
+    flags = [f"{flag} {count}" for flag, count in summary.noise.most_common()]
     return [
-        _point_name(run, found),
-        found.point.control or "",
-        words.median(median, metric.unit, extrapolated=metric.name in found.extrapolated),
+        _point_name(run, summary),
+        summary.point.control or "",
+        words.median(median, metric.unit, extrapolated=metric.name in summary.extrapolated),
         _interval(median, metric.unit),
         str(median.n) if median else "0",
-        _baseline_loop(found, metric),
-        outcomes([found]) or "not measured",
+        _baseline_loop(summary, metric),
+        outcomes([summary]) or "not measured",
         ", ".join(flags),
     ]
 
@@ -449,13 +449,13 @@ def _interval(median: Interval | None, unit: str) -> str:
     return f"{words.quantity(median.low, unit)} to {words.quantity(median.high, unit)}"
 
 
-def _baseline_loop(found: PointSummary, metric: Metric) -> str:
+def _baseline_loop(summary: PointSummary, metric: Metric) -> str:
     """The loop without the operation: its own time, and its share where that is large."""
-    share = found.baseline_loop_share(metric.name)
+    share = summary.baseline_loop_share(metric.name)
     if share is None:
         return "-"
     mark = "*" if share > BASELINE_LOOP_SHARE else ""
-    baseline_loop = words.quantity(found.baseline_loops[metric.name], metric.unit)
+    baseline_loop = words.quantity(summary.baseline_loops[metric.name], metric.unit)
     return f"{baseline_loop} ({units.format_percent(share)}){mark}"
 
 
@@ -545,11 +545,13 @@ def _short_of_samples(run: Run) -> str:
     """How many points have an interval, and what would give the others one; empty where all do."""
     if run.clustered:  # what an interval takes are sessions or recordings
         return ""
-    least, taken = least_samples(0.95), _taken(run)
-    if min(taken, default=least) >= least:
+    least, counts = least_samples(0.95), _sample_counts(run)
+    if min(counts, default=least) >= least:
         return ""
-    enough = sum(count >= least for count in taken)
-    text = f"{enough} of {words.count(len(taken), 'point')} have the {least} samples of an interval"
+    enough = sum(count >= least for count in counts)
+    text = (
+        f"{enough} of {words.count(len(counts), 'point')} have the {least} samples of an interval"
+    )
     if recorded.ships(run.store_path) or not run.samples or not (command := _going_on(run)):
         return text
     return f"{text}; the others get them by: {command}"
@@ -559,12 +561,12 @@ def going_on(run: Run) -> str:
     """`memlab sweep --resume RUN --budget 9s` for a run whose budget ended before each point had
     the samples of an interval; else empty."""
     short = bool(run.sessions) and run.sessions[-1].ended == "budget" and not run.clustered
-    if not short or not run.samples or min(_taken(run), default=0) >= least_samples(0.95):
+    if not short or not run.samples or min(_sample_counts(run), default=0) >= least_samples(0.95):
         return ""
     return _going_on(run)
 
 
-def _taken(run: Run) -> list[int]:
+def _sample_counts(run: Run) -> list[int]:
     """The samples of each point that can have one here."""
     return [s.outcomes.total() for s in run.summaries if not _is_failed(run, s)]
 
@@ -594,25 +596,25 @@ def outcomes(summaries: Sequence[PointSummary]) -> str:
     return ", ".join(f"{count} {word}" for word, count in total.most_common())
 
 
-def compared(found: Sequence[Compared], *, p: bool = True, medians: bool = True) -> Table:
+def compared(results: Sequence[Compared], *, p: bool = True, medians: bool = True) -> Table:
     """A row per point of runs compared with one base: verdicts, ratios; with `medians` these and
     how many more blocks decide it; `p` of the test too, where there is one run."""
-    experiment, unit = found[0].experiment, found[0].metric.unit
-    by_point = [{point_key(p.at): p for p in entry.points} for entry in found]
+    experiment, unit = results[0].experiment, results[0].metric.unit
+    by_point = [{point_key(p.at): p for p in entry.points} for entry in results]
     points = {key: point for of in reversed(by_point) for key, point in of.items()}
     keys = [key for of in by_point for key in of]
     at = {key: points[key].at for key in dict.fromkeys(keys)}
     first = next(iter(at.values()))
     varied = [n for n, level in first.items() if any(other[n] != level for other in at.values())]
-    several = len(found) > 1
-    more = any(point.comparison.word == "inconclusive" for of in found for point in of.points)
+    several = len(results) > 1
+    more = any(point.comparison.word == "inconclusive" for of in results for point in of.points)
     more = more and medians
     # The line above the table has the names.
-    heads = ["base" if len(head) > _HEAD else head for head in found[0].heads[:1]]
-    heads += ["new" if len(head) > _HEAD else head for head in found[0].heads[1:]]
+    heads = ["base" if len(head) > _HEAD else head for head in results[0].heads[:1]]
+    heads += ["new" if len(head) > _HEAD else head for head in results[0].heads[1:]]
     base = [Column(heads[0])] if medians else []
     columns = [Column("point", "left", wrap=_POINT)]
-    for item in found:
+    for item in results:
         head, group = (f"{item.new}\n", item.new) if several else ("", "")
         columns.append(Column(f"{head}verdict", "left", group=group))
         columns.append(Column(f"{head}ratio", group=group))
@@ -646,40 +648,40 @@ _HEAD = 8  # characters of a head that has room
 _POINT = 38  # of a point's name, where verdict and ratio have to stand beside it on 80
 
 
-def compared_heads(found: Sequence[Compared]) -> list[str]:
-    metric = found[0].metric
+def compared_heads(results: Sequence[Compared]) -> list[str]:
+    metric = results[0].metric
     better = "lower" if metric.lower_is_better else "higher"
-    sides = ", ".join(item.new for item in found)
+    sides = ", ".join(item.new for item in results)
     return [
-        f"{found[0].experiment.name}: {sides} against {found[0].base}",
+        f"{results[0].experiment.name}: {sides} against {results[0].base}",
         f"{metric.label} ({metric.unit}); {better} is better",
     ]
 
 
-def compared_notes(found: Sequence[Compared]) -> list[str]:
+def compared_notes(results: Sequence[Compared]) -> list[str]:
     """What else differs, each thing once, and how many points one side lacks."""
     alone = [
         f"{words.count(len(at), 'point')} with samples in {name} alone: not compared"
-        for item in found
+        for item in results
         for at, name in ((item.only_base, item.base), (item.only_new, item.new))
         if at
     ]
-    return list(dict.fromkeys([*(line for item in found for line in item.remarks), *alone]))
+    return list(dict.fromkeys([*(line for item in results for line in item.remarks), *alone]))
 
 
-def compared_counts(found: Sequence[Compared]) -> list[str]:
-    if len(found) == 1:
-        return [words.counts(found[0])]
-    return [f"{item.new}: {words.counts(item)}" for item in found]
+def compared_counts(results: Sequence[Compared]) -> list[str]:
+    if len(results) == 1:
+        return [words.counts(results[0])]
+    return [f"{item.new}: {words.counts(item)}" for item in results]
 
 
-def ratio_legend(found: Compared) -> str:
-    unit = found.unit
+def ratio_legend(result: Compared) -> str:
+    unit = result.unit
     text = (
-        f"ratio: the median over the {unit}s of {' / '.join(reversed(found.heads))}, with its "
+        f"ratio: the median over the {unit}s of {' / '.join(reversed(result.heads))}, with its "
         "95 % interval, and not the quotient of the two medians"
     )
-    if found.counts["inconclusive"]:
+    if result.counts["inconclusive"]:
         text += (
             f"; more {unit}s: about how many would decide an inconclusive point (over "
             f"{MOST_BLOCKS:,}: take a larger threshold)"

@@ -40,13 +40,13 @@ class ShownVerdict:
         """The number where the claim holds, else the evidence, as claims can share it."""
         return self.number if self.word == "reproduced" else words.shared_reason(self.evidence)
 
-    def shortened(self, said: str) -> str:
+    def shortened(self, text: str) -> str:
         """Its number or reason without how sure it is, which the interval shows; why it is open,
         whole."""
         if self.word == "inconclusive":
             return REST.split(words.shared_reason(self.evidence))[0]
-        said, stands, _ = words.shared_reason(said).partition(f"; {summary.FALLEN}")
-        return _HOW_SURE.split(said)[0] + (f"; {summary.FALLEN}" if stands else "")
+        text, stands, _ = words.shared_reason(text).partition(f"; {summary.FALLEN}")
+        return _HOW_SURE.split(text)[0] + (f"; {summary.FALLEN}" if stands else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,14 +51,14 @@ def place(runs: Sequence[Run]) -> str:
     return HERE
 
 
-def headline(found: Sequence[Reproduced]) -> list[str]:
+def headline(studies: Sequence[Reproduced]) -> list[str]:
     """How many claims hold, then each contradicted one; first of all whether anything was
     measured."""
-    runs = [item.run for item in found if item.run]
+    runs = [item.run for item in studies if item.run]
     if runs and not any(run.measured for run in runs):
         return [nothing_measured(runs[0])]
-    claims = [s for r in found for s in summary.by_claim(r.judged)]
-    return summary.sentence(claims, place(runs), study([r.experiment for r in found]))
+    claims = [s for r in studies for s in summary.by_claim(r.judged)]
+    return summary.sentence(claims, place(runs), study([r.experiment for r in studies]))
 
 
 def study(experiments: Iterable[Experiment]) -> str:
@@ -161,8 +161,8 @@ def blocks_alike(run: Run) -> str:
     return words
 
 
-def _correlation(found: Correlation) -> str:
-    return f"{found.estimate:.2f} ± {found.error:.2f}"
+def _correlation(correlation: Correlation) -> str:
+    return f"{correlation.estimate:.2f} ± {correlation.error:.2f}"
 
 
 READAHEAD_KIB = 128  # VM_READAHEAD_PAGES, include/linux/mm.h
@@ -222,9 +222,9 @@ def _by_its_ends(estimate: float, low: float, high: float, width: float) -> bool
     return width > _WIDE or (width > _SKEW_FROM and sides[1] > _SKEW * sides[0])
 
 
-def _ends(low: float, high: float, said: Callable[[float], str]) -> str:
+def _ends(low: float, high: float, name: Callable[[float], str]) -> str:
     """`1.54 to 2.02 KiB`: the unit once where both have the same."""
-    first, last = said(low), said(high)
+    first, last = name(low), name(high)
     number, _, unit = first.partition(" ")
     return f"{number if unit and last.endswith(f' {unit}') else first} to {last}"
 
@@ -242,34 +242,38 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def p_value(found: Comparison) -> str:
+def p_value(comparison: Comparison) -> str:
     """Of the test for the verdict: `0.0031`, `under 0.0001`."""
-    p = found.same_p if found.word == "same" else found.beyond_p
+    p = comparison.same_p if comparison.word == "same" else comparison.beyond_p
     return f"{p:.2g}" if p >= 1e-4 else "under 0.0001"
 
 
-def blocks_missing(found: Comparison) -> str:
+def blocks_missing(comparison: Comparison) -> str:
     """`7`, `over 1,000`; nothing where the point is decided."""
-    if found.word != "inconclusive":
+    if comparison.word != "inconclusive":
         return ""
-    many = found.blocks_missing > MOST_BLOCKS
-    return f"over {MOST_BLOCKS:,}" if many else f"{found.blocks_missing}"
+    many = comparison.blocks_missing > MOST_BLOCKS
+    return f"over {MOST_BLOCKS:,}" if many else f"{comparison.blocks_missing}"
 
 
-def change(found: LevelChange) -> str:
+def change(result: LevelChange) -> str:
     """`+38 % (34 to 41)`, `2.1 times (2 to 2.2)`, `unchanged (-2 to 1 %)`, `0 B instead of 4 KiB`,
     or that nothing is shown yet, and what would."""
-    compared = found.comparison
-    blocks = found.equal_blocks
-    if found.too_coarse:
-        return f"not judged (under {quantity(found.too_coarse, found.metric.unit)} in a replay)"
+    compared = result.comparison
+    blocks = result.equal_blocks
+    if result.too_coarse:
+        return f"not judged (under {quantity(result.too_coarse, result.metric.unit)} in a replay)"
     if blocks and (compared is None or blocks >= least_samples(compared.ratio.level)):
-        return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, found.unit)}"
+        return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, result.unit)}"
     if compared is None:
         # A noun that the label has not is the command's own.
-        own = found.metric.unit.partition("/")[0]
-        unit = cell_unit(found.metric.unit) if own in found.metric.label else found.metric.unit
-        new, base = (quantity(value, unit) for value in (found.new, found.base))
+        base_unit = result.metric.unit.partition("/")[0]
+        unit = (
+            cell_unit(result.metric.unit)
+            if base_unit in result.metric.label
+            else result.metric.unit
+        )
+        new, base = (quantity(value, unit) for value in (result.new, result.base))
         return f"{new} instead of {base}"
     ratio = compared.ratio
     times = not 0.5 <= ratio.estimate <= 2
@@ -305,10 +309,10 @@ def _bound(ratio: Interval, *, times: bool) -> str:
     return f"{'+' if low > 1 else ''}{_percent(end)} % or more"
 
 
-def _more_blocks(found: Comparison) -> str:
-    about = "" if found.blocks_missing > MOST_BLOCKS else "about "
-    plural = "" if found.blocks_missing == 1 else "s"
-    return f"{about}{blocks_missing(found)} more {found.unit}{plural}"
+def _more_blocks(comparison: Comparison) -> str:
+    about = "" if comparison.blocks_missing > MOST_BLOCKS else "about "
+    plural = "" if comparison.blocks_missing == 1 else "s"
+    return f"{about}{blocks_missing(comparison)} more {comparison.unit}{plural}"
 
 
 def _times_span(ratio: Interval) -> str:
@@ -331,28 +335,33 @@ def _percent(ratio: float) -> str:
     return f"{change:.0f}" if abs(change) >= 10 else f"{change:.2g}" if abs(change) >= 0.01 else "0"
 
 
-def effect(experiment: Experiment, found: Effect) -> str:
+def effect(experiment: Experiment, measured: Effect) -> str:
     """`lock=future: elapsed time +38 % (34 to 41); peak resident memory unchanged (...)`."""
-    level = short_label(experiment, found.factor, found.level)
-    level = level or f"{found.factor}={experiment.describe_level(found.factor, found.level)}"
+    level = short_label(experiment, measured.factor, measured.level)
+    level = (
+        level or f"{measured.factor}={experiment.describe_level(measured.factor, measured.level)}"
+    )
     changes: dict[str, list[str]] = {}  # what is the same of several metrics is said once
-    for item in found.changes:
+    for item in measured.changes:
         changes.setdefault(change(item), []).append(item.metric.label)
     parts = [f"{', '.join(labels)} {how}" for how, labels in changes.items()]
-    total = found.summary.outcomes.total()
-    bad = [(word, n) for word, n in found.summary.outcomes.items() if word != "ok"]
+    total = measured.summary.outcomes.total()
+    bad = [(word, n) for word, n in measured.summary.outcomes.items() if word != "ok"]
     ends = [word if n == total == 1 else f"{word} {n} of {total} times" for word, n in bad]
     if ends:
-        parts.append(f"{', '.join(ends)}: {'; '.join(map(reason, found.summary.details[:1]))}")
-    if found.only_outcome and total:
+        parts.append(f"{', '.join(ends)}: {'; '.join(map(reason, measured.summary.details[:1]))}")
+    if measured.only_outcome and total:
         if not ends:
             parts.append(f"ended well {total} of {total} times")
-        parts.append(f"no more is reported, because {found.only_outcome}")
+        parts.append(f"no more is reported, because {measured.only_outcome}")
     if not parts and not total:
         parts.append("not measured yet")
     if not parts:
-        base = short_label(experiment, found.factor, found.baseline)
-        base = base or f"{found.factor}={experiment.describe_level(found.factor, found.baseline)}"
+        base = short_label(experiment, measured.factor, measured.baseline)
+        base = (
+            base
+            or f"{measured.factor}={experiment.describe_level(measured.factor, measured.baseline)}"
+        )
         parts.append(f"not compared: {base} did not end well")
     return f"{level}: {'; '.join(parts)}"
 
@@ -361,17 +370,17 @@ def extreme(experiment: Experiment, least: Extreme, most: Extreme) -> str:
     """`page faults, all combinations: least with lock=future, n=2, 0 instead of 184; most with the
     first levels`."""
 
-    def said(one: Extreme) -> str:
-        names = [n for n in one.at if one.at[n] != experiment.factor(n).quick[0]]
+    def name(place: Extreme) -> str:
+        names = [n for n in place.at if place.at[n] != experiment.factor(n).quick[0]]
         where = ", ".join(
-            short_label(experiment, n, one.at[n])
-            or f"{n}={experiment.describe_level(n, one.at[n])}"
+            short_label(experiment, n, place.at[n])
+            or f"{n}={experiment.describe_level(n, place.at[n])}"
             for n in names
         )
-        return f"{where}, {change(one.change)}" if names else "the first levels"
+        return f"{where}, {change(place.change)}" if names else "the first levels"
 
     label = least.change.metric.label
-    return f"{label}, all combinations: least with {said(least)}; most with {said(most)}"
+    return f"{label}, all combinations: least with {name(least)}; most with {name(most)}"
 
 
 def unfelt_limit(run: Run) -> Iterator[str]:
@@ -568,13 +577,21 @@ def _throughout(
     return f"{line} cheaper {shown}, not decided at the others"
 
 
-def _span(found: CrossingPoint, name: Callable[[float], str]) -> str:
-    assert found.low is not None
-    assert found.high is not None
-    low = f"below {name(found.smallest)}" if math.isinf(found.low) else name(found.low)
-    high = f"above {name(found.largest)}" if math.isinf(found.high) else name(found.high)
+def _span(crossing_point: CrossingPoint, name: Callable[[float], str]) -> str:
+    assert crossing_point.low is not None
+    assert crossing_point.high is not None
+    low = (
+        f"below {name(crossing_point.smallest)}"
+        if math.isinf(crossing_point.low)
+        else name(crossing_point.low)
+    )
+    high = (
+        f"above {name(crossing_point.largest)}"
+        if math.isinf(crossing_point.high)
+        else name(crossing_point.high)
+    )
     number, _, unit = low.partition(" ")
-    if math.isfinite(found.low) and high.endswith(f" {unit}"):
+    if math.isfinite(crossing_point.low) and high.endswith(f" {unit}"):
         low = number
     return f"{low} to {high}"
 

@@ -134,8 +134,8 @@ def call(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """
     if name in _PYTHON:
         return _call_python(name, params)
-    kept: list[Any] = []
-    arguments = _arguments(name, params, kept)
+    buffers: list[Any] = []
+    arguments = _arguments(name, params, buffers)
     c_params, c_result, c_failure = _signature(name)
     result = _ffi.new(c_result)
     failure = _ffi.new(c_failure)
@@ -167,24 +167,26 @@ def _python(name: str) -> Any:
     return import_module(_module(name))
 
 
-def _call_python(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _call_python(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     module, kinds = _python(name), params(name)
-    _check_names(name, given, list(kinds))
+    _check_names(name, values, list(kinds))
     for field, kind in kinds.items():
-        _check_type(f"probe {name}: param {field!r}", kind, given[field])
+        _check_type(f"probe {name}: param {field!r}", kind, values[field])
     try:
-        measured: dict[str, Any] = module.measure(module.Params(**given))
+        measured: dict[str, Any] = module.measure(module.Params(**values))
     except OSError as failed:
         from traceback import extract_tb
 
-        own = [at for at in extract_tb(failed.__traceback__) if at.filename == module.__file__][-1]
+        frame = [at for at in extract_tb(failed.__traceback__) if at.filename == module.__file__][
+            -1
+        ]
         raise ProbeError(
             name,
             getattr(failed, "status", "error"),
-            getattr(failed, "call", own.line or ""),
+            getattr(failed, "call", frame.line or ""),
             _errno_name(failed.errno or 0),
             _PYTHON[name],
-            own.lineno or 0,
+            frame.lineno or 0,
         ) from None
     return measured
 
@@ -281,22 +283,22 @@ def _kind(c_type: Any) -> Any:
     return "bool" if c_type.cname == "_Bool" else "int"
 
 
-def _arguments(name: str, params: Mapping[str, Any], kept: list[Any]) -> dict[str, Any]:
+def _arguments(name: str, params: Mapping[str, Any], buffers: list[Any]) -> dict[str, Any]:
     """The params as cffi takes them. C strings are appended to kept, which must outlive them."""
     fields = _fields(name)
     _check_names(name, params, [field for field, _ in fields])
     return {
-        field: _argument(f"probe {name}: param {field!r}", c_field.type, params[field], kept)
+        field: _argument(f"probe {name}: param {field!r}", c_field.type, params[field], buffers)
         for field, c_field in fields
     }
 
 
-def _check_names(name: str, given: Mapping[str, Any], expected: list[str]) -> None:
-    for field in given:
+def _check_names(name: str, params: Mapping[str, Any], expected: list[str]) -> None:
+    for field in params:
         if field not in expected:
             raise TypeError(f"probe {name}: no param {field!r}, it takes {', '.join(expected)}")
     for field in expected:
-        if field not in given:
+        if field not in params:
             raise TypeError(f"probe {name}: param {field!r} is missing")
 
 
@@ -309,19 +311,21 @@ def _check_type(where: str, kind: str | tuple[str, ...], value: Any) -> None:
         raise TypeError(f"{where} is {value!r}, expected {kind}")
 
 
-def _argument(where: str, c_type: Any, value: Any, kept: list[Any]) -> Any:
+def _argument(where: str, c_type: Any, value: Any, buffers: list[Any]) -> Any:
     """A param as cffi takes it. What an array or a struct does not name is zero, as in C."""
     kind = _kind(c_type)
     if isinstance(kind, list):
         if not isinstance(value, list) or len(value) > c_type.length:
             raise ValueError(f"{where} is {value!r}, expected a list of up to {c_type.length}")
-        return [_argument(f"{where}[{i}]", c_type.item, item, kept) for i, item in enumerate(value)]
+        return [
+            _argument(f"{where}[{i}]", c_type.item, item, buffers) for i, item in enumerate(value)
+        ]
     if isinstance(kind, dict):
         if not isinstance(value, dict) or not value.keys() <= kind.keys():
             raise TypeError(f"{where} is {value!r}, expected a dict of {', '.join(kind)}")
         types = dict(c_type.fields)
         return {
-            field: _argument(f"{where}.{field}", types[field].type, item, kept)
+            field: _argument(f"{where}.{field}", types[field].type, item, buffers)
             for field, item in value.items()
         }
     if isinstance(kind, tuple):
@@ -330,8 +334,8 @@ def _argument(where: str, c_type: Any, value: Any, kept: list[Any]) -> Any:
         return _levels(c_type)[value]
     _check_type(where, kind, value)
     if kind == "str":
-        kept.append(_ffi.new("char[]", os.fsencode(value)))
-        return kept[-1]
+        buffers.append(_ffi.new("char[]", os.fsencode(value)))
+        return buffers[-1]
     try:
         return _ffi.new(f"{c_type.cname} *", value)[0]
     except OverflowError:
@@ -392,20 +396,20 @@ def _turns(turns: Any) -> dict[str, Any] | None:
     }
 
 
-def _attribution(found: Any) -> dict[str, Any] | None:
+def _attribution(trace: Any) -> dict[str, Any] | None:
     """As memlab.analysis.attribution reads it."""
-    if not found.traced:
+    if not trace.traced:
         return None
     causes = ENUMS["trace_cause"]
-    met = found.met[0 : found.met_count]
+    met = trace.met[0 : trace.met_count]
     return {
-        "operations": found.operation_count,
-        "records": found.record_count,
-        "lost": _counter(found.lost_count),
-        "events": dict(zip(causes, map(_counter, found.events), strict=True)),
-        "cpus": _columns(found.cpus[0 : found.cpu_count], "cpu", "full_ns"),
+        "operations": trace.operation_count,
+        "records": trace.record_count,
+        "lost": _counter(trace.lost_count),
+        "events": dict(zip(causes, map(_counter, trace.events), strict=True)),
+        "cpus": _columns(trace.cpus[0 : trace.cpu_count], "cpu", "full_ns"),
         "slow": _columns(
-            found.slow[0 : found.slow_count], "thread", "cpu", "from_ns", "held_ns", "latency_ns"
+            trace.slow[0 : trace.slow_count], "thread", "cpu", "from_ns", "held_ns", "latency_ns"
         ),
         "met": {
             cause: _columns(rows, "thread", "from_ns", "length_ns")

@@ -96,16 +96,18 @@ class AssertableRun(api.Run):
         if self._context.settings.save:
             self._save(self._context.settings.save)
 
-    def _end(self, found: Shortfall) -> None:
+    def _end(self, shortfall: Shortfall) -> None:
         """Stacklevel 3: the test's own line."""
         __tracebackhide__ = True
-        if found.against:
-            raise AssertionError("\n".join([found.title, *found.against, *found.undecided]))
-        if found.untestable:
-            self._context.settings.untestable("\n".join([found.title, *found.undecided]))
-        if found.undecided:
+        if shortfall.against:
+            raise AssertionError(
+                "\n".join([shortfall.title, *shortfall.against, *shortfall.undecided])
+            )
+        if shortfall.untestable:
+            self._context.settings.untestable("\n".join([shortfall.title, *shortfall.undecided]))
+        if shortfall.undecided:
             self._context.settings.undecided(
-                "\n".join([found.title, *found.undecided]), stacklevel=3
+                "\n".join([shortfall.title, *shortfall.undecided]), stacklevel=3
             )
 
     @cached_property
@@ -122,19 +124,19 @@ class AssertableRun(api.Run):
         disturbed = Disturbed.of_run(self)
         if not untestable and any(is_undecided(self, j, disturbed) for j in judged):
             return Shortfall(title, (), [disturbed.text, *map(self._verdict_line, judged)])
-        said = [(j.word, self._verdict_line(j)) for j in judged if j.word != "reproduced"]
+        verdicts = [(j.word, self._verdict_line(j)) for j in judged if j.word != "reproduced"]
         return Shortfall(
             title,
-            [line for word, line in said if word == "contradicted"],
-            [line for word, line in said if word != "contradicted"],
+            [line for word, line in verdicts if word == "contradicted"],
+            [line for word, line in verdicts if word != "contradicted"],
             untestable=untestable,
         )
 
     def _claim(self, name: str) -> Claim:
         """By its id, with the experiment's name before it or not, its text, or the text's start."""
         __tracebackhide__ = True
-        claims, own = self.experiment.claims, name.removeprefix(f"{self.experiment.name}/")
-        fits = [c for c in claims if own == c.id or name == c.text] or [
+        claims, claim_id = self.experiment.claims, name.removeprefix(f"{self.experiment.name}/")
+        fits = [c for c in claims if claim_id == c.id or name == c.text] or [
             c for c in claims if c.text.startswith(name)
         ]
         if len(fits) != 1:
@@ -169,7 +171,7 @@ class AssertableRun(api.Run):
             fail(str(error))
         beside = "its baseline" if baseline is None else compared.base
         self._entry.notes.append(f"against {beside}: {words.counts(compared)}")
-        said = [
+        points = [
             (
                 p.comparison.word,
                 f"  {cases.point_name(compared, p)}: {cases.point_line(compared, p)}",
@@ -181,36 +183,36 @@ class AssertableRun(api.Run):
         about = f"{compared.new} against {compared.base}, {compared.metric.help}"
         return Shortfall(
             "\n".join([f"{self.experiment.name}, {about}", *compared.remarks]),
-            [line for word, line in said if word in bad],
-            self._undecided(compared, said),
+            [line for word, line in points if word in bad],
+            self._undecided(compared, points),
         )
 
     @staticmethod
-    def _undecided(compared: Compared, said: Sequence[tuple[str, str]]) -> list[str]:
+    def _undecided(compared: Compared, verdicts: Sequence[tuple[str, str]]) -> list[str]:
         """A line per point that is not decided, which is each if others disturbed all samples."""
         if compared.undecided:
-            return [compared.undecided, *(line for _, line in said)]
-        return [line for word, line in said if word == "inconclusive"]
+            return [compared.undecided, *(line for _, line in verdicts)]
+        return [line for word, line in verdicts if word == "inconclusive"]
 
     def _beside(self, baseline: Baseline | None, metric: str | None, by: float) -> Compared:
         if isinstance(baseline, Mapping):
             return compare_levels(self, baseline, metric=metric, threshold=by)
-        given = self._baseline(baseline)
-        if isinstance(given, Path):
-            with rows_file.opened(given, self) as kept:
-                return compare_runs(kept, self, metric=metric, threshold=by)
-        return compare_runs(given, self, metric=metric, threshold=by)
+        base = self._baseline(baseline)
+        if isinstance(base, Path):
+            with rows_file.opened(base, self) as stored:
+                return compare_runs(stored, self, metric=metric, threshold=by)
+        return compare_runs(base, self, metric=metric, threshold=by)
 
     def _not_compared(self, why: str) -> Shortfall:
         self._entry.notes.append(f"not compared: {why}")
         return Shortfall(f"{self.experiment.name}, run {self.id}", (), [f"  not compared: {why}"])
 
-    def _baseline(self, given: str | Path | results.Run | None) -> Path | results.Run:
-        if given is None:
+    def _baseline(self, base: str | Path | results.Run | None) -> Path | results.Run:
+        if base is None:
             return self._own_baseline()
-        if isinstance(given, str) and not rows_file.is_file(given):
-            return api.load(given, store=self.store_path)
-        return Path(given) if isinstance(given, str) else given
+        if isinstance(base, str) and not rows_file.is_file(base):
+            return api.load(base, store=self.store_path)
+        return Path(base) if isinstance(base, str) else base
 
     def _own_baseline(self) -> Path:
         folder = self._context.settings.compare

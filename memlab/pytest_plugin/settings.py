@@ -34,8 +34,8 @@ class PluginSettings:
         """Raises pytest.UsageError with one line."""
 
         def path(name: str) -> Path | None:
-            given = config.getoption(name)
-            return Path(given).absolute() if given else None
+            value = config.getoption(name)
+            return Path(value).absolute() if value else None
 
         inconclusive = config.getoption("memlab_inconclusive") or config.getini(
             "memlab_inconclusive"

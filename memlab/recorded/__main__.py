@@ -34,9 +34,11 @@ def record(run: str, source: Path) -> Path:
         for table, key in _TABLES.items():
             select = f"SELECT * FROM source.{table} WHERE {key} = ?"
             db.execute(f"INSERT INTO {table} {select}", (row.id,))
-        kept = {**row.environment, **dict.fromkeys(_PRIVATE, "not kept in a recorded run")}
+        environment = {**row.environment, **dict.fromkeys(_PRIVATE, "not kept in a recorded run")}
         name = row.name if row.name == of_v2 else None  # it has its experiment's
-        stored = tuple(json.dumps(_in_boot(one)) for one in (kept, {**row.request, "name": name}))
+        stored = tuple(
+            json.dumps(_in_boot(part)) for part in (environment, {**row.request, "name": name})
+        )
         db.execute("UPDATE runs SET environment = ?, request = ?, name = ?", (*stored, name))
         database.seal(db, "runs", "id = ?", row.id)
         for point, levels in db.execute("SELECT point, levels FROM points").fetchall():
@@ -52,7 +54,7 @@ def _in_boot(item: Any, name: str = "") -> Any:
     if isinstance(item, Mapping):
         return {key: _in_boot(value, key) for key, value in item.items()}
     if isinstance(item, list):
-        return [_in_boot(one, name) for one in item]
+        return [_in_boot(part, name) for part in item]
     is_path = name == "kernel" and isinstance(item, str) and item.startswith("/")
     return f"/boot/{Path(item).name}" if is_path else item
 

@@ -144,10 +144,10 @@ class Option:
             raise BadRequest(f"{self.python} is {self.is_a}, not {self.kind.show(value)}")
 
 
-def asked(default: Any, kind: ValueKind, flag: str, **said: Any) -> Any:
+def asked(default: Any, kind: ValueKind, flag: str, **settings: Any) -> Any:
     """A field of Request that is an option."""
     return field(
-        default=default, metadata={"": Option(default=default, kind=kind, flag=flag, **said)}
+        default=default, metadata={"": Option(default=default, kind=kind, flag=flag, **settings)}
     )
 
 

@@ -86,7 +86,7 @@ def refused(run: Run) -> list[tuple[At, str]]:
 
 
 def _traced(run: Run, point: Point, rules: Mapping[str, int]) -> Traced | None:
-    read = run.good(point).read(lambda sample: _one(sample, rules), "what the slowest met")
+    read = run.good(point).read(lambda sample: _of_sample(sample, rules), "what the slowest met")
     results = [item for item in read if item is not None]
     if not results:
         return None
@@ -119,7 +119,7 @@ class _One:
     stolen_ns: int
 
 
-def _one(sample: SampleRow, rules: Mapping[str, int]) -> _One | None:
+def _of_sample(sample: SampleRow, rules: Mapping[str, int]) -> _One | None:
     """None where it was not traced. Raises what reading anything else than a probe's does."""
     raw = sample.raw or {}
     if not (result := raw.get(FIELD)):
@@ -136,16 +136,16 @@ def _one(sample: SampleRow, rules: Mapping[str, int]) -> _One | None:
     )
 
 
-def _numbers_of(one: Mapping[str, Any]) -> Mapping[str, Any]:
+def _numbers_of(lists: Mapping[str, Any]) -> Mapping[str, Any]:
     """A sample's tail, its numbers looked at: an older sample's comes from the probe itself."""
     causes = {
         cause: {
             name: measurement(counts[name]) for name in ("met_count", "main_count", "inside_ns")
         }
-        for cause, counts in one["causes"].items()
+        for cause, counts in lists["causes"].items()
         if CAUSES[cause]
     }
-    return {name: measurement(one[name]) for name in _NUMBERS} | {"causes": causes}
+    return {name: measurement(lists[name]) for name in _NUMBERS} | {"causes": causes}
 
 
 _NUMBERS = (
@@ -154,22 +154,22 @@ _NUMBERS = (
 )
 
 
-def _tail(found: Sequence[Mapping[str, Any]], one_in: int) -> SlowestOperations:
+def _tail(parts: Sequence[Mapping[str, Any]], one_in: int) -> SlowestOperations:
     met, main, inside_ns = Counter[str](), Counter[str](), Counter[str]()
-    for item in found:
+    for item in parts:
         for cause, counts in item["causes"].items():
             met[cause] += counts["met_count"]
             main[cause] += counts["main_count"]
             inside_ns[cause] += counts["inside_ns"]
     return SlowestOperations(
         one_in=one_in,
-        judged=sum(entry["operation_count"] for entry in found),
-        wanted=sum(item["wanted_count"] for item in found),
-        untraced=sum(entry["untraced_count"] for entry in found),
-        shortest_s=min(entry["shortest_ns"] for entry in found) * 1e-9,
-        latency_s=sum(entry["latency_ns"] for entry in found) * 1e-9,
-        nothing=sum(entry["nothing_count"] for entry in found),
-        brief=sum(entry["brief_count"] for entry in found),
+        judged=sum(entry["operation_count"] for entry in parts),
+        wanted=sum(item["wanted_count"] for item in parts),
+        untraced=sum(entry["untraced_count"] for entry in parts),
+        shortest_s=min(entry["shortest_ns"] for entry in parts) * 1e-9,
+        latency_s=sum(entry["latency_ns"] for entry in parts) * 1e-9,
+        nothing=sum(entry["nothing_count"] for entry in parts),
+        brief=sum(entry["brief_count"] for entry in parts),
         causes={
             cause: Met(count, main[cause], inside_ns[cause] * 1e-9)
             for cause, count in met.most_common()

@@ -102,11 +102,11 @@ def _row(
     level = row[table.rows_are]
     cells = {column: _cell(declared, table.cell(row, column)) for column in declared.columns}
     place = declared.row(table.rows_are, level)
-    at = {column: {**setting, **own, **place} for column, own in declared.columns.items()}
-    there = {column: _summary(run, declared.metric, at[column]) for column in cells}
+    at = {column: {**setting, **levels, **place} for column, levels in declared.columns.items()}
+    summaries = {column: _summary(run, declared.metric, at[column]) for column in cells}
     here = {
         column: result.medians[declared.metric] if result else None
-        for column, result in there.items()
+        for column, result in summaries.items()
     }
     beyond = {}
     if declared.limit and limit:
@@ -133,7 +133,7 @@ def _row(
         },
         extrapolated={
             column
-            for column, result in there.items()
+            for column, result in summaries.items()
             if result and declared.metric in result.extrapolated
         },
         beyond_limit=beyond,

@@ -37,8 +37,8 @@ def of_point(run: Run, point: Point) -> ModesMet | None:
     modes = two_modes(values)
     if modes is None:
         return None
-    there = np.isfinite(values)
-    samples, high = samples[there], values[there] > modes.above
+    finite = np.isfinite(values)
+    samples, high = samples[finite], values[finite] > modes.above
     return ModesMet(
         metric, modes, next((name for name, met in _met(run, samples) if _parts(met, high)), None)
     )

@@ -120,8 +120,8 @@ def _flags(bits: FloatArray) -> list[dict[str, int]]:
     numbers = np.nan_to_num(bits).astype(np.int64)
     results: list[list[tuple[int, int, str, int]]] = [[] for _ in numbers]
     for bit, word in enumerate(DISTURBANCES):
-        there = numbers >> bit & 1
-        first, counts = there.argmax(axis=1), there.sum(axis=1)
+        is_flagged = numbers >> bit & 1
+        first, counts = is_flagged.argmax(axis=1), is_flagged.sum(axis=1)
         for row in np.flatnonzero(counts).tolist():
             results[row].append((int(first[row]), bit, word, int(counts[row])))
     return [{word: count for _, _, word, count in sorted(flags)} for flags in results]
@@ -135,8 +135,8 @@ class Run:
         with row.naming_writer():
             loaded = experiments.load(row.experiment, row.request.get("subject"))
         self.experiment: Experiment = loaded
-        own = {metric.name for metric in self.experiment.metrics}
-        window = (metric for metric in WINDOW_METRICS if metric.name not in own)
+        names = {metric.name for metric in self.experiment.metrics}
+        window = (metric for metric in WINDOW_METRICS if metric.name not in names)
         self.metrics: Sequence[Metric] = (*self.experiment.metrics, *window)
         with Store(store_path) as store:
             # A run that is older than a factor, as of a user's experiment, has its first level.
@@ -239,10 +239,12 @@ class Run:
     def named(self) -> Experiment:
         """The experiment with its levels of a file system called by what lay under them: one name
         for a place in tables, verdicts and figures."""
-        there, file = self.environment.get("filesystems", {}), self.experiment.file
-        if file is None or not there:
+        filesystems, file = self.environment.get("filesystems", {}), self.experiment.file
+        if file is None or not filesystems:
             return self.experiment
-        labels = {level: f"{result['type']} at {result['path']}" for level, result in there.items()}
+        labels = {
+            level: f"{result['type']} at {result['path']}" for level, result in filesystems.items()
+        }
         factors = [
             replace(factor, level_labels={**factor.level_labels, **labels})
             if factor.name == file.filesystem
@@ -262,13 +264,13 @@ class Run:
     def only(self, points: Sequence[Point]) -> Run:
         """The same run as if it had been planned with these of its points alone."""
         other = self._fresh()
-        kept = {point.index for point in points}
+        indices = {point.index for point in points}
         if "summaries" in vars(self):  # each is of its point's samples alone
-            vars(other)["summaries"] = tuple(s for s in self.summaries if s.point.index in kept)
+            vars(other)["summaries"] = tuple(s for s in self.summaries if s.point.index in indices)
         # How blocks resemble each other is of the whole run: an interval is the same in each part.
         vars(other)["correlations"] = self.correlations
         other.points = list(points)
-        other.samples = self.samples[np.isin(self.samples.taken("point"), list(kept))]
+        other.samples = self.samples[np.isin(self.samples.taken("point"), list(indices))]
         return other
 
     def _fresh(self) -> Run:
@@ -319,8 +321,8 @@ class Run:
 
     @cached_property
     def by_point(self) -> Mapping[int, Samples]:
-        there = self.samples.by_point()
-        return {point.index: there[point.index] for point in self.points}
+        samples = self.samples.by_point()
+        return {point.index: samples[point.index] for point in self.points}
 
     def by_block(self, metric: str, point: Point) -> npt.NDArray[np.float64]:
         """A point's values by block, shape (blocks,), nan where a block has no sample."""

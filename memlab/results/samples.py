@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +25,7 @@ from memlab.store import RunRow, SampleRow, Store
 from memlab.store.rows import readings
 
 IntArray = npt.NDArray[np.int64]
+Columns = Mapping[str, Sequence[Any]]  # some samples, as the store gives them
 T = TypeVar("T")
 
 _AT_ONCE = 2000  # samples that are read at once, some 25 kB each
@@ -41,12 +41,11 @@ _HEADS = {
 } | dict.fromkeys(_WORDS, np.int32)
 
 
-def _taken(name: str) -> str:
+def _how(name: str) -> str:
     """The column of how a sample was taken; no metric's name has a blank."""
     return f"taken {name}"
 
 
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
 Of = Literal["ok", "any", "raw"]
 
 
@@ -59,47 +58,6 @@ class Derived:
     expression: Expression | Callable[[Any, At], Any]
     what: str
     of: Of = "ok"
-
-
-class _Part:
-    """Some samples, as columns."""
-
-    def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        self._columns = columns
-        # What is read of each, None where it returned nothing: in one what the probe alone said.
-        self._raw: Sequence[Raw | None] = columns["raw"]
-        self._readings = [*map(readings, self._raw, columns["context"])]
-
-    @classmethod
-    def of(cls, samples: Sequence[SampleRow]) -> _Part:
-        names = (*_HEADS, "raw", "context")
-        return cls({name: [getattr(sample, name) for sample in samples] for name in names})
-
-    @classmethod
-    def stored(cls, columns: Mapping[str, Sequence[Any]]) -> _Part | None:
-        """Of the columns that a store gives. None where a text is not an object's."""
-        known = {}
-        for name in ("raw", "context"):
-            try:
-                known[name] = [text and _OBJECT.decode(text) for text in columns[name]]
-            except (ValueError, RecursionError):  # json reads more: SampleRow says what it is
-                return None
-        return cls({**columns, **known})
-
-    def column(self, name: str) -> Sequence[Any]:
-        return self._columns[name]
-
-    def read(self, of: Of, at: Sequence[At]) -> tuple[IntArray, Fields]:
-        """Which of them hold something, and what."""
-        outcomes = self._columns["outcome"]
-        some = [
-            number
-            for number, raw in enumerate(self._raw)
-            if raw is not None and (of != "ok" or outcomes[number] == "ok")
-        ]
-        result = self._raw if of == "raw" else self._readings
-        readings = [result[number] or {} for number in some]
-        return np.array(some, np.int64), Fields(readings, [at[number] for number in some])
 
 
 class SampleTable:
@@ -116,7 +74,7 @@ class SampleTable:
             self._read(store)
 
     def __len__(self) -> int:
-        return len(self._columns[_taken("id")])
+        return len(self._columns[_how("id")])
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         """A column. StoreError where a sample does not hold what it is read from."""
@@ -127,27 +85,27 @@ class SampleTable:
     def coded(self, name: str, rows: IntArray) -> tuple[list[str | None], IntArray]:
         """Outcome, detail or probe_hash: what there is among these samples, in the order in which
         it came first, and which of it each one has."""
-        coded = self._columns[_taken(name)][rows]
+        coded = self._columns[_how(name)][rows]
         if len(coded) and (coded == coded[0]).all():  # in most points of most runs
             only = self._words[name][coded[0]] if coded[0] >= 0 else None
             return [only], np.zeros(len(coded), np.int64)
         numbers, first, which = np.unique(coded, return_index=True, return_inverse=True)
         order = np.argsort(first)
-        there = [self._words[name][number] if number >= 0 else None for number in numbers[order]]
-        return there, np.argsort(order)[which]
+        distinct = [self._words[name][number] if number >= 0 else None for number in numbers[order]]
+        return distinct, np.argsort(order)[which]
 
     def by_point(self, rows: IntArray) -> Mapping[int, IntArray]:
         """Which of these samples are each point's, in the order they were taken."""
-        points = self._columns[_taken("point")][rows]
+        points = self._columns[_how("point")][rows]
         order = np.argsort(points, kind="stable")
         result, starts = np.unique(points[order], return_index=True)
         parts = np.split(rows[order], starts[1:])
-        there = {int(point): part for point, part in zip(result, parts, strict=False)}
-        return {point: there.get(point, np.empty(0, np.int64)) for point in self._at}
+        rows_of = {int(point): part for point, part in zip(result, parts, strict=False)}
+        return {point: rows_of.get(point, np.empty(0, np.int64)) for point in self._at}
 
     def rows(self, rows: IntArray) -> Iterator[SampleRow]:
         """These samples, one at a time."""
-        ids = self._columns[_taken("id")][rows]
+        ids = self._columns[_how("id")][rows]
         with Store(self._path) as store:
             for part in np.split(ids, range(_AT_ONCE, len(ids), _AT_ONCE)):
                 yield from store.some_samples(self._row.id, part.tolist())
@@ -171,22 +129,20 @@ class SampleTable:
         ids, points = (np.frombuffer(column, np.int64) for column in store.places(self._row.id))
         order = np.argsort(ids)
         ids = ids[order]
-        self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(ids))
+        self._add({_how(name): kind for name, kind in _HEADS.items()}, len(ids))
         self._add(dict.fromkeys(self._derived, np.float64))
-        self._columns[_taken("point")][:] = points[order]
+        self._columns[_how("point")][:] = points[order]
         for start in range(0, len(ids), _AT_ONCE):
             rows = np.arange(start, min(start + _AT_ONCE, len(ids)))
             some = ids[rows].tolist()
             columns = store.columns(self._row.id, some)
-            part = columns and _Part.stored(columns)
-            part = part or _Part.of([*store.some_samples(self._row.id, some)])
-            self._fill(rows, part)
-            self._derive(self._derived, rows, part)
+            self._fill(rows, columns)
+            self._derive(self._derived, rows, columns)
 
-    def _fill(self, rows: IntArray, samples: _Part) -> None:
+    def _fill(self, rows: IntArray, samples: Columns) -> None:
         """Write how these samples were taken."""
         for name, kind in _HEADS.items():
-            values = samples.column(name)
+            values = samples[name]
             if name in _WORDS:
                 known: dict[str | None, int] = {None: -1}
                 known |= {word: number for number, word in enumerate(self._words[name])}
@@ -194,26 +150,41 @@ class SampleTable:
                     known.setdefault(word, len(known) - 1)
                 values = [*map(known.__getitem__, values)]
                 self._words[name] = [word for word in known if word is not None]
-            self._columns[_taken(name)][rows] = np.array(values, kind)
+            self._columns[_how(name)][rows] = np.array(values, kind)
 
-    def _derive(self, names: Iterable[str], rows: IntArray, part: _Part) -> None:
+    def _derive(self, names: Iterable[str], rows: IntArray, samples: Columns) -> None:
         """Write what is derived from samples."""
+        both = [*map(readings, samples["raw"], samples["context"])]
         read: dict[Of, tuple[IntArray, Fields]] = {}
-        levels = [self._at[p] for p in self._columns[_taken("point")][rows].tolist()]
+        levels = [self._at[p] for p in self._columns[_how("point")][rows].tolist()]
         for name in names:
             derived = self._derived[name]
             if derived.of not in read:
-                read[derived.of] = part.read(derived.of, levels)
-            there, fields = read[derived.of]
+                read[derived.of] = _fields(derived.of, samples, both, levels)
+            numbers, fields = read[derived.of]
             column = np.full(len(rows), np.nan)
             try:
-                column[there] = evaluate(derived.expression, fields)
+                column[numbers] = evaluate(derived.expression, fields)
             except Unreadable as error:
                 self._failed.setdefault(
                     name,
-                    self.unreadable(part.column("id")[there[error.number]], derived.what, error),
+                    self.unreadable(samples["id"][numbers[error.number]], derived.what, error),
                 )
             self._columns[name][rows] = column
+
+
+def _fields(
+    of: Of, samples: Columns, both: Sequence[Raw | None], at: Sequence[At]
+) -> tuple[IntArray, Fields]:
+    """The numbers of the samples that returned something to read, and what that is."""
+    numbers = [
+        number
+        for number, raw in enumerate(samples["raw"])
+        if raw is not None and (of != "ok" or samples["outcome"][number] == "ok")
+    ]
+    source = samples["raw"] if of == "raw" else both
+    parts = [source[number] or {} for number in numbers]
+    return np.array(numbers, np.int64), Fields(parts, [at[number] for number in numbers])
 
 
 @contextmanager
@@ -286,9 +257,9 @@ class Samples(Sequence[SampleRow]):
     @property
     def outcomes(self) -> Counter[str]:
         """How many ended how, in the order in which they first came."""
-        there, which = self.coded("outcome")
-        counts = np.bincount(which, minlength=len(there)).tolist()
-        return Counter({word or "": count for word, count in zip(there, counts, strict=True)})
+        distinct, which = self.coded("outcome")
+        counts = np.bincount(which, minlength=len(distinct)).tolist()
+        return Counter({word or "": count for word, count in zip(distinct, counts, strict=True)})
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -306,8 +277,8 @@ class Samples(Sequence[SampleRow]):
 
     def having(self, name: str) -> Samples:
         """Those that have a number in a column."""
-        there: npt.NDArray[np.bool_] = ~np.isnan(self.column(name))
-        return self[there]
+        has_number: npt.NDArray[np.bool_] = ~np.isnan(self.column(name))
+        return self[has_number]
 
     def values(self, name: str) -> Iterator[tuple[int, int, float]]:
         """The id, the block and the number in a column of each."""
@@ -316,7 +287,7 @@ class Samples(Sequence[SampleRow]):
 
     def taken(self, name: str) -> npt.NDArray[Any]:
         """How they were taken: id, point, block, position, started_at, trial_s or cpu."""
-        return self.column(_taken(name))
+        return self.column(_how(name))
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column of the table, of these samples."""

@@ -72,11 +72,11 @@ def need(
     for place, _, size in [*each, *(set(files) - set(each))]:
         disk[place] = disk.get(place, 0) + size
     files_bytes = sum(disk.values())
-    if experiment.host.tmpfs and (own := max(experiment.host.tmpfs(p.at) for p in points)):
-        disk[directories.tmpfs] = disk.get(directories.tmpfs, 0) + own
-    held = experiment.host.containment
-    if held and any(held.swap(p.at) == "file" for p in points):
-        disk[directories.dir] = disk.get(directories.dir, 0) + held.swap_bytes
+    if experiment.host.tmpfs and (file_bytes := max(experiment.host.tmpfs(p.at) for p in points)):
+        disk[directories.tmpfs] = disk.get(directories.tmpfs, 0) + file_bytes
+    group = experiment.host.containment
+    if group and any(group.swap(p.at) == "file" for p in points):
+        disk[directories.dir] = disk.get(directories.dir, 0) + group.swap_bytes
     own_bytes = [_memory(experiment, p.at) for p in points]
     return Resources(
         memory_bytes=files_bytes + (sum(own_bytes) if together else max(own_bytes)),
@@ -93,14 +93,14 @@ def trial_s(experiment: Experiment, at: At) -> float:
 def _memory(experiment: Experiment, at: At) -> int:
     """The memory of a trial, in bytes. A required group limits it, whatever the point asks for;
     without a group the trial may run outside."""
-    own = experiment.cost.memory(at)
-    held = experiment.host.containment
-    if held is None:
-        return own
-    limit = (held.counted or held.limit)(at)
+    memory_bytes = experiment.cost.memory(at)
+    group = experiment.host.containment
+    if group is None:
+        return memory_bytes
+    limit = (group.counted or group.limit)(at)
     if limit is not None:
-        own = limit if held.required(at) else max(own, limit)
-    return own + (held.swap_bytes if held.swap(at) == "zram" else 0)
+        memory_bytes = limit if group.required(at) else max(memory_bytes, limit)
+    return memory_bytes + (group.swap_bytes if group.swap(at) == "zram" else 0)
 
 
 def own_bytes(most: int = OWN_BYTES) -> int:

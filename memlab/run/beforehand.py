@@ -23,14 +23,14 @@ from memlab.run.settings import endangered, no_such_file
 Reason = str | limits.Shortage
 
 
-def counted(found: Mapping[int, Reason]) -> dict[str, int]:
+def counted(reasons: Mapping[int, Reason]) -> dict[str, int]:
     """How many points each reason is of, the most frequent first."""
-    return dict(Counter(limits.merged(found.values())).most_common())
+    return dict(Counter(limits.merged(reasons.values())).most_common())
 
 
-def refused(found: Mapping[int, Reason]) -> dict[int, str]:
+def refused(reasons: Mapping[int, Reason]) -> dict[int, str]:
     """Those that need no trial: a limit of this process is too low. All have the same words."""
-    words = zip(found.items(), limits.merged(found.values()), strict=True)
+    words = zip(reasons.items(), limits.merged(reasons.values()), strict=True)
     return {index: text for (index, why), text in words if isinstance(why, limits.Shortage)}
 
 
@@ -49,21 +49,21 @@ def reasons(
 
 
 def decide_nothing(
-    experiment: Experiment, points: Sequence[Point], found: Mapping[int, Reason]
+    experiment: Experiment, points: Sequence[Point], reasons: Mapping[int, Reason]
 ) -> bool:
     """Whether each setting that decides a claim needs a point that cannot be measured here."""
     requests = [need for need in needs(experiment, points, 1) if need.claim and need.decides]
-    return bool(requests) and all(need.points & found.keys() for need in requests)
+    return bool(requests) and all(need.points & reasons.keys() for need in requests)
 
 
 def nothing_to_compare(
-    experiment: Experiment, points: Sequence[Point], found: Mapping[int, Reason]
+    experiment: Experiment, points: Sequence[Point], reasons: Mapping[int, Reason]
 ) -> str:
     """Why no two points of a user's command can be measured; empty if they can."""
-    others = [point for point in points[1:] if point.index not in found]
-    if not experiment.watched or len(points) == 1 or (others and points[0].index not in found):
+    others = [point for point in points[1:] if point.index not in reasons]
+    if not experiment.watched or len(points) == 1 or (others and points[0].index not in reasons):
         return ""
-    return f"nothing is left to compare: {next(iter(counted(found)))}"
+    return f"nothing is left to compare: {next(iter(counted(reasons)))}"
 
 
 def uncounted(experiment: Experiment) -> dict[str, str]:
@@ -93,15 +93,15 @@ class _Host:
         self._limits = limits.Limits()
 
     def lacks(self, experiment: Experiment, at: At) -> Iterator[Reason]:
-        host, held = experiment.host, experiment.host.containment
+        host, group = experiment.host, experiment.host.containment
         if host.endangers(at):
             yield endangered()
         yield from self.lends(experiment, at)
-        if held:
-            kind, limit = held.swap(at), held.limit(at)
+        if group:
+            kind, limit = group.swap(at), group.limit(at)
             if kind != "none":
                 yield self._swap(kind)
-            if limit is not None and held.required(at):
+            if limit is not None and group.required(at):
                 yield self._group()
         for file, value in host.settings(at).items():
             yield self._file(file, value)

@@ -35,9 +35,9 @@ SETTINGS = ("/proc/sys/vm/", "/sys/kernel/mm/", "/sys/module/zswap/parameters/en
 # (Documentation/admin-guide/sysctl/vm.rst): what restores a 0 is the other's value. A ratio may be
 # 0 as well, with bytes of 0 beside it.
 PAIRS = {
-    f"/proc/sys/vm/dirty_{one}": f"/proc/sys/vm/dirty_{other}"
+    f"/proc/sys/vm/dirty_{first}": f"/proc/sys/vm/dirty_{other}"
     for name in ("", "background_")
-    for one, other in ((f"{name}bytes", f"{name}ratio"), (f"{name}ratio", f"{name}bytes"))
+    for first, other in ((f"{name}bytes", f"{name}ratio"), (f"{name}ratio", f"{name}bytes"))
 }
 _READAHEAD = re.compile(r"/sys/devices/virtual/bdi/\d+:\d+/read_ahead_kb")
 
@@ -62,8 +62,10 @@ def restored_by(path: Path, value: str) -> tuple[Path, str]:
     other = PAIRS.get(str(path))
     if other is None or value != "0":
         return path, value
-    own = value_of(Path(other))
-    return (path, value) if own == "0" and path.name.endswith("ratio") else (Path(other), own)
+    current = value_of(Path(other))
+    return (
+        (path, value) if current == "0" and path.name.endswith("ratio") else (Path(other), current)
+    )
 
 
 def has_value(path: Path, value: str) -> bool:

@@ -67,12 +67,12 @@ class Contained:
             gate, self._gate = os.pipe()
             theirs = [report, gate]
             name, _, value = self._mark.partition("=")
-            own = [f"report={report}", f"gate={gate}", *words]
-            own += [f"group={self._group}"] if self._group else []
+            settings = [f"report={report}", f"gate={gate}", *words]
+            settings += [f"group={self._group}"] if self._group else []
             try:
                 with starting("the launcher"):
                     self._process = subprocess.Popen(
-                        [launch, *own, "--", *command],
+                        [launch, *settings, "--", *command],
                         env={**environ, name: value},
                         pass_fds=theirs,
                         stdout=output,
@@ -95,10 +95,10 @@ class Contained:
         with suppress(OSError):
             homes = cgroup.chain("pids")[1]
             if homes and os.access(homes[0] / "cgroup.procs", os.W_OK):
-                made = self._journal.make_group(homes[0], self._journal.name)
-                if os.access(made / "cgroup.procs", os.W_OK):
-                    return made
-                made.rmdir()
+                group = self._journal.make_group(homes[0], self._journal.name)
+                if os.access(group / "cgroup.procs", os.W_OK):
+                    return group
+                group.rmdir()
         return None
 
     @property

@@ -208,8 +208,12 @@ class Group:
 
 def lack() -> str:
     """Why there can be no memory cgroup of a run; empty where nothing speaks against one."""
-    found = capabilities.memory_cgroup(proc.ROOT)
-    return "" if found.available else f"needs a memory cgroup, and {found.detail}: {found.remedy}"
+    capability = capabilities.memory_cgroup(proc.ROOT)
+    return (
+        ""
+        if capability.available
+        else f"needs a memory cgroup, and {capability.detail}: {capability.remedy}"
+    )
 
 
 def _make(journal: Journal, name: str) -> tuple[str, Path]:

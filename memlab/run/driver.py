@@ -80,10 +80,10 @@ def _lacking(prepared: Prepared, target: Target) -> Mapping[int, beforehand.Reas
     if target.role != "decides":
         return {}
     experiment, points = prepared.experiment, prepared.plan.points
-    found = beforehand.reasons(experiment, points)
-    if why := beforehand.nothing_to_compare(experiment, points, found):
+    lacks = beforehand.reasons(experiment, points)
+    if why := beforehand.nothing_to_compare(experiment, points, lacks):
         raise CannotRun(why)
-    return found
+    return lacks
 
 
 def resume(
@@ -92,7 +92,7 @@ def resume(
     watch: Watch,
     budget_s: float | None = None,
     target: Target = LOCAL,
-    asked: PointsNeeded | None = None,
+    questions: PointsNeeded | None = None,
 ) -> RunRow:
     """Measure what a run still lacks, with the plan, order and rules that it began with."""
     prepared = stored(run, store, budget_s)
@@ -109,7 +109,7 @@ def resume(
         if short:
             raise Refused(short)
         lacking = _lacking(prepared, target)
-        Sweep(run, prepared, store, watch, target, asked, lacking).measure()
+        Sweep(run, prepared, store, watch, target, questions, lacking).measure()
     return run
 
 
@@ -138,10 +138,10 @@ def _tidy(watch: Watch) -> None:
                 f"run {run.run} left something on this host that could not be undone: "
                 f"{failure}{remedy}"
             )
-    for left in journal.left_alone():
-        if left.damaged and not left.reported:
-            said = f"{left.set_aside()}; look at it, then remove it"
-            watch.warned(f"a journal of changes to this host cannot be read: {said}")
+    for remnant in journal.left_alone():
+        if remnant.damaged and not remnant.reported:
+            message = f"{remnant.set_aside()}; look at it, then remove it"
+            watch.warned(f"a journal of changes to this host cannot be read: {message}")
 
 
 def sessions_left(wanted: int, before: Sequence[SessionRow]) -> int:
@@ -168,16 +168,16 @@ class Sweep:
         has all of them, one more."""
         request = self.prepared.request
         before = self.store.sessions(self.run.id)
-        left = max(1, sessions_left(request.sessions, before))
-        done = max(0, request.sessions - left)
+        remaining = max(1, sessions_left(request.sessions, before))
+        done = max(0, request.sessions - remaining)
         whole_s = budget_s(self.prepared.experiment, request)
-        share_s = None if whole_s is None else whole_s / left
-        for number in range(left):
+        share_s = None if whole_s is None else whole_s / remaining
+        for number in range(remaining):
             if number:
                 self._pause()
             until = request.blocks
             if until is not None:
-                until = until * (done + number + 1) // (done + left)
+                until = until * (done + number + 1) // (done + remaining)
             if self._session(share_s, until) == "unmeasured":
                 break
 
@@ -197,9 +197,9 @@ class Sweep:
         interrupt ends it. Returns which."""
         run, store, watch, experiment = self.run, self.store, self.watch, self.prepared.experiment
         request, points = self.prepared.request, self.prepared.plan.points
-        stop_rule, taken = self.begun(share_s, self.target.role)
-        blocks = self.blocks(stop_rule, taken, until)
-        if taken:
+        stop_rule, done = self.begun(share_s, self.target.role)
+        blocks = self.blocks(stop_rule, done, until)
+        if done:
             pins.check_since(experiment, run.created_at, run.environment)
         refused = beforehand.refused(self.lacking)
         stop_rule.leave_out(self.lacking)
@@ -210,7 +210,7 @@ class Sweep:
             watch.warned(short)
         session, began = store.begin_session(run.id), time.monotonic()
         turn_count = relay.TurnCount()
-        watch.started(run, points, len(taken))
+        watch.started(run, points, len(done))
         reason = "interrupted"
         try:
             opened = self.target.executor(
@@ -218,7 +218,7 @@ class Sweep:
             )
             with interruptible() as heard, opened as executor:
                 block = None
-                for trials in self.trials(blocks, taken, stop_rule, began):
+                for trials in self.trials(blocks, done, stop_rule, began):
                     if heard:  # and lost, where Python was in a callback that raises to nobody
                         raise KeyboardInterrupt(heard[0])
                     left_s = stop_rule.left_s(time.monotonic() - began)
@@ -281,38 +281,38 @@ class Sweep:
         experiment, points = self.prepared.experiment, self.prepared.plan.points
         turns = self.prepared.turns
         stop_rule = StopRule(experiment, points, request, ask, turns=turns, role=role)
-        taken = set()
+        done = set()
         for sample in self.store.samples(self.run.id):
-            taken.add((sample.block, sample.point))
+            done.add((sample.block, sample.point))
             if request.sessions == 1:
                 stop_rule.add(sample)
             else:
                 stop_rule.add_earlier(sample)
-        return stop_rule, taken
+        return stop_rule, done
 
     def blocks(
-        self, stop_rule: StopRule, taken: set[tuple[int, int]], until: int | None
+        self, stop_rule: StopRule, done: set[tuple[int, int]], until: int | None
     ) -> Iterable[int]:
         """Those that a session goes through. A block that an earlier session ended in stays as it
         is, and so do those in which points rested: what a new sample would pair with was measured
         at another time."""
         if until is not None:
             return range(until)
-        last = max((block for block, _ in taken), default=-1)
+        last = max((block for block, _ in done), default=-1)
         apart = self.prepared.request.sessions > 1 or stop_rule.rests(last)
         return count(last + 1 if apart else 0)
 
     def trials(
         self,
         blocks: Iterable[int],
-        taken: set[tuple[int, int]],
+        done: set[tuple[int, int]],
         stop_rule: StopRule,
         began: float,
     ) -> Iterator[Sequence[Trial]]:
         """The trials that are missing, block after block, without the points that are done: those
         of a relay together where they take turns, else one at a time."""
         experiment, points = self.prepared.experiment, self.prepared.plan.points
-        kept = experiment.host.kept
+        reuse_key = experiment.host.kept
 
         def elapsed() -> float:
             return time.monotonic() - began
@@ -321,20 +321,20 @@ class Sweep:
             stop_rule.look(block, elapsed)
             active = [
                 point
-                for point in plan.order(points, self.run.seed, block, kept)
-                if (block, point.index) in taken or not stop_rule.done(point.index)
+                for point in plan.order(points, self.run.seed, block, reuse_key)
+                if (block, point.index) in done or not stop_rule.done(point.index)
             ]
             if all(stop_rule.done(point.index) for point in points):
                 return
             missing = [
                 Trial(block, position, active, point)
                 for position, point in enumerate(active)
-                if (block, point.index) not in taken
+                if (block, point.index) not in done
             ]
             if self.prepared.turns:
                 by_point = {trial.point.index: trial for trial in missing}
-                for one in relay.together(experiment, [trial.point for trial in missing]):
-                    fitting = [p for p in one if stop_rule.still_fits(p.index, block, elapsed)]
+                for part in relay.together(experiment, [trial.point for trial in missing]):
+                    fitting = [p for p in part if stop_rule.still_fits(p.index, block, elapsed)]
                     if fitting:
                         yield [by_point[point.index] for point in fitting]
                 continue
@@ -352,14 +352,14 @@ class Sweep:
         """Those of trials that take turns have the same start, and an equal share of the time. What
         is `refused` needs no trial."""
         started_at, start = time.time(), time.monotonic()
-        asked = [trial.point for trial in trials if trial.point.index not in refused]
-        if self.prepared.turns and asked:
+        points = [trial.point for trial in trials if trial.point.index not in refused]
+        if self.prepared.turns and points:
             seed = plan.block_seed(self.run.seed, trials[0].block)
-            answers = turns_of(asked, seed)
+            answers = turns_of(points, seed)
         else:
-            answers = [trial_of(point) for point in asked]
+            answers = [trial_of(point) for point in points]
         trial_s = (time.monotonic() - start) / len(trials)
-        replies = {point.index: reply for point, reply in zip(asked, answers, strict=True)}
+        replies = {point.index: reply for point, reply in zip(points, answers, strict=True)}
         no = {"outcome": "unavailable", "probe_hash": ""}
         replies |= {index: no | {"detail": why} for index, why in refused.items()}
         return [

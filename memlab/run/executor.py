@@ -74,8 +74,8 @@ class LocalExecutor:
                 stack.callback(self._guardian.dismiss)
             self._folders: dict[str, int] = {}
             for level, place in places(experiment, directories).items():
-                made = journal.make_folder(place, f"{journal.name}-{level}")
-                self._folders[level] = _opened(made)
+                folder = journal.make_folder(place, f"{journal.name}-{level}")
+                self._folders[level] = _opened(folder)
                 stack.callback(os.close, self._folders[level])
                 stack.callback(_empty, self._folders[level])
             self._pins = Pins(experiment, directories.dir)
@@ -112,36 +112,36 @@ class LocalExecutor:
         keep = self._experiment.host.kept(point.at)
         if self._kept and self._kept.name != keep:
             self._let_go()
-        kept = self._kept
-        trial = self._asked(point) | {"keep": bool(keep)}
+        reusable = self._kept
+        trial = self._request_of(point) | {"keep": bool(keep)}
         try:
             which = self._environ(point), self._layout, self._loader_of(point)
             folder = self._folder(point.at)
-            held = kept.held if kept else self._setup.prepare(point.at)
+            context_of = reusable.held if reusable else self._setup.prepare(point.at)
         except (Unavailable, allocators.NoAllocator) as unavailable:
             return _not_run("unavailable", str(unavailable))
         except OSError as error:
             return _not_run("error", f"preparing the host: {error}")
         server = self._server(which)
-        made = {
+        trial_setup = {
             "path": trial["file"]["path"] if trial["file"] else "",  # in the worker's own folder
             "folder": folder,
-            "group": held.group["folder"] if held.group else "",
-            "processes": held.group["processes"] if held.group else "",
-            **(held.machine.params if held.machine else {}),
+            "group": context_of.group["folder"] if context_of.group else "",
+            "processes": context_of.group["processes"] if context_of.group else "",
+            **(context_of.machine.params if context_of.machine else {}),
             **self._pins.params(self._block),
             "mark": self._mark,
             "reference_s": reference_s,
             **physical_memory.NONE,  # the worker opens it
         }
         trial |= {
-            "params": self._experiment.params(point.at, made),
-            "group": held.group,
-            "top": held.top,
+            "params": self._experiment.params(point.at, trial_setup),
+            "group": context_of.group,
+            "top": context_of.top,
         }
         reserved = self._experiment.host.reserved
-        if reserved and (asked := reserved(point.at)):
-            trial["reserved"] = asdict(asked)
+        if reserved and (memory_range := reserved(point.at)):
+            trial["reserved"] = asdict(memory_range)
         self._kept = None
         try:
             reply = server.run(trial)
@@ -152,14 +152,14 @@ class LocalExecutor:
                 raise  # it cannot even start
             return _not_run("error", str(lost))
         if keep and reply.get("result", {}).get("kept"):
-            self._kept = _Kept(keep, which, held)
+            self._kept = _Kept(keep, which, context_of)
         context = {"host": reply.pop("host"), "layout": self._layout}
         if self._experiment.host.containment:
-            context["contained"] = self._setup.contained(held)
-        if held.depth is not None:
-            context["depth_count"] = held.depth
-        if held.machine:
-            context["machine"] = held.machine.seen
+            context["contained"] = self._setup.contained(context_of)
+        if context_of.depth is not None:
+            context["depth_count"] = context_of.depth
+        if context_of.machine:
+            context["machine"] = context_of.machine.seen
         return reply | {"context": context}
 
     def turns(self, points: Sequence[Point], seed: int, turn_count: int) -> list[dict[str, Any]]:
@@ -169,7 +169,7 @@ class LocalExecutor:
         trials = []
         longest_ns = round(turn_count * TURN_S * 1e9)
         for point in points:
-            trial = self._asked(point)
+            trial = self._request_of(point)
             path = trial["file"]["path"] if trial["file"] else ""  # in the worker's own folder
             if trial["file"]:
                 path += f"-{point.index}" if trial["file"]["state"] in files.FRESH else ""
@@ -189,13 +189,13 @@ class LocalExecutor:
                 raise
             return [_not_run("error", str(lost)) for _ in points]
         finally:
-            for one in self._folders.values():
-                _empty(one)  # the next relay's files need the room
+            for folder in self._folders.values():
+                _empty(folder)  # the next relay's files need the room
         for reply in replies:
             reply["context"] = {"host": reply.pop("host"), "layout": self._layout}
         return replies
 
-    def _asked(self, point: Point) -> dict[str, Any]:
+    def _request_of(self, point: Point) -> dict[str, Any]:
         """What every trial of a point is asked with, however it is taken."""
         cost = self._experiment.cost
         return {
@@ -206,8 +206,8 @@ class LocalExecutor:
         }
 
     def _cpus_of(self, at: At) -> list[int]:
-        asked = self._experiment.host.cpus
-        return self._cpus[-asked(at) :] if callable(asked) else self._cpus
+        wanted = self._experiment.host.cpus
+        return self._cpus[-wanted(at) :] if callable(wanted) else self._cpus
 
     def _folder(self, at: At) -> str:
         """Where the point's own files on tmpfs go; "" where it has none."""
@@ -249,13 +249,13 @@ class LocalExecutor:
     def _let_go(self) -> None:
         """End what the last trial left running. One that a trial was interrupted in is not known
         here, and is killed with its fork server."""
-        kept, self._kept = self._kept, None
-        if kept is None:
+        running, self._kept = self._kept, None
+        if running is None:
             return
         try:
-            self._servers[kept.which].run({})
+            self._servers[running.which].run({})
         except WorkerLost:
-            self._drop(kept.which)
+            self._drop(running.which)
             self._setup.abandon()
 
     def _stop_servers(self) -> None:
@@ -291,8 +291,8 @@ class LocalExecutor:
         if self._experiment.file is None:
             return None
         level, state, size = (point.at[name] for name in self._experiment.file.factors)
-        own = {"folder": self._folders[str(level)], "path": f"{state}-{size}"}
-        return {**own, "state": state, "size_bytes": size, "timed": self._experiment.file.timed}
+        place = {"folder": self._folders[str(level)], "path": f"{state}-{size}"}
+        return {**place, "state": state, "size_bytes": size, "timed": self._experiment.file.timed}
 
 
 def _opened(folder: Path) -> int:
@@ -324,8 +324,8 @@ def places(experiment: Experiment, directories: Directories) -> dict[str, Path]:
     if experiment.file is None:
         return {}
     levels = experiment.factor(experiment.file.filesystem).kind.levels or ()
-    found = {level: directories.of(level) for level in levels}
-    return {level: place for level, place in found.items() if os.access(place, os.W_OK | os.X_OK)}
+    folders = {level: directories.of(level) for level in levels}
+    return {level: place for level, place in folders.items() if os.access(place, os.W_OK | os.X_OK)}
 
 
 def default_directory() -> Path:

@@ -76,10 +76,10 @@ class ForkServer:
         self.served += len(trials)
         return replies
 
-    def _ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask(self, trial: Mapping[str, Any]) -> dict[str, Any]:
         inlet, outlet = _pipes(self._process)
         try:
-            inlet.write(json.dumps(asked).encode() + b"\n")
+            inlet.write(json.dumps(trial).encode() + b"\n")
             inlet.flush()
             line = outlet.readline()
         except BrokenPipeError:

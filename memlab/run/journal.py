@@ -87,9 +87,9 @@ class Journal:
             os.ftruncate(self.fd, 0)
             self._written = self._bytes = 0
         new = self._entries[self._written :]
-        text = left = b"".join(json.dumps(entry).encode() + b"\n" for entry in new)
-        while left:
-            left = left[os.write(self.fd, left) :]
+        text = unwritten = b"".join(json.dumps(entry).encode() + b"\n" for entry in new)
+        while unwritten:
+            unwritten = unwritten[os.write(self.fd, unwritten) :]
         os.fsync(self.fd)
         self._written, self._bytes = len(self._entries), self._bytes + len(text)
 
@@ -221,8 +221,8 @@ def _machine_id() -> str:
     """machine-id(5). Containers and image builds have none, or an empty one (machine-id(5), "First
     boot semantics"): theirs is the root's file system's (statfs(2), f_fsid), where it has one."""
     with suppress(OSError):
-        if found := proc.read(proc.ROOT / "etc/machine-id").strip():
-            return found
+        if machine_id := proc.read(proc.ROOT / "etc/machine-id").strip():
+            return machine_id
     fsid = os.statvfs(proc.ROOT).f_fsid
     return f"fsid-{fsid:x}" if fsid else ""
 
@@ -350,7 +350,7 @@ def _undo(
     if changes:
         changes[-1] = {**changes[-1], _NOTED_NS: str(os.fstat(fd).st_mtime_ns)}
     newest_first = reversed(list(enumerate(changes)))
-    for place, entry in sorted(newest_first, key=lambda one: _FIRST.get(one[1]["undo"], 2)):
+    for place, entry in sorted(newest_first, key=lambda pair: _FIRST.get(pair[1]["undo"], 2)):
         if place in done:
             continue
         what = f"{entry['undo']} {entry['path']}"
@@ -359,10 +359,10 @@ def _undo(
         if entry["undo"] in ("session", "marked") and entry["path"] in ended:
             continue
         if entry["undo"] not in _KINDS:
-            said = (
+            message = (
                 f"this memlab cannot undo it; {path} is for `memlab clean` of the one that made it"
             )
-            failures.append(Lasting(f"{what}: {said}"))
+            failures.append(Lasting(f"{what}: {message}"))
             continue
         try:
             if _KINDS[entry["undo"]][1](entry, deadline) and changed is not None:
@@ -378,12 +378,12 @@ def _undo(
 
 
 def _failure(entry: Mapping[str, str], journal: Path, error: Exception) -> str:
-    said = f"{entry['undo']} {entry['path']}: {_why(error)}"
+    message = f"{entry['undo']} {entry['path']}: {_why(error)}"
     if isinstance(error, cleanup.NotOurs) or not isinstance(error, OSError):
-        return Lasting(f"{said}; look at it, then remove {journal}")
+        return Lasting(f"{message}; look at it, then remove {journal}")
     if entry["undo"] == "value" and error.errno not in _PASSING:
-        return Lasting(f"{said}; write {entry['value']!r} to it yourself, then remove {journal}")
-    return said
+        return Lasting(f"{message}; write {entry['value']!r} to it yourself, then remove {journal}")
+    return message
 
 
 def _why(error: Exception) -> str:
@@ -430,7 +430,10 @@ def patiently(
     is not waited for."""
     deadline, pause_s = min(until, time.monotonic() + retry_s), 0.01
     while failures := attempt():
-        if all(isinstance(one, Lasting) for one in failures) or time.monotonic() >= deadline:
+        if (
+            all(isinstance(failure, Lasting) for failure in failures)
+            or time.monotonic() >= deadline
+        ):
             break
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, 0.5)
@@ -483,11 +486,11 @@ class Undone:
 def undo_stale() -> Iterator[Undone]:
     """Undo every run that is over."""
     until = time.monotonic() + _ALL_S
-    for left in list(stale()):
+    for journal in list(stale()):
         changed: list[str] = []
-        failures = patiently(partial(undo, left.path, changed, until), until)
-        lasting = bool(failures) and all(isinstance(one, Lasting) for one in failures)
-        yield Undone(left.run, changed, failures, lasting and _reported(left.path))
+        failures = patiently(partial(undo, journal.path, changed, until), until)
+        lasting = bool(failures) and all(isinstance(failure, Lasting) for failure in failures)
+        yield Undone(journal.run, changed, failures, lasting and _reported(journal.path))
 
 
 def _reported(path: Path) -> bool:
@@ -511,12 +514,12 @@ def _reported(path: Path) -> bool:
 
 def stale() -> Iterator[Stale]:
     """Journals of runs that are over: killed with their guardian, or by a power cut."""
-    return (found for found in _journals() if isinstance(found, Stale))
+    return (journal for journal in _journals() if isinstance(journal, Stale))
 
 
 def left_alone() -> Iterator[Left]:
     """Journals of other machines, containers and users, and damaged ones."""
-    return (found for found in _journals() if isinstance(found, Left))
+    return (journal for journal in _journals() if isinstance(journal, Left))
 
 
 def _journals() -> Iterator[Stale | Left]:

@@ -99,10 +99,10 @@ def _file_bytes(experiment: Experiment, at: At) -> int:
 def _tmpfs_bytes(experiment: Experiment, at: At) -> int:
     """What a point takes of the tmpfs, with the room that is to be left."""
     file = experiment.file
-    taken = int(at[file.size]) if file and at[file.filesystem] == "tmpfs" else 0
+    size_bytes = int(at[file.size]) if file and at[file.filesystem] == "tmpfs" else 0
     if experiment.host.tmpfs:
-        taken += experiment.host.tmpfs(at)
-    return round(taken * HEADROOM)
+        size_bytes += experiment.host.tmpfs(at)
+    return round(size_bytes * HEADROOM)
 
 
 def _tmpfs_left() -> tuple[int, str]:
@@ -127,9 +127,9 @@ def _startable() -> tuple[int, str] | None:
     words = f"{rest:,} more processes may be started{result.where or ' on this machine'}"
     limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     if limit != resource.RLIM_INFINITY and not capabilities.exceeds_limits():
-        own = max(0, limit - _own_tasks()) if limit < _MANY else limit
-        if own < rest:
-            rest, words = own, f"RLIMIT_NPROC is {limit:,}, of which {own:,} are left"
+        remaining = max(0, limit - _own_tasks()) if limit < _MANY else limit
+        if remaining < rest:
+            rest, words = remaining, f"RLIMIT_NPROC is {limit:,}, of which {remaining:,} are left"
     return rest, words
 
 

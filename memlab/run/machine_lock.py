@@ -35,8 +35,8 @@ _ASKED_EVERY_S = 0.25
 def machine_lock(wait_s: float = 0.0) -> Iterator[None]:
     """Hold the machine for measuring; Busy, with who has it, if another does for over `wait_s`."""
     deadline, announced = time.monotonic() + wait_s, False
-    with ExitStack() as held:
-        while busy := _take(held):
+    with ExitStack() as stack:
+        while busy := _take(stack):
             if time.monotonic() >= deadline:
                 raise Busy(busy)
             if not announced:
@@ -46,7 +46,7 @@ def machine_lock(wait_s: float = 0.0) -> Iterator[None]:
         yield
 
 
-def _take(held: ExitStack) -> str | None:
+def _take(exits: ExitStack) -> str | None:
     """Take both locks, or say in a line who has one."""
     name = _name_of_tests()
     with ExitStack() as stack:
@@ -55,15 +55,15 @@ def _take(held: ExitStack) -> str | None:
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                return _said(_holder_of(folder))
+                return _holder(_holder_of(folder))
         lock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         address = _SOCKET if name is None else f"\0memlab-test-{name}"
         try:
             lock.bind(address)  # unix(7): the kernel drops it with its holder, however that ends
             lock.listen()
         except OSError:
-            return _said(_listener(address))
-        held.push(stack.pop_all())
+            return _holder(_listener(address))
+        exits.push(stack.pop_all())
     return None
 
 
@@ -111,7 +111,7 @@ def _listener(address: str) -> int | None:
     return int(pid) or None
 
 
-def _said(pid: int | None) -> str:
+def _holder(pid: int | None) -> str:
     who, stopped = "it cannot be seen from here", ""
     if pid is not None:
         with suppress(OSError, ValueError):

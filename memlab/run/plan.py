@@ -29,7 +29,7 @@ def build(
     controls: bool = True,
 ) -> Plan:
     """The points of a sweep: the grid, then the controls' points that are not in it."""
-    own = {f.name: levels.get(f.name) or f.levels(preset) for f in experiment.factors}
+    of_factor = {f.name: levels.get(f.name) or f.levels(preset) for f in experiment.factors}
     excluded: dict[str, int] = {}
     points: dict[str, Point] = {}
 
@@ -40,17 +40,17 @@ def build(
             if why is None:
                 points.setdefault(point_key(at), Point(len(points), at, control))
 
-    add(own, None)
+    add(of_factor, None)
     if not points:
         raise BadLevels(f"no point is left: {'; '.join(excluded)}")
     for control in experiment.controls if controls else ():
         if preset in control.presets:
-            add(own | dict(control.levels), control.name)
+            add(of_factor | dict(control.levels), control.name)
     return Plan(tuple(points.values()), excluded)
 
 
 def order(
-    points: Sequence[Point], seed: int, block: int, kept: Callable[[At], str] = lambda _: ""
+    points: Sequence[Point], seed: int, block: int, reuse_key: Callable[[At], str] = lambda _: ""
 ) -> list[Point]:
     """The points in the order of one block; the same for the same seed and block, always.
 
@@ -59,8 +59,8 @@ def order(
     """
     shuffled = sorted(points, key=lambda point: point.index)
     random.Random(f"{seed}/{block}").shuffle(shuffled)
-    groups = list(dict.fromkeys(kept(point.at) for point in shuffled))
-    return sorted(shuffled, key=lambda point: groups.index(kept(point.at)))
+    groups = list(dict.fromkeys(reuse_key(point.at) for point in shuffled))
+    return sorted(shuffled, key=lambda point: groups.index(reuse_key(point.at)))
 
 
 def block_seed(seed: int, block: int) -> int:

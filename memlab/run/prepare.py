@@ -45,8 +45,8 @@ def prepare(request: Request, own: int = admission.OWN_BYTES) -> Prepared:
     directories = Directories(Path(request.directory or default_directory()).absolute())
     _check_cpus(request.cpus)
     if experiment.file:
-        asked = build(experiment, request.preset, request.levels, controls=request.controls)
-        for level in {str(point.at[experiment.file.filesystem]) for point in asked.points}:
+        whole = build(experiment, request.preset, request.levels, controls=request.controls)
+        for level in {str(point.at[experiment.file.filesystem]) for point in whole.points}:
             place = directories.of(level)
             if level != "tmpfs" or os.access(place, os.W_OK | os.X_OK):  # else see limits.py
                 check_directory(place, level)
@@ -62,11 +62,11 @@ def prepare(request: Request, own: int = admission.OWN_BYTES) -> Prepared:
         controls=request.controls,
         short=lambda wanted: admission.shortage(wanted, own=own),
     )
-    kept = replace(request, scaled=scaled, directory=str(directories.dir))
+    scaled_request = replace(request, scaled=scaled, directory=str(directories.dir))
     why_not = relay.why_not(experiment, built.points, request, directories)
     if request.turns and why_not:
         raise CannotRun(f"turns: {why_not}; without it each trial has a window")
-    return Prepared(experiment, built, directories, kept, request.turns)
+    return Prepared(experiment, built, directories, scaled_request, request.turns)
 
 
 def _check_cpus(cpus: Sequence[int]) -> None:

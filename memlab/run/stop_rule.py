@@ -166,8 +166,8 @@ class StopRule:
         text = self._reach.shortfall(self._budget_s)
         return self._of_budget(text) if text else ""
 
-    def _of_budget(self, said: str) -> str:
-        return f"{units.format_quantity(self._budget_s or 0.0, 's')} measure {said}"
+    def _of_budget(self, text: str) -> str:
+        return f"{units.format_quantity(self._budget_s or 0.0, 's')} measure {text}"
 
     def shorter(self, block: int, left_s: float | None) -> str:
         """What the budget leaves out by the times of the session's first block, if that is more
@@ -243,8 +243,8 @@ class StopRule:
         """Whether each point that its host may ask for has the samples of an interval: in a guest,
         whose host chooses the points."""
         usable = {p for p in self._points if p not in self._done and not self._is_given_up(p)}
-        asked = self._role == "follows" and self._asks and not self._searches
-        return not asked or all(self._trials[p] >= self._least_blocks for p in usable)
+        follows = self._role == "follows" and self._asks and not self._searches
+        return not follows or all(self._trials[p] >= self._least_blocks for p in usable)
 
     def done_count(self) -> int:
         return sum(map(self.done, self._points))

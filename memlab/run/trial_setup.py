@@ -75,18 +75,18 @@ class TrialSetup:
             declared.keep_cache,
             declared.processes,
         )
-        held = group.hold(shape)
+        member = group.hold(shape)
         return TrialContext(
-            held,
+            member,
             {"version": group.version, "limit_bytes": limit_bytes},
-            depth=_depth(Path(held["folder"])) if declared.top else None,
+            depth=_depth(Path(member["folder"])) if declared.top else None,
         )
 
-    def contained(self, held: TrialContext) -> Mapping[str, Any] | None:
+    def contained(self, context: TrialContext) -> Mapping[str, Any] | None:
         """What a trial's sample records of its group, once the trial has ended."""
-        if held.contained is None or self._group is None:
-            return held.contained
-        return {**held.contained, "peak_bytes": self._group.peak_bytes()}
+        if context.contained is None or self._group is None:
+            return context.contained
+        return {**context.contained, "peak_bytes": self._group.peak_bytes()}
 
     def abandon(self) -> None:
         """Kill what a fork server that died left in the group."""

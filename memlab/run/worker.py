@@ -138,10 +138,10 @@ class Worker:
         if file and file["state"] in files.FRESH:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file["path"], dir_fd=file.get("folder"))
-        seen = dict(host or _since(before, group, trial["cpus"]))
+        counts = dict(host or _since(before, group, trial["cpus"]))
         if group and canary:
-            seen["outside_killed"] = int(canary.has_ended())
-        beside = json.dumps({"host": seen, "probe_hash": probe.hash(trial["probe"])}).encode()
+            counts["outside_killed"] = int(canary.has_ended())
+        beside = json.dumps({"host": counts, "probe_hash": probe.hash(trial["probe"])}).encode()
         return text.removesuffix(b"}\n") + b", " + beside[1:] + b"\n"
 
     def end(self, canary: int) -> None:
@@ -242,7 +242,7 @@ def _run_turns(baton: probe.Relay, runners: Sequence[_Runner], news: int, limit_
             over |= baton.drop(alive.pop(ended).index)
 
 
-def _work(asked: int, writing: int) -> NoReturn:
+def _work(requests: int, writing: int) -> NoReturn:
     """The worker's whole life.
 
     It closes the server's own pipes, at which the driver would wait if the server died.
@@ -251,7 +251,7 @@ def _work(asked: int, writing: int) -> NoReturn:
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     os.close(nothing)
-    while line := _asked(asked):
+    while line := _next_line(requests):
         trial = json.loads(line)
         text = json.dumps(_trial(trial)).encode() + b"\n"
         while text:
@@ -261,11 +261,11 @@ def _work(asked: int, writing: int) -> NoReturn:
     os._exit(0)
 
 
-def _asked(asked: int) -> bytes:
+def _next_line(requests: int) -> bytes:
     """The next trial's line; b"" once there is none."""
     line = b""
     while not line.endswith(b"\n"):
-        piece = os.read(asked, 1 << 16)
+        piece = os.read(requests, 1 << 16)
         if not piece:
             return b""
         line += piece
@@ -308,12 +308,12 @@ class _Unavailable(Exception):
     """This machine or this user cannot have what the trial needs."""
 
 
-def _open_reserved(asked: Mapping[str, Any]) -> Mapping[str, int]:
+def _open_reserved(memory_range: Mapping[str, Any]) -> Mapping[str, int]:
     """The probe's params for memory reserved from the kernel."""
     from memlab.observe import physical_memory
 
     try:
-        return physical_memory.opened(**asked)
+        return physical_memory.opened(**memory_range)
     except physical_memory.RangeRefused as refused:
         raise _Unavailable(str(refused)) from None
 
@@ -391,12 +391,14 @@ class Canary:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
-def _reap_leftovers(*kept: int) -> None:
+def _reap_leftovers(*spared: int) -> None:
     """Kill and reap what a probe left: its orphans are children of this subreaper, as are the
     canary and a worker that are `kept`."""
     while True:
         with open("/proc/thread-self/children") as children:
-            remaining = [int(child) for child in children.read().split() if int(child) not in kept]
+            remaining = [
+                int(child) for child in children.read().split() if int(child) not in spared
+            ]
         if not remaining:
             return
         for child in remaining:

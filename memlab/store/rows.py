@@ -351,6 +351,7 @@ _GOOD: Mapping[type, Mapping[str, Callable[[Any], bool]]] = {
     },
 }
 _JSON = ("request", "environment", "levels", "raw", "context")
+_OBJECTS = ("raw", "context")  # of a sample
 _ALIKE = ("request", "environment")  # the same text in many runs: read once
 
 
@@ -363,22 +364,25 @@ def is_head(values: Sequence[Any]) -> bool:
 
 def checked(kind: type[Row], values: Mapping[str, Any]) -> Row:
     """A row out of a store's columns. ValueError, in one line, where a value makes no sense."""
-    found = {}
+    fields = {}
     for name in _GOOD[kind]:
         read: Callable[[Any, str, Any], Any] = _alike if name in _ALIKE else _good
-        found[name] = read(kind, name, values[name])
-    return kind(**found)
+        fields[name] = read(kind, name, values[name])
+    return kind(**fields)
 
 
-def sound(samples: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether columns of samples, of which `raw` and `context` are unread texts, pass the checks of
-    a sample's values. What is unusual does not: it is for `checked` to say."""
-    for name in ("point", "block", "position"):
-        column = samples[name]
-        if {*map(type, column)} != {int} or min(column) < 0 or max(column) > _COUNT_MAX:
-            return False
-    return (
-        all(map(_text, {*samples["outcome"], *samples["probe_hash"]}))
+def checked_columns(samples: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """Columns of samples out of a store, their texts read. ValueError, TypeError or RecursionError
+    if one is unusual: `checked` finds out which, and whether it makes sense."""
+    whole = ("point", "block", "position")
+    if not (
+        all(
+            {*map(type, samples[name])} == {int}
+            and min(samples[name]) >= 0
+            and max(samples[name]) <= _COUNT_MAX
+            for name in whole
+        )
+        and all(map(_text, {*samples["outcome"], *samples["probe_hash"]}))
         and all(map(_optional(_text), {*samples["detail"]}))
         and all(
             {*map(type, samples[name])} == {float}
@@ -387,7 +391,12 @@ def sound(samples: Mapping[str, Sequence[Any]]) -> bool:
         )
         and all(map(_optional(_cpu), {*samples["cpu"]}))
         and {*map(type, samples["raw"])} | {*map(type, samples["context"])} <= {str, type(None)}
-    )
+    ):
+        raise ValueError("a value of another type or size")
+    objects = {name: [text and decode(text) for text in samples[name]] for name in _OBJECTS}
+    if {type(item) for column in objects.values() for item in column} - {dict, type(None)}:
+        raise ValueError("a text that is not an object's")
+    return {**samples, **objects}
 
 
 def _good(kind: type, name: str, value: Any) -> Any:

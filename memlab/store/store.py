@@ -30,9 +30,9 @@ from .rows import (
     SampleRow,
     SessionRow,
     checked,
+    checked_columns,
     how_ended,
     is_head,
-    sound,
 )
 
 _READ = {"detail": "substr(detail, 1, 10000)"}  # nobody reads more of what a trial said
@@ -215,8 +215,8 @@ class Store:
     def _check_same(self, run: str, sample: SampleRow) -> None:
         where = "run = ? AND block = ? AND point = ?"
         with self._naming(run):
-            (there,) = self._rows(SampleRow, "samples", where, run, sample.block, sample.point)
-        if replace(there, id=sample.id) != sample:
+            (stored,) = self._rows(SampleRow, "samples", where, run, sample.block, sample.point)
+        if replace(stored, id=sample.id) != sample:
             raise StoreError(_differing(run, sample.block, sample.point))
 
     def merge(self, other: Path) -> dict[str, int]:
@@ -325,7 +325,7 @@ class Store:
             ended = {run: how for run, how, _ in last}
             notes = self.notes()
             few = json.dumps([id for id in rows if expected.get(id, 0) <= _COUNTED])
-            there = dict(self._db.execute(_THERE, [few]))
+            counts = dict(self._db.execute(_THERE, [few]))
             for id, row in rows.items():
                 if isinstance(row, str):
                     damaged[id] = row
@@ -333,13 +333,13 @@ class Store:
                 if experiment not in (None, row.experiment):
                     continue
                 count = int(expected.get(id, 0))
-                if lost := there.get(id, count) - count:
+                if lost := counts.get(id, count) - count:
                     damaged[id] = f"{abs(lost)} of its samples or sessions are lost"
                 elif not how_ended(ended.get(id)):
                     damaged[id] = f"a session's ended is not {ended[id]!r:.60}"
                 else:
                     result.append(Listed(row, count, ended.get(id), notes.get(id)))
-        return sorted(result, key=lambda one: one.row.created_at), damaged
+        return sorted(result, key=lambda item: item.row.created_at), damaged
 
     def run_count(self, experiment: str | None = None) -> int:
         """How many runs there are, or of an experiment."""
@@ -438,20 +438,20 @@ class Store:
             if count != len(ids):
                 raise _Damaged(f"{len(ids) - count} of its samples are listed and not there")
 
-    def columns(self, run: str, ids: Sequence[int]) -> Mapping[str, Sequence[Any]] | None:
-        """What `some_samples` gives, as columns, with `raw` and `context` as the texts that are
-        stored, yet unread. None where a sample is not as it should be: `some_samples` says why."""
+    def columns(self, run: str, ids: Sequence[int]) -> Mapping[str, Sequence[Any]]:
+        """What `some_samples` gives, as columns. StoreError as of all."""
+        names = database.SAMPLE.split(", ")
         where = "id IN (SELECT value FROM json_each(?)) AND +run = ? ORDER BY id"
         read = f"SELECT {database.SAMPLE}, checksum FROM samples WHERE {where}"
         try:
             rows = self._db.execute(read, [json.dumps(ids), run]).fetchall()
-            if len(rows) != len(ids) or not database.samples_sealed(run, rows):
-                return None
-        except (sqlite3.Error, TypeError):
-            return None
-        names = [*database.SAMPLE.split(", "), "checksum"]
-        results = {**dict(zip(names, zip(*rows, strict=True), strict=True)), "id": sorted(ids)}
-        return results if sound(results) else None
+            if len(rows) == len(ids) and database.samples_sealed(run, rows):
+                columns = dict(zip([*names, "checksum"], zip(*rows, strict=True), strict=True))
+                return {**checked_columns(columns), "id": sorted(ids)}
+        except (sqlite3.Error, TypeError, ValueError, RecursionError):
+            pass  # row by row it is slower, takes unusual JSON, and says which sample is damaged
+        samples = [*self.some_samples(run, ids)]
+        return {name: [getattr(sample, name) for sample in samples] for name in [*names, "id"]}
 
     def places(self, run: str) -> tuple[array[int], array[int]]:
         """The ids of a run's samples, and the point of each, in no order. StoreError where some are
@@ -611,15 +611,15 @@ class Store:
 def _matching(runs: list[Named], wanted: str) -> list[Named]:
     """The runs that `find` is asked for, oldest first."""
     host, _, of_host = wanted.rpartition(":")
-    if there := [run for run in runs if host and run.origin == host]:
-        runs, wanted = there, of_host
-    own = [run for run in runs if there or run.origin is None]
-    if wanted == "last" and own:
-        return own[-1:]
+    if from_host := [run for run in runs if host and run.origin == host]:
+        runs, wanted = from_host, of_host
+    local = [run for run in runs if from_host or run.origin is None]
+    if wanted == "last" and local:
+        return local[-1:]
     exact = [run for run in runs if run.id == wanted] or [
         run for run in runs if run.name == wanted
     ][-1:]
-    exact = exact or [run for run in own if experiments.short(run.experiment) == wanted][-1:]
+    exact = exact or [run for run in local if experiments.short(run.experiment) == wanted][-1:]
     return exact or [run for run in runs if run.id.startswith(wanted)]
 
 

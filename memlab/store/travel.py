@@ -202,12 +202,12 @@ class Arriving:
         run = self._run
         assert run is not None
         self._numbers = {point.point for point in self._points}
-        there = self._store.run(run.id)
-        if there is None:
+        stored = self._store.run(run.id)
+        if stored is None:
             self._store.add_run(run, self._points)
-        elif there.origin is None and not self._own:
+        elif stored.origin is None and not self._own:
             raise StoreError(f"run {run.id} is this host's own")
-        elif replace(there, name=run.name, origin=run.origin) != run:
+        elif replace(stored, name=run.name, origin=run.origin) != run:
             raise StoreError(f"run {run.id} is there already, and is another one")
         elif self._store.points(run.id) != self._points:
             raise StoreError(f"run {run.id} is there already, and has other points")

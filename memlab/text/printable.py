@@ -25,7 +25,7 @@ def printable(text: str, keep: str = "") -> str:
     UTF-8 (PEP 383) as `\xff`. `keep` are characters that do no harm where the text goes."""
     if text.isprintable():
         return text
-    return _ONE.sub(lambda found: found[0] if found[0] in keep else _written(found[0]), text)
+    return _ONE.sub(lambda match: match[0] if match[0] in keep else _written(match[0]), text)
 
 
 def unmentioned(markdown: str) -> str:
@@ -36,7 +36,7 @@ def unmentioned(markdown: str) -> str:
 
 def json_text(text: str) -> str:
     """JSON in which unseen characters are escaped: it says the same, and is UTF-8."""
-    return _ONE.sub(lambda found: found[0] if found[0] == "\n" else _escaped(found[0]), text)
+    return _ONE.sub(lambda match: match[0] if match[0] == "\n" else _escaped(match[0]), text)
 
 
 def signal_name(number: int) -> str:

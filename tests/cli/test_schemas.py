@@ -36,6 +36,7 @@ from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder.documents import Ladder
 from memlab.machines.ladder.measure import KernelResult
 from memlab.present import documents
+from memlab.present.documents.lists import Plot
 from memlab.request import Request
 from memlab.run import journal, plan
 from memlab.run.cleanup import PREFIX
@@ -308,9 +309,9 @@ def test_a_document_is_made_of_attributes() -> None:
     made = documents.ShownInterval.from_attributes
     seen = Interval(1.0, 4.0, 7.0, 9, "order statistics")
     assert documents.plain(made(seen)) == {"low": 1.0, "estimate": 4.0, "high": 7.0, "n": 9}
-    assert made(documents.Plot("0123abcd", ["x.svg"]), seen, low=None).low is None
+    assert made(Plot("0123abcd", ["x.svg"]), seen, low=None).low is None
     with pytest.raises(TypeError, match="low"):
-        made(documents.Plot("0123abcd", ["x.svg"]))
+        made(Plot("0123abcd", ["x.svg"]))
     with pytest.raises(msgspec.ValidationError, match=">= 1"):
         made(replace(seen, n=0))
 

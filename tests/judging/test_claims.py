@@ -22,7 +22,7 @@ from memlab.experiment import (
     Within,
 )
 from memlab.judging.claims import Judged, judge
-from memlab.present.documents import JudgedClaim
+from memlab.present.documents.claims import JudgedClaim
 
 
 def flat(at: At) -> float:

@@ -21,7 +21,7 @@ from memlab.experiment import (
     Within,
 )
 from memlab.judging.claims import judge
-from memlab.present.documents import JudgedClaim
+from memlab.present.documents.claims import JudgedClaim
 
 
 class TestMissing:

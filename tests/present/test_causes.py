@@ -11,7 +11,7 @@ from traced_runs import EXPERIMENT, world
 
 from memlab.experiment import At
 from memlab.present import figures
-from memlab.present.documents import Show
+from memlab.present.documents.run import Show
 from memlab.present.figures import sidecar
 from memlab.present.figures.kinds import causes
 from memlab.results import Run

@@ -240,9 +240,10 @@ def test_json_is_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     """What programs read has the level and not the label, and `published` as its name."""
     from memlab.judging.reproduce import of_run
     from memlab.present import documents
+    from memlab.present.documents.claims import Claims
 
     run = api.load("example:mmap-write")
-    document = json.loads(documents.text(documents.Claims.made_of([of_run(run)])))
+    document = json.loads(documents.text(Claims.made_of([of_run(run)])))
     (found, *_) = document["experiments"]
     states = {one["setting"].get("file_state") for one in found["claims"]}
     assert states == {"preallocated", "cached_4k", "sparse"}

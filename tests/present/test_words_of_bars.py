@@ -12,7 +12,7 @@ from memlab.experiment import Bars, Ratio
 from memlab.judging import summary
 from memlab.judging.claims import judge
 from memlab.present import figures, report, words
-from memlab.present.documents import Show
+from memlab.present.documents.run import Show
 from memlab.present.report.section import section
 from memlab.present.screens import run as run_screen
 from memlab.results import Run

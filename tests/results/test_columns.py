@@ -98,11 +98,9 @@ def asked(path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int) -> Counter[s
         patch.setattr(samples, "_AT_ONCE", 20)
         patch.setattr(Store, "some_samples", None)
         patch.setattr(Store, "samples", None)
-        patch.setattr(Store, "columns", counting("reads", Store.columns, lambda *_: 1))
-        table, part = samples.SampleTable, samples._Part
-        patch.setattr(
-            part, "__init__", counting("held", part.__init__, lambda _, of: len(of["id"]))
-        )
+        read = counting("reads", Store.columns, lambda *_: 1)
+        patch.setattr(Store, "columns", counting("held", read, lambda *of: len(of[-1])))
+        table = samples.SampleTable
         patch.setattr(table, "__getitem__", counting("columns", table.__getitem__, lambda *_: 1))
         run_screen.show(opened(path))
     return counts

@@ -6,7 +6,7 @@ import numpy as np
 from known_truth import KNOWN, KnownProbe, known
 
 from memlab.present import modes
-from memlab.present.documents import Show
+from memlab.present.documents.run import Show
 from memlab.request import Request
 from memlab.results import Run
 from memlab.run import driver

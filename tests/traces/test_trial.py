@@ -17,7 +17,8 @@ from memlab.experiment.tried import experiment
 from memlab.judging.claims import judge
 from memlab.judging.effects import effects
 from memlab.machines.guest import handle
-from memlab.present import documents, tables, words
+from memlab.present import tables, words
+from memlab.present.documents.run import Show
 from memlab.present.figures.kinds import bars
 from memlab.trace import account, file, shown
 
@@ -326,7 +327,7 @@ def test_a_limit_is_answered_by_how_the_replay_ends_only(tmp_path: Path, store_p
     assert judge(run)[0].word == "inconclusive"
     rows = {row[0]: row[1:] for row in tables.medians(run)[0].rows}
     assert [{*map(str, rows[name])} for name in [*rows][1:]] == [{"oom-killed"}, {"ok"}]
-    document = documents.Show.made_of(run)
+    document = Show.made_of(run)
     assert [bool(point.medians) for point in document.points] == [True, False, False]
     drawn = bars.rows(run, run.experiment.figure)
     assert [row["why"] for row in drawn if row["kind"] == "bar" and "why" in row] == [

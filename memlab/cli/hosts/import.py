@@ -46,16 +46,16 @@ def command(file: Path, host: str | None, partial: bool, as_json: bool) -> None:
         try:
             if str(file) == "-":
                 stream = sys.stdin.buffer
-                taken = travel.take_in(opened, stream, "standard input", host, partial=partial)
+                arrived = travel.take_in(opened, stream, "standard input", host, partial=partial)
             elif is_store:
-                taken = travel.take_store_in(opened, file, host)
+                arrived = travel.take_store_in(opened, file, host)
             else:
                 with file.open("rb") as source:
-                    taken = travel.take_in(opened, source, str(file), host, partial=partial)
+                    arrived = travel.take_in(opened, source, str(file), host, partial=partial)
         except OSError as error:
             raise BadExport(f"cannot read {file}: {error.strerror}") from None
-        result = _hosts.by_host(opened, taken)
-    if taken.own_names:
-        kept = ", ".join(taken.own_names)
-        echo(f"memlab: --host {host} names none of its runs of {kept}: they keep theirs", err=True)
+        result = _hosts.by_host(opened, arrived)
+    if arrived.own_names:
+        names = ", ".join(arrived.own_names)
+        echo(f"memlab: --host {host} names none of its runs of {names}: they keep theirs", err=True)
     _hosts.print_results(result, path, as_json=as_json)

@@ -33,7 +33,7 @@ class BisectOptions:
 
 @click.command()
 @takes(BisectOptions)
-def command(given: BisectOptions) -> None:
+def command(options: BisectOptions) -> None:
     """Search the kernels at hand between OLDER and NEWER, which differ in a claim, by its id, or in
     a metric, and name the kernel that changed it. A kernel is a version such as 6.1, or an image.
     Each kernel is measured in a guest; if the result is undecided, again with four times as many
@@ -59,7 +59,7 @@ def command(given: BisectOptions) -> None:
     from memlab.run.watch import Silent
     from memlab.store import default_path
 
-    experiment, wanted = given.experiment, given.wanted
+    experiment, wanted = options.experiment, options.wanted
     declared = experiments.load(experiment)
     is_claim = wanted in [claim.id for claim in (*declared.claims, *declared.changes)]
     if not is_claim and wanted not in [metric.name for metric in declared.metrics]:
@@ -67,24 +67,24 @@ def command(given: BisectOptions) -> None:
             f"{experiment} has no claim and no metric {wanted!r};"
             f" `memlab describe -v {experiment}` lists them"
         )
-    machine = given.guest.machine
+    machine = options.guest.machine
     request = ladder.LadderRequest(
         [experiment],
         [wanted],
         [] if is_claim else [wanted],
-        given.levels,
-        given.guest.blocks,
-        given.guest.guest["memory"],
-        given.guest.guest["append"],
+        options.levels,
+        options.guest.blocks,
+        options.guest.guest["memory"],
+        options.guest.guest["append"],
         ladder.judges_times(machine),
     )
     ladder.requests(request)
-    path = given.store or default_path()
-    ends = [kernel for name in given.kernels for kernel in kernels.choose([name], machine)]
-    if len(given.kernels) == 1 and is_claim:
-        code = ladder.step(request, wanted, ends[0], path, Silent(), given.wait_s)
+    path = options.store or default_path()
+    ends = [kernel for name in options.kernels for kernel in kernels.choose([name], machine)]
+    if len(options.kernels) == 1 and is_claim:
+        code = ladder.step(request, wanted, ends[0], path, Silent(), options.wait_s)
         click.get_current_context().exit(code)
-    if len(given.kernels) != 2:
+    if len(options.kernels) != 2:
         raise BadRequest("name two kernels, the older first, such as 6.1 7.3; one, of a claim only")
     span = kernels.between(ends[0], ends[-1])
 
@@ -92,6 +92,6 @@ def command(given: BisectOptions) -> None:
         for line in result.failed:
             echo(f"memlab: {result.kernel.version}: {line}", err=True)
 
-    row, answer = ladder.bisect(request, wanted, span, path, Silent(), done, given.wait_s)
+    row, answer = ladder.bisect(request, wanted, span, path, Silent(), done, options.wait_s)
     for line in present.bisected(row, answer):
         echo(line)

@@ -66,7 +66,7 @@ class LadderOptions:
 
 @click.command()
 @takes(LadderOptions)
-def command(given: LadderOptions) -> None:
+def command(options: LadderOptions) -> None:
     """Judge the experiments' claims on counts and outcomes under each kernel, in a guest that boots
     once per kernel; print a matrix and each kernel that changes a verdict, and draw a figure.
     Claims on times are skipped if the guests are emulated. After an interruption, the same command
@@ -91,69 +91,76 @@ def command(given: LadderOptions) -> None:
     from memlab.text import units
     from memlab.text.printable import printable
 
-    names = given.names
+    names = options.names
     if not names:
         raise BadRequest("name an experiment; `memlab list` lists them")
-    machine = given.guest.machine
+    machine = options.guest.machine
     request = ladder.LadderRequest(
         names,
-        given.claims,
-        given.metrics,
-        given.levels,
-        given.guest.blocks,
-        given.guest.guest["memory"],
-        given.guest.guest["append"],
+        options.claims,
+        options.metrics,
+        options.levels,
+        options.guest.blocks,
+        options.guest.guest["memory"],
+        options.guest.guest["append"],
         ladder.judges_times(machine),
     )
     ladder.requests(request)
-    answer = kernels.choose(given.kernels, machine)
+    answer = kernels.choose(options.kernels, machine)
     if not answer:
         raise CannotRun("no kernel is at hand: memlab kernels fetch 6.1 7.3")
 
     def done(result: ladder.KernelResult) -> None:
         for line in result.failed:
             click.echo(f"memlab: {result.kernel.version}: {printable(line)}", err=True)
-        if not given.as_json:
+        if not options.as_json:
             message = (
                 f"{result.kernel.version}: {len(result.runs)} of {len(set(names))} experiments"
             )
             booted = f", of it {sum(result.boots):.0f} s to boot" if result.boots else ""
             click.echo(f"{message}, {result.seconds:.0f} s{booted}", err=True)
 
-    path, began = given.store or default_path(), time.monotonic()
+    path, began = options.store or default_path(), time.monotonic()
     guests = ladder.guests_at_once(request)
     results = ladder.measure(
-        request, answer, path, Silent(), done, fresh=given.fresh, wait_s=given.wait_s, guests=guests
+        request,
+        answer,
+        path,
+        Silent(),
+        done,
+        fresh=options.fresh,
+        wait_s=options.wait_s,
+        guests=guests,
     )
     taken_s = time.monotonic() - began
     rows = ladder.rows(request, results)
     if not rows:
         raise CannotRun("nothing was measured under any kernel")
     versions = [result.kernel.version for result in results if result.runs]
-    folder = output_folder(given.output, given.store)
+    folder = output_folder(options.output, options.store)
     place = folder / f"ladder-{'-'.join(dict.fromkeys(names))[:60]}.png"
     present.figure(versions, rows, place)
-    if given.as_json:
+    if options.as_json:
         from memlab.machines.ladder.documents import Ladder
 
         echo_json(Ladder.made_of(results, rows, place, taken_s, guests))
-        _check(given, results)
+        _check(options, results)
         return
-    present.show(versions, rows, verbose=given.verbose)
+    present.show(versions, rows, verbose=options.verbose)
     if not request.timed:
         echo("the guests are emulated: claims on times are left out")
     if boots := sum(len(result.boots) for result in results):
-        size = units.format_size(given.guest.guest["memory"])
+        size = units.format_size(options.guest.guest["memory"])
         least = f"{words.count(boots, 'boot')} in {taken_s:.0f} s"
         echo(f"{least}, {60 * boots / taken_s:.1f} per minute; at once {guests} of {size}")
     echo(f"figure: {place}")
-    _check(given, results)
+    _check(options, results)
 
 
-def _check(given: LadderOptions, results: Sequence[KernelResult]) -> None:
+def _check(options: LadderOptions, results: Sequence[KernelResult]) -> None:
     """CannotRun if a kernel failed; one that nobody named and that cannot boot is none."""
     from memlab.errors import CannotRun
 
-    wanted = [result for result in results if given.kernels or not result.kernel.why]
+    wanted = [result for result in results if options.kernels or not result.kernel.why]
     if names := [item.kernel.version for item in wanted if item.failed]:
         raise CannotRun(f"{len(names)} of {len(wanted)} kernels failed: {', '.join(names)}")

@@ -32,24 +32,24 @@ def command(folder: str | None, as_json: bool) -> None:
     show(kernels.at_hand(Path(folder) if folder else None), as_json=as_json)
 
 
-def show(found: list[Found], *, as_json: bool) -> None:
+def show(kernels: list[Found], *, as_json: bool) -> None:
     """Print a row per kernel, or JSON."""
     if as_json:
         from memlab.machines.guest.documents import FoundKernel
 
-        echo_json([FoundKernel.made_of(item) for item in found])
-    elif found:
-        _table(found)
+        echo_json([FoundKernel.made_of(item) for item in kernels])
+    elif kernels:
+        _table(kernels)
     else:
         echo("no kernel is at hand: memlab kernels fetch 6.1 7.3, or apt install linux-image-amd64")
 
 
-def _table(found: list[Found]) -> None:
+def _table(kernels: list[Found]) -> None:
     from memlab.machines.guest.kernels import OPTIONS
     from memlab.present.table import Cell, Column, Table, console, write
 
-    boots = sum(not item.why for item in found)
-    echo(f"{boots} of {len(found)} kernels at hand can boot as a guest")
+    boots = sum(not item.why for item in kernels)
+    echo(f"{boots} of {len(kernels)} kernels at hand can boot as a guest")
     rows: list[list[Cell | str]] = [
         [
             item.version,
@@ -64,7 +64,7 @@ def _table(found: list[Found]) -> None:
                 else "yes"
             ),
         ]
-        for item in found
+        for item in kernels
     ]
     names = [
         name.lower().replace("_", " ").replace("transparent hugepage", "thp") for name in OPTIONS

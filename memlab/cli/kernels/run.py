@@ -33,7 +33,7 @@ class RunOptions:
 
 @click.command()
 @takes(RunOptions)
-def command(given: RunOptions) -> None:
+def command(options: RunOptions) -> None:
     """Run COMMAND in a guest under KERNEL: a version such as 6.12, an image, or `installed`.
     COMMAND is a command of memlab, without that name, or a program of this host. The guest sees
     this host's files; what it writes is lost with it. The exit code is that of COMMAND.
@@ -48,9 +48,9 @@ def command(given: RunOptions) -> None:
     from memlab.machines.guest.handle import Guest
 
     names = {row.name for rows in SECTIONS.values() for row in rows}
-    words = [*(["memlab"] if given.words[0] in names else []), *given.words]
-    guest = Guest(given.kernel, **given.guest)
-    with guest.open(given.wait_s) as booted:
+    words = [*(["memlab"] if options.words[0] in names else []), *options.words]
+    guest = Guest(options.kernel, **options.guest)
+    with guest.open(options.wait_s) as booted:
         code = running.run(booted, words, _printed(sys.stdout), _printed(sys.stderr))
     click.get_current_context().exit(code)
 

@@ -20,31 +20,31 @@ _EXPECTATION = re.compile(
 
 def claim(experiment: Experiment, number: int, text: str) -> Claim:
     """`elapsed: lock=future / lock=off < 1.05`, or `peak_rss: lock=off < 100M`, as a claim."""
-    found = _EXPECTATION.fullmatch(text)
-    if not found:
+    match = _EXPECTATION.fullmatch(text)
+    if not match:
         raise BadRequest(
             f"--expect {text!r}: write METRIC: FACTOR=LEVEL / FACTOR=LEVEL < NUMBER, or "
             "METRIC: FACTOR=LEVEL < VALUE"
         )
     names = [metric.name for metric in experiment.metrics]
-    if found["metric"] not in names:
-        hint = nearest(found["metric"], names)
-        raise BadRequest(f"--expect: no metric {found['metric']!r}; {hint}")
-    metric = experiment.metric(found["metric"])
-    said: dict[str, Any] = {"metric": metric.name, "text": text.strip(), "id": f"expect-{number}"}
+    if match["metric"] not in names:
+        hint = nearest(match["metric"], names)
+        raise BadRequest(f"--expect: no metric {match['metric']!r}; {hint}")
+    metric = experiment.metric(match["metric"])
+    fields: dict[str, Any] = {"metric": metric.name, "text": text.strip(), "id": f"expect-{number}"}
     try:
-        value = float(found["value"]) if found["to"] else _number(metric, found["value"])
+        value = float(match["value"]) if match["to"] else _number(metric, match["value"])
     except ValueError as error:
         raise BadRequest(f"--expect {text!r}: {error}") from None
-    of = _point(experiment, found["of"])
-    bound: dict[str, Any] = {"below": value} if found["sign"][0] == "<" else {"above": value}
-    if found["sign"] == "==":
-        if found["to"]:
+    of = _point(experiment, match["of"])
+    bound: dict[str, Any] = {"below": value} if match["sign"][0] == "<" else {"above": value}
+    if match["sign"] == "==":
+        if match["to"]:
             raise BadRequest(f"--expect {text!r}: a ratio is compared with < or >")
-        return Count(**said, where=of, equals=int(value))
-    if found["to"]:
-        return Ratio(**said, of=of, to=_point(experiment, found["to"]), **bound)
-    return Within(**said, where=of, **bound)
+        return Count(**fields, where=of, equals=int(value))
+    if match["to"]:
+        return Ratio(**fields, of=of, to=_point(experiment, match["to"]), **bound)
+    return Within(**fields, where=of, **bound)
 
 
 def _number(metric: Metric, text: str) -> float:
@@ -57,7 +57,7 @@ def _point(experiment: Experiment, text: str | None) -> dict[str, Level]:
     levels: dict[str, Level] = {}
     for part in filter(None, (text or "").split(",")):
         name, _, level = part.partition("=")
-        known = {made.name: made for made in experiment.factors}
+        known = {factor.name: factor for factor in experiment.factors}
         if name not in known:
             raise BadRequest(
                 f"--expect: this run does not vary {name!r}; it varies {', '.join(known)}"

@@ -66,21 +66,21 @@ class CommandExperiment(Experiment):
 
     @property
     def declared_from(self) -> Mapping[str, Any]:
-        made: dict[str, Any] = msgspec.to_builtins(self.subject)
-        return made
+        spec: dict[str, Any] = msgspec.to_builtins(self.subject)
+        return spec
 
     @property
     def watched(self) -> list[str]:
         """The metrics that an answer begins with."""
-        own = [metric.name for metric in self.subject.metrics]
+        names = [metric.name for metric in self.subject.metrics]
         if self.subject.for_s:  # all take the same time
-            return [*own, "end_rss", "peak_rss", "faults", "cpu_time"]
+            return [*names, "end_rss", "peak_rss", "faults", "cpu_time"]
         if self.subject.trace:  # how long a replay takes says nothing about the program
-            return ["peak_rss", "faults", "cpu_time", *own]
+            return ["peak_rss", "faults", "cpu_time", *names]
         service = ["ready"] if self.subject.serve else []
-        own += [metric.name for metric in LATENCIES[:3:2] if self.subject.latency_file]
+        names += [metric.name for metric in LATENCIES[:3:2] if self.subject.latency_file]
         first = "cpu_time" if self.subject.duet else "elapsed"
-        return [*own, first, *service, "peak_rss", "faults"]
+        return [*names, first, *service, "peak_rss", "faults"]
 
     def measures(self, outcome: str) -> bool:
         """A command that is killed by the OOM killer says something of its limits; one that fails,
@@ -114,7 +114,7 @@ class CommandExperiment(Experiment):
         for words in filter(None, (subject.argv, subject.serve)):
             for word in programs(words[0], levels):
                 paths += [folder / word] if "/" in word else searched(word, levels)
-            scripts = (folder / one for word in words[1:] for one in programs(word, levels))
+            scripts = (folder / path for word in words[1:] for path in programs(word, levels))
             paths += filter(is_script, scripts)
         return list(dict.fromkeys(paths))
 
@@ -137,7 +137,7 @@ class CommandExperiment(Experiment):
                 raise BadTrace(f"{source}: {why}")
 
     def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
-        given = {name: host[name] for name in ("group", "processes", "mark")}
+        beside = {name: host[name] for name in ("group", "processes", "mark")}
         spec = spec_of(self.subject, at)
         reference_s = float(host.get("reference_s", 0.0))
         if self.subject.fit and reference_s and not is_unlimited(at):
@@ -146,13 +146,13 @@ class CommandExperiment(Experiment):
             spec["argv"][-len(traces) :] = [f"cached={host['beside']}", host["copy"]]
         if self.subject.duet:
             spec["beside"] = spec_of(self.subject, _other(self, at))
-        return {"spec": json.dumps(spec), **given}
+        return {"spec": json.dumps(spec), **beside}
 
 
-def declare(given: Mapping[str, Any]) -> CommandExperiment:
+def declare(spec: Mapping[str, Any]) -> CommandExperiment:
     """The experiment of a stored or new subject. BadRequest says what is wrong with it."""
     try:
-        subject = msgspec.convert(given, Tried)
+        subject = msgspec.convert(spec, Tried)
     except msgspec.ValidationError as error:
         raise BadRequest(f"this is not a command to try: {error}") from None
     if not subject.argv:
@@ -170,7 +170,7 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
     words = [*subject.argv, *subject.serve]
     factors = [with_levels(factor_of(name, words), levels[name]) for name in levels]
     reads_used = bool(subject.fit and subject.fit.reads_used)
-    own = [own_metric(metric) for metric in subject.metrics]
+    metrics = [own_metric(metric) for metric in subject.metrics]
     names = list(levels)
     latencies = LATENCIES if subject.latency_file else ()
     figures: dict[str, Figure] = {}
@@ -186,7 +186,7 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         probe="command",
         factors=[*factors, _USED] if reads_used else factors,
         controls=[_USED_RUN] if reads_used else (),
-        metrics=(*own, *latencies, *metrics_of(subject), *([READY] if subject.serve else [])),
+        metrics=(*metrics, *latencies, *metrics_of(subject), *([READY] if subject.serve else [])),
         cost=_cost(subject),
         figure=Bars(_first(subject), over=names[0], by=names[1:2], panels=names[2:]),
         more_figures=figures
@@ -254,7 +254,9 @@ def command_line(words: Sequence[str]) -> str:
 def _other(experiment: Experiment, at: At) -> At:
     """The other point of a duet."""
     others = {
-        one.name: next((level for level in one.quick if level != at[one.name]), at[one.name])
-        for one in experiment.factors
+        factor.name: next(
+            (level for level in factor.quick if level != at[factor.name]), at[factor.name]
+        )
+        for factor in experiment.factors
     }
     return {name: others[name] for name in at}

@@ -15,12 +15,12 @@ _OVERCOMMIT = "/proc/sys/vm/overcommit_memory"
 
 
 def host_of(subject: Tried, names: set[str]) -> Host:
-    def asked(at: At) -> int | None:
-        found = at.get("memory_max", "none")
-        return None if found == "none" else int(found)
+    def memory_max(at: At) -> int | None:
+        level = at.get("memory_max", "none")
+        return None if level == "none" else int(level)
 
     def own_limit(at: At) -> int:
-        return asked(at) or subject.cap_bytes
+        return memory_max(at) or subject.cap_bytes
 
     def limit(at: At) -> int | None:
         """A load is beside the service in the group."""
@@ -60,7 +60,7 @@ def host_of(subject: Tried, names: set[str]) -> Host:
             pass_group=True,
             fresh=True,
             keep_cache=True,
-            counted=asked,
+            counted=memory_max,
         ),
         cpus=(lambda _: 1) if subject.duet else cpus if "cpus" in names else "all",
         malloc=malloc if "malloc" in names else None,

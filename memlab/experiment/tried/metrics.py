@@ -17,8 +17,8 @@ UNITS_NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 
 def read_latencies(text: str) -> tuple[str, str]:
     """The file and its unit: `latencies.txt[us]`, or in seconds `latencies.txt`."""
-    found = re.fullmatch(r"(.*?)(?:\[(\w*)\])?", text, re.DOTALL)
-    return (found[1], found[2] or "s") if found else ("", "s")
+    match = re.fullmatch(r"(.*?)(?:\[(\w*)\])?", text, re.DOTALL)
+    return (match[1], match[2] or "s") if match else ("", "s")
 
 
 _METRIC = re.compile(
@@ -75,16 +75,16 @@ def metric_text(metric: OwnMetric, file: str) -> str:
     return f"{metric.name}[{metric.unit}{higher}]{source}"
 
 
-def check_pattern(pattern: str, said: str) -> None:
+def check_pattern(pattern: str, where: str) -> None:
     """BadRequest where it cannot search what a program prints, which is bytes."""
     try:
         re.compile(pattern.encode())
     except Exception as error:  # one too large, too deep or in no encoding is no re.error
-        raise BadRequest(f"{said}: {error}") from None
+        raise BadRequest(f"{where}: {error}") from None
 
 
 def _peak(series: Expression) -> Expression:
-    return each("peak", lambda found: float(max(found["values"], default=0)), series)
+    return each("peak", lambda values: float(max(values["values"], default=0)), series)
 
 
 def own_metric(metric: OwnMetric) -> Metric:

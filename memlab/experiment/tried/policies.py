@@ -160,22 +160,22 @@ def check_policies(
 ) -> dict[str, list[Level]]:
     """Levels as text or values, checked, each once. BadLevels names what is wrong."""
     levels: dict[str, list[Level]] = {}
-    for name, given in policies.items():
-        made = factor_of(name, argv)
-        if not given:
+    for name, wanted in policies.items():
+        factor = factor_of(name, argv)
+        if not wanted:
             raise BadLevels(f"{name}: no level given")
         try:
-            parsed = [made.kind.parse(str(level)) for level in given]
+            parsed = [factor.kind.parse(str(level)) for level in wanted]
         except ValueError as error:
             raise BadLevels(f"{name}: {error}") from None
-        found: dict[object, Level] = {}
+        known: dict[object, Level] = {}
         for level in parsed:
-            found.setdefault(_as_read(name, level), level)
-        levels[name] = list(found.values())
+            known.setdefault(_as_read(name, level), level)
+        levels[name] = list(known.values())
         if len(levels[name]) < len(parsed) and len(levels[name]) == 1:
             raise BadLevels(
-                f"{name}: its levels are the same, {made.kind.format(parsed[0])}: name another to "
-                "compare with"
+                f"{name}: its levels are the same, {factor.kind.format(parsed[0])}: "
+                "name another to compare with"
             )
     return levels
 
@@ -191,8 +191,8 @@ def _as_read(name: str, level: Level) -> object:
 def programs(word: str, levels: Mapping[str, Sequence[Level]]) -> list[str]:
     """What the first word of a command stands for, with each level of its placeholder."""
     names = [name for name in _PLACEHOLDER.findall(word) if name in levels]
-    found = [{}] if not names else [{names[0]: level} for level in levels[names[0]]]
-    return [fill(word, at) for at in found]
+    results = [{}] if not names else [{names[0]: level} for level in levels[names[0]]]
+    return [fill(word, at) for at in results]
 
 
 def fill(word: str, at: At) -> str:
@@ -204,33 +204,33 @@ def fill(word: str, at: At) -> str:
     return _PLACEHOLDER.sub(level, word)
 
 
-def with_levels(made: Factor, levels: Sequence[Level]) -> Factor:
-    checked = [made.kind.check(level) for level in levels]
-    named = _labels(made, checked) if made.kind is TEXT else _library_names(made, checked)
-    return Factor(made.name, made.kind, made.help, checked, host=True, level_labels=named)
+def with_levels(factor: Factor, levels: Sequence[Level]) -> Factor:
+    checked = [factor.kind.check(level) for level in levels]
+    named = _labels(factor, checked) if factor.kind is TEXT else _library_names(factor, checked)
+    return Factor(factor.name, factor.kind, factor.help, checked, host=True, level_labels=named)
 
 
-def _library_names(made: Factor, levels: Sequence[Level]) -> dict[Level, str]:
+def _library_names(factor: Factor, levels: Sequence[Level]) -> dict[Level, str]:
     """Of allocators that are named by their paths: their files' names, if these differ."""
-    paths = [str(level) for level in levels if made.name == "malloc" and str(level)[:1] == "/"]
+    paths = [str(level) for level in levels if factor.name == "malloc" and str(level)[:1] == "/"]
     names: dict[Level, str] = {path: PurePath(path).name for path in paths}
     return names if len(set(names.values())) == len(names) else {}
 
 
-def _labels(made: Factor, levels: Sequence[Level]) -> dict[Level, str]:
+def _labels(factor: Factor, levels: Sequence[Level]) -> dict[Level, str]:
     """What tables and figures call a user's own words: themselves, and where they are long, a name
     that is short and of no other level."""
-    of_environment = made.name.startswith("env.")
+    of_environment = factor.name.startswith("env.")
     long = [str(level) for level in levels if len(str(level)) > LONG]
-    tails = {level: f"{made.label}=…{level[-LONG + 4 :]}" for level in long}
+    tails = {level: f"{factor.label}=…{level[-LONG + 4 :]}" for level in long}
     if len(set(tails.values())) < len(long) or of_environment:
-        tails = {level: f"{made.label} {number}" for number, level in enumerate(long, 1)}
+        tails = {level: f"{factor.label} {number}" for number, level in enumerate(long, 1)}
     if len(long) == 1 and of_environment:
-        tails = {long[0]: f"{made.label} set"}
-    named: dict[Level, str] = {level: f"{made.label}={level}" for level in levels}
+        tails = {long[0]: f"{factor.label} set"}
+    named: dict[Level, str] = {level: f"{factor.label}={level}" for level in levels}
     named.update(tails)
     if of_environment and "" in named:
-        named[""] = f"{made.label} as it is"
+        named[""] = f"{factor.label} as it is"
     elif "" in named:
-        named[""] = f"{made.label} empty"
+        named[""] = f"{factor.label} empty"
     return named

@@ -74,7 +74,7 @@ def free_memory(root: Path) -> Capability:
     return _room(
         "memory without a limit",
         files.known(lambda: available.memory(root)),
-        lambda left: f"{left / MiB:,.0f} MiB free",
+        lambda amount: f"{amount / MiB:,.0f} MiB free",
         "raise the limit of the container or cgroup: memory.max, docker run -m",
     )
 
@@ -83,7 +83,7 @@ def cpu_time(root: Path) -> Capability:
     return _room(
         "CPUs without a quota",
         available.cpus(root),
-        lambda left: f"{left:g} CPUs",
+        lambda amount: f"{amount:g} CPUs",
         "raise the quota, which stops trials in between: cpu.max, docker run --cpus",
     )
 
@@ -92,18 +92,26 @@ def processes(root: Path) -> Capability:
     return _room(
         "processes without a limit",
         available.processes(root),
-        lambda left: f"{left:,.0f} more may be started",
+        lambda amount: f"{amount:,.0f} more may be started",
         "raise the limit of the container or cgroup: pids.max, docker run --pids-limit",
     )
 
 
 def _room(
-    name: str, found: available.AvailableMemory | None, said: Callable[[float], str], remedy: str
+    name: str,
+    available_memory: available.AvailableMemory | None,
+    sentence: Callable[[float], str],
+    remedy: str,
 ) -> Capability:
-    if found is None:
+    if available_memory is None:
         return Capability(name, False, "not visible here", "mount -t proc proc /proc")
-    free = found.group is None
-    return Capability(name, free, f"{said(found.left)}{found.where}", None if free else remedy)
+    free = available_memory.group is None
+    return Capability(
+        name,
+        free,
+        f"{sentence(available_memory.left)}{available_memory.where}",
+        None if free else remedy,
+    )
 
 
 def fixed_frequency(root: Path) -> Capability:

@@ -41,19 +41,21 @@ def lockable_bytes(root: Path = proc.ROOT) -> int | None:
 
 def exceeds_limits(root: Path = proc.ROOT) -> bool:
     """Whether this process need not keep to RLIMIT_NPROC: root, or what fork(2) asks for."""
-    held = effective(root)
-    return os.getuid() == 0 or bool((held >> CAP_SYS_RESOURCE | held >> CAP_SYS_ADMIN) & 1)
+    capabilities = effective(root)
+    return os.getuid() == 0 or bool(
+        (capabilities >> CAP_SYS_RESOURCE | capabilities >> CAP_SYS_ADMIN) & 1
+    )
 
 
 def sys_resource(root: Path) -> Capability:
-    return _held("CAP_SYS_RESOURCE", CAP_SYS_RESOURCE, root)
+    return _capability("CAP_SYS_RESOURCE", CAP_SYS_RESOURCE, root)
 
 
 def ipc_lock(root: Path) -> Capability:
-    return _held("CAP_IPC_LOCK", CAP_IPC_LOCK, root)
+    return _capability("CAP_IPC_LOCK", CAP_IPC_LOCK, root)
 
 
-def _held(name: str, bit: int, root: Path) -> Capability:
+def _capability(name: str, bit: int, root: Path) -> Capability:
     if effective(root) >> bit & 1:
         return Capability(name, True, "held", None)
     return Capability(name, False, "not held", way_to(name))

@@ -65,42 +65,44 @@ def names(run: Run) -> list[str]:
 def findings(run: Run) -> Iterator[str]:
     """What the run's figures found, in the words of their titles."""
     for name in names(run):
-        shown, seen = _showing(run, name)
+        shown, drawn = _showing(run, name)
         kind = kinds.of(shown)
-        text = verdicts.declared(seen, shown) or kind.finding(seen, shown, kind.rows(seen, shown))
+        text = verdicts.declared(drawn, shown) or kind.finding(
+            drawn, shown, kind.rows(drawn, shown)
+        )
         if text:
             yield text
 
 
 def caption(run: Run, name: str = "") -> str:
     """What a figure shows, in a line."""
-    shown, seen = _showing(run, name)
-    return upper(kinds.title(seen, shown))
+    shown, drawn = _showing(run, name)
+    return upper(kinds.title(drawn, shown))
 
 
 def headline(run: Run, name: str = "") -> str:
     """What a figure found, or what the run's claims say of it; may be empty."""
-    shown, seen = _showing(run, name)
+    shown, drawn = _showing(run, name)
     kind = kinds.of(shown)
-    return _said(seen, shown, kind, kind.rows(seen, shown))
+    return _headline(drawn, shown, kind, kind.rows(drawn, shown))
 
 
 def source(run: Run, name: str = "") -> str:
     """What the file of this figure says that it is of: a file that says something else is of
     another run, or has other numbers."""
-    shown, seen = _showing(run, name)
+    shown, drawn = _showing(run, name)
     kind = kinds.of(shown)
-    rows = kind.rows(seen, shown)
-    return _source(run, _said(seen, shown, kind, rows), rows)
+    rows = kind.rows(drawn, shown)
+    return _source(run, _headline(drawn, shown, kind, rows), rows)
 
 
-def _source(run: Run, said: str, rows: Any) -> str:
+def _source(run: Run, text: str, rows: Any) -> str:
     # Which of the run's samples are behind a number is in the sidecar.
     shown = [{k: v for k, v in row.items() if k != "samples"} for row in frame.as_data(rows)]
-    return f"memlab {run.row.memlab}, run {run.id}, numbers {sidecar.digest(said, shown)}"
+    return f"memlab {run.row.memlab}, run {run.id}, numbers {sidecar.digest(text, shown)}"
 
 
-def _said(run: Run, shown: declared.Figure, kind: FigureKind, rows: Any) -> str:
+def _headline(run: Run, shown: declared.Figure, kind: FigureKind, rows: Any) -> str:
     result = verdicts.declared(run, shown) or kind.finding(run, shown, rows)
     return upper(result or verdicts.headline(run, shown))
 
@@ -116,12 +118,12 @@ def chosen(run: Run, choice: Choice) -> Run:
     if against and (choice.samples or x or series is not None or panels is not None):
         raise BadRequest("a figure against another run has a row per point: give metric and where")
     levels = {name: set(of) for name, of in (choice.where or {}).items()}
-    kept = [p for p in run.points if all(p.at[_factor(run, n)] in of for n, of in levels.items())]
-    if not kept:
+    points = [p for p in run.points if all(p.at[_factor(run, n)] in of for n, of in levels.items())]
+    if not points:
         raise BadRequest("no point of this run has these levels")
-    seen, first = run.only(kept), run.experiment.figure
+    part, first = run.only(points), run.experiment.figure
     over = _factor(run, x) if x else first.over
-    free = [name for name in seen.varied if name != over]
+    free = [name for name in part.varied if name != over]
     by = list(map(partial(_factor, run), series)) if series is not None else None
     if by is None:
         by = [name for name in first.by if name in free] or free[:1]
@@ -132,17 +134,17 @@ def chosen(run: Run, choice: Choice) -> Run:
         raise BadRequest(f"{twice} is the axis, a series or a panel, and not two of these")
     watched = metric_of(run.experiment, choice.metric or first.metric).name
     if against:
-        return seen.drawn(declared.Ratios(watched, over, by, split, bases=tuple(against)))
+        return part.drawn(declared.Ratios(watched, over, by, split, bases=tuple(against)))
     if choice.samples:
-        return seen.drawn(declared.StripPlot(watched, over, by, split))
-    numbers = [level for p in kept if not isinstance(level := p.at[over], str | bool)]
-    kind = declared.Lines if len(numbers) == len(kept) else declared.Bars
+        return part.drawn(declared.StripPlot(watched, over, by, split))
+    numbers = [level for p in points if not isinstance(level := p.at[over], str | bool)]
+    kind = declared.Lines if len(numbers) == len(points) else declared.Bars
     log = ""
     if numbers and min(numbers) > 0 and max(numbers) >= _LOG_FROM * min(numbers):
         log = "x"
     if (watched, over) == (first.metric, first.over):
         log = first.log
-    return seen.drawn(kind(watched, over, by, split, log=log if kind is declared.Lines else ""))
+    return part.drawn(kind(watched, over, by, split, log=log if kind is declared.Lines else ""))
 
 
 _LOG_FROM = 20  # times, that the levels of an axis span
@@ -173,17 +175,17 @@ def _showing(run: Run, name: str) -> tuple[declared.Figure, Run]:
 
 def draw(run: Run, name: str = "") -> RunFigure:
     """A figure that the run's experiment declares, 1600 pixels wide as PNG."""
-    shown, seen = _showing(run, name)
+    shown, shown_run = _showing(run, name)
     with style.settings():
         figure = RunFigure()
         figure.title, figure.description = caption(run, name), run.experiment.question
         kind = kinds.of(shown)
-        rows = kind.rows(seen, shown)
-        text = _said(seen, shown, kind, rows)
+        rows = kind.rows(shown_run, shown)
+        text = _headline(shown_run, shown, kind, rows)
         figure.description = text or figure.description
         figure.source = _source(run, text, rows)
         drawn = frame.shared(mark["levels"] for mark in frame.marks(rows) if "levels" in mark)
-        page = Page(figure, seen, figure.title, text, drawn=drawn)
+        page = Page(figure, shown_run, figure.title, text, drawn=drawn)
         kind.draw(page, shown, rows)
         page.notes += frame.said_lost(rows)
         page.settle()
@@ -234,8 +236,8 @@ def _rendered(figure: RunFigure, kind: str) -> bytes:
     return content
 
 
-def _write(folder: Path, made: Mapping[str, bytes]) -> list[Path]:
-    contents = {folder / name: content for name, content in made.items()}
+def _write(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    contents = {folder / name: content for name, content in files.items()}
     output.make_folder(folder)
     output.write(contents)
     return list(contents)

@@ -32,10 +32,10 @@ _PLACE = re.compile(r" at \S+:\d+$")  # of the line of C that said it
 _COLUMNS = ("panel", "kind", "series", "levels", "why")
 
 
-def rows(found: Iterable[Mark]) -> Rows:
+def rows(drawn: Iterable[Mark]) -> Rows:
     """Marks as the rows of a figure: their cells in the order of the columns, those that every kind
     has first."""
-    marks = list(found)
+    marks = list(drawn)
     columns = dict.fromkeys((*_COLUMNS, *(name for mark in marks for name in mark)))
     return [{name: mark[name] for name in columns if name in mark} for mark in marks]
 
@@ -70,17 +70,17 @@ def as_data(rows: Rows) -> list[Mark]:
     ]
 
 
-def split(found: Iterable[Mark], *names: str) -> list[list[Mark]]:
+def split(marks: Iterable[Mark], *names: str) -> list[list[Mark]]:
     """The marks by these cells, in the order of the first of each."""
     parts: dict[tuple[str, ...], list[Mark]] = {}
-    for mark in found:
+    for mark in marks:
         parts.setdefault(tuple(repr(mark.get(name)) for name in names), []).append(mark)
     return list(parts.values())
 
 
-def values(found: Iterable[Mark], *names: str, above: float = -math.inf) -> list[float]:
+def values(marks: Iterable[Mark], *names: str, above: float = -math.inf) -> list[float]:
     """Every number of these cells."""
-    cells = (mark[name] for mark in found for name in names if mark.get(name) is not None)
+    cells = (mark[name] for mark in marks for name in names if mark.get(name) is not None)
     return [float(value) for value in cells if value > above]
 
 
@@ -111,10 +111,12 @@ def grid(run: Run) -> list[Point]:
     return [point for point in run.points if point.control is None]
 
 
-def panels(run: Run, named: Sequence[str], own: Sequence[str], where: At | None = None) -> list[At]:
+def panels(
+    run: Run, named: Sequence[str], apart: Sequence[str], where: At | None = None
+) -> list[At]:
     """The levels of each panel: of the factors named for that, and of every factor that varies and
     is not the figure's own, so that points that differ are never joined to one line."""
-    free = [name for name in run.varied if name not in (*own, *named)]
+    free = [name for name in run.varied if name not in (*apart, *named)]
     inside = (point.at for point in grid(run) if has(point.at, where or {}))
     return combinations(inside, [*named, *free])
 
@@ -156,9 +158,14 @@ def control_name(run: Run, point: Point, several: Iterable[str]) -> str:
     return f"control {point.control}" + (f": {which}" if which else "")
 
 
-def numbers(found: Interval) -> Mark:
+def numbers(interval: Interval) -> Mark:
     """A median with its interval, as cells."""
-    return {"median": found.estimate, "low": found.low, "high": found.high, "n": found.n}
+    return {
+        "median": interval.estimate,
+        "low": interval.low,
+        "high": interval.high,
+        "n": interval.n,
+    }
 
 
 def median_cells(run: Run, summary: PointSummary, name: str) -> Mark:
@@ -204,9 +211,9 @@ def printed_cells(cell: PrintedCell, source: str) -> Mark:
     return cells | {"source": source}
 
 
-def sources(found: Iterable[Mark]) -> str:
+def sources(marks: Iterable[Mark]) -> str:
     """`published (miao-2021)`: where the marks' published values stand."""
-    tables = [mark["source"] for mark in found if "source" in mark]
+    tables = [mark["source"] for mark in marks if "source" in mark]
     return f"published ({', '.join(dict.fromkeys(table.partition(',')[0] for table in tables))})"
 
 

@@ -316,8 +316,8 @@ def _thin(axes: Axes, places: Sequence[float], names: Sequence[str]) -> None:
     axes.set_xticks([places[i] for i in apart], minor=True)
     order = dict.fromkeys((*every[:1], *every[-1:], *every))
     widths = [style.width(name, style.SMALL) for name in names]
-    kept = placing.fitting([float(x) for x, _ in spots], widths, 5, order)
-    axes.set_xticks([places[i] for i in kept], [names[i] for i in kept], parse_math=False)
+    fitting = placing.fitting([float(x) for x, _ in spots], widths, 5, order)
+    axes.set_xticks([places[i] for i in fitting], [names[i] for i in fitting], parse_math=False)
 
 
 def _spread(axes: Axes, names: Sequence[Annotation]) -> None:
@@ -331,7 +331,7 @@ def _spread(axes: Axes, names: Sequence[Annotation]) -> None:
 def _say(axes: Axes, notes: Sequence[Note]) -> None:
     """Words over little ink and off every mark."""
     to_points, (wide, high) = _inside(axes)
-    ink, taken = _seen(axes, to_points, (wide, high))
+    ink, boxes = _obstacles(axes, to_points, (wide, high))
     frame = Bbox.from_extents(2, 2, wide - 2, high - 2)
     for note in notes:
         lines, weight = note.text.split("\n"), note.font["fontweight"]
@@ -343,8 +343,8 @@ def _say(axes: Axes, notes: Sequence[Note]) -> None:
         if note.spot is not None:
             near = np.asarray((axes.transData + to_points).transform(note.spot))
         x, y = map(float, near)
-        box = placing.free_box((x, y), room, frame, ink, taken)
-        taken.append(box)
+        box = placing.free_box((x, y), room, frame, ink, boxes)
+        boxes.append(box)
         nearest = np.clip((near - np.asarray(box.min)) / np.asarray(box.size), 0.0, 1.0)
         arrow = _lead(note.hue) | {"shrinkB": _REACH, "relpos": tuple(map(float, nearest))}
         axes.annotate(
@@ -363,9 +363,9 @@ def _say(axes: Axes, notes: Sequence[Note]) -> None:
         )
 
 
-def _seen(axes: Axes, to_points: Transform, size: Spot) -> tuple[NDArray[Any], list[Bbox]]:
+def _obstacles(axes: Axes, to_points: Transform, size: Spot) -> tuple[NDArray[Any], list[Bbox]]:
     """Spots along the lines of a panel, and boxes around its marks and its words."""
-    ink, taken = [np.empty((0, 2))], []
+    ink, boxes = [np.empty((0, 2))], []
     for line in axes.lines:
         spots = (line.get_transform() + to_points).transform(line.get_xydata())
         spots = np.clip(spots, -_REACH, np.array(size) + _REACH)
@@ -373,15 +373,15 @@ def _seen(axes: Axes, to_points: Transform, size: Spot) -> tuple[NDArray[Any], l
             ink.append(placing.along(spots, _INK_STEP))
         if line.get_marker() not in ("", "None"):
             reach = _ROOM * line.get_markersize()
-            taken += [placing.around((float(x), float(y)), reach) for x, y in spots]
+            boxes += [placing.around((float(x), float(y)), reach) for x, y in spots]
     for text in axes.texts:
         text.get_window_extent()  # brings its arrow up to date
         if text.get_text():
-            taken.append(Text.get_window_extent(text).transformed(to_points))
+            boxes.append(Text.get_window_extent(text).transformed(to_points))
         elif isinstance(text, Annotation) and text.arrow_patch:  # an arrow alone
             path = to_points.transform(text.arrow_patch.get_path().vertices)
             ink.append(placing.along(path, _INK_STEP))
-    return np.concatenate(ink), taken
+    return np.concatenate(ink), boxes
 
 
 # What holds for the whole figure
@@ -408,15 +408,19 @@ def machine(run: Run) -> str:
 
 
 def _machine(run: Run) -> Iterator[str]:
-    seen, file = run.environment, run.experiment.file
+    environment, file = run.environment, run.experiment.file
     used = {p.at[file.filesystem] for p in run.points if p.control is None} if file else set()
-    count = seen.get("cpu_count")
+    count = environment.get("cpu_count")
     cpus = f", {units.counted(count, 'CPU')}" if count else ""
-    yield f"{seen.get('cpu_model') or 'unknown CPU'}{cpus}"
-    yield f"{seen.get('hypervisor') or 'virtual'} guest" if seen.get("virtual_machine") else ""
-    yield f"Linux {seen.get('kernel_release') or 'unknown'}"
+    yield f"{environment.get('cpu_model') or 'unknown CPU'}{cpus}"
+    yield (
+        f"{environment.get('hypervisor') or 'virtual'} guest"
+        if environment.get("virtual_machine")
+        else ""
+    )
+    yield f"Linux {environment.get('kernel_release') or 'unknown'}"
     yield from words.machine_remarks(run)
-    for level, result in seen.get("filesystems", {}).items():
+    for level, result in environment.get("filesystems", {}).items():
         if used == {level}:  # where there are several they name the panels
             yield f"files on {result['type']} at {result['path']}"
 

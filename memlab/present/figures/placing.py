@@ -53,19 +53,19 @@ def fitting(
     places: Sequence[float], widths: Sequence[float], gap: float, order: Iterable[int]
 ) -> list[int]:
     """Which labels fit beside each other: each one that is clear of those before it in `order`."""
-    kept: list[int] = []
+    chosen: list[int] = []
     for i in order:
-        if all(abs(places[i] - places[k]) >= (widths[i] + widths[k]) / 2 + gap for k in kept):
-            kept.append(i)
-    return sorted(kept)
+        if all(abs(places[i] - places[k]) >= (widths[i] + widths[k]) / 2 + gap for k in chosen):
+            chosen.append(i)
+    return sorted(chosen)
 
 
 def along(spots: ArrayLike, step: float) -> NDArray[Any]:
     """The spots, and spots at most `step` apart on the straight lines between them."""
-    given = np.asarray(spots, dtype=float).reshape(-1, 2)
-    way = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(given, axis=0).T))])
+    points = np.asarray(spots, dtype=float).reshape(-1, 2)
+    way = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points, axis=0).T))])
     at = np.union1d(way, np.arange(0.0, way[-1], step))
-    return np.column_stack([np.interp(at, way, side) for side in given.T])
+    return np.column_stack([np.interp(at, way, side) for side in points.T])
 
 
 def around(spot: Spot, reach: float) -> Bbox:
@@ -73,7 +73,7 @@ def around(spot: Spot, reach: float) -> Bbox:
 
 
 def free_box(
-    near: Spot, size: Spot, inside: Bbox, ink: NDArray[Any], taken: Sequence[Bbox]
+    near: Spot, size: Spot, inside: Bbox, ink: NDArray[Any], boxes: Sequence[Bbox]
 ) -> Bbox:
     """A box of this size near a spot and over little ink; never over a taken box or outside
     where one is free of that.
@@ -85,9 +85,9 @@ def free_box(
 
     rest, bottom = (side.ravel() for side in np.meshgrid(lefts, bottoms, indexing="ij"))
     right, top = rest + wide, bottom + high
-    held = (inside.x0 <= rest) & (right <= inside.x1) & (inside.y0 <= bottom) & (top <= inside.y1)
+    within = (inside.x0 <= rest) & (right <= inside.x1) & (inside.y0 <= bottom) & (top <= inside.y1)
     over = np.zeros(rest.size, dtype=bool)
-    for item in taken:
+    for item in boxes:
         over |= (rest <= item.x1) & (item.x0 <= right) & (bottom <= item.y1) & (item.y0 <= top)
     columns = _within(ink[:, 0], lefts, wide)
     rows = _within(ink[:, 1], bottoms, high)
@@ -97,7 +97,7 @@ def free_box(
         for low, at, end in ((rest, x, right), (bottom, y, top))
     )
     price = np.round(np.hypot(*beside) + _INK_PRICE * covered, 6)  # of two alike the first is taken
-    best = np.lexsort((price, over, ~held))[0]
+    best = np.lexsort((price, over, ~within))[0]
     return Bbox.from_bounds(rest[best], bottom[best], wide, high)
 
 

@@ -33,13 +33,13 @@ class DrawnRow:
     above: float = 0.0
 
 
-def most(page: Page, found: Sequence[Mark], far: Callable[[Mark], float], how: str) -> list[Mark]:
+def most(page: Page, marks: Sequence[Mark], far: Callable[[Mark], float], how: str) -> list[Mark]:
     """At most ROWS_MAX of the marks, those with the largest `far`; the page's foot says so."""
-    if len(found) <= ROWS_MAX:
-        return list(found)
-    page.notes.insert(0, f"drawn: the {ROWS_MAX} of {len(found)} points that {how} the most")
-    order = sorted(range(len(found)), key=lambda i: -far(found[i]))
-    return [found[i] for i in sorted(order[:ROWS_MAX])]
+    if len(marks) <= ROWS_MAX:
+        return list(marks)
+    page.notes.insert(0, f"drawn: the {ROWS_MAX} of {len(marks)} points that {how} the most")
+    order = sorted(range(len(marks)), key=lambda i: -far(marks[i]))
+    return [marks[i] for i in sorted(order[:ROWS_MAX])]
 
 
 def ratios(

@@ -72,8 +72,8 @@ def ratios(axis: Axis, values: Sequence[float], length: float) -> None:
     steps = _FINE if fine else [part * 10.0**power for power in powers for part in (1, 2, 5)]
     ticks = sorted((tick for tick in steps if low <= tick <= high), key=_rank)
     places = [math.log(tick / low) / math.log(high / low) * length for tick in ticks]
-    kept = placing.fitting(places, [wide] * len(ticks), 0.0, range(len(ticks)))
-    axis.set_major_locator(FixedLocator(sorted(ticks[i] for i in kept)))
+    shown_ticks = placing.fitting(places, [wide] * len(ticks), 0.0, range(len(ticks)))
+    axis.set_major_locator(FixedLocator(sorted(ticks[i] for i in shown_ticks)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda tick, _: ratio(tick, fine=fine)))
     if not isinstance(axis, XAxis):
@@ -101,10 +101,10 @@ def x_label(axes: Axes, text: str) -> None:
     axes.set_xlabel(text, fontsize=style.SMALL, parse_math=False)
 
 
-def metric(found: Metric, *, log: bool = False) -> str:
+def metric(shown: Metric, *, log: bool = False) -> str:
     """`threads started (threads/s)`, `latency (log)`: seconds and bytes stand at the ticks."""
-    unit = "" if found.unit.partition("/")[0] in ("s", "B", "1", "count") else found.unit
-    return _with(words.metric_label(found), unit, log=log)
+    unit = "" if shown.unit.partition("/")[0] in ("s", "B", "1", "count") else shown.unit
+    return _with(words.metric_label(shown), unit, log=log)
 
 
 def factor(experiment: Experiment, name: str, *, log: bool = False) -> str:

@@ -57,8 +57,8 @@ def as_data(run: Run) -> dict[str, Any]:
     ids = run.samples.taken("id")
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in _LISTS.values()}
     for name, figure in figures.items():
-        seen = run.showing(figure)
-        for row in frame.as_data(kinds.of(figure).rows(seen, figure)):
+        drawn = run.showing(figure)
+        for row in frame.as_data(kinds.of(figure).rows(drawn, figure)):
             behind = row.get("samples", ())
             place = "unavailable" if "why" in row else row.get("kind", "")
             results[_LISTS.get(place, "marks")].append(

@@ -13,13 +13,13 @@ from memlab.text.printable import json_text
 _NAME = 1024  # characters; Bencher refuses longer names
 
 
-def text(found: Cases) -> str:
+def text(cases: Cases) -> str:
     message = json.dumps(
         {
-            f"{found.suite}: {case.name}"[:_NAME]: {
+            f"{cases.suite}: {case.name}"[:_NAME]: {
                 name: _value(measure) for name, measure in case.measures.items()
             }
-            for case in found.cases
+            for case in cases.cases
             if case.measures
         },
         indent=2,

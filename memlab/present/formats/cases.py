@@ -148,5 +148,5 @@ def name(experiment: Experiment, at: At) -> str:
     return point_label(experiment, at, shown)
 
 
-def _measure(found: Interval) -> Measure:
-    return Measure(found.estimate, found.low, found.high)
+def _measure(interval: Interval) -> Measure:
+    return Measure(interval.estimate, interval.low, interval.high)

@@ -17,15 +17,15 @@ _ROWS = 1_000  # a summary above 1 MiB is not shown at all
 _SIGNS = {"good": "✅", "bad": "❌", "open": "❔"}
 
 
-def text(found: Cases) -> str:
+def text(cases: Cases) -> str:
     """An error for what is bad, a warning for what is open, a notice for the whole."""
-    bad = [case for case in found.cases if case.standing == "bad"]
-    not_decided = [case for case in found.cases if case.standing == "open"]
+    bad = [case for case in cases.cases if case.standing == "bad"]
+    not_decided = [case for case in cases.cases if case.standing == "open"]
     return "\n".join(
         [
-            *_commands("error", found.suite, bad),
-            *_commands("warning", found.suite, not_decided),
-            _command("notice", found.suite, "\n".join([*found.remarks, found.last_line])),
+            *_commands("error", cases.suite, bad),
+            *_commands("warning", cases.suite, not_decided),
+            _command("notice", cases.suite, "\n".join([*cases.remarks, cases.last_line])),
         ]
     )
 
@@ -52,27 +52,27 @@ def _property(words: str) -> str:
     return _data(words).replace(":", "%3A").replace(",", "%2C")
 
 
-def summary(found: Cases) -> str:
+def summary(cases: Cases) -> str:
     """Markdown for $GITHUB_STEP_SUMMARY."""
     rows = [
         f"| {_SIGNS[case.standing]} {_cell(case.word)} | {_cell(case.name)} | {_cell(case.text)} |"
-        for case in found.cases[:_ROWS]
+        for case in cases.cases[:_ROWS]
     ]
-    rest = len(found.cases) - len(rows)
+    rest = len(cases.cases) - len(rows)
     return "\n".join(
         [
-            f"### {_cell(found.suite)}",
+            f"### {_cell(cases.suite)}",
             "",
-            _cell(found.title),
+            _cell(cases.title),
             "",
             "| | case | evidence |",
             "| --- | --- | --- |",
             *rows,
             "",
             *([f"{rest} more cases are not shown.", ""] if rest else []),
-            *(f"- {_cell(line)}" for line in found.remarks),
-            *([""] if found.remarks else []),
-            f"**{_cell(found.last_line)}**",
+            *(f"- {_cell(line)}" for line in cases.remarks),
+            *([""] if cases.remarks else []),
+            f"**{_cell(cases.last_line)}**",
             "",
         ]
     )

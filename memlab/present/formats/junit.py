@@ -17,10 +17,10 @@ _NO_CHARACTERS = str.maketrans(
 )  # https://www.w3.org/TR/xml/#charsets
 
 
-def text(found: Cases) -> str:
-    standings = Counter(case.standing for case in found.cases)
+def text(cases: Cases) -> str:
+    standings = Counter(case.standing for case in cases.cases)
     counts = {
-        "tests": str(len(found.cases)),
+        "tests": str(len(cases.cases)),
         "failures": str(standings["bad"]),
         "errors": "0",
     }
@@ -28,12 +28,12 @@ def text(found: Cases) -> str:
     suite = ElementTree.SubElement(
         root,
         "testsuite",
-        {"name": _line(found.suite), **counts, "skipped": str(standings["open"])},
+        {"name": _line(cases.suite), **counts, "skipped": str(standings["open"])},
     )
-    for case in found.cases:
-        _add(suite, found.suite, case)
+    for case in cases.cases:
+        _add(suite, cases.suite, case)
     message = ElementTree.SubElement(suite, "system-out")
-    message.text = _clean("\n".join([found.title, *found.remarks, found.last_line]))
+    message.text = _clean("\n".join([cases.title, *cases.remarks, cases.last_line]))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 

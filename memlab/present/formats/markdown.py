@@ -12,20 +12,20 @@ from memlab.present.verdicts import verdicts
 from memlab.text.printable import unmentioned
 
 
-def compared(found: Sequence[Compared]) -> str:
+def compared(results: Sequence[Compared]) -> str:
     """Runs compared with one base: the answer, a row per point, what else differs."""
-    head, what = tables.compared_heads(found)
-    answer = [f"**{line}**" for line in tables.compared_counts(found)]
-    notes = [f"- {line}" for line in tables.compared_notes(found)]
-    legend = tables.ratio_legend(found[0])
-    table = markdown(tables.compared(found))
+    head, what = tables.compared_heads(results)
+    answer = [f"**{line}**" for line in tables.compared_counts(results)]
+    notes = [f"- {line}" for line in tables.compared_notes(results)]
+    legend = tables.ratio_legend(results[0])
+    table = markdown(tables.compared(results))
     lines = [f"### {head}", "", *answer, "", what, "", *table, "", *notes, "", legend]
     return unmentioned("\n".join(lines))
 
 
-def claims(found: Reproduced) -> str:
+def claims(study: Reproduced) -> str:
     """A run's verdicts, those that do not hold first."""
-    run = found.run
+    run = study.run
     rows = [
         [
             verdict.word,
@@ -33,11 +33,11 @@ def claims(found: Reproduced) -> str:
             f"{claim.text}{f' ({verdict.where})' if verdict.where else ''}",
             verdict.reason,
         ]
-        for claim in (verdicts(run, found.judged) if run else [])
+        for claim in (verdicts(run, study.judged) if run else [])
         for verdict in claim.verdicts
     ]
     columns = [Column(head) for head in ("verdict", "id", "claim", "here")]
-    headline, *_ = words.headline([found])
-    title = f"### {found.experiment.name}{f', run {run.id}' if run else ''}"
+    headline, *_ = words.headline([study])
+    title = f"### {study.experiment.name}{f', run {run.id}' if run else ''}"
     lines = [title, "", f"**{headline}**", "", *markdown(Table("", columns, rows))]
     return unmentioned("\n".join(lines))

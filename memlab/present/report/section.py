@@ -68,7 +68,7 @@ def section(run: Run, prefix: str) -> Section:
             f"{source}: {studies.load(source).reference}" for source in run.experiment.sources
         ],
         machine=layout.machine(run),
-        found=list(_found(run, result)),
+        found=list(_results(run, result)),
         claims=verdicts(run, result.judged),
         figures=list(_figures(run, result, prefix)),
         published=[tables.published(run, table) for table in result.tables],
@@ -81,9 +81,9 @@ def section(run: Run, prefix: str) -> Section:
     )
 
 
-def _found(run: Run, found: Reproduced) -> Iterator[str]:
+def _results(run: Run, study: Reproduced) -> Iterator[str]:
     """How many claims hold, those that are contradicted, what the figures show, how sure it is."""
-    headline, *contradicted = words.headline([found])
+    headline, *contradicted = words.headline([study])
     yield headline
     yield from contradicted[:_CONTRADICTED]
     if rest := contradicted[_CONTRADICTED:]:
@@ -106,21 +106,21 @@ def _how_sure(run: Run) -> str:
     )
 
 
-def _figures(run: Run, found: Reproduced, prefix: str) -> Iterator[Drawn]:
+def _figures(run: Run, study: Reproduced, prefix: str) -> Iterator[Drawn]:
     """The claims, the experiment's own figure, the published tables, the outcomes."""
     results = []
-    if found.judged:
-        words_of = Counter(j.word for j in found.judged)
+    if study.judged:
+        words_of = Counter(j.word for j in study.judged)
         text = ", ".join(f"{count} {word}" for word, count in words_of.most_common())
         caption = f"Published against here, claim by claim: {text}"
-        results.append((caption, claims.dumbbell(run, found.judged)))
+        results.append((caption, claims.dumbbell(run, study.judged)))
     if run.samples:
         for name in figures.names(run):
             results.append((figures.caption(run, name), figures.draw(run, name)))
         if _differ(run):
             every = figures.chosen(run, Choice(samples=True))
             results.append((figures.caption(every), figures.draw(every)))
-    for table in found.tables:
+    for table in study.tables:
         setting = tables.setting(run, table)
         caption = f"{table.source.id}: {table.table.title}, beside this run"
         caption += f" ({setting})" if setting else ""

@@ -42,7 +42,7 @@ def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
         yield Text(words.nothing_measured(run), style="bold")
     name = f" ({run.row.name})" if run.row.name else ""
     yield Text(f"run {run.id}{name}: {run.experiment.question}")
-    results = [*_found(run, verbose=verbose)]
+    results = [*_results(run, verbose=verbose)]
     if not results and run.measured and run.experiment.claims:
         results = [_counted(run)]
         counted = True
@@ -72,10 +72,10 @@ def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
 def _uncounted(run: Run) -> Iterator[str]:
     """How many claims need a counter that this user may not read."""
     refused = Counter(
-        found[1]
+        match[1]
         for item in summary.by_claim(judged_run(run).judged)
         if item.overall == summary.OVERALL["not testable here"]
-        if (found := REFUSED.search(item.judged[0].verdict.reason))
+        if (match := REFUSED.search(item.judged[0].verdict.reason))
     )
     for why, number in refused.items():
         counted, whose = words.count(number, "claim"), "its" if number == 1 else "their"
@@ -92,7 +92,7 @@ def _counted(run: Run) -> str:
     return line
 
 
-def _found(run: Run, *, verbose: bool) -> Iterator[str]:
+def _results(run: Run, *, verbose: bool) -> Iterator[str]:
     """A line per setting: where one side becomes the cheaper one, or what a policy changes."""
     result = crossings(run)
     for crossed in result:
@@ -101,7 +101,7 @@ def _found(run: Run, *, verbose: bool) -> Iterator[str]:
             text = crossing(run, crossed)
             yield f"{where}: {text}" if where else text
     if unknown := [crossed for crossed in result if not crossed.known]:
-        text = crossing(run, min(unknown, key=lambda one: one.found.n))
+        text = crossing(run, min(unknown, key=lambda crossing_point: crossing_point.found.n))
         yield text if len(result) == 1 else f"{text} (in {len(unknown)} of {len(result)} settings)"
     yield from _effects(run, verbose=verbose)
 

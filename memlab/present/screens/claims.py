@@ -42,21 +42,21 @@ _SHORT = 80  # characters of a reason
 _IN_SHORT = ("contradicted", "inconclusive", "not testable here", "reproduced")
 
 
-def claims(found: Reproduced) -> None:
+def claims(study: Reproduced) -> None:
     """Print on one screen how many claims hold, then each claim with its number or with why it does
     not hold. Where that has no room, settings with one verdict share a line, only short reasons are
     given, and the last line counts what is left out."""
-    console, run = table.console(), found.run
+    console, run = table.console(), study.run
     assert run is not None
     named = {decision.claim for decision in run.experiment.so}
     with console.capture() as head:
-        console.print(Text(words.headline([found])[0], style="bold"))
-        for message in decisions.lines(run, found.judged):
+        console.print(Text(words.headline([study])[0], style="bold"))
+        for message in decisions.lines(run, study.judged):
             console.print(Text(message, style="bold"))
-        _head(console, found, verbose=False)
-    standing = [*_standing(found, verbose=False)]
+        _head(console, study, verbose=False)
+    standing = [*_standing(study, verbose=False)]
     room = SCREEN - len(head.get().splitlines()) - len(lines_of(console, map(Text, standing)))
-    shown = verdicts(run, found.judged)
+    shown = verdicts(run, study.judged)
     entries: Sequence[_Entry] = [
         *_entries(console, [line for claim in shown for line in _lines(claim)])
     ]
@@ -95,17 +95,19 @@ class _Entry:
     lines: Sequence[RichText]
 
 
-def _entries(console: Console, found: Sequence[tuple[str, str, str]]) -> Iterator[_Entry]:
+def _entries(console: Console, entries: Sequence[tuple[str, str, str]]) -> Iterator[_Entry]:
     """A line per verdict: its word, the claim, the number or the reason. A reason that several
     share stands once, above them."""
-    lines = _without_repeats(found)
+    lines = _without_repeats(entries)
     width = max((len(word) for word, _, _ in lines if len(word) <= _WORD), default=0) + 2
     shared: dict[tuple[str, str], list[str]] = {}
     for word, text, reason in lines:
         # A number of its own is no reason, even where two claims have the same.
-        own = word == "reproduced" or not reason
+        is_whole = word == "reproduced" or not reason
         whole = f"{text}: {reason}" if reason else text
-        shared.setdefault((word, whole if own else reason), []).append(whole if own else text)
+        shared.setdefault((word, whole if is_whole else reason), []).append(
+            whole if is_whole else text
+        )
     for (word, reason), texts in shared.items():
         if texts[0] == reason or len(texts) == 1:
             message = reason if texts[0] == reason else f"{texts[0]}: {reason}"
@@ -153,7 +155,7 @@ def _short_lines(claim: ClaimVerdicts, longest: int) -> Iterator[tuple[str, str,
         elif len(several) > 1:
             number = "both" if len(several) == 2 else f"all {len(several)}"
             where = f" ({number} settings)"
-        closest = min(several, key=lambda one: one.clearance)
+        closest = min(several, key=lambda shown: shown.clearance)
         if len(several) > 1 and len(several) == len(claim.verdicts) and closest.where:
             where = f" ({number} settings; the closest: {closest.where})"
         reason = closest.shortened(closest.reason).partition(f"; {summary.FALLEN}")[0]
@@ -169,12 +171,12 @@ def _begin(entries: Sequence[_Entry], room: int) -> tuple[Sequence[_Entry], Coun
     return entries[:shown], remaining
 
 
-def in_full(found: Sequence[Reproduced], not_built: Sequence[str]) -> None:
+def in_full(studies: Sequence[Reproduced], not_built: Sequence[str]) -> None:
     """Print the answer first; then each claim with all its grounds, and the tables that were
     printed; of several experiments a row each last."""
     console = table.console()
-    console.print(Text(words.headline(found)[0], style="bold"))
-    for item in found:
+    console.print(Text(words.headline(studies)[0], style="bold"))
+    for item in studies:
         _head(console, item, verbose=True)
         if item.run is None:
             continue
@@ -184,10 +186,10 @@ def in_full(found: Sequence[Reproduced], not_built: Sequence[str]) -> None:
         _published(console, item.run)
         for text in _standing(item, verbose=True):
             console.print(Text(text))
-    if len(found) > 1:
-        together = summary.verdicts(item for reproduced in found for item in reproduced.judged)
+    if len(studies) > 1:
+        together = summary.verdicts(item for reproduced in studies for item in reproduced.judged)
         console.print(Text(summary.standing(together, "all experiments")))
-        write(console, by_experiment(found))
+        write(console, by_experiment(studies))
     if not_built:
         console.print()
     for printed in not_built:
@@ -230,10 +232,10 @@ def _head(console: Console, reproduced: Reproduced, *, verbose: bool) -> None:
         console.print(Text(f"not testable here: {reproduced.refused}"))
 
 
-def _standing(found: Reproduced, *, verbose: bool) -> Iterator[str]:
+def _standing(study: Reproduced, *, verbose: bool) -> Iterator[str]:
     """Which verdicts stand once all are corrected, if any does not."""
-    text = summary.standing(summary.verdicts(found.judged))
-    if text and (verbose or not all(item.survives for item in found.judged if item.verdict.p)):
+    text = summary.standing(summary.verdicts(study.judged))
+    if text and (verbose or not all(item.survives for item in study.judged if item.verdict.p)):
         yield text
 
 
@@ -246,17 +248,17 @@ def _published(console: Console, run: Run) -> None:
 
 
 def reproduced(
-    found: Sequence[Reproduced], not_built: Sequence[str], last: Sequence[str], in_full: str
+    studies: Sequence[Reproduced], not_built: Sequence[str], last: Sequence[str], in_full: str
 ) -> None:
     """Print what of a study holds, on one screen: how many of its claims, those that do not, why an
     experiment does not run here, the `last` lines, and a row per experiment. What has no room is
     counted, with the command that prints all, `in_full`."""
     console = table.console()
-    studied = any(item.experiment.sources for item in found)
-    first: list[RichText] = [Text(line, style="bold") for line in words.headline(found)[:1]]
+    studied = any(item.experiment.sources for item in studies)
+    first: list[RichText] = [Text(line, style="bold") for line in words.headline(studies)[:1]]
     first += [
         Text(f"{item.experiment.name}: {busy}")
-        for item in found
+        for item in studies
         if item.run and (busy := words.busy(item.run))
     ][:1]
     width = console.width
@@ -266,7 +268,7 @@ def reproduced(
             console,
             (
                 (claim.overall, f"{claim.claim.text}{f' ({claim.counts})' if claim.counts else ''}")
-                for item in found
+                for item in studies
                 for claim in summary.by_claim(item.judged)
                 if claim.overall in ("contradicted", summary.DIFFERS, summary.PARTLY, "not decided")
                 and not claim.absent
@@ -276,11 +278,11 @@ def reproduced(
     ]
     refused = [
         [*Text(f"{item.experiment.name}, not testable here: {item.refused}").wrap(console, width)]
-        for item in found
+        for item in studies
         if item.run is None
     ]
     room = SCREEN - len(results) - rows_taken([*last, _MOST_LEFT + in_full], width)
-    rows = by_experiment(found)
+    rows = by_experiment(studies)
     if height(console, rows) > room - FEW_OPEN:
         rows = of_most_rows(console, rows, room - FEW_OPEN)
     entries = [*open_ones, *refused]
@@ -290,7 +292,7 @@ def reproduced(
         console.print(line)
     claims_left = max(0, len(open_ones) - shown)
     unsaid = len(entries) - shown - claims_left
-    rows_left = len(found) - len(rows.rows)
+    rows_left = len(studies) - len(rows.rows)
     remaining = [
         message
         for number, message in (
@@ -305,15 +307,15 @@ def reproduced(
     write(console, rows)
 
 
-def table_of(found: Sequence[Reproduced], study: str, table: str, last: Sequence[str]) -> None:
+def table_of(results: Sequence[Reproduced], study: str, table: str, last: Sequence[str]) -> None:
     """Print what holds, then one printed table of a study beside the numbers here, setting by
     setting; of one in words the claims that test it."""
     console = table_console()
     source = studies.load(study)
     console.print(Text(f"{study}, {source.tables[table].title} ({source.tables[table].place})"))
-    for item in found:
+    for item in results:
         console.print(Text(words.headline([item])[0], style="bold"))
-    for run in (entry.run for entry in found if entry.run):
+    for run in (entry.run for entry in results if entry.run):
         if busy := words.busy(run):
             console.print(Text(busy, style="bold yellow"))
         for beside in published.tables(run):

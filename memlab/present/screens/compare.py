@@ -12,24 +12,24 @@ from memlab.present.table import SCREEN, Text, write
 _ROWS = 2  # that a comparison gives for its medians
 
 
-def compare(found: Sequence[Compared], in_full: str = "") -> None:
+def compare(results: Sequence[Compared], in_full: str = "") -> None:
     """Print how many points got which word, what else differs, and a row per point of runs compared
     with one base. Where these have no room on one screen, points that differ stand first, the
     medians go where they have no room beside, and a line says what is left out, with the command
     that prints all, `in_full`; without one nothing is."""
     console = table.console()
     with console.capture() as head:
-        for line in tables.compared_counts(found):
+        for line in tables.compared_counts(results):
             console.print(Text(line, style="bold"))
-        for line in [*tables.compared_heads(found), *tables.compared_notes(found)]:
+        for line in [*tables.compared_heads(results), *tables.compared_notes(results)]:
             console.print(Text(line))
-    legend = Text(tables.ratio_legend(found[0]), style="dim")
+    legend = Text(tables.ratio_legend(results[0]), style="dim")
     room = SCREEN - len(head.get().splitlines()) - len(lines_of(console, [legend]))
-    shown, remaining = tables.compared(found, p=False), []
+    shown, remaining = tables.compared(results, p=False), []
     if in_full and height(console, shown) > room:
         whole = len(shown.rows)
         room -= rows_taken([f"not shown: {whole} points, the medians: {in_full}"], console.width)
-        few = tables.compared(found, p=False, medians=False)
+        few = tables.compared(results, p=False, medians=False)
         shown, few = (of_most_rows(console, item, room) for item in (shown, few))
         if height(console, shown) > room or len(shown.rows) + _ROWS < len(few.rows):
             shown, remaining = few, ["the medians"]

@@ -68,9 +68,9 @@ def _telling(row: Sequence[Cell | str]) -> int:
     return next((at for at, word in enumerate(order) if word in message), len(order))
 
 
-def in_columns(console: Console, said: Iterable[tuple[str, str]]) -> Iterator[list[RichText]]:
+def in_columns(console: Console, lines: Iterable[tuple[str, str]]) -> Iterator[list[RichText]]:
     """The lines of each. Those that are contradicted first."""
-    result = sorted(said, key=lambda one: one[0] != "contradicted")
+    result = sorted(lines, key=lambda line: line[0] != "contradicted")
     width = max(map(len, [*OPEN, *(word for word, _ in result)])) + 2
     for word, text in result:
         yield [*in_column(console, word, text, width)]

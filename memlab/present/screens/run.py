@@ -81,8 +81,8 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
             measured.append(tables.every_metric(run))
             yield part("", measured[-1])
             yield part("", _legend(measured), dim=True)
-        if taken := tables.names_of_levels(run):
-            yield part("what -p takes", taken, dim=True)
+        if levels := tables.names_of_levels(run):
+            yield part("what -p takes", levels, dim=True)
         for shown in tables.controls(run):
             yield part("control", shown)
     if verbose:
@@ -115,15 +115,15 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
 def _that_fit(parts: Sequence[_Section]) -> tuple[list[_Section], list[str]]:
     """The parts that fit into SCREEN_WITH_TABLE, in their order, and the names of the others."""
     room = SCREEN_WITH_TABLE - sum(len(part.lines) for part in parts if not part.name) - _LEFT_OUT
-    kept, rest = [], []
+    fitting, rest = [], []
     for part in parts:
         lines = part.lines
         if not part.name or len(lines) <= room:
             room -= len(lines) if part.name else 0
-            kept.append(part)
+            fitting.append(part)
         else:
             rest.append(part.name)
-    return kept, rest
+    return fitting, rest
 
 
 def _left_out(names: Sequence[str], run: Run) -> str:

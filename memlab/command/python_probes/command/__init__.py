@@ -86,9 +86,9 @@ class Params:
 
 def measure(params: Params) -> dict[str, Any]:
     spec = json.loads(params.spec)
-    if taken := _taken.pop(spec["point"], None):
-        return taken
-    _taken.clear()
+    if result := _results.pop(spec["point"], None):
+        return result
+    _results.clear()
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     name, _, value = params.mark.partition("=")
     plain[name] = value
@@ -141,8 +141,10 @@ def measure(params: Params) -> dict[str, Any]:
                     second_output = Output({})
                     beside = _started(second, words, theirs, second_output, group), second_output
                     running.append(beside[0])
-                attend(running, lambda: all(one.ended for one in running), spec["timeout_s"])
-                late = [one for one in running if not one.ended]
+                attend(
+                    running, lambda: all(program.ended for program in running), spec["timeout_s"]
+                )
+                late = [program for program in running if not program.ended]
                 for launched in running:
                     launched.stop(group)
                 if subject in late:
@@ -156,12 +158,12 @@ def measure(params: Params) -> dict[str, Any]:
         how = timed_out(second, second_output, group) if other in late else None
         load = {"kept": True}
         second_run = _Ran(second, other, second_output, other.usage(), load, how)
-        _taken[second["point"]] = _sample(second_run, around)
+        _results[second["point"]] = _sample(second_run, around)
     written = _of_files(spec, file, latencies)
     return _sample(_Ran(spec, subject, output, usage, load, ended, written), around)
 
 
-_taken: dict[str, dict[str, Any]] = {}  # by the second of a duet, by its point
+_results: dict[str, dict[str, Any]] = {}  # by the second of a duet, by its point
 
 
 def _started(

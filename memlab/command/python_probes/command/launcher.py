@@ -48,16 +48,16 @@ class Launched:
         took its lock."""
         self._output = output
         self._report, report = os.pipe()
-        asked, self._asking = os.pipe()
-        theirs = [report, asked]
+        request, self._asking = os.pipe()
+        theirs = [report, request]
         if locks:
-            self._taken, taken = os.pipe()
+            self._taken, lock_end = os.pipe()
             os.set_blocking(self._taken, False)
-            environ = {**environ, "MEMLAB_LOCK_TAKEN": str(taken)}
-            theirs.append(taken)
+            environ = {**environ, "MEMLAB_LOCK_TAKEN": str(lock_end)}
+            theirs.append(lock_end)
         printed_to = subprocess.PIPE if output else subprocess.DEVNULL
         self._process = subprocess.Popen(
-            [launch[0], f"report={report}", f"asked={asked}", *launch[1:], "--", *argv],
+            [launch[0], f"report={report}", f"asked={request}", *launch[1:], "--", *argv],
             stdin=subprocess.DEVNULL,
             stdout=printed_to,
             stderr=subprocess.STDOUT if output else subprocess.DEVNULL,

@@ -19,7 +19,7 @@ _READINGS_OF_NO_LOCK = 10  # in fewer, a program that another one started may no
 _REFUSED_POLICIES = ("setrlimit", "setpriority", "personality", "prctl")
 
 
-def refusal(spec: dict[str, Any], launched: Launched, said: str) -> dict[str, str] | None:
+def refusal(spec: dict[str, Any], launched: Launched, message: str) -> dict[str, str] | None:
     """The outcome of what could not be started under its policies, if that is how it was."""
     report, program = launched.report, (spec["serve"] or spec["argv"])[0]
     if "errno" in report:
@@ -32,7 +32,7 @@ def refusal(spec: dict[str, Any], launched: Launched, said: str) -> dict[str, st
     if "MEMLAB_LOCK" not in spec["environ"]:
         return None
     if report["status"] == _LOCK_REFUSED:
-        return {"outcome": "unavailable", "detail": f"the lock was refused{said}"}
+        return {"outcome": "unavailable", "detail": f"the lock was refused{message}"}
     if (count := launched.memory.unlocked_readings) >= _READINGS_OF_NO_LOCK:
         why = "the program unlocked it, or what it started is static or set-user-ID"
         refused = f"no memory was locked in {count} readings after the lock was taken: {why}"
@@ -79,5 +79,5 @@ def how_it_ended(report: dict[str, Any]) -> str:
 
 def timed_out(spec: dict[str, Any], output: Output, group: Group) -> dict[str, str]:
     bounded = f", at the most processes allowed, {spec['processes']}" if group.is_full() else ""
-    said = f"killed after {spec['timeout_s']:g} s{bounded}{last_lines(output.tail)}"
-    return {"outcome": "timeout", "detail": said}
+    message = f"killed after {spec['timeout_s']:g} s{bounded}{last_lines(output.tail)}"
+    return {"outcome": "timeout", "detail": message}

@@ -114,7 +114,11 @@ def histogram(text: bytes, unit_ns: float) -> dict[str, Any]:
     values = [value for value in values if 0 <= value < 1 << 63]
     buckets = Counter(map(index_of, values))
     ends = {"min_ns": min(values, default=0), "max_ns": max(values, default=0)}
-    return {"total": len(values), **ends, "buckets": [list(one) for one in sorted(buckets.items())]}
+    return {
+        "total": len(values),
+        **ends,
+        "buckets": [list(bucket) for bucket in sorted(buckets.items())],
+    }
 
 
 def last_lines(text: str, most: int = 1) -> str:

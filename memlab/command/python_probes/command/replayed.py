@@ -15,10 +15,10 @@ _OWN_TRAPS = re.compile(r"; own traps (\d{1,15})\n")  # memlab/trace/replay.c
 
 def without_own(trapped: dict[str, Any], output: str) -> dict[str, Any]:
     """Page faults without those of the replayer itself, which it prints at its end."""
-    found = _OWN_TRAPS.search(output)
-    if not found or trapped["count"] is None:
+    match = _OWN_TRAPS.search(output)
+    if not match or trapped["count"] is None:
         return trapped
-    return trapped | {"count": trapped["count"] - int(found[1])}
+    return trapped | {"count": trapped["count"] - int(match[1])}
 
 
 def bring_in(tool: str, words: Sequence[str]) -> None:

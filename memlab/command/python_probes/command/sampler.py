@@ -59,12 +59,12 @@ class Sampler:
         until_s = time.monotonic() + _READING_WITHIN_S
         processes: list[int] = []
         statuses: dict[int, dict[bytes, int]] = {}
-        for one in tree(pid):
+        for process in tree(pid):
             if time.monotonic() > until_s:
                 self._peak_processes = max(self._peak_processes, len(processes))
                 return
-            processes.append(one)
-            statuses[one] = _status(one)
+            processes.append(process)
+            statuses[process] = _status(process)
         self.in_force.look(statuses)
         for status in statuses.values():
             for name, keys in _SERIES.items():
@@ -87,10 +87,10 @@ class Sampler:
     def _thin(self) -> None:
         """Drop every other reading; what was the highest so far stays the highest."""
         peaks = {name: values.index(max(values)) for name, values in self._values.items()}
-        kept = sorted({*range(0, len(self._at_ns), 2), *peaks.values()})
-        self._at_ns = [self._at_ns[index] for index in kept]
+        chosen = sorted({*range(0, len(self._at_ns), 2), *peaks.values()})
+        self._at_ns = [self._at_ns[index] for index in chosen]
         for name, values in self._values.items():
-            self._values[name] = [values[index] for index in kept]
+            self._values[name] = [values[index] for index in chosen]
 
     @property
     def peak_locked_bytes(self) -> int:
@@ -103,11 +103,11 @@ class Sampler:
 
     def series(self) -> dict[str, Any]:
         """As support/series.h makes one: when, how much, and how many had no room."""
-        made: dict[str, Any] = {
+        result: dict[str, Any] = {
             f"{name}_bytes": {"at_ns": list(self._at_ns), "values": values, "lost": 0}
             for name, values in self._values.items()
         }
-        return made | {
+        return result | {
             "process_count": self._peak_processes,
             "pss_peak_bytes": self.pss.peak_bytes,
             "end_rss_bytes": self._end_bytes,
@@ -164,8 +164,8 @@ def taken_by(pid: int) -> tuple[int, int, int]:
     """Page faults, those of them that read from storage, and nanoseconds of processor time: of a
     process, of its living descendants and of all whose end was waited for (proc_pid_stat(5))."""
     all_of = major = ticks = 0
-    for one in tree(pid):
-        with suppress(OSError), open(f"/proc/{one}/stat") as file:
+    for process in tree(pid):
+        with suppress(OSError), open(f"/proc/{process}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
             minor_own, minor_waited, major_own, major_waited = map(int, fields[7:11])
             major += major_own + major_waited
@@ -176,13 +176,13 @@ def taken_by(pid: int) -> tuple[int, int, int]:
 
 def tree(pid: int) -> Iterator[int]:
     """A process and its living descendants (proc_pid_children(5))."""
-    left = [pid]
-    while left:
-        yield (one := left.pop())
+    waiting = [pid]
+    while waiting:
+        yield (process := waiting.pop())
         with suppress(OSError):
-            for task in os.listdir(f"/proc/{one}/task"):  # noqa: PTH208
-                with suppress(OSError), open(f"/proc/{one}/task/{task}/children") as children:
-                    left += map(int, children.read().split())
+            for task in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208
+                with suppress(OSError), open(f"/proc/{process}/task/{task}/children") as children:
+                    waiting += map(int, children.read().split())
 
 
 def _pss_bytes(pid: int) -> int:

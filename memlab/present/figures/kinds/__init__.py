@@ -33,13 +33,13 @@ class FigureKind(Protocol):
 def of(shown: object) -> FigureKind:
     """The kind that draws a declaration."""
     parts = re.findall("[A-Z][a-z]*", type(shown).__name__)
-    own = f"{__name__}.{'_'.join(parts).lower()}"
-    return cast(FigureKind, import_module(getattr(shown, "drawn_by", own)))
+    module = f"{__name__}.{'_'.join(parts).lower()}"
+    return cast(FigureKind, import_module(getattr(shown, "drawn_by", module)))
 
 
 def title(run: Run, shown: Any) -> str:
     """What a figure shows: what its kind says, or its metric by its factor."""
-    if own := getattr(of(shown), "title", None):
-        return str(own(run, shown))
+    if function := getattr(of(shown), "title", None):
+        return str(function(run, shown))
     over = scales.factor(run.experiment, shown.over)
     return f"{words.metric_label(run.metric(shown.metric))}, by {over}"

@@ -74,7 +74,7 @@ def _marks(
     key = _key(summaries, {**place, **line})
     if key is None:
         return
-    summary, there, metric = summaries[key], printed.get(key), run.metric(shown.metric)
+    summary, printed_cell, metric = summaries[key], printed.get(key), run.metric(shown.metric)
     label = words.labels(run.named, line, frame.naming(run, shown.by))
     at: Mark = {"levels": dict(summary.point.at), "metric": shown.metric, "unit": metric.unit}
     median = summary.medians.get(shown.metric)
@@ -85,11 +85,11 @@ def _marks(
         yield bar | {"_name": whole} | frame.lost_cells(run, summary.point, why)
     else:
         yield bar | frame.median_cells(run, summary, shown.metric)
-    if there:
+    if printed_cell:
         yield (
             {"kind": "published", "series": f"{label}, published"}
             | at
-            | frame.printed_cells(*there)
+            | frame.printed_cells(*printed_cell)
         )
     base = {**line, **(shown.base or line)}
     under = _key(summaries, {**place, **base}) if base != line else None
@@ -99,14 +99,14 @@ def _marks(
     if here := frame.ratio_cells(run, shown.metric, summary.point, summaries[under].point):
         yield {"kind": "ratio", "series": over} | at | here
     below = printed.get(under)
-    result = quotient_of(there[0], below[0]) if there and below else None
-    if there and below and result and result.value > 0:
-        text = f"{there[0].printed} / {below[0].printed}"
+    result = quotient_of(printed_cell[0], below[0]) if printed_cell and below else None
+    if printed_cell and below and result and result.value > 0:
+        text = f"{printed_cell[0].printed} / {below[0].printed}"
         yield (
             {"kind": "published ratio", "series": f"{over}, published"}
             | at
             | {"to": dict(summaries[under].point.at), "unit": "1"}
-            | frame.printed_cells(PrintedCell(text, result.value, result.bound), there[1])
+            | frame.printed_cells(PrintedCell(text, result.value, result.bound), printed_cell[1])
         )
 
 

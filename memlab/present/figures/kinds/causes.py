@@ -99,8 +99,8 @@ def finding(run: Run, shown: Causes, rows: Rows) -> str:
     )
 
 
-def _most(found: Traced) -> str:
-    item = attribution.tail_of(found)
+def _most(traced: Traced) -> str:
+    item = attribution.tail_of(traced)
     if not item.judged:
         return "none was judged"
     rest = f"{attribution.share(item.unexplained, item.judged)} unexplained"
@@ -128,7 +128,7 @@ def draw(page: Page, shown: Causes, rows: Rows) -> None:
             if tail.judged:
                 name = f"over {percentile(tail)}, {words.quantity(tail.shortest_s, 's')} and longer"
                 lines.append(DrawnRow(name, f"{tail.judged:,} of {item.operations:,}"))
-        message = enumerate(_said(run, declared, item))
+        message = enumerate(_sentences(run, declared, item))
         lines += [DrawnRow(across=text, above=0.0 if number else 3.0) for number, text in message]
     if lines:
         axes, middles = place.panel(page, lines, high=_BAR + _GAP)
@@ -141,11 +141,11 @@ def draw(page: Page, shown: Causes, rows: Rows) -> None:
             _bar(axes, tail, middle, wide)
 
 
-def _said(run: Run, declared: Attribution, found: Traced) -> Iterator[str]:
-    yield f"{attribution.sentence(declared, found).capitalize()}."
-    if found.overhead:
-        yield f"{attribution.overhead(run, found)}."
-    if remarks := "; ".join(attribution.remarks(found)):
+def _sentences(run: Run, declared: Attribution, traced: Traced) -> Iterator[str]:
+    yield f"{attribution.sentence(declared, traced).capitalize()}."
+    if traced.overhead:
+        yield f"{attribution.overhead(run, traced)}."
+    if remarks := "; ".join(attribution.remarks(traced)):
         yield f"{remarks}."
 
 

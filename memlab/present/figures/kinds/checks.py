@@ -38,7 +38,8 @@ def title(run: Run, shown: Checks) -> str:
 
 def rows(run: Run, shown: Checks) -> Rows:
     """A row per claim and setting, by level of the figure's factor, in the plan's order."""
-    from memlab.present.documents import JudgedClaim, plain
+    from memlab.present.documents import plain
+    from memlab.present.documents.claims import JudgedClaim
 
     levels = list(dict.fromkeys(point.at[shown.over] for point in frame.grid(run)))
     marks: list[Mark] = []
@@ -53,7 +54,7 @@ def rows(run: Run, shown: Checks) -> Rows:
             "series": judged.claim.text,
             "levels": {shown.over: level},
             "expected": _expected(run, judged.claim),
-            "seen": _seen(run, judged),
+            "seen": _observed(run, judged),
             "_where": words.labels(run.named, judged.setting, others),
             "_order": levels.index(level),
             "_read": _read(run, judged.claim),
@@ -86,7 +87,7 @@ def _quantity(run: Run, claim: Claim, value: float) -> str:
     return units.format_quantity(value, run.metric(claim.metric).unit)
 
 
-def _seen(run: Run, judged: Judged) -> str:
+def _observed(run: Run, judged: Judged) -> str:
     """What there was: how the trials ended, or the smallest to the largest where they differ."""
     claim, verdict = judged.claim, judged.verdict
     if isinstance(claim, Outcome):

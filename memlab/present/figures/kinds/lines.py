@@ -132,7 +132,7 @@ def _baseline_loop(run: Run, shown: Lines, panel: At, inside: Sequence[Point]) -
 
 def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterator[Mark]:
     """The printed columns in the figure's metric, once a panel."""
-    seen = set()
+    known = set()
     for beside in tables(run):
         # A printed row or column is a level of the axis, or stands for a point that has one.
         places = {
@@ -145,12 +145,12 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
         )
         setting = {name: level for name, level in beside.setting.items() if name in panel}
         source = f"{beside.source.id}, {beside.table.id}"
-        if not fits or source in seen or not frame.has(panel, setting):
+        if not fits or source in known or not frame.has(panel, setting):
             continue
-        seen.add(source)
+        known.add(source)
         for column, at in beside.declared.columns.items():
-            own = {name: level for name, level in at.items() if name in panel}
-            if not frame.has(panel, own):
+            levels = {name: level for name, level in at.items() if name in panel}
+            if not frame.has(panel, levels):
                 continue
             like = next(
                 (rank for rank, item in enumerate(lines) if frame.has(item, at)), len(lines)
@@ -190,16 +190,16 @@ def _crossings(run: Run, shown: Lines, panel: At, earlier: Sequence[At]) -> Iter
             if frame.has(panel, frame.left_by(control, crossing.panel, places))
             and any(frame.has(p.at, crossing.panel) for p in run.control(control.name))
         ]
-        own = dict(crossing.panel) in grid
-        at = crossing.panel if own else None
-        if not own and controls:
+        is_of_grid = dict(crossing.panel) in grid
+        at = crossing.panel if is_of_grid else None
+        if not is_of_grid and controls:
             at = frame.left_by(controls[0], crossing.panel, places)
         if at is None or not frame.has(panel, at) or any(frame.has(e, at) for e in earlier):
             continue
         result = crossing.found
         yield {
             "kind": "crossing",
-            "control": None if own else controls[0].name,
+            "control": None if is_of_grid else controls[0].name,
             "of": dict(crossing.of),
             "to": dict(crossing.to),
             "over": shown.over,
@@ -220,11 +220,11 @@ def _crossings(run: Run, shown: Lines, panel: At, earlier: Sequence[At]) -> Iter
 
 def _behind(run: Run, crossing: Crossing, side: At) -> Iterator[Samples]:
     """The samples of one line of a crossing: the first point with a value at each level."""
-    shown, seen = run.experiment.figure, set()
+    shown, numbers = run.experiment.figure, set()
     for point in run.matching({**crossing.panel, **side}):
         behind = run.valued(shown.metric, point)
-        if behind and point.at[shown.over] not in seen:
-            seen.add(point.at[shown.over])
+        if behind and point.at[shown.over] not in numbers:
+            numbers.add(point.at[shown.over])
             yield behind
 
 
@@ -242,33 +242,33 @@ def finding(run: Run, shown: Lines, rows: Rows) -> str | None:
     return "; ".join(parts) or None
 
 
-def _range(run: Run, found: Sequence[Crossing]) -> str:
+def _range(run: Run, crossings: Sequence[Crossing]) -> str:
     """Many crossings in a sentence: how far apart they lie, and in how many panels."""
     name = words.level_words(run.experiment)
-    known = [c for c in found if c.known]
+    known = [c for c in crossings if c.known]
     inside = [c.found.estimate for c in known if math.isfinite(c.found.estimate)]
     outside = (crossing_words(run, c) for c in known if math.isinf(c.found.estimate))
     parts = [
-        f"{text} in {count} of {len(found)} panels" for text, count in Counter(outside).items()
+        f"{text} in {count} of {len(crossings)} panels" for text, count in Counter(outside).items()
     ]
-    if len(known) < len(found):
-        parts.append(f"not known yet in {len(found) - len(known)} of {len(found)} panels")
+    if len(known) < len(crossings):
+        parts.append(f"not known yet in {len(crossings) - len(known)} of {len(crossings)} panels")
     if inside:
-        of, _ = words.sides(run.experiment, found[0])
+        of, _ = words.sides(run.experiment, crossings[0])
         where = f"between {name(min(inside))} and {name(max(inside))}"
-        parts.insert(0, f"{of} becomes cheaper {where} in {len(inside)} of {len(found)} panels")
+        parts.insert(0, f"{of} becomes cheaper {where} in {len(inside)} of {len(crossings)} panels")
     return "; ".join(parts)
 
 
 # Cost models
 
 
-def _models(run: Run, shown: Lines, made: Sequence[Mark]) -> Iterator[Mark]:
+def _models(run: Run, shown: Lines, drawn: Sequence[Mark]) -> Iterator[Mark]:
     """A row per line that a cost model holds for: its constants, and what it predicts there."""
     declared, of_cost = run.experiment.costs, run.metric(shown.metric).of_cost
     if declared is None or of_cost is None:
         return
-    for series in frame.split((m for m in made if m["kind"] == "line"), "series"):
+    for series in frame.split((m for m in drawn if m["kind"] == "line"), "series"):
         marks = [mark for mark in series if "why" not in mark]
         for fitted in costs.models(run):
             levels = {**declared.where, **fitted.at}
@@ -544,9 +544,9 @@ def _notes(axes: Axes, part: Sequence[Mark]) -> Iterator[Note]:
             yield Note(last["series"], (last["x"], y), hue, bold=bold)
 
 
-def _names(found: Sequence[Mark]) -> Iterator[Artist]:
+def _names(marks: Sequence[Mark]) -> Iterator[Artist]:
     """Every line's sign in the legend, with the line's name."""
-    named = [mark for mark in found if mark["kind"] == "line"]
+    named = [mark for mark in marks if mark["kind"] == "line"]
     for mark in (part[0] for part in frame.split(named, "series")):
         rank, hue = mark["_rank"], style.colour(mark["_rank"])
         look: dict[str, Any] = {"linestyle": style.dashes(rank), "marker": style.marker(rank)}
@@ -555,8 +555,8 @@ def _names(found: Sequence[Mark]) -> Iterator[Artist]:
 
 def _crossing(page: Page, axes: Axes, mark: Mark) -> None:
     """A ring and an interval where the crossing lies inside the levels measured, and its words."""
-    own, result = "control" not in mark, mark["_crossing"].found
-    text = mark["words"] if own else f"control {mark['control']}: {mark['words']}"
+    is_of_grid, result = "control" not in mark, mark["_crossing"].found
+    text = mark["words"] if is_of_grid else f"control {mark['control']}: {mark['words']}"
     lines = text.replace(" (", "\n(", 1)
     if "estimate" not in mark:
         page.call(axes, Note(lines, None, size=style.TEXT, lead=False))
@@ -564,7 +564,7 @@ def _crossing(page: Page, axes: Axes, mark: Mark) -> None:
     spot, interval = (mark["estimate"], mark["cost"]), None
     if result.low is not None and result.high is not None:
         interval = [min(max(v, result.smallest), result.largest) for v in (result.low, result.high)]
-    size, edge = (_RING, 1.4) if own else (_RING * 0.7, 0.9)
+    size, edge = (_RING, 1.4) if is_of_grid else (_RING * 0.7, 0.9)
     look: dict[str, Any] = {"markersize": size, "markeredgewidth": edge, "markerfacecolor": "none"}
     caps = {"marker": "|", "markersize": 7}
     paint.dot(axes, spot, interval, style.INK, across=True, wide=1.6, caps=caps, zorder=6, **look)

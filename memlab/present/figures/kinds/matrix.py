@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from memlab import published
 from memlab.experiment import At, Matrix, Printed
@@ -12,8 +12,8 @@ from memlab.present.figures import frame, scales, tables
 from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import NARROW, Page
 from memlab.present.figures.tables import FigureCell
-from memlab.results import PointSummary, Run
-from memlab.store import SampleRow
+from memlab.present.key_table import outcome_words
+from memlab.results import Run
 from memlab.text import units
 
 _MANY = 8  # columns that a narrow page has no room for
@@ -34,7 +34,7 @@ def rows(run: Run, shown: Matrix) -> Rows:
             "kind": "outcome",
             "series": _row(run, shown, names, usual, summary.point.at),
             "levels": dict(summary.point.at),
-            "words": dict(Counter(_words(run, shown, summary)).most_common()),
+            "words": dict(outcome_words(run, shown, summary.point).most_common()),
             "published": _published(shown.printed, summary.point.at) if shown.printed else "",
             "metric": shown.metric,
             "median": result.estimate if result else None,
@@ -67,18 +67,6 @@ def _label(run: Run, at: At) -> str:
         labelled = level in run.experiment.factor(name).level_labels
         parts.append(text if labelled else f"{words.factor_label(run.experiment, name)} {text}")
     return ", ".join(parts)
-
-
-def _words(run: Run, shown: Matrix, summary: PointSummary) -> Iterator[str]:
-    def word(sample: SampleRow) -> str:
-        if sample.outcome != "ok" or sample.readings is None:
-            return sample.outcome
-        result = shown.word(sample.readings, summary.point.at)
-        if not isinstance(result, str):
-            raise TypeError(f"{result!r:.60} is not a word")
-        return result
-
-    return run.by_point[summary.point.index].read(word, f"the figure's {shown.title}")
 
 
 def _published(printed: Printed, at: At) -> str:
@@ -122,14 +110,14 @@ def draw(page: Page, shown: Matrix, rows: Rows) -> None:
 
 
 def _notes(
-    run: Run, shown: Matrix, made: Sequence[Sequence[FigureCell]], found: Sequence[Mark]
+    run: Run, shown: Matrix, cells: Sequence[Sequence[FigureCell]], marks: Sequence[Mark]
 ) -> list[str]:
     """What would otherwise stand in each cell."""
     notes = []
-    if any("median" in mark for mark in found):
+    if any("median" in mark for mark in marks):
         metric = run.metric(shown.metric)
         notes.append(f"number below a word: median {metric.label or metric.name}")
-    if any(cell == _EMPTY for row in made for cell in row):
+    if any(cell == _EMPTY for row in cells for cell in row):
         notes.append(f"{_NONE} not measured")
     return ["; ".join(notes)] if notes else []
 

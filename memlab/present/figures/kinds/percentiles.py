@@ -49,16 +49,16 @@ def _quantity(run: Run, shown: Percentiles) -> str:
 
 def rows(run: Run, shown: Percentiles) -> Rows:
     """A row per marked percentile of a curve, then its open end, then its longest latency."""
-    own = [*shown.by, shown.over]
+    names = [*shown.by, shown.over]
     points = [point for point in frame.grid(run) if frame.has(point.at, shown.where)]
-    naming = frame.naming(run, own)
+    naming = frame.naming(run, names)
     places = [point.at for point in points]
     marks: list[Mark] = []
-    for panel in frame.panels(run, shown.panels, own, shown.where):
+    for panel in frame.panels(run, shown.panels, names, shown.where):
         for point in points:
             if frame.has(point.at, panel):
                 label = words.labels(run.named, point.at, naming)
-                rank = frame.rank(places, own, point.at)
+                rank = frame.rank(places, names, point.at)
                 marks += _curve(run, shown, panel, point, label, rank)
         for number, inside in frame.controls(run, shown, panel):
             several = [n for n in naming if len({point.at[n] for point in inside}) > 1]
@@ -75,7 +75,7 @@ def _curve(
     behind = run.good(point)
     blocks = [
         *behind.read(
-            lambda one: Histogram.of((one.raw or {})[shown.histogram]),
+            lambda sample: Histogram.of((sample.raw or {})[shown.histogram]),
             f"the figure's {shown.histogram}",
         )
     ]
@@ -121,9 +121,9 @@ def _over_blocks(run: Run, behind: Samples, blocks: Sequence[Histogram], share: 
     values = run.per_unit(behind, values)
     if np.isnan(values).all():
         return {"n": 0}
-    own = run.interval(values)
-    cells = {"median": own.estimate, "low": own.low, "high": own.high}
-    return {n: v * 1e-9 for n, v in cells.items() if v is not None} | {"n": own.n}
+    interval = run.interval(values)
+    cells = {"median": interval.estimate, "low": interval.low, "high": interval.high}
+    return {n: v * 1e-9 for n, v in cells.items() if v is not None} | {"n": interval.n}
 
 
 def _path(merged: Histogram) -> Iterator[tuple[float, float]]:

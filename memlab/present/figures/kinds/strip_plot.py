@@ -39,9 +39,9 @@ def rows(run: Run, shown: StripPlot) -> Rows:
 
     levels = {name: [*dict.fromkeys(p.at[name] for p in run.points)] for name in names}
 
-    def order_of(found: PointSummary) -> tuple[object, ...]:
-        at = found.point.at
-        return found.point.control or "", *(levels[name].index(at[name]) for name in names)
+    def order_of(summary: PointSummary) -> tuple[object, ...]:
+        at = summary.point.at
+        return summary.point.control or "", *(levels[name].index(at[name]) for name in names)
 
     return frame.rows(
         {
@@ -126,15 +126,15 @@ def _draw(page: Page, axes: Axes, mark: Mark, middle: float, most: int) -> None:
     if (ends := paint.ends(mark, mark["median"])) is not None:
         wide: dict[str, Any] = {"linewidth": place.ROW * 0.62, "solid_capstyle": "butt"}
         axes.plot(ends, [middle] * 2, color=style.paler(hue, 0.4), zorder=2, **wide)
-    kept = np.arange(len(ratios))
+    drawn = np.arange(len(ratios))
     if len(ratios) > most:
         even = np.linspace(0, len(ratios) - 1, most - 2).astype(int)
-        kept = np.unique([*even, ratios.argmin(), ratios.argmax()])
-    up = middle + place.ROW * _BAND * (0.5 - (kept + 0.5) / len(ratios))
-    flagged = mark["_disturbed"][kept]
+        drawn = np.unique([*even, ratios.argmin(), ratios.argmax()])
+    up = middle + place.ROW * _BAND * (0.5 - (drawn + 0.5) / len(ratios))
+    flagged = mark["_disturbed"][drawn]
     for part, fill in ((~flagged, hue), (flagged, "white")):
         look = {**_DOT, "markerfacecolor": fill, "linestyle": "", "zorder": 3}
-        axes.plot(ratios[kept][part], up[part], color=hue, **look)
+        axes.plot(ratios[drawn][part], up[part], color=hue, **look)
     if flagged.any():
         flags = dict.fromkeys(item for s in page.run.summaries for item in s.noise)
         text = ", ".join(flag for flag in flags if flag != "outlier")

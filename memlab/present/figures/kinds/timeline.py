@@ -33,12 +33,12 @@ def title(run: Run, shown: Timeline) -> str:
 
 def rows(run: Run, shown: Timeline) -> Rows:
     """A row per line. The course itself is the sample's own, in the store."""
-    held, of = _held(run, shown), (None, *shown.controls)
-    points = [p for p in run.points if p.control in of and frame.has(p.at, held)]
+    fixed, of = _fixed(run, shown), (None, *shown.controls)
+    points = [p for p in run.points if p.control in of and frame.has(p.at, fixed)]
     points = [p for p in points if _recorded(run, shown, p)]
-    own = [name for name in (*shown.panels, shown.over) if name not in shown.by]
+    split = [name for name in (*shown.panels, shown.over) if name not in shown.by]
     apart = varied_factors(points)
-    names = [*own, *(name for name in apart if name not in (*own, *shown.by))]
+    names = [*split, *(name for name in apart if name not in (*split, *shown.by))]
     naming = [name for name in shown.by if name in apart]
     places = [point.at for point in points]
     return frame.rows(
@@ -57,19 +57,19 @@ def rows(run: Run, shown: Timeline) -> Rows:
     )
 
 
-def _held(run: Run, shown: Timeline) -> At:
+def _fixed(run: Run, shown: Timeline) -> At:
     """The levels that the figure is confined to; where the run lacks one, its first."""
-    held, of = {}, (None, *shown.controls)
+    fixed, of = {}, (None, *shown.controls)
     for name, level in shown.where.items():
-        if there := [point.at[name] for point in run.points if point.control in of]:
-            held[name] = level if level in there else there[0]
-    return held
+        if levels := [point.at[name] for point in run.points if point.control in of]:
+            fixed[name] = level if level in levels else levels[0]
+    return fixed
 
 
 def _recorded(run: Run, shown: Timeline, point: Point) -> bool:
     """Whether a trial records over time there: no one waits at a point without a wait."""
     result = run.good(point)
-    return not result or any(result.read(lambda one: _has_course(one, shown), _what(shown)))
+    return not result or any(result.read(lambda sample: _has_course(sample, shown), _what(shown)))
 
 
 def _what(shown: Timeline) -> str:
@@ -91,7 +91,7 @@ def _cells(run: Run, shown: Timeline, point: Point) -> Mark:
         return frame.lost_cells(run, point, why)
     samples = run.good(point)
     result = samples.read(
-        lambda one: _trial(one, shown) if _has_course(one, shown) else None, _what(shown)
+        lambda sample: _trial(sample, shown) if _has_course(sample, shown) else None, _what(shown)
     )
     trials = [
         (value, trial)
@@ -155,13 +155,13 @@ def finding(run: Run, shown: Timeline, rows: Rows) -> str:
     several = len(frame.split(result, "panel")) > 1
     ordered = sorted(result, key=lambda mark: float(mark["most"]))
     if len(result) > _SAID_MAX:
-        text = " to ".join(_said(shown, mark, several) for mark in (ordered[0], ordered[-1]))
+        text = " to ".join(_sentence(shown, mark, several) for mark in (ordered[0], ordered[-1]))
     else:
-        text = ", ".join(_said(shown, mark, several) for mark in result)
+        text = ", ".join(_sentence(shown, mark, several) for mark in result)
     return f"peak {shown.quantity}: {text}"
 
 
-def _said(shown: Timeline, mark: Mark, several: bool) -> str:
+def _sentence(shown: Timeline, mark: Mark, several: bool) -> str:
     name = mark["_name"] if several else mark["series"]
     peak = words.tick(mark["most"], shown.unit)
     return peak + (f" ({name})" if name else "")

@@ -1,0 +1,90 @@
+"""`memlab compare`: two runs, point by point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from msgspec import Meta, field
+
+from memlab.present.documents import Document, Levels, NonEmpty, Number, Positive, Share
+
+if TYPE_CHECKING:
+    from memlab.judging.compare import Compared, PointComparison
+
+
+class ComparedPoint(Document):
+    """A point with samples on both sides."""
+
+    at: Levels = field(name="levels")
+    word: Literal["slower", "faster", "same", "inconclusive"]
+    text: str
+    """The word, with what it takes to read it."""
+    base: float
+    """The median, in the metric's unit."""
+    new: float
+    """The median, in the metric's unit."""
+    ratio: float
+    """new / base."""
+    ratio_low: float | None
+    """The lower end of its 95 % interval; null where there are too few samples for one."""
+    ratio_high: float | None
+    """The upper end; null as the lower."""
+    beyond_p: Share
+    """Of the test that the ratio lies beyond the threshold, corrected for the number of points."""
+    same_p: Share
+    """Of the test that it lies within."""
+    blocks_missing: Number
+    """About how many more blocks, of runs of several sessions or recordings how many more of these,
+    would decide it; 0 where it is decided."""
+    detectable: float | None
+    """The minimum detectable effect: the relative change (0.03 is 3 %) that so many samples show as
+    faster or slower with probability 0.9; null where there are too few for an interval."""
+    n: Positive
+    """Samples, on the side that has fewer."""
+
+    @classmethod
+    def made_of(cls, point: PointComparison) -> Self:
+        ratio = point.comparison.ratio
+        return cls.from_attributes(
+            point,
+            point.comparison,
+            ratio=ratio.estimate,
+            ratio_low=ratio.low,
+            ratio_high=ratio.high,
+        )
+
+
+class Compare(Document):
+    """Two runs compared, point by point."""
+
+    experiment: str
+    metric: str
+    """What is compared."""
+    unit: str
+    """The metric's base unit."""
+    lower_is_better: bool
+    base: str
+    """The run."""
+    new: str
+    """The run."""
+    threshold: Annotated[float, Meta(gt=0)]
+    """The relative change that is too small to matter, as a share of 1."""
+    counts: dict[str, Positive]
+    """How many points got each word; a word that none got is left out."""
+    remarks: list[str]
+    """What else differs between the two."""
+    points: NonEmpty[ComparedPoint]
+    only_base: list[Levels]
+    """Points with samples in base alone."""
+    only_new: list[Levels]
+    """Points with samples in new alone."""
+
+    @classmethod
+    def made_of(cls, compared: Compared) -> Self:
+        return cls.from_attributes(
+            compared.metric,  # whose unit it is: the other's is what counts once
+            compared,
+            experiment=compared.experiment.name,
+            metric=compared.metric.name,
+            points=[ComparedPoint.made_of(point) for point in compared.points],
+        )
