@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from math import log
 
 from memlab import recorded
-from memlab.analysis.compare import MOST_BLOCKS
+from memlab.analysis.compare import MOST_BLOCKS, Comparison
 from memlab.analysis.intervals import Interval
 from memlab.analysis.least import least_samples
 from memlab.experiment import At, Experiment, Metric
@@ -15,7 +17,7 @@ from memlab.experiment.reach import Reach
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import evidence
 from memlab.judging.claims import judge
-from memlab.judging.compare import Compared
+from memlab.judging.compare import Compared, PointComparison
 from memlab.judging.reproduce import Reproduced
 from memlab.judging.summary import DIFFERS, PARTLY, by_claim
 from memlab.present import words
@@ -596,13 +598,21 @@ def outcomes(summaries: Sequence[PointSummary]) -> str:
     return ", ".join(f"{count} {word}" for word, count in total.most_common())
 
 
-def compared(results: Sequence[Compared], *, p: bool = True, medians: bool = True) -> Table:
+def compared(
+    results: Sequence[Compared],
+    *,
+    p: bool = True,
+    medians: bool = True,
+    largest_first: bool = False,
+) -> Table:
     """A row per point of runs compared with one base: verdicts, ratios; with `medians` these and
-    how many more blocks decide it; `p` of the test too, where there is one run."""
+    how many more blocks decide it; `p` of the test too, where there is one run. In the order of
+    the grid, else the largest effects first, the slower and the faster ones in turn."""
     experiment, unit = results[0].experiment, results[0].metric.unit
     by_point = [{point_key(p.at): p for p in entry.points} for entry in results]
     points = {key: point for of in reversed(by_point) for key, point in of.items()}
     keys = [key for of in by_point for key in of]
+    keys = _largest_first(by_point, keys) if largest_first else keys
     at = {key: points[key].at for key in dict.fromkeys(keys)}
     first = next(iter(at.values()))
     varied = [n for n, level in first.items() if any(other[n] != level for other in at.values())]
@@ -635,13 +645,44 @@ def compared(results: Sequence[Compared], *, p: bool = True, medians: bool = Tru
                 row += ["-"] * (2 + medians + more)
                 continue
             point, text = of[key], of[key].comparison
-            row += [Cell(text.word, text.word), evidence.interval(text.ratio)]
+            row += [Cell(_verdict(text), text.word), evidence.interval(text.ratio)]
             row += [] if several or not medians else [median]
             row += [words.quantity(point.new, unit)] if medians else []
             row += [words.blocks_missing(text)] if more else []
             row += [words.p_value(text)] if p and not several else []
         rows.append([*row, *([median] if several and medians else [])])
     return Table("", columns, rows)
+
+
+def _verdict(comparison: Comparison) -> str:
+    """The word, or `at most 0.171`, or that there are too few blocks for either."""
+    if comparison.bound:
+        return comparison.bound.removesuffix(" times")
+    return f"too few {comparison.unit}s" if comparison.too_few else comparison.word
+
+
+def _largest_first(
+    by_point: Sequence[Mapping[str, PointComparison]], keys: Iterable[str]
+) -> list[str]:
+    """Those that any run shows to differ, by a verdict or by an interval alone, then the undecided
+    ones and the same; of each the largest, of the two directions in turn."""
+    groups: dict[int, dict[bool, list[tuple[float, str]]]] = {}
+    for key in dict.fromkeys(keys):
+        effects = (_effect(of[key].comparison) for of in by_point if key in of)
+        rank, size, is_more = min(effects, key=lambda effect: (effect[0], -effect[1]))
+        groups.setdefault(rank, {True: [], False: []})[is_more].append((size, key))
+    result = []
+    for _, sides in sorted(groups.items()):
+        more, less = (sorted(sides[side], reverse=True) for side in (True, False))
+        turns = chain.from_iterable(zip_longest(more, less))
+        result += [item[1] for item in turns if item is not None]
+    return result
+
+
+def _effect(comparison: Comparison) -> tuple[int, float, bool]:
+    rank = {"slower": 0, "faster": 0, "inconclusive": 0 if comparison.bound else 1}
+    ratio = comparison.ratio.estimate
+    return rank.get(comparison.word, 2), abs(log(ratio)), ratio > 1
 
 
 _HEAD = 8  # characters of a head that has room
@@ -658,15 +699,17 @@ def compared_heads(results: Sequence[Compared]) -> list[str]:
     ]
 
 
-def compared_notes(results: Sequence[Compared]) -> list[str]:
-    """What else differs, each thing once, and how many points one side lacks."""
+def compared_notes(results: Sequence[Compared], *, in_full: bool = False) -> list[str]:
+    """What else differs, each thing once, and how many points one side lacks; `in_full`, in what
+    unlike machines differ, a line each."""
     alone = [
         f"{words.count(len(at), 'point')} with samples in {name} alone: not compared"
         for item in results
         for at, name in ((item.only_base, item.base), (item.only_new, item.new))
         if at
     ]
-    return list(dict.fromkeys([*(line for item in results for line in item.remarks), *alone]))
+    notes = (item.remarks if in_full else item.notes for item in results)
+    return list(dict.fromkeys([*(line for lines in notes for line in lines), *alone]))
 
 
 def compared_counts(results: Sequence[Compared]) -> list[str]:
@@ -675,13 +718,20 @@ def compared_counts(results: Sequence[Compared]) -> list[str]:
     return [f"{item.new}: {words.counts(item)}" for item in results]
 
 
-def ratio_legend(result: Compared) -> str:
+def ratio_legend(result: Compared, *, medians: bool = True) -> str:
+    """What the columns say; with `medians` also that of how many blocks are missing."""
     unit = result.unit
     text = (
         f"ratio: the median over the {unit}s of {' / '.join(reversed(result.heads))}, with its "
         "95 % interval, and not the quotient of the two medians"
     )
-    if result.counts["inconclusive"]:
+    bounds = [p.comparison.blocks_missing for p in result.points if p.comparison.bound]
+    if bounds:
+        text += (
+            "; at least, at most: shown by its end, a verdict takes about "
+            f"{words.count(max(bounds), f'more {unit}')}"
+        )
+    if medians and result.counts["inconclusive"] > len(bounds):
         text += (
             f"; more {unit}s: about how many would decide an inconclusive point (over "
             f"{MOST_BLOCKS:,}: take a larger threshold)"

@@ -405,14 +405,19 @@ def unfelt_limit(run: Run) -> Iterator[str]:
 
 
 def counts(compared: Compared) -> str:
-    """`34 points: 30 same within 5 %, 4 inconclusive; one session each; disturbed: 56 of 56`."""
+    """`34 points: 30 same within 5 %, 3 inconclusive, 1 with too few blocks for a verdict; one
+    session each; disturbed: 56 of 56`."""
     texts = {
         "slower": "slower",
         "faster": "faster",
         "same": f"same within {100 * compared.threshold:.3g} %",
         "inconclusive": "inconclusive",
     }
-    each = (f"{compared.counts[w]} {text}" for w, text in texts.items() if compared.counts[w])
+    numbers = {**compared.counts}
+    if few := compared.too_few:
+        texts["too few"] = f"with too few {compared.unit}s for a verdict"
+        numbers |= {"inconclusive": numbers["inconclusive"] - few, "too few": few}
+    each = (f"{numbers[w]} {text}" for w, text in texts.items() if numbers.get(w))
     words = f"{count(len(compared.points), 'point')}: {', '.join(each)}{_detectable(compared)}"
     return "; ".join([words, *_reservations(compared)])
 
