@@ -16,7 +16,7 @@ from memlab.experiment.needs import Need, needs
 from memlab.experiment.points import Point
 
 _CLEARLY = 0.8  # of the points that were promised, below which it is said again
-_MARGIN = 0.9  # the share of what is left that is given to questions that have not begun
+MARGIN = 0.9  # the share of what is left that is given to questions that have not begun
 
 
 class Reach:
@@ -83,7 +83,7 @@ class Reach:
                 for point, count in blocks.items()
             )
             has_begun = any(self._blocks[point] for point in need.points)
-            if spent_s + more_s <= limit_s * (1 if has_begun else _MARGIN):
+            if spent_s + more_s <= limit_s * (1 if has_begun else MARGIN):
                 spent_s += more_s
                 chosen |= {p: max(count, chosen.get(p, 0)) for p, count in blocks.items()}
         untried = {point for point in self._unavailable if not self._blocks[point]}
@@ -120,14 +120,14 @@ class Reach:
         of_claims = f" and {len(claims) - len(remaining)} of {len(claims)} claims" if claims else ""
         return (
             f"about {len(result)} of {len(every)} points{of_claims}; all: "
-            f"--budget {_rounded(spent_s + self._needed_s())}s"
+            f"--budget {rounded(spent_s + self._needed_s())}s"
         )
 
     def budget_s(self, elapsed_s: float) -> int:
         """The one that gives every point that can be measured here what it lacks. `elapsed_s`:
         what the trials took, with all that lay between them."""
         self._look(elapsed_s)
-        return _rounded(self._needed_s())
+        return rounded(self._needed_s())
 
     def _look(self, elapsed_s: float) -> None:
         self._beside = max(1.0, elapsed_s / self.trials_s) if self.trials_s else 1.0
@@ -140,7 +140,7 @@ class Reach:
                 missing = self._missing(need)
                 blocks |= {p: max(count, blocks.get(p, 0)) for p, count in missing.items()}
         trials_s = sum(self._trial_s(p, scale) * count for p, count in blocks.items())
-        return trials_s * self._beside / _MARGIN
+        return trials_s * self._beside / MARGIN
 
     def shorter(self, left_s: float, spent_s: float) -> str:
         """The same by what trials took, if it is clearly less than was said before."""
@@ -176,7 +176,7 @@ class Reach:
         return sum(self._taken_s.values()) / declared if declared else 1.0
 
 
-def _rounded(seconds: float) -> int:
+def rounded(seconds: float) -> int:
     """Up to two digits: 130 for 121.3."""
     step = int(f"1{'0' * (len(str(ceil(seconds))) - 2)}") if seconds > 99 else 1
     return ceil(seconds / step) * step

@@ -13,11 +13,12 @@ from memlab.analysis.intervals import Interval
 from memlab.analysis.least import least_samples
 from memlab.experiment import At, Experiment, Metric
 from memlab.experiment.points import point_key
-from memlab.experiment.reach import Reach
+from memlab.experiment.reach import MARGIN, Reach, rounded
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import evidence
 from memlab.judging.claims import judge
 from memlab.judging.compare import Compared, PointComparison
+from memlab.judging.questions import deciding_s
 from memlab.judging.reproduce import Reproduced
 from memlab.judging.summary import DIFFERS, PARTLY, by_claim
 from memlab.present import words
@@ -561,11 +562,15 @@ def _short_of_samples(run: Run) -> str:
 
 def going_on(run: Run) -> str:
     """`memlab sweep --resume RUN --budget 9s` for a run whose budget ended before each point had
-    the samples of an interval; else empty."""
+    the samples of an interval, or before claims were decided whose blocks say how many more that
+    takes; else empty."""
     short = bool(run.sessions) and run.sessions[-1].ended == "budget" and not run.clustered
-    if not short or not run.samples or min(_sample_counts(run), default=0) >= least_samples(0.95):
+    if not short or not run.samples:
         return ""
-    return _going_on(run)
+    if min(_sample_counts(run), default=0) < least_samples(0.95):
+        return _going_on(run)
+    beside = max(1.0, _elapsed_s(run) / float(run.samples.taken("trial_s").sum()))
+    return _resume(run, rounded(deciding_s(run) * beside / MARGIN))
 
 
 def _sample_counts(run: Run) -> list[int]:
@@ -586,10 +591,17 @@ def _going_on(run: Run) -> str:
     columns = (run.samples.taken(name).tolist() for name in ("point", "block", "trial_s"))
     for point, block, trial_s in zip(*columns, strict=True):
         reach.add(point, block, trial_s, available=point not in lacking)
+    return _resume(run, reach.budget_s(_elapsed_s(run)))
+
+
+def _elapsed_s(run: Run) -> float:
+    """What the trials took, with all that lay between them."""
     first_s = float(run.samples.taken("started_at").min())
     made_ready_s = max(0.0, first_s - run.sessions[0].started_at)
-    elapsed_s = sum(session.wall_s for session in run.sessions) - made_ready_s
-    budget_s = reach.budget_s(elapsed_s)
+    return sum(session.wall_s for session in run.sessions) - made_ready_s
+
+
+def _resume(run: Run, budget_s: int) -> str:
     return f"{run.command('sweep --resume')} --budget {budget_s}s" if budget_s else ""
 
 

@@ -213,6 +213,30 @@ def test_a_line_is_cheaper_as_far_as_the_interval_shows_it(
     assert words.crossing(run.named, replace(crossed, found=found)) == said
 
 
+@pytest.mark.parametrize(
+    ("estimate", "low", "high", "count", "said"),
+    [
+        (inf, inf, inf, 2, "write not cheaper at 10 KiB"),
+        (inf, 1540.0, inf, 2, "write or mmap, not decided from 1.5 KiB on"),
+        (inf, -inf, inf, 2, "write or mmap, not decided at any size"),
+        (4000.0, 750.0, inf, 1, "mmap cheaper up to 750 B, not decided at the others"),
+        (4000.0, 750.0, inf, 3, "write or mmap, not decided from 750 B on"),
+        (4000.0, -inf, 5000.0, 1, "write cheaper from 4.88 KiB on, not decided at the others"),
+        (4000.0, -inf, inf, 1, "write or mmap, not decided at any size"),
+        (4000.0, 3000.0, 5000.0, 1, "write cheaper from 3.91 KiB (2.93 to 4.88 KiB)"),
+    ],
+)
+def test_a_crossing_whose_interval_runs_out_of_the_levels_is_not_decided(
+    tmp_path: Path, estimate: float, low: float, high: float, count: int, said: str
+) -> None:
+    run = stored(tmp_path, crossing_at_1500, controls=False)
+    (crossed,) = crossings(run)
+    point = replace(crossed.found, estimate=estimate, low=low, high=high, crossings=count)
+    crossed = replace(crossed, found=replace(point, largest=10240.0))
+    assert words.crossing(run.named, crossed) == said
+    assert crossed.decided == ("decided" not in said)
+
+
 def test_mmap_read_has_no_crossing_and_five_lines(tmp_path: Path) -> None:
     run = stored(tmp_path, experiment="mmap-read")
     data = beside(run)

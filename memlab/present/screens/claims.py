@@ -158,7 +158,8 @@ def _short_lines(claim: ClaimVerdicts, longest: int) -> Iterator[tuple[str, str,
         closest = min(several, key=lambda shown: shown.clearance)
         if len(several) > 1 and len(several) == len(claim.verdicts) and closest.where:
             where = f" ({number} settings; the closest: {closest.where})"
-        reason = closest.shortened(closest.reason).partition(f"; {summary.FALLEN}")[0]
+        reason, fallen, _ = closest.shortened(closest.reason).partition(f"; {summary.FALLEN}")
+        reason += "; needs more blocks" if fallen else ""
         yield word, claim.text + where, reason if len(reason) <= longest else ""
 
 
