@@ -80,7 +80,7 @@ def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
     fallen = f"; {summary.FALLEN}" if closest.fallen else ""
     return ShownVerdict(
         where=words.where(run.named, group),
-        word=closest.word,
+        word=closest.shown,
         number=_of_what(run, closest) + fallen,
         evidence=closest.evidence + fallen,
         lines=closest.lines,
