@@ -53,9 +53,10 @@ def legend(cells: Iterable[str]) -> str:
 
 def medians(run: Run, *, settled: bool = False) -> list[Table]:
     """One table per panel of the experiment's figure: its axis against its lines. Of a user's
-    command one table, a row per point. `settled`: only numbers that have an interval."""
+    command one table, a row per point, each median with its n until it has an interval. `settled`:
+    only numbers that have one."""
     if run.experiment.watched:
-        return [_command(run, of_command(run), settled=settled)]
+        return [_command(run, of_command(run))]
     return [shown for _, shown in panels(run, settled=settled)]
 
 
@@ -88,7 +89,7 @@ def of_command(run: Run) -> list[str]:
     return [*run.experiment.watched, "cpu_time", "peak_group"]
 
 
-def _command(run: Run, names: Sequence[str], *, settled: bool) -> Table:
+def _command(run: Run, names: Sequence[str]) -> Table:
     requests = [run.metric(name) for name in dict.fromkeys(names)]
     # What this host cannot measure is said once, above; a command that never ended well has a row.
     metrics = [m for m in requests if any(m.name in s.medians for s in run.summaries)] or requests[
@@ -100,10 +101,7 @@ def _command(run: Run, names: Sequence[str], *, settled: bool) -> Table:
     rows: list[list[Cell | str]] = [
         [
             words.levels(run.named, summary.point.at, varied),
-            *(
-                median(summary, metric, words.cell_unit(metric.unit), settled=settled)
-                for metric in metrics
-            ),
+            *(median(summary, metric, words.cell_unit(metric.unit)) for metric in metrics),
         ]
         for summary in run.summaries
     ]

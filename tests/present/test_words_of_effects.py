@@ -4,18 +4,21 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from synthetic import experiment
 
 from memlab.analysis.compare import compare_paired
+from memlab.analysis.intervals import Interval
 from memlab.experiment import Metric
 from memlab.experiment.points import Point
 from memlab.experiment.tried import declare
 from memlab.judging.compare import Compared, PointComparison
 from memlab.judging.effects import Effect, LevelChange
 from memlab.present import tables, words
+from memlab.present.key_table import key_tables
 from memlab.results.run import PointSummary
 
 FAULTS = Metric("faults", "faults", "page faults", lambda raw, _: None)
@@ -175,3 +178,27 @@ def test_an_interval_that_reaches_into_the_threshold_shows_nothing_by_itself() -
     base = np.ones(12)
     (found,) = compare_paired([(base, np.exp(np.linspace(-0.1, 0.3, 12)))])
     assert (found.word, found.bound, found.too_few) == ("inconclusive", "", False)
+
+
+def test_medians_of_a_command_without_an_interval_have_their_n() -> None:
+    experiment = declare({"argv": ["x"], "cwd": "/", "levels": {"lock": ["off", "future"]}})
+    name, nothing = experiment.watched[0], Counter[str]()
+    summaries = [
+        PointSummary(
+            Point(i, {"lock": lock}, None), Counter(ok=5), (),
+            {name: Interval(None, 2.0 + i, None, 5, "")}, {}, frozenset(), nothing,
+        )
+        for i, lock in enumerate(("off", "future"))
+    ]  # fmt: skip
+    run = SimpleNamespace(
+        experiment=experiment,
+        named=experiment,
+        summaries=summaries,
+        varied=["lock"],
+        metric={metric.name: metric for metric in experiment.metrics}.__getitem__,
+        row=SimpleNamespace(request={}),
+    )
+    (shown,) = key_tables(run, [])
+    assert [row[0].text for row in shown.cells] == ["off", "future"]
+    assert all("n=5" in row[1].text for row in shown.cells)
+    assert "under the 6 of an interval" in tables.legend(row[1].text for row in shown.cells)
