@@ -66,7 +66,7 @@ def test_the_sidecar_has_every_grid_point_with_its_summary(run: Run) -> None:
         assert mark["probe_hashes"] == [HASH]
         assert (mark["metric"], mark["unit"]) == ("time_2gib", "s")
         assert mark["panel"] == {
-            name: summary.point.at[name] for name in ("filesystem", "file_state")
+            name: entry.point.at[name] for name in ("filesystem", "file_state")
         }
     assert (data["run"], data["memlab"]) == ("ab12cd34", "9.9")
     assert Path(data["store"]) == run.store_path
