@@ -136,12 +136,13 @@ class Refused(CannotRun):
 
 
 class Unlike(CannotRun):
-    """Two runs of unlike machines; `differs` lists what differs."""
+    """Two runs of unlike machines; `differs` lists what differs, and the message in short."""
 
-    def __init__(self, base: str, new: str, differs: Sequence[str]) -> None:
-        self.differs = "; ".join(differs)
+    def __init__(self, base: str, new: str, differs: Sequence[str], in_short: str) -> None:
+        self.differs, self.in_short = differs, in_short
+        more = "" if in_short == "; ".join(differs) else " (-v says how)"
         super().__init__(
-            f"{base} and {new} are of unlike machines or settings: {self.differs}; "
+            f"{base} and {new} are of unlike machines or settings: {in_short}{more}; "
             "--force (in Python force=True) compares them all the same"
         )
 

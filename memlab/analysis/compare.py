@@ -63,6 +63,33 @@ class Comparison:
         return self.find_detectable()
 
     @property
+    def beyond(self) -> float | None:
+        """What the interval shows by itself where it is undecided only by its blocks, too few for
+        the test beside those of the other points: the end nearest to 1 of an interval that lies
+        beyond the threshold as a whole. Else None."""
+        low, high = self.ratio.low, self.ratio.high
+        if self.word != "inconclusive" or low is None or high is None:
+            return None
+        if low > 1 + self.threshold:
+            return low
+        return high if high < 1 / (1 + self.threshold) else None
+
+    @property
+    def too_few(self) -> bool:
+        """Whether it is undecided only by its blocks: there is no interval yet, or one that lies
+        beyond the threshold."""
+        no_interval = self.ratio.low is None or self.ratio.high is None
+        return self.word == "inconclusive" and (no_interval or self.beyond is not None)
+
+    @property
+    def bound(self) -> str:
+        """`at most 0.171 times`: `beyond` in words; empty without one."""
+        if self.beyond is None:
+            return ""
+        side = "least" if self.beyond > 1 else "most"
+        return f"at {side} {float(f'{self.beyond:.3g}'):,.10g} times"
+
+    @property
     def text(self) -> str:
         """The word as a reader should see it."""
         if self.word == "same":
@@ -73,7 +100,8 @@ class Comparison:
                     f"inconclusive: over {MOST_BLOCKS:,} more {self.unit}s; or a larger threshold"
                 )
             plural = "" if self.blocks_missing == 1 else "s"
-            return f"inconclusive: about {self.blocks_missing} more {self.unit}{plural}"
+            more = f"about {self.blocks_missing} more {self.unit}{plural}"
+            return f"{self.bound}; {more} for a verdict" if self.bound else f"inconclusive: {more}"
         return self.word
 
 

@@ -108,13 +108,25 @@ def command(options: CompareOptions) -> None:
 
 def _between(options: CompareOptions, new: str) -> Compared:
     from memlab import api
+    from memlab.errors import Unlike
     from memlab.judging.compare import compare_runs
+    from memlab.text.printable import printable
 
     after = api.load(new, store=options.store)
     with base_of(options.base, after, options.store) as before:
-        return compare_runs(
-            before, after, metric=options.metric, threshold=options.threshold, force=options.force
-        )
+        try:
+            return compare_runs(
+                before,
+                after,
+                metric=options.metric,
+                threshold=options.threshold,
+                force=options.force,
+            )
+        except Unlike as unlike:
+            if options.verbose:
+                for line in unlike.differs:
+                    click.echo(printable(line), err=True)
+            raise
 
 
 def _within(options: CompareOptions) -> Compared:

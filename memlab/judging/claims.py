@@ -69,6 +69,11 @@ class Judged:
         """What is said of it, everywhere; `verdict.word` is the word of its own test."""
         return "inconclusive" if self.fallen else self.verdict.word
 
+    @property
+    def shown(self) -> str:
+        """The word for a reader, who is to see which claims the run was never about."""
+        return ABSENT if self.absent else self.word
+
 
 def judge(run: Run, claims: Sequence[Claim] | None = None) -> Sequence[Judged]:
     """Judge these claims, else every one of the run's experiment, in declared order. Nothing is

@@ -22,6 +22,7 @@ from memlab.text import units
 
 _NAMED = 4  # levels or points that a message names
 DISTURBED_SHARE = 0.25  # of a side's samples, above which a comparison says so
+_FORCED = "unlike machines, compared by force: "
 FAILS = {"regression": ("slower",), "difference": ("slower", "faster")}
 
 
@@ -67,6 +68,19 @@ class Compared:
     heads: tuple[str, str] = ("base", "new")  # of a table's columns
     disturbed: Sequence[Disturbed] = ()  # each run that it is of
     one_session_each: bool = False
+    unlike: Sequence[str] = ()  # of the remarks, a line for each thing in which the machines differ
+
+    @property
+    def notes(self) -> list[str]:
+        """The remarks, those on unlike machines in one line."""
+        each = {_FORCED + line for line in self.unlike}
+        rest = [line for line in self.remarks if line not in each]
+        return [_FORCED + environment.in_short(self.unlike), *rest] if self.unlike else rest
+
+    @property
+    def too_few(self) -> int:
+        """How many points are undecided only by their blocks."""
+        return sum(point.comparison.too_few for point in self.points)
 
     @property
     def unit(self) -> str:
@@ -112,7 +126,7 @@ def compare_runs(
             f"run {base.id} is of {base.experiment.name}, and the other of {experiment.name}"
         )
     before, after = _of_run(base, chosen), _of_run(new, chosen)
-    remarks = _machines(experiment, before, after, force)
+    remarks, unlike = _machines(experiment, before, after, force)
     remarks += _readahead(experiment, before, after)
     remarks += _turns(before, after, force)
     remarks += _probes(before, after)
@@ -154,6 +168,7 @@ def compare_runs(
         remarks=remarks,
         disturbed=[Disturbed.of_run(run) for run in (base, new)],
         one_session_each=before.unit == after.unit == "block",
+        unlike=unlike,
     )
 
 
@@ -295,18 +310,21 @@ def _no_shared_level(experiment: Experiment, base: Measured, new: Measured) -> s
     return f": {'; '.join(apart)}" if apart else ""
 
 
-def _machines(experiment: Experiment, base: Measured, new: Measured, force: bool) -> list[str]:
-    """What differs between the machines, as remarks; Unlike where that is not to be overlooked."""
+def _machines(
+    experiment: Experiment, base: Measured, new: Measured, force: bool
+) -> tuple[list[str], list[str]]:
+    """Remarks on the machines, and what differs between those that only force compares; Unlike
+    without it."""
     sides = (base.environment, new.environment)
     emulated = [environment.EMULATED] if any(side.get("emulated_time") for side in sides) else []
     differs = environment.unlike(
         base.environment, new.environment, swap_counts=experiment.host.swap_counts
     )
     if _guests_of_one_machine(base.environment, new.environment):
-        return [*emulated, *(f"the guests differ: {line}" for line in differs)]
+        return [*emulated, *(f"the guests differ: {line}" for line in differs)], []
     if differs and not force:
-        raise Unlike(base.name, new.name, differs)
-    return [*emulated, *(f"unlike machines, compared by force: {line}" for line in differs)]
+        raise Unlike(base.name, new.name, differs, environment.in_short(differs))
+    return [*emulated, *(_FORCED + line for line in differs)], differs
 
 
 def _readahead(experiment: Experiment, base: Measured, new: Measured) -> list[str]:
@@ -335,7 +353,8 @@ def _turns(base: Measured, new: Measured, force: bool) -> list[str]:
         f"{turned.name} was taken in turns, without the machine's stalls, {other.name} in windows"
     )
     if not force:
-        raise Unlike(base.name, new.name, [f"{words} (sweep --design turns)"])
+        text = f"{words} (sweep --design turns)"
+        raise Unlike(base.name, new.name, [text], text)
     return [f"unlike settings, compared by force: {words}"]
 
 

@@ -51,7 +51,15 @@ def side(experiment: Experiment, levels: At) -> str:
 
 def place(experiment: Experiment, where: At, varied: Iterable[str]) -> str:
     """`mmap, 1 B`: the held levels that the run varies; empty where there are none."""
-    return ", ".join(experiment.describe_level(n, where[n]) for n in varied if n in where)
+    return ", ".join(_what(experiment, n, where[n]) for n in varied if n in where)
+
+
+def _what(experiment: Experiment, name: str, level: Level) -> str:
+    """A number that is a level needs its label, or its factor's name, to say what it is."""
+    text = experiment.describe_level(name, level)
+    if not text.replace(",", "").isdecimal():
+        return text
+    return experiment.factor(name).level_labels.get(level) or f"{name.replace('_', ' ')} {text}"
 
 
 def _level(experiment: Experiment, name: str, level: Level) -> str:

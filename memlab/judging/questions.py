@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import inf, isfinite, log
+from math import ceil, inf, isfinite, log
 
 import numpy as np
 
@@ -79,6 +79,22 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
         spent_s += taken_s
         chosen |= {p: max(chosen.get(p, 0.0), 1.0) for p in blocks}
     return frozenset(chosen)
+
+
+def deciding_s(run: Run) -> float:
+    """About how many seconds of trials decide the claims that are undecided and whose blocks say
+    how many more it takes; 0 where none do. One that would take ten times what the run took is out
+    of reach."""
+    trial_s = _trial_s(run, range(len(run.points)))
+    most_s = _FAR * float(run.samples.taken("trial_s").sum())
+    chosen: dict[int, float] = {}  # blocks by point
+    for item in judge(run):
+        if item.word != "inconclusive" or not item.verdict.n:
+            continue
+        missing = 1.0 if item.fallen else blocks_missing(item)
+        if missing and missing * sum(trial_s[point] for point in item.points) <= most_s:
+            chosen |= {point: max(missing, chosen.get(point, 0.0)) for point in item.points}
+    return sum(trial_s[point] * ceil(blocks) for point, blocks in chosen.items())
 
 
 def _blocks(judged: Judged) -> float:

@@ -11,7 +11,7 @@ from memlab.analysis.verdicts import ALPHA
 from memlab.experiment import At, Claim, Level
 from memlab.experiment.claims import BASES
 from memlab.judging.claims import Judged
-from memlab.judging.sight import FAILED
+from memlab.judging.sight import ABSENT, FAILED
 
 OVERALL = {
     "reproduced": "holds",
@@ -27,6 +27,7 @@ ORDER = (  # as it is printed
     "not decided",
     PARTLY,
     "not testable here",
+    ABSENT,
     "holds",
 )
 HERE = "on this machine"
@@ -50,6 +51,8 @@ class ClaimSummary:
         it depends on the setting if some are shown to and others shown not to; it is contradicted
         if some are shown not to and none is shown to. If a claim names the setting nearest to the
         study's, and the run has it, that one decides."""
+        if self.absent:
+            return ABSENT
         words = {OVERALL[j.word] for j in self.deciding}
         if "contradicted" in words:
             return DIFFERS if "holds" in words else "contradicted"
@@ -66,6 +69,11 @@ class ClaimSummary:
     def absent(self) -> bool:
         """Whether the run was never to measure what it needs."""
         return all(j.absent for j in self.judged)
+
+    @property
+    def standing(self) -> str:
+        """What it counts as: `overall`, an undecided one by what it lacks."""
+        return _NO_SAMPLE if self.no_sample else _FAILED if self.failed else self.overall
 
     @property
     def no_sample(self) -> bool:
@@ -135,11 +143,10 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = 
     empty."""
     if not summaries:
         return ["no claim is declared"]
-    needed = "points that this run was not to measure"
     requests = [s for s in summaries if not s.absent]
     if not requests:
-        every = "the only one needs" if len(summaries) == 1 else f"all {len(summaries)} need"
-        return [f"No claim is judged: {every} {needed}."]
+        every = "the only one is" if len(summaries) == 1 else f"all {len(summaries)} are"
+        return [f"No claim is judged: {every} {ABSENT}."]
     studied = [s for s in requests if s.claim.of_study or not study]
     others = [s for s in requests if not s.claim.of_study and study]
     absent = len(summaries) - len(requests)
@@ -152,8 +159,8 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = 
         basis = f"{', '.join(bases)} and {last}" if bases else last
         parts.append(_counted(others, f"{what} ({basis})", "" if studied else place))
     if absent:
-        item = "1 other needs" if absent == 1 else f"{absent} others need"
-        parts.append(f"{item} {needed}")
+        item = "1 other is" if absent == 1 else f"{absent} others are"
+        parts.append(f"{item} {ABSENT}")
     wrong = [
         f"Contradicted: {s.claim.text}{f' ({s.counts})' if s.counts else ''}."
         for s in requests
@@ -164,9 +171,7 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = 
 
 def _counted(results: Sequence[ClaimSummary], what: str, place: str) -> str:
     """`3 of 4 claims hold on this machine; 1 is contradicted`. `what` has `{s}` for the plural."""
-    counts = Counter(
-        _NO_SAMPLE if s.no_sample else _FAILED if s.failed else s.overall for s in results
-    )
+    counts = Counter(item.standing for item in results)
     total, holding = len(results), counts["holds"]
     others = [overall for overall in _VERBS if counts[overall] and overall != "holds"]
     parts = [counted(counts[overall], overall) for overall in others]
@@ -183,14 +188,16 @@ _VERBS = {
     _NO_SAMPLE: ("has no sample yet", "have no sample yet"),
     _FAILED: ("could not be measured", "could not be measured"),
     "not testable here": ("is not testable", "are not testable"),
+    ABSENT: (f"is {ABSENT}", f"are {ABSENT}"),
     "holds": ("holds", "hold"),
 }
 
 
-def counted(count: int, overall: str) -> str:
-    """`2 are contradicted`."""
-    item, several = _VERBS[overall]
-    return f"{count} {item if count == 1 else several}"
+def counted(count: int, standing: str, noun: str = "") -> str:
+    """`2 are contradicted`, `1 more claim is undecided`: the noun as it is of one."""
+    item, several = _VERBS[standing]
+    what = f" {noun}{'' if count == 1 else 's'}" if noun else ""
+    return f"{count}{what} {item if count == 1 else several}"
 
 
 Said = tuple[str, str, float | None]
@@ -248,7 +255,7 @@ def groups(summary: ClaimSummary, along: str) -> list[SettingGroup]:
     results: dict[tuple[object, ...], list[Judged]] = {}
     for j in summary.judged:
         shared = tuple((name, j.setting.get(name)) for name in varied if name != along)
-        key = (shared, j.word, j.fallen, j.control_says)
+        key = (shared, j.shown, j.fallen, j.control_says)
         results.setdefault(key, []).append(j)
     return [_group(members, varied, along) for members in results.values()]
 

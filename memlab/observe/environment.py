@@ -7,7 +7,8 @@ It takes some milliseconds, needs no privilege and changes nothing.
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,14 @@ _COMPARED = (
     "libc_version",
 )
 EMULATED = "times in an emulated guest are not the machine's"
+_SHORT = 100  # characters of what differs, up to which all of it is in one line
+_TOPICS = {
+    **dict.fromkeys(("cpu", "cpus", "core", "socket", "microcode"), "CPU"),
+    **dict.fromkeys(("memory", "numa"), "memory"),
+    "kernel": "kernel",
+    "thp": "THP",
+    "cgroup": "cgroups",
+}
 _SAME_MEMORY = 0.01  # kernels of one machine keep a little more or less for themselves
 
 
@@ -99,6 +108,22 @@ def unlike(a: Mapping[str, Any], b: Mapping[str, Any], *, swap_counts: bool = Tr
         if key in a and key in b and not _alike(key, a[key], b[key]):
             lines.extend(_differences(key, a[key], b[key]))
     return lines
+
+
+def in_short(differs: Sequence[str]) -> str:
+    """Lines of `unlike` in one: short ones whole, else only what differs: `CPU, caches, 4
+    mitigations`."""
+    whole = "; ".join(differs)
+    if len(whole) <= _SHORT:
+        return whole
+    keys = Counter(_topic(line.partition(":")[0]) for line in differs)
+    several = (f"{count} {key}" if key == "mitigations" else key for key, count in keys.items())
+    return ", ".join(several)
+
+
+def _topic(key: str) -> str:
+    words = key.split("_")
+    return _TOPICS.get(words[0], " ".join(words))
 
 
 def compared(environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,4 +196,9 @@ def _differences(key: str, a: Any, b: Any) -> list[str]:
 
 
 def _shown(value: Any) -> str:
+    """In words: `L 1, size 32768` of an item of a list, and not as Python writes it."""
+    if isinstance(value, dict):
+        return " ".join(f"{name} {_shown(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value)) or "none"
     return "unknown" if value is None else str(value)

@@ -35,11 +35,11 @@ def key_tables(run: Run, judged: Sequence[Judged]) -> list[Table]:
         return [_words(run, figure)]
     if not any(result.medians for result in run.summaries):
         return []
+    if run.experiment.watched:
+        return tables.medians(run)
     blocks = run.row.request.get("blocks")
     settled = blocks is None or blocks >= least_samples(0.95)  # else a rehearsal
-    if run.experiment.watched:
-        return tables.medians(run, settled=settled)
-    ranked = sorted(_ranked(run, settled=settled), key=lambda pair: -pair[0])
+    ranked = sorted(_ranked(run, settled=settled), key=lambda pair: pair[0])
     return [table for _, table in ranked if _has_number(table)] or [
         table for _, table in ranked[:1]
     ]
@@ -77,20 +77,24 @@ def narrowed(shown: Table, columns: int) -> Table:
     return replace(shown, columns=shown.columns[:columns], rows=rows, notes=[note, *shown.notes])
 
 
-def _ranked(run: Run, *, settled: bool) -> Iterator[tuple[int, Table]]:
-    """Each panel's table, with how many of its points the first questions need."""
-    wanted = _decisive(run)
+def _ranked(run: Run, *, settled: bool) -> Iterator[tuple[list[int], Table]]:
+    """Each panel's table, with how many of its points each of the first questions needs."""
+    questions = _decisive(run)
     for panel, shown in tables.panels(run, settled=settled):
         inside = [point for point in run.points if point.control is None and _has(point, panel)]
-        yield sum(point.index in wanted for point in inside), shown
+        yield [-sum(point.index in wanted for point in inside) for wanted in questions], shown
 
 
-def _decisive(run: Run) -> frozenset[int]:
-    """The points of the settings that decide what is recommended; else of the first question."""
-    named = {decision.claim for decision in run.experiment.so}
+def _decisive(run: Run) -> list[frozenset[int]]:
+    """The points of the settings that decide each recommendation, in the order in which they are
+    given; else those of the first question."""
     result = needs(run.experiment, run.points, least_samples(0.95))
-    decisive = [need.points for need in result if need.claim in named and need.decides]
-    return frozenset().union(*(decisive or [need.points for need in result[:1]]))
+    decisive: dict[str, frozenset[int]] = {item.claim: frozenset() for item in run.experiment.so}
+    for need in result:
+        if need.claim in decisive and need.decides:
+            decisive[need.claim] |= need.points
+    each = [points for points in decisive.values() if points]
+    return each or [need.points for need in result[:1]]
 
 
 def _has(point: Point, at: At) -> bool:

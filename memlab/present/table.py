@@ -24,6 +24,7 @@ STYLES = {
     "contradicted": "bold red",
     "inconclusive": "bold yellow",
     "not testable here": "bold yellow",
+    "not in this run": "dim",
     "faster": "green",
     "slower": "bold red",
 }

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from math import log
 
 from memlab import recorded
-from memlab.analysis.compare import MOST_BLOCKS
+from memlab.analysis.compare import MOST_BLOCKS, Comparison
 from memlab.analysis.intervals import Interval
 from memlab.analysis.least import least_samples
 from memlab.experiment import At, Experiment, Metric
 from memlab.experiment.points import point_key
-from memlab.experiment.reach import Reach
+from memlab.experiment.reach import Reach, advised_s
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import evidence
 from memlab.judging.claims import judge
-from memlab.judging.compare import Compared
+from memlab.judging.compare import Compared, PointComparison
+from memlab.judging.questions import deciding_s
 from memlab.judging.reproduce import Reproduced
 from memlab.judging.summary import DIFFERS, PARTLY, by_claim
 from memlab.present import words
@@ -50,9 +53,10 @@ def legend(cells: Iterable[str]) -> str:
 
 def medians(run: Run, *, settled: bool = False) -> list[Table]:
     """One table per panel of the experiment's figure: its axis against its lines. Of a user's
-    command one table, a row per point. `settled`: only numbers that have an interval."""
+    command one table, a row per point, each median with its n until it has an interval. `settled`:
+    only numbers that have one."""
     if run.experiment.watched:
-        return [_command(run, of_command(run), settled=settled)]
+        return [_command(run, of_command(run))]
     return [shown for _, shown in panels(run, settled=settled)]
 
 
@@ -85,7 +89,7 @@ def of_command(run: Run) -> list[str]:
     return [*run.experiment.watched, "cpu_time", "peak_group"]
 
 
-def _command(run: Run, names: Sequence[str], *, settled: bool) -> Table:
+def _command(run: Run, names: Sequence[str]) -> Table:
     requests = [run.metric(name) for name in dict.fromkeys(names)]
     # What this host cannot measure is said once, above; a command that never ended well has a row.
     metrics = [m for m in requests if any(m.name in s.medians for s in run.summaries)] or requests[
@@ -97,10 +101,7 @@ def _command(run: Run, names: Sequence[str], *, settled: bool) -> Table:
     rows: list[list[Cell | str]] = [
         [
             words.levels(run.named, summary.point.at, varied),
-            *(
-                median(summary, metric, words.cell_unit(metric.unit), settled=settled)
-                for metric in metrics
-            ),
+            *(median(summary, metric, words.cell_unit(metric.unit)) for metric in metrics),
         ]
         for summary in run.summaries
     ]
@@ -559,11 +560,15 @@ def _short_of_samples(run: Run) -> str:
 
 def going_on(run: Run) -> str:
     """`memlab sweep --resume RUN --budget 9s` for a run whose budget ended before each point had
-    the samples of an interval; else empty."""
+    the samples of an interval, or before claims were decided whose blocks say how many more that
+    takes; else empty."""
     short = bool(run.sessions) and run.sessions[-1].ended == "budget" and not run.clustered
-    if not short or not run.samples or min(_sample_counts(run), default=0) >= least_samples(0.95):
+    if not short or not run.samples:
         return ""
-    return _going_on(run)
+    if min(_sample_counts(run), default=0) < least_samples(0.95):
+        return _going_on(run)
+    beside = max(1.0, _elapsed_s(run) / float(run.samples.taken("trial_s").sum()))
+    return _resume(run, advised_s(deciding_s(run) * beside))
 
 
 def _sample_counts(run: Run) -> list[int]:
@@ -584,10 +589,17 @@ def _going_on(run: Run) -> str:
     columns = (run.samples.taken(name).tolist() for name in ("point", "block", "trial_s"))
     for point, block, trial_s in zip(*columns, strict=True):
         reach.add(point, block, trial_s, available=point not in lacking)
+    return _resume(run, reach.budget_s(_elapsed_s(run)))
+
+
+def _elapsed_s(run: Run) -> float:
+    """What the trials took, with all that lay between them."""
     first_s = float(run.samples.taken("started_at").min())
     made_ready_s = max(0.0, first_s - run.sessions[0].started_at)
-    elapsed_s = sum(session.wall_s for session in run.sessions) - made_ready_s
-    budget_s = reach.budget_s(elapsed_s)
+    return sum(session.wall_s for session in run.sessions) - made_ready_s
+
+
+def _resume(run: Run, budget_s: int) -> str:
     return f"{run.command('sweep --resume')} --budget {budget_s}s" if budget_s else ""
 
 
@@ -596,13 +608,21 @@ def outcomes(summaries: Sequence[PointSummary]) -> str:
     return ", ".join(f"{count} {word}" for word, count in total.most_common())
 
 
-def compared(results: Sequence[Compared], *, p: bool = True, medians: bool = True) -> Table:
+def compared(
+    results: Sequence[Compared],
+    *,
+    p: bool = True,
+    medians: bool = True,
+    largest_first: bool = False,
+) -> Table:
     """A row per point of runs compared with one base: verdicts, ratios; with `medians` these and
-    how many more blocks decide it; `p` of the test too, where there is one run."""
+    how many more blocks decide it; `p` of the test too, where there is one run. In the order of
+    the grid, else the largest effects first, the slower and the faster ones in turn."""
     experiment, unit = results[0].experiment, results[0].metric.unit
     by_point = [{point_key(p.at): p for p in entry.points} for entry in results]
     points = {key: point for of in reversed(by_point) for key, point in of.items()}
     keys = [key for of in by_point for key in of]
+    keys = _largest_first(by_point, keys) if largest_first else keys
     at = {key: points[key].at for key in dict.fromkeys(keys)}
     first = next(iter(at.values()))
     varied = [n for n, level in first.items() if any(other[n] != level for other in at.values())]
@@ -635,13 +655,44 @@ def compared(results: Sequence[Compared], *, p: bool = True, medians: bool = Tru
                 row += ["-"] * (2 + medians + more)
                 continue
             point, text = of[key], of[key].comparison
-            row += [Cell(text.word, text.word), evidence.interval(text.ratio)]
+            row += [Cell(_verdict(text), text.word), evidence.interval(text.ratio)]
             row += [] if several or not medians else [median]
             row += [words.quantity(point.new, unit)] if medians else []
             row += [words.blocks_missing(text)] if more else []
             row += [words.p_value(text)] if p and not several else []
         rows.append([*row, *([median] if several and medians else [])])
     return Table("", columns, rows)
+
+
+def _verdict(comparison: Comparison) -> str:
+    """The word, or `at most 0.171`, or that there are too few blocks for either."""
+    if comparison.bound:
+        return comparison.bound.removesuffix(" times")
+    return f"too few {comparison.unit}s" if comparison.too_few else comparison.word
+
+
+def _largest_first(
+    by_point: Sequence[Mapping[str, PointComparison]], keys: Iterable[str]
+) -> list[str]:
+    """Those that any run shows to differ, by a verdict or by an interval alone, then the undecided
+    ones and the same; of each the largest, of the two directions in turn."""
+    groups: dict[int, dict[bool, list[tuple[float, str]]]] = {}
+    for key in dict.fromkeys(keys):
+        effects = (_effect(of[key].comparison) for of in by_point if key in of)
+        rank, size, is_more = min(effects, key=lambda effect: (effect[0], -effect[1]))
+        groups.setdefault(rank, {True: [], False: []})[is_more].append((size, key))
+    result = []
+    for _, sides in sorted(groups.items()):
+        more, less = (sorted(sides[side], reverse=True) for side in (True, False))
+        turns = chain.from_iterable(zip_longest(more, less))
+        result += [item[1] for item in turns if item is not None]
+    return result
+
+
+def _effect(comparison: Comparison) -> tuple[int, float, bool]:
+    rank = {"slower": 0, "faster": 0, "inconclusive": 0 if comparison.bound else 1}
+    ratio = comparison.ratio.estimate
+    return rank.get(comparison.word, 2), abs(log(ratio)), ratio > 1
 
 
 _HEAD = 8  # characters of a head that has room
@@ -658,15 +709,17 @@ def compared_heads(results: Sequence[Compared]) -> list[str]:
     ]
 
 
-def compared_notes(results: Sequence[Compared]) -> list[str]:
-    """What else differs, each thing once, and how many points one side lacks."""
+def compared_notes(results: Sequence[Compared], *, in_full: bool = False) -> list[str]:
+    """What else differs, each thing once, and how many points one side lacks; `in_full`, in what
+    unlike machines differ, a line each."""
     alone = [
         f"{words.count(len(at), 'point')} with samples in {name} alone: not compared"
         for item in results
         for at, name in ((item.only_base, item.base), (item.only_new, item.new))
         if at
     ]
-    return list(dict.fromkeys([*(line for item in results for line in item.remarks), *alone]))
+    notes = (item.remarks if in_full else item.notes for item in results)
+    return list(dict.fromkeys([*(line for lines in notes for line in lines), *alone]))
 
 
 def compared_counts(results: Sequence[Compared]) -> list[str]:
@@ -675,13 +728,20 @@ def compared_counts(results: Sequence[Compared]) -> list[str]:
     return [f"{item.new}: {words.counts(item)}" for item in results]
 
 
-def ratio_legend(result: Compared) -> str:
+def ratio_legend(result: Compared, *, medians: bool = True) -> str:
+    """What the columns say; with `medians` also that of how many blocks are missing."""
     unit = result.unit
     text = (
         f"ratio: the median over the {unit}s of {' / '.join(reversed(result.heads))}, with its "
         "95 % interval, and not the quotient of the two medians"
     )
-    if result.counts["inconclusive"]:
+    bounds = [p.comparison.blocks_missing for p in result.points if p.comparison.bound]
+    if bounds:
+        text += (
+            "; at least, at most: shown by its end, a verdict takes about "
+            f"{words.count(max(bounds), f'more {unit}')}"
+        )
+    if medians and result.counts["inconclusive"] > len(bounds):
         text += (
             f"; more {unit}s: about how many would decide an inconclusive point (over "
             f"{MOST_BLOCKS:,}: take a larger threshold)"

@@ -80,7 +80,7 @@ def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
     fallen = f"; {summary.FALLEN}" if closest.fallen else ""
     return ShownVerdict(
         where=words.where(run.named, group),
-        word=closest.word,
+        word=closest.shown,
         number=_of_what(run, closest) + fallen,
         evidence=closest.evidence + fallen,
         lines=closest.lines,
@@ -126,7 +126,7 @@ def number(run: Run, judged: Judged) -> str:
 def crossing(run: Run, crossed: Crossing) -> str:
     """Where one side becomes the cheaper one; and that it is undecided, if the claim on it is."""
     undecided = " (undecided with all of the run's verdicts counted)"
-    is_undecided = crossed.known and _is_fallen(run, crossed)
+    is_undecided = crossed.decided and _is_fallen(run, crossed)
     return words.crossing(run.named, crossed) + (undecided if is_undecided else "")
 
 

@@ -429,14 +429,19 @@ def unfelt_limit(run: Run) -> Iterator[str]:
 
 
 def counts(compared: Compared) -> str:
-    """`34 points: 30 same within 5 %, 4 inconclusive; one session each; disturbed: 56 of 56`."""
+    """`34 points: 30 same within 5 %, 3 inconclusive, 1 with too few blocks for a verdict; one
+    session each; disturbed: 56 of 56`."""
     texts = {
         "slower": "slower",
         "faster": "faster",
         "same": f"same within {100 * compared.threshold:.3g} %",
         "inconclusive": "inconclusive",
     }
-    each = (f"{compared.counts[w]} {text}" for w, text in texts.items() if compared.counts[w])
+    numbers = {**compared.counts}
+    if few := compared.too_few:
+        texts["too few"] = f"with too few {compared.unit}s for a verdict"
+        numbers |= {"inconclusive": numbers["inconclusive"] - few, "too few": few}
+    each = (f"{numbers[w]} {text}" for w, text in texts.items() if numbers.get(w))
     words = f"{count(len(compared.points), 'point')}: {', '.join(each)}{_detectable(compared)}"
     return "; ".join([words, *_reservations(compared)])
 
@@ -581,10 +586,26 @@ def crossing(experiment: Experiment, crossed: Crossing) -> str:
         return _throughout(experiment, of, to, result.high, result.estimate, "from {} on")
     if result.estimate == math.inf and not result.crossings:
         return _throughout(experiment, to, of, result.low, result.estimate, "up to {}")
-    if result.estimate == math.inf:
+    if result.estimate == math.inf and crossed.decided:
         return f"{of} not cheaper at {name(result.largest)}"
+    if not crossed.decided:
+        return _undecided(experiment, crossed)
     last = f", the last of {result.crossings} crossings" if result.crossings > 1 else ""
     return f"{of} cheaper from {name(result.estimate)} ({_span(result, name)}){last}"
+
+
+def _undecided(experiment: Experiment, crossed: Crossing) -> str:
+    """Of a crossing whose interval runs out of the levels: what it shows at the levels before."""
+    of, to = sides(experiment, crossed)
+    result, name = crossed.found, level_words(experiment)
+    low, high = result.low or -math.inf, result.high or math.inf
+    if math.isfinite(high):
+        return f"{of} cheaper from {name(high)} on, not decided at the others"
+    if math.isinf(low):
+        return f"{of} or {to}, not decided at any {experiment.figure.over}"
+    if result.crossings > 1:
+        return f"{of} or {to}, not decided from {name(low)} on"
+    return f"{to} cheaper up to {name(low)}, not decided at the others"
 
 
 def _throughout(

@@ -164,7 +164,7 @@ class AssertableRun(api.Run):
         try:
             compared = self._beside(baseline, metric, _share(by))
         except Unlike as unlike:
-            return self._not_compared(f"the machines or settings differ: {unlike.differs}")
+            return self._not_compared(f"the machines or settings differ: {unlike.in_short}")
         except _NoBaseline as missing:
             return self._not_compared(str(missing))
         except MemlabError as error:
@@ -182,7 +182,7 @@ class AssertableRun(api.Run):
             bad = ()
         about = f"{compared.new} against {compared.base}, {compared.metric.help}"
         return Shortfall(
-            "\n".join([f"{self.experiment.name}, {about}", *compared.remarks]),
+            "\n".join([f"{self.experiment.name}, {about}", *compared.notes]),
             [line for word, line in points if word in bad],
             self._undecided(compared, points),
         )

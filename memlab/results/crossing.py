@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,14 @@ class Crossing:
     def known(self) -> bool:
         """Whether there are samples enough for an interval. Without one no number is printed."""
         return self.found.low is not None and self.found.high is not None
+
+    @property
+    def decided(self) -> bool:
+        """Whether its interval ends within the levels, or lies outside of them as a whole."""
+        low, high = self.found.low, self.found.high
+        if low is None or high is None:
+            return False
+        return low == high or (math.isfinite(low) and math.isfinite(high))
 
 
 def crossings(run: Run) -> Sequence[Crossing]:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 from command import Command
 from made_up import Machine
 
@@ -32,6 +33,21 @@ def test_a_budget_that_was_too_short_is_said_with_what_would_do(store_path: Path
         f"0 of {count} points have the 6 samples of an interval; the others get them by: "
         f"memlab sweep --resume {run.id} --budget 3s"
     )
+
+
+def test_a_budget_that_left_claims_open_is_followed_by_the_one_that_decides(
+    store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(store_path)
+    machine.blocks = 7
+    run = machine.sweep("mmap-write", size=[4096], controls=False)
+    trials_s = float(run.samples.taken("trial_s").sum())
+    with Store(store_path) as store:
+        store.end_session(run.id, 1, trials_s, "budget")
+    ended = api.load(store=store_path)
+    assert tables.going_on(ended) == ""  # nothing says what decides what is open
+    monkeypatch.setattr(tables, "deciding_s", lambda _: 9.0)
+    assert tables.going_on(ended) == f"memlab sweep --resume {run.id} --budget 10s"
 
 
 def test_a_first_screen_has_no_number_without_an_interval(store_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from pretend import FAST, SLOW, Measure, costs, counting, experiment, only, ratio, slope, took
 from synthetic import failed
 
+from memlab import experiments
 from memlab.experiment import (
     At,
     Condition,
@@ -20,6 +21,7 @@ from memlab.experiment import (
     Saturates,
     Within,
 )
+from memlab.judging import evidence
 from memlab.judging.claims import judge
 from memlab.present.documents.claims import JudgedClaim
 
@@ -220,3 +222,14 @@ class TestCondition:
         unconditional = replace(self.CLAIM, provided=None)
         judged = judge(measured(experiment(unconditional), world, blocks=9, id="0123abce"))[0]
         assert (judged.word, judged.verdict.n) == ("inconclusive", 9)
+
+
+def test_a_number_among_levels_is_named() -> None:
+    """`at 1` says nothing; a size, and a level that has words of its own, do."""
+    declared = experiments.load("log-append")
+    where = {"flush_every": 1, "record": 4096, "file_state": "preallocated"}
+    text = "a flush per record, 4 KiB, preallocated"
+    assert evidence.place(declared, where, where) == text
+    assert evidence.place(experiments.load("tlb-shootdown"), {"readers": 1}, ["readers"]) == (
+        "readers 1"
+    )

@@ -15,7 +15,7 @@ from memlab.errors import BadExport, CannotRun, NotComparable, Unlike
 from memlab.experiment import At, Count
 from memlab.judging.compare import Compared, compare_runs
 from memlab.judging.disturbed import Disturbed, is_timing
-from memlab.present import exports, words
+from memlab.present import exports, tables, words
 from memlab.present.formats import cases
 from memlab.results import Run, rows_file
 
@@ -85,6 +85,12 @@ def test_where_higher_is_better_a_larger_number_is_faster(measured: Measure) -> 
 def test_few_blocks_are_inconclusive_and_say_how_many_are_missing(measured: Measure) -> None:
     compared = compare_runs(*base_and_new(measured, 1.2, blocks=3))
     assert compared.counts == {"inconclusive": len(compared.points)}
+    count = len(compared.points)
+    assert compared.too_few == count
+    assert words.counts(compared).startswith(
+        f"{count} points: {count} with too few blocks for a verdict"
+    )
+    assert {row[1].text for row in tables.compared([compared]).rows} == {"too few blocks"}
     assert all(p.comparison.blocks_missing >= 2 for p in compared.points)
 
 
@@ -302,6 +308,33 @@ def test_unlike_machines_are_refused_unless_forced(measured: Measure) -> None:
     assert forced.remarks == [
         "unlike machines, compared by force: kernel_release: 6.1.0 and 6.18.0"
     ]
+    assert forced.notes == forced.remarks
+
+
+def test_many_differences_of_machines_are_one_line_and_all_of_them_kept(measured: Measure) -> None:
+    caches = [{"level": 1, "size_bytes": 32768}], [{"level": 1, "size_bytes": 65536}]
+    issues = [dict.fromkeys(("mds", "srbds", "tsx"), word) for word in ("Vulnerable", "PTI")]
+    environments = [
+        {"cpu_model": model, "cpus_online": cpus, "caches": of, "mitigations": issue}
+        for model, cpus, of, issue in zip(
+            ("AMD", "Arm"), ("0-1", "0-3"), caches, issues, strict=True
+        )
+    ]
+    base, new = (
+        measured(EXPERIMENT, costs(lambda at: 1e-6), id=name, environment=of, levels=LEVELS)
+        for name, of in zip(("ba5e0000", "00ce0000"), environments, strict=True)
+    )
+    with pytest.raises(
+        Unlike, match=r": CPU, caches, 3 mitigations \(-v says how\); --force"
+    ) as no:
+        compare_runs(base, new)
+    assert "caches: level 1 size_bytes 32768 and level 1 size_bytes 65536" in no.value.differs
+    forced = compare_runs(base, new, force=True)
+    first = "unlike machines, compared by force: "
+    assert forced.remarks == [first + line for line in no.value.differs]
+    assert forced.notes == [f"{first}CPU, caches, 3 mitigations"]
+    lines = tables.compared_notes([forced], in_full=True)
+    assert (lines, tables.compared_notes([forced])) == (forced.remarks, forced.notes)
 
 
 GUEST = {

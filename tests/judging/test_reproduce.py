@@ -295,16 +295,15 @@ class TestSummary:
         made = replace(pretend.experiment(claim("slow is slower", above=1.5), absent), controls=())
         found = summary.by_claim(judge(measured(made, WORLD)))
         assert [one.absent for one in found] == [False, True]
+        assert [one.overall for one in found] == ["holds", "not in this run"]
+        assert [one.judged[0].shown for one in found] == ["reproduced", "not in this run"]
         assert summary.sentence(found) == [
-            "1 of 1 claim holds on this machine. "
-            "1 other needs points that this run was not to measure."
+            "1 of 1 claim holds on this machine. 1 other is not in this run."
         ]
         assert summary.sentence(found[1:]) == [
-            "No claim is judged: the only one needs points that this run was not to measure."
+            "No claim is judged: the only one is not in this run."
         ]
-        assert summary.sentence(found[1:] * 2) == [
-            "No claim is judged: all 2 need points that this run was not to measure."
-        ]
+        assert summary.sentence(found[1:] * 2) == ["No claim is judged: all 2 are not in this run."]
 
     def test_settings_along_the_figures_axis_are_one_line(self, measured: Measure) -> None:
         slower, _ = self.summaries(measured, WORLD)

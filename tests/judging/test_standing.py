@@ -37,5 +37,5 @@ def test_what_has_no_sample_does_not_count_and_is_said_to_be_unmeasured() -> Non
     (first, *_) = summary.sentence(summary.by_claim(judged))
     claims = {one.claim.id for one in judged} - {one.claim.id for one in without}
     assert f" of {len(claims)} claims hold " in first
-    assert f"{len(without)} others need points that this run was not to measure" in first
+    assert f"{len(without)} others are not in this run" in first
     assert "undecided" not in first

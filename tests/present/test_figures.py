@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from looking import collisions, written
@@ -23,7 +24,10 @@ from stored_runs import (
     stored,
 )
 
+from memlab import api
 from memlab.experiment import At
+from memlab.judging import summary
+from memlab.judging.claims import judge
 from memlab.judging.summary import DIFFERS, PARTLY
 from memlab.present import figures, words
 from memlab.present.figures import sidecar, verdicts
@@ -49,20 +53,20 @@ def test_the_sidecar_has_every_grid_point_with_its_summary(run: Run) -> None:
     lines = {json.dumps(mark["levels"]): mark for mark in of_kind(data, "line")}
     grid = [s for s in run.summaries if s.point.control is None]
     assert len(of_kind(data, "line")) == len(lines) == len(grid) == 20
-    for summary in grid:
-        mark, median = lines[json.dumps(dict(summary.point.at))], summary.medians["time_2gib"]
+    for entry in grid:
+        mark, median = lines[json.dumps(dict(entry.point.at))], entry.medians["time_2gib"]
         assert (mark["median"], mark["low"], mark["high"]) == (
             median.estimate,
             median.low,
             median.high,
         )
         assert mark["n"] == median.n == 6
-        assert mark["samples"] == [s.id for s in run.by_point[summary.point.index]]
+        assert mark["samples"] == [s.id for s in run.by_point[entry.point.index]]
         assert mark["extrapolated"] is True
         assert mark["probe_hashes"] == [HASH]
         assert (mark["metric"], mark["unit"]) == ("time_2gib", "s")
         assert mark["panel"] == {
-            name: summary.point.at[name] for name in ("filesystem", "file_state")
+            name: entry.point.at[name] for name in ("filesystem", "file_state")
         }
     assert (data["run"], data["memlab"]) == ("ab12cd34", "9.9")
     assert Path(data["store"]) == run.store_path
@@ -213,6 +217,30 @@ def test_a_line_is_cheaper_as_far_as_the_interval_shows_it(
     assert words.crossing(run.named, replace(crossed, found=found)) == said
 
 
+@pytest.mark.parametrize(
+    ("estimate", "low", "high", "count", "said"),
+    [
+        (inf, inf, inf, 2, "write not cheaper at 10 KiB"),
+        (inf, 1540.0, inf, 2, "write or mmap, not decided from 1.5 KiB on"),
+        (inf, -inf, inf, 2, "write or mmap, not decided at any size"),
+        (4000.0, 750.0, inf, 1, "mmap cheaper up to 750 B, not decided at the others"),
+        (4000.0, 750.0, inf, 3, "write or mmap, not decided from 750 B on"),
+        (4000.0, -inf, 5000.0, 1, "write cheaper from 4.88 KiB on, not decided at the others"),
+        (4000.0, -inf, inf, 1, "write or mmap, not decided at any size"),
+        (4000.0, 3000.0, 5000.0, 1, "write cheaper from 3.91 KiB (2.93 to 4.88 KiB)"),
+    ],
+)
+def test_a_crossing_whose_interval_runs_out_of_the_levels_is_not_decided(
+    tmp_path: Path, estimate: float, low: float, high: float, count: int, said: str
+) -> None:
+    run = stored(tmp_path, crossing_at_1500, controls=False)
+    (crossed,) = crossings(run)
+    point = replace(crossed.found, estimate=estimate, low=low, high=high, crossings=count)
+    crossed = replace(crossed, found=replace(point, largest=10240.0))
+    assert words.crossing(run.named, crossed) == said
+    assert crossed.decided == ("decided" not in said)
+
+
 def test_mmap_read_has_no_crossing_and_five_lines(tmp_path: Path) -> None:
     run = stored(tmp_path, experiment="mmap-read")
     data = beside(run)
@@ -333,7 +361,26 @@ def test_the_page_says_what_was_measured_where(run: Run, figure: Figure) -> None
         ),
         ("contradicted", "1 more claim is contradicted", "2 more claims are contradicted"),
         ("not decided", "1 more claim is undecided", "2 more claims are undecided"),
+        ("not in this run", "1 more claim is not in this run", "2 more claims are not in this run"),
     ],
 )
-def test_a_headlines_count_of_claims_is_a_sentence(word: str, one: str, two: str) -> None:
-    assert [verdicts._counted(n, word, more=True) for n in (1, 2)] == [one, two]
+def test_a_count_of_claims_is_a_sentence(word: str, one: str, two: str) -> None:
+    assert [summary.counted(n, word, "more claim") for n in (1, 2)] == [one, two]
+
+
+def test_a_figure_counts_claims_as_the_text_does() -> None:
+    """thp-cost's claims on free memory need a guest: the recorded run was not to measure them."""
+    run = api.load("example:thp-cost")
+    claims = summary.by_claim(judge(run))
+    absent = sum(item.absent for item in claims)
+    assert summary.sentence(claims)[0].endswith(f". {absent} others are not in this run.")
+    shown = replace(run.experiment.figure, claims=[item.claim.id for item in claims])
+    headline = verdicts.declared(run, shown)
+    assert headline.endswith(f"{absent} more claims are not in this run")
+    assert "undecided" not in headline
+
+
+@pytest.mark.parametrize("word", ["no sample yet", "failed"])
+def test_a_figure_says_as_the_text_does_why_nothing_is_decided(word: str) -> None:
+    summaries = [SimpleNamespace(overall="not decided", standing=word)] * 2
+    assert verdicts._of_claims(summaries) == summary.counted(2, word, "claim")

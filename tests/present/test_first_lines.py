@@ -18,6 +18,7 @@ from memlab import api, experiments
 from memlab.analysis.intervals import Interval
 from memlab.judging import claims, costs, reproduce
 from memlab.present import figures, tables, verdicts, words
+from memlab.present.key_table import key_tables
 from memlab.present.screens import answer
 from memlab.present.screens import claims as claims_screen
 from memlab.present.screens import run as run_screen
@@ -269,3 +270,14 @@ def test_one_claim_that_holds_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_a_remedy_stands_once_where_the_sweep_begins(text: str, short: str) -> None:
     assert words.cause(text) == short
+
+
+def test_the_table_of_the_first_recommendation_stands_first() -> None:
+    """Of a log that is flushed: the second one, of no flush, needs two points of one table."""
+    run = api.load("example:log-append")
+    shown = key_tables(run, [])
+    assert [item.title.partition(", ext4")[0] for item in shown[:3]] == [
+        "time per record (s): a flush per record",
+        "time per record (s): a flush per 100 records",
+        "time per record (s): a flush at the end",
+    ]

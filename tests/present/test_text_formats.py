@@ -94,7 +94,7 @@ def test_markdown_of_claims_begins_with_the_answer(runs: list[str]) -> None:
     lines = printed("claims", runs[0], "--format", "markdown").splitlines()
     assert lines[2].startswith("**")
     assert " of 2 claims hold" in lines[2]
-    assert "2 others need points that this run was not to measure" in lines[2]
+    assert "2 others are not in this run" in lines[2]
     assert any("| `crossover` |" in line for line in lines)
 
 

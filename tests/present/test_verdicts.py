@@ -12,6 +12,9 @@ from memlab import experiments, measure
 from memlab.cli import cli
 from memlab.errors import CannotRun
 from memlab.experiment import At
+from memlab.judging import summary
+from memlab.present.screens import claims as claims_screen
+from memlab.present.verdicts import ClaimVerdicts, ShownVerdict
 from memlab.run import plan
 from memlab.store import PointRow, Store
 
@@ -134,3 +137,13 @@ def test_a_host_that_can_carry_nothing_is_an_error(
     result = CliRunner().invoke(cli, ["--store", store, "reproduce", "logstore-mmap"])
     assert isinstance(result.exception, CannotRun)
     assert str(result.exception) == "/nowhere is not a directory; name one with --dir"
+
+
+def test_a_short_line_says_that_a_verdict_needs_more_blocks() -> None:
+    """Its interval alone would decide it, and a reader is to see why it does not."""
+    number = "x308 (148 to 443)"
+    evidence = f"{number}, claimed above 10; {summary.FALLEN}"
+    verdict = ShownVerdict("", "inconclusive", number, evidence, (), (), 1, 6, 2.0)
+    claim = ClaimVerdicts("id", "a claim", "", "not decided", [verdict])
+    (line,) = claims_screen._short_lines(claim, 80)
+    assert line == ("inconclusive", "a claim", f"{number}, claimed above 10; needs more blocks")

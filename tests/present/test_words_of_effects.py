@@ -4,18 +4,21 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from synthetic import experiment
 
 from memlab.analysis.compare import compare_paired
+from memlab.analysis.intervals import Interval
 from memlab.experiment import Metric
 from memlab.experiment.points import Point
 from memlab.experiment.tried import declare
 from memlab.judging.compare import Compared, PointComparison
 from memlab.judging.effects import Effect, LevelChange
-from memlab.present import words
+from memlab.present import tables, words
+from memlab.present.key_table import key_tables
 from memlab.results.run import PointSummary
 
 FAULTS = Metric("faults", "faults", "page faults", lambda raw, _: None)
@@ -127,3 +130,75 @@ def test_points_of_too_few_blocks_are_said_to_show_no_change() -> None:
     ]
     said = words.counts(Compared(experiment(), FAULTS, "a", "b", 0.1, points, [], [], []))
     assert re.search(r"; a change over [\d.]+ % would have shown at 2 of 3, and none at 1, ", said)
+
+
+def several(changes: list[float], blocks: int = 12) -> Compared:
+    """A point for each ratio of new and base; one above 4 has as few blocks as have an interval."""
+    rng = np.random.default_rng(7)
+    sides = []
+    for change in changes:
+        count = 6 if change > 4 else blocks
+        base, new = np.exp(rng.normal(0, 0.001, (2, count)))
+        sides.append((base, new * change))
+    points = [
+        PointComparison({"size": i}, 1.0, change, found.ratio, found)
+        for i, (change, found) in enumerate(zip(changes, compare_paired(sides), strict=True))
+    ]
+    return Compared(experiment(), FAULTS, "a", "b", 0.05, points, [], [], [])
+
+
+def test_the_largest_effects_of_both_directions_stand_first() -> None:
+    compared = several([1.0, 1.2, 0.9, 3.0, 0.5])
+    shown = tables.compared([compared], largest_first=True)
+    assert [row[1].text for row in shown.rows] == ["slower", "faster", "slower", "faster", "same"]
+    order = [compared.points[i].new for i in (3, 4, 1, 2, 0)]
+    assert [row[4] for row in shown.rows] == [words.quantity(value, "faults") for value in order]
+    in_order = [row[1].text for row in tables.compared([compared]).rows]
+    assert in_order == ["same", "slower", "faster", "slower", "faster"]
+
+
+def test_what_an_interval_shows_by_itself_is_said_and_counted_apart() -> None:
+    compared = several([1.0, 1.0, 1.0, 5.0])
+    last = compared.points[-1].comparison
+    assert (last.word, last.too_few) == ("inconclusive", True)
+    assert last.text == "at least 4.99 times; about 1 more block for a verdict"
+    assert words.counts(compared).startswith(
+        "4 points: 3 same within 5 %, 1 with too few blocks for a verdict"
+    )
+    shown = tables.compared([compared], largest_first=True)
+    assert shown.rows[0][1].text == "at least 4.99"
+    legend = tables.ratio_legend(compared, medians=False)
+    assert legend.endswith(
+        "; at least, at most: shown by its end, a verdict takes about 1 more block"
+    )
+
+
+def test_an_interval_that_reaches_into_the_threshold_shows_nothing_by_itself() -> None:
+    """Its blocks differ as much as its ratio does."""
+    base = np.ones(12)
+    (found,) = compare_paired([(base, np.exp(np.linspace(-0.1, 0.3, 12)))])
+    assert (found.word, found.bound, found.too_few) == ("inconclusive", "", False)
+
+
+def test_medians_of_a_command_without_an_interval_have_their_n() -> None:
+    experiment = declare({"argv": ["x"], "cwd": "/", "levels": {"lock": ["off", "future"]}})
+    name, nothing = experiment.watched[0], Counter[str]()
+    summaries = [
+        PointSummary(
+            Point(i, {"lock": lock}, None), Counter(ok=5), (),
+            {name: Interval(None, 2.0 + i, None, 5, "")}, {}, frozenset(), nothing,
+        )
+        for i, lock in enumerate(("off", "future"))
+    ]  # fmt: skip
+    run = SimpleNamespace(
+        experiment=experiment,
+        named=experiment,
+        summaries=summaries,
+        varied=["lock"],
+        metric={metric.name: metric for metric in experiment.metrics}.__getitem__,
+        row=SimpleNamespace(request={}),
+    )
+    (shown,) = key_tables(run, [])
+    assert [row[0].text for row in shown.cells] == ["off", "future"]
+    assert all("n=5" in row[1].text for row in shown.cells)
+    assert "under the 6 of an interval" in tables.legend(row[1].text for row in shown.cells)

@@ -1,6 +1,7 @@
 """Which points a sweep until its claims are decided still measures."""
 
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,17 @@ def test_a_verdict_that_a_decision_rests_on_is_to_stand_before_others_are_decide
         assert questions.open_points(run, 3.0) == set(easy.points)
     _, run, probe = sweep(tmp_path, experiment=experiment, drifts=False, budget_s=120.0)
     assert next(one for one in judge(run) if one.claim is EASY).survives
+
+
+def test_the_time_that_decides_is_that_of_the_blocks_which_open_claims_lack(tmp_path: Path) -> None:
+    _, run, probe = sweep(tmp_path, CLOSE, EASY, drifts=False, blocks=6)
+    close, easy = judge(run)
+    with known(probe, run.experiment):
+        missing = questions.blocks_missing(close)
+        assert (close.word, missing > 0) == ("inconclusive", True)
+        assert easy.fallen  # and is looked at again after one more
+        trials = ceil(missing) * len(close.points) + len(easy.points)
+        assert questions.deciding_s(run) == pytest.approx(trials)  # of a second each
 
 
 def test_other_points_have_their_blocks_when_the_claims_are_decided(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def _against(run: Run, group: SettingGroup) -> JudgedRatio:
     return JudgedRatio(
         group=group,
         where=words.where(run.named, group),
-        word=judged.word,
+        word=judged.shown,
         n=verdict.n,
         claimed=claimed(claim),
         low=low,

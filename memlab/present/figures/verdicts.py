@@ -38,23 +38,12 @@ def _of_claims(about: Sequence[ClaimSummary]) -> str:
     parts = [
         f"{word}: {item.claim.text}" for word in _WORDS for item in about if item.overall == word
     ]
-    rest = Counter(item.overall for item in about)
+    rest = Counter(item.standing for item in about)
     for word in _WORDS:
         rest[word] -= sum(text.startswith(f"{word}: ") for text in parts[:_SAID_MAX])
     remaining = [
-        _counted(count, word, more=bool(parts)) for word, count in rest.items() if count > 0
+        summary.counted(count, word, "more claim" if parts else "claim")
+        for word, count in rest.items()
+        if count > 0
     ]
     return "; ".join((*parts[:_SAID_MAX], *remaining))
-
-
-def _counted(count: int, word: str, *, more: bool) -> str:
-    """`2 more claims hold`, `1 claim is undecided`."""
-    claims = f"{count} {'more ' if more else ''}claim{'s' if count > 1 else ''}"
-    be = "are" if count > 1 else "is"
-    words = {
-        "holds": "hold" if count > 1 else "holds",
-        summary.DIFFERS: "depend on the setting" if count > 1 else summary.DIFFERS,
-        summary.PARTLY: "hold in part" if count > 1 else summary.PARTLY,
-        "not decided": f"{be} undecided",
-    }
-    return f"{claims} {words.get(word, f'{be} {word}')}"

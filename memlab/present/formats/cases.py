@@ -78,7 +78,7 @@ def of_comparison(compared: Compared) -> Cases:
         suite=f"memlab compare {experiment.name}",
         title=f"{experiment.name}: {compared.new} against {compared.base}, {compared.metric.label}",
         cases=[*(_of_point(compared, point) for point in compared.points), *alone],
-        remarks=compared.remarks,
+        remarks=compared.notes,
         last_line=words.counts(compared),
     )
 

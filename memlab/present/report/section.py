@@ -110,7 +110,7 @@ def _figures(run: Run, study: Reproduced, prefix: str) -> Iterator[Drawn]:
     """The claims, the experiment's own figure, the published tables, the outcomes."""
     results = []
     if study.judged:
-        words_of = Counter(j.word for j in study.judged)
+        words_of = Counter(j.shown for j in study.judged)
         text = ", ".join(f"{count} {word}" for word, count in words_of.most_common())
         caption = f"Published against here, claim by claim: {text}"
         results.append((caption, claims.dumbbell(run, study.judged)))

@@ -39,7 +39,7 @@ _MOST_LEFT = (
     "9 tables that no experiment measures: "
 )
 _SHORT = 80  # characters of a reason
-_IN_SHORT = ("contradicted", "inconclusive", "not testable here", "reproduced")
+_IN_SHORT = ("contradicted", "inconclusive", "not testable here", "not in this run", "reproduced")
 
 
 def claims(study: Reproduced) -> None:
@@ -143,7 +143,9 @@ def _short_lines(claim: ClaimVerdicts, longest: int) -> Iterator[tuple[str, str,
     others is open, as in `show`."""
     by_word: dict[str, list[ShownVerdict]] = {}
     for verdict in claim.verdicts:
-        if not verdict.samples and verdict.word == "inconclusive":
+        if verdict.word == "not in this run" or (
+            verdict.word == "inconclusive" and not verdict.samples
+        ):
             continue  # the first line has counted it
         by_word.setdefault(verdict.word, []).append(verdict)
     for word, several in by_word.items():
@@ -158,7 +160,8 @@ def _short_lines(claim: ClaimVerdicts, longest: int) -> Iterator[tuple[str, str,
         closest = min(several, key=lambda shown: shown.clearance)
         if len(several) > 1 and len(several) == len(claim.verdicts) and closest.where:
             where = f" ({number} settings; the closest: {closest.where})"
-        reason = closest.shortened(closest.reason).partition(f"; {summary.FALLEN}")[0]
+        reason, fallen, _ = closest.shortened(closest.reason).partition(f"; {summary.FALLEN}")
+        reason += "; needs more blocks" if fallen else ""
         yield word, claim.text + where, reason if len(reason) <= longest else ""
 
 

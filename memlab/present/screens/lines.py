@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import click
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text as RichText
 
 from memlab.present import table
-from memlab.present.table import STYLES, Cell, Table, Text, write
+from memlab.present.table import STYLES, Table, Text, write
 from memlab.text.printable import printable
 
 OPEN = ("contradicted", "inconclusive")
@@ -52,20 +52,12 @@ def height(console: Console, shown: Table) -> int:
 
 
 def of_most_rows(console: Console, whole: Table, room: int) -> Table:
-    """So many rows as fit into so many lines, the most telling ones; one at least."""
-    rows = sorted(whole.rows, key=_telling)
-    for count in range(min(room, len(rows)), 1, -1):
-        shown = replace(whole, rows=rows[:count])
+    """So many of the first rows as fit into so many lines; one at least."""
+    for count in range(min(room, len(whole.rows)), 1, -1):
+        shown = replace(whole, rows=whole.rows[:count])
         if height(console, shown) <= room:
             return shown
-    return replace(whole, rows=rows[:1])
-
-
-def _telling(row: Sequence[Cell | str]) -> int:
-    """The first of these words that any of its verdicts is."""
-    message = {cell.text for cell in row if isinstance(cell, Cell)}
-    order = ("slower", "faster", "inconclusive", "same")
-    return next((at for at, word in enumerate(order) if word in message), len(order))
+    return replace(whole, rows=whole.rows[:1])
 
 
 def in_columns(console: Console, lines: Iterable[tuple[str, str]]) -> Iterator[list[RichText]]:

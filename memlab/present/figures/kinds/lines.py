@@ -246,11 +246,14 @@ def _range(run: Run, crossings: Sequence[Crossing]) -> str:
     """Many crossings in a sentence: how far apart they lie, and in how many panels."""
     name = words.level_words(run.experiment)
     known = [c for c in crossings if c.known]
-    inside = [c.found.estimate for c in known if math.isfinite(c.found.estimate)]
+    finite = [c for c in known if math.isfinite(c.found.estimate)]
+    inside = [c.found.estimate for c in finite if c.decided]
     outside = (crossing_words(run, c) for c in known if math.isinf(c.found.estimate))
     parts = [
         f"{text} in {count} of {len(crossings)} panels" for text, count in Counter(outside).items()
     ]
+    if rest := len(finite) - len(inside):
+        parts.append(f"not decided in {rest} of {len(crossings)} panels")
     if len(known) < len(crossings):
         parts.append(f"not known yet in {len(crossings) - len(known)} of {len(crossings)} panels")
     if inside:

@@ -41,7 +41,7 @@ def rows(run: Run, shown: Ratios) -> Rows:
     of = {tuple(p.at.values()): p for p in frame.grid(run)}
     return frame.rows(
         _mark(run, shown, point, varied, names[rank] if len(names) > 1 else "")
-        | {"base": names[rank], "_rank": rank, "_remarks": item.remarks}
+        | {"base": names[rank], "_rank": rank, "_remarks": item.notes}
         | {"samples": run.valued(shown.metric, of[tuple(point.at.values())]).ids}
         for rank, item in enumerate(compared)
         for point in item.points
