@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -47,7 +48,8 @@ class Waiting(click.ParamType):  # type: ignore[type-arg]  # not generic before 
         try:
             return units.parse_seconds(value)
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            is_set = param is not None and os.environ.get(str(param.envvar)) == value
+            self.fail(f"{param.envvar}: {error}" if param and is_set else str(error), param, ctx)
 
 
 class CommandGroup(click.Group):

@@ -73,18 +73,24 @@ def pull(on: str, store: Path | None, *, as_json: bool) -> None:
 
 
 def _without_a_worker(path: Path, hosts: Collection[str]) -> None:
-    """Name what is missing of hosts that a scheduler does not list, as after a worker's end."""
+    """Name what is missing of hosts that a scheduler does not list, as after a worker's end; by
+    which scheduler a run came, no store tells."""
     if not path.exists():
         return
     with Store(path) as opened:
-        for listed in opened.listed()[0]:
-            origin = listed.row.origin
-            is_cut = listed.ended in (None, "interrupted")
-            if is_cut and origin and origin not in hosts:
-                _say(
-                    f"memlab: {origin}: the scheduler has no worker of this name; its run "
-                    f"{listed.row.id} is unfinished here"
-                )
+        cut = [
+            f"{listed.row.origin} (run {listed.row.id})"
+            for listed in reversed(opened.listed()[0])
+            if listed.ended in (None, "interrupted")
+            and listed.row.origin
+            and listed.row.origin not in hosts
+        ]
+    if cut:
+        more = f" and {_count(len(cut) - _SHOWN, 'more run')}" if len(cut) > _SHOWN else ""
+        _say(
+            "memlab: unfinished here, of hosts that are no worker of this scheduler: "
+            f"{', '.join(cut[:_SHOWN])}{more}"
+        )
 
 
 def _say(line: str) -> None:

@@ -147,7 +147,8 @@ def _namespaces(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
         else:
             most = _of_user_namespace(pid, name)
         if most == 0:
-            yield Room(f"user.{name}", 0, 0, "count", "unshare and clone fail with ENOSPC")
+            fails = "unshare and clone fail with ENOSPC"
+            yield Room(f"user.{name}", 0, 0, "count", fails, fills=False)
 
 
 def _mounts(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
@@ -292,7 +293,7 @@ def _children(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
         return
     if all(target_of(ROOT / f"proc/{name}/ns/pid") != below for name in processes):
         name = "PID namespace for its children, whose first process has ended"
-        yield Room(name, 1, 1, "count", "fork fails with ENOMEM")
+        yield Room(name, 1, 1, "count", "fork fails with ENOMEM", fills=False)
 
 
 def _mappings(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
@@ -303,20 +304,25 @@ def _mappings(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     for one in files.known(lambda: proc.parse_mountinfo(text)) or []:
         if "noexec" in one.options and one.filesystem not in _OF_THE_KERNEL:
             name = f"{NOEXEC} {one.mount_point} ({one.filesystem})"
-            yield Room(name, 0, 1, "count", "mmap with PROT_EXEC fails with EPERM")
+            fails = "mmap with PROT_EXEC fails with EPERM"
+            yield Room(name, 0, 1, "count", fails, fills=False)
 
 
 def _userfaultfd(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """A filter of system calls (seccomp(2)) may say the same errno: then no cause is known."""
+    if status.get("Seccomp", "").strip() != "0":
+        return
     is_capable = int(status.get("CapEff", "0"), 16) >> 19 & 1  # CAP_SYS_PTRACE
     if sysctl("vm/unprivileged_userfaultfd") == [0] and not is_capable:
-        yield Room("vm.unprivileged_userfaultfd", 0, 0, "count", "userfaultfd fails with EPERM")
+        fails = "userfaultfd fails with EPERM"
+        yield Room("vm.unprivileged_userfaultfd", 0, 0, "count", fails, fills=False)
 
 
 def _machine_space(machine: Mapping[str, int]) -> Iterator[Room]:
     """__vm_enough_memory() of mm/util.c: what one call may ask for."""
     if sysctl("vm/overcommit_memory") == [0] and "MemTotal" in machine:
         total = machine["MemTotal"] + machine.get("SwapTotal", 0)
-        yield Room(MACHINE, 0, total, "B", "mmap of more fails with ENOMEM")
+        yield Room(MACHINE, 0, total, "B", "mmap of more fails with ENOMEM", fills=False)
 
 
 def _huge_pages(pid: int, status: Mapping[str, str]) -> Iterator[Room]:

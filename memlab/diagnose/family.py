@@ -63,22 +63,29 @@ _ENDED_MAX = 20_000  # processes whose state is read
 _PARENTS_MAX = 100
 
 
-def unreaped(pid: int) -> tuple[int, int, str]:
+def unreaped(pid: int, *, of_user: bool = False) -> tuple[int, int, str]:
     """How many processes have ended and keep their PID until their parent waits for them, and the
-    PID and name of the parent of most. Of parents in the groups of this process: there they
-    count against the same limits."""
+    PID and name of the parent of most. They count against the same limits: of parents in the groups
+    of this process or, with `of_user`, of its user."""
+    uid = _uid(pid)
     groups = files.text(ROOT / f"proc/{pid}/cgroup")
     parents: Counter[int] = Counter()
     names = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
     for name in names[:_ENDED_MAX]:
         _, _, words = (files.text(ROOT / f"proc/{name}/stat") or "").rpartition(")")
         fields = words.split()
-        if fields[:1] == ["Z"]:
+        if fields[:1] == ["Z"] and (not of_user or _uid(int(name)) == uid):
             parents[int(fields[1])] += 1
     for parent, count in parents.most_common(_PARENTS_MAX):
-        if groups and files.text(ROOT / f"proc/{parent}/cgroup") == groups:
+        is_near = groups and files.text(ROOT / f"proc/{parent}/cgroup") == groups
+        if of_user or is_near:
             return count, parent, (files.text(ROOT / f"proc/{parent}/comm") or "").strip()
     return 0, 0, ""
+
+
+def _uid(pid: int) -> str:
+    status = files.known(lambda: proc.status(pid)) or {}
+    return (status.get("Uid") or "?").split()[0]
 
 
 def descendants(pid: int) -> list[int]:

@@ -56,8 +56,8 @@ class Charge:
     oom_kill_count: int
     """Under v2 a kill of a whole group (memory.oom.group) counts its first process twice."""
     fault_count: int
-    whole_kill_count: int = 0
-    """Kills of a whole group, by memory.oom.group of v2."""
+    whole_kill_count: int | None = 0
+    """Kills of a whole group, by memory.oom.group of v2; None where they are not counted."""
     stuck: bool = False
     """Out of memory with the killer turned off (v1's memory.oom_control): its threads wait."""
 
@@ -99,6 +99,20 @@ def short_name(directory: Path) -> str:
     mount = cgroup.locate().memory_mount
     is_below = mount is not None and mount in directory.parents
     return str(directory.relative_to(mount)) if mount and is_below else str(directory)
+
+
+_FIRST_NAMESPACE = "cgroup:[4026531835]"  # PROC_CGROUP_INIT_INO of linux/proc_ns.h
+
+
+def has_host_paths() -> bool:
+    """Whether a group's path below the mount is the one that the kernel's log has."""
+    space = files.known((proc.ROOT / "proc/self/ns/cgroup").readlink)
+    mount = cgroup.locate().memory_mount
+    roots = {
+        one.root for one in files.known(proc.mounts) or []
+        if one.filesystem.startswith("cgroup") and Path(one.mount_point) == mount
+    }  # fmt: skip
+    return str(space) == _FIRST_NAMESPACE and roots == {"/"}
 
 
 def own(pid: int) -> tuple[Path, str] | None:
@@ -165,6 +179,13 @@ def listed(directory: Path) -> list[int]:
     return found[:_PROCESSES_MAX]
 
 
+def new(before: list[int], after: list[int]) -> int:
+    """How many processes came; 0 where a list is cut, which does not show that."""
+    if max(len(before), len(after)) >= _PROCESSES_MAX:
+        return 0
+    return len({*after} - {*before})
+
+
 def charge(
     directory: Path, version: str, *, limit_name: str | None = None, root: Path = proc.ROOT
 ) -> Charge:
@@ -177,12 +198,19 @@ def charge(
     return read(directory, used, stat, limit_name, root)
 
 
-def killed(kills: int, whole_kills: int) -> str:
+def killed(kills: int, whole_kills: int | None) -> str:
     """How many processes were killed, from the kernel's counts: __oom_kill_process() counts the
     process that is chosen, and again as one of the group (mm/oom_kill.c)."""
-    count = kills - whole_kills
+    count = kills - (whole_kills or 0)
     noun = "process" if count == 1 else "processes"
+    if whole_kills is None and count > 1:
+        return f"at most {count} {noun}"
     return f"{'at least ' if whole_kills else ''}{count} {noun}"
+
+
+def whole_kills(before: int | None, after: int | None) -> int | None:
+    """Between two counts."""
+    return None if before is None or after is None else after - before
 
 
 def used_bytes(limit: cgroup.MemoryLimit) -> int | None:
@@ -269,7 +297,7 @@ def _charge_2(
         swapped_bytes=files.number(directory / "memory.swap.current") or 0,
         reached_count=reached,
         oom_kill_count=events.get("oom_kill", 0),
-        whole_kill_count=events.get("oom_group_kill", 0),
+        whole_kill_count=events.get("oom_group_kill"),
     )
 
 

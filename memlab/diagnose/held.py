@@ -150,7 +150,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         if limit
         else None,
         processes=len(pids) + hidden,
-        new_processes=len({*group.listed(directory)} - {*listed}),
+        new_processes=group.new(listed, group.listed(directory)),
         members=members,
         unshared_bytes=sum(max(0, m.unshared_bytes or 0) for m in members),
         shared_bytes=sum(m.shared_bytes or 0 for m in members),
@@ -172,6 +172,8 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
 def _last_kill(directory: Path) -> str:
     from memlab.diagnose.kernel_log import answer, source  # most looks need neither
 
+    if not group.has_host_paths():
+        return ""
     try:
         log = source.read(None)
     except CannotLook:
@@ -326,8 +328,6 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             segments=seen.segments,
             kinds=seen.shared_kinds,
         )
-        if not seen.room.above:
-            of_limit = _with_last_kill(of_limit, seen.last_kill)
         yield from group_limits.placed(seen.room, of_limit)
     else:
         yield from group_limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
@@ -399,8 +399,9 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
 
 
 def _with_last_kill(findings: Iterator[Finding], last_kill: str) -> Iterator[Finding]:
+    """Said of what counts the kills of all the tree, as the log's last one of it does."""
     for finding in findings:
-        is_kill = finding.name in ("group-kills", "group-has-killed") and last_kill
+        is_kill = finding.name == "group-has-killed" and last_kill
         title = f"{finding.title}; last {last_kill}"
         yield replace(finding, title=title) if is_kill else finding
 

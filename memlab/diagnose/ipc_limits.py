@@ -36,7 +36,8 @@ def _segments(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
 
 def _segment(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     if most := sysctl("kernel/shmmax", pid):
-        yield Room("kernel.shmmax", 0, most[0], "B", "shmget of more fails with EINVAL")
+        yield Room("kernel.shmmax", 0, most[0], "B", "shmget of more fails with EINVAL",
+                   fills=False)  # fmt: skip
 
 
 def _queues(pid: int, status: Mapping[str, str]) -> Iterator[Room]:

@@ -36,7 +36,7 @@ def of(look: Look) -> Account:
     lines = []
     if look.group:
         lines += group_lines(look.group)
-    for room in sorted(look.rooms, key=lambda room: -room.share):
+    for room in sorted(_filling(look), key=lambda room: -room.share):
         lines.append(Line(room.name, room.used, limit=room.limit, note=room.what, unit=room.unit))
     lines += [
         Line(f"{one.call} ({one.errno}) fails", one.per_s, unit="1/s", note="now")
@@ -71,10 +71,14 @@ def findings(look: Look) -> Iterator[Finding]:
         yield from group_limits.placed(look.group, chain(of_limit, of_lines))
     # Of limits of one name the one that is met first is said.
     explained = {one.line for one in failing}
-    for room in sorted(look.rooms, key=_time_left):
+    for room in sorted(_filling(look), key=_time_left):
         if room.name not in explained:
             yield from _near(look, room)
     yield from _tmpfs(look)
+
+
+def _filling(look: Look) -> list[Room]:
+    return [room for room in look.rooms if room.fills]
 
 
 def _time_left(room: Room) -> tuple[float, float]:

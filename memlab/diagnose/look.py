@@ -113,7 +113,7 @@ class GroupRoom:
     lowest_bytes: int
     highest_bytes: int
     """Of the charge during the look."""
-    whole_kills: int = 0
+    whole_kills: int | None = 0
     """Of whole groups, by memory.oom.group."""
     above: str = ""
     """The group whose limit it is, if that is above the subject's group; else empty."""
@@ -865,7 +865,7 @@ def room_of(
         ),
         reached_per_s=(after.reached_count - before.reached_count) / elapsed,
         kills=after.oom_kill_count - before.oom_kill_count,
-        whole_kills=after.whole_kill_count - before.whole_kill_count,
+        whole_kills=group.whole_kills(before.whole_kill_count, after.whole_kill_count),
         lowest_bytes=min([after.used_bytes, *charged]),
         highest_bytes=max([after.used_bytes, *charged]),
         above="" if directory in (None, limit.group) else group.short_name(limit.group),

@@ -1,8 +1,10 @@
 """Calls that fail for want of something: which call, with which errno, how often.
 
 The kernel writes the number and the result of each such call of a thread into a ring of 16 KiB,
-some 340 of them, until that is full: then the rate is that of the time that it covers. Sources:
-perf_event_open(2); include/trace/events/syscalls.h; asm-generic/errno-base.h and errno.h.
+some 340 of them, until that is full: then the rate is that of the time that it covers. A second
+ring has each result of mmap, so that what a mapping asks for is never said of another call.
+
+Sources: perf_event_open(2); include/trace/events/syscalls.h; asm-generic/errno-base.h and errno.h.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ _BUFFERS_MAX = 1024  # of one call
 # Smaller mappings are many, and fail where a limit is met already; -1 is no file.
 _LARGE = "len >= 67108864 || (prot & 4 && fd < 2147483648)"
 _LARGE_BYTES, _PROT_EXEC, _NO_FILE = 64 << 20, 4, 1 << 31
+_PROT_WRITE, _MAP_SHARED, _MAP_NORESERVE, _MAP_HUGETLB = 2, 1, 0x4000, 0x40000
+_USER_MODE_ONLY = 1  # UFFD_
 _RING_PAGES = 4  # a power of two
 _DATA_HEAD = 1024  # of perf_event_mmap_page
 _HEADER = struct.Struct("=IHH")
@@ -67,8 +71,26 @@ class Refusal:
     is 64 MiB or more; else 0."""
     reserved: bool = False
     """That mapping is a reservation (PROT_NONE)."""
+    data: bool = False
+    """It is private and writable: accountable_mapping(), is_data_mapping() of mm/mmap.c."""
+    noreserve: bool = False
+    """It has MAP_NORESERVE."""
+    of_kernel_faults: bool = False
+    """A userfaultfd without UFFD_USER_MODE_ONLY."""
     executes: bool = False
     """Most of these calls map a file to execute it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What one call asks for."""
+
+    bytes: int = 0
+    reserved: bool = False
+    data: bool = False
+    noreserve: bool = False
+    of_kernel_faults: bool = False
+    executes: bool = False
 
 
 class Refusals:
@@ -77,6 +99,7 @@ class Refusals:
     def __init__(self, pid: int, tasks: Sequence[int]) -> None:
         self._pid = pid
         self._rings: list[tuple[list[int], mmap.mmap]] = []
+        self._mappings: list[tuple[list[int], mmap.mmap]] = []
         self.why = ""
         """Why calls are not told apart; empty where they are."""
         try:
@@ -91,12 +114,23 @@ class Refusals:
             self._open(task)
 
     def _open(self, task: int) -> None:
+        failing = [(self._exit, _filter())]
+        if ids := _with_arguments():
+            failing.append((self._enter, ids))
+        each = f"id == {system_calls.NUMBERS['mmap']}"
+        self._record(task, failing, self._rings)
+        self._record(task, [(self._exit, each), (self._mmap, _LARGE)], self._mappings)
+
+    def _record(
+        self,
+        task: int,
+        events: Sequence[tuple[int, str]],
+        rings: list[tuple[list[int], mmap.mmap]],
+    ) -> None:
         fds: list[int] = []
         try:
-            fds.append(perf_event.record(self._exit, task, _filter()))
-            fds.append(perf_event.record(self._mmap, task, _LARGE))
-            if ids := _pinning():
-                fds.append(perf_event.record(self._enter, task, ids))
+            for number, filtered in events:
+                fds.append(perf_event.record(number, task, filtered))
             ring = mmap.mmap(fds[0], (1 + _RING_PAGES) * mmap.PAGESIZE)
             for fd in fds[1:]:
                 perf_event.write_to(fd, fds[0])
@@ -106,61 +140,77 @@ class Refusals:
             if not isinstance(error, ProcessLookupError):  # else the thread has ended
                 self.why = perf_event.why(error)
             return
-        self._rings.append((fds, ring))
+        rings.append((fds, ring))
 
     def close(self) -> None:
         """Nothing is recorded from here on."""
-        for fds, ring in self._rings:
+        for fds, ring in (*self._rings, *self._mappings):
             ring.close()
             for fd in fds:
                 os.close(fd)
         self._rings.clear()
+        self._mappings.clear()
 
     def result(self, seconds: float) -> list[Refusal]:
         """By call and errno, over so many seconds."""
         per_s: dict[tuple[int, int], float] = defaultdict(float)
-        asked: dict[tuple[int, int], tuple[int, int]] = {}
+        asked: dict[tuple[int, int], _Asked] = {}
+        for ring in self._rings:
+            events, covered_s = _stopped(ring)
+            entered: dict[int, _Asked] = {}  # each call of these is recorded as it begins
+            for raw in events:
+                if int.from_bytes(raw[:2], sys.byteorder) == self._enter:
+                    call = _number(raw, self._enter_fields["id"])
+                    entered[call] = self._arguments(call, _arguments(raw, self._enter_fields))
+                    continue
+                pair = self._ended(raw)
+                per_s[pair] += 1 / (covered_s or seconds)
+                if (want := entered.pop(pair[0], None)) is not None:
+                    asked[pair] = want
         counts: Counter[tuple[int, int]] = Counter()
         executing: Counter[tuple[int, int]] = Counter()
-        for fds, ring in self._rings:
-            with suppress(OSError):
-                for fd in fds:
-                    perf_event.stop(fd)  # nothing is written while it is read
-            events, covered_s = _read(ring)
-            wanted: dict[int, tuple[int, int, bool]] = {}  # bytes, protection, whether it executes
-            for raw in events:
-                number = int.from_bytes(raw[:2], sys.byteorder)
-                if number == self._mmap:
-                    length, protection, fd = (
-                        _number(raw, self._mmap_fields[name]) for name in ("len", "prot", "fd")
-                    )
-                    executes = bool(protection & _PROT_EXEC) and 0 <= fd < _NO_FILE
-                    large = length if length >= _LARGE_BYTES else 0
-                    wanted[system_calls.NUMBERS["mmap"]] = large, protection, executes
+        for ring in self._mappings:
+            mapping: _Asked | None = None
+            for raw in _stopped(ring)[0]:
+                if int.from_bytes(raw[:2], sys.byteorder) == self._mmap:
+                    mapping = self._mapping(raw)
                     continue
-                if number == self._enter:
-                    call = _number(raw, self._enter_fields["id"])
-                    asks = self._pinned(call, _arguments(raw, self._enter_fields))
-                    wanted[call] = asks, 1, False
-                    continue
-                pair = (
-                    _number(raw, self._exit_fields["id"]),
-                    _number(raw, self._exit_fields["ret"]),
-                )
-                per_s[pair] += 1 / (covered_s or seconds)
+                pair, want, mapping = self._ended(raw), mapping, None
                 counts[pair] += 1
-                # A call that succeeds is recorded too as it begins: each explains one at most.
-                if (want := wanted.pop(pair[0], None)) is not None:
-                    asked[pair] = want[:2]
-                    executing[pair] += want[2]
+                if want is not None:
+                    asked[pair] = want
+                    executing[pair] += want.executes
+        none = _Asked()
         return [
             Refusal(
                 system_calls.name(call), ERRNOS.get(-code, f"errno {-code}"), rate,
-                asked.get((call, code), (0, 1))[0], asked.get((call, code), (0, 1))[1] == 0,
+                one.bytes, one.reserved, one.data, one.noreserve, one.of_kernel_faults,
                 2 * executing[call, code] > counts[call, code],
             )
             for (call, code), rate in per_s.items()
+            for one in (asked.get((call, code), none),)
         ]  # fmt: skip
+
+    def _ended(self, raw: bytes) -> tuple[int, int]:
+        """The number and the result of a call."""
+        return _number(raw, self._exit_fields["id"]), _number(raw, self._exit_fields["ret"])
+
+    def _mapping(self, raw: bytes) -> _Asked:
+        length, protection, flags, fd = (
+            _number(raw, self._mmap_fields[name]) for name in ("len", "prot", "flags", "fd")
+        )
+        return _Asked(
+            length if length >= _LARGE_BYTES else 0,
+            reserved=protection == 0,
+            data=bool(protection & _PROT_WRITE) and not flags & (_MAP_SHARED | _MAP_HUGETLB),
+            noreserve=bool(flags & _MAP_NORESERVE),
+            executes=bool(protection & _PROT_EXEC) and 0 <= fd < _NO_FILE,
+        )
+
+    def _arguments(self, call: int, arguments: Sequence[int]) -> _Asked:
+        if call == system_calls.NUMBERS.get("userfaultfd"):
+            return _Asked(of_kernel_faults=not arguments[0] & _USER_MODE_ONLY)
+        return _Asked(self._pinned(call, arguments))
 
     def _pinned(self, call: int, arguments: Sequence[int]) -> int:
         """The bytes that mlock, shmget or io_uring_register asks for; what it points to is read
@@ -239,9 +289,17 @@ def _filter() -> str:
     return " || ".join(parts)
 
 
-def _pinning() -> str:
-    """Calls that ask for so many bytes, and have no filter on them."""
-    calls = ("mlock", "mlock2", "io_uring_register", "shmget")
+def _stopped(ring: tuple[list[int], mmap.mmap]) -> tuple[list[bytes], float | None]:
+    fds, written = ring
+    with suppress(OSError):
+        for fd in fds:
+            perf_event.stop(fd)  # nothing is written while it is read
+    return _read(written)
+
+
+def _with_arguments() -> str:
+    """Calls whose arguments tell why they fail, each of which is recorded."""
+    calls = ("mlock", "mlock2", "io_uring_register", "shmget", "userfaultfd")
     known = [system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS]
     return " || ".join(f"id == {number}" for number in known)
 

@@ -32,6 +32,9 @@ _NEAR = 0.5
 _FILES_MAX = 1000
 _LEAST_PER_S = 0.2
 _UNKNOWN_PER_S = 1.0
+_SPACE_BYTES = 1 << 46  # a larger mapping may not fit the address space either
+# Of these no limit is the cause: an argument or a file that is not for it, or a policy.
+_NO_LIMIT = {("mmap", "EINVAL"), ("mmap", "ENODEV"), ("mmap", "EACCES"), ("mprotect", "EACCES")}
 
 
 _HINTS = {
@@ -76,24 +79,22 @@ def hint(limit: str, otherwise: str = "") -> str:
 
 def findings(look: Look) -> Iterator[Finding]:
     """One for each row whose calls fail, and one for the pairs that no row has."""
-    by_row: dict[str, list[tuple[Row, Refusal]]] = {}
+    by_row: dict[Row, list[Refusal]] = {}
     unknown = []
     for one in look.refused:
         known = row(one.call, one.errno)
-        if known is None:
+        if known is not None:
+            by_row.setdefault(known, []).append(one)
+        elif (one.call, one.errno) not in _NO_LIMIT:
             unknown.append(one)
-        else:
-            by_row.setdefault(known.name, []).append((known, one))
-    for pairs in by_row.values():
-        if sum(one.per_s for _, one in pairs) >= _LEAST_PER_S:
-            yield _explained(look, pairs)
+    for known, refused in by_row.items():
+        if sum(one.per_s for one in refused) >= _LEAST_PER_S:
+            yield _explained(look, known, refused)
     if sum(one.per_s for one in unknown) >= _UNKNOWN_PER_S:
         yield _unexplained(unknown)
 
 
-def _explained(look: Look, pairs: Sequence[tuple[Row, Refusal]]) -> Finding:
-    known = pairs[0][0]
-    refused = [one for _, one in pairs]
+def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
     per_s = sum(one.per_s for one in refused)
     limit, why = _why(look, known, refused)
     line = limit.name if limit else known.limits[0].strip(".")
@@ -165,6 +166,8 @@ def _facts(refused: Sequence[Refusal]) -> tuple[Fact, ...]:
 def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | None, str]:
     """The limit, and the words that say how full it is."""
     candidates = [one for one in look.rooms if one.name.startswith(known.limits)]
+    if known.name == "handler-refused" and not all(one.of_kernel_faults for one in refused):
+        candidates = []
     standing = [one for one in candidates if not one.name.startswith((*OF_A_CALL, NOEXEC))]
     fullest = max(standing, key=lambda one: one.share, default=None)
     if known.name == "memory-refused" and _asks_for_huge_pages(look, refused):
@@ -191,14 +194,14 @@ def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | Non
     asked = max(refused, key=lambda one: one.asked_bytes)
     for one in candidates:
         if one.unit == "B" and asked.asked_bytes and one.used + asked.asked_bytes > one.limit:
-            if one.name in OF_A_CALL and not asked.reserved:
+            if not _counts(asked, one):
+                continue
+            if one.name in OF_A_CALL:
                 of = ": memory and swap" if one.name == MACHINE else ""
                 return one, (
                     f"{size(asked.asked_bytes)} are asked for in one call, and at most "
                     f"{size(one.limit)} may be ({one.name}{of})"
                 )
-            if one.name in OF_A_CALL:
-                continue
             kind = " (PROT_NONE, a reservation)" if asked.reserved else ""
             return one, (
                 f"{size(asked.asked_bytes)} are asked for{kind}, and {size(one.used)} of "
@@ -216,9 +219,16 @@ def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | Non
     )
 
 
+def _counts(asked: Refusal, limit: Room) -> bool:
+    """Whether a limit counts such a mapping at all."""
+    if limit.name == MACHINE:
+        return asked.data and not asked.noreserve and asked.asked_bytes < _SPACE_BYTES
+    return asked.data or limit.name not in ("RLIMIT_DATA", "CommitLimit")
+
+
 def _ended(look: Look, room: Room) -> str:
     """Processes that only their parent's wait(2) ends, if they are many of those that count."""
-    count, parent, name = family.unreaped(look.subject.pid)
+    count, parent, name = family.unreaped(look.subject.pid, of_user=room.name == "RLIMIT_NPROC")
     if count < room.used / 10:
         return ""
     return (
@@ -234,11 +244,8 @@ def _of_mounts(candidates: Sequence[Room]) -> str:
     ]
     if not mounts:
         return "it maps a file to execute it, and none of its mounts is noexec"
-    more = f" and {len(mounts) - 3} more" if len(mounts) > 3 else ""
-    return (
-        "it maps a file to execute it, which is refused on a mount that is noexec: "
-        f"{', '.join(mounts[:3])}{more}"
-    )
+    which = f"as {len(mounts)} are (findmnt -O noexec)" if len(mounts) > 3 else ", ".join(mounts)
+    return f"it maps a file to execute it, which is refused on a mount that is noexec: {which}"
 
 
 def _met(one: Room) -> str:
@@ -258,20 +265,22 @@ def _hugetlb(pid: int) -> tuple[Room, str]:
         f"it asks for huge pages (MAP_HUGETLB), of which the pool has {total:,} "
         f"({size(page)} each), {spare:,} of them free"
     )
-    held, folder = huge_files(pid)
+    held, folder = huge_files(pid, page)
     if page and held >= page:
         said += f", and {held // page:,} in files of {folder}"
     return Room("huge pages (hugetlb)", total - spare, total, "count", ""), said
 
 
-def huge_files(pid: int) -> tuple[int, str]:
-    """What files of a mount of hugetlbfs hold, whoever maps them, and where most lie."""
+def huge_files(pid: int, page: int) -> tuple[int, str]:
+    """What files of a mount of hugetlbfs with pages of this size hold, whoever maps them, and where
+    most lie."""
+    sizes = {f"pagesize={page >> 10}K", f"pagesize={page >> 20}M"}  # hugetlbfs_show_options()
     text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
     mounts = files.known(lambda: proc.parse_mountinfo(text)) or []
     held = [
         (allocated(ROOT / f"proc/{pid}/root" / one.mount_point.lstrip("/")), one.mount_point)
         for one in mounts
-        if one.filesystem == "hugetlbfs"
+        if one.filesystem == "hugetlbfs" and one.super_options & sizes
     ]
     return max(held, default=(0, ""))
 

@@ -29,6 +29,8 @@ class Room:
     """Of what the process itself has, where each part of the look showed it; else 0."""
     two_readings: bool = False
     """That growth is between two readings, which show no course."""
+    fills: bool = True
+    """Whether it counts a use that nears it; else it only explains a call that fails."""
 
     @property
     def share(self) -> float:

@@ -53,8 +53,8 @@ class Events:
     """The group with most kills, below the one that is looked at; empty for that itself."""
     where_kills: int
     """In that group."""
-    whole_kills: int = 0
-    """Of whole groups, by memory.oom.group of v2."""
+    whole_kills: int | None = 0
+    """Of whole groups, by memory.oom.group of v2; None where it is not counted (before 5.17)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def events(directory: Path, version: str, below: Sequence[Path]) -> Events:
         most = max(kills, key=lambda path: kills[path])
         return Events(
             total.get("oom_kill", 0), total.get("max", 0), total.get("high", 0),
-            _name(most, directory), kills[most], total.get("oom_group_kill", 0),
+            _name(most, directory), kills[most], total.get("oom_group_kill"),
         )  # fmt: skip
     counted = {
         path: group.pairs(path / "memory.oom_control").get("oom_kill", 0)

@@ -163,7 +163,8 @@ class Watcher:
         kills = dict(self._of_group(self._directory, self._version)).get("kills", 0)
         if not kills:
             return ""
-        whole = self._events[-1].whole_kills - self._events[0].whole_kills
+        counts = [events.whole_kills for events in self._events]
+        whole = group.whole_kills(counts[0], counts[-1])
         many = group.killed(round(kills), whole)
         said = f", and the kernel killed {many} of its group for want of memory meanwhile"
         return f"{said} (memlab diagnose --last-kill says which)"

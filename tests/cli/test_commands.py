@@ -359,6 +359,15 @@ def test_hosts_wait_as_long_as_this_one(wait_s: float, words: list[str]) -> None
     assert wait_s in (0.0, inf) or units.parse_duration("90.500000s") == wait_s
 
 
+def test_a_wrong_time_in_the_environment_is_named(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMLAB_WAIT", "true")
+    done = command("list")
+    assert done.returncode == 2
+    assert "MEMLAB_WAIT" in done.stderr
+
+
 def in_a_terminal(*arguments: str, **environment: str) -> bytes:
     """What a command prints to a terminal of 80 columns."""
     master, slave = os.openpty()

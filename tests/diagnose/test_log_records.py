@@ -9,6 +9,8 @@ import gzip
 import io
 import json
 import lzma
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +22,7 @@ from command import memlab
 from memlab.diagnose.kernel_log import answer, records, source
 from memlab.errors import CannotLook
 
-from .test_last_kill import BARE, _same, kill, printed, read
+from .test_last_kill import BARE, V1, _same, kill, printed, read
 
 RIGHT = kill("\n".join(BARE))
 EPOCH, BOOT = 1790950447, 581  # 2026-10-02 14:14:07 UTC
@@ -441,3 +443,39 @@ YAML_BESIDE = {
 def test_lines_beside_a_message_of_yaml_are_read(text: str) -> None:
     assert kill(text).killed == RIGHT.killed
     assert kill(text).limit_bytes == RIGHT.limit_bytes
+
+
+def test_an_earlier_victim_that_is_reaped_within_a_report_is_not_its_victim() -> None:
+    """The table of a report still lists who was killed just before, and is being reaped."""
+    table, choice = "oom_reaper: reaped process 700 (old), now anon-rss:0kB", "oom-kill:"
+    lines = V1.splitlines()
+    at = next(number for number, line in enumerate(lines) if choice in line)
+    lines.insert(at, f"[  41.6] {table}")
+    whole, mixed = kill(V1), kill("\n".join(lines))
+    assert (mixed.killed, mixed.group, mixed.tasks) == (
+        whole.killed, whole.group, whole.tasks,
+    )  # fmt: skip
+    assert mixed.usage_bytes == whole.usage_bytes is not None
+    text = printed("\n".join(lines))
+    assert "earlier" not in text
+    assert "also killed, without a report in this log: old" in text
+
+
+def test_a_quoted_kill_of_a_whole_group_keeps_its_other_processes() -> None:
+    first = V1.splitlines()[-1]
+    second = first.replace("701", "702")
+    whole = "[  41.6] Tasks in /job are going to be killed due to memory.oom.group set"
+    found = kill(f"{first}\n{whole}\n{second}\n{V1}")
+    assert [one.pid for one in found.killed] == [701, 702]
+    assert found.usage_bytes == kill(V1).usage_bytes is not None
+
+
+@pytest.mark.needs("root", "a mount namespace")
+@pytest.mark.parametrize("device", ["null", "zero"])
+def test_what_is_no_kernel_log_is_not_read_without_end(device: str) -> None:
+    """As many containers have it."""
+    words = f"mount --bind /dev/{device} /dev/kmsg && exec timeout 60 {sys.executable} -m memlab "
+    script = f"{words} diagnose --last-kill"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert "/dev/kmsg: not the kernel's log here" in done.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import call_limits, limits, refusals, refused
+from memlab.diagnose import call_limits, family, kernel_numbers, limits, refusals, refused
 from memlab.diagnose.call_table import MACHINE, ROWS, Row, row
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.refusals import Refusal
@@ -21,6 +21,7 @@ from .looks import look, rates
 from .test_counters import TIMES, tell
 
 GiB, MiB = 1 << 30, 1 << 20
+HANDLERS = Path("/proc/sys/vm/unprivileged_userfaultfd")
 
 
 @pytest.mark.parametrize(
@@ -36,12 +37,21 @@ GiB, MiB = 1 << 30, 1 << 20
         ("s", {("shmget", "EINVAL"): TIMES}),
         ("d", {("mmap", "ENODEV"): TIMES}),
         ("x", {("mmap", "EACCES"): TIMES}),
+        ("g", {("mmap", "ENOMEM"): TIMES}),
+        ("e", {("mmap", "EPERM"): TIMES}),
+        ("n", {("mmap", "ENOMEM"): TIMES}),
+        ("l", {("mmap", "ENOMEM"): TIMES}),
+        ("h", {("mmap", "ENOMEM"): TIMES}),
+        ("u", {("userfaultfd", "EPERM"): TIMES}),
+        ("U", {("userfaultfd", "EPERM"): TIMES}),
         ("o", {}),  # fails, and for want of nothing
     ],
 )
 def test_each_failing_call_is_counted_by_its_number(
     binary: Compiled, what: str, expected: dict[tuple[str, str], int]
 ) -> None:
+    if what == "U" and (os.getuid() or not HANDLERS.exists() or HANDLERS.read_text() != "0\n"):
+        pytest.skip("this machine refuses no user a handler of faults")
     with (
         running(binary("refused_calls")) as program,
         refusals.recording(program.pid, [program.pid]) as seen,
@@ -57,6 +67,14 @@ def test_each_failing_call_is_counted_by_its_number(
         assert [one.asked_bytes for one in found] == [24 * MiB]
     if what == "s":
         assert [one.asked_bytes for one in found] == [(1 << 64) - 1]
+    if what in "ge":  # what is large or to be executed is another call, which succeeds
+        assert [(one.asked_bytes, one.executes) for one in found] == [(0, False)]
+    if what in "nlh":
+        assert [one.asked_bytes for one in found] == [1 << 47]
+        kind = {"n": (True, True), "l": (True, False), "h": (False, False)}[what]
+        assert [(one.data, one.noreserve) for one in found] == [kind]
+    if what in "uU":  # a filter refuses a call before its arguments are recorded
+        assert [one.of_kernel_faults for one in found] == [what == "U"]
     assert [one.executes for one in found] == [what == "x"] * len(found)
 
 
@@ -351,15 +369,29 @@ def test_mounts_and_rings_of_perf_events_are_read_from_the_process() -> None:
 def test_one_mapping_larger_than_memory_and_swap() -> None:
     machine = Room(MACHINE, 0, 24 * GiB, "B", "")
     count = Room("vm.max_map_count", 23, 65_530, "count", "")
-    large = Refusal("mmap", "ENOMEM", 20.0, 100 * GiB)
+    large = Refusal("mmap", "ENOMEM", 20.0, 100 * GiB, data=True)
     (one,) = said(large, rooms=(count, machine))
     assert "100 GiB are asked for in one call, and at most 24 GiB may be" in one.title
     assert "vm.overcommit_memory" in one.setting
-    for other in (replace(large, reserved=True), replace(large, asked_bytes=20 * GiB)):
+    for other in (
+        replace(large, reserved=True, data=False),
+        replace(large, data=False),  # only read, or shared
+        replace(large, noreserve=True),
+        replace(large, asked_bytes=200 << 40),  # more than the address space
+        replace(large, asked_bytes=20 * GiB),
+    ):
         (one,) = said(other, rooms=(count, machine))
         assert "24 GiB" not in one.title
         assert "no limit that is read here is near" in one.title
         assert "max_map_count" not in one.setting
+
+
+def test_a_limit_on_data_explains_no_mapping_that_is_no_data() -> None:
+    for name in ("RLIMIT_DATA", "CommitLimit"):
+        room = Room(name, 1 * GiB, 6 * GiB, "B", "")
+        for data in (True, False):
+            (one,) = said(Refusal("mmap", "ENOMEM", 9.0, 9 * GiB, data=data), rooms=(room,))
+            assert ("9 GiB are asked for" in one.title) == data
 
 
 def test_of_several_limits_that_are_far_none_is_advised() -> None:
@@ -385,42 +417,135 @@ def test_a_segment_is_refused_by_its_size_or_by_another_one() -> None:
 
 
 def test_a_handler_of_faults_is_refused_to_who_has_no_right() -> None:
-    (setting,) = Path("/proc/sys/vm/unprivileged_userfaultfd").read_text().split()
-    status = dict(proc.status(os.getpid()))
+    setting = HANDLERS.read_text().strip() if HANDLERS.exists() else ""
+    status = dict(proc.status(os.getpid())) | {"Seccomp": "0"}
     for capable in ("0" * 16, f"{1 << 19:016x}"):
         status["CapEff"] = capable
         rooms = call_limits.read(os.getpid(), status, {"userfaultfd"})
         assert len(rooms) == (setting == "0" and not int(capable, 16))
     off = Room("vm.unprivileged_userfaultfd", 0, 0, "count", "")
-    (one,) = said(Refusal("userfaultfd", "EPERM", 20.0), rooms=(off,))
+    refusal = Refusal("userfaultfd", "EPERM", 20.0, of_kernel_faults=True)
+    (one,) = said(refusal, rooms=(off,))
     assert (one.name, "(vm.unprivileged_userfaultfd)" in one.title) == ("handler-refused", True)
+    (one,) = said(replace(refusal, of_kernel_faults=False), rooms=(off,))
+    assert "(vm.unprivileged_userfaultfd)" not in one.title
+    filtered = status | {"Seccomp": "2", "CapEff": "0" * 16}
+    assert call_limits.read(os.getpid(), filtered, {"userfaultfd"}) == []
 
 
-def test_processes_that_nobody_waits_for_are_said_of_a_limit_on_processes() -> None:
-    """Their parent ends with the test; until then each has a PID."""
-    script = (
-        "import os, time\n"
-        "for _ in range({}):\n"
-        "    if os.fork() == 0: os._exit(0)\n"
-        "time.sleep(0.5); print('ready', flush=True); time.sleep(60)"
+def test_what_only_explains_a_call_that_fails_is_never_near(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = dict(proc.status(os.getpid())) | {"Seccomp": "0", "CapEff": "0" * 16}
+    for name, value in (("unprivileged_userfaultfd", "0"), ("overcommit_memory", "0")):
+        path = tmp_path / "proc/sys/vm" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value)
+    (tmp_path / "proc/sys/kernel").mkdir()
+    (tmp_path / "proc/sys/kernel/shmmax").write_text("1000")
+    monkeypatch.setattr(kernel_numbers, "ROOT", tmp_path)
+    kinds = {"userfaultfd", "huge pages", "mappings", "segment"}
+    rooms = [one for one in call_limits.read(os.getpid(), status, kinds) if "pin" not in one.name]
+    assert "vm.unprivileged_userfaultfd" in {one.name for one in rooms}
+    rare = Refusal("userfaultfd", "EPERM", 0.1)
+    seen = look(refused=(rare,), rooms=tuple(one for one in rooms if "huge" not in one.name))
+    assert list(limits.findings(seen)) == []
+    assert [line.name for line in limits.of(seen).lines] == ["userfaultfd (EPERM) fails"]
+
+
+@pytest.mark.parametrize(
+    ("call", "errno"),
+    [("mmap", "EINVAL"), ("mmap", "ENODEV"), ("mmap", "EACCES"), ("mprotect", "EACCES")],
+)
+def test_what_no_limit_refuses_is_no_finding(call: str, errno: str) -> None:
+    """A program that tries each file, and reads the one that cannot be mapped."""
+    assert said(Refusal(call, errno, 20.0)) == []
+
+
+def test_calls_of_one_name_are_explained_each_by_its_limit() -> None:
+    full = Room("kernel.shmmni", 4096, 4096, "count", "")
+    largest = Room("kernel.shmmax", 0, 32 * MiB, "B", "", fills=False)
+    wide, many = (Refusal("shmget", errno, 20.0, MiB) for errno in ("EINVAL", "ENOSPC"))
+    for both in ((wide, many), (many, wide)):
+        titles = [one.title for one in said(*both, rooms=(full, largest))]
+        assert ["shmmni" in title for title in titles] == [one == many for one in both]
+
+
+def processes(root: Path, *rows: tuple[int, str, int, int, str]) -> None:
+    """The PID, state, parent, user and group of each."""
+    for pid, state, parent, uid, group in rows:
+        folder = root / f"proc/{pid}"
+        folder.mkdir(parents=True)
+        (folder / "stat").write_text(f"{pid} (a) b) {state} {parent} 0 0")
+        (folder / "status").write_text(f"Name:\ta\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+        (folder / "cgroup").write_text(f"0::{group}\n")
+        (folder / "comm").write_text(f"p{pid}\n")
+
+
+def test_processes_that_nobody_waits_for_are_said_of_a_limit_on_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a PID until then: of its group for pids.max, of its user for RLIMIT_NPROC."""
+    processes(
+        tmp_path, (10, "S", 1, 7, "/a"), (11, "S", 1, 0, "/a"), (12, "S", 1, 7, "/b"),
+        *((100 + n, "Z", 11, 0, "/a") for n in range(9)),
+        *((200 + n, "Z", 12, 7, "/b") for n in range(8)),
+        *((300 + n, "Z", 1, 0, "/c") for n in range(30)),
+        *((400 + n, "S", 12, 7, "/b") for n in range(30)),
+    )  # fmt: skip
+    monkeypatch.setattr(family, "ROOT", tmp_path)
+    monkeypatch.setattr(proc.status, "__defaults__", ("self", tmp_path))
+    for name, limit, whose in (
+        ("pids.max", 60, (9, 11)), ("pids.max", 100, None),
+        ("RLIMIT_NPROC", 60, (8, 12)), ("RLIMIT_NPROC", 100, None),
+    ):  # fmt: skip
+        full = Room(name, limit, limit, "count", "")
+        seen = look(refused=(Refusal("clone", "EAGAIN", 20.0),), rooms=(full,))
+        seen = replace(seen, subject=replace(seen.subject, pid=10))
+        (one,) = refused.findings(seen)
+        if whose is None:
+            assert "zombies" not in one.title
+            assert "wait(2)" not in one.setting
+            continue
+        count, parent = whose
+        words = f"of which {count} have ended (zombies): their parent {parent} (p{parent})"
+        assert words in one.title
+        assert "wait(2)" in one.setting
+
+
+MOUNTS = """\
+30 20 0:40 / /huge rw - hugetlbfs x rw,pagesize=2M
+31 20 0:41 / /mnt1g rw - hugetlbfs x rw,pagesize=1024M
+"""
+
+
+def test_files_of_huge_pages_that_stay_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pages of the pool's size: a mount of another size has another pool."""
+    (tmp_path / "proc/9").mkdir(parents=True)
+    (tmp_path / "proc/9/mountinfo").write_text(MOUNTS)
+    held = {"huge": 6 * MiB, "mnt1g": 2 * GiB}
+    monkeypatch.setattr(refused, "ROOT", tmp_path)
+    monkeypatch.setattr(refused, "allocated", lambda path: held[path.name])
+    pool = {"HugePages_Total": 8, "HugePages_Free": 0, "Hugepagesize": 2 * MiB}
+    monkeypatch.setattr(proc, "meminfo", lambda: pool)
+    refusal = Refusal("mmap", "ENOMEM", 5.0)
+    seen = look(refused=(refusal,), per_s=rates(mmap_hugetlb=5.0))
+    seen = replace(seen, subject=replace(seen.subject, pid=9))
+    (one,) = refused.findings(seen)
+    assert one.title.endswith(
+        "the pool has 8 (2 MiB each), 0 of them free, and 3 in files of /huge"
     )
-    full = Room("pids.max", 60, 60, "count", "")
-    for count, is_said in ((7, True), (14, True), (2, False)):
-        with running(sys.executable, "-c", script.format(count)) as program:
-            seen = look(refused=(Refusal("clone", "EAGAIN", 20.0),), rooms=(full,))
-            seen = replace(seen, subject=replace(seen.subject, pid=program.pid))
-            (one,) = refused.findings(seen)
-        words = f"of which {count} have ended (zombies): their parent {program.pid} (python"
-        assert (words in one.title) == is_said
-        assert ("pids.max of its group" in one.setting) == (not is_said)
 
 
-@pytest.mark.needs("root", "a mount namespace")
-def test_files_of_huge_pages_that_stay_are_said(tmp_path: Path) -> None:
-    """Without a page in the pool: a file there has a length, and holds nothing."""
-    script = "mount -t hugetlbfs x /mnt && truncate -s 4M /mnt/left && echo ready && exec sleep 60"
-    with running("unshare", "-m", "sh", "-c", script) as program:
-        assert refused.huge_files(program.pid) == (0, "/mnt")
+def test_what_files_in_a_folder_hold(tmp_path: Path) -> None:
     (tmp_path / "left").write_bytes(b"x" * 8192)
     assert refused.allocated(tmp_path) >= 8192
     assert refused.allocated(tmp_path / "none") == 0
+
+
+def test_of_many_mounts_without_execution_none_is_singled_out() -> None:
+    mounts = tuple(replace(MOUNT, name=f"noexec of /{n} (tmpfs)") for n in range(5))
+    (one,) = said(Refusal("mmap", "EPERM", 20.0, executes=True), rooms=mounts)
+    assert one.title.endswith("refused on a mount that is noexec: as 5 are (findmnt -O noexec)")

@@ -10,7 +10,7 @@ import pytest
 from memlab.diagnose import family, group, group_limits, held, limits, tree
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.kernel_log import answer, reports, source
-from memlab.observe import cgroup
+from memlab.observe import cgroup, proc
 
 from . import looks
 
@@ -219,6 +219,7 @@ def test_a_kill_is_said_with_the_kernels_text(
     log = reports.read(KILLED_IN.format(1).split("\n"))
     monkeypatch.setattr(source, "read", lambda _: log)
     monkeypatch.setattr(group, "short_name", lambda path: path.name)
+    monkeypatch.setattr(group, "has_host_paths", lambda: True)
     pod = made(tmp_path / "pod1", "1", 20, None)
     app = made(pod / "app", "1", 10, 80, kills=1)
     said = {
@@ -228,3 +229,56 @@ def test_a_kill_is_said_with_the_kernels_text(
     who = "last killed at 90 s after boot: process 71 (app), 8 MiB resident: 8 MiB anonymous"
     assert [title for title in said["pod1"] if title.endswith(f" in the group app; {who}")]
     assert [title for title in said["app"] if title.endswith("none of them in the look")]
+    monkeypatch.setattr(group, "has_host_paths", lambda: False)
+    titles = [one.title for one in held.findings(held.at(pod, "1", 0.01))]
+    assert [title for title in titles if title.endswith(" in the group app")]
+
+
+def test_the_last_kill_is_not_said_of_a_kill_in_the_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be of another group below, or older."""
+    pod = made(tmp_path / "pod", "1", 20, None)
+    app = made(pod / "app", "1", 10, 80)
+    seen = held.at(pod, "1", 0.01)
+    (room,) = tree.last(pod, tree.first([app], "1"), 1.0, {})
+    below = (replace(room, room=replace(room.room, kills=1)),)
+    seen = replace(seen, below=below, last_kill="killed at 90 s after boot: process 99 (side)")
+    titles = [one.title for one in held.findings(seen) if one.name == "group-kills"]
+    assert titles == ["in the group app below: the kernel killed 1 process of the group during "
+                      "the look"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("space", "part", "is_so"),
+    [("cgroup:[4026531835]", "/", True), ("cgroup:[4026532700]", "/", False),
+     ("cgroup:[4026531835]", "/docker/a", False)],
+)  # fmt: skip
+def test_paths_of_groups_are_the_hosts_only_outside_of_a_namespace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, space: str, part: str, is_so: bool
+) -> None:
+    (tmp_path / "proc/self/ns").mkdir(parents=True)
+    (tmp_path / "proc/self/ns/cgroup").symlink_to(space)
+    mount = cgroup.locate().memory_mount or Path("/sys/fs/cgroup")
+    mounted = replace(cgroup.locate(), memory_mount=mount)
+    monkeypatch.setattr(cgroup, "locate", lambda **_: mounted)
+    row = proc.Mount(1, part, str(mount), frozenset(), "cgroup2", "cgroup2", frozenset())
+    monkeypatch.setattr(proc, "mounts", lambda: [row])
+    monkeypatch.setattr(proc, "ROOT", tmp_path)
+    assert group.has_host_paths() == is_so
+
+
+def test_a_list_of_processes_that_is_cut_shows_none_that_came() -> None:
+    many = list(range(1, 2101))
+    assert group.new(many[:2000], many[1:2001]) == 0
+    assert group.new(many[:1990], many[:2000]) == 0
+    assert group.new([1, 2], [2, 3, 4]) == 2
+
+
+def test_before_kills_of_whole_groups_were_counted_there_are_at_most_so_many() -> None:
+    """Linux 5.10 counts a process twice too, and has no oom_group_kill."""
+    assert group.killed(3, None) == "at most 3 processes"
+    assert group.killed(1, None) == "1 process"
+    assert group.killed(3, 0) == "3 processes"
+    assert group.whole_kills(None, None) is None
+    assert group.whole_kills(1, 3) == 2

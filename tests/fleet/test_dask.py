@@ -142,8 +142,8 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
         pulled = process(*home, "hosts", "pull", *on[1:])
         *_, unfinished = held(Path(store), "a")
         assert pulled.stderr.splitlines()[0] == (
-            "memlab: a: the scheduler has no worker of this name; its run "
-            f"{unfinished} is unfinished here"
+            "memlab: unfinished here, of hosts that are no worker of this scheduler: "
+            f"a (run {unfinished})"
         )
     finally:
         for one in (plain, mine, other, long):

@@ -66,6 +66,8 @@ class Report:
     chosen: Process | None = None
     """Named before the kill; before 5.1 a child of it may be killed instead."""
     victims: list[Process] = field(default_factory=list)
+    reaped: Process | None = None
+    """In its table, and dead before a kill of it was read: of it if none follows."""
     whole_group: str | None = None
     is_task: bool = False
     """Whether a process of a group was killed whose name is not in the log."""
@@ -86,6 +88,12 @@ class Report:
         """Forget what may belong to the other report."""
         self.counters, self.statistics, self.memory = {}, {}, MemInfo()
         self.columns, self.rows = (), []
+
+    def settle(self) -> None:
+        """No more of it follows: what was reaped is its victim, the kill's line being left out."""
+        if self.reaped is not None and not self.is_decided and self.chosen is None:
+            self.victims.append(self.reaped)
+            self.reaped = None
 
     @property
     def is_decided(self) -> bool:
@@ -147,6 +155,10 @@ def read(lines: Iterable[str]) -> Log:
         end.append(line)
         sources.feed(line)
     log = sources.log
+    for report in log.reports:
+        report.settle()
+        if report.reaped is not None:
+            log.reaped.append(report.reaped)
     log.reports = [report for report in log.reports if report.is_report and not report.is_copy]
     for report in log.reports:
         if report.is_mixed:
@@ -383,27 +395,40 @@ class _Reader:
         return is_repeated
 
     def on_killed(self, value: Process, line: str) -> None:
-        # memory.oom.group names it twice; two logs in one file
-        if self._is_repeated(value) and not self._completes(value):
-            return
+        others: list[Process] = []
+        whole_group = None
+        if self._is_repeated(value):  # memory.oom.group names it twice; two logs in one file
+            quoted = self._quoted(value)
+            if quoted is None:
+                return
+            others = [one for one in quoted.victims if one != value]
+            whole_group = quoted.whole_group
         report = self._chosen_before(value) or self._open
+        if report is not None and self._is_after(report, value):
+            report.settle()
         if report is None or (report.is_decided and report.whole_group is None):
             report = self._new(line)
-        report.victims.append(value)
+        report.victims += [value, *others]
+        report.whole_group = report.whole_group or whole_group
         report.words = value.words or report.words
         report.stamp_by(forms.prefix_of(line))
 
-    def _completes(self, value: Process) -> bool:
-        """Whether the open report is what a mail quoted only the kill of; else it is a copy."""
+    def _is_after(self, report: Report, value: Process) -> bool:
+        """Whether a kill is of a later report, whose beginning is left out."""
+        is_listed = any(row.pid == value.pid for row in report.rows)
+        return report.reaped is not None and report.chosen is None and not is_listed
+
+    def _quoted(self, value: Process) -> Report | None:
+        """The kill that a mail quoted above the open report; None if that report is a copy."""
         report = self._open
         if report is None or report.is_decided:
-            return False
+            return None
         former = [one for one in self.log.reports if one.is_bare and value in one.victims]
         if report.is_bare or not former:
             self._drop(report)
-            return False
+            return None
         self.log.reports.remove(former[0])
-        return True
+        return former[0]
 
     def _chosen_before(self, process: Process) -> Report | None:
         """The report that chose this process, if another one has begun in between."""
@@ -435,14 +460,14 @@ class _Reader:
 
     def on_reaped(self, value: Process, line: str) -> None:
         for report in reversed(self.log.reports[-64:]):
-            victims = [*report.victims, *([report.chosen] if report.chosen else [])]
-            if any(process.pid == value.pid for process in victims):
+            victims = [*report.victims, report.chosen, report.reaped]
+            if any(process is not None and process.pid == value.pid for process in victims):
                 return
         opened = self._open
         is_listed = opened is not None and any(row.pid == value.pid for row in opened.rows)
-        if opened is not None and is_listed and not opened.is_decided:  # a line is left out
-            opened.victims.append(value)
-            opened.stamp_by(forms.prefix_of(line))
+        is_open = opened is not None and not opened.is_decided
+        if opened is not None and is_open and is_listed and opened.reaped is None:
+            opened.reaped = value
         elif not self._is_repeated(value):
             self.log.reaped.append(value)
 

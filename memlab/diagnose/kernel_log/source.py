@@ -7,6 +7,7 @@ import lzma
 import os
 import re
 import shlex
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ _BYTES_MAX = 64 << 20
 _STREAMS_MAX = 100_000
 _MEMORY_MAX = 256 << 20  # of a dictionary of xz, whose file gives its size
 _PART = 1 << 20
+_DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
 _PADDING = re.compile(rb"\0*")
 # What a file begins with that holds a log, but no text.
 _NO_TEXT = {
@@ -112,12 +114,20 @@ def _kernels_log() -> Iterator[str]:
             "memlab diagnose --last-kill=k.txt"
         ) from None
     try:
+        about = os.fstat(fd)
+        if not stat.S_ISCHR(about.st_mode) or about.st_rdev != _DEVICE:
+            raise CannotLook(
+                "/dev/kmsg: not the kernel's log here, as in a container: give a file of the host: "
+                "memlab diagnose --last-kill=k.txt"
+            )
         while True:
             try:
                 record = os.read(fd, 8192).decode("utf-8", "replace")
             except BrokenPipeError:  # overwritten meanwhile: the next read goes on
                 continue
             except BlockingIOError:
+                return
+            if not record:
                 return
             yield from forms.logical(record.split("\n")[0])
     finally:
