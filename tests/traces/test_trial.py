@@ -40,6 +40,8 @@ from .made import (
     WAS_ALWAYS,
     WAS_MADVISE,
     WATCHED,
+    WATCHED_HUGE,
+    WATCHED_LIMIT,
     Made,
 )
 
@@ -217,6 +219,16 @@ def test_calls_that_a_level_has_refused_are_said_to_change_the_program(
             {"thp": ["always"], "memory_max": ["none", "1G"]},
             ["it is not known whether it acts otherwise if it reads thp=always",
              "it is not known whether it acts otherwise if it reads its memory limit"],
+        ),
+        (
+            WATCHED_HUGE,
+            {"thp": ["always"], "memory_max": ["none", "1G"]},
+            ["it is not known whether it acts otherwise if it reads its memory limit"],
+        ),
+        (
+            WATCHED_LIMIT,
+            {"thp": ["always"], "memory_max": ["none", "1G"]},
+            ["it is not known whether it acts otherwise if it reads thp=always"],
         ),
         (
             WATCHED | LOOKED_AT_LIMIT,
