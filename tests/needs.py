@@ -8,6 +8,7 @@ skipped with the words of that refusal.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -23,8 +24,9 @@ import pytest
 
 from memlab.diagnose import pages
 from memlab.errors import CannotRun
+from memlab.experiment.huge_pages import THP
 from memlab.files import ownership
-from memlab.observe import allocators, capabilities, guest_tools, process
+from memlab.observe import allocators, capabilities, cgroup, guest_tools, process
 from memlab.run import kernel
 from memlab.trace import recording
 
@@ -128,6 +130,23 @@ def _records() -> bool:
     return True
 
 
+def _names_readers(path: Path | None, *, is_system: bool = False) -> bool:
+    """Whether fanotify(7) says who reads a file, or those of its file system, as the recorder asks
+    it to."""
+    if path is None:
+        return False
+    libc = ctypes.CDLL(None)
+    reads = libc.fanotify_init(0xD01 if is_system else 0x101, 0)
+    if reads < 0:
+        return False
+    try:
+        types = (ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p)
+        mark = ctypes.CFUNCTYPE(ctypes.c_int, *types)(("fanotify_mark", libc))
+        return bool(mark(reads, 0x101 if is_system else 1, 1, -100, bytes(path)) == 0)
+    finally:
+        os.close(reads)
+
+
 def _sees_pages() -> bool:
     pid = os.getpid()
     try:
@@ -162,6 +181,13 @@ NEEDS = {
         _real_time, "run as root, in no cpu cgroup with cpu.rt_runtime_us 0"
     ),
     "recording": Need(_records, "run as root, with the tracepoints of calls and page faults"),
+    "readers of settings": Need(
+        lambda: _names_readers(Path(f"{THP}/enabled")), "run as root, with CAP_SYS_ADMIN"
+    ),
+    "readers of cgroups": Need(
+        lambda: _names_readers(next(iter(cgroup.chain("memory")[1]), None), is_system=True),
+        "run as root, with CAP_SYS_ADMIN, on a kernel that names files of cgroups to fanotify(7)",
+    ),
     "BPF maps": Need(_makes_bpf_maps, "run as root, on a kernel with CONFIG_BPF_SYSCALL"),
     "flags of pages": Need(_sees_pages, "run as root, where /proc/kpageflags is readable"),
     "a mount namespace": _namespace("--mount", "mount -t tmpfs none /mnt"),

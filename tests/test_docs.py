@@ -132,6 +132,16 @@ def test_links_into_the_project_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
+def test_links_of_a_table_of_places_lead_somewhere() -> None:
+    """The folders and files in the first column of CONTRIBUTING's table; a name in capitals stands
+    for many."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[a-z_/]+[/.][^|]*) \|", text, re.M)
+    places = [place for row in rows for place in re.findall("`([^`]+)`", row)]
+    assert len(places) > 20
+    assert [place for place in places if place.islower() and not (ROOT / place).exists()] == []
+
+
 _FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from quick import COLLECTED
+from warnings_as_errors import COMPILERS
 
 import memlab
 from memlab import experiments, probe
@@ -60,3 +61,9 @@ def test_every_experiment_command_and_kind_of_figure_is_in_a_test(
     kinds = modules("memlab/present/figures/kinds")
     unseen = [name for name in kinds if f"test_{name}.py" not in files]
     assert [name for name in unseen if not re.search(rf"\b{name.title()}\b", text)] == []
+
+
+def test_each_compiler_of_make_check_is_installed_at_each_change() -> None:
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    often = re.sub(r"^\s*if \[\[ \$tests == test-all.*?^\s*fi$", "", script, flags=re.M | re.S)
+    assert [name for name in COMPILERS if name.startswith("aarch64") and name not in often] == []

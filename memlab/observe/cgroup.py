@@ -147,12 +147,6 @@ def used_bytes(group: Path, version: str) -> int | None:
     return files.number(group / _USED[version])
 
 
-def limit_files(group: Path) -> list[Path]:
-    """What a process may read of a group's limit."""
-    paths = (group / name for names in _LIMITS.values() for name in names)
-    return [path for path in paths if path.exists()]
-
-
 def needed_bytes(groups: Cgroups, group: Path) -> int:
     """What is charged to a group and not dropped before anything is refused: all but the page
     cache of files."""

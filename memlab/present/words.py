@@ -390,10 +390,10 @@ def refused_calls(run: Run) -> Iterator[str]:
     )
     more = most.medians["refused"].estimate - least.medians["refused"].estimate
     if more >= 1:
+        where = _where(run.experiment, most.point.at) or "the first levels"
         yield (
-            f"{count(int(more), 'call')} more are refused with "
-            f"{_where(run.experiment, most.point.at)}: a replay goes on, and the program may act "
-            "otherwise or end itself"
+            f"{count(int(more), 'call')} more are refused with {where}: a replay goes on, and the "
+            "program may act otherwise or end itself"
         )
 
 

@@ -32,9 +32,9 @@ _FILE = struct.Struct("<QII")  # struct trace_file
 _TASKS_MOST, _FILES_MOST, _NAME_MOST = 1 << 20, 1 << 16, 4096
 _TIME_MOST = 253_402_300_799  # the end of the year 9999
 (
-    _LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT, _DEAF, _DAMAGED, _HUGE_OFF, _AGAIN, _WATCHED,
-    _LOOKED_AT_HUGE, _LOOKED_AT_LIMIT, _HUGE_ALWAYS, _HUGE_MADVISE,
-) = (1 << bit for bit in range(14))  # fmt: skip
+    _LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT, _DEAF, _DAMAGED, _HUGE_OFF, _AGAIN,
+    _WATCHED_HUGE, _LOOKED_AT_HUGE, _LOOKED_AT_LIMIT, _HUGE_ALWAYS, _HUGE_MADVISE, _WATCHED_LIMIT,
+) = (1 << bit for bit in range(15))  # fmt: skip
 _ERROR_MOST = 4095  # MAX_ERRNO, include/linux/err.h
 _MACHINES = {"x86_64": 62, "aarch64": 183}  # elf(5)
 
@@ -119,17 +119,17 @@ class Trace:
         return bool(self.flags & _AGAIN)
 
     @property
-    def watched(self) -> bool:
-        """It is known whether the program looked at settings that a policy changes."""
-        return bool(self.flags & _WATCHED)
+    def looked_at_huge(self) -> bool | None:
+        """Whether the program read the host's setting of huge pages; None where it is not known."""
+        return self._looked(_LOOKED_AT_HUGE, _WATCHED_HUGE)
 
     @property
-    def looked_at_huge(self) -> bool:
-        return bool(self.flags & _LOOKED_AT_HUGE)
+    def looked_at_limit(self) -> bool | None:
+        """Whether it read the memory limit of a cgroup."""
+        return self._looked(_LOOKED_AT_LIMIT, _WATCHED_LIMIT)
 
-    @property
-    def looked_at_limit(self) -> bool:
-        return bool(self.flags & _LOOKED_AT_LIMIT)
+    def _looked(self, did: int, is_known: int) -> bool | None:
+        return True if self.flags & did else False if self.flags & is_known else None
 
     @property
     def huge_setting(self) -> str:

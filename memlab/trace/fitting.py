@@ -43,6 +43,5 @@ def predicted(paths: Sequence[Path], within: float) -> FitPrediction:
 
 
 def _read_limit(traces: Sequence[file.Trace]) -> bool | None:
-    if any(trace.looked_at_limit for trace in traces):
-        return True
-    return False if all(trace.watched for trace in traces) else None
+    reads = [trace.looked_at_limit for trace in traces]
+    return True if any(reads) else None if None in reads else False

@@ -73,11 +73,12 @@ enum {
 	TRACE_RING_DAMAGED = 64,      /* the program wrote over the ring: none from then on */
 	TRACE_HUGE_OFF = 128, /* the command was kept from huge pages: each small page is a touch */
 	TRACE_HAS_AGAIN = 256,        /* it was looked at which pages are used again */
-	TRACE_WATCHED_SETTINGS = 512, /* the next two are known */
+	TRACE_WATCHED_HUGE = 512,     /* the next one is known */
 	TRACE_LOOKED_AT_HUGE = 1024,  /* a program read the host's setting of huge pages */
-	TRACE_LOOKED_AT_LIMIT = 2048, /* and one the memory limit of its cgroup */
+	TRACE_LOOKED_AT_LIMIT = 2048, /* and one the memory limit of a cgroup */
 	TRACE_HUGE_ALWAYS = 4096,     /* that setting; `never` without one of both */
 	TRACE_HUGE_MADVISE = 8192,
+	TRACE_WATCHED_LIMIT = 16384, /* it is known whether the limit was read */
 };
 
 /* In `cut` of the header: why the trace ends before its subject did. Until its recorder writes the

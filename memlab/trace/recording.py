@@ -8,7 +8,7 @@ contained as those of `try` are. The file has no name until it is written to its
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,16 +89,9 @@ def _command(
         contained = Contained(file.tool("launch"), command, words_of_launcher, environ, how.stdout)
         stack.callback(contained.close)
         words = [*words, f"command={contained.pid}", *(["thp=keep"] if how.keep_huge else [])]
-        words += [f"limit={path}" for path in _limits(contained)]
+        words += [f"groups={group}" for group in cgroup.chain("memory")[1][-1:]]
         recorder = stack.enter_context(Recorder(made, words, shared))
         return Session(recorder, contained, how.seconds, how.warn).run()
-
-
-def _limits(contained: Contained) -> Iterator[Path]:
-    """The files of the command's memory limits, its own cgroup's first."""
-    groups = [contained.group, *cgroup.chain("memory")[1]]
-    for group in dict.fromkeys(filter(None, groups)):
-        yield from cgroup.limit_files(group)
 
 
 def launched(how: How) -> list[str]:

@@ -121,7 +121,6 @@ def _settings_read(
 ) -> Iterator[str]:
     """What it may have made dependent on a setting that is another at a level: redis-server turns
     huge pages off for itself if it reads `always`, and a JVM sizes its heap by its limit."""
-    watched = all(trace.watched for trace in traces)
     for level in _HUGE_SETTINGS:
         if all(str(one) != level for one in policies.get("thp", ())):
             continue
@@ -130,13 +129,13 @@ def _settings_read(
                 f"it read the host's setting of huge pages ({other[0].huge_setting}), and may act "
                 f"otherwise under {level}"
             )
-        elif not watched:
+        elif any(trace.looked_at_huge is None for trace in traces):
             yield f"it is not known whether it acts otherwise if it reads thp={level}"
     if any(trace.looked_at_limit for trace in traces):
         yield (
             "it read the memory limit of its cgroup, and may act otherwise under that of a trial"
         )
-    elif has_limits(policies) and not watched:
+    elif has_limits(policies) and any(trace.looked_at_limit is None for trace in traces):
         yield "it is not known whether it acts otherwise if it reads its memory limit"
 
 

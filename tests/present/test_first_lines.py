@@ -30,7 +30,7 @@ from memlab.store import PointRow, Store
 NAMES = experiments.names()
 # One of each kind of figure, and what has many checks or cost models.
 QUICK = ("allocator", "device-pinning", "load-latency", "memcg-notify", "mmap-write")
-QUICK += ("reclaim-or-kill", "retained-memory", "vma-lock")
+QUICK += ("locked-latency", "reclaim-or-kill", "retained-memory", "vma-lock")
 
 
 @pytest.mark.parametrize(

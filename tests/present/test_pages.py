@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from PIL import Image
 from quick import mostly_slow
+from test_first_lines import QUICK as OF_SCREENS
 
 from memlab import api, experiments, published, recorded
 from memlab.judging import reproduce
@@ -23,7 +25,7 @@ from memlab.present.table import Column, Table, markdown
 DOCS = Path(__file__).parents[2] / "docs"
 # One of each kind of figure.
 QUICK = ("allocator", "device-pinning", "load-latency", "memcg-notify", "mmap-overcommit")
-QUICK += ("mmap-write", "page-fault")
+QUICK += ("mmap-write", "page-fault", "locked-latency")
 
 
 def module(name: str) -> ModuleType:
@@ -49,6 +51,15 @@ def test_a_page_is_current(make: ModuleType, name: str) -> None:
     assert written == pages.page(experiments.load(name), run, make.in_git(run) if run else [])
     if run:
         assert drawn_of(DOCS / "experiments" / f"{name}.svg") == figures.source(run)
+
+
+@pytest.mark.parametrize("quick", [QUICK, OF_SCREENS], ids=["pages", "screens"])
+def test_each_kind_of_figure_is_looked_at_at_each_change(quick: tuple[str, ...]) -> None:
+    def kinds_of(names: Iterable[str]) -> set[type]:
+        declared = [experiments.load(name) for name in names]
+        return {type(part) for one in declared for part in (one.figure, *one.more_figures.values())}
+
+    assert kinds_of(quick) == kinds_of(experiments.names())
 
 
 def drawn_of(path: Path) -> str:

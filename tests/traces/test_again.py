@@ -28,6 +28,7 @@ from .made import (
     START,
     WAS_CACHED,
     WATCHED,
+    WATCHED_HUGE,
     Made,
     records,
     replay,
@@ -227,7 +228,7 @@ def test_a_limit_is_predicted_from_a_recording(tmp_path: Path) -> None:
     [
         (WATCHED, False, None),
         (WATCHED | LOOKED_AT_LIMIT, True, "It read"),
-        (0, None, "It is not known whether it read"),
+        (WATCHED_HUGE, None, "It is not known whether it read"),
     ],
 )
 def test_a_prediction_says_that_the_program_read_its_limit(

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -18,9 +17,8 @@ from unprivileged import without_capabilities
 
 from memlab.command import request as asked
 from memlab.errors import CannotRun, HostError
-from memlab.experiment.huge_pages import THP
 from memlab.files import packed
-from memlab.observe import cgroup, tracefs
+from memlab.observe import tracefs
 from memlab.trace import account, file, recording
 
 from .made import (
@@ -525,49 +523,6 @@ def test_another_layout_of_a_tracepoint_is_not_guessed(monkeypatch: pytest.Monke
     monkeypatch.setattr(tracefs.TraceEvents, "fields", lambda self, event: {"address": (16, 8)})
     with pytest.raises(HostError, match="lays out"):
         recording._events()
-
-
-@pytest.mark.needs("root")  # fanotify(7) names who opens a file to nobody else
-@pytest.mark.parametrize("limit", [False, True], ids=["huge pages", "memory limit"])
-@pytest.mark.parametrize("by", ["itself", "a child", "a thread", "another"])
-def test_who_reads_a_setting_that_a_policy_changes_is_known(
-    limit: bool, by: str, tmp_path: Path
-) -> None:
-    """Even of a child that does nothing else; not of a process beside the command."""
-    setting = Path(f"{THP}/enabled")
-    if limit:
-        files_of = [
-            path for group in cgroup.chain("memory")[1] for path in cgroup.limit_files(group)
-        ]
-        if not files_of:
-            pytest.skip("no cgroup with a memory limit is seen here")
-        setting = files_of[0]
-    reads = f"open({str(setting)!r}).read()"
-    program = {
-        "itself": reads,
-        "a child": f"import os\nif not os.fork(): {reads}; os._exit(0)\nos.wait()",
-        "a thread": "import threading\n"
-        f"t = threading.Thread(target=lambda: {reads}); t.start(); t.join()",
-        "another": "import os\nfor _ in range(20): os.wait() if os.fork() else os._exit(0)",
-    }[by]
-    path, stop = tmp_path / "a.trace", threading.Event()
-
-    def read_on() -> None:
-        while not stop.wait(0.001):
-            setting.read_bytes()
-
-    beside = threading.Thread(target=read_on)
-    if by == "another":
-        beside.start()
-    try:
-        recording.record(path, command=[sys.executable, "-I", "-S", "-c", program])
-    finally:
-        stop.set()
-    trace = file.read(path)
-    assert trace.watched
-    does = by != "another"
-    assert (trace.looked_at_huge, trace.looked_at_limit) == (does and not limit, does and limit)
-    assert f"[{trace.huge_setting}]" in Path(f"{THP}/enabled").read_text()
 
 
 def test_runs_are_recorded_one_by_one_and_the_first_failure_is_passed_on(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ static void made_task(uint64_t at_ns, struct task *parent, int tid, uint64_t fla
 	bool thread = flags & CLONE_THREAD, shares = flags & CLONE_VM;
 	enum trace_made made = thread ? TRACE_THREAD : shares ? TRACE_VFORK : TRACE_FORK;
 	struct space *space = parent->space;
+	enters(SYS_clone, flags);
 	if (shares)
 		space->users++;
 	else {
@@ -90,6 +91,10 @@ static void take_sample(const struct sample *sample)
 		task->file = 0;
 		if (task->call == SYS_prctl && task->args[0] != PR_SET_THP_DISABLE)
 			task->call = -1;
+		if (task->call == SYS_unshare || task->call == SYS_setns) {
+			enters(task->call, task->args[task->call == SYS_setns] & UINT32_MAX);
+			task->call = -1;
+		}
 		if (regs[0] == PERF_SAMPLE_REGS_ABI_32)
 			rec.header.flags |= TRACE_HAS_COMPAT;
 		begun(at_ns, task);

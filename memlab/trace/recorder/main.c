@@ -59,6 +59,7 @@ struct options {
 	double seconds;
 	int allocations; /* a descriptor */
 	bool keep_huge, rescues;
+	const char *groups; /* where they are mounted */
 };
 
 /* One line that the user reads, and no trace. */
@@ -225,7 +226,7 @@ static void begin_command(const struct options *options)
 		rec.header.flags |= TRACE_HUGE_OFF;
 		rec.huge_where_asked = false;
 	}
-	watch(HUGE_SETTING);
+	watch(options->groups);
 	begin_file();
 	if (!open_all(rec.subject, true))
 		fail("the command has ended before it began");
@@ -302,8 +303,8 @@ static void read_word(char *word, char *value, struct options *options)
 		rec.redact = true;
 	else if (!strcmp(word, "thp"))
 		options->keep_huge = !strcmp(value, "keep");
-	else if (!strcmp(word, "limit"))
-		watch(value);
+	else if (!strcmp(word, "groups"))
+		options->groups = value;
 	else if (!strcmp(word, "processes"))
 		rec.processes_most = (uint32_t)atoi(value);
 	else if (!strcmp(word, "allocations"))

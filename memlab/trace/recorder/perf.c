@@ -35,7 +35,7 @@ void merge(uint64_t until_ns)
 	for (int i = 0; i < rec.ring_count; i++)
 		rec.rings[i].end = __atomic_load_n(&rec.rings[i].page->data_head, __ATOMIC_ACQUIRE);
 	look_at_ring();
-	look_for_opens();
+	look_for_reads();
 	for (;;) {
 		int first = -1;
 		uint64_t first_ns = until_ns;
@@ -65,7 +65,7 @@ void merge(uint64_t until_ns)
 	}
 	for (int i = 0; i < rec.ring_count; i++)
 		__atomic_store_n(&rec.rings[i].page->data_tail, rec.rings[i].at, __ATOMIC_RELEASE);
-	forget_opens(until_ns);
+	forget_reads(until_ns);
 }
 
 static int open_event(pid_t tid, int cpu, struct perf_event_attr *attr, const char *what)
@@ -101,13 +101,14 @@ static struct ring *ring_of(int cpu)
 	return ring;
 }
 
-/* The calls that change an address space, as a filter of events (Documentation/trace/events.rst). */
+/* The calls that change an address space, or lead into another namespace, as a filter of events (Documentation/trace/events.rst). */
 static const char *calls_filter(void)
 {
 	static const long calls[] = {
-		SYS_mmap,    SYS_munmap, SYS_mremap, SYS_brk,      SYS_mprotect, SYS_pkey_mprotect,
-		SYS_madvise, SYS_mlock,  SYS_mlock2, SYS_munlock,  SYS_mlockall, SYS_munlockall,
-		SYS_shmat,   SYS_shmdt,  SYS_execve, SYS_execveat, SYS_prctl,
+		SYS_mmap,          SYS_munmap,     SYS_mremap,  SYS_brk,    SYS_mprotect,
+		SYS_pkey_mprotect, SYS_madvise,    SYS_mlock,   SYS_mlock2, SYS_munlock,
+		SYS_mlockall,      SYS_munlockall, SYS_shmat,   SYS_shmdt,  SYS_execve,
+		SYS_execveat,      SYS_prctl,      SYS_unshare, SYS_setns,
 	};
 	static char text[512];
 	if (!text[0])
@@ -223,6 +224,6 @@ void stop_events(void)
 	merge(until_ns);
 	usleep(LOOK_EVERY_MS * 1000);
 	merge(UINT64_MAX);
-	stop_opens();
 	count_lost();
+	stop_reads();
 }

@@ -224,11 +224,12 @@ void note_use(const struct task *task, uint64_t group, uint64_t mask, unsigned w
 void say_round(uint64_t at_ns);
 
 /* looked.c */
-void watch(const char *path);
-void look_for_opens(void);
-void note_opens(int tid);
-void forget_opens(uint64_t until_ns);
-void stop_opens(void);
+void watch(const char *groups);
+void look_for_reads(void);
+void note_reads(int tid);
+void forget_reads(uint64_t until_ns);
+void enters(long call, uint64_t flags);
+void stop_reads(void);
 
 /* cached.c */
 void count_read_in(uint64_t device, uint64_t inode, uint64_t pages);

@@ -63,7 +63,7 @@ struct task *new_task(int pid, int tid, struct space *space)
 	memset(rec.names[task->number], 0, sizeof(*rec.names));
 	rec.process_count += task->is_process;
 	*at = task;
-	note_opens(tid);
+	note_reads(tid);
 	return task;
 }
 
