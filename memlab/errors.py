@@ -140,7 +140,7 @@ class Unlike(CannotRun):
 
     def __init__(self, base: str, new: str, differs: Sequence[str], in_short: str) -> None:
         self.differs, self.in_short = differs, in_short
-        more = "" if in_short == "; ".join(differs) else " (-v says how)"
+        more = "" if in_short == "; ".join(differs) else " (memlab compare -v says how)"
         super().__init__(
             f"{base} and {new} are of unlike machines or settings: {in_short}{more}; "
             "--force (in Python force=True) compares them all the same"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from functools import partial
 from math import inf, log, log1p, sqrt
 from statistics import NormalDist
@@ -31,6 +32,14 @@ LEAST_SAMPLES = 5
 
 
 MOST_BLOCKS = 1_000  # more are no advice: the ratio lies at the threshold
+
+
+def bound(end: float) -> str:
+    """`at least 2.34` of 2.346, `at most 0.172` of 0.1714: the end of an interval that lies on one
+    side of 1, rounded towards 1."""
+    side, rounding = ("least", ROUND_FLOOR) if end > 1 else ("most", ROUND_CEILING)
+    shown = Context(prec=3, rounding=rounding).create_decimal(f"{end:.12g}")
+    return f"at {side} {float(shown):,.10g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +95,7 @@ class Comparison:
         """`at most 0.171 times`: `beyond` in words; empty without one."""
         if self.beyond is None:
             return ""
-        side = "least" if self.beyond > 1 else "most"
-        return f"at {side} {float(f'{self.beyond:.3g}'):,.10g} times"
+        return f"{bound(self.beyond)} times"
 
     @property
     def text(self) -> str:

@@ -6,10 +6,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import ROUND_DOWN, Context
 from functools import partial
 
 from memlab import recorded
-from memlab.analysis.compare import MOST_BLOCKS, Comparison
+from memlab.analysis.compare import MOST_BLOCKS, Comparison, bound
 from memlab.analysis.correlation import Correlation
 from memlab.analysis.crossover import CrossingPoint
 from memlab.analysis.exact import most_correlated
@@ -305,8 +306,9 @@ def _bound(ratio: Interval, *, times: bool) -> str:
         return "not decided"
     end = low if low > 1 else high
     if times:
-        return f"at {'least' if low > 1 else 'most'} {evidence.number(end)} times"
-    return f"{'+' if low > 1 else ''}{_percent(end)} % or more"
+        return f"{bound(end)} times"
+    change = Context(prec=2, rounding=ROUND_DOWN).create_decimal(f"{100 * (end - 1):.12g}")
+    return f"{'+' if low > 1 else ''}{change:f} % or more"
 
 
 def _more_blocks(comparison: Comparison) -> str:
@@ -602,7 +604,7 @@ def _undecided(experiment: Experiment, crossed: Crossing) -> str:
     if math.isfinite(high):
         return f"{of} cheaper from {name(high)} on, not decided at the others"
     if math.isinf(low):
-        return f"{of} or {to}, not decided at any {experiment.figure.over}"
+        return f"{of} or {to}: from which {experiment.figure.over} on is not decided"
     if result.crossings > 1:
         return f"{of} or {to}, not decided from {name(low)} on"
     return f"{to} cheaper up to {name(low)}, not decided at the others"

@@ -325,7 +325,7 @@ def test_many_differences_of_machines_are_one_line_and_all_of_them_kept(measured
         for name, of in zip(("ba5e0000", "00ce0000"), environments, strict=True)
     )
     with pytest.raises(
-        Unlike, match=r": CPU, caches, 3 mitigations \(-v says how\); --force"
+        Unlike, match=r": CPU, caches, 3 mitigations \(memlab compare -v says how\); --force"
     ) as no:
         compare_runs(base, new)
     assert "caches: level 1 size_bytes 32768 and level 1 size_bytes 65536" in no.value.differs

@@ -222,11 +222,11 @@ def test_a_line_is_cheaper_as_far_as_the_interval_shows_it(
     [
         (inf, inf, inf, 2, "write not cheaper at 10 KiB"),
         (inf, 1540.0, inf, 2, "write or mmap, not decided from 1.5 KiB on"),
-        (inf, -inf, inf, 2, "write or mmap, not decided at any size"),
+        (inf, -inf, inf, 2, "write or mmap: from which size on is not decided"),
         (4000.0, 750.0, inf, 1, "mmap cheaper up to 750 B, not decided at the others"),
         (4000.0, 750.0, inf, 3, "write or mmap, not decided from 750 B on"),
         (4000.0, -inf, 5000.0, 1, "write cheaper from 4.88 KiB on, not decided at the others"),
-        (4000.0, -inf, inf, 1, "write or mmap, not decided at any size"),
+        (4000.0, -inf, inf, 1, "write or mmap: from which size on is not decided"),
         (4000.0, 3000.0, 5000.0, 1, "write cheaper from 3.91 KiB (2.93 to 4.88 KiB)"),
     ],
 )

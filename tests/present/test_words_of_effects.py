@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from synthetic import experiment
 
-from memlab.analysis.compare import compare_paired
+from memlab.analysis.compare import bound, compare_paired
 from memlab.analysis.intervals import Interval
 from memlab.experiment import Metric
 from memlab.experiment.points import Point
@@ -74,6 +74,15 @@ def test_what_leaves_out_1_is_never_called_undecided_only() -> None:
     assert found.word == "inconclusive"
     text = words.change(LevelChange(FAULTS, 100.0, 4000.0, 0, found))
     assert text == "at least 40 times (40 to 40 times; about 1 more block for a verdict)"
+
+
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [(2.346, "at least 2.34"), (2.35, "at least 2.35"), (1239.9, "at least 1,230"),
+     (0.17145, "at most 0.172"), (0.17, "at most 0.17")],
+)  # fmt: skip
+def test_a_bound_is_rounded_towards_1(end: float, text: str) -> None:
+    assert bound(end) == text
 
 
 def test_zero_at_both_levels_is_the_same() -> None:
