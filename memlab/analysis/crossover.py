@@ -59,6 +59,18 @@ class _Signs:
         test = partial(most_outside, sequential=self.sequential, correlation=self.correlation)
         return self._until({n: test(n, error) for n in self._counts})
 
+    def negative(self, error: float) -> Sequence[bool | None]:
+        """Whether they are shown to be negative at each size, or positive; None if neither is."""
+        signs: list[bool | None] = []
+        for column in self.ordered:
+            most = most_outside(
+                column.size, error, sequential=self.sequential, correlation=self.correlation
+            )
+            is_positive = most >= 0 and column[most] > 0
+            is_negative = most >= 0 and column[-1 - most] < 0
+            signs.append(is_negative if is_negative or is_positive else None)
+        return signs
+
     def p(self, log_size: float) -> float:
         """That they are positive at each size up to that one: the least error that shows it."""
         tables = {n: [self._p(wrong, n) for wrong in range(n // 2 + 1)] for n in self._counts}
@@ -126,6 +138,12 @@ class CrossingPoint:
     def p_up_to(self, size: float) -> float:
         """The same, that it does not lie beyond it."""
         return self.down.p(-log(size))
+
+    def cheaper_at(self) -> tuple[Sequence[float], Sequence[bool | None]]:
+        """The sizes, and whether a is shown to be cheaper there (b is: False), at each by its own
+        sign test."""
+        signs = self.up
+        return [float(np.exp(size)) for size in signs.sizes], signs.negative((1 - self.level) / 2)
 
     def words(self, size: float | None) -> str:
         """A limit in words: "below 1", "above 10240", "1810", "unknown"."""

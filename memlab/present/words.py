@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import ROUND_DOWN, Context
 from functools import partial
+from itertools import groupby
 
 from memlab import recorded
 from memlab.analysis.compare import MOST_BLOCKS, Comparison, bound
@@ -588,6 +589,8 @@ def crossing(experiment: Experiment, crossed: Crossing) -> str:
         return _throughout(experiment, of, to, result.high, result.estimate, "from {} on")
     if result.estimate == math.inf and not result.crossings:
         return _throughout(experiment, to, of, result.low, result.estimate, "up to {}")
+    if result.crossings > 1 and (result.estimate == math.inf or not crossed.decided):
+        return _by_level(experiment, crossed)
     if result.estimate == math.inf and crossed.decided:
         return f"{of} not cheaper at {name(result.largest)}"
     if not crossed.decided:
@@ -605,9 +608,26 @@ def _undecided(experiment: Experiment, crossed: Crossing) -> str:
         return f"{of} cheaper from {name(high)} on, not decided at the others"
     if math.isinf(low):
         return f"{of} or {to}: from which {experiment.figure.over} on is not decided"
-    if result.crossings > 1:
-        return f"{of} or {to}, not decided from {name(low)} on"
     return f"{to} cheaper up to {name(low)}, not decided at the others"
+
+
+def _by_level(experiment: Experiment, crossed: Crossing) -> str:
+    """Of lines that cross several times: `mmap cheaper at 1 B to 4 KiB, 10 KiB; write at 8 KiB`."""
+    of, to = sides(experiment, crossed)
+    sizes, cheaper = crossed.found.cheaper_at()
+    name = level_words(experiment)
+    places: dict[bool | None, list[str]] = {False: [], True: [], None: []}
+    for is_of_cheaper, group in groupby(zip(cheaper, sizes, strict=True), lambda pair: pair[0]):
+        first, *rest = (name(size) for _, size in group)
+        places[is_of_cheaper].append(f"{first} to {rest[-1]}" if rest else first)
+    lines = [(side, places[is_of]) for side, is_of in ((to, False), (of, True)) if places[is_of]]
+    if not lines:
+        return f"{of} or {to}, not decided at any {experiment.figure.over}"
+    parts = [
+        f"{side}{' cheaper' if i == 0 else ''} at {', '.join(at)}"
+        for i, (side, at) in enumerate(lines)
+    ]
+    return "; ".join([*parts, *(["not decided at the others"] if places[None] else [])])
 
 
 def _throughout(

@@ -9,6 +9,7 @@ from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from looking import collisions, written
 from matplotlib.figure import Figure
@@ -25,6 +26,7 @@ from stored_runs import (
 )
 
 from memlab import api
+from memlab.analysis.crossover import crossover
 from memlab.experiment import At
 from memlab.judging import summary
 from memlab.judging.claims import judge
@@ -218,27 +220,46 @@ def test_a_line_is_cheaper_as_far_as_the_interval_shows_it(
 
 
 @pytest.mark.parametrize(
-    ("estimate", "low", "high", "count", "said"),
+    ("estimate", "low", "high", "said"),
     [
-        (inf, inf, inf, 2, "write not cheaper at 10 KiB"),
-        (inf, 1540.0, inf, 2, "write or mmap, not decided from 1.5 KiB on"),
-        (inf, -inf, inf, 2, "write or mmap: from which size on is not decided"),
-        (4000.0, 750.0, inf, 1, "mmap cheaper up to 750 B, not decided at the others"),
-        (4000.0, 750.0, inf, 3, "write or mmap, not decided from 750 B on"),
-        (4000.0, -inf, 5000.0, 1, "write cheaper from 4.88 KiB on, not decided at the others"),
-        (4000.0, -inf, inf, 1, "write or mmap: from which size on is not decided"),
-        (4000.0, 3000.0, 5000.0, 1, "write cheaper from 3.91 KiB (2.93 to 4.88 KiB)"),
+        (4000.0, 750.0, inf, "mmap cheaper up to 750 B, not decided at the others"),
+        (4000.0, -inf, 5000.0, "write cheaper from 4.88 KiB on, not decided at the others"),
+        (4000.0, -inf, inf, "write or mmap: from which size on is not decided"),
+        (4000.0, 3000.0, 5000.0, "write cheaper from 3.91 KiB (2.93 to 4.88 KiB)"),
     ],
 )
 def test_a_crossing_whose_interval_runs_out_of_the_levels_is_not_decided(
-    tmp_path: Path, estimate: float, low: float, high: float, count: int, said: str
+    tmp_path: Path, estimate: float, low: float, high: float, said: str
 ) -> None:
     run = stored(tmp_path, crossing_at_1500, controls=False)
     (crossed,) = crossings(run)
-    point = replace(crossed.found, estimate=estimate, low=low, high=high, crossings=count)
+    point = replace(crossed.found, estimate=estimate, low=low, high=high, crossings=1)
     crossed = replace(crossed, found=replace(point, largest=10240.0))
     assert words.crossing(run.named, crossed) == said
     assert crossed.decided == ("decided" not in said)
+
+
+@pytest.mark.parametrize(
+    ("signs", "said"),
+    [
+        ([1, 1, 1, -1, 1], "mmap cheaper at 1 B to 512 B, 2 KiB; write at 1 KiB"),
+        ([1, 1, 0, -1, 1], "mmap cheaper at 1 B to 100 B, 2 KiB; write at 1 KiB; not decided at "
+         "the others"),
+        ([1, 0, 0, 1, 1], "mmap cheaper at 1 B, 1 KiB to 2 KiB; not decided at the others"),
+        ([-1, 0, 0, 0, 0], "write cheaper at 1 B; not decided at the others"),
+        ([0, 0, 0, 0, 0], "write or mmap, not decided at any size"),
+    ],
+)  # fmt: skip
+def test_lines_that_cross_several_times_are_told_apart_by_level(
+    tmp_path: Path, signs: list[int], said: str
+) -> None:
+    run = stored(tmp_path, crossing_at_1500, controls=False)
+    (crossed,) = crossings(run)
+    ratios = np.outer(np.ones(8), signs) + np.outer([0.1, -0.1] * 4, np.ones(5))
+    sizes = [1, 100, 512, 1024, 2048]
+    point = crossover(sizes, np.exp(ratios), np.ones_like(ratios))
+    point = replace(point, crossings=2, estimate=inf)
+    assert words.crossing(run.named, replace(crossed, found=point)) == said
 
 
 def test_mmap_read_has_no_crossing_and_five_lines(tmp_path: Path) -> None:
