@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from unprivileged import without_capabilities
 
+from memlab.experiments import _files
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "adding.md"
 FILE = re.compile(
@@ -159,6 +161,32 @@ def test_a_program_that_declares_nothing_is_not_run(folder: Path) -> None:
             "other.py: no EXPERIMENT = Experiment(...) in it; docs/adding.md has one\n"
         )
     assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from base import *\n",
+        "import base\nglobals()['EXPERIMENT'] = base.EXPERIMENT\n",
+        "import base\nvars().update(EXPERIMENT=base.EXPERIMENT)\n",
+        "exec('from base import EXPERIMENT')\n",
+        "import base, sys\nsetattr(sys.modules[__name__], 'EXPERIMENT', base.EXPERIMENT)\n",
+        "import base, sys\nsys.modules[__name__].EXPERIMENT = base.EXPERIMENT\n",
+    ],
+)
+def test_a_declaration_may_be_given_by_another_way(
+    folder: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is then known only when the file runs."""
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    monkeypatch.delitem(sys.modules, "base", raising=False)
+    base = "import dataclasses\nfrom memlab.experiments import vma_lock\n"
+    base += "EXPERIMENT = dataclasses.replace(vma_lock.EXPERIMENT, name='other')\n"
+    (folder / "base.py").write_text(base)
+    path = folder / "other.py"
+    path.write_text(text)
+    _files.trust(str(path))
+    assert _files.declare(str(path)).name == "other"
 
 
 def test_the_window_is_told_of_the_block_as_the_page_prints_it(folder: Path) -> None:

@@ -180,7 +180,7 @@ def _watch(options: DiagnoseOptions, pid: int | None) -> None:
     from memlab.diagnose import group, subject, watching
     from memlab.files import output
 
-    triggers = [watching.trigger(condition) for condition in options.watch if condition != "end"]
+    triggers = [watching.trigger(condition) for condition in options.watch]
     if options.keep is not None:
         output.check_file(options.keep)
     directory, version = group.named(options.group) if options.group is not None else (None, None)

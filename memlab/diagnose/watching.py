@@ -7,11 +7,13 @@ named, so that the last look is there when the subject is not any more.
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from memlab.diagnose import group, tree
@@ -38,16 +40,8 @@ _NAMES = {
 }
 _SHARES = ("group", "charge", "pressure")
 _BYTES = ("rss", "anonymous", "swap")
-_NO_GROUP = "no memory cgroup is seen here"
-_NO_LIMIT = "no memory cgroup with a limit is seen here"
-_NO_PROCESS = "a group is watched, and no process: name its PID"
-_UNREADABLE = {
-    "group": _NO_LIMIT,
-    "charge": _NO_LIMIT,
-    "kills": _NO_GROUP,
-    "pressure": "this kernel counts no waiting for memory: boot it with psi=1",
-    "files": "its open files are counted for whoever may read its /proc/PID/fd, by Linux 6.2",
-}
+_KILLS = {"1": "memory.oom_control", "2": "memory.events"}
+_END = "end"
 _TRIGGER = re.compile(r"\s*(\w+)\s*([<>])=?\s*([0-9.]+\s{0,8}(?:[^\W\d]\w*)?%?)\s*")
 
 
@@ -74,7 +68,9 @@ class Sample:
 
 
 def trigger(text: str) -> Trigger:
-    """Raises `BadRequest`."""
+    """Raises `BadRequest`. No look meets `end`."""
+    if text.strip() == _END:
+        return Trigger(_END, _END, True, 0.0)
     found = _TRIGGER.fullmatch(text)
     known = ", ".join(_NAMES)
     if found is None or found[1] not in _NAMES:
@@ -93,7 +89,8 @@ def _bound(name: str, word: str) -> float:
     """In the unit of what is read by this name; `ValueError` for a value of another."""
     if name in _SHARES:
         return units.parse_percent(word)
-    return float(units.parse_size(word) if name in _BYTES else units.parse_count(word))
+    is_size = name in _BYTES or word[-1:] in "kKmMgGtT"
+    return float(units.parse_size(word) if is_size else units.parse_count(word))
 
 
 class Watcher:
@@ -113,10 +110,6 @@ class Watcher:
         self.unwritten: CannotWrite | None = None  # why the file lacks the last looks
         self.ring: deque[Sample] = deque(maxlen=_RING)
 
-    @property
-    def is_of_process(self) -> bool:
-        return self._pid is not None
-
     def look(self) -> Sample | None:
         """None where the subject has ended."""
         values: dict[str, float] = {}
@@ -131,7 +124,7 @@ class Watcher:
                 values[name] = float(proc.status_bytes(status, field) or 0)
             values["threads"] = float(status.get("Threads", "0"))
             folder = files.known(lambda: (proc.ROOT / f"proc/{self._pid}/fd").stat().st_size)
-            if folder:
+            if folder is not None and _counts_files():
                 values["files"] = float(folder)
         if self._directory and self._version:
             if not self._directory.is_dir():
@@ -146,15 +139,34 @@ class Watcher:
     def _of_group(self, directory: Path, version: str) -> Iterator[tuple[str, float]]:
         limit = group.nearest_of(directory, version)
         charge = files.known(lambda: group.charge(limit.group if limit else directory, version))
-        if charge is None:
-            return
-        if limit:
+        if charge and limit:
             yield "group", charge.needed_bytes / max(1, limit.limit_bytes)
             yield "charge", charge.used_bytes / max(1, limit.limit_bytes)
+        if "oom_kill" not in group.pairs(directory / _KILLS[version]):
+            return
         # v2 adds those of the groups below itself.
         below = tree.folders(directory)[0] if version == "1" else ()
         self._events = [*self._events[:1], tree.events(directory, version, below)]
         yield "kills", float(self._events[-1].kills - self._events[0].kills)
+
+    def why_absent(self, name: str) -> str:
+        """Why a look has no value of this name."""
+        if name == "pressure":
+            return "/proc/pressure/memory cannot be read: boot with psi=1"
+        if name not in ("group", "charge", "kills"):
+            if self._pid is None:
+                return "a group is watched, and no process: name its PID"
+            if not _counts_files():
+                return "this kernel shows no count of open files, Linux 6.2 does"
+            return f"/proc/{self._pid}/fd cannot be read"
+        if not self._directory or not self._version:
+            return "no memory cgroup is seen here"
+        if name == "kills":
+            return f"{self._directory / _KILLS[self._version]} has no oom_kill"
+        limit = group.nearest_of(self._directory, self._version)
+        if limit is None:
+            return "no memory cgroup with a limit is seen here"
+        return f"the charge of {limit.group} cannot be read"
 
     def killed(self) -> str:
         """That there were kills in its group meanwhile; empty without one."""
@@ -193,7 +205,7 @@ def run(
     look: Callable[[], None],
 ) -> bool:
     """Until a trigger is met, when `look` takes a whole look, or the subject ends. Whether a
-    trigger was met. Raises `CannotLook` for a trigger that the first look cannot read."""
+    trigger was met. Raises `CannotLook` where the first look can read none of them."""
     last: Sample | None = None
     taken = 0
     while True:
@@ -205,7 +217,7 @@ def run(
                 say(line(one))
             return False
         if not taken:
-            _check_readable(watch, triggers, seen)
+            _check_readable(watch, triggers, seen, say)
         taken += 1
         if last is None or _changed(last, seen):
             say(line(seen))
@@ -222,14 +234,17 @@ def run(
         time.sleep(every_s)
 
 
-def _check_readable(watch: Watcher, triggers: Sequence[Trigger], seen: Sample) -> None:
-    for one in triggers:
-        if one.name not in seen.values:
-            why = _UNREADABLE.get(one.name, _NO_PROCESS)
-            if one.name == "files" and not watch.is_of_process:
-                why = _NO_PROCESS
-            known = ", ".join(seen.values) or "nothing"
-            raise CannotLook(f"--watch {one.text!r} would never fire: {why}; read here: {known}")
+def _check_readable(
+    watch: Watcher, triggers: Sequence[Trigger], first: Sample, say: Callable[[str], None]
+) -> None:
+    """A limit may be set, or a file become readable, while others are waited for."""
+    absent = [one for one in triggers if one.name not in (_END, *first.values)]
+    for one in absent:
+        known = ", ".join(first.values) or "nothing"
+        words = f"--watch {one.text!r} cannot be read: {watch.why_absent(one.name)}; read: {known}"
+        if len(absent) == len(triggers):
+            raise CannotLook(words)
+        say(f"{words}; the watch goes on")
 
 
 def _look_whole(watch: Watcher, say: Callable[[str], None], look: Callable[[], None]) -> None:
@@ -252,6 +267,20 @@ def _value(name: str, value: float) -> str:
         return units.format_percent(value)
     unit = "B" if name in _BYTES else "count"
     return units.format_quantity(value, unit)
+
+
+@cache
+def _counts_files() -> bool:
+    """Whether the size of /proc/PID/fd is the number of open files, since Linux 6.2: 0 before. Of
+    this process one is open, the folder itself."""
+    try:
+        folder = os.open(proc.ROOT / "proc/self/fd", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.fstat(folder).st_size > 0
+    finally:
+        os.close(folder)
 
 
 def _changed(before: Sample, now: Sample) -> bool:

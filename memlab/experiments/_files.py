@@ -35,6 +35,7 @@ from memlab.files import folders
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _NAMED_NOW = "; a metric's floor is called baseline_loop"
 _NO_EXPERIMENT = ": no EXPERIMENT = Experiment(...) in it; docs/adding.md has one"
+_GIVES_ANY_NAME = {"exec", "globals", "locals", "setattr", "vars"}
 _SOURCE_BYTES_MAX = 1 << 20
 _ERROR = re.compile(r"^.*\berror: .*$", re.M)
 _HEADER = "Python.h: No such file"
@@ -116,16 +117,17 @@ def _check_declares(path: Path) -> None:
         raise BadRequest(f"{path}:{error.lineno}: {error.msg}") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise BadRequest(f"{path}: {type(error).__name__}: {error}") from None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            name = node.id
-        elif isinstance(node, ast.alias):
-            name = node.asname or node.name
-        else:
-            continue
-        if name == "EXPERIMENT":
-            return
-    raise BadRequest(f"{path}{_NO_EXPERIMENT}")
+    if not any(map(_may_declare, ast.walk(tree))):
+        raise BadRequest(f"{path}{_NO_EXPERIMENT}")
+
+
+def _may_declare(node: ast.AST) -> bool:
+    """Whether it gives the name, or names that are known only when it runs."""
+    if isinstance(node, ast.Name) and node.id in _GIVES_ANY_NAME:
+        return True
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return (node.id if isinstance(node, ast.Name) else node.attr) == "EXPERIMENT"
+    return isinstance(node, ast.alias) and (node.asname or node.name) in ("EXPERIMENT", "*")
 
 
 def _where(path: Path, error: BaseException) -> str:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -19,14 +17,6 @@ _SYMTAB, _DYNSYM, _LOAD, _EXECUTABLE, _FUNCTION = 2, 11, 1, 1, 2
 _PROGRAM, _ALLOCATED, _CODE = 1, 2, 4  # of a section: its type, and two of its flags
 _SECTIONS_MAX = 1 << 16
 _NAME_MAX = 200  # bytes
-_DYNAMIC, _INTERPRETER, _NEEDED, _STRINGS = 2, 3, 1, 5
-_TAG = struct.Struct("<qQ")
-_TABLE_MAX, _LIBRARIES_MAX = 1 << 16, 200
-_FOLDERS = [
-    Path(prefix, folder)
-    for folder in (f"lib/{os.uname().machine}-linux-gnu", "lib64", "lib")
-    for prefix in ("/", "/usr", "/usr/local")
-]
 
 
 class Function(NamedTuple):
@@ -75,62 +65,6 @@ def functions(fd: int, table_bytes_max: int = 64 << 20) -> Iterator[Function]:
                     name = names[name_at : name_at + _NAME_MAX].partition(b"\0")[0]
                     yield Function(address - start + file_at, bytes, name.decode(errors="replace"))
                     break
-
-
-def least_mapped_bytes(path: Path) -> int:
-    """What a program has mapped before its main, at least: its segments, and those of its loader
-    and of the libraries that lie in the system's folders. 0 where it is no such file."""
-    sizes: dict[str, int] = {}
-    wanted = [str(path)]
-    while wanted and len(sizes) < _LIBRARIES_MAX:
-        name = wanted.pop()
-        if name in sizes:
-            continue
-        sizes[name] = 0
-        for place in [Path(name)] if "/" in name else [folder / name for folder in _FOLDERS]:
-            with suppress(OSError, ValueError, struct.error), place.open("rb") as file:
-                sizes[name], needed = _mapping(file.fileno())
-                wanted += needed
-                break
-    return sum(sizes.values())
-
-
-def _mapping(fd: int) -> tuple[int, list[str]]:
-    """The whole pages of its segments, and the names of its loader and libraries."""
-    head = os.pread(fd, 64, 0)
-    if head[:6] != b"\x7fELF\x02\x01":
-        return 0, []
-    (at,), (count,) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<H", head, 56)
-    segments = [*_SEGMENT.iter_unpack(os.pread(fd, _SEGMENT.size * count, at))]
-    loads = [part for part in segments if part[0] == _LOAD]
-    page = os.sysconf("SC_PAGE_SIZE")
-    size_bytes = sum(
-        page * ((address + size + page - 1) // page - address // page)
-        for _, _, _, address, _, _, size, _ in loads
-    )
-    names: list[str] = []
-    for kind, _, offset, _, _, size, _, _ in segments:
-        if kind == _INTERPRETER:
-            names.append(_name(os.pread(fd, min(size, _NAME_MAX), offset)))
-        elif kind == _DYNAMIC:
-            table = os.pread(fd, min(size, _TABLE_MAX), offset)
-            tags = [*_TAG.iter_unpack(table[: len(table) // _TAG.size * _TAG.size])]
-            strings = next((value for tag, value in tags if tag == _STRINGS), 0)
-            begin = next(
-                (
-                    place + strings - start
-                    for _, _, place, start, _, n, *_ in loads
-                    if start <= strings < start + n
-                ),
-                0,
-            )
-            named = (value for tag, value in tags if tag == _NEEDED)
-            names += [_name(os.pread(fd, _NAME_MAX, begin + at)) for at in named if begin]
-    return size_bytes, [name for name in names if name]
-
-
-def _name(text: bytes) -> str:
-    return os.fsdecode(text.partition(b"\0")[0])
 
 
 def data_sections(fd: int) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from memlab.experiment import At, Experiment
-from memlab.observe import available, capabilities, elf, files, proc
+from memlab.observe import available, capabilities, files, proc
 from memlab.observe.capabilities import way_above
 from memlab.text import units
 
@@ -86,17 +86,6 @@ def merged(reasons: Iterable[Shortage | str]) -> list[str]:
     return [entry if isinstance(entry, str) else str(whole[entry.limit]) for entry in results]
 
 
-def _locked_bytes(experiment: Experiment, at: At) -> int:
-    """Of a user's command what its program has mapped when it is locked, before its main."""
-    if not experiment.watched or at.get("lock", "off") == "off":
-        return experiment.host.locks(at)
-    sizes = (_mapped(program) for program in experiment.programs)
-    return min((size for size in sizes if size), default=0)
-
-
-_mapped = cache(elf.least_mapped_bytes)
-
-
 def _lockable() -> tuple[int, str] | None:
     limit = capabilities.lockable_bytes()
     if limit is None:
@@ -157,7 +146,7 @@ def _own_tasks() -> int:
 
 LIMITS = (
     LimitedResource(
-        _locked_bytes,
+        lambda of, at: of.host.locks(at),
         _lockable,
         "B",
         lambda n: way_above(resource.RLIMIT_MEMLOCK, n, "l", "memlock", "LimitMEMLOCK="),

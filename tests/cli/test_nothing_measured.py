@@ -1,11 +1,9 @@
 """A sweep that can measure nothing says so before and after, with what to do, and ends with 3."""
 
-import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
-import unprivileged
 from click.testing import CliRunner
 from command import Command
 
@@ -100,18 +98,3 @@ def test_a_try_ends_where_its_trials_leave_one_level(store_path: Path) -> None:
         trials = Counter(sample.point for sample in store.samples(store.find("last").id))
     assert trials[0] <= 1
     assert trials[1] == 1
-
-
-def test_a_program_that_maps_more_than_may_be_locked_is_known_without_a_trial() -> None:
-    """Its own files say so, with what raises the limit above the hard one."""
-    code = """
-import resource, sys
-from memlab.cli import cli
-resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
-cli(["try", "--dry-run", "-p", "lock=off,future", "--", sys.executable, "-c", "0"])
-"""
-    done = unprivileged.powerless("-c", code)
-    assert done.returncode != 0
-    assert "nothing is left to compare: RLIMIT_MEMLOCK is 1 MiB, " in done.stderr
-    remedy = "ulimit -l cannot, " if os.geteuid() else "run in a container with --ulimit memlock=-1"
-    assert remedy in done.stderr

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,14 +19,20 @@ from memlab.diagnose import group, watching
 from memlab.errors import BadRequest, BadSubject, CannotLook
 
 from .live import Compiled, running
-from .test_tree import made
+from .test_tree import FILES, made
 
 MiB = 1 << 20
 
 
 @pytest.mark.parametrize(
     ("text", "name", "bound"),
-    [("group > 90%", "group", 0.9), ("rss>500M", "rss", 500 * MiB), ("kills > 0", "kills", 0)],
+    [
+        ("group > 90%", "group", 0.9),
+        ("rss>500M", "rss", 500 * MiB),
+        ("kills > 0", "kills", 0),
+        ("threads > 1k", "threads", 1024),
+        ("files>2 K", "files", 2048),
+    ],
 )
 def test_triggers(text: str, name: str, bound: float) -> None:
     found = watching.trigger(text)
@@ -48,7 +57,8 @@ def test_a_trigger_that_is_none_is_refused(text: str) -> None:
         "threads > 90%",
         "files > 50%",
         "kills > 1%",
-        "threads > 100M",
+        "threads > 100MiB",
+        "files > 1B",
         "group > 100M",
         "charge > 1",
         "pressure > 0",
@@ -59,11 +69,19 @@ def test_a_bound_of_another_unit_is_refused(text: str) -> None:
         watching.trigger(text)
 
 
-def test_a_trigger_that_cannot_be_read_is_refused_at_the_first_look(
+def watched(watch: watching.Watcher, *texts: str) -> list[str]:
+    """What is said until one of these triggers is met."""
+    lines: list[str] = []
+    triggers = [watching.trigger(text) for text in texts]
+    assert watching.run(watch, triggers, 0.01, lines.append, lambda: None)
+    return lines
+
+
+def test_a_watch_whose_triggers_cannot_be_read_is_refused_at_the_first_look(
     tmp_path: Path, binary: Compiled
 ) -> None:
-    """A group without a limit, one process outside any group, and a process's numbers of a group:
-    none of them would ever fire."""
+    """A group without a limit, one process outside any group, and a process's numbers of a
+    group."""
     unlimited = made(tmp_path / "pod", "2", 70, None)
     of_group = watching.Watcher(None, unlimited, "2", None)
     refused = {
@@ -73,14 +91,72 @@ def test_a_trigger_that_cannot_be_read_is_refused_at_the_first_look(
     }
     for text, why in refused.items():
         with pytest.raises(CannotLook) as error:
-            watching.run(of_group, [watching.trigger(text)], 0.01, lambda _: None, lambda: None)
-        assert f"--watch {text!r} would never fire: {why}; read here: kills" in str(error.value)
+            watched(of_group, text)
+        assert f"--watch {text!r} cannot be read: {why}; read: kills" in str(error.value)
     with running(binary("steady"), "1") as program:
         outside = watching.Watcher(program.pid, tmp_path, None, None)
-        with pytest.raises(CannotLook, match="no memory cgroup is seen here; read here: rss, "):
-            watching.run(
-                outside, [watching.trigger("kills > 0")], 0.01, lambda _: None, lambda: None
-            )
+        with pytest.raises(CannotLook, match="no memory cgroup is seen here; read: rss, "):
+            watched(outside, "kills > 0")
+
+
+def test_a_trigger_that_cannot_be_read_stops_no_other(tmp_path: Path) -> None:
+    """Its limit may be set meanwhile: it fires then."""
+    directory = made(tmp_path / "pod", "2", 70, None)
+    watch = watching.Watcher(None, directory, "2", None)
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        made(directory, "2", 76, 80)
+
+    triggers = [watching.trigger("kills > 9"), watching.trigger("group > 90%")]
+    assert watching.run(watch, triggers, 0.01, say, lambda: None)
+    why = "no memory cgroup with a limit is seen here"
+    assert lines[0].startswith(f"--watch 'group > 90%' cannot be read: {why}; read: kills")
+    assert lines[0].endswith("; the watch goes on")
+    assert lines[-1].startswith("group > 90%: ")
+
+
+def test_end_is_a_trigger_that_can_be_waited_for(tmp_path: Path) -> None:
+    directory = made(tmp_path / "pod", "2", 70, None)
+    watch = watching.Watcher(None, directory, "2", None)
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        shutil.rmtree(directory, ignore_errors=True)
+
+    triggers = [watching.trigger("end"), watching.trigger("group > 90%")]
+    assert not watching.run(watch, triggers, 0.01, say, lambda: None)
+    assert "the watch goes on" in lines[0]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_kills_are_counted_without_a_charge(tmp_path: Path, version: str) -> None:
+    directory = made(tmp_path / "pod", version, 70, 80)
+    (directory / FILES[version][0]).unlink()
+    watch = watching.Watcher(None, directory, version, None)
+    assert (sample := watch.look())
+    assert {*sample.values} - {"pressure"} == {"kills"}
+    with pytest.raises(CannotLook, match=rf"the charge of {directory} cannot be read; read: kills"):
+        watched(watch, "group > 90%")
+    (directory / {"1": "memory.oom_control", "2": "memory.events"}[version]).unlink()
+    with pytest.raises(CannotLook, match=rf"{directory}/memory\.\w+ has no oom_kill; read: "):
+        watched(watch, "kills > 0")
+
+
+def test_a_process_without_open_files_has_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel counts them, which an old one does not."""
+    code = "import os, time; os.write(1, b'ready\\n'); os.closerange(0, 4096); time.sleep(999)"
+    with running(sys.executable, "-c", code) as program:
+        while [*Path(f"/proc/{program.pid}/fd").iterdir()]:
+            time.sleep(0.01)
+        watch = watching.Watcher(program.pid, None, None, None)
+        if Path("/proc/self/fd").stat().st_size:
+            assert watched(watch, "files < 1")[-1].startswith("files < 1: ")
+        monkeypatch.setattr(watching, "_counts_files", lambda: False)
+        with pytest.raises(CannotLook, match="shows no count of open files, Linux 6"):
+            watched(watch, "files < 1")
 
 
 def test_a_trigger_that_is_met_takes_one_whole_look(binary: Compiled, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memlab.observe import capabilities, cgroup, perf_event, proc, tracefs
-from memlab.observe.capabilities import Capability
+from memlab.observe.capabilities import Capability, privileges
 
 from .trees import BARE_METAL, HYBRID, V2, grow
 
@@ -123,6 +123,29 @@ def test_what_may_be_locked_is_the_soft_limit(
     assert where in (found.remedy or "")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
     assert capabilities.lockable_bytes(tree) is None
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_a_hard_limit_is_raised_by_who_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int
+) -> None:
+    """CAP_SYS_RESOURCE, whoever the user is; who lacks it reads what the limit is."""
+    may = LOCKED_NONE.replace("0" * 16, f"{1 << privileges.CAP_SYS_RESOURCE:016x}")
+    able = grow(tmp_path / "able", {"proc/self/status": may})
+    unable = grow(tmp_path / "unable", {"proc/self/status": LOCKED_NONE})
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 20, 8 << 20))
+
+    def way(needed: int, root: Path) -> str:
+        words = ("f", "fsize", "LimitFSIZE=")
+        return capabilities.way_above(resource.RLIMIT_FSIZE, needed, *words, root)
+
+    assert way(9 << 20, able) == way(8 << 20, unable) == "ulimit -f, LimitFSIZE="
+    where = "ulimit -f cannot, since the hard limit is 8 MiB: fsize in /etc/security/limits.conf"
+    if not user:
+        where = "run in a container with --ulimit fsize=-1"
+    assert way(9 << 20, unable).startswith(where)
+    assert named(able)["lock any amount"].remedy == "ulimit -l unlimited"
 
 
 def test_locking_a_page_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:

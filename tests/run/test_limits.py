@@ -132,7 +132,7 @@ def said(kib: int, *names: str) -> str:
 def test_an_ordinary_user_may_lock_too_little_for_these() -> None:
     found = said(8192, "thread-create", "page-fault", "stack-map", "vma-lock", "device-pinning")
     lines = dict(line.split(": ", 1) for line in found.splitlines() if "RLIMIT" in line)
-    remedy = "(ulimit -l cannot, since the hard limit is as low: memlock in /etc/security/limits"
+    remedy = "(ulimit -l cannot, since the hard limit is 8 MiB: memlock in /etc/security/limits"
     if not os.geteuid():
         remedy = "(run in a container with --ulimit memlock=-1)"
     assert set(lines) == {"thread-create", "page-fault", "stack-map"}

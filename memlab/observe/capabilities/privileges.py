@@ -39,17 +39,24 @@ def lockable_bytes(root: Path = proc.ROOT) -> int | None:
     return None if unlimited else soft
 
 
-def way_above(limit: int, needed: int, letter: str, name: str, unit: str) -> str:
-    """What raises a limit to so much: `ulimit` cannot go above the hard one."""
+def way_above(
+    limit: int, needed: int, letter: str, name: str, unit: str, root: Path = proc.ROOT
+) -> str:
+    """What raises a limit to so many bytes."""
     hard = resource.getrlimit(limit)[1]
-    if needed <= hard or hard == resource.RLIM_INFINITY:
+    if needed <= hard or hard == resource.RLIM_INFINITY or _raises_hard_limits(root):
         return f"ulimit -{letter}, {unit}"
     if not os.geteuid():  # root that may not raise it is in a container
         return f"run in a container with --ulimit {name}=-1"
     return (
-        f"ulimit -{letter} cannot, since the hard limit is as low: {name} in "
-        f"/etc/security/limits.conf and log in again, {unit} of the unit, or root"
+        f"ulimit -{letter} cannot, since the hard limit is {units.format_quantity(hard, 'B')}: "
+        f"{name} in /etc/security/limits.conf and log in again, {unit} of the unit, or root"
     )
+
+
+def _raises_hard_limits(root: Path) -> bool:
+    """Whether this process may: setrlimit(2)."""
+    return bool(effective(root) >> CAP_SYS_RESOURCE & 1)
 
 
 def exceeds_limits(root: Path = proc.ROOT) -> bool:
@@ -92,7 +99,7 @@ def memlock(root: Path) -> Capability:
         return Capability(name, True, "no limit", None)
     hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
     remedy = "raise memlock in /etc/security/limits.conf, log in again, ulimit -l unlimited"
-    if hard == resource.RLIM_INFINITY:
+    if hard == resource.RLIM_INFINITY or _raises_hard_limits(root):
         remedy = "ulimit -l unlimited"
     elif not os.geteuid():  # root that may not raise it is in a container
         remedy = "run in a container with --ulimit memlock=-1"
