@@ -17,9 +17,9 @@ from memlab.experiment import Level
 from memlab.experiment.figures import Choice
 from memlab.experiment.levels import check_levels
 from memlab.request import OPTIONS, Request
+from memlab.request.table import SECONDS
 from memlab.results import rows_file
 from memlab.store import Store, default_path
-from memlab.text import units
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,7 +216,7 @@ def sweep(
     store: str | Path | None = None,
     guest: Place | None = None,
     progress: bool | None = None,
-    wait: float | str = 0,
+    wait_for_others: float | str = 0,
     **levels: Any,
 ) -> Run:
     """Measure an experiment and return the stored run.
@@ -227,7 +227,7 @@ def sweep(
     store: the store's file; else memlab's own.
     guest: a virtual machine in which trials run; else this host.
     progress: a line per block on standard error; by default in a notebook alone.
-    wait: how long to wait until another memlab on this machine is done, such as "10min".
+    wait_for_others: how long to wait until another memlab here is done, such as "10min".
     {asked}
     levels: factors of the experiment, one level or a list each, as values or as text: "4k".
 
@@ -238,7 +238,7 @@ def sweep(
     wanted, of_factors = read("sweep", levels)
     declared = experiments.load(experiment)
     request = Request(experiment, levels=check_levels(declared, of_factors), **wanted)
-    return measured(request, store, guest, progress, wait)
+    return measured(request, store, guest, progress, wait_for_others)
 
 
 def measured(
@@ -246,25 +246,29 @@ def measured(
     store: str | Path | None,
     guest: Place | None,
     progress: bool | None,
-    wait: float | str = 0,
+    wait_for_others: float | str | None = None,
 ) -> Run:
+    """`wait_for_others`: None where the caller takes no such parameter."""
     from memlab import measure  # what measures: reading a run has no use for it
     from memlab.measure.progress import Live
     from memlab.run.watch import Silent
 
     path = _store(store)
     live = "ipykernel" in sys.modules if progress is None else progress
-    watch, wait_s = Live() if live else Silent(), of_seconds("wait", wait) or 0.0
+    watch = Live() if live else Silent()
+    wait_s = of_seconds("wait_for_others", wait_for_others) or 0.0
     try:
         return Run(measure.sweep(request, path, watch, guest, wait_s), path)
     except Busy as busy:
-        raise Busy(busy.who, 'wait="10min"') from None
+        if wait_s or wait_for_others is None:
+            raise
+        raise Busy(busy.who, 'wait_for_others="10min"') from None
 
 
 def of_seconds(name: str, value: float | str | None) -> float | None:
-    """From 10 or "10s"; `name` is the parameter's."""
+    """From 10, "10" or "10s"; `name` is the parameter's."""
     try:
-        return units.parse_duration(value) if isinstance(value, str) else value
+        return None if value is None else SECONDS.read(value)
     except ValueError as error:
         raise BadRequest(f"{name}: {error}") from None
 

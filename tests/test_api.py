@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 
 import memlab
-from memlab import api
+from memlab import api, experiments
+from memlab.command.api import fits
 from memlab.errors import BadRequest, Busy
 from memlab.judging import claims
 from memlab.present import exports
+from memlab.request import Request
 from memlab.run.machine_lock import machine_lock
 
 TINY: dict[str, Any] = {
@@ -84,7 +87,7 @@ def test_completion_offers_what_there_is() -> None:
     [
         ({"precision": 2}, r'precision: 2 may be meant as 2 % or as 200%: write "2%" or 0\.02'),
         ({"precision": "2"}, "precision: '2' is not a percentage"),
-        ({"budget": "5"}, "budget: '5' is not a duration"),
+        ({"budget": "soon"}, "budget: 'soon' is not a duration"),
         ({"budget": 0}, "budget is a time above 0"),
     ],
 )
@@ -95,7 +98,7 @@ def test_a_request_that_says_two_things_is_refused(asked: dict[str, Any], says: 
 
 def test_precision_and_budget_as_the_command_line_spells_them(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
-    run = memlab.sweep("mmap-write", precision="50%", budget="20s", store=store, **TINY)
+    run = memlab.sweep("mmap-write", precision="50%", budget="20", store=store, **TINY)
     assert (run.row.request["precision"], run.row.request["budget_s"]) == (0.5, 20.0)
     (row,) = memlab.list_runs(store=store).to_dict("records")
     assert (row["run"], row["samples"]) == (run.id, len(run.samples))
@@ -160,10 +163,35 @@ def test_another_that_measures_is_waited_for_or_named_with_what_waits(store_path
 
     with machine_lock():
         with pytest.raises(
-            Busy, match=r'measures on this machine.*; wait until it is done: wait="'
+            Busy, match=r'measures on this machine.*; wait until it is done: wait_for_others="'
         ):
             measured()
-        with pytest.raises(Busy):
-            memlab.trial(["true"], blocks=1, store=store_path, wait="10ms", nice=0)
-        with pytest.raises(BadRequest, match="wait: 'soon' is not a duration"):
-            measured(wait="soon")
+        with pytest.raises(Busy) as waited:
+            memlab.trial(["true"], blocks=1, store=store_path, wait_for_others="0.01", nice=0)
+        assert "wait until" not in str(waited.value)  # it did
+        with pytest.raises(Busy) as busy:
+            fits(["true"], limit="64m", store=store_path)
+        assert "wait_for_others" not in str(busy.value)  # which it does not take
+        with pytest.raises(BadRequest, match="wait_for_others: 'soon' is not a duration"):
+            measured(wait_for_others="soon")
+        with pytest.raises(BadRequest, match=r"wait_for_others: a number, .* not \[1\]"):
+            measured(wait_for_others=[1])
+
+
+def test_no_factor_has_the_name_of_a_parameter() -> None:
+    """A level of it could not be given."""
+    names = {*inspect.signature(memlab.sweep).parameters} - {"levels"}
+    assert len(names) > 10
+    for name in [*experiments.names(), *experiments.packaged()]:
+        assert not names & {factor.name for factor in experiments.load(name).factors}, name
+
+
+@pytest.mark.parametrize("name", ["thp-cost", "retained-memory"])
+def test_levels_of_a_factor_that_is_named_wait_are_requested(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[Request] = []
+    monkeypatch.setattr(api, "measured", lambda request, *_: requests.append(request))
+    for wait in ("100ms", ["100ms", "200ms"], 1):
+        memlab.sweep(name, wait=wait)
+    assert [[*request.levels["wait"]] for request in requests] == [[0.1], [0.1, 0.2], [1]]

@@ -62,7 +62,7 @@ def trial(
     guest: Place | None = None,
     store: str | Path | None = None,
     progress: bool | None = None,
-    wait: float | str = 0,
+    wait_for_others: float | str = 0,
     **policies: Any,
 ) -> Run:
     """Run a command under other memory policies and return the stored run.
@@ -96,4 +96,4 @@ def trial(
         for name, level in of_policies.items()
     }
     request = of_command.command(list(command), several, trying, **options)
-    return measured(request, store, guest, progress, wait)
+    return measured(request, store, guest, progress, wait_for_others)

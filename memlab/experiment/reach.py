@@ -13,6 +13,7 @@ from math import ceil
 from memlab.experiment import Experiment
 from memlab.experiment.needs import Need, needs
 from memlab.experiment.points import Point
+from memlab.text import units
 
 _CLEARLY = 0.8  # of the points that were promised, below which it is said again
 _MARGIN = 0.9  # the share of what is left that is given to questions that have not begun
@@ -31,6 +32,7 @@ class Reach:
         self._declared = needs(experiment, points, least_blocks)
         self._needs = self._open = self._declared
         self._watched = bool(experiment.watched)
+        self._declares_time = experiment.cost.declares_time
         self._declared_s = declared_s
         self._blocks: dict[int, set[int]] = {point.index: set() for point in points}
         self._taken_s: dict[int, float] = defaultdict(float)
@@ -95,17 +97,21 @@ class Reach:
         open_ones = (item.points for item in self._open if not item.points & self._unavailable)
         return next(open_ones, frozenset())
 
-    def refusal(self, budget_s: float) -> str:
+    def refusal(self, budget_s: float, *, is_default: bool = False) -> str:
         """Why nothing can be compared in a budget, by the declared times: a block of two levels of
         a user's command takes longer. Empty if one fits, or if it is not known what one takes."""
         pairs = [need.points for need in self._needs if len(need.points) > 1]
-        if not self._watched or not pairs or any(self._blocks.values()):
+        is_known = self._watched and self._declares_time
+        if not is_known or not pairs or any(self._blocks.values()):
             return ""
         block_s = min(sum(self._declared_s[point] for point in pair) for pair in pairs)
         if block_s <= budget_s:
             return ""
+        budget = f"{budget_s:.12g}"
+        budget = f"the default budget, {budget} s," if is_default else f"--budget {budget}s"
+        block = units.format_quantity(block_s, "s")
         return (
-            f"--budget {budget_s:g}s is less than one block of two levels, {block_s:.3g} s: "
+            f"{budget} is less than one block of two levels, {block}: "
             f"nothing would be compared; all: --budget {advised_s(self._needed_s())}s"
         )
 

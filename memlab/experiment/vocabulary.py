@@ -106,15 +106,24 @@ class File:
         return (self.filesystem, self.state, self.size)
 
 
+def _short_s(_: At) -> float:
+    """A trial of which no time is declared."""
+    return 0.05
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What a point needs beside its file, so that it can be refused first. Bytes, seconds."""
 
     memory: Callable[[At], int] = lambda _: 0
-    time: Callable[[At], float] = lambda _: 0.05
+    time: Callable[[At], float] = _short_s
     limit_s: float | None = None  # a trial is killed then; None: by ten times its time
     reference: Callable[[At], bool] = lambda _: False
     """Whether trials of a point take as long as others should; `params` is given the longest."""
+
+    @property
+    def declares_time(self) -> bool:
+        return self.time is not _short_s
 
 
 @dataclass(frozen=True, slots=True)

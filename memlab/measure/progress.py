@@ -87,6 +87,7 @@ class Live:
             "narrower intervals)",
             "precise": "every point is as precise as asked",
             "blocks": "all blocks are done",
+            "nothing to compare": "of its levels, no two can be measured here",
             "budget": "the budget is spent"
             if self._left_s is None or self._left_s < _LEAST_LEFT_S
             else "what is left cannot be measured here, or not within the budget",

@@ -582,7 +582,11 @@ def _is_failed(run: Run, summary: PointSummary) -> bool:
 
 
 def _going_on(run: Run) -> str:
-    """The command; empty if no point that lacks samples can have them here."""
+    """The command; empty if no point that lacks samples can have them here, or one level of a
+    user's command is left."""
+    refused = sum({*summary.outcomes} == {"unavailable"} for summary in run.summaries)
+    if run.experiment.watched and 1 < len(run.points) <= refused + 1:
+        return ""
     declared_s = {point.index: run.experiment.cost.time(point.at) for point in run.points}
     reach = Reach(run.experiment, run.points, least_samples(0.95), declared_s)
     lacking = {s.point.index for s in run.summaries if _is_failed(run, s)}

@@ -19,7 +19,7 @@ TIME_MAX_S = 1e11  # the year 5138, or as long a duration
 
 
 def _seconds(value: Any) -> Any:
-    return units.parse_duration(value) if isinstance(value, str) else value
+    return units.parse_seconds(value) if isinstance(value, str) else value
 
 
 def _share(value: Any) -> Any:

@@ -41,6 +41,7 @@ def new_id() -> str:
 
 
 CUT_SHORT = (None, "interrupted", "failed")  # how a session ends before its own stop rule ends it
+_IN_VAIN = {"unmeasured", "nothing to compare"}  # how it ends where a further one shows no more
 
 
 def sweep(
@@ -160,7 +161,7 @@ def _tidy(watch: Watch) -> None:
 def sessions_left(wanted: int, before: Sequence[SessionRow]) -> int:
     """How many of the wanted sessions a run lacks; none where nothing can be measured."""
     whole = [session.ended for session in before if session.ended not in CUT_SHORT]
-    return 0 if "unmeasured" in whole else max(0, wanted - len(whole))
+    return 0 if _IN_VAIN & {*whole} else max(0, wanted - len(whole))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ class Sweep:
             until = request.blocks
             if until is not None:
                 until = until * (done + number + 1) // (done + remaining)
-            if self._session(share_s, until) == "unmeasured":
+            if self._session(share_s, until) in _IN_VAIN:
                 break
 
     def _pause(self) -> None:

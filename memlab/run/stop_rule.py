@@ -172,11 +172,14 @@ class StopRule:
 
     def refusal(self) -> str:
         """Why the budget compares nothing, before a session begins; empty if it may."""
-        return self._reach.refusal(self._budget_s or 0.0) if self._reach else ""
+        if self._reach is None or self._budget_s is None:
+            return ""
+        is_default = self._request.budget_s is None
+        return self._reach.refusal(self._budget_s, is_default=is_default)
 
     def shortfall(self) -> str:
         """What the budget leaves out, before a session begins; empty if it reaches every point."""
-        if self._reach is None or self._budget_s is None:
+        if self._reach is None or self._budget_s is None or self._compares_nothing():
             return ""
         self._reach.trials_s = 0.0
         text = self._reach.shortfall(self._budget_s)
@@ -278,6 +281,8 @@ class StopRule:
         """Why a session ended that was neither interrupted nor out of budget."""
         if not self._has_result:
             return "unmeasured"
+        if self._compares_nothing():
+            return "nothing to compare"
         if self._request.blocks is not None:
             return "blocks"
         if not (self._reach.reaches_all() if self._reach else self._has_intervals()):

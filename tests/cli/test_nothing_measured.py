@@ -10,7 +10,7 @@ from command import Command
 from memlab import api
 from memlab.cli import cli
 from memlab.errors import CannotRun
-from memlab.present import report
+from memlab.present import report, tables
 from memlab.run import beforehand
 from memlab.store import Store
 
@@ -98,3 +98,11 @@ def test_a_try_ends_where_its_trials_leave_one_level(store_path: Path) -> None:
         trials = Counter(sample.point for sample in store.samples(store.find("last").id))
     assert trials[0] <= 1
     assert trials[1] == 1
+    run = api.load(store=store_path)
+    how = "nothing to compare" if trials[0] else "unmeasured"
+    assert run.sessions[-1].ended == how
+    assert "--resume" not in done.output
+    for reason in ("budget", "interrupted"):  # a signal, or a budget of its one trial
+        with Store(store_path) as store:
+            store.end_session(run.id, 1, 1.0, reason)
+        assert "--resume" not in " ".join(tables.ended(api.load(store=store_path)))

@@ -33,7 +33,7 @@ from memlab.run import driver, plan, target
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared
 from memlab.run.stop_rule import StopRule
-from memlab.store import Store
+from memlab.store import SessionRow, Store
 
 A, B = {"method": "a"}, {"method": "b"}
 LARGE = Ratio(id="large", metric="time", where={"size": 8}, of=A, to=B, above=1.5)
@@ -323,6 +323,48 @@ def test_a_budget_below_one_block_of_two_levels_is_refused(
         "--budget 39s is less than one block of two levels, 40 s: nothing would be compared; "
         "all: --budget 540s"
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({}, "the default budget, 60 s, is less than one block of two levels, 1200 s: "),
+        ({"budget_s": 1199.95}, "--budget 1199.95s is less than one block of two levels, 1200 s: "),
+    ],
+)
+def test_a_refused_budget_is_said_as_it_came_and_without_an_exponent(
+    tmp_path: Path, asked: dict[str, Any], says: str
+) -> None:
+    spec = {"argv": ["true"], "cwd": str(tmp_path), "levels": {"env.N": ["1", "2"]}, "for_s": 600.0}
+    tried = command.declare(spec)
+    points = plan.build(tried, "quick", {}).points
+    rule = StopRule(tried, points, Request("try", subject=spec, **asked))
+    assert rule.refusal().startswith(says)
+
+
+def test_no_budget_is_refused_by_a_time_that_nobody_declared(tmp_path: Path) -> None:
+    spec = {"argv": ["true"], "cwd": str(tmp_path), "levels": {"env.N": ["1", "2"]}}
+    tried = command.declare(spec)
+    points = plan.build(tried, "quick", {}).points
+    rule = StopRule(tried, points, Request("try", subject=spec, budget_s=0.001))
+    assert rule.refusal() == ""
+
+
+@pytest.mark.parametrize("asked", [{"budget_s": 20.0}, {"blocks": 20}, {"sessions": 3}])
+def test_a_command_of_which_one_level_is_left_ends_with_a_reason_of_its_own(
+    tmp_path: Path, asked: dict[str, Any]
+) -> None:
+    spec = {"argv": ["true"], "cwd": str(tmp_path), "levels": {"lock": ["off", "current"]}}
+    tried = command.declare(spec)
+    points = plan.build(tried, "quick", {}).points
+    rule = StopRule(tried, points, Request("try", subject=spec, **asked), lambda _: frozenset())
+    rule.add(sample(0, 0, ok(1000)))
+    assert rule.reason() != "nothing to compare"
+    rule.add(sample(1, 0, failed("unavailable", "no")))
+    assert all(rule.done(point.index) for point in points)
+    assert rule.reason() == "nothing to compare"
+    assert rule.shortfall() == ""  # as it is resumed
+    assert driver.sessions_left(3, [SessionRow(1, 0.0, 1.0, rule.reason())]) == 0
 
 
 class Untouched(target.LocalTarget):

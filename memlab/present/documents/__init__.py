@@ -35,7 +35,17 @@ RunId = Annotated[str, Meta(pattern="^[0-9a-f]{8}$")]
 DateTime = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Levels = Annotated[Mapping[str, Level], Meta(description="The level of each factor, by name.")]
 Ended = (
-    Literal["blocks", "precise", "decided", "unmeasured", "budget", "interrupted", "failed"] | None
+    Literal[
+        "blocks",
+        "precise",
+        "decided",
+        "unmeasured",
+        "nothing to compare",
+        "budget",
+        "interrupted",
+        "failed",
+    ]
+    | None
 )
 Word = Literal["reproduced", "contradicted", "inconclusive", "not testable here"]
 

@@ -170,7 +170,8 @@ class Show(Document):
     environment: Environment
     ended: Ended
     """How its last session ended: blocks and precise are its own stop rule's, unmeasured is where
-    no trial could be done here; null: not yet, or killed."""
+    no trial could be done here, "nothing to compare" where a command has no two levels that can be
+    measured here; null: not yet, or killed."""
     samples: Number
     window_share: Annotated[float, Meta(ge=0)] | None
     """The share of the wall time spent inside timed windows; null before the first sample."""
