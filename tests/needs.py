@@ -130,6 +130,12 @@ def _records() -> bool:
     return True
 
 
+def _links_statically() -> bool:
+    words = ["cc", "-x", "c", "-static", "-o", "/dev/null", "-"]
+    program = b"int main(void) { return 0; }"
+    return subprocess.run(words, input=program, capture_output=True, check=False).returncode == 0
+
+
 def _names_readers(path: Path | None, *, is_system: bool = False) -> bool:
     """Whether fanotify(7) says who reads a file, or those of its file system, as the recorder asks
     it to."""
@@ -192,6 +198,12 @@ NEEDS = {
     "flags of pages": Need(_sees_pages, "run as root, where /proc/kpageflags is readable"),
     "a mount namespace": _namespace("--mount", "mount -t tmpfs none /mnt"),
     "a network namespace": _namespace("--net"),
+    "a static C library": Need(_links_statically, "apt install libc6-dev"),
+    "queues of System V": Need(Path("/proc/sysvipc/msg").exists, "a kernel with CONFIG_SYSVIPC"),
+    "POSIX queues": Need(Path("/proc/sys/fs/mqueue").exists, "a kernel with CONFIG_POSIX_MQUEUE"),
+    "netlink groups": Need(
+        lambda: bool(capabilities.effective() >> 12 & 1), "run as root, with CAP_NET_ADMIN"
+    ),
     "/run/lock": Need(Path("/run/lock").is_dir, "mkdir /run/lock"),
     "dpkg-deb": _program("dpkg", "dpkg-deb"),
     "ssh": _program("openssh-client", "ssh", "ssh-keygen"),

@@ -73,8 +73,8 @@ class Comparison:
 
     @property
     def beyond(self) -> float | None:
-        """What the interval shows by itself where it is undecided only by its blocks, too few for
-        the test beside those of the other points: the end nearest to 1 of an interval that lies
+        """What the interval shows by itself where there are too few blocks for the test, which
+        counts the tests of the other points: the end nearest to 1 of an interval that lies
         beyond the threshold as a whole. Else None."""
         low, high = self.ratio.low, self.ratio.high
         if self.word != "inconclusive" or low is None or high is None:
@@ -85,8 +85,8 @@ class Comparison:
 
     @property
     def too_few(self) -> bool:
-        """Whether it is undecided only by its blocks: there is no interval yet, or one that lies
-        beyond the threshold."""
+        """Whether more blocks would decide it: there is no interval yet, or one that lies beyond
+        the threshold."""
         no_interval = self.ratio.low is None or self.ratio.high is None
         return self.word == "inconclusive" and (no_interval or self.beyond is not None)
 

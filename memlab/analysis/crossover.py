@@ -145,6 +145,12 @@ class CrossingPoint:
         signs = self.up
         return [float(np.exp(size)) for size in signs.sizes], signs.negative((1 - self.level) / 2)
 
+    @property
+    def crosses_back(self) -> bool:
+        """Whether a is shown to be cheaper at a size below one at which b is."""
+        _, cheaper = self.cheaper_at()
+        return True in cheaper and False in cheaper[cheaper.index(True) :]
+
     def words(self, size: float | None) -> str:
         """A limit in words: "below 1", "above 10240", "1810", "unknown"."""
         if size is None:

@@ -203,7 +203,7 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
 
 
 def _remedy(run: Run, why: str) -> str:
-    """What to do where no claim can be decided. `doctor` knows memlab's own experiments alone."""
+    """What to do where no claim can be decided. `doctor` knows only memlab's own experiments."""
     if run.experiment.watched or run.experiment.name in experiments.names():
         return "; `memlab doctor -v` says what runs here"
     limit = capabilities.lockable_bytes()

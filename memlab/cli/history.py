@@ -142,6 +142,6 @@ def _of_runs(options: HistoryOptions, rate: float) -> History:
         followed = next((item for item in runs if item.id == id), None)
         if followed is None:
             raise UnknownRun(
-                f"run {options.run} is none of the {len(runs)} runs of {name} of this host"
+                f"run {options.run} is not among the {len(runs)} runs of {name} on this host"
             )
     return judge.of_runs(runs, metric, levels, rate, followed)

@@ -65,7 +65,7 @@ struct policy {
 
 struct event {
 	int descriptor;
-	int error;    /* why there is none */
+	int error;    /* why it is missing */
 	bool of_user; /* what happens in the kernel is not counted */
 };
 

@@ -48,7 +48,7 @@ class UsedPages:
 
     def readings(self) -> dict[str, Any]:
         """Of each episode its windows: seconds, then how much anonymous memory was used again and
-        is resident, and the same of files. `why` is the reason if there are none."""
+        is resident, and the same of files. `why` says why nothing was read."""
         return {"episodes": [episode for episode in self._episodes if episode], "why": self._why}
 
     def _read(self) -> None:

@@ -220,11 +220,10 @@ def _soft_limit(pid: int, name: str) -> int | None:
 
 def _file_systems(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """Those that it has files open on, and that of its working directory."""
-    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
-    mounts = files.known(lambda: proc.parse_mountinfo(text)) or []
+    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
     remote = [one.mount_point for one in mounts if one.filesystem.startswith(("fuse", *REMOTE))]
-    held = [*descriptors(pid).items()][:_FILES_MAX]
-    links = [(ROOT / f"proc/{pid}/fd/{number}", link) for number, link in held]
+    open_files = [*descriptors(pid).items()][:_FILES_MAX]
+    links = [(ROOT / f"proc/{pid}/fd/{number}", link) for number, link in open_files]
     links.append((ROOT / f"proc/{pid}/cwd", target_of(ROOT / f"proc/{pid}/cwd") or ""))
     seen: set[int] = set()
     for path, link in links:
@@ -300,10 +299,9 @@ def _mappings(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """Of a ring of perf events, if it has such events; and mounts whose files none may execute."""
     if "anon_inode:[perf_event]" in descriptors(pid).values():
         yield from pinned_of_user(pid, status)
-    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
-    for one in files.known(lambda: proc.parse_mountinfo(text)) or []:
-        if "noexec" in one.options and one.filesystem not in _OF_THE_KERNEL:
-            name = f"{NOEXEC} {one.mount_point} ({one.filesystem})"
+    for mount in files.known(lambda: process.mounts(pid, ROOT)) or []:
+        if "noexec" in mount.options and mount.filesystem not in _OF_THE_KERNEL:
+            name = f"{NOEXEC} {mount.mount_point} ({mount.filesystem})"
             fails = "mmap with PROT_EXEC fails with EPERM"
             yield Room(name, 0, 1, "count", fails, fills=False)
 

@@ -387,12 +387,12 @@ def _kinds(seen: KernelHeld) -> Iterator[tuple[int, str, str | None, str | None]
     count = units.counted(seen.pipe_count, "pipe")
     yield seen.pipe_bytes, f"data that nobody has read from {count}", None, None
     count = units.counted(seen.queue_count, "queue")
-    left = f" ({size(seen.system_v_bytes)} in those of System V, which stay when it ends)"
+    place = f" ({size(seen.system_v_bytes)} in those of System V, which stay when it ends)"
     if seen.system_v_bytes == seen.message_bytes:
-        left = " of System V, which stay when it ends"
+        place = " of System V, which stay when it ends"
     yield (
         seen.message_bytes,
-        f"messages that nobody has received from {count}{left if seen.system_v_bytes else ''}",
+        f"messages that nobody has received from {count}{place if seen.system_v_bytes else ''}",
         _MESSAGES,
         "a reader that keeps up; ipcs -qp says who used a queue of System V last, ipcrm -q ID "
         "removes it",

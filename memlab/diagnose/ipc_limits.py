@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from memlab.diagnose import message_queues, sysvipc
 from memlab.diagnose.kernel_numbers import descriptors, sysctl
 from memlab.diagnose.room import Room
-from memlab.observe import files, proc
+from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
 _QUEUES_MAX = 1000
@@ -19,8 +19,8 @@ def _semaphores(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
         return
     fails = "semget fails with ENOSPC"
     yield Room("kernel.sem, sets (SEMMNI)", len(sets), most[3], "count", fails)
-    held = sum(int(words[3]) for words in sets if len(words) > 3)
-    yield Room("kernel.sem, semaphores (SEMMNS)", held, most[1], "count", fails)
+    count = sum(int(words[3]) for words in sets if len(words) > 3)
+    yield Room("kernel.sem, semaphores (SEMMNS)", count, most[1], "count", fails)
 
 
 def _segments(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
@@ -30,8 +30,8 @@ def _segments(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     if most := sysctl("kernel/shmmni", pid):
         yield Room("kernel.shmmni", len(rows), most[0], "count", fails)
     if most := sysctl("kernel/shmall", pid):
-        held = sum(-(-int(words[3]) // 4096) for words in rows if len(words) > 3)
-        yield Room("kernel.shmall", held * 4096, most[0] * 4096, "B", fails)
+        pages = sum(-(-int(words[3]) // 4096) for words in rows if len(words) > 3)
+        yield Room("kernel.shmall", pages * 4096, most[0] * 4096, "B", fails)
 
 
 def _segment(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
@@ -72,8 +72,7 @@ def _posix_messages(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
 
 def _message_queues(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """Of its IPC namespace; the kernel shows how many there are only in a mount of them."""
-    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
-    mounts = files.known(lambda: proc.parse_mountinfo(text)) or []
+    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
     most = sysctl("fs/mqueue/queues_max", pid)
     for mount in mounts:
         if mount.filesystem == "mqueue" and most:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from memlab.diagnose.call_limits import REMOTE
 from memlab.diagnose.room import open_files
-from memlab.observe import files, proc, process
+from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
 _MEMFD = "/memfd:"
@@ -65,11 +65,10 @@ def read(pid: int, links: Mapping[int, str]) -> MemoryFiles:
 
 def _mounts(pid: int) -> dict[str, tuple[int, str]]:
     """The device and the file system of each mount that a process sees, by its path."""
-    text = files.text(ROOT / f"proc/{pid}/mountinfo") or ""
     mounts = {}
-    for one in files.known(lambda: proc.parse_mountinfo(text)) or []:
-        major, _, minor = one.device.partition(":")
-        mounts[one.mount_point] = os.makedev(int(major), int(minor)), one.filesystem
+    for mount in files.known(lambda: process.mounts(pid, ROOT)) or []:
+        major, _, minor = mount.device.partition(":")
+        mounts[mount.mount_point] = os.makedev(int(major), int(minor)), mount.filesystem
     return mounts
 
 

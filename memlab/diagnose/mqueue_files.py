@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from memlab.observe import files, namespaces, proc, process
+from memlab.observe import files, namespaces, process
 from memlab.observe.proc import ROOT
 
 _PATH = re.compile(r"/[^/]{1,255}")
@@ -34,8 +34,7 @@ def descriptors(pid: int, links: Mapping[int, str], most: int) -> Iterator[int]:
     names = [n for n, link in links.items() if _PATH.fullmatch(link.removesuffix(process.DELETED))]
     if not names:
         return
-    text = files.text(ROOT / f"proc/{pid}/mountinfo") or ""
-    mounts = files.known(lambda: proc.parse_mountinfo(text)) or []
+    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
     others = {mount.mount_id for mount in mounts if mount.filesystem != _MQUEUE}
     devices = {number: _device(pid, number, others) for number in names[:most]}
     if any(devices.values()):

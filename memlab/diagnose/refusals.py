@@ -24,7 +24,7 @@ _EVENT, _MMAP = "raw_syscalls:sys_exit", "syscalls:sys_enter_mmap"
 _ENTER = "raw_syscalls:sys_enter"
 _REGISTERS = {0: False, 15: True}  # IORING_REGISTER_BUFFERS, IORING_REGISTER_BUFFERS2 (a struct)
 _BUFFERS_MAX = 1024  # of one call
-# Smaller mappings are many, and fail where a limit is met already; -1 is no file.
+# Smaller mappings are frequent, and fail only at a limit that is read anyway; fd -1: no file.
 _LARGE = "len >= 67108864 || (prot & 4 && fd < 2147483648)"
 _LARGE_BYTES, _PROT_EXEC, _NO_FILE = 64 << 20, 4, 1 << 31
 _PROT_WRITE, _MAP_SHARED, _MAP_NORESERVE, _MAP_HUGETLB = 2, 1, 0x4000, 0x40000

@@ -24,7 +24,7 @@ from memlab.diagnose.finding import (
 from memlab.diagnose.look import Look
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
-from memlab.observe import files, proc
+from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
 
 _MET = {"B": 0.9, "count": 0.99}  # of bytes a call asks for many at a time
@@ -275,8 +275,7 @@ def huge_files(pid: int, page: int) -> tuple[int, str]:
     """What files of a mount of hugetlbfs with pages of this size hold, whoever maps them, and where
     most lie."""
     sizes = {f"pagesize={page >> 10}K", f"pagesize={page >> 20}M"}  # hugetlbfs_show_options()
-    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
-    mounts = files.known(lambda: proc.parse_mountinfo(text)) or []
+    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
     held = [
         (allocated(ROOT / f"proc/{pid}/root" / one.mount_point.lstrip("/")), one.mount_point)
         for one in mounts

@@ -207,8 +207,7 @@ class TmpfsUse:
 def tmpfs(pid: int) -> Sequence[TmpfsUse]:
     """The mounts of tmpfs that hold most, as the process sees them."""
     found: dict[tuple[str, str], TmpfsUse] = {}
-    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
-    for mount in files.known(lambda: proc.parse_mountinfo(text)) or []:
+    for mount in files.known(lambda: process.mounts(pid, ROOT)) or []:
         if mount.filesystem != "tmpfs":
             continue
         path = ROOT / f"proc/{pid}/root" / mount.mount_point.lstrip("/")

@@ -79,7 +79,7 @@ class Compared:
 
     @property
     def too_few(self) -> int:
-        """How many points are undecided only by their blocks."""
+        """How many points have too few blocks for a verdict."""
         return sum(point.comparison.too_few for point in self.points)
 
     @property

@@ -140,7 +140,7 @@ def _filter(fd: int, text: str) -> None:
     except OSError as refused:
         if refused.errno != errno.EINVAL:
             raise
-        # Of 6.1, whose kmem:kmem_cache_alloc has no name, as an example.
+        # Linux 6.1, for example: its kmem:kmem_cache_alloc has no field `name`.
         raise OSError(errno.EINVAL, f"the kernel refuses its filter, {text}") from None
 
 

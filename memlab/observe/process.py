@@ -31,6 +31,11 @@ _NO_FLAGS: frozenset[str] = frozenset()
 _GUARD_BYTES_MAX = 64 << 10
 
 
+def mounts(pid: int, root: Path = proc.ROOT) -> list[proc.Mount]:
+    """The mounts that a process sees."""
+    return proc.parse_mountinfo(proc.read(root / f"proc/{pid}/mountinfo"))
+
+
 @dataclass(frozen=True, slots=True)
 class Stat:
     """The fields of /proc/PID/stat, or of a task's, that are read here."""

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from memlab import recorded
-from memlab.experiment import Count, Decision
+from memlab.experiment import Count, Crossover, Decision
 from memlab.judging import summary
 from memlab.judging.claims import Judged
 from memlab.present import words
 from memlab.present.verdicts import number
 from memlab.results import Run
+from memlab.results.crossing import crossings
 
 Clause = Literal["holds", "fails", "between", ""]
 _SPREAD = 4  # times the lower end: a number that is known no better is no advice
@@ -83,9 +84,11 @@ def _sentence(
 ) -> str:
     """What each measured setting allows, not only the one nearest to a study's: a reader chooses
     for the settings of this machine. The settings are named where not all of them allow it."""
+    again = _cross_again(run, measured)
     by_clause: dict[Clause, list[Judged]] = {}
     for item in measured:
-        by_clause.setdefault(clause(decision, item), []).append(item)
+        if item not in again:
+            by_clause.setdefault(clause(decision, item), []).append(item)
     texts: dict[Clause, str] = {"holds": decision.holds, "fails": decision.fails}
     parts = []
     for name, text in {**texts, "between": decision.between}.items():
@@ -98,7 +101,20 @@ def _sentence(
     advice = f"it depends: {'; or '.join(parts)}" if len(parts) > 1 else parts[0]
     if undecided := by_clause.get(""):
         advice += f"; not decided yet{_where(run, settings, undecided)}"
+    if again:
+        over = words.factor_label(run.experiment, run.experiment.figure.over)
+        place = _where(run, settings, again)
+        advice += f"; it depends on the {over}{place}: lines cross several times"
     return f"{advice}; {decision.always}" if decision.always else advice
+
+
+def _cross_again(run: Run, measured: Sequence[Judged]) -> list[Judged]:
+    """The settings whose lines are shown to cross back: what holds at the last level does not hold at
+    all levels before."""
+    if not any(isinstance(item.claim, Crossover) for item in measured):
+        return []
+    panels = [crossed.panel for crossed in crossings(run) if crossed.found.crosses_back]
+    return [item for item in measured if any(p.items() <= item.setting.items() for p in panels)]
 
 
 def _where(run: Run, settings: Sequence[Judged], several: Sequence[Judged]) -> str:

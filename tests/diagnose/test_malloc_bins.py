@@ -43,7 +43,7 @@ def both(pid: int) -> tuple[list[Piece], list[Piece]]:
             except heap._Strange:
                 continue
             return walked, malloc_bins.free_pieces(memory, parts, mappings, Budget(15_000))
-    pytest.skip("no glibc of a known form")
+    pytest.fail("no form of glibc's heap fits")
 
 
 def assert_same(pid: int) -> None:

@@ -106,6 +106,7 @@ FORKS = (
 )
 
 
+@pytest.mark.needs("flags of pages")
 @pytest.mark.parametrize("merged_pages", [0, 2048, 4096])
 def test_merged_pages_are_not_shared_since_a_fork(
     merged_pages: int, monkeypatch: pytest.MonkeyPatch
@@ -119,11 +120,8 @@ def test_merged_pages_are_not_shared_since_a_fork(
     monkeypatch.setattr(pages.files, "number", number)
     with running(sys.executable, "-c", FORKS) as program:
         mappings = process.maps(program.pid)
-        try:
-            seen, _ = pages.read(program.pid, mappings)
-            alone = pages.shared_bytes(program.pid, mappings)
-        except pages.NotSeen as error:
-            pytest.skip(str(error))
+        seen, _ = pages.read(program.pid, mappings)
+        alone = pages.shared_bytes(program.pid, mappings)
     assert seen.merged_bytes == merged_pages * PAGE
     rest = (32 << 20) - merged_pages * PAGE
     assert rest <= (seen.shared_bytes or 0) < rest + (16 << 20)

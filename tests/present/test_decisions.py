@@ -199,6 +199,24 @@ def test_a_setting_that_is_undecided_is_named_beside_the_decided(tmp_path: Path)
     assert "; not decided yet (preallocated file); for records" in line
 
 
+def test_lines_that_cross_several_times_give_no_advice_for_all_levels(tmp_path: Path) -> None:
+    """write(2) is cheaper at 8 KiB only, not at the largest: a mapping is no advice for 8 KiB."""
+
+    def seconds(at: object) -> float:
+        assert isinstance(at, dict)
+        if at["method"] == "mmap":
+            return 2.0
+        if at["file_state"] == "cached_4k":
+            return 2.0 * 1500.0 / int(at["size"])
+        return 1.5 if at["size"] == 8192 else 3.0
+
+    run = stored(tmp_path, seconds, file_state=["preallocated", "cached_4k"])
+    (line,) = decisions.lines(run, judge(run))
+    assert "per call, a mapping below (overwritten in the page cache); it depends on the " in line
+    assert "bytes per call (preallocated file): lines cross several times" in line
+    assert "use a mapping" not in line
+
+
 @pytest.mark.parametrize(
     ("own", "said"),
     [

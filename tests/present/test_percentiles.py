@@ -121,6 +121,13 @@ def test_percentiles_are_of_all_latencies_and_intervals_of_the_blocks(
     assert (told[-1]["n"], told[-1].get("low")) == (0, None)
 
 
+@pytest.mark.parametrize("emulated", [False, True])
+def test_of_the_times_of_an_emulated_guest_nothing_is_said(make: Make, emulated: bool) -> None:
+    run = make()
+    run.row = replace(run.row, environment=run.environment | {"emulated_time": emulated})
+    assert ("of latencies are within" in written(figures.draw(run))) != emulated
+
+
 def test_of_sessions_each_counts_once(make: Make) -> None:
     told = [row for row in rows(make(asked={"sessions": 2}), "none") if "n" in row]
     assert [row["n"] for row in told] == [1, 1, 1, 0]  # the run has one, and one has no interval

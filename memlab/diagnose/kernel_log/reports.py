@@ -102,7 +102,7 @@ class Report:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it is a kill, and nothing of what the kernel prints before one."""
+        """Whether it is a kill without the report that the kernel prints before it."""
         has_more = self.requester is not None or self.is_summed or self.group is not None
         return not (has_more or self.counters or self.columns or self.memory.zones)
 

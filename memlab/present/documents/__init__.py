@@ -75,7 +75,7 @@ def converted(source: Any, kind: Any) -> Any:
 
 
 def open_ends(estimate: CrossingPoint | Verdict) -> dict[str, float | None]:
-    """The ends and the middle of what may be open or unknown, which JSON has no number for."""
+    """The ends and the estimate; null where one is infinite or unknown."""
     return {name: finite(getattr(estimate, name)) for name in ("low", "estimate", "high")}
 
 

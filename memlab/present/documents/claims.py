@@ -34,7 +34,7 @@ class JudgedClaim(Document):
     is open or unknown, as evidence says."""
     estimate: float | None
     """What the claim is about, in its own unit: a ratio, a median in base units, a level, a share;
-    null where there is none."""
+    null without one."""
     high: float | None
     """The upper end; null as the lower."""
     n: Number

@@ -210,7 +210,7 @@ class Launched:
 
 
 def attend(
-    all_of: Sequence[Launched],
+    commands: Sequence[Launched],
     until: Callable[[], bool],
     limit_s: float,
     every_s: float = math.inf,
@@ -222,13 +222,14 @@ def attend(
         now = time.monotonic()
         if now >= deadline:
             return False
-        waiting = [descriptor for one in all_of for descriptor in one.waiting]
+        waiting = [descriptor for launched in commands for descriptor in launched.waiting]
         due = min(
-            [deadline, now + every_s, *(one.memory.next_s for one in all_of if not one.ended)]
+            [deadline, now + every_s]
+            + [launched.memory.next_s for launched in commands if not launched.ended]
         )
         ready, _, _ = select.select(waiting, [], [], max(0.0, due - now))
-        for one in all_of:
-            one.attend(ready)
+        for launched in commands:
+            launched.attend(ready)
     return True
 
 

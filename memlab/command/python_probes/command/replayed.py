@@ -21,8 +21,8 @@ def without_own(trapped: dict[str, Any], output: str, of_user: bool) -> dict[str
     match = _OWN_TRAPS.search(output)
     if not match or trapped["count"] is None:
         return trapped
-    own = int(match[1]) - (int(match[2]) if of_user else 0)
-    return trapped | {"count": trapped["count"] - own}
+    traps = int(match[1]) - (int(match[2]) if of_user else 0)
+    return trapped | {"count": trapped["count"] - traps}
 
 
 def bring_in(tool: str, words: Sequence[str]) -> None:

@@ -137,8 +137,11 @@ def _path(merged: Histogram) -> Iterator[tuple[float, float]]:
             yield share, value_ns * 1e-9
 
 
-def finding(run: Run, shown: Percentiles, rows: Rows) -> str:
-    """The highest percentile that all curves have: of each, or the least and the most."""
+def finding(run: Run, shown: Percentiles, rows: Rows) -> str | None:
+    """The highest percentile that all curves have: of each, or the least and the most. Nothing of
+    an emulated guest, whose times are no machine's."""
+    if run.environment.get("emulated_time"):
+        return None
     curves = frame.split(frame.marks(rows, kind="percentile"), "panel", "series")
     if not curves:
         return "no point has latencies enough for a median"
