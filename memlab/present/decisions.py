@@ -109,8 +109,8 @@ def _sentence(
 
 
 def _cross_again(run: Run, measured: Sequence[Judged]) -> list[Judged]:
-    """The settings whose lines are shown to cross back: what holds at the last level does not hold at
-    all levels before."""
+    """The settings whose lines are shown to cross back: what holds at the last level does not hold
+    at all levels before."""
     if not any(isinstance(item.claim, Crossover) for item in measured):
         return []
     panels = [crossed.panel for crossed in crossings(run) if crossed.found.crosses_back]
