@@ -136,6 +136,13 @@ def _links_statically() -> bool:
     return subprocess.run(words, input=program, capture_output=True, check=False).returncode == 0
 
 
+def _sees_queues() -> bool:
+    """A descriptor is a queue by the file system that it is of."""
+    is_mounted = any(mount.filesystem == "mqueue" for mount in process.mounts(os.getpid()))
+    is_capable = bool(capabilities.effective() >> 21 & 1)  # CAP_SYS_ADMIN
+    return Path("/proc/sys/fs/mqueue").exists() and (is_mounted or is_capable)
+
+
 def _names_readers(path: Path | None, *, is_system: bool = False) -> bool:
     """Whether fanotify(7) says who reads a file, or those of its file system, as the recorder asks
     it to."""
@@ -200,7 +207,9 @@ NEEDS = {
     "a network namespace": _namespace("--net"),
     "a static C library": Need(_links_statically, "apt install libc6-dev"),
     "queues of System V": Need(Path("/proc/sysvipc/msg").exists, "a kernel with CONFIG_SYSVIPC"),
-    "POSIX queues": Need(Path("/proc/sys/fs/mqueue").exists, "a kernel with CONFIG_POSIX_MQUEUE"),
+    "POSIX queues": Need(
+        _sees_queues, "run as root, or mount -t mqueue none /dev/mqueue (CONFIG_POSIX_MQUEUE)"
+    ),
     "netlink groups": Need(
         lambda: bool(capabilities.effective() >> 12 & 1), "run as root, with CAP_NET_ADMIN"
     ),

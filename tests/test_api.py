@@ -169,13 +169,17 @@ def test_another_that_measures_is_waited_for_or_named_with_what_waits(store_path
         with pytest.raises(Busy) as waited:
             memlab.trial(["true"], blocks=1, store=store_path, wait_for_others="0.01", nice=0)
         assert "wait until" not in str(waited.value)  # it did
-        with pytest.raises(Busy) as busy:
-            fits(["true"], limit="64m", store=store_path)
-        assert "wait_for_others" not in str(busy.value)  # which it does not take
         with pytest.raises(BadRequest, match="wait_for_others: 'soon' is not a duration"):
             measured(wait_for_others="soon")
         with pytest.raises(BadRequest, match=r"wait_for_others: a number, .* not \[1\]"):
             measured(wait_for_others=[1])
+
+
+@pytest.mark.needs("memory cgroup")
+def test_what_takes_no_time_to_wait_is_told_no_such_parameter(store_path: Path) -> None:
+    with machine_lock(), pytest.raises(Busy) as busy:
+        fits(["true"], limit="64m", store=store_path)
+    assert "wait_for_others" not in str(busy.value)
 
 
 def test_no_factor_has_the_name_of_a_parameter() -> None:
