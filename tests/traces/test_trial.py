@@ -378,7 +378,7 @@ def test_a_metric_that_a_check_has_far_off_says_so_in_each_answer(
     answers = [
         memlab_command("--store", str(store_path), *words)
         for words in (
-            ("try", "--blocks", "1", "-p", "thp=never,always", str(path)),
+            ("try", "--blocks", "1", "-p", "thp=inherit,never", str(path)),
             ("show",),
             ("show", "--json"),
             ("plot", "-o", str(tmp_path / "a.svg")),
