@@ -2,6 +2,8 @@
 
 import os
 import re
+import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,3 +22,13 @@ def processes(pattern: str = "") -> list[int]:
             if re.search(pattern.encode(), words) and mark in (process / "environ").read_bytes():
                 found.append(int(process.name))
     return [pid for pid in found if pid != os.getpid()]
+
+
+def kill_at_once(pids: Iterable[int]) -> None:
+    """SIGKILL to all while none of them runs, or the second may act on the end of the first: a
+    stopped process executes nothing more, whenever it is scheduled."""
+    pids = list(pids)
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)

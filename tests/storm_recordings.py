@@ -10,10 +10,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import needs
+from processes import kill_at_once
 
 from memlab.errors import BadTrace
 from memlab.trace import account, file
@@ -130,14 +132,14 @@ def _follows(storm: Storm) -> bool:
 
 def _kill(storm: Storm, driver: int, parts: list[str], *, together: bool) -> None:
     targets = [pids(storm, driver, who) for who in parts]
+    if together:
+        kill_at_once(chain.from_iterable(targets))
+        return
     for found in targets:
         for pid in found:
-            try:
+            with suppress(ProcessLookupError):  # it has ended by the end of another part
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:  # it has ended by the end of another part
-                continue
-        if not together:
-            time.sleep(storm.random.uniform(0, 0.2))
+        time.sleep(storm.random.uniform(0, 0.2))
 
 
 def lacks(place: Path, *, is_due: bool) -> Iterator[str]:

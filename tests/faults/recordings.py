@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from processes import processes
+from processes import kill_at_once, processes
 
 from memlab.observe import cgroup
 from memlab.trace import account, file
@@ -141,9 +141,7 @@ class Recording:
     def kill(self, *names: str) -> None:
         pids = [self.part(name) for name in names]
         assert all(pids), (names, pids)
-        for pid in pids:
-            with suppress(ProcessLookupError):  # it may end by the end of the one before
-                os.kill(pid, signal.SIGKILL)
+        kill_at_once(pids)
 
     def signal(self, number: int) -> None:
         """To memlab alone."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from processes import processes
+from processes import kill_at_once, processes
 from recordings import NOBODY, PLACES, until
 
 ELSEWHERE = [
@@ -63,11 +63,7 @@ class Tried:
     def kill(self, names: list[str]) -> None:
         parts = self.parts
         assert all(parts[name] for name in names), parts
-        pids = [pid for name in names for pid in parts[name]]
-        for number in (signal.SIGSTOP, signal.SIGKILL):  # at once: none acts between two
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
+        kill_at_once(pid for name in names for pid in parts[name])
 
     def clean_up(self) -> None:
         for pid in [*processes(r"sleep 300"), self.process.pid]:
