@@ -209,26 +209,10 @@ def median(interval: Interval | None, unit: str, *, extrapolated: bool = False) 
         return "-"
     width = interval.halfwidth_relative
     spread = f"n={interval.n}" if width is None else f"±{units.format_percent(width)}"
-    low, high = interval.low or 0.0, interval.high or 0.0
-    if width is not None and _by_its_ends(interval.estimate, low, high, width):
-        spread = f"({_ends(low, high, partial(quantity, unit=unit))})"
+    if interval.is_lopsided:
+        low, high = interval.low or 0.0, interval.high or 0.0
+        spread = f"({units.span(low, high, partial(quantity, unit=unit))})"
     return f"{'~' if extrapolated else ''}{quantity(interval.estimate, unit)} {spread}"
-
-
-_WIDE, _SKEW, _SKEW_FROM = 0.5, 3, 0.1  # shares of an estimate; a side that many times the other
-
-
-def _by_its_ends(estimate: float, low: float, high: float, width: float) -> bool:
-    """Whether one number would mislead: the interval is wide, or one side of it is much longer."""
-    sides = sorted([estimate - low, high - estimate])
-    return width > _WIDE or (width > _SKEW_FROM and sides[1] > _SKEW * sides[0])
-
-
-def _ends(low: float, high: float, name: Callable[[float], str]) -> str:
-    """`1.54 to 2.02 KiB`: the unit once where both have the same."""
-    first, last = name(low), name(high)
-    number, _, unit = first.partition(" ")
-    return f"{number if unit and last.endswith(f' {unit}') else first} to {last}"
 
 
 def empty_program(run: Run) -> str:
