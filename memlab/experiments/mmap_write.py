@@ -93,7 +93,7 @@ EXPERIMENT = Experiment(
                     below=1,
                 ),
                 "with the write faults taken before the window, and not counted, 2 GiB at 4 KiB "
-                "take {of} through the mapping and {to} by write ({times} times apart)",
+                "take {of} through the mapping, {to} by write, {times} times apart",
                 confirmed="the faults decide the crossover",
                 refuted="more than the faults decides the crossover",
             ),
