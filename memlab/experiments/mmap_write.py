@@ -74,10 +74,7 @@ EXPERIMENT = Experiment(
             ),
             "advice and populate need a mapping, and only method=mmap has one",
         ),
-        Exclude(
-            lambda at: at["method"] == "dontcache" and at["filesystem"] == "tmpfs",
-            "what tmpfs holds is in the page cache alone",
-        ),
+        NO_DONTCACHE_ON_TMPFS,
         *EXCLUDES,
     ],
     controls=[

@@ -14,7 +14,6 @@ from memlab.fit.documents import FitAnswer, LimitRow
 from memlab.fit.trials import CHARGED_SHARE, NOT_COUNTED, FitRun
 from memlab.present import words
 from memlab.present.table import Cell, Column, Table
-from memlab.present.words import count
 from memlab.results import Run
 from memlab.text import units
 
@@ -114,7 +113,8 @@ def _metric(fit: FitAnswer) -> str:
 
 def _bound(fit: FitAnswer) -> str:
     share = units.format_percent(fit.broken_share_most or 1.0)
-    return f"none of {count(_trials(fit), 'run')} was killed or failed, so at most {share} are"
+    runs = units.counted(_trials(fit), "run")
+    return f"none of {runs} was killed or failed, so at most {share} are"
 
 
 def _trials(fit: FitAnswer) -> int:

@@ -76,7 +76,7 @@ def nothing_measured(run: Run, shorten: Callable[[str], str] = str) -> str:
         return "nothing was measured: the sweep ended before its first sample"
     (first, _), *others = reasons.most_common()
     shown = f"`{run.command('show')}`"
-    more = f" ({count(len(others), 'other reason')} in {shown})" if others else ""
+    more = f" ({units.counted(len(others), 'other reason')} in {shown})" if others else ""
     next_step = "`memlab doctor` says what runs here"
     if run.experiment.watched and any((s.raw or {}).get("output") for s in run.samples):
         next_step = f"{shown} has the last that it printed"
@@ -108,7 +108,7 @@ def not_testable(run: Run) -> list[str]:
         if set(result.outcomes) == {"unavailable"}
         for detail in result.details[:1]
     )
-    of = count(len(run.points), "point")
+    of = units.counted(len(run.points), "point")
     return [f"{n} of {of} not testable here: {why}" for why, n in reasons.most_common()]
 
 
@@ -223,11 +223,6 @@ def empty_program(run: Run) -> str:
     return f"a program that does nothing takes {span} under these policies"
 
 
-def count(number: int, noun: str) -> str:
-    """`1 block`, `2 blocks`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def p_value(comparison: Comparison) -> str:
     """Of the test for the verdict: `0.0031`, `under 0.0001`."""
     p = comparison.same_p if comparison.word == "same" else comparison.beyond_p
@@ -250,7 +245,7 @@ def change(result: LevelChange) -> str:
     if result.too_coarse:
         return f"not judged (under {quantity(result.too_coarse, result.metric.unit)} in a replay)"
     if blocks and (compared is None or blocks >= least_samples(compared.ratio.level)):
-        return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, result.unit)}"
+        return f"the same in {'all ' if blocks > 1 else ''}{units.counted(blocks, result.unit)}"
     if compared is None:
         # A noun that the label has not is the command's own.
         base_unit = result.metric.unit.partition("/")[0]
@@ -266,7 +261,7 @@ def change(result: LevelChange) -> str:
     if ratio.low is None or ratio.high is None:
         about = f"{evidence.number(ratio.estimate)} times" if times else _signed(ratio.estimate)
         few = f"too few for an interval; {_more_blocks(compared)}"
-        return f"{about} in {count(ratio.n, compared.unit)}, not decided ({few})"
+        return f"{about} in {units.counted(ratio.n, compared.unit)}, not decided ({few})"
     between = f"{_times_span(ratio)} times" if times else f"{_percent_span(ratio)} %"
     if compared.word == "same":
         return f"unchanged ({'equal in most blocks' if ratio.low == ratio.high else between})"
@@ -379,8 +374,8 @@ def refused_calls(run: Run) -> Iterator[str]:
     if more >= 1:
         where = _where(run.experiment, most.point.at) or "the first levels"
         yield (
-            f"{count(int(more), 'call')} more are refused with {where}: a replay goes on, and the "
-            "program may act otherwise or end itself"
+            f"{units.counted(int(more), 'call')} more are refused with {where}: a replay goes on, "
+            "and the program may act otherwise or end itself"
         )
 
 
@@ -429,7 +424,8 @@ def counts(compared: Compared) -> str:
         texts["too few"] = f"with too few {compared.unit}s for a verdict"
         numbers |= {"inconclusive": numbers["inconclusive"] - few, "too few": few}
     each = (f"{numbers[w]} {text}" for w, text in texts.items() if numbers.get(w))
-    words = f"{count(len(compared.points), 'point')}: {', '.join(each)}{_detectable(compared)}"
+    points = units.counted(len(compared.points), "point")
+    words = f"{points}: {', '.join(each)}{_detectable(compared)}"
     return "; ".join([words, *_reservations(compared)])
 
 

@@ -260,8 +260,9 @@ def span(low: float, high: float, name: Callable[[float], str]) -> str:
 
 
 def counted(count: int, unit: str = "block") -> str:
-    """`20 blocks`, or `10 sessions` of a run that is spread over sessions."""
-    return f"{count} {unit}{'' if count == 1 else 's'}"
+    """`20 blocks`, `1 session`, `2 processes`."""
+    plural = "es" if unit.endswith("s") else "s"
+    return f"{count} {unit}{'' if count == 1 else plural}"
 
 
 def _is_whole(value: float) -> bool:
