@@ -53,8 +53,11 @@ static void let_go(struct space *space)
 {
 	if (!space || --space->users)
 		return;
-	for (size_t i = 0; i < space->count; i++)
-		release(space, &space->areas[i], space->areas[i].start, space->areas[i].end, ENDED);
+	for (size_t i = 0; i < space->count; i++) {
+		const struct area *area = &space->areas[i];
+		release(space, area, area->start, area->end, ENDED);
+		map_object(area, -(int64_t)(area->end - area->start));
+	}
 	mapped(space, -(int64_t)space->mapped_bytes);
 	for (struct chunk *one = space->chunks, *next; one; one = next) {
 		struct chunk **at = &acc.table[slot(one->space, one->number)];
@@ -80,6 +83,8 @@ static struct space *copy_of(struct space *space)
 	for (size_t i = 0; i < space->count; i++)
 		insert(copy, i, space->areas[i]);
 	mapped(copy, (int64_t)space->mapped_bytes);
+	for (size_t i = 0; i < copy->count; i++)
+		map_object(&copy->areas[i], (int64_t)(copy->areas[i].end - copy->areas[i].start));
 	for (struct chunk *one = space->chunks; one; one = one->of_space) {
 		struct chunk *made = chunk_of(copy, one->number, true);
 		memcpy(made->there, one->there, sizeof(made->there));
@@ -155,11 +160,13 @@ static struct area area_of(uint64_t word, const uint64_t *operands)
 static void advise(struct space *space, uint64_t start, uint64_t end, uint64_t advice)
 {
 	switch (advice) {
-	case MADV_DONTNEED:
 	case MADV_REMOVE:
+		give_back(space, start, end, REMOVED);
+		break;
+	case MADV_DONTNEED:
 	case 24:  /* MADV_DONTNEED_LOCKED */
 	case 102: /* MADV_GUARD_INSTALL */
-		give_back(space, start, end);
+		give_back(space, start, end, GIVEN_BACK);
 		break;
 	case MADV_FREE:
 		offer(space, start, end);

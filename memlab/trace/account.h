@@ -102,7 +102,7 @@ struct account {
 };
 extern struct account acc;
 
-enum release { GIVEN_BACK, UNMAPPED, ENDED };
+enum release { GIVEN_BACK, REMOVED, UNMAPPED, ENDED };
 
 /* pages.c */
 _Noreturn void fail(const char *why);
@@ -120,8 +120,9 @@ void release(struct space *space, const struct area *area, uint64_t start, uint6
 	     enum release how);
 
 /* frames.c */
-uint32_t join_object(const struct area *area, uint64_t page);
-uint32_t leave_object(const struct area *area, uint64_t page);
+void map_object(const struct area *area, int64_t bytes);
+bool is_first_to_join(const struct area *area, uint64_t page);
+bool is_gone(const struct area *area, uint64_t page, bool is_removed);
 void make_common(struct chunk *chunk, struct chunk *copy);
 void move_common(struct chunk *from, uint64_t page, struct chunk *to, uint64_t moved);
 bool is_last_to_leave(struct chunk *chunk, uint64_t page);
@@ -132,7 +133,7 @@ void insert(struct space *space, size_t at, struct area area);
 void mapped(struct space *space, int64_t bytes);
 void unmap(struct space *space, uint64_t start, uint64_t end);
 void add_area(struct space *space, struct area area);
-void give_back(struct space *space, uint64_t start, uint64_t end);
+void give_back(struct space *space, uint64_t start, uint64_t end, enum release how);
 void offer(struct space *space, uint64_t start, uint64_t end);
 void at_fork(struct space *space, uint64_t start, uint64_t end, enum at_fork how);
 void protect(struct space *space, uint64_t start, uint64_t end, uint8_t rights);

@@ -75,6 +75,7 @@ void unmap(struct space *space, uint64_t start, uint64_t end)
 		uint64_t to = area.end < end ? area.end : end;
 		release(space, &area, from, to, UNMAPPED);
 		mapped(space, -(int64_t)(to - from));
+		map_object(&area, -(int64_t)(to - from));
 		if (from == area.start && to == area.end) {
 			memmove(space->areas + at, space->areas + at + 1,
 				(--space->count - at) * sizeof(*space->areas));
@@ -104,19 +105,20 @@ void add_area(struct space *space, struct area area)
 	unmap(space, area.start, area.end);
 	size_t at = first_after(space, area.start);
 	mapped(space, (int64_t)(area.end - area.start));
+	map_object(&area, (int64_t)(area.end - area.start));
 	if (at && goes_on(&space->areas[at - 1], &area))
 		space->areas[at - 1].end = area.end;
 	else
 		insert(space, at, area);
 }
 
-void give_back(struct space *space, uint64_t start, uint64_t end)
+void give_back(struct space *space, uint64_t start, uint64_t end, enum release how)
 {
 	for (size_t at = first_after(space, start);
 	     at < space->count && space->areas[at].start < end; at++) {
 		const struct area *area = &space->areas[at];
 		release(space, area, area->start > start ? area->start : start,
-			area->end < end ? area->end : end, GIVEN_BACK);
+			area->end < end ? area->end : end, how);
 	}
 }
 
@@ -237,7 +239,7 @@ static bool come_of_file(struct space *space, struct chunk *chunk, const struct 
 		return false;
 	chunk->of_file[word] |= bit;
 	space->resident.files++;
-	if (join_object(area, page) == 1)
+	if (is_first_to_join(area, page))
 		hold(area->kind, 1);
 	return true;
 }
@@ -258,7 +260,7 @@ static bool come_anonymous(struct space *space, struct chunk *chunk, const struc
 	if (chunk->of_file[word] & bit) {
 		chunk->of_file[word] &= ~bit;
 		space->resident.files--;
-		if (!leave_object(area, page))
+		if (is_gone(area, page, false))
 			hold(area->kind, -1);
 	}
 	chunk->there[word] |= bit;

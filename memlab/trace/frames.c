@@ -1,7 +1,8 @@
 /* Pages that several spaces have: how many of them do.
  *
  * A frame of a file or of shared memory is known by its object and its place in that, one that a
- * fork has made common by the number of the fork and its address then.
+ * fork has made common by the number of the fork and its address then. Shared memory is its object's:
+ * it stays while any of the object is mapped.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,18 @@ struct frames {
 	uint64_t id, number; /* of the first page / CHUNK_PAGES */
 	uint32_t count;      /* of the pages that some space has */
 	uint32_t users[CHUNK_PAGES];
-	struct frames *next;
+	struct frames *next, *of_object;
+};
+
+/* Of shared memory. */
+struct object {
+	uint64_t id, mapped_bytes, pages;
+	struct frames *frames;
+	struct object *next;
 };
 
 static struct frames *table[TABLE];
+static struct object *objects[TABLE];
 static uint64_t shared_bytes;
 
 static void *made(size_t bytes)
@@ -84,14 +93,74 @@ static uint64_t place_in(const struct area *area, uint64_t page)
 	return page - area->start / PAGE + area->offset / PAGE;
 }
 
-uint32_t join_object(const struct area *area, uint64_t page)
+static struct object **object_of(uint64_t id)
 {
-	return join(id_of(area), place_in(area, page), 1);
+	struct object **at = &objects[(id * 0x9e3779b97f4a7c15ULL) >> 48];
+	while (*at && (*at)->id != id)
+		at = &(*at)->next;
+	return at;
 }
 
-uint32_t leave_object(const struct area *area, uint64_t page)
+/* More of an object is mapped by some space, or less. */
+void map_object(const struct area *area, int64_t bytes)
 {
-	return leave(id_of(area), place_in(area, page));
+	if (area->kind != SHARED)
+		return;
+	struct object **at = object_of(id_of(area)), *one = *at;
+	if (!one) {
+		one = *at = made(sizeof(*one));
+		one->id = id_of(area);
+	}
+	one->mapped_bytes += (uint64_t)bytes;
+	if (one->mapped_bytes)
+		return;
+	hold(SHARED, -(int64_t)one->pages);
+	while (one->frames) {
+		struct frames *frames = one->frames;
+		*place_of(one->id, frames->number) = frames->next;
+		one->frames = frames->of_object;
+		drop(frames, sizeof(*frames));
+	}
+	*at = one->next;
+	drop(one, sizeof(*one));
+}
+
+static bool has_come(uint64_t id, uint64_t page)
+{
+	struct object *one = *object_of(id);
+	struct frames **at = place_of(id, page / CHUNK_PAGES);
+	bool is_new = !*at;
+	if (*at && (*at)->users[page % CHUNK_PAGES])
+		return false;
+	join(id, page, 1);
+	at = place_of(id, page / CHUNK_PAGES);
+	if (is_new) {
+		(*at)->of_object = one->frames;
+		one->frames = *at;
+	}
+	one->pages++;
+	return true;
+}
+
+/* Whether a page that a space maps was there in none before. */
+bool is_first_to_join(const struct area *area, uint64_t page)
+{
+	uint64_t id = id_of(area), place = place_in(area, page);
+	return area->kind == SHARED ? has_come(id, place) : join(id, place, 1) == 1;
+}
+
+/* Whether one that a space maps no more is there in none, or was taken from shared memory. */
+bool is_gone(const struct area *area, uint64_t page, bool is_removed)
+{
+	uint64_t id = id_of(area), place = place_in(area, page);
+	if (area->kind != SHARED)
+		return !leave(id, place);
+	struct frames *frames = *place_of(id, place / CHUNK_PAGES);
+	if (!is_removed || !frames || !frames->users[place % CHUNK_PAGES])
+		return false;
+	frames->users[place % CHUNK_PAGES] = 0;
+	(*object_of(id))->pages--;
+	return true;
 }
 
 static struct common *common_of(struct chunk *chunk, uint64_t fork, uint64_t shift)

@@ -141,14 +141,14 @@ uint64_t commons_of(const struct chunk *chunk, unsigned word)
 
 /* How many pages of a word of a chunk no space has any more, once this one has not. */
 static uint64_t leave(struct chunk *chunk, const struct area *area, unsigned word, uint64_t there,
-		      uint64_t of_file)
+		      uint64_t of_file, enum release how)
 {
 	uint64_t common = there & commons_of(chunk, word), pages = bits(there & ~common);
 	uint64_t first = chunk->number * CHUNK_PAGES + 64ULL * word;
 	for (; common; common &= common - 1)
 		pages += is_last_to_leave(chunk, first + (unsigned)__builtin_ctzll(common));
 	for (; of_file; of_file &= of_file - 1)
-		pages += !leave_object(area, first + (unsigned)__builtin_ctzll(of_file));
+		pages += is_gone(area, first + (unsigned)__builtin_ctzll(of_file), how == REMOVED);
 	return pages;
 }
 
@@ -165,7 +165,7 @@ void release(struct space *space, const struct area *area, uint64_t start, uint6
 		for (unsigned i = 0; i < CHUNK_WORDS; i++) {
 			uint64_t mask = mask_of(i, page > base ? page - base : 0, last - base);
 			uint64_t gone = chunk->there[i] & mask, of_file = chunk->of_file[i] & mask;
-			pages += leave(chunk, area, i, gone, of_file);
+			pages += leave(chunk, area, i, gone, of_file, how);
 			given += bits(gone | of_file);
 			if (willed)
 				chunk->given[i] |= gone | of_file;

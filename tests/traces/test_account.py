@@ -31,7 +31,7 @@ from .made import (
 pytestmark = pytest.mark.skipif(not MACHINE, reason="traces are of x86-64 and arm64")
 
 FAR = AT + (1 << 30)
-FREE, DONTFORK, WIPEONFORK = 8, 10, 18  # madvise(2)
+FREE, REMOVE, DONTFORK, WIPEONFORK = 8, 9, 10, 18  # madvise(2)
 DONTUNMAP, STACK = 4, 3  # mremap(2); enum trace_what
 DISK, MEMORY = (1 << 30, False, b"/x"), (1 << 30, True, b"/memfd:x")
 
@@ -51,15 +51,22 @@ def test_shared_memory_counts_once_however_many_have_it(of_file: int, tmp_path: 
     assert (found.copied["shared"], found.peak["shared"], found.peak_pages) == (0, 128, 128)
     assert [(one.anonymous, one.files) for one in found.by_process] == [(0, 108), (0, 97 + 11)]
     assert found.touched_pages == 101 + 97 + 7 + 11
+    made.add(EXIT, task=1).map(2 * FAR, 100).touch(2 * FAR, 61)
+    assert counted(made, tmp_path).peak_pages == 128 + 61  # what only the child touched stays
 
 
 def test_pages_of_two_mappings_of_one_file_are_its_pages(tmp_path: Path) -> None:
     made = Made(files=[MEMORY]).map(AT, 100, flags=SHARED, file=1)
     made.map(FAR, 100, flags=SHARED, file=1, offset=50 * PAGE).touch(AT, 61).touch(FAR, 23)
-    made.add(UNMAP, AT, 55 * PAGE)
+    made.add(UNMAP, AT, 100 * PAGE).touch(FAR + 23 * PAGE, 7)
     found = counted(made, tmp_path)
-    assert found.peak["shared"] == 50 + 23
-    assert found.given_back["shared"] == 55  # of which five stay, in the other mapping
+    assert found.peak["shared"] == 50 + 23 + 7
+    assert found.given_back["shared"] == 61  # by the process: they stay while any is mapped
+    made.add(ADVISE, FAR, 20 * PAGE, REMOVE).add(UNMAP, FAR, 100 * PAGE)
+    made.map(AT, 100).touch(AT, 79)
+    assert counted(made, tmp_path).peak_pages == 80
+    made.touch(AT + 79 * PAGE, 2)
+    assert counted(made, tmp_path).peak_pages == 81
 
 
 def test_whichever_process_writes_first_after_a_fork_copies(tmp_path: Path) -> None:

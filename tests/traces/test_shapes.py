@@ -73,10 +73,9 @@ def is_replayed(path: Path) -> bool:
 def test_shared_memory_is_what_its_object_has(
     shape: str, program: str, recorded: Callable[..., Recorded]
 ) -> None:
-    """However many processes have it mapped; what only the child touched goes with it here."""
+    """However many processes have it mapped, and though the one that touched it has ended."""
     counts, _, path, found = recorded(shape, program)
-    assert counts["object"] == [810]
-    assert found.peak["shared"] == 803
+    assert found.peak["shared"] == counts["object"][0] == 810
     assert found.copied["shared"] == 0
     assert (counts["child"], counts["parent"]) == ([503], [408])
     assert is_replayed(path)
