@@ -367,11 +367,20 @@ def _fullness(path: Path, link: str, mounts: list[proc.Mount]) -> Iterator[Room]
                    "count", fails)  # fmt: skip
 
 
-def _former_pins(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
-    """Rings of io_uring and BPF maps counted so before Linux 5.12 and 5.11; now their group is
-    charged."""
-    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
-    if release and (int(release[1]), int(release[2])) < (5, 12):
+def _release() -> tuple[int, int]:
+    numbers = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+
+
+def _ring_pins(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """Rings of io_uring count so before Linux 5.12, and since 6.14 (io_create_region())."""
+    if not (5, 12) <= _release() < (6, 14):
+        yield from pinned_of_user(pid, status)
+
+
+def _map_pins(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """BPF maps count so before Linux 5.11; now their group is charged."""
+    if _release() < (5, 11):
         yield from pinned_of_user(pid, status)
 
 
@@ -380,7 +389,8 @@ READERS: Mapping[str, Reader] = {
     "inotify instances": _instances, "epoll": _epoll, **ipc_limits.READERS,
     "signals": _signals, "keys": _keys,
     "file systems": _file_systems, "pins": pinned_of_user, "mappings": _mappings,
-    "userfaultfd": _userfaultfd, "former pins": _former_pins, "fanotify groups": _groups,
+    "userfaultfd": _userfaultfd, "ring pins": _ring_pins, "map pins": _map_pins,
+    "fanotify groups": _groups,
     "pipes": _pipes, "in flight": _in_flight, "file size": _file_size,
     "children": _children, "groups": _groups_below, "huge pages": _huge_pages,
     "fanotify marks": _marks, "namespaces": _namespaces, "mounts": _mounts,

@@ -66,9 +66,11 @@ ROWS = (
     Row("pin-refused", "io_uring_register", "ENOMEM", ("pinned of RLIMIT_MEMLOCK",), "pins",
         "pinned memory is refused", setting=LOCK + "; what other programs of the user pin counts "
         "too (VmPin in their /proc/PID/status)"),
-    Row("pin-refused", "io_uring_setup bpf", "ENOMEM", ("pinned of RLIMIT_MEMLOCK",),
-        "former pins", "memory of the kernel is refused", setting=LOCK,
+    Row("pin-refused", "io_uring_setup", "ENOMEM", ("pinned of RLIMIT_MEMLOCK",), "ring pins",
+        "memory of a ring is refused", LOCK,
         unread="the limit of its group, and memory in one piece"),
+    Row("pin-refused", "bpf", "ENOMEM", ("pinned of RLIMIT_MEMLOCK",), "map pins",
+        "memory of the kernel is refused", LOCK, unread="the limit of its group"),
     Row("right-refused", "io_uring_setup io_uring_register perf_event_open bpf prlimit64 setrlimit "
         "mbind set_mempolicy migrate_pages move_pages keyctl add_key fcntl shmget", "EPERM EACCES",
         ("a right",), refuses="a right is missing",

@@ -507,6 +507,21 @@ def test_a_right_that_is_missing_is_no_pinned_memory(call: str) -> None:
     assert "MEMLOCK" not in f"{one.title} {one.setting}"
 
 
+@pytest.mark.parametrize(
+    ("release", "rings", "maps"),
+    [("5.10.0-8", True, True), ("5.11.1", True, False), ("6.1.0", False, False),
+     ("6.14.0-rc1", True, False), ("6.18.44-v", True, False)],
+)  # fmt: skip
+def test_what_counts_against_a_limit_is_by_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, release: str, rings: bool, maps: bool
+) -> None:
+    pinned = Room("pinned of RLIMIT_MEMLOCK", 0, MiB, "B", "")
+    monkeypatch.setattr(call_limits, "pinned_of_user", lambda pid, status: iter([pinned]))
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "a", release, "1", "x")))
+    for reader, expected in (("ring pins", rings), ("map pins", maps)):
+        assert [*call_limits.READERS[reader](1, {})] == [pinned] * expected
+
+
 def test_an_image_is_always_full_and_refuses_no_write() -> None:
     """As /snap/core/1, a squashfs."""
     read_only = os.statvfs_result((4096, 4096, 100, 0, 0, 10, 0, 0, os.ST_RDONLY, 255))
