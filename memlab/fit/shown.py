@@ -51,9 +51,9 @@ def _single_runs(fit: FitAnswer) -> str:
     share = units.format_percent(fit.within)
     if fit.single_runs == "differ":
         return (
-            f"Without a limit two runs differ by {units.format_percent(fit.apart or 0.0)} (median "
-            f"of {count(fit.pairs, 'pair')}; {fit.pairs_apart} by over {share}), so no limit keeps "
-            f"each run within {share}: limits are those of the median run."
+            f"Without a limit {fit.pairs_apart} of {count(fit.pairs, 'pair')} of runs differ by "
+            f"over {share} (the median pair by {units.format_percent(fit.apart or 0.0)}), so no "
+            f"limit keeps each run within {share}: limits are those of the median run."
         )
     row = next((limit for limit in fit.limits if limit.limit_bytes == fit.fits_bytes), None)
     if fit.single_runs == "exceed" and row:

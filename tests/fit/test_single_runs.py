@@ -64,13 +64,13 @@ def answer(**changed: Any) -> FitAnswer:
 
 def test_a_program_whose_runs_differ_without_a_limit_has_a_limit_of_its_median() -> None:
     expected = (
-        "Without a limit two runs differ by 12 % (median of 6 pairs; 5 by over 5 %), so no limit "
-        "keeps each run within 5 %: limits are those of the median run."
+        "Without a limit 5 of 6 pairs of runs differ by over 5 % (the median pair by 12 %), so no "
+        "limit keeps each run within 5 %: limits are those of the median run."
     )
     differing = {"single_runs": "differ", "apart": 0.12, "pairs_apart": 5}
     for more in ({}, {"state": "open", "fits_bytes": None, "setting_bytes": None}):
         assert expected in [*shown.sentences(answer(**differing, **more))]
-    assert not any("two runs differ" in line for line in shown.sentences(answer()))
+    assert not any("of runs differ" in line for line in shown.sentences(answer()))
 
 
 def test_runs_that_exceed_the_bound_at_the_limit_only_are_counted() -> None:
