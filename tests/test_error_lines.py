@@ -66,7 +66,9 @@ WRONG_USAGE = {
     "sweep": ["name an experiment", "`memlab list`"],
     "sweep mmap-wirte": ["no experiment 'mmap-wirte'", "did you mean mmap-write?"],
     "sweep zzz": ["no experiment 'zzz'; `memlab list` lists them"],
-    "sweep mmap-write mmap-read": ["unexpected extra argument", "mmap-read"],
+    "sweep mmap-write mmap-read": [
+        "unexpected extra argument (mmap-read); see memlab sweep --help"
+    ],
     "--wait 5min sweep mmap-write": ["5min", "--wait=5min"],
     "sweep mmap-write --wait": ["--wait stands before the command: memlab --wait sweep"],
     "sweep mmap-write --presett quick": ["--presett", "--preset"],
@@ -113,7 +115,7 @@ WRONG_USAGE = {
     "reproduce mmap-write --table 5": ["mmap-write is no study"],
     "reproduce phytium-reserved --table expected": ["no experiment measures it"],
     # hosts
-    "hosts pull ssh:": ["names no host"],
+    "hosts pull ssh:": ["names no host: write ssh:HOST,HOST"],
     "hosts pull ssh:-oProxyCommand=x": ["'-oProxyCommand=x' is not a host"],
     "hosts pull 'ssh:a b'": ["'a b' is not a host"],
     "hosts pull 'a;b'": ["'a;b' is not a host"],
@@ -125,6 +127,11 @@ WRONG_USAGE = {
     # a command of one's own
     "try ./nope": ["./nope: the command to try is not found"],
     "try ''": ["'': the command to try is not found"],
+    "try -p lock=off,future -- python3 -": ["python3 -: it reads its program from standard input"],
+    "fit --keep-within 'p99: 5%' -- true": ["no metric 'p99'; name the file", "--latencies FILE"],
+    "diagnose PID --keep x.json": ["--keep is the file for", "add --watch TRIGGER"],
+    "record -o x.trace --buffer 3M -- true": ["3145728 B is not a power of two", "write 32M"],
+    "fit -- sh": ["sh: it reads its program from standard input", "name a file of it"],
     "try /etc/passwd": ["/etc/passwd: the command to try is not executable"],
     "try -p lock=of true": ["lock: invalid value 'of'; did you mean off?"],
     "try -p lock=on true": ["choose from off, "],

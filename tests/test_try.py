@@ -871,7 +871,7 @@ def test_what_goes_wrong_with_a_service_is_an_outcome(
     assert outcomes(run) == [outcome]
     assert str(run.samples[0].detail).startswith(detail)
     run_screen.show(run)
-    assert "the last that the service printed where it was" in capsys.readouterr().out
+    assert f"the last output of the service, {outcome}:" in capsys.readouterr().out
     assert eventually(lambda: processes(r"print\(.starting") == [])
 
 
@@ -1007,6 +1007,8 @@ NO_PATTERNS = ["(", "(a{99999999999})", "(" * 3000 + ")" * 3000, "(?u:a)", "(\ud
     ("words", "policies", "message"),
     [
         ([""], {}, "'': the command to try is not found"),
+        (["sh", "-s"], {}, "sh -s: it reads its program from standard input"),
+        (["true"], {"serve": ["sh"], "ready": "tcp:1"}, "sh: it reads its program from standard"),
         (["true"], {"lock": []}, "lock: no level given"),
         (["true"], {"nice": [99]}, "nice: 99 is out of bounds, -20 to 19"),
         (["true"], {"serve": ["true"]}, "say when the service is ready: --ready tcp:{port}"),

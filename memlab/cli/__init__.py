@@ -199,6 +199,9 @@ def _line_of(error: BaseException) -> tuple[str, int]:
         option, (memlab, *words) = error.option_name, words_of(error.ctx)
         line = " ".join([memlab, *_OF_MEMLAB[option], *words])
         return f"{option} stands before the command: {line}", error.exit_code
+    if isinstance(error, click.UsageError) and error.ctx and "extra argument" in error.message:
+        message = error.message.rstrip(".")
+        return f"{message}; see {' '.join(words_of(error.ctx))} --help", error.exit_code
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split()), error.exit_code
     if isinstance(error, _Signalled) and isinstance(error.code, int):

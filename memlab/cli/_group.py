@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -13,7 +15,7 @@ import click
 
 from memlab.cli import _table
 from memlab.cli._table import Item
-from memlab.errors import Busy, UsageError, closest
+from memlab.errors import Busy, MemlabError, UsageError, closest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -132,8 +134,15 @@ class CommandGroup(click.Group):
         except Busy as busy:
             if ctx.parent or ctx.params["wait_s"]:
                 raise
-            words = f"memlab --wait {ctx.invoked_subcommand} ..."
-            raise Busy(busy.who, words) from None
+            raise Busy(busy.who, shlex.join(["memlab", "--wait", *ctx.meta[WORDS]])) from None
+        except MemlabError as error:
+            if ctx.parent is None:
+                typed = shlex.join([*_program(), *ctx.meta[WORDS]])
+                error.args = tuple(
+                    part.replace("memlab ...", typed) if isinstance(part, str) else part
+                    for part in error.args
+                )
+            raise
 
     def _hint(self, name: str) -> str:
         """The nearest command: of this group first, then of all, whichever group has it."""
@@ -178,6 +187,13 @@ def _without_a_value(args: Sequence[str]) -> list[str]:
         if word == "--wait":
             words[number] = f"--wait={FOREVER}"
     return words
+
+
+def _program() -> list[str]:
+    """What starts this program, for other users too, whose PATH has other folders."""
+    path = os.path.abspath(sys.argv[0])  # noqa: PTH100 - pathlib is slow to import
+    is_script = os.path.basename(path) == "memlab"  # noqa: PTH119
+    return [path] if is_script else [sys.executable, "-m", "memlab"]
 
 
 def _line(*words: str) -> str:

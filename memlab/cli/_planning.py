@@ -204,7 +204,7 @@ def _ends(request: Request) -> str:
     if request.blocks is not None:
         return "after so many blocks"
     if request.precision is None:
-        return "when each claim is decided or out of reach; --precision goes on"
+        return "when each claim is decided or out of the budget's reach"
     return f"when each median is known to ±{units.format_percent(request.precision)}"
 
 

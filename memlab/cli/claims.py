@@ -79,7 +79,7 @@ def _of_hosts(options: ClaimsOptions, form: str) -> None:
 
     runs, store = options.runs, options.store
     if form not in ("text", "json") or options.verbose:
-        raise click.UsageError("of several hosts there are a table and JSON: without -v")
+        raise click.UsageError("several runs make one table, or JSON: leave --format and -v out")
     if len(runs) == 1:
         loaded = _hosts.newest(of_all(runs[0]), store)
     elif every := next(filter(of_all, runs), None):

@@ -83,7 +83,7 @@ def command(options: CompareOptions) -> None:
         other = f"{' '.join(new)} out" if new else "--force out"
         raise click.UsageError(f"--baseline compares within one run: leave {other}")
     if len(new) > 1 and form not in ("text", "markdown"):
-        raise click.UsageError(f"--format {form} is of two runs; text and markdown take more")
+        raise click.UsageError(f"--format {form} compares two runs; text and markdown take more")
     if options.level:
         results = [_within(options)]
     else:

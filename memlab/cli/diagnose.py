@@ -136,7 +136,7 @@ def command(options: DiagnoseOptions) -> None:
         if "--seconds" in typed():
             raise BadRequest("--used and --seconds both set how long the look takes: leave one out")
     if options.keep and not options.watch:
-        raise BadRequest("--keep belongs to --watch")
+        raise BadRequest("--keep is the file for the samples of --watch: add --watch TRIGGER")
     from memlab.diagnose.subject import named
 
     pid = named(subject) if subject is not None else None

@@ -115,7 +115,7 @@ def _predict(options: FitOptions) -> None:
 
     metric, within = read_bound(options.keep_within)
     if wrong := typed() - _WITH_TRACES:
-        raise click.UsageError(f"a trace is not run, and takes no {min(wrong)}")
+        raise click.UsageError(f"a trace is not run: leave {min(wrong)} out")
     if metric != "elapsed":
         raise click.UsageError(f"--keep-within: of a trace only elapsed is known, not {metric}")
     prediction = fitting.predicted([Path(word) for word in options.words], within)

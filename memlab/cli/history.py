@@ -130,8 +130,10 @@ def _of_runs(options: HistoryOptions, rate: float) -> History:
     with Store(path) as opened:
         rows = [r for r in opened.runs() if r.experiment == name and r.origin == (host or None)]
     if not rows:
-        where = f" of {host}" if host else ""
-        raise UnknownRun(f"no run of {name}{where} in {path}; `memlab sweep {name}` measures one")
+        where, on = (f" of {host}", f" --on ssh:{host}") if host else ("", "")
+        raise UnknownRun(
+            f"no run of {name}{where} in {path}; `memlab sweep {name}{on}` measures one"
+        )
     guest = rows[-1].request.get("guest")
     rows = [row for row in rows if row.request.get("guest") == guest][-options.limit :]
     runs = [Run(row, path) for row in rows]
@@ -142,6 +144,7 @@ def _of_runs(options: HistoryOptions, rate: float) -> History:
         followed = next((item for item in runs if item.id == id), None)
         if followed is None:
             raise UnknownRun(
-                f"run {options.run} is not among the {len(runs)} runs of {name} on this host"
+                f"run {options.run} is not among the {len(runs)} runs of {name} "
+                f"{f'of {host}' if host else 'on this host'}; `memlab runs` lists them"
             )
     return judge.of_runs(runs, metric, levels, rate, followed)

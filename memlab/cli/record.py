@@ -104,7 +104,9 @@ def command(options: RecordOptions) -> None:
     if output.suffix != file.SUFFIX:
         raise click.UsageError(f"-o {output}: the name of a trace ends in {file.SUFFIX}")
     if options.ring_bytes & (options.ring_bytes - 1) or options.ring_bytes < 1 << 16:
-        raise click.UsageError("--buffer: a power of two, 64K at least")
+        raise click.UsageError(
+            f"--buffer: {options.ring_bytes} B is not a power of two from 64K on: write 32M"
+        )
     pid = int(words[0]) if len(words) == 1 and re.fullmatch("[0-9]{1,9}", words[0]) else 0
     if pid and options.allocations:
         raise click.UsageError(

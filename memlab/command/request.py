@@ -16,7 +16,7 @@ from memlab.analysis.least import least_pairs
 from memlab.errors import BadRequest
 from memlab.experiment import tried
 from memlab.experiment.fit import FIT, Fit
-from memlab.observe import available, files
+from memlab.observe import available, files, process
 from memlab.request import PRECISION, Request
 from memlab.text import units
 from memlab.trace import file as trace
@@ -103,6 +103,12 @@ def command(
                 what = "is a trace, and options stand before traces: memlab try -p ... a.trace"
                 raise BadRequest(f"{shlex.quote(program)} {what}")
             raise BadRequest(f"{shlex.quote(program)}: the command to try {what}")
+    for command_words in [] if what else [[*words], serve]:
+        if process.reads_program(command_words):
+            raise BadRequest(
+                f"{shlex.join(command_words)}: it reads its program from standard input, which is "
+                "empty in a trial: name a file of it"
+            )
     own_metrics, metric_file = tried.read_metrics(metrics)
     latency_file, latency_unit = tried.read_latencies(trying.latencies)
     free = available.memory().left

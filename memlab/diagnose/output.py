@@ -52,6 +52,8 @@ def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
     said: set[str] = set()  # each line to paste is there once
     for number, one in enumerate(found.findings, 1):
         yield from _finding(found, number, one, said, verbose=verbose)
+    if found.findings and (rest := [*_left_out(found, verbose=verbose)]):
+        yield from (*rest, "")
     for account in found.accounts:
         if account.name == "stock" or verbose:
             yield from _account(account, verbose=verbose)
@@ -82,14 +84,15 @@ def _subject(found: Diagnosis) -> str:
 
 
 def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
-    """That nothing was found is a claim: it is made where all was looked at."""
+    """That nothing was found is a claim: it is made if all was looked at. What was not stands after
+    the findings."""
     worth = [one for one in found.findings if one.severity > Severity.NOTE]
     if not worth and found.whole:
         yield NOTHING
         yield from _resolved(found)
     elif not worth and not found.findings:
         yield "no finding, but not all was looked at:"
-    yield from _left_out(found, verbose=verbose)
+        yield from _left_out(found, verbose=verbose)
     if not worth and found.findings:
         yield "worth knowing:"
 

@@ -65,6 +65,10 @@ def read(subject: Subject) -> Started:
         if len([word for word in argv if word]) == 1 and " " in argv[0]:
             return Started(unknown=f"it has overwritten its command line; its program is {exe}")
         argv = [exe, *argv[1:]]
+    if process.reads_program(argv):
+        text = " ".join(map(_quoted, argv))[:_LONGEST]
+        why = f"its program was read from standard input ({text}): start it from a file for one"
+        return Started(unknown=why)
     differing = {
         name: value
         for name, value in environ.items()
@@ -159,10 +163,25 @@ def _remarks(subject: Subject, folder: str, left_out: Sequence[str]) -> Iterator
         more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
         names = ", ".join(name[:_LONGEST] for name in left_out[:_NAMED])
         yield f"without the variables that may be secret or are long: {names}{more}"
+    if source := _input(subject.pid):
+        yield f"without its standard input, {source}"
     if subject.uid != os.geteuid():
         yield f"by you, and not by {subject.user}"
     if not Path(folder).is_dir():
         yield f"its working directory is not here: {folder}"
+
+
+def _input(pid: int) -> str:
+    """Where its standard input comes from, if not from a device: a trial's is empty."""
+    try:
+        path = (proc.ROOT / f"proc/{pid}/fd/0").readlink()
+    except OSError:  # closed, or of another user
+        return ""
+    kind = str(path).partition(":")[0]
+    if kind in ("pipe", "socket"):
+        return f"a {kind}"
+    is_device = path.is_relative_to("/dev") and not path.is_relative_to("/dev/shm")
+    return "" if is_device else _quoted(str(path))
 
 
 def _quoted(word: str) -> str:

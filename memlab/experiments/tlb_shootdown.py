@@ -400,7 +400,7 @@ CLAIMS: list[Claim] = [
     ),
     Ratio(
         id="reader-p99",
-        text="the shootdowns make the readers' p99 over 3 times longer",
+        text="with the shootdowns the readers' p99 is over 3 times as long",
         metric="p99",
         where={**AT, "interval": INTERVAL},
         of={"release": "dontneed"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,16 @@ import numpy as np
 from memlab.analysis.intervals import ratio_interval
 from memlab.experiment import tried
 from memlab.experiment.points import Point
-from memlab.fit.documents import FitAnswer, LimitRow, State
+from memlab.fit.documents import FitAnswer, LimitRow, SingleRuns, State
 from memlab.fit.growth import growth
-from memlab.fit.search import STEP, LimitTrials, most_broken_share
+from memlab.fit.search import (
+    SINGLE,
+    STEP,
+    LimitTrials,
+    apart,
+    exceed_shown,
+    most_broken_share,
+)
 from memlab.fit.trials import FitRun
 from memlab.results import Run
 
@@ -29,11 +37,14 @@ def answer(run: Run) -> FitAnswer:
     if gate := fit.gate:
         at = fit.limited.index(gate)
         fits = at if search.tried.get(at, LimitTrials()).word(request.within) == "fits" else None
-    lean = _leaning(fit)
+    lean = _leaning(fit, fits)
     grows = growth(run, fit.baseline)
     fits_bytes = None if fits is None else fit.limit_bytes(fits)
     base = run.valued(request.metric, fit.baseline).column(request.metric)
     outcomes = run.by_point[fit.baseline.index].outcomes
+    pairs = apart(run.by_block(request.metric, fit.baseline))
+    pairs_apart = int((pairs > request.within).sum())
+    limits = [_row(fit, place, trials) for place, trials in sorted(search.tried.items())]
     return FitAnswer(
         run=run.id,
         command=tried.command_line(subject.serve or subject.argv),
@@ -55,10 +66,26 @@ def answer(run: Run) -> FitAnswer:
         baseline_blocks=int(base.size),
         baseline_outcomes=dict(outcomes),
         baseline_detail=next(iter(run.by_point[fit.baseline.index].details), None),
+        pairs=pairs.size,
+        pairs_apart=pairs_apart,
+        apart=float(np.median(pairs)) if pairs.size else None,
+        single_runs=_single_runs(pairs_apart, pairs.size, limits, fits_bytes),
         broken_share_most=None if fits is None else most_broken_share(search.tried[fits].trials),
         grows_bytes_per_s=grows,
-        limits=[_row(fit, place, trials) for place, trials in sorted(search.tried.items())],
+        limits=limits,
     )
+
+
+def _single_runs(
+    pairs_apart: int, pairs: int, limits: Sequence[LimitRow], fits_bytes: int | None
+) -> SingleRuns:
+    """Either run of a pair may be the slower one: twice as many pairs are apart as runs exceed."""
+    if exceed_shown(pairs_apart, pairs, 2 * SINGLE):
+        return "differ"
+    rows = (row for row in limits if row.limit_bytes == fits_bytes)
+    if any(exceed_shown(row.over, row.blocks, SINGLE) for row in rows):
+        return "exceed"
+    return "not shown to exceed"
 
 
 def setting(fits_bytes: int) -> int:
@@ -86,11 +113,12 @@ def _state(fit: FitRun, fits: int | None) -> State:
     return "open" if fits is None else "answered"
 
 
-def _leaning(fit: FitRun) -> int | None:
-    """The smallest limit that seems to fit, above all that do not."""
+def _leaning(fit: FitRun, fits: int | None) -> int | None:
+    """The smallest limit that seems to fit, above all that do not; at most one that is shown to."""
     leans = {p: trials.leans(fit.asked.within) for p, trials in fit.search.tried.items()}
-    low = max((place for place, fits in leans.items() if fits is False), default=-1)
-    return min((place for place, fits in leans.items() if fits and place > low), default=None)
+    low = max((place for place, leans_to in leans.items() if leans_to is False), default=-1)
+    fitting = [place for place, leans_to in leans.items() if leans_to and place > low]
+    return min([*fitting, *([] if fits is None else [fits])], default=None)
 
 
 def _row(fit: FitRun, place: int, tried: LimitTrials) -> LimitRow:
@@ -106,6 +134,7 @@ def _row(fit: FitRun, place: int, tried: LimitTrials) -> LimitRow:
         low=shown.low if shown else None,
         high=shown.high if shown else None,
         blocks=int(ratios.size),
+        over=int((ratios > 1 + fit.asked.within).sum()),
         outcomes=dict(run.by_point[point.index].outcomes),
         refaults_per_s=float(np.median(rates)) if rates.size else None,
         expected_refaults_per_s=fit.expected.refaults_per_s(fit.limit_bytes(place))

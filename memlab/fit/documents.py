@@ -8,12 +8,14 @@ from typing import Literal
 import msgspec
 
 Word = Literal["fits", "slow", "broken", "open"]
+SingleRuns = Literal["differ", "exceed", "not shown to exceed"]
 State = Literal["answered", "grows", "open", "too small", "fails without a limit", "not measured"]
 
 
 class LimitRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One limit beside the unlimited trials. `low` and `high`: the 95 % interval of `cost` at every
-    look; null before there are enough blocks. `reached`: in how many runs that ended well the
+    look; null before there are enough blocks. `over`: blocks of which the cost exceeds the bound.
+    `reached`: in how many runs that ended well the
     limit was reached, so that the kernel reclaimed. `expected_refaults_per_s`: by the memory that a
     run without a limit used again; null if that was not read, or without swap below the anonymous
     memory."""
@@ -24,6 +26,7 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     low: float | None
     high: float | None
     blocks: int
+    over: int
     outcomes: Mapping[str, int]
     refaults_per_s: float | None
     expected_refaults_per_s: float | None
@@ -47,6 +50,11 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     unmapped_cache_bytes: of it what nothing had mapped when it was read which memory is used again;
     if it exceeds a tenth of peak_bytes, no refaults are expected of a limit. null if nothing was
     read.
+    pairs: of successive runs without a limit, each run in one pair. pairs_apart: of these, the
+    pairs that differ by more than `within`. apart: the median difference of a pair, as a share.
+    single_runs: whether each run keeps the bound. "differ": over one pair in ten is shown to be
+    apart without a limit, so over one run in twenty exceeds the bound under any limit. "exceed": so
+    many do at fits_bytes. The limits are then those of the median run.
     broken_share_most: the upper 95 % bound of how often a run breaks at fits_bytes.
     grows_bytes_per_s: how fast the unlimited program grew to the end of its runs; null if it did
     not, or ended within 0.5 s. The state is then "grows", and limits are those of runs so long.
@@ -72,6 +80,10 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     baseline_blocks: int
     baseline_outcomes: Mapping[str, int]
     baseline_detail: str | None
+    pairs: int
+    pairs_apart: int
+    apart: float | None
+    single_runs: SingleRuns
     broken_share_most: float | None
     grows_bytes_per_s: float | None
     limits: Sequence[LimitRow]

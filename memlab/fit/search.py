@@ -18,13 +18,14 @@ from math import floor, inf, log, log1p, log2
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import sign_test
+from memlab.analysis.exact import most_of_looks, sign_test
 from memlab.experiment.fit import LEAST_BYTES
 from memlab.fit.documents import Word
 
 ALPHA = 0.05
 LOOKED_MAX = 16  # limits that share the error
 STEP = 1.05  # from one limit of the grid to the next
+SINGLE = 0.05  # of single runs that may exceed the bound: it is to hold in 19 of 20
 _AGREEING_BLOCKS, _DIFFERING_BLOCKS = 2, 5  # that say where to go next
 _STUCK_BLOCKS = 20  # after which the neighbours of an undecided limit are tried too
 _FIRST_STEPS = 7  # of the grid: 0.71 times the peak
@@ -188,6 +189,20 @@ def grid(most_bytes: int) -> list[int]:
         unit = 1 << (floor(log2(exact)) - 6)
         limits.append(round(exact / unit) * unit)
     return limits
+
+
+def apart(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """By how much two runs differ: of each two successive values, as a share of the lower one."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    pairs = positive[: positive.size // 2 * 2].reshape(-1, 2)
+    shares: npt.NDArray[np.float64] = pairs.max(axis=1) / pairs.min(axis=1) - 1
+    return shares
+
+
+def exceed_shown(over: int, trials: int, share: float) -> bool:
+    """Whether more than this share of trials is shown to be over the bound, with an error of ALPHA
+    at every look together."""
+    return trials > 0 and trials - over <= most_of_looks(trials, ALPHA, 1 - share)
 
 
 def most_broken_share(trials: int) -> float:

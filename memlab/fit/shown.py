@@ -11,7 +11,7 @@ from memlab.experiment import tried
 from memlab.experiment.tried import Tried
 from memlab.fit.answer import setting
 from memlab.fit.documents import FitAnswer, LimitRow
-from memlab.fit.trials import CHARGED_SHARE, NOT_COUNTED, FitRun
+from memlab.fit.trials import CHARGED_SHARE, NOT_COUNTED, FitRun, open_points
 from memlab.present import words
 from memlab.present.table import Cell, Column, Table
 from memlab.results import Run
@@ -37,10 +37,30 @@ def sentences(fit: FitAnswer) -> Iterator[str]:
         yield _headline(fit)
     if others := f"{_peak(fit)}{_fails_anyway(fit)}{_examples(fit)}".strip():
         yield others
+    if single := _single_runs(fit):
+        yield single
     if fit.gate_bytes and fit.grows_bytes_per_s:
         yield f"{_grows(fit, 'It')}, so a longer run may not fit."
     elif fit.setting_bytes and not fit.gate_bytes:
         yield _advice(fit)
+
+
+def _single_runs(fit: FitAnswer) -> str:
+    """That the bound is that of the median run, if single runs are shown to exceed it."""
+    share = units.format_percent(fit.within)
+    if fit.single_runs == "differ":
+        return (
+            f"Without a limit {fit.pairs_apart} of {units.counted(fit.pairs, 'pair')} of runs differ by "
+            f"over {share} (the median pair by {units.format_percent(fit.apart or 0.0)}), so no "
+            f"limit keeps each run within {share}: limits are those of the median run."
+        )
+    row = next((limit for limit in fit.limits if limit.limit_bytes == fit.fits_bytes), None)
+    if fit.single_runs == "exceed" and row:
+        return (
+            f"At {_size(row.limit_bytes)} {row.over} of {units.counted(row.blocks, 'run')} exceed the "
+            f"bound of {share}: it holds for the median run, not for 19 of 20."
+        )
+    return ""
 
 
 def _if_it_ends(fit: FitAnswer) -> str:
@@ -226,11 +246,11 @@ def _advice(fit: FitAnswer) -> str:
 
 
 def _reclaims(fit: FitAnswer) -> str:
-    """Reclaim at the limit that fits, which was not felt."""
+    """How many runs reached the limit that fits, so that the kernel reclaimed."""
     row = next((limit for limit in fit.limits if limit.limit_bytes == fit.fits_bytes), None)
     if not row or not row.reached:
         return ""
-    return f", and {row.reached} reached the limit and did not feel it"
+    return f"; {row.reached} of them reached the limit"
 
 
 def _options(fit: FitAnswer, run: Run) -> str:
@@ -242,10 +262,11 @@ def _options(fit: FitAnswer, run: Run) -> str:
         "--serve": tried.command_line(subject.serve),
         "--ready": subject.ready,
         "--latencies": subject.latency_file,
+        "--timeout": f"{subject.timeout_s:g}s",
     }
     if subject.latency_unit != "s":
         options["--latencies"] += f"[{subject.latency_unit}]"
-    default = {"--keep-within": "elapsed: 5%", "--swap": "none"}
+    default = {"--keep-within": "elapsed: 5%", "--swap": "none", "--timeout": "600s"}
     pairs = [(name, value) for name, value in options.items() if value != default.get(name, "")]
     pairs += [
         ("--metric", tried.metric_text(metric, subject.metric_file)) for metric in subject.metrics
@@ -261,8 +282,8 @@ def _without_a_limit(fit: FitAnswer) -> str:
             f"{fit.metric} is 0 without a limit, so no share of it can be kept: name another "
             "metric."
         )
-    if fit.state == "not measured":
-        return "Nothing was measured: the budget ended before the first run without a limit."
+    if not fit.baseline_outcomes:
+        return "Nothing was measured: no run without a limit had ended. Give it a larger --budget."
     if set(fit.baseline_outcomes) == {"ok"}:
         return (
             f"{fit.metric} has no value in a run of {fit.command} without a limit: it is not "
@@ -322,9 +343,12 @@ def _size(size_bytes: int) -> str:
 
 
 def next_step(fit: FitAnswer, run: Run) -> str:
-    """The command that goes on: more blocks where it is open, else the check for CI."""
-    if fit.state == "open":
+    """The command that goes on: more blocks if it is open, a larger bound if no limit is left to
+    try, else the check for CI."""
+    if fit.state == "open" and open_points(run):
         return run.command("sweep --resume")
+    if fit.state == "open":
+        return f"memlab fit {_options(structs.replace(fit, within=2 * fit.within), run)}"
     if fit.setting_bytes and not fit.gate_bytes:
         return f"memlab fit --gate {fit.setting_bytes >> 20}M {_options(fit, run)}"
     return run.command("show")

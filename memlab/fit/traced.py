@@ -48,8 +48,8 @@ def sentences(prediction: FitPrediction) -> Iterator[str]:
         f"(within {100 * prediction.within:g} %) down to {limit}."
     )
     yield (
-        f"{least} of that are anonymous and shared memory: below this it is killed. To read 64 KiB "
-        f"of a file again is taken to cost {units.format_quantity(READ_S, 's')}."
+        f"{least} of that are anonymous and shared memory: below this it would be killed. Reading "
+        f"64 KiB of a file again is assumed to take {units.format_quantity(READ_S, 's')}."
     )
     if prediction.read_limit is not False:
         whether = "It read" if prediction.read_limit else "It is not known whether it read"

@@ -83,8 +83,8 @@ class Live:
         if self._status:
             self._status.stop()
         why = {
-            "decided": "what the budget can decide here is decided (--precision measures on, for "
-            "narrower intervals)",
+            "decided": "what the budget can decide here is decided (narrower intervals: "
+            "--precision)",
             "precise": "every point is as precise as asked",
             "blocks": "all blocks are done",
             "nothing to compare": "of its levels, no two can be measured here",

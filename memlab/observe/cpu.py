@@ -141,8 +141,8 @@ def busy_now(root: Path = Path("/")) -> str:
     if share is None or share <= BUSY:
         return ""
     return (
-        f"busy machine: other programs take {units.format_percent(share)} of its CPUs now; times "
-        "would be longer and less sure than on a quiet one"
+        f"busy machine: its CPUs are {units.format_percent(share)} busy now; times may be longer "
+        "and vary more than on a quiet one"
     )
 
 

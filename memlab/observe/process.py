@@ -10,7 +10,7 @@ import itertools
 import os
 import re
 from collections import abc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,18 @@ _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
 DELETED = " (deleted)"  # what a path of maps ends in where it leads to its file no more
 _FIELDS = ("Rss", "Pss", "Referenced", "Locked")  # of smaps; it has 20 more, which would take time
 _HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+)\b(?: \S+ (\d+)(?: +(.*))?)?")
+# By interpreter the letters of options that give it its program, or after which it runs none; that
+# take a value; and with which it reads standard input, whatever follows. As bash(1), dash(1),
+# python(1), perlrun(1), ruby(1), node(1), php(1) and lua(1) name them.
+_INTERPRETERS = {
+    "bash|dash|ksh|sh|zsh": ("c", "oO", "s"),
+    "pypy|python": ("cmhV?", "XW", ""),
+    "perl": ("eEhvV", "I", ""),
+    "ruby": ("ehv", "CEIr", ""),
+    "node": ("ephv", "r", ""),
+    "php": ("rfBREFShiv", "dcz", ""),
+    "lua": ("e", "l", ""),
+}
 _NO_FIELDS: abc.Mapping[str, int] = MappingProxyType({})
 _NO_FLAGS: frozenset[str] = frozenset()
 # A guard is a page by default (pthread_attr_setguardsize(3)). glibc's arenas end in an
@@ -34,6 +46,30 @@ _GUARD_BYTES_MAX = 64 << 10
 def mounts(pid: int, root: Path = proc.ROOT) -> list[proc.Mount]:
     """The mounts that a process sees."""
     return proc.parse_mountinfo(proc.read(root / f"proc/{pid}/mountinfo"))
+
+
+def reads_program(words: Sequence[str]) -> bool:
+    """Whether a command is an interpreter that reads its program from standard input: `python3 -`,
+    `sh -s`. False if that is not sure."""
+    name = Path(words[0]).name.rstrip("0123456789.") if words else ""
+    letters = next((of for names, of in _INTERPRETERS.items() if name in names.split("|")), None)
+    if letters is None:
+        return False
+    gives, takes_value, reads = letters
+    rest = iter(words[1:])
+    for word in rest:
+        if word in ("-", "/dev/stdin"):
+            return True
+        if not word.startswith("-") or word.startswith("--"):
+            return False
+        for place, letter in enumerate(word[1:], 2):
+            if letter in gives or letter in reads:
+                return letter in reads
+            if letter in takes_value:
+                if place == len(word):
+                    next(rest, "")
+                break
+    return True
 
 
 @dataclass(frozen=True, slots=True)

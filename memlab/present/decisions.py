@@ -146,7 +146,7 @@ def _open_number(run: Run, measured: Sequence[Judged]) -> str:
             else summary.DIFFERS
         )
         shown += (
-            f": by itself it {verdict}, but more blocks are needed beside the run's other claims"
+            f": by itself it {verdict}; corrected for the run's other claims it needs more blocks"
         )
     return shown
 

@@ -533,13 +533,13 @@ def end(run: Run) -> str:
 
 
 def _ended(run: Run, how: str | None) -> str:
-    """`decided`, where every verdict is; else how many it gave up on."""
+    """`decided`, if every verdict is; else how many are left."""
     if how != "decided":
         return how or "not yet, or killed"
     measured = [item for item in judge(run) if item.verdict.n]
     rest = sum(item.word == "inconclusive" for item in measured)
     of = units.counted(len(measured), "verdict")
-    return f"it gave up on {rest} of {of}" if rest else "decided"
+    return f"{rest} of {of} left undecided" if rest else "decided"
 
 
 def _short_of_samples(run: Run) -> str:

@@ -79,7 +79,7 @@ def nothing_measured(run: Run, shorten: Callable[[str], str] = str) -> str:
     more = f" ({units.counted(len(others), 'other reason')} in {shown})" if others else ""
     next_step = "`memlab doctor` says what runs here"
     if run.experiment.watched and any((s.raw or {}).get("output") for s in run.samples):
-        next_step = f"{shown} has the last that it printed"
+        next_step = f"{shown} has its last output"
     elif run.experiment.watched and any(s.raw for s in run.samples):
         next_step = f"{shown} has how each trial ended"
     return f"nothing was measured: {shorten(first)}{more}; {next_step}"
@@ -125,8 +125,8 @@ _BUSY_SHARE = 0.25  # of a run's samples, above which its first lines say so
 
 
 def busy(run: Run) -> str:
-    """That other programs ran beside so many samples, and what that does to the numbers; empty
-    where the machine was quiet, and of exact counts, which are the same beside any load."""
+    """That other CPUs were busy beside so many samples, and what that may do to the numbers; empty
+    if the machine was quiet, and of exact counts, which are the same beside any load."""
     claims = run.experiment.claims
     if claims and all(isinstance(claim, Count | Outcome) for claim in claims):
         return ""
@@ -135,9 +135,9 @@ def busy(run: Run) -> str:
         return ""
     share = units.format_percent(run.others_busy or 0.0)
     return (
-        f"busy machine: other programs took {share} of the other CPUs, beside {flagged} of "
-        f"{len(run.samples)} samples; times are of this load, longer and less sure than on a "
-        "quiet machine: repeat it when quiet"
+        f"busy machine: the other CPUs were busy for {share} of the time, beside {flagged} of "
+        f"{len(run.samples)} samples; times may be longer and vary more than on a quiet machine: "
+        "repeat it when quiet"
     )
 
 
@@ -374,8 +374,8 @@ def refused_calls(run: Run) -> Iterator[str]:
     if more >= 1:
         where = _where(run.experiment, most.point.at) or "the first levels"
         yield (
-            f"{units.counted(int(more), 'call')} more are refused with {where}: a replay goes on, "
-            "and the program may act otherwise or end itself"
+            f"{int(more)} more {'call is' if int(more) == 1 else 'calls are'} refused with "
+            f"{where}: a replay goes on, and the program may act otherwise or end itself"
         )
 
 
@@ -403,8 +403,8 @@ def unfelt_limit(run: Run) -> Iterator[str]:
             dropped = result.point.at.get("page_cache") == "dropped" or run.experiment.copied
             more = "" if dropped else "; -p page_cache=dropped takes its files out before a trial"
             words.setdefault(limit, (
-                f"memory_max={of}: not felt in full: {quantity(peak, 'B')} were resident, since "
-                "pages of files that were in memory before are charged to who read them first"
+                f"memory_max={of}: not felt in full: {quantity(peak, 'B')} were resident, so some "
+                "of it is charged to another group, as pages of a file are to who read them first"
                 f"{more}"
             ))  # fmt: skip
     yield from words.values()
@@ -440,8 +440,8 @@ def _reservations(compared: Compared) -> Iterator[str]:
 
 
 def _detectable(compared: Compared) -> str:
-    """`; a change over 8 % would have shown, at every point one over 15 %`, where none did. Of many
-    points the one is of the interval of median width, the other of the widest twenty."""
+    """`; a change over 8 % would have shown (at every point: over 15 %)`, if none did. Of many
+    points the first is of the interval of median width, the second of the widest twenty."""
     if compared.fails("difference"):
         return ""
     points = [point.comparison for point in compared.points]
@@ -455,12 +455,12 @@ def _detectable(compared: Compared) -> str:
     if not middle and (blind := len(points) - len(result)):
         shown = units.format_percent(result[len(result) // 2])
         return (
-            f"; a change over {shown} would have shown at {len(result)} of {len(points)}, and none "
-            f"at {blind}, of too few blocks"
+            f"; a change over {shown} would have shown at {len(result)} of {len(points)} points; "
+            f"{blind} {'has' if blind == 1 else 'have'} too few blocks to show any"
         )
     ends = (middle or result[len(result) // 2 :])[0], result[-1]
     typical, worst = map(units.format_percent, ends)
-    every = f", at every point one over {worst}" if worst != typical else ""
+    every = f" (at every point: over {worst})" if worst != typical else ""
     return f"; a change over {typical} would have shown{every}"
 
 
@@ -587,7 +587,7 @@ def _undecided(experiment: Experiment, crossed: Crossing) -> str:
     if math.isfinite(high):
         return f"{of} cheaper from {name(high)} on, not decided at the others"
     if math.isinf(low):
-        return f"{of} or {to}: from which {experiment.figure.over} on is not decided"
+        return f"{of} or {to}: the {experiment.figure.over} where they cross is not decided"
     return f"{to} cheaper up to {name(low)}, not decided at the others"
 
 

@@ -234,7 +234,7 @@ class Request:
             option.check(getattr(self, option.field))
         if self.sessions == 1:
             if self.pause_s:
-                raise BadRequest("a pause lies between sessions: ask for several")
+                raise BadRequest("a pause lies between sessions: name several, such as sessions=3")
         elif self.blocks is not None and self.blocks < self.sessions:
             raise BadRequest(f"{self.sessions} sessions take {self.sessions} blocks at least")
 

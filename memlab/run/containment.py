@@ -236,7 +236,7 @@ def _make(journal: Journal, name: str) -> tuple[str, Path]:
             return version, path
         path.rmdir()
         why = f"{home}: the memory controller is not passed on"
-    remedy = "run as root"
+    remedy = capabilities.way_to_group(version)
     if os.geteuid() == 0:  # who is in the root of a container's cgroup namespace, as all of it is
         remedy = "start memlab in a group with no other process, or run it outside the container"
     raise Unavailable(f"needs a memory cgroup, and none can be made below {why}: {remedy}")

@@ -409,6 +409,11 @@ class Store:
             if isinstance(why, str) and wanted in ("last", id):
                 with self._naming(id):
                     raise _Damaged(why)
+        if not runs:
+            raise UnknownRun(
+                f"no run is in {self.path}: `memlab sweep mmap-write` measures one, and "
+                "example:mmap-write is a recorded run"
+            )
         known = [name for run in runs for name in (run.id, run.name, run.experiment) if name]
         hint = nearest(wanted, known, "`memlab runs` lists them")
         raise UnknownRun(f"no run {wanted!r} in {self.path}; {hint}")

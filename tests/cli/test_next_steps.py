@@ -269,7 +269,7 @@ def test_doctor_ends_with_the_one_line_that_installs_what_is_missing(
     monkeypatch.setattr(cpu, "busy_share", lambda **_: 0.9)
     lines = ask("doctor").stdout.splitlines()
     assert lines[-1] == "apt install libjemalloc2 busybox-static"
-    assert any(line.startswith("busy machine: other programs take 90 %") for line in lines[:3])
+    assert any(line.startswith("busy machine: its CPUs are 90 % busy now") for line in lines[:3])
 
 
 def test_a_dry_run_says_what_one_wants_first_and_that_the_machine_is_busy(

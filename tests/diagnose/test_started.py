@@ -102,6 +102,7 @@ def test_a_shell_reads_the_line_as_the_process_was_started(tmp_path: Path, shell
     assert command.read_policies(words, [said[4]]) == {"env.OMP_MODE": [value, "b"]}
     assert start.remarks == (
         "without the variables that may be secret or are long: MALLOC_CONF, OMP_TOKEN",
+        "without its standard input, a pipe",
     )
     assert not (there / "pwned").exists()
 
@@ -149,6 +150,37 @@ def test_a_program_that_cannot_be_started_again_is_recorded() -> None:
         command = cli.get_command(click.Context(cli), words[0])
         assert command
         command.make_parser(click.Context(command)).parse_args(words[1:])
+
+
+STOPS = "import os; print('ready', flush=True); os.kill(os.getpid(), 19)"  # SIGSTOP
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([sys.executable, "-"], STOPS),
+        (["sh"], "echo ready; kill -STOP $$"),
+        (["bash", "-es", "word"], "echo ready; kill -STOP $$"),
+    ],
+)
+def test_a_program_that_came_from_standard_input_has_no_line(
+    words: list[str], text: str, tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_text(f"{text}\n")
+    with (tmp_path / "text").open() as source:
+        process = subprocess.Popen(words, stdin=source, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        start = start_of(process.pid)
+    finally:
+        process.kill()
+        process.communicate()
+    assert start.unknown == (
+        f"its program was read from standard input ({shlex.join(words)}): start it from a file for "
+        "one"
+    )
+    assert started.line(start, {"lock": ["off", "future"]}) is None
 
 
 def test_a_command_line_that_was_written_over(binary: Compiled) -> None:

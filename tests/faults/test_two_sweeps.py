@@ -30,7 +30,7 @@ def test_a_second_sweep_is_refused_with_the_pid_of_the_first(lab: Lab) -> None:
     assert re.fullmatch(
         rf"memlab: another memlab measures on this machine \(pid {first.pid} of \S+, for [\w ]+: "
         r"memlab sweep mmap-write [^)]*\); "
-        r"wait until it is done: memlab --wait sweep \.\.\.\n",
+        r"wait until it is done: memlab --wait .*sweep .*\n",
         err,
     )
     status, _, err = lab.finish(lab.start("--store", str(lab.store), "sweep", "--resume", "last"))

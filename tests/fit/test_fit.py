@@ -191,6 +191,8 @@ def test_without_a_memory_cgroup_a_line_says_what_to_do(tmp_path: Path) -> None:
     done = subprocess.run([*unprivileged.reading(), *words], capture_output=True, text=True)
     assert done.returncode == 3
     assert done.stderr.startswith("memlab: fit needs a memory cgroup, and ")
+    assert "memlab ..." not in done.stderr
+    assert done.stderr.endswith("; v1 is not delegated to users\n")
     assert done.stderr.count("\n") == 1
     assert not (place / "x.db").exists()
 

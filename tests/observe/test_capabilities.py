@@ -4,6 +4,7 @@ import errno
 import mmap
 import os
 import resource
+import shutil
 from pathlib import Path
 
 import pytest
@@ -249,7 +250,35 @@ def test_cgroups_that_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
             patch.setattr(os, "access", lambda *_: False)
             found = named(tree)["memory cgroup"]
         assert not found.available
-        assert ("Delegate" in (found.remedy or "")) is (name == "v2")
+
+
+@pytest.mark.parametrize(
+    ("version", "user", "booted", "sudo", "remedy"),
+    [
+        ("2", 1000, True, True, "`{run} memlab ...` or `sudo memlab ...`"),
+        ("2", 1000, True, False, "`{run} memlab ...` or run as root"),
+        ("2", 1000, False, True, "`sudo memlab ...`"),
+        ("1", 1000, True, True, "`sudo memlab ...`; v1 is not delegated to users"),
+        ("1", 1000, True, False, "run as root; v1 is not delegated to users"),
+        ("2", 0, True, True, "run outside of any container"),
+        ("1", 0, True, True, "run outside of any container"),
+    ],
+)
+def test_what_an_ordinary_user_may_do_for_a_memory_cgroup(
+    version: str,
+    user: int,
+    booted: bool,
+    sudo: bool,
+    remedy: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if booted:
+        (tmp_path / "run/systemd/system").mkdir(parents=True)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/sudo" if sudo else None)
+    run = "systemd-run --user --scope -p Delegate=yes"
+    assert capabilities.way_to_group(version, tmp_path) == remedy.format(run=run)
 
 
 @pytest.mark.parametrize(

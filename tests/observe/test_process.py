@@ -46,6 +46,34 @@ def test_maps() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("python3 -", True),
+        ("/usr/bin/python3.11 -u -X dev - data.txt", True),
+        ("python3 -Ximporttime", True),
+        ("sh", True),
+        ("bash -euo pipefail", True),
+        ("bash -es file", True),
+        ("node /dev/stdin", True),
+        ("perl -w", True),
+        ("python3 app.py -", False),
+        ("python3 -uc text", False),
+        ("python3 -mtimeit", False),
+        ("python3 -V", False),
+        ("python3 --version", False),
+        ("bash -ec text", False),
+        ("sh -x app.sh", False),
+        ("perl -ne text", False),
+        ("tar xf -", False),
+        ("shellcheck -", False),
+        ("", False),
+    ],
+)
+def test_which_commands_read_their_program_from_standard_input(line: str, expected: bool) -> None:
+    assert process.reads_program(line.split()) == expected
+
+
 def test_smaps_has_sizes_and_flags() -> None:
     guard, stack, heap = process.parse_maps(SMAPS)
     assert guard.flags == {"mr", "mw", "me", "lo"}

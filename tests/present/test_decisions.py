@@ -234,4 +234,4 @@ def test_what_falls_among_all_verdicts_says_what_it_is_by_itself(
         replace(item, verdict=replace(item.verdict, word=word, p=0.01), adjusted_p=0.06)
         for item, word in zip(of, own, strict=True)
     ]
-    assert f": by itself it {said}, but more blocks" in decisions._open_number(run, fallen)
+    assert f": by itself it {said}; corrected for" in decisions._open_number(run, fallen)

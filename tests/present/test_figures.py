@@ -226,7 +226,7 @@ def test_a_line_is_cheaper_as_far_as_the_interval_shows_it(
     [
         (4000.0, 750.0, inf, "mmap cheaper up to 750 B, not decided at the others"),
         (4000.0, -inf, 5000.0, "write cheaper from 4.88 KiB on, not decided at the others"),
-        (4000.0, -inf, inf, "write or mmap: from which size on is not decided"),
+        (4000.0, -inf, inf, "write or mmap: the size where they cross is not decided"),
         (4000.0, 3000.0, 5000.0, "write cheaper from 3.91 KiB (2.93 to 4.88 KiB)"),
     ],
 )

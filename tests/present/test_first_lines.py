@@ -194,7 +194,7 @@ def test_a_busy_machine_is_said_in_the_third_line(
     monkeypatch.setenv("COLUMNS", "200")
     run_screen.ended(busy_run(tmp_path / "busy.db", 93), [])
     third = capsys.readouterr().out.splitlines()[2]
-    assert third.startswith("busy machine: other programs took 93 % of the other CPUs")
+    assert third.startswith("busy machine: the other CPUs were busy for 93 % of the time")
     assert "repeat it when quiet" in third
     run_screen.ended(busy_run(tmp_path / "quiet.db", 2), [])
     assert "busy machine" not in capsys.readouterr().out
@@ -207,8 +207,7 @@ def test_a_sweep_that_gave_up_says_so(tmp_path: Path) -> None:
     with Store(machine.store) as store:
         store.end_session(run.id, 1, 1.0, "decided")
     (line, *_) = tables.ended(api.load(run.id, store=machine.store))
-    assert "the sweep ended: it gave up on " in line
-    assert " verdicts" in line
+    assert re.search(r"the sweep ended: [0-9]+ of [0-9]+ verdicts left undecided$", line)
 
 
 def test_a_services_load_is_counted_once() -> None:

@@ -166,6 +166,17 @@ def test_every_figure_is_read_out_with_its_run_and_samples(run: Run, page: Page)
         assert not {"width", "height"} & attributes.keys()
 
 
+def test_the_text_of_all_figures_has_one_size(html: str, page: Page) -> None:
+    """A figure is as wide on the page as it was drawn, beside the widest kind."""
+    drawn = [attributes for tag, attributes in page.tags if tag == "svg"]
+    assert drawn
+    for attributes in drawn:
+        width = float(str(attributes["viewbox"]).split()[2])
+        assert attributes["style"] == f"--wide: {width / figure_page.WIDE:.5g}"
+    assert ".card svg" in html
+    assert "max-width: calc(60rem * var(--wide, 1))" in html
+
+
 def test_headings_are_in_order(page: Page, both: Page) -> None:
     for read, count in ((page, 1), (both, 3)):
         levels = [level for level, _ in read.headings]

@@ -53,16 +53,21 @@ def test_find_refuses_in_one_line(three: Store, wanted: str, words: str) -> None
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("wanted", ["last", "aa11"])
+def test_a_store_without_a_run_says_what_makes_one(wanted: str, path: Path) -> None:
+    with Store(path, create=True) as opened, pytest.raises(UnknownRun) as refused:
+        opened.find(wanted)
+    assert str(refused.value) == (
+        f"no run is in {path}: `memlab sweep mmap-write` measures one, and example:mmap-write is a "
+        "recorded run"
+    )
+
+
 def test_an_id_is_stronger_than_a_name(path: Path) -> None:
     with Store(path, create=True) as opened:
         opened.add_run(run_row("aa11"), POINTS)
         opened.add_run(run_row("bb22", name="aa11"), POINTS)
         assert opened.find("aa11").id == "aa11"
-
-
-def test_last_of_an_empty_store(path: Path) -> None:
-    with Store(path, create=True) as opened, pytest.raises(UnknownRun, match="no run 'last'"):
-        opened.find("last")
 
 
 def test_many_that_fit_are_not_all_named(path: Path) -> None:

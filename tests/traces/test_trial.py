@@ -191,8 +191,8 @@ def test_calls_that_a_level_has_refused_are_said_to_change_the_program(
         assert done.returncode == 0, done
         return " ".join(done.stdout.split())
 
-    assert f"{LESS} calls more are refused with {where}: a replay goes on" in said(locks)
-    assert "more are refused" not in said("off")
+    assert f"{LESS} more calls are refused with {where}: a replay goes on" in said(locks)
+    assert "are refused with" not in said("off")
 
 
 @pytest.mark.parametrize(

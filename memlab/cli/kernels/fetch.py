@@ -35,6 +35,8 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
             echo(line)
         return
     unpacked, refused = kernels.unpack(map(Path, words))
+    if len(refused) == len(words) == 1:
+        raise CannotRun(f"not unpacked: {printable(refused[0])}")
     if unpacked or as_json:
         list.show(unpacked, as_json=as_json)
     for line in refused:

@@ -208,6 +208,8 @@ def declare(spec: Mapping[str, Any]) -> CommandExperiment:
     names = [metric.name for metric in experiment.metrics]
     if subject.fit and subject.fit.metric not in names:
         hint = nearest(subject.fit.metric, names)
+        if subject.fit.metric in {metric.name for metric in LATENCIES}:
+            hint = "name the file of the command's latencies: --latencies FILE"
         raise BadRequest(f"--keep-within: no metric {subject.fit.metric!r}; {hint}")
     claims = [claim(experiment, number, text) for number, text in enumerate(subject.expect, 1)]
     object.__setattr__(experiment, "claims", claims)

@@ -112,7 +112,7 @@ def hosts(text: str) -> dict[str, HostLink]:
             f"{text!r} names no hosts: ssh:HOST,HOST, dask:tls://HOST:PORT or HOSTS.toml"
         )
     if not results:
-        raise BadRequest(f"{text} names no host")
+        raise BadRequest(f"{text} names no host: write ssh:HOST,HOST")
     for name, host in results.items():
         for item in (name, host.ssh or name):
             if not rows.host_name(item):

@@ -97,19 +97,22 @@ def _could_see(found: History) -> str:
     runs, since = len(found.nights), found.since_change
     if runs < FIRST:
         return f"below {FIRST} runs no change is looked for: {FIRST - runs} more are needed"
-    seen = [
-        f"one over {100 * (ratio - 1):.2g} % in the newest {newest} runs"
-        if ratio
-        else f"none of any size in the newest {newest} runs"
-        for newest, ratio in found.visible.items()
-        if since >= newest + LEAST
-    ]
-    if not seen:
+    ratios = {n: ratio for n, ratio in found.visible.items() if since >= n + LEAST}
+    if not ratios:
         few = f"{units.counted(since, 'run')} since the last one"
         return f"no further change could have been seen yet: {few}"
     level = units.counted(found.in_level, "run")
     few = f"; the new level has {level}, and {FIRST} show more" if found.in_level < FIRST else ""
-    return f"a further change would have been seen: {', '.join(seen)}, none in one run{few}"
+    visible = [
+        f"one over {100 * (ratio - 1):.2g} % in the newest {newest} runs"
+        for newest, ratio in ratios.items()
+        if ratio
+    ]
+    blind = [f"the newest {newest}" for newest, ratio in ratios.items() if not ratio]
+    of_no_size = f"of any size in {' or '.join([*blind, 'one run'])}"
+    if not visible:
+        return f"no further change {of_no_size} would have been seen{few}"
+    return f"a further change would have been seen: {', '.join(visible)}; none {of_no_size}{few}"
 
 
 def _change(found: History, change: SeriesChange) -> Iterator[str]:

@@ -12,7 +12,7 @@ from memlab.observe import proc
 
 from . import machine, memory, perf, privileges
 from .capability import Capability
-from .memory import add_swap, memory_cgroup
+from .memory import add_swap, memory_cgroup, way_to_group
 from .privileges import (
     CAP_IPC_LOCK,
     as_root,
@@ -35,6 +35,7 @@ __all__ = [
     "read",
     "way_above",
     "way_to",
+    "way_to_group",
 ]
 
 _CHECKS: tuple[Callable[[Path], Capability], ...] = (

@@ -1,12 +1,13 @@
 """What may be done to memory here: groups, swap, huge pages, and physical memory by its address."""
 
 import os
+import shutil
 from pathlib import Path
 
 from memlab.observe import cgroup, files, proc
 
 from .capability import Capability, refusal_of
-from .privileges import CAP_SYS_ADMIN, effective, way_to
+from .privileges import CAP_SYS_ADMIN, as_root, effective, way_to
 
 
 def memory_cgroup(root: Path) -> Capability:
@@ -23,14 +24,23 @@ def memory_cgroup(root: Path) -> Capability:
         remedy = "start the container with its own cgroup namespace"
         return Capability(name, False, f"{where}: this process's group is not visible", remedy)
     if not os.access(groups.memory_dir, os.W_OK | os.X_OK):
-        if groups.memory_version == "2":
-            remedy = "systemd-run --user --scope -p Delegate=yes memlab ..., or run as root"
-        else:
-            remedy = "run as root: v1 is not delegated to users"
+        remedy = way_to_group(groups.memory_version, root)
         if is_read_only(groups.memory_dir):
             remedy = "run the container with --privileged, which mounts cgroups writable"
         return Capability(name, False, f"{where}: {groups.memory_dir} is not writable", remedy)
     return Capability(name, True, f"{where}: {groups.memory_dir} is writable", None)
+
+
+def way_to_group(version: str, root: Path = proc.ROOT) -> str:
+    """What lets a process make a memory cgroup. `memlab ...` stands for its command line."""
+    above = as_root()
+    if os.geteuid() and shutil.which("sudo"):
+        above = "`sudo memlab ...`"
+    if version == "1":
+        return f"{above}; v1 is not delegated to users" if os.geteuid() else above
+    if os.geteuid() and (root / "run/systemd/system").exists():  # sd_booted(3)
+        return f"`systemd-run --user --scope -p Delegate=yes memlab ...` or {above}"
+    return above
 
 
 def _has_memory_controller(root: Path) -> bool:

@@ -9,13 +9,16 @@ from xml.etree import ElementTree
 
 from matplotlib.figure import Figure
 
+from memlab.present.figures.layout import WIDE
+
 _REFERENCE = re.compile(r"url\(#([^()]+)\)")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # which XML 1.0 has no way to write
 _LEFT_OUT = ("metadata", "style")  # the licence's URLs, and a rule for every element of the page
 
 
 def inline(figure: Figure, label: str, prefix: str) -> str:
-    """An <svg> element without size, namespace or URL, read out as `label`.
+    """An <svg> element without size, namespace or URL, read out as `label`. Its --wide is its width
+    beside that of a wide figure: the page shows the text of all figures at one size by it.
 
     matplotlib numbers the parts of every figure alike; `prefix`, one a page, tells them apart.
     """
@@ -26,7 +29,8 @@ def inline(figure: Figure, label: str, prefix: str) -> str:
         _tidy(element, prefix)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
-    root.attrib.update({"role": "img", "aria-label": label})
+    share = float(root.attrib["viewBox"].split()[2]) / WIDE
+    root.attrib.update({"role": "img", "aria-label": label, "style": f"--wide: {share:.5g}"})
     return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
 
 

@@ -80,7 +80,7 @@ def _uncounted(run: Run) -> Iterator[str]:
     )
     for why, number in refused.items():
         counted, whose = units.counted(number, "claim"), "its" if number == 1 else "their"
-        remedy = ": root may read it" if why in ("EACCES", "EPERM") else ""
+        remedy = ": `memlab doctor -v` has the remedy" if why in ("EACCES", "EPERM") else ""
         yield f"{counted} not testable here: {whose} counter is refused ({why}){remedy}"
 
 
@@ -179,7 +179,7 @@ def last_output(run: Run) -> Iterator[str]:
         for name, whose in (("service_output", "the service"), ("output", "the command")):
             lines = str((sample.raw or {}).get(name) or "").splitlines()[-_PRINTED:]
             if lines:
-                yield f"the last that {whose} printed where it was {outcome}:"
+                yield f"the last output of {whose}, {outcome}:"
             yield from (f"  {line}" for line in lines)
 
 

@@ -115,7 +115,7 @@ def _lines(claim: ClaimVerdicts) -> Iterator[tuple[str, str, str]]:
     """The word, the claim with its setting, and the number or, where it does not hold, why."""
     alone = len(claim.verdicts) == 1
     for verdict in claim.verdicts:
-        settings = f", in {verdict.settings} settings, the closest" if verdict.settings > 1 else ""
+        settings = f" (the closest of {verdict.settings} settings)" if verdict.settings > 1 else ""
         place = settings if alone else f" ({verdict.where})"
         yield verdict.word, claim.text + place, verdict.reason
 

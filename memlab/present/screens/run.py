@@ -28,6 +28,7 @@ from memlab.present.screens.lines import (
 from memlab.present.table import SCREEN_WITH_TABLE, Table, Text, write
 from memlab.results import Run
 from memlab.results import beside as published
+from memlab.text import units
 from memlab.text.printable import printable
 
 
@@ -121,8 +122,10 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[Block]:
     if traced := [*attribution.lines(run)]:
         yield part("what the slowest operations met", *traced, "")
     flags = tables.noise(run)
-    message = ", ".join(f"{row[0].text} {row[1].text}" for row in flags.cells) or "none"
-    yield part("", f"noise: {message}, of {len(run.samples)} samples; flagged, none dropped")
+    message = ", ".join(f"{row[0].text} {row[1].text}" for row in flags.cells)
+    of = units.counted(len(run.samples), "sample")
+    message = f"{message}, of {of}: flagged, not dropped" if message else f"none in {of}"
+    yield part("", f"noise: {message}")
     if alike := words.blocks_alike(run):
         yield part("", alike)
     if two := [*modes.lines(run)]:
