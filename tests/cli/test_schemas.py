@@ -23,7 +23,7 @@ from diagnose.test_last_kill import V1 as OF_A_KILL
 from made_up import Machine
 from quick import mostly_quick, mostly_slow
 from synthetic import failed, run_row, sample
-from traces.made import AT, Made
+from traces.made import AT, LOOKED, Made
 
 from memlab import api, cli, experiments, recorded
 from memlab.analysis.intervals import Interval
@@ -230,7 +230,8 @@ def ladder_document() -> Any:
 
 def made_trace(folder: Path) -> Path:
     made = Made(flags=256, files=[(1 << 20, 0, b"/x")]).map(AT, 7).touch(AT, 5)
-    return made.map(AT + (1 << 30), 7, file=1).touch(AT + (1 << 30), 1).write(folder / "a.trace")
+    made.map(AT + (1 << 30), 7, file=1).touch(AT + (1 << 30), 1)
+    return made.add(LOOKED).write(folder / "a.trace")
 
 
 def record_document(folder: Path) -> Any:
