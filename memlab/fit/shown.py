@@ -49,16 +49,18 @@ def _single_runs(fit: FitAnswer) -> str:
     """That the bound is that of the median run, if single runs are shown to exceed it."""
     share = units.format_percent(fit.within)
     if fit.single_runs == "differ":
+        pairs = units.counted(fit.pairs, "pair")
         return (
-            f"Without a limit {fit.pairs_apart} of {units.counted(fit.pairs, 'pair')} of runs differ by "
-            f"over {share} (the median pair by {units.format_percent(fit.apart or 0.0)}), so no "
-            f"limit keeps each run within {share}: limits are those of the median run."
+            f"Without a limit {fit.pairs_apart} of {pairs} of runs differ by over {share} (the "
+            f"median pair by {units.format_percent(fit.apart or 0.0)}), so no limit keeps each run "
+            f"within {share}: limits are those of the median run."
         )
     row = next((limit for limit in fit.limits if limit.limit_bytes == fit.fits_bytes), None)
     if fit.single_runs == "exceed" and row:
+        runs = units.counted(row.blocks, "run")
         return (
-            f"At {_size(row.limit_bytes)} {row.over} of {units.counted(row.blocks, 'run')} exceed the "
-            f"bound of {share}: it holds for the median run, not for 19 of 20."
+            f"At {_size(row.limit_bytes)} {row.over} of {runs} exceed the bound of {share}: it "
+            "holds for the median run, not for 19 of 20."
         )
     return ""
 
