@@ -8,15 +8,19 @@ from typing import Annotated, Literal, Self
 from msgspec import Meta
 
 from memlab.diagnose.account import Account
+from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.diagnosis import Diagnosis, LookCost
 from memlab.diagnose.finding import Fact, Finding
+from memlab.diagnose.heap import Heap
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.kernel_log import answer
 from memlab.diagnose.kernel_log.answer import Kill
 from memlab.diagnose.kernel_log.killers import Hint
 from memlab.diagnose.kernel_log.reports import Log
-from memlab.diagnose.look import Look
+from memlab.diagnose.look import GroupRoom, Look, Rates, Thread
 from memlab.diagnose.machine import MachineLook
+from memlab.diagnose.memory import Memory
+from memlab.diagnose.subject import Subject
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.used import Used
 from memlab.present.documents import Document
@@ -53,6 +57,31 @@ class ShownFinding(Document):
         )
 
 
+class ShownProcess(Document):
+    """A process that was looked at. What else was read of it is in the accounts and findings."""
+
+    subject: Subject
+    cpu_share: float
+    """Of one CPU, used by the process."""
+    thread_count: int
+    memory: Memory
+    growth_bytes_per_s: float
+    """Of what cannot be dropped; negative where it falls."""
+    per_s: Rates
+    """Events of all its threads together; null is not seen."""
+    threads: Sequence[Thread]
+    """Those that did anything that was counted, the busiest first."""
+    allocator: Allocator | None
+    heap: Heap | None
+    """What glibc's malloc holds; null of another malloc, or where it was not read."""
+    group: GroupRoom | None
+    """Its memory cgroup."""
+
+    @classmethod
+    def made_of(cls, look: Look) -> Self:
+        return cls(**{name: getattr(look, name) for name in cls.__struct_fields__})
+
+
 class Diagnose(Document):
     """A look at a live process, a memory cgroup or the machine. null is not seen, unless said
     otherwise."""
@@ -67,7 +96,7 @@ class Diagnose(Document):
     """Whether each account was whole and its rest small: then no finding means none."""
     not_looked_at: Sequence[Unlooked]
     """What was left out, why, and what it would cost."""
-    process: Look | None
+    process: ShownProcess | None
     """null: the subject is a group or the machine."""
     group: GroupLook | None
     """null: the subject is a process or the machine."""
@@ -80,7 +109,8 @@ class Diagnose(Document):
     @classmethod
     def made_of(cls, found: Diagnosis) -> Self:
         findings = [ShownFinding.made_of(found, one) for one in found.findings]
-        return cls.from_attributes(found, findings=findings, process=found.look)
+        process = ShownProcess.made_of(found.look) if found.look else None
+        return cls.from_attributes(found, findings=findings, process=process)
 
 
 class LastKill(Document):

@@ -84,7 +84,7 @@ def test_a_recording_imports_nothing_that_draws() -> None:
     """It begins so much later: a second of processor time."""
     found = modules(COMMAND.format(arguments=["record", "-o", "x.trace", "999999999"]))
     assert "memlab.trace.shown" in found
-    assert found & HEAVY == {"numpy", "rich"}
+    assert found & HEAVY == {"rich"}
 
 
 @pytest.mark.parametrize("arguments", ["--help", "list"])
