@@ -35,7 +35,7 @@ class Interrupted(MemlabError):
 
     def __init__(self, run: str, kept: int, number: int = 2) -> None:
         """`number` is the signal's; the exit code is what a shell makes of it."""
-        super().__init__(f"interrupted; {kept} samples kept")
+        super().__init__(f"interrupted; {kept} sample{'' if kept == 1 else 's'} kept")
         self.run, self.kept, self.exit_code = run, kept, 128 + number
 
 

@@ -19,6 +19,7 @@ from memlab.analysis.exact import (
 )
 
 FloatArray = npt.NDArray[np.float64]
+_WIDE, _SKEW, _SKEW_FROM = 0.5, 3, 0.1  # shares of an estimate; a side that many times the other
 _INFINITE = "an infinite sample: record a censored trial as its outcome instead"
 
 
@@ -42,6 +43,15 @@ class Interval:
             return 0.0
         half = (self.high - self.low) / 2
         return half / abs(self.estimate) if self.estimate else float("inf")
+
+    @property
+    def is_lopsided(self) -> bool:
+        """Whether its half-width alone would mislead: it is wide, or one side of it much longer."""
+        width = self.halfwidth_relative
+        if width is None or self.low is None or self.high is None:
+            return False
+        sides = sorted([self.estimate - self.low, self.high - self.estimate])
+        return width > _WIDE or (width > _SKEW_FROM and sides[1] > _SKEW * sides[0])
 
 
 def median_interval(

@@ -86,7 +86,7 @@ def _without_a_worker(path: Path, hosts: Collection[str]) -> None:
             and listed.row.origin not in hosts
         ]
     if cut:
-        more = f" and {_count(len(cut) - _SHOWN, 'more run')}" if len(cut) > _SHOWN else ""
+        more = f" and {units.counted(len(cut) - _SHOWN, 'more run')}" if len(cut) > _SHOWN else ""
         _say(
             "memlab: unfinished here, of hosts that are no worker of this scheduler: "
             f"{', '.join(cut[:_SHOWN])}{more}"
@@ -107,18 +107,16 @@ def _host(result: Result, rows: dict[str, RunRow]) -> None:
         if not result.is_failed:
             echo(f"{result.host}: nothing new")
         return
-    echo(f"{result.host}: {_count(sum(new.values()), 'new sample')} in {_count(len(new), 'run')}")
+    samples = units.counted(sum(new.values()), "new sample")
+    echo(f"{result.host}: {samples} in {units.counted(len(new), 'run')}")
     for id, count in list(new.items())[:_SHOWN]:
-        echo(f"  run {id}, {experiments.short(rows[id].experiment)}: {_count(count, 'sample')}")
+        name = experiments.short(rows[id].experiment)
+        echo(f"  run {id}, {name}: {units.counted(count, 'sample')}")
     if (more := len(new) - _SHOWN) > 0:
-        echo(f"  and {_count(more, 'more run')}")
+        echo(f"  and {units.counted(more, 'more run')}")
     if abs(result.clock_s) > _CLOCK_S:
         way = "ahead of" if result.clock_s > 0 else "behind"
         echo(f"  its clock is {units.format_long(abs(result.clock_s))} {way} this host's")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 # What is this side's alone: where rows go, and how the result is printed.

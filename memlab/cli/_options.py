@@ -178,18 +178,17 @@ def echo(line: object, *, err: bool = False) -> None:
     click.echo(printable(str(line)), err=err)
 
 
-def echo_behind(begin: str, text: str) -> int:
-    """Print a text behind what it belongs to, in lines as wide as the terminal; in a pipe, where
-    other programs read lines, in one. Returns how many lines it took."""
+def behind(begin: str, text: str) -> list[str]:
+    """A text behind what it belongs to, in lines as wide as the terminal; in a pipe, where other
+    programs read lines, in one."""
     import shutil
     import textwrap
 
     width = shutil.get_terminal_size(fallback=(sys.maxsize, 1)).columns
     room = max(20, width - len(begin))
     lines = textwrap.wrap(printable(text), room, break_long_words=False, break_on_hyphens=False)
-    for number, line in enumerate(lines or [""]):
-        click.echo(f"{' ' * len(begin) if number else printable(begin)}{line}")
-    return max(1, len(lines))
+    blank = " " * len(begin)
+    return [f"{blank if n else printable(begin)}{line}" for n, line in enumerate(lines or [""])]
 
 
 def echo_json(document: Any) -> None:

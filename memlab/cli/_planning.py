@@ -115,9 +115,9 @@ def _show(
         console.print(table.Text(line))
 
     for why, count in data["excluded"].items():
-        echo(f"left out, {count} point{'' if count == 1 else 's'}: {why}")
+        echo(f"left out, {units.counted(count, 'point')}: {why}")
     for why, count in data["unavailable"].items():
-        echo(f"unavailable here, {count} point{'' if count == 1 else 's'}: {why}")
+        echo(f"unavailable here, {units.counted(count, 'point')}: {why}")
     if sum(data["unavailable"].values()) == len(points):
         raise CannotRun(f"nothing can be measured here: {next(iter(data['unavailable']))}")
     for name, how in data["scaled"].items():

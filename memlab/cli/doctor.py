@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from memlab.cli._options import echo, echo_behind, echo_json, json_option, verbose_option
+from memlab.cli._options import behind, echo_json, json_option, verbose_option
 
 if TYPE_CHECKING:
     from memlab.measure import RunsHere
@@ -25,7 +25,6 @@ def command(verbose: bool, as_json: bool) -> None:
     here, and how to get what is missing. The last line installs the missing packages."""
     from memlab import measure
     from memlab.observe import cpu
-    from memlab.present.table import SCREEN
 
     runs, machine = measure.runs_here(), measure.capabilities_here()
     if as_json:
@@ -35,55 +34,59 @@ def command(verbose: bool, as_json: bool) -> None:
         echo_json(converted([*runs, *machine], list[Capability]))
         return
     part = [c for c in runs if not c.available]
-    lines = echo_behind("", f"{len(runs) - len(part)} of {len(runs)} experiments run here in full")
+    lines = behind("", f"{len(runs) - len(part)} of {len(runs)} experiments run here in full")
     if busy := cpu.busy_now():
-        lines += echo_behind("", busy)
-    if verbose:
-        for c in runs:
-            name = c.name.removeprefix(measure.EXPERIMENT)
-            lacking = f": {c.remedy}" if c.remedy else ""
-            echo_behind("  ", f"{name}, {c.detail}{lacking}")
-        echo("")
-        _in_full(machine)
-    else:
-        _in_short(part, machine, SCREEN - lines - _BELOW)
+        lines += behind("", busy)
+    lines = [*lines, *_in_full(runs, machine)] if verbose else _in_short(lines, part, machine)
     if packages := _packages([c.remedy or "" for c in [*runs, *machine] if not c.available]):
-        echo(f"apt install {' '.join(packages)}")
+        lines.append(f"apt install {' '.join(packages)}")
+    click.echo("\n".join(lines))
 
 
 _BELOW = 3  # lines: what is left out, the packages, and the prompt
 
 
-def _in_short(part: Sequence[RunsHere], machine: Sequence[Capability], room: int) -> None:
-    """What is there in a sentence, what is missing in a line each, in so many lines in all."""
+def _in_short(
+    lines: list[str], part: Sequence[RunsHere], machine: Sequence[Capability]
+) -> list[str]:
+    """`lines`, what is there in a sentence, and what is missing in a line each, on one screen."""
+    from memlab.present.screens.lines import Block, fit
+    from memlab.present.table import SCREEN
+
     for what, some in (
         ("in part", [c for c in part if c.decides or not c.claims]),
         ("decide nothing here", [c for c in part if c.claims and not c.decides]),
     ):
         if some:
-            names = ", ".join(c.name.rpartition(" ")[2] for c in some)
-            room -= echo_behind("", f"{what}: {names}")
+            lines += behind("", f"{what}: {', '.join(c.name.rpartition(' ')[2] for c in some)}")
     missing = [c for c in machine if not c.available]
-    room -= echo_behind("yes  ", ", ".join(c.name for c in machine if c.available))
+    lines += behind("yes  ", ", ".join(c.name for c in machine if c.available))
     width = max((len(c.name) for c in missing), default=0)
-    shown = 0
-    for c in missing:
-        if room <= 0:
-            break
+    blocks = [
         # The first of ways; `-v` has them all.
-        way = re.split(r"; |: |, | \(", c.remedy or "")[0]
-        room -= echo_behind(f"no   {c.name:<{width}}  ", way)
-        shown += 1
-    more = f"{len(missing) - shown} more missing; " if len(missing) > shown else ""
-    echo(f"{more}details and remedies: memlab doctor -v")
+        Block(behind(f"no   {c.name:<{width}}  ", _FIRST.split(c.remedy or "")[0]), "more missing")
+        for c in missing
+    ]
+    shown, left = fit([Block(lines), *blocks], SCREEN - _BELOW)
+    more = "".join(f"{count} {name}; " for name, count in left.items())
+    return [*shown, f"{more}details and remedies: memlab doctor -v"]
 
 
-def _in_full(machine: Sequence[Capability]) -> None:
+_FIRST = re.compile(r"; |: |, | \(")
+
+
+def _in_full(runs: Sequence[RunsHere], machine: Sequence[Capability]) -> Iterator[str]:
+    from memlab.measure import EXPERIMENT
+
+    for run in runs:
+        lacking = f": {run.remedy}" if run.remedy else ""
+        yield from behind("  ", f"{run.name.removeprefix(EXPERIMENT)}, {run.detail}{lacking}")
+    yield ""
     width = max(len(c.name) for c in machine)
     for c in machine:
-        echo_behind(f"{'yes' if c.available else 'no ':<3}  {c.name:<{width}}  ", c.detail)
+        yield from behind(f"{'yes' if c.available else 'no ':<3}  {c.name:<{width}}  ", c.detail)
         if not c.available and c.remedy:
-            echo_behind(f"{'':<{width + 7}}", f"to get it: {c.remedy}")
+            yield from behind(f"{'':<{width + 7}}", f"to get it: {c.remedy}")
 
 
 def _packages(remedies: Iterable[str]) -> list[str]:

@@ -3,7 +3,7 @@
 import click
 
 from memlab import experiments
-from memlab.cli._options import echo_behind, echo_json, json_option
+from memlab.cli._options import behind, echo_json, json_option
 
 
 @click.command()
@@ -18,10 +18,11 @@ def command(as_json: bool) -> None:
         names = [*experiments.names(), *experiments.packaged()]
         echo_json(converted([*map(experiments.load, names)], list[ListedExperiment]))
         return
-    width = max(map(len, experiments.names()))
+    listed = {}
     for name in experiments.names():
         studies = ", ".join(experiments.sources(name))
-        words = f"{experiments.question(name)}{f' ({studies})' if studies else ''}"
-        echo_behind(f"{name:<{width}}  ", words)
-    for name in experiments.packaged():
-        echo_behind(f"{name:<{width}}  ", experiments.load(name).question)
+        listed[name] = f"{experiments.question(name)}{f' ({studies})' if studies else ''}"
+    width = max(map(len, listed))
+    listed |= {name: experiments.load(name).question for name in experiments.packaged()}
+    for name, question in listed.items():
+        click.echo("\n".join(behind(f"{name:<{width}}  ", question)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from memlab.diagnose import ipc_limits, kernel_held
@@ -71,20 +72,27 @@ def _of_user(pid: int, what: str, kind: str, used: int, fails: str) -> Iterator[
 def _inotify_use(pid: int, uid: str) -> tuple[int, int]:
     """Instances and watches of a user in one user namespace, of processes that may be read."""
     space = target_of(ROOT / f"proc/{pid}/ns/user")
-    instances = watches = 0
-    others = [int(name) for name in files.names(ROOT / "proc") if name.isdecimal()]
-    for one in [pid, *(other for other in others if other != pid)][:_PROCESSES_MAX]:
-        known = files.known(lambda one=one: proc.status(one))  # type: ignore[misc]
+    others = [pid, *(other for other in _processes() if other != pid)][:_PROCESSES_MAX]
+    inside = (one for one in others if target_of(ROOT / f"proc/{one}/ns/user") == space)
+    of_each = [
+        text.count("inotify wd:") for text in _descriptors(inside, uid, "anon_inode:inotify")
+    ]
+    return len(of_each), sum(of_each)
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in files.names(ROOT / "proc") if name.isdecimal()]
+
+
+def _descriptors(pids: Iterable[int], uid: str, link: str) -> Iterator[str]:
+    """What fdinfo says of each descriptor with that link of a user's processes."""
+    for pid in pids:
+        known = files.known(partial(proc.status, pid))
         if known is None or (known.get("Uid") or "").split()[1:2] != [uid]:
             continue
-        if target_of(ROOT / f"proc/{one}/ns/user") != space:
-            continue
-        held = files.known(lambda one=one: process.descriptors(one)) or {}  # type: ignore[misc]
-        for number in (number for number, link in held.items() if link == "anon_inode:inotify"):
-            instances += 1
-            text = files.text(ROOT / f"proc/{one}/fdinfo/{number}") or ""
-            watches += text.count("inotify wd:")
-    return instances, watches
+        for number, target in (files.known(partial(process.descriptors, pid)) or {}).items():
+            if target == link:
+                yield files.text(ROOT / f"proc/{pid}/fdinfo/{number}") or ""
 
 
 def _of_user_namespace(pid: int, name: str) -> int | None:
@@ -112,18 +120,10 @@ def _fanotify(pid: int, kind: str, fails: str) -> Iterator[Room]:
     """Groups and marks of a user, of processes that may be read."""
     status = files.known(lambda: proc.status(pid)) or {}
     uid = (status.get("Uid") or "0 0").split()[1]
-    groups = marks = 0
-    others = [int(name) for name in files.names(ROOT / "proc") if name.isdecimal()]
-    for one in others[:_PROCESSES_MAX]:
-        known = files.known(lambda one=one: proc.status(one))  # type: ignore[misc]
-        if known is None or (known.get("Uid") or "").split()[1:2] != [uid]:
-            continue
-        held = files.known(lambda one=one: process.descriptors(one)) or {}  # type: ignore[misc]
-        for number in (number for number, link in held.items() if link == "anon_inode:[fanotify]"):
-            groups += 1
-            text = files.text(ROOT / f"proc/{one}/fdinfo/{number}") or ""
-            marks += len(re.findall(r"^fanotify (?:ino|mnt_id|sdev):", text, re.M))
-    used = groups if kind == "groups" else marks
+    texts = _descriptors(_processes()[:_PROCESSES_MAX], uid, "anon_inode:[fanotify]")
+    mark = re.compile(r"^fanotify (?:ino|mnt_id|sdev):", re.MULTILINE)
+    of_each = [len(mark.findall(text)) for text in texts]
+    used = len(of_each) if kind == "groups" else sum(of_each)
     yield from _of_user(pid, "fanotify", kind, used, fails)
 
 

@@ -30,6 +30,7 @@ from memlab.diagnose.look import Look
 from memlab.diagnose.machine import MachineLook
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.used import Tracker, Used
+from memlab.text import units
 
 # What one count costs the thread that is counted (docs/diagnose.md).
 _TRACEPOINT_S, _SOFTWARE_S = 300e-9, 50e-9
@@ -121,7 +122,7 @@ def of_group(text: str, seconds: float) -> Diagnosis:
         what = f"{seen.processes - len(seen.members)} of {seen.processes} processes"
         left_out = (Unlooked(what, _unseen_members(seen), None, None),)
     if count := seen.new_processes:
-        what = f"{count} process{'' if count == 1 else 'es'}"
+        what = units.counted(count, "process")
         left_out = (*left_out, Unlooked(what, "in the group only since the look began", None, None))
     unshared = sum(one.shared_bytes is None for one in seen.members)
     if unshared and len(seen.members) > family.SHARED_READ:

@@ -57,7 +57,6 @@ class Diagnose(Document):
     """A look at a live process, a memory cgroup or the machine. null is not seen, unless said
     otherwise."""
 
-    schema: Literal[2]
     seconds: Annotated[float, Meta(gt=0)]
     """How long the look was."""
     findings: list[ShownFinding]
@@ -81,13 +80,12 @@ class Diagnose(Document):
     @classmethod
     def made_of(cls, found: Diagnosis) -> Self:
         findings = [ShownFinding.made_of(found, one) for one in found.findings]
-        return cls.from_attributes(found, schema=2, findings=findings, process=found.look)
+        return cls.from_attributes(found, findings=findings, process=found.look)
 
 
 class LastKill(Document):
     """What a log says about kills for want of memory."""
 
-    schema: Literal[1]
     kills: int
     """How many the log has; a kill of a whole group is one."""
     last: Kill | None
@@ -108,6 +106,6 @@ class LastKill(Document):
         kill, _, earlier = answer.last(log)
         kills = 0 if kill is None or kill.ended == "cut" else earlier + 1
         return cls(
-            schema=1, kills=kills, last=kill, lines=log.lines, first=log.first, until=log.last,
+            kills=kills, last=kill, lines=log.lines, first=log.first, until=log.last,
             refused=log.refused, hints=log.hints,
         )  # fmt: skip

@@ -89,6 +89,29 @@ class FindingRow:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class LineRow:
+    """A finding about one line of a stock that is large."""
+
+    name: str
+    line: str
+    least_share: float
+    """Of the whole."""
+    what: str
+    setting: str
+    parts: int = 0
+    """How many named parts the sentence has."""
+    experiment: str = "memcg-accounting"
+    field: str = ""
+    """Of a group's charge."""
+
+    def found(self, value: float, title: str) -> Finding:
+        return Finding(
+            self.name, NOTE, title, "stock", self.line, value, "B",
+            setting=self.setting, experiments=(self.experiment,),
+        )  # fmt: skip
+
+
 def ranked(found: Iterable[Finding]) -> list[Finding]:
     """The worst first; the first of a name alone."""
     by_name: dict[str, Finding] = {}

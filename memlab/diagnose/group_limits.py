@@ -42,7 +42,7 @@ _GROUP_NEARLY_FULL = FindingRow(
 )
 
 
-_GROUP_SLAB = FindingRow(
+GROUP_SLAB = FindingRow(
     "group-slab",
     "stock",
     "slab, reclaimable",
@@ -217,7 +217,7 @@ def of_group(
             line=line,
         )
     elif slab >= 16 * MiB and slab >= 0.3 * charge.used_bytes:
-        yield _GROUP_SLAB.found(
+        yield GROUP_SLAB.found(
             NOTE,
             f"{size(slab)} of the group's {size(charge.used_bytes)} are of no process: "
             f"{_slab(group, look)}",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 
-from memlab.diagnose.finding import NOTE, Finding, FindingRow, size
+from memlab.diagnose.finding import NOTE, Finding, FindingRow, LineRow, size
 from memlab.diagnose.group import Charge
 from memlab.text.units import MiB
 
@@ -14,31 +13,16 @@ _WORTH_BYTES = 16 * MiB
 MESSAGES = "messages in queues of System V"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line, and when it is worth a sentence."""
-
-    name: str
-    line: str
-    field: str
-    """Of the charge."""
-    least_share: float
-    """Of what is charged."""
-    what: str
-    setting: str
-    experiment: str = "memcg-accounting"
-
-
 ROWS = (
-    Row("group-page-tables", "page tables", "page_tables_bytes", 0.1,
-        "page tables of its processes", "huge pages (one entry instead of 512); fewer processes "
-        "that map the same memory", "page-fault"),
-    Row("group-stacks", "kernel stacks", "stacks_bytes", 0.1,
-        "kernel stacks, 16 KiB of each thread", "fewer threads and processes", "thread-create"),
-    Row("group-sockets", "sockets", "sockets_bytes", 0.1, "in queues of sockets",
-        "ss -tmp shows whose; a reader that keeps up, smaller buffers (net.ipv4.tcp_wmem)"),
-    Row("group-zswap", "zswap", "zswap_bytes", 0.1, "compressed pages of zswap",
-        "memory.zswap.max of the group"),
+    LineRow("group-page-tables", "page tables", 0.1, "page tables of its processes", "huge pages "
+            "(one entry instead of 512); fewer processes that map the same memory",
+            experiment="page-fault", field="page_tables_bytes"),
+    LineRow("group-stacks", "kernel stacks", 0.1, "kernel stacks, 16 KiB of each thread",
+            "fewer threads and processes", experiment="thread-create", field="stacks_bytes"),
+    LineRow("group-sockets", "sockets", 0.1, "in queues of sockets", "ss -tmp shows whose; a "
+            "reader that keeps up, smaller buffers (net.ipv4.tcp_wmem)", field="sockets_bytes"),
+    LineRow("group-zswap", "zswap", 0.1, "compressed pages of zswap",
+            "memory.zswap.max of the group", field="zswap_bytes"),
 )  # fmt: skip
 
 
@@ -58,12 +42,11 @@ def findings(charge: Charge) -> Iterator[Finding]:
     for row in ROWS:
         value = attrgetter(row.field)(charge)
         if value >= max(_WORTH_BYTES, row.least_share * charge.used_bytes):
-            yield Finding(
-                row.name, NOTE,
+            yield row.found(
+                value,
                 f"{size(value)} of the group's {size(charge.used_bytes)} are {row.what}: of no "
                 "process's resident memory",
-                "stock", row.line, value, "B", setting=row.setting, experiments=(row.experiment,),
-            )  # fmt: skip
+            )
 
 
 def of_messages(charge: Charge, message_bytes: int) -> Iterator[Finding]:

@@ -115,7 +115,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         charged_below: dict[Path, list[int]] = {one.limit.group: [] for one in began_below}
         own = cgroup.MemoryLimit(directory, version, "", 0)
         count = max(4, round(seconds / _SAMPLE_S))
-        with closing(waits.Sampler(pids[:16], count + 1)) as sampler:
+        with closing(waits.WaitSampler(pids[:16], count + 1)) as sampler:
             for left in range(count, -1, -1):
                 sampler.sample()
                 charged.append(group.used_bytes(own) or 0)
@@ -288,16 +288,6 @@ _HELD_ELSEWHERE = FindingRow(
 )
 
 
-_GROUP_SLAB = FindingRow(
-    "group-slab",
-    "stock",
-    "slab, reclaimable",
-    "B",
-    "16 MiB and three tenths of the group are the kernel's slab",
-    experiments=("memcg-accounting",),
-)
-
-
 _UNSHARED = FindingRow(
     "unshared",
     "stock",
@@ -357,11 +347,12 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
                 f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to "
                 f"{size(high)} of it {what}"
             )
-        yield _GROUP_SLAB.found(
+        yield group_limits.GROUP_SLAB.found(
             NOTE,
             f"{size(charge.slab_reclaimable_bytes)} of the group's {size(charge.used_bytes)} are "
             f"{what}",
             charge.slab_reclaimable_bytes,
+            setting="",
         )
     gone = charge.anonymous_bytes - sum(m.anonymous_bytes for m in seen.members)
     if (
@@ -418,6 +409,6 @@ def header(seen: GroupLook) -> str:
     """What was looked at, in one line."""
     return (
         f"group {seen.path} (cgroup v{seen.version}), "
-        f"{seen.processes} process{'' if seen.processes == 1 else 'es'}, "
+        f"{units.counted(seen.processes, 'process')}, "
         f"{size(seen.charge.used_bytes)} charged, {per_second(seen.faults_per_s, 'page faults')}"
     )

@@ -500,7 +500,7 @@ class Series:
         self._seconds, self._count = seconds, max(_PARTS, round(seconds / _SAMPLE_S))
         self._states = max(1, min(_STATES_PER_SAMPLE, _STATES // self._count))
         self._status = os.open(ROOT / f"proc/{found.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
-        self.sampler = waits.Sampler(pids, self._count * self._states)
+        self.sampler = waits.WaitSampler(pids, self._count * self._states)
         self.held: list[int] = []
         """Anonymous and shared memory, and what of it is in swap."""
         self.private: list[int] = []

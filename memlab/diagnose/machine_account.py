@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from memlab.diagnose import account, finding
 from memlab.diagnose.account import Account, Line
@@ -12,6 +11,7 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
+    LineRow,
     facts,
     share,
     size,
@@ -95,45 +95,32 @@ def _named(seen: MachineLook, line: str) -> Sequence[Part]:
     return {FIXED_SLAB: seen.fixed_slab, SLAB: seen.slab, VMALLOC: seen.vmalloc}.get(line, ())
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A finding about one line of the account."""
-
-    name: str
-    line: str
-    least_share: float
-    """Of MemTotal."""
-    what: str
-    setting: str
-    parts: int = 0
-    """How many named parts the sentence has."""
-    experiment: str = "memcg-accounting"
-
-
 ROWS = (
-    Row("machine-slab", FIXED_SLAB, 0.05, "slab of the kernel that it cannot drop, of no process",
-        "slabtop; a cache that grows and never falls is a leak of the kernel or of a driver", 3),
-    Row("machine-droppable", SLAB, 0.25, "directory entries, inodes and the like, of no process: "
-        "dropped when memory is short; no leak", "no action; alarms by MemAvailable", 3),
-    Row("machine-tmpfs", SHMEM, 0.05, "tmpfs and shared memory: only swap, a delete or the end of "
-        "all who hold it takes it out", "remove the files (df -t tmpfs, ls /dev/shm; ipcs -m, "
-        "ipcrm), or size= for the mount", 3),
-    Row("machine-page-tables", TABLES, 0.02, "page tables", "huge pages; fewer processes that map "
-        "the same shared memory", experiment="page-fault"),
-    Row("machine-vmalloc", VMALLOC, 0.02, "vmalloc of the kernel and its modules, of no process",
-        "/proc/vmallocinfo names the callers", 3),
-    Row("machine-per-cpu", PER_CPU, 0.02, "per-CPU memory of the kernel, of no process: memory "
-        "cgroups, mounts and BPF maps are its usual users", "fewer or removed cgroups"),
-    Row("machine-compressed", COMPRESSED, 0.1, "compressed pages of zswap and zram, of no process",
-        "zramctl; a smaller zram, swap on a disk"),
-    Row("machine-balloon", BALLOON, 0.02, "in a balloon: the host has taken them",
-        "the host deflates it"),
-    Row("machine-dirty", DIRTY, 0.1, "page cache that has to be written before it can be dropped",
-        "vm.dirty_bytes; a faster device", experiment="mmap-write"),
-    Row("machine-sockets", "queues of sockets", 0.02, "in queues of sockets, of no process",
-        "ss -tmp shows whose; net.ipv4.tcp_mem bounds them"),
-    Row("machine-messages", "messages in queues", 0.02, "messages that nobody has received, "
-        "of no process", "a reader that keeps up; ipcs -qp, ipcrm -q ID"),
+    LineRow("machine-slab", FIXED_SLAB, 0.05, "slab of the kernel that it cannot drop, of no "
+            "process", "slabtop; a cache that grows and never falls is a leak of the kernel or of "
+            "a driver", 3),
+    LineRow("machine-droppable", SLAB, 0.25, "directory entries, inodes and the like, of no "
+            "process: dropped when memory is short; no leak", "no action; alarms by MemAvailable",
+            3),
+    LineRow("machine-tmpfs", SHMEM, 0.05, "tmpfs and shared memory: only swap, a delete or the end "
+            "of all who hold it takes it out", "remove the files (df -t tmpfs, ls /dev/shm; "
+            "ipcs -m, ipcrm), or size= for the mount", 3),
+    LineRow("machine-page-tables", TABLES, 0.02, "page tables", "huge pages; fewer processes that "
+            "map the same shared memory", experiment="page-fault"),
+    LineRow("machine-vmalloc", VMALLOC, 0.02, "vmalloc of the kernel and its modules, of no "
+            "process", "/proc/vmallocinfo names the callers", 3),
+    LineRow("machine-per-cpu", PER_CPU, 0.02, "per-CPU memory of the kernel, of no process: memory "
+            "cgroups, mounts and BPF maps are its usual users", "fewer or removed cgroups"),
+    LineRow("machine-compressed", COMPRESSED, 0.1, "compressed pages of zswap and zram, of no "
+            "process", "zramctl; a smaller zram, swap on a disk"),
+    LineRow("machine-balloon", BALLOON, 0.02, "in a balloon: the host has taken them",
+            "the host deflates it"),
+    LineRow("machine-dirty", DIRTY, 0.1, "page cache that has to be written before it can be "
+            "dropped", "vm.dirty_bytes; a faster device", experiment="mmap-write"),
+    LineRow("machine-sockets", "queues of sockets", 0.02, "in queues of sockets, of no process",
+            "ss -tmp shows whose; net.ipv4.tcp_mem bounds them"),
+    LineRow("machine-messages", "messages in queues", 0.02, "messages that nobody has received, "
+            "of no process", "a reader that keeps up; ipcs -qp, ipcrm -q ID"),
 )  # fmt: skip
 
 
@@ -151,14 +138,11 @@ def findings(seen: MachineLook) -> Iterator[Finding]:
     yield from _grows(seen)
 
 
-def _of_line(seen: MachineLook, row: Row, value: float) -> Finding:
+def _of_line(seen: MachineLook, row: LineRow, value: float) -> Finding:
     parts = _parts(seen, row.line, row.parts) if row.parts else ""
     named = f" (most: {parts})" if parts else ""
-    return Finding(
-        row.name, NOTE,
-        f"{size(value)} of {size(seen.total_bytes)} are {row.what}{named}",
-        "stock", row.line, value, "B", setting=row.setting, experiments=(row.experiment,),
-    )  # fmt: skip
+    title = f"{size(value)} of {size(seen.total_bytes)} are {row.what}{named}"
+    return row.found(value, title)
 
 
 _MACHINE_USED = finding.FindingRow(

@@ -45,7 +45,7 @@ def read(
     largest = sorted(tried, key=lambda one: -resident[one.start])[:_MAPPINGS_TRIED]
     count = held = used = 0
     chunks = _CHUNKS_READ
-    with _Reader(pid) as reader:
+    with _ArenaReader(pid) as reader:
         for mapping in largest:
             bits = reader.free_slices(mapping.start)
             if bits is None:
@@ -58,7 +58,7 @@ def read(
     return Arenas(count, held, used) if count else None
 
 
-class _Reader(MemoryFiles):
+class _ArenaReader(MemoryFiles):
     """Arenas of a process."""
 
     def free_slices(self, start: int) -> bytes | None:

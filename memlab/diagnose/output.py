@@ -77,7 +77,7 @@ def _subject(found: Diagnosis) -> str:
     subject = look.subject
     return (
         f"process {subject.pid} ({subject.command}) of {subject.user}, "
-        f"{_count(look.thread_count, 'thread')}, {_percent(look.cpu_share)} of a CPU, "
+        f"{units.counted(look.thread_count, 'thread')}, {_percent(look.cpu_share)} of a CPU, "
         f"{_size(look.memory.resident_bytes)} resident; looked at for "
         f"{_quantity(look.seconds, 's')}"
     )
@@ -258,7 +258,7 @@ def _members(found: Diagnosis) -> Iterator[str]:
             f"{shared:>9}  {_size(member.growth_bytes):>9}"
         )
     if len(members) > _MEMBERS_SHOWN:
-        yield f"  and {_count(len(members) - _MEMBERS_SHOWN, 'process')} that hold less"
+        yield f"  and {units.counted(len(members) - _MEMBERS_SHOWN, 'process')} that hold less"
     yield ""
 
 
@@ -304,7 +304,7 @@ def _threads(look: Look) -> Iterator[str]:
         )
         yield "  ".join(cells)
     if len(shown) > _THREADS_SHOWN:
-        yield f"and {_count(len(shown) - _THREADS_SHOWN, 'thread')} that did less"
+        yield f"and {units.counted(len(shown) - _THREADS_SHOWN, 'thread')} that did less"
     yield ""
 
 
@@ -390,9 +390,3 @@ def _rate(value: float | None) -> str:
 
 def _percent(share: float) -> str:
     return units.format_percent(share)
-
-
-def _count(number: int, noun: str) -> str:
-    if noun.endswith("s"):
-        return f"{number} {noun}{'' if number == 1 else 'es'}"
-    return f"{number} {noun}{'' if number == 1 else 's'}"

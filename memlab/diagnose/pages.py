@@ -18,7 +18,7 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from memlab.diagnose import page_scan
@@ -111,19 +111,13 @@ def read(
     (RssAnon) and the parts are shares of them. Raises `NotSeen`, and `OSError` where the process
     has ended."""
     began = time.monotonic()
-    try:
-        fd = os.open(ROOT / f"proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:
-        raise NotSeen("its page tables may not be read: run as root") from None
-    try:
+    with _pagemap(pid) as fd:
         held = proc.status_bytes(proc.status(pid), "VmRSS") or 0
         parts, weights = page_scan.parts(mappings, held)
         runs = _runs(fd, parts, apart=is_sample or bool(weights))
         status = proc.status(pid)
         counted = _Weights(mappings, weights)
         draw = _Drawn(fd, runs, counted, detailed=detailed)
-    finally:
-        os.close(fd)
     in_part = is_sample or bool(weights)
     lazy, locked = _flags(draw.frames, in_part=in_part) if detailed else (None, None)
     sums, by_mapping, share = _sums(runs, mappings, weights)
@@ -150,6 +144,18 @@ def read(
     return found, status
 
 
+@contextmanager
+def _pagemap(pid: int) -> Iterator[int]:
+    try:
+        fd = os.open(ROOT / f"proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        raise NotSeen("its page tables may not be read: run as root") from None
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def _runs(fd: int, parts: Sequence[process.Mapping], *, apart: bool = False) -> list[PageRun]:
     try:
         return list(page_scan.runs(fd, parts, apart=apart))
@@ -160,15 +166,9 @@ def _runs(fd: int, parts: Sequence[process.Mapping], *, apart: bool = False) -> 
 def shared_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
     """Anonymous memory that another process maps too, since a fork. Raises as `read` does."""
     private = [one for one in mappings if one.permissions.endswith("p")]
-    try:
-        fd = os.open(ROOT / f"proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:
-        raise NotSeen("its page tables may not be read: run as root") from None
-    try:
+    with _pagemap(pid) as fd:
         runs = [one for one in _runs(fd, private) if not one.kind & (FILE | SWAPPED | ZERO)]
         drawn = _Drawn(fd, runs, _Weights(private, {}), detailed=False)
-    finally:
-        os.close(fd)
     common = round(sum(one.size_bytes for one in runs) * drawn.shared_share)
     return max(0, common - (_merged(pid) or 0))
 

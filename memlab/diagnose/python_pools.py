@@ -70,7 +70,7 @@ def read(
     """None if no pool is recognised. Raises `OSError` if the process may not be read."""
     largest = sorted(mappings, key=lambda m: -resident[m.start])[:_MAPPINGS_TRIED]
     total = sum(resident[m.start] for m in largest)
-    with _Reader(pid) as reader:
+    with _PoolReader(pid) as reader:
         recognised = []
         for mapping in largest:
             tries = round(_TRIES * resident[mapping.start] / total)
@@ -108,7 +108,7 @@ def _summed(chunks: Sequence[_Chunk], held_bytes: int, share: float) -> Pools | 
     )
 
 
-class _Reader(MemoryFiles):
+class _PoolReader(MemoryFiles):
     """Pools of a process."""
 
     def pool_size(self, mapping: process.Mapping, tries: int) -> int | None:

@@ -30,9 +30,6 @@ _LARGE_BYTES, _PROT_EXEC, _NO_FILE = 64 << 20, 4, 1 << 31
 _PROT_WRITE, _MAP_SHARED, _MAP_NORESERVE, _MAP_HUGETLB = 2, 1, 0x4000, 0x40000
 _USER_MODE_ONLY = 1  # UFFD_
 _RING_PAGES = 4  # a power of two
-_DATA_HEAD = 1024  # of perf_event_mmap_page
-_HEADER = struct.Struct("=IHH")
-_SAMPLE = 9  # PERF_RECORD_
 _RECORD_MAX = 96  # bytes: a ring with less room is full
 
 ERRNOS = {
@@ -316,21 +313,14 @@ def _number(raw: bytes, field: tuple[int, int]) -> int:
 
 def _read(ring: mmap.mmap) -> tuple[list[bytes], float | None]:
     """The fields of each event, and the time that a full ring covers; None where it has room."""
-    (head,) = struct.unpack_from("=Q", ring, _DATA_HEAD)
-    data = ring[mmap.PAGESIZE : mmap.PAGESIZE * (1 + _RING_PAGES)]
-    at, end = 0, min(head, len(data))
     events: list[bytes] = []
     times: list[int] = []
-    while at + _HEADER.size <= end:
-        kind, _, size = _HEADER.unpack_from(data, at)
-        if size < _HEADER.size or at + size > end:
-            break
-        if kind == _SAMPLE and size >= _HEADER.size + 12:
-            time_ns, length = struct.unpack_from("=QI", data, at + _HEADER.size)
-            first = at + _HEADER.size + 12
+    for kind, record in perf_event.records(ring):
+        if kind == perf_event.SAMPLE and len(record) >= 12:
+            time_ns, length = struct.unpack_from("=QI", record)
             times.append(time_ns)
-            events.append(data[first : min(first + length, at + size)])
-        at += size
-    full = end > len(data) - _RECORD_MAX and len(times) > 1
+            events.append(record[12 : 12 + length])
+    room = _RING_PAGES * mmap.PAGESIZE - perf_event.written(ring)
+    full = room < _RECORD_MAX and len(times) > 1
     covered_s = (times[-1] - times[0]) * len(times) / (len(times) - 1) * 1e-9 if full else None
     return events, covered_s

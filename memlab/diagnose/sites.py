@@ -35,9 +35,6 @@ _FILES_MAX = 4
 _TABLE_BYTES_MAX = 1 << 20  # of symbols, or of their names: some 40,000, 20 ms of memlab's time
 _NAME_MAX = 60
 _LEAST = 10
-_DATA_HEAD = 1024  # of perf_event_mmap_page
-_HEADER = struct.Struct("=IHH")
-_SAMPLE, _LOST = 9, 2  # PERF_RECORD_
 _NO_ADDRESS = 2**64 - 4096  # PERF_CONTEXT_USER and the like lie above
 
 
@@ -141,25 +138,18 @@ def sampling(tasks: Sequence[int], expected: float = 0.0) -> Iterator[Sampling]:
 
 
 def _read(ring: mmap.mmap) -> tuple[list[_Fault], int]:
-    """Nothing is taken from a ring: its records lie in order from its beginning."""
-    (head,) = struct.unpack_from("=Q", ring, _DATA_HEAD)
-    data = ring[mmap.PAGESIZE : mmap.PAGESIZE * (1 + _RING_PAGES)]
-    at, end, lost = 0, min(head, len(data)), 0
+    lost = 0
     faults: list[_Fault] = []
-    while at + _HEADER.size <= end:
-        kind, _, size = _HEADER.unpack_from(data, at)
-        if size < _HEADER.size or at + size > end:
-            break
-        if kind == _SAMPLE and size >= 32:
-            code, address, frames = struct.unpack_from("=QQQ", data, at + 8)
-            count = min(frames, (size - 32) // 8)
+    for kind, record in perf_event.records(ring):
+        if kind == perf_event.SAMPLE and len(record) >= 24:
+            code, address, frames = struct.unpack_from("=QQQ", record)
+            count = min(frames, (len(record) - 24) // 8)
             chain = [
-                one for one in struct.unpack_from(f"={count}Q", data, at + 32) if one < _NO_ADDRESS
+                one for one in struct.unpack_from(f"={count}Q", record, 24) if one < _NO_ADDRESS
             ]
             faults.append((address, tuple(chain[:_FRAMES]) or (code,)))
-        elif kind == _LOST and size >= 24:
-            lost += struct.unpack_from("=Q", data, at + 16)[0]
-        at += size
+        elif kind == perf_event.LOST and len(record) >= 16:
+            lost += struct.unpack_from("=Q", record, 8)[0]
     return faults, lost
 
 

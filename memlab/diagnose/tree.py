@@ -24,6 +24,7 @@ from memlab.diagnose.finding import (
 from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom
 from memlab.observe import cgroup, files, proc
+from memlab.text import units
 
 _GROUPS_MAX = 1000
 _WATCHED_MAX = 32  # of which all files are read at both ends of the look
@@ -196,7 +197,7 @@ def findings(
             continue
         named.add(finding.name)
         more = len(groups[finding.name]) - 1
-        others = f" (and of {more} more group{'' if more == 1 else 's'} below)" if more else ""
+        others = f" (and of {units.counted(more, 'more group')} below)" if more else ""
         yield replace(
             finding, title=f"in the group {one.name} below{others}: {finding.title}",
             line=f"{one.name}/{finding.line}",

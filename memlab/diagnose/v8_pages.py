@@ -51,7 +51,7 @@ def read(
     """None if no heap is recognised. Raises `OSError` if the process may not be read."""
     places = _PLACES_MAX
     found: list[tuple[_Page, int]] = []
-    with _Reader(pid) as reader:
+    with _PageReader(pid) as reader:
         for mapping in mappings:
             if mapping.start % _ALIGNED:
                 continue
@@ -71,7 +71,7 @@ def read(
     return V8Pages(len(pages_of), sum(held for _, held in pages_of), young + old, young)
 
 
-class _Reader(MemoryFiles):
+class _PageReader(MemoryFiles):
     """Pages of a process."""
 
     def pages(self, mapping: process.Mapping) -> Iterator[_Page]:

@@ -79,7 +79,7 @@ class Waits:
     """Time that its threads could run and no CPU was free, over the look."""
 
 
-class Sampler:
+class WaitSampler:
     """Reads where threads sleep, each of so many times that it is asked to."""
 
     def __init__(self, pids: list[int], times: int) -> None:

@@ -90,6 +90,10 @@ def turns(at: At) -> bool:
     return here and not ahead and float(at["slice"] or 0.0) > 0
 
 
+NO_DONTCACHE_ON_TMPFS = Exclude(
+    lambda at: at["method"] == "dontcache" and at["filesystem"] == "tmpfs",
+    "what tmpfs holds is in the page cache alone",
+)
 EXCLUDES = [
     Exclude(
         lambda at: at["filesystem"] == "tmpfs" and at["file_state"] == "dropped",

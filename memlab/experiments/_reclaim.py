@@ -55,6 +55,17 @@ def zswap() -> Factor:
     )
 
 
+ONLY_SPARSE = Exclude(
+    lambda at: at["file_state"] != "sparse",
+    "a file written earlier is in the page cache, which is not charged to the run's cgroup",
+)
+OUTSIDE_KILLED = Metric(
+    "outside_killed",
+    "count",
+    "process outside killed; 1: a process outside of the cgroup, as likely a victim, did not live "
+    "to the end",
+    of=F.host.outside_killed.optional,
+)
 NO_ZSWAP = Exclude(
     lambda at: at["zswap"] != "host" and at["swap"] != "file",
     "zswap holds pages on their way to a swap file, and there is none",

@@ -3,6 +3,7 @@
 from math import inf
 
 from memlab.experiment import *
+from memlab.experiments._file_io import NO_DONTCACHE_ON_TMPFS
 
 KIB, MIB = 2**10, 2**20
 BLOCK = 4 * KIB  # what O_DIRECT moves a multiple of
@@ -97,10 +98,7 @@ EXPERIMENT = Experiment(
             lambda at: at["method"] == "direct" and int(at["record"]) % BLOCK != 0,
             "O_DIRECT moves whole blocks of 4 KiB",
         ),
-        Exclude(
-            lambda at: at["method"] == "dontcache" and at["filesystem"] == "tmpfs",
-            "what tmpfs holds is in the page cache alone",
-        ),
+        NO_DONTCACHE_ON_TMPFS,
         Exclude(
             lambda at: int(at["segment"]) < int(at["record"]),
             "a record cannot be longer than its segment",

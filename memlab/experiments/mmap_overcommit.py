@@ -12,7 +12,7 @@ from math import inf
 
 from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, MIB
-from memlab.experiments._reclaim import swap
+from memlab.experiments._reclaim import ONLY_SPARSE, OUTSIDE_KILLED, swap
 from memlab.text.printable import signal_name
 
 SWAP_BYTES = 32 * MIB
@@ -308,10 +308,7 @@ EXPERIMENT = Experiment(
         ),
     ],
     excludes=[
-        Exclude(
-            lambda at: at["file_state"] != "sparse",
-            "a file written earlier is in the page cache, which is not charged to the run's cgroup",
-        ),
+        ONLY_SPARSE,
         Exclude(
             lambda at: int(at["file_size"]) % MIB != 0 or limit(at) < LEAST_LIMIT,
             "the file is a multiple of 1 MiB, and 16/30 of it, less the swap area's 32 MiB, must "
@@ -367,13 +364,7 @@ EXPERIMENT = Experiment(
             "OOM kills in the cgroup; by its own count",
             of=F.host.group_oom_kill.optional,
         ),
-        Metric(
-            "outside_killed",
-            "count",
-            "process outside killed; 1: a process outside of the cgroup, as likely a victim, did "
-            "not live to the end",
-            of=F.host.outside_killed.optional,
-        ),
+        OUTSIDE_KILLED,
     ],
     cost=Cost(
         memory=memory_and_swap,

@@ -74,10 +74,7 @@ EXPERIMENT = Experiment(
             ),
             "advice and populate need a mapping, and only method=mmap has one",
         ),
-        Exclude(
-            lambda at: at["method"] == "dontcache" and at["filesystem"] == "tmpfs",
-            "what tmpfs holds is in the page cache alone",
-        ),
+        NO_DONTCACHE_ON_TMPFS,
         *EXCLUDES,
     ],
     controls=[
@@ -93,7 +90,7 @@ EXPERIMENT = Experiment(
                     below=1,
                 ),
                 "with the write faults taken before the window, and not counted, 2 GiB at 4 KiB "
-                "take {of} through the mapping and {to} by write ({times} times apart)",
+                "take {of} through the mapping, {to} by write, {times} times apart",
                 confirmed="the faults decide the crossover",
                 refuted="more than the faults decides the crossover",
             ),

@@ -9,6 +9,8 @@ import errno
 from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, MIB, ON_DISK
 from memlab.experiments._reclaim import (
+    ONLY_SPARSE,
+    OUTSIDE_KILLED,
     dirty_settings,
     mglru,
     reclaim_settings,
@@ -308,10 +310,7 @@ EXPERIMENT = Experiment(
         Factor("slice", SECONDS, quick=[10.0], help="time to take the memory; at most"),
     ],
     excludes=[
-        Exclude(
-            lambda at: at["file_state"] != "sparse",
-            "a file written earlier is in the page cache, which is not charged to the run's cgroup",
-        ),
+        ONLY_SPARSE,
         Exclude(
             lambda at: not 8 * MIB <= int(at["limit"]) <= BUDGET // 2,
             "the limit is from 8 MiB to half of the budget of 256 MiB",
@@ -524,13 +523,7 @@ EXPERIMENT = Experiment(
             of=pages("activated_pages"),
         ),
         Metric("zswapped", "B", "kept by zswap; on the whole host", of=pages("zswapped_pages")),
-        Metric(
-            "outside_killed",
-            "count",
-            "process outside killed; 1: a process outside of the cgroup, as likely a victim, did "
-            "not live to the end",
-            of=F.host.outside_killed.optional,
-        ),
+        OUTSIDE_KILLED,
     ],
     cost=Cost(
         memory=lambda _: BUDGET,

@@ -14,7 +14,6 @@ from memlab.fit.documents import FitAnswer, LimitRow
 from memlab.fit.trials import CHARGED_SHARE, NOT_COUNTED, FitRun, open_points
 from memlab.present import words
 from memlab.present.table import Cell, Column, Table
-from memlab.present.words import count
 from memlab.results import Run
 from memlab.text import units
 
@@ -49,17 +48,18 @@ def sentences(fit: FitAnswer) -> Iterator[str]:
 def _single_runs(fit: FitAnswer) -> str:
     """That the bound is that of the median run, if single runs are shown to exceed it."""
     share = units.format_percent(fit.within)
+    apart = units.format_percent(fit.apart or 0.0)
     if fit.single_runs == "differ":
         return (
-            f"Without a limit {fit.pairs_apart} of {count(fit.pairs, 'pair')} of runs differ by "
-            f"over {share} (the median pair by {units.format_percent(fit.apart or 0.0)}), so no "
-            f"limit keeps each run within {share}: limits are those of the median run."
+            f"Without a limit {fit.pairs_apart} of {units.counted(fit.pairs, 'pair')} of runs "
+            f"differ by over {share} (the median pair by {apart}), so "
+            f"no limit keeps each run within {share}: limits are those of the median run."
         )
     row = next((limit for limit in fit.limits if limit.limit_bytes == fit.fits_bytes), None)
     if fit.single_runs == "exceed" and row:
         return (
-            f"At {_size(row.limit_bytes)} {row.over} of {count(row.blocks, 'run')} exceed the "
-            f"bound of {share}: it holds for the median run, not for 19 of 20."
+            f"At {_size(row.limit_bytes)} {row.over} of {units.counted(row.blocks, 'run')} exceed "
+            f"the bound of {share}: it holds for the median run, not for 19 of 20."
         )
     return ""
 
@@ -134,7 +134,8 @@ def _metric(fit: FitAnswer) -> str:
 
 def _bound(fit: FitAnswer) -> str:
     share = units.format_percent(fit.broken_share_most or 1.0)
-    return f"none of {count(_trials(fit), 'run')} was killed or failed, so at most {share} are"
+    runs = units.counted(_trials(fit), "run")
+    return f"none of {runs} was killed or failed, so at most {share} are"
 
 
 def _trials(fit: FitAnswer) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from memlab.analysis import verdicts
 from memlab.analysis.crossover import CrossingPoint as Crossed
 from memlab.analysis.crossover import crossover
-from memlab.analysis.intervals import ratio_interval
+from memlab.analysis.intervals import median_interval, ratio_interval
 from memlab.analysis.verdicts import BASELINE_LOOP_SHARE_LIMIT, Verdict
 from memlab.experiment import Crossover, Monotone, Saturates, Shift
 from memlab.experiment.points import Point
@@ -131,7 +131,8 @@ def shift(claim: Shift, sight: ClaimView) -> VerdictFinding:
         beside = np.concatenate([sight.run.values(claim.beside, point) for point in second.points])
         unit = sight.run.metric(claim.beside).unit
         facts[name] = evidence.crossing(results[name], factor)
-        facts[f"beside_{name}"] = units.format_quantity(float(np.nanmedian(beside)), unit)
+        spread = median_interval(beside, **sight.run.sampling(claim.beside))
+        facts[f"beside_{name}"] = evidence.in_a_sentence(spread, unit)
         points += first.points + second.points
     verdict = _apart(results["base"], results["at"], claim.by)
     text = f"{facts['at']} against {facts['base']}, {units.counted(verdict.n, sight.run.unit)}"

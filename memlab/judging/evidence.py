@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from math import inf
 
 from memlab.analysis.correlation import SamplingScheme
@@ -25,6 +26,31 @@ def interval(result: Interval) -> str:
     if result.low is None or result.high is None:
         return f"{number(result.estimate)} (n={result.n})"
     return f"{number(result.estimate)} ({number(result.low)} to {number(result.high)})"
+
+
+def in_a_sentence(result: Interval, unit: str) -> str:
+    """`61.5 us ±1.2 %`, with its ends if half of the interval would mislead, and without where
+    both ends are written alike. A time of something is a time: the sentence names what it is of."""
+    base, _, per = unit.partition("/")
+    name = partial(units.format_quantity, unit=base if base == "s" and per != "s" else unit)
+    if result.low is None or result.high is None or name(result.low) == name(result.high):
+        return name(result.estimate)
+    ends = f"({units.span(result.low, result.high, name)})"
+    half = units.format_percent(result.halfwidth_relative or 0.0)
+    spread = ends if result.is_lopsided else f"±{half}"
+    return f"{name(result.estimate)} {spread}"
+
+
+def times(ratio: Interval) -> str:
+    """How many times as large the larger of two is: `4.36 (3.59 to 4.83)`."""
+    low, high = ratio.low, ratio.high
+    if low is None or high is None or number(low) == number(high):
+        return number(max(ratio.estimate, 1 / ratio.estimate))
+    if ratio.estimate >= 1:
+        return interval(ratio)
+    most = f"{number(1 / low)})" if low else ""
+    least = f"({number(1 / high)} to " if low else f"(at least {number(1 / high)})"
+    return f"{number(1 / ratio.estimate)} {least}{most}"
 
 
 def measured(result: Interval, unit: str) -> str:

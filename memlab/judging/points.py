@@ -56,7 +56,7 @@ def within(claim: Within, sight: ClaimView) -> VerdictFinding:
         f"{evidence.bounds(*limits)}, {units.counted(result.n, run.unit)}{note}"
     )
     facts = {
-        "value": _in_a_sentence(result.estimate, unit),
+        "value": evidence.in_a_sentence(result, unit),
         "above": limits[0],
         "below": limits[1],
     }
@@ -119,7 +119,7 @@ def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float)
         baseline_loop_b=second.baseline_loop,
         **sampling,
     )
-    experiment, where = sight.run.experiment, sight.claim.where
+    experiment, where, unit = sight.run.experiment, sight.claim.where, sight.metric.unit
     names = evidence.side(experiment, of), evidence.side(experiment, to)
     place = evidence.place(experiment, where, sight.run.varied)
     at = f" at {place}" if place else ""
@@ -133,18 +133,12 @@ def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float)
         f"{units.counted(ratio.n, sight.run.unit)}{note}"
     )
     facts = {
-        "of": _in_a_sentence(float(np.nanmedian(first.values)), sight.metric.unit),
-        "to": _in_a_sentence(float(np.nanmedian(second.values)), sight.metric.unit),
-        "times": evidence.number(max(ratio.estimate, 1 / ratio.estimate)),
+        "of": evidence.in_a_sentence(median_interval(first.values, **sampling), unit),
+        "to": evidence.in_a_sentence(median_interval(second.values, **sampling), unit),
+        "times": evidence.times(ratio),
     }
     points = first.point, second.point
     return VerdictFinding(verdict, text, points, facts, _clearance(verdict, above, below))
-
-
-def _in_a_sentence(value: float, unit: str) -> str:
-    """A time of something is a time: the sentence names what it is of."""
-    base, _, per = unit.partition("/")
-    return units.format_quantity(value, base if base == "s" and per != "s" else unit)
 
 
 def _baseline_loops(first: ClaimSide, second: ClaimSide, names: tuple[str, str]) -> tuple[str, str]:

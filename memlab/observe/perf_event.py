@@ -4,9 +4,11 @@ asked."""
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import struct
 import sys
+from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
 
@@ -14,6 +16,7 @@ SOFTWARE, HARDWARE, TRACEPOINT = 1, 0, 2  # perf_event_attr.type has 0 for hardw
 PAGE_FAULTS = 2  # PERF_COUNT_SW_PAGE_FAULTS
 PAGE_FAULTS_MINOR, PAGE_FAULTS_MAJOR = 5, 6
 INSTRUCTIONS = 1  # PERF_COUNT_HW_INSTRUCTIONS
+LOST, SAMPLE = 2, 9  # PERF_RECORD_
 
 _MACHINE = os.uname().machine
 _SYSCALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
@@ -33,6 +36,8 @@ _SET_FILTER = {"ppc64le": 0x8008_2406}
 # The first published perf_event_attr, 64 bytes, which every kernel takes: type, size, config,
 # sample_period, sample_type, read_format, flags, wakeup_events, bp_type, config1.
 _ATTR = struct.Struct("=IIQQQQQIIQ")
+_DATA_HEAD = 1024  # of perf_event_mmap_page
+_HEADER = struct.Struct("=IHH")
 
 
 class Scope(IntEnum):
@@ -147,6 +152,24 @@ def _filter(fd: int, text: str) -> None:
 def stop(fd: int) -> None:
     """Nothing more is counted or sampled. Raises `OSError`."""
     fcntl.ioctl(fd, _DISABLE.get(_MACHINE, 0x2401), 0)
+
+
+def written(ring: mmap.mmap) -> int:
+    """How many bytes the kernel wrote into a ring."""
+    return int(struct.unpack_from("=Q", ring, _DATA_HEAD)[0])
+
+
+def records(ring: mmap.mmap) -> Iterator[tuple[int, bytes]]:
+    """The kind and the content of each record. Nothing is taken from a ring, so that they lie in
+    order from its beginning."""
+    data = ring[mmap.PAGESIZE :]
+    at, end = 0, min(written(ring), len(data))
+    while at + _HEADER.size <= end:
+        kind, _, size = _HEADER.unpack_from(data, at)
+        if size < _HEADER.size or at + size > end:
+            return
+        yield kind, data[at + _HEADER.size : at + size]
+        at += size
 
 
 def why(refused: OSError) -> str:

@@ -133,14 +133,19 @@ def parse_interrupts(text: str, label: str) -> tuple[int, ...] | None:
     return None
 
 
-def parse_life(text: str) -> Life:
-    """/proc/PID/stat. The command name in field 2 may hold spaces and parentheses, so fields are
-    counted from the last parenthesis, after which none can come.
-    """
-    _, parenthesis, rest = text.rpartition(")")
+def stat_fields(text: str) -> tuple[str, list[str]]:
+    """The command of /proc/PID/stat, and the fields behind it. The command may hold spaces and
+    parentheses, so that it ends at the last parenthesis, after which none can come."""
+    before, parenthesis, rest = text.rpartition(")")
     fields = rest.split()
     if not parenthesis or len(fields) < 20:
         raise ValueError("stat: expected 'PID (COMMAND) STATE' and at least 22 fields")
+    return before.partition("(")[2], fields
+
+
+def parse_life(text: str) -> Life:
+    """/proc/PID/stat."""
+    _, fields = stat_fields(text)
     exiting = bool(int(fields[6]) & _PF_EXITING)
     return Life(fields[0], int(fields[1]), int(fields[3]), int(fields[19]), exiting)
 

@@ -109,13 +109,9 @@ class Mapping(NamedTuple):
 
 
 def parse_stat(text: str) -> Stat:
-    """The command may hold spaces and parentheses: fields count from the last parenthesis."""
-    before, parenthesis, rest = text.rpartition(")")
-    fields = rest.split()
-    if not parenthesis or len(fields) < 20:
-        raise ValueError("stat: expected 'PID (COMMAND) STATE' and at least 22 fields")
+    command, fields = proc.stat_fields(text)
     return Stat(
-        command=before.partition("(")[2],
+        command=command,
         state=fields[0],
         kernel_thread=bool(int(fields[6]) & _KERNEL_THREAD),
         minor_faults=int(fields[7]),

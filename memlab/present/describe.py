@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 from memlab import published as studies
 from memlab.experiment import PRESETS, Claim, Experiment, Expression, Factor, turns
 from memlab.present import table
+from memlab.present.screens.lines import Block, fit, not_shown
 from memlab.published import load
-from memlab.text import units
 
 _BEGINS = re.compile("Window: |Excluded: ")  # a line of a comment that is a part of its own
 _OPENING = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*)*", re.DOTALL)  # before any code
@@ -75,13 +74,11 @@ def on_a_screen(experiment: Experiment, in_full: str, width: int, most: int) -> 
         part("studies", ", ".join(experiment.sources))
     part("budget", ", ".join(f"{p} {experiment.budget_s[p]:g} s" for p in PRESETS))
     claims = [
-        [*table.wrapped(claim.text, width, f"{'claim':<{_NAME}}", " " * _NAME)]
+        Block([*table.wrapped(claim.text, width, f"{'claim':<{_NAME}}", " " * _NAME)], "claim")
         for claim in experiment.claims
     ]
-    shown = table.fitting(map(len, claims), most - len(result) - 1)
-    rest = [units.counted(len(claims) - shown, "claim")] if shown < len(claims) else []
-    last = f"not shown: {', '.join([*rest, 'what each of these is'])}: {in_full}"
-    return "\n".join([*result, *chain.from_iterable(claims[:shown]), last])
+    shown, left = fit([Block(result), *claims], most - 1)
+    return "\n".join([*shown, *not_shown(left, in_full, "what each of these is")])
 
 
 _NAME = 10  # characters

@@ -66,17 +66,6 @@ def shortened(run: Run, shown: Table, rows: int) -> Table:
     return replace(shown, rows=[shown.rows[i] for i in chosen], notes=[note, *shown.notes])
 
 
-def narrowed(shown: Table, columns: int) -> Table:
-    """The first so many columns, with a note of how many there are: the first metrics are those
-    that matter most."""
-    whole = len(shown.columns)
-    if whole <= columns:
-        return shown
-    note = f"{columns - shown.names} of {whole - shown.names} columns"
-    rows = [row[:columns] for row in shown.rows]
-    return replace(shown, columns=shown.columns[:columns], rows=rows, notes=[note, *shown.notes])
-
-
 def _ranked(run: Run, *, settled: bool) -> Iterator[tuple[list[int], Table]]:
     """Each panel's table, with how many of its points each of the first questions needs."""
     questions = _decisive(run)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlab.experiment.points import Point, point_label
-from memlab.present import words
 from memlab.results import Run
 from memlab.results.modes import of_point
 from memlab.text import units
@@ -18,7 +17,7 @@ def lines(run: Run) -> Iterator[str]:
     result = list(filter(None, (_line(run, point) for point in run.points)))
     yield from result[:_MOST]
     if result[_MOST:]:
-        yield f"two modes at {words.count(len(result) - _MOST, 'more point')}"
+        yield f"two modes at {units.counted(len(result) - _MOST, 'more point')}"
 
 
 def _line(run: Run, point: Point) -> str:

@@ -5,9 +5,8 @@ Here are the writers for the terminal and for Markdown; report/table.html.jinja 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any, Literal
 
 from rich import box
@@ -62,11 +61,6 @@ def wrapped(text: str, width: int, begin: str, rest: str) -> Iterator[str]:
             line, empty = rest, True
         line, empty = f"{line}{'' if empty else ' '}{word}", False
     yield line
-
-
-def fitting(heights: Iterable[int], room: int) -> int:
-    """How many of the first parts, each of so many lines, fit into the room."""
-    return sum(used <= room for used in accumulate(heights))
 
 
 @dataclass(frozen=True, slots=True)

@@ -489,7 +489,7 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
     wall_s = sum(session.wall_s for session in run.sessions)
     how = run.sessions[-1].ended if run.sessions else None
     yield (
-        f"{words.count(len(run.samples), 'sample')} in {words.quantity(wall_s, 's')}"
+        f"{units.counted(len(run.samples), 'sample')} in {words.quantity(wall_s, 's')}"
         f"{_spent(run)}; the sweep ended: {_ended(run, how)}"
     )
     if how in ("budget", "interrupted") and (short := _short_of_samples(run)):
@@ -497,7 +497,7 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
     for name, scaled in run.row.request.get("scaled", {}).items():
         yield f"scaled to fit this host: {name} {scaled}"
     if run.clustered:
-        parts = words.count(run.unit_count, run.unit)
+        parts = units.counted(run.unit_count, run.unit)
         how = {"recording": f"of {parts}"}.get(
             run.unit, f"spread over {parts}, each in fresh processes"
         )
@@ -519,7 +519,7 @@ def ends(run: Run) -> Iterator[str]:
         if set(summary.outcomes) - {"ok"}:
             reasons.setdefault(summary.details, []).append(summary)
     for details, same in reasons.items():
-        where = words.count(len(same), "point") if len(same) > 1 else _point_name(run, same[0])
+        where = units.counted(len(same), "point") if len(same) > 1 else _point_name(run, same[0])
         why = f": {'; '.join(details)}" if details else ""
         yield f"{where}: {outcomes(same)}{why}"
 
@@ -528,7 +528,7 @@ def end(run: Run) -> str:
     """`423 samples in 60.3 s; the sweep ended: budget`."""
     wall_s = words.quantity(sum(session.wall_s for session in run.sessions), "s")
     how = run.sessions[-1].ended if run.sessions else None
-    samples = words.count(len(run.samples), "sample")
+    samples = units.counted(len(run.samples), "sample")
     return f"{samples} in {wall_s}; the sweep ended: {_ended(run, how)}"
 
 
@@ -538,7 +538,7 @@ def _ended(run: Run, how: str | None) -> str:
         return how or "not yet, or killed"
     measured = [item for item in judge(run) if item.verdict.n]
     rest = sum(item.word == "inconclusive" for item in measured)
-    of = words.count(len(measured), "verdict")
+    of = units.counted(len(measured), "verdict")
     return f"{rest} of {of} left undecided" if rest else "decided"
 
 
@@ -551,7 +551,7 @@ def _short_of_samples(run: Run) -> str:
         return ""
     enough = sum(count >= least for count in counts)
     text = (
-        f"{enough} of {words.count(len(counts), 'point')} have the {least} samples of an interval"
+        f"{enough} of {units.counted(len(counts), 'point')} have the {least} samples of an interval"
     )
     if recorded.ships(run.store_path) or not run.samples or not (command := _going_on(run)):
         return text
@@ -717,7 +717,7 @@ def compared_notes(results: Sequence[Compared], *, in_full: bool = False) -> lis
     """What else differs, each thing once, and how many points one side lacks; `in_full`, in what
     unlike machines differ, a line each."""
     alone = [
-        f"{words.count(len(at), 'point')} with samples in {name} alone: not compared"
+        f"{units.counted(len(at), 'point')} with samples in {name} alone: not compared"
         for item in results
         for at, name in ((item.only_base, item.base), (item.only_new, item.new))
         if at
@@ -743,7 +743,7 @@ def ratio_legend(result: Compared, *, medians: bool = True) -> str:
     if bounds:
         text += (
             "; at least, at most: shown by its end, a verdict takes about "
-            f"{words.count(max(bounds), f'more {unit}')}"
+            f"{units.counted(max(bounds), f'more {unit}')}"
         )
     if medians and result.counts["inconclusive"] > len(bounds):
         text += (

@@ -76,7 +76,7 @@ def nothing_measured(run: Run, shorten: Callable[[str], str] = str) -> str:
         return "nothing was measured: the sweep ended before its first sample"
     (first, _), *others = reasons.most_common()
     shown = f"`{run.command('show')}`"
-    more = f" ({count(len(others), 'other reason')} in {shown})" if others else ""
+    more = f" ({units.counted(len(others), 'other reason')} in {shown})" if others else ""
     next_step = "`memlab doctor` says what runs here"
     if run.experiment.watched and any((s.raw or {}).get("output") for s in run.samples):
         next_step = f"{shown} has its last output"
@@ -108,7 +108,7 @@ def not_testable(run: Run) -> list[str]:
         if set(result.outcomes) == {"unavailable"}
         for detail in result.details[:1]
     )
-    of = count(len(run.points), "point")
+    of = units.counted(len(run.points), "point")
     return [f"{n} of {of} not testable here: {why}" for why, n in reasons.most_common()]
 
 
@@ -209,26 +209,10 @@ def median(interval: Interval | None, unit: str, *, extrapolated: bool = False) 
         return "-"
     width = interval.halfwidth_relative
     spread = f"n={interval.n}" if width is None else f"±{units.format_percent(width)}"
-    low, high = interval.low or 0.0, interval.high or 0.0
-    if width is not None and _by_its_ends(interval.estimate, low, high, width):
-        spread = f"({_ends(low, high, partial(quantity, unit=unit))})"
+    if interval.is_lopsided:
+        low, high = interval.low or 0.0, interval.high or 0.0
+        spread = f"({units.span(low, high, partial(quantity, unit=unit))})"
     return f"{'~' if extrapolated else ''}{quantity(interval.estimate, unit)} {spread}"
-
-
-_WIDE, _SKEW, _SKEW_FROM = 0.5, 3, 0.1  # shares of an estimate; a side that many times the other
-
-
-def _by_its_ends(estimate: float, low: float, high: float, width: float) -> bool:
-    """Whether one number would mislead: the interval is wide, or one side of it is much longer."""
-    sides = sorted([estimate - low, high - estimate])
-    return width > _WIDE or (width > _SKEW_FROM and sides[1] > _SKEW * sides[0])
-
-
-def _ends(low: float, high: float, name: Callable[[float], str]) -> str:
-    """`1.54 to 2.02 KiB`: the unit once where both have the same."""
-    first, last = name(low), name(high)
-    number, _, unit = first.partition(" ")
-    return f"{number if unit and last.endswith(f' {unit}') else first} to {last}"
 
 
 def empty_program(run: Run) -> str:
@@ -237,11 +221,6 @@ def empty_program(run: Run) -> str:
     least, most = (quantity(end, "s") for end in (min(results), max(results)))
     span = least if least == most else f"{least} to {most}"
     return f"a program that does nothing takes {span} under these policies"
-
-
-def count(number: int, noun: str) -> str:
-    """`1 block`, `2 blocks`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def p_value(comparison: Comparison) -> str:
@@ -266,7 +245,7 @@ def change(result: LevelChange) -> str:
     if result.too_coarse:
         return f"not judged (under {quantity(result.too_coarse, result.metric.unit)} in a replay)"
     if blocks and (compared is None or blocks >= least_samples(compared.ratio.level)):
-        return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, result.unit)}"
+        return f"the same in {'all ' if blocks > 1 else ''}{units.counted(blocks, result.unit)}"
     if compared is None:
         # A noun that the label has not is the command's own.
         base_unit = result.metric.unit.partition("/")[0]
@@ -282,7 +261,7 @@ def change(result: LevelChange) -> str:
     if ratio.low is None or ratio.high is None:
         about = f"{evidence.number(ratio.estimate)} times" if times else _signed(ratio.estimate)
         few = f"too few for an interval; {_more_blocks(compared)}"
-        return f"{about} in {count(ratio.n, compared.unit)}, not decided ({few})"
+        return f"{about} in {units.counted(ratio.n, compared.unit)}, not decided ({few})"
     between = f"{_times_span(ratio)} times" if times else f"{_percent_span(ratio)} %"
     if compared.word == "same":
         return f"unchanged ({'equal in most blocks' if ratio.low == ratio.high else between})"
@@ -445,7 +424,8 @@ def counts(compared: Compared) -> str:
         texts["too few"] = f"with too few {compared.unit}s for a verdict"
         numbers |= {"inconclusive": numbers["inconclusive"] - few, "too few": few}
     each = (f"{numbers[w]} {text}" for w, text in texts.items() if numbers.get(w))
-    words = f"{count(len(compared.points), 'point')}: {', '.join(each)}{_detectable(compared)}"
+    points = units.counted(len(compared.points), "point")
+    words = f"{points}: {', '.join(each)}{_detectable(compared)}"
     return "; ".join([words, *_reservations(compared)])
 
 

@@ -252,9 +252,17 @@ def _three_digits(value: float) -> str:
     return number.rstrip("0").rstrip(".") if "." in number else number
 
 
+def span(low: float, high: float, name: Callable[[float], str]) -> str:
+    """`1.54 to 2.02 KiB`: the unit once where both have the same."""
+    first, last = name(low), name(high)
+    number, _, unit = first.partition(" ")
+    return f"{number if unit and last.endswith(f' {unit}') else first} to {last}"
+
+
 def counted(count: int, unit: str = "block") -> str:
-    """`20 blocks`, or `10 sessions` of a run that is spread over sessions."""
-    return f"{count} {unit}{'' if count == 1 else 's'}"
+    """`20 blocks`, `1 session`, `2 processes`."""
+    plural = "es" if unit.endswith("s") else "s"
+    return f"{count} {unit}{'' if count == 1 else plural}"
 
 
 def _is_whole(value: float) -> bool:

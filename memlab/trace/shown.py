@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 
 from memlab.analysis.least import least_pairs
-from memlab.present import words
 from memlab.present.table import Column, Table, markdown
 from memlab.text import units
 from memlab.text.printable import signal_name
@@ -44,7 +43,7 @@ def recorded(
         remedy = "; a larger --buffer holds more" if trace.lost else ""
         yield f"{trace.path} is incomplete: {trace.incomplete}{remedy}"
     if ended.untraced:
-        yield f"{words.count(ended.untraced, 'task')} beyond the most that a trace holds left out"
+        yield f"{units.counted(ended.untraced, 'task')} beyond the most that a trace holds left out"
     yield from _huge_pages(trace)
     if trace.used_again:
         share = ended.looks_cpu_ns * 1e-9 / trace.elapsed_s if trace.elapsed_s else 0.0
@@ -58,7 +57,7 @@ def recorded(
         yield f"check: {'; '.join(map(str, checked))}"
     yield from (f"each answer will say: {doubt}" for doubt in trace.doubts)
     yield (
-        f"{trace.path}: {words.count(trace.records, 'record')}, "
+        f"{trace.path}: {units.counted(trace.records, 'record')}, "
         f"{units.format_quantity(trace.bytes, 'B')} "
         f"({units.format_quantity(trace.plain_bytes, 'B')} unpacked), "
         f"{units.format_quantity(trace.elapsed_s, 's')}"
@@ -97,7 +96,7 @@ def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     name = program(trace, found)
     since = "while it ran" if trace.live else "from its start"
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(trace.recorded_s))
-    threads = f" and {words.count(found.threads, 'thread')} more" if found.threads else ""
+    threads = f" and {units.counted(found.threads, 'thread')} more" if found.threads else ""
     yield (
         f"{trace.path.name}: {name}, {file.counted(found.processes, 'process')}{threads}, "
         f"{units.format_quantity(trace.elapsed_s, 's')} {since}, {when}"
@@ -139,7 +138,7 @@ def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     yield ""
     yield "calls: " + ", ".join(f"{count:,} {name}" for name, count in found.calls.items())
     if refused := trace.refused + trace.denied:
-        yield f"the kernel refused {words.count(refused, 'call')} while it was recorded"
+        yield f"the kernel refused {units.counted(refused, 'call')} while it was recorded"
     if names := _files(trace, found):
         yield "most touched: " + ", ".join(names)
     if trace.used_again:
@@ -175,14 +174,14 @@ def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     for doubt in trace.doubts:
         yield f"a replay differs: {doubt}"
     if trace.late:
-        yield f"{words.count(trace.late, 'event')} came out of order, and may stand a little late"
+        yield f"{units.counted(trace.late, 'event')} came out of order, and may stand a little late"
     yield from _huge_pages(trace)
     if found.forbidden:
-        forbidden = words.count(found.forbidden, "fault")
+        forbidden = units.counted(found.forbidden, "fault")
         yield f"{forbidden} that a mapping's rights forbid: a signal to the program each"
     if found.outside:
         whose = ", or in one whose events were lost" if trace.lost else ""
-        faults = words.count(found.outside, "page fault")
+        faults = units.counted(found.outside, "page fault")
         yield f"{faults} outside of every recorded mapping: as in the kernel's own (vdso){whose}"
 
 

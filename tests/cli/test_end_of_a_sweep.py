@@ -11,7 +11,7 @@ from made_up import Machine
 
 from memlab import api
 from memlab.present import tables
-from memlab.present.screens import run as run_screen
+from memlab.present.screens.lines import Block, fit, not_shown, open_blocks
 from memlab.present.table import SCREEN_WITH_TABLE
 from memlab.store import Store
 
@@ -61,13 +61,32 @@ def test_a_first_screen_has_no_number_without_an_interval(store_path: Path) -> N
     assert all("n=2" in row[1].text != "n=2" for one in tables.medians(run) for row in one.cells)
 
 
-def test_a_claim_is_not_cut_in_the_middle(store_path: Path) -> None:
-    run = Machine(store_path).sweep("mmap-write", size=[4096], controls=False)
+def test_a_claim_is_not_cut_in_the_middle_and_what_has_no_room_is_counted() -> None:
+    """The first three lines of claims come before a table, the others after it."""
     claims = [["a\n"], ["b\n", "c\n"], ["d\n"]]
-    more = f"more not shown to hold: {run.command('claims')}\n"
-    assert run_screen._cut(claims, 4, run) == ["a\n", "b\n", "c\n", "d\n"]
-    assert run_screen._cut(claims, 3, run) == ["a\n", f"2 {more}"]
-    assert run_screen._cut(claims, 1, run) == [f"3 {more}"]
+    blocks = [
+        Block(["x\n"]),
+        *open_blocks(claims, "open claim"),
+        Block(["t\n", "u\n"], "table", rank=1),
+        Block(["m\n"] * 4, "the cost models", rank=3),
+    ]
+    shown = {room: ("".join(lines).split(), dict(left)) for room in (1, 4, 6, 7, 11)
+             for lines, left in [fit(blocks, room)]}  # fmt: skip
+    models = {"the cost models": 1}
+    assert shown[1] == (["x"], {"open claim": 3, "table": 1} | models)
+    assert shown[4] == (["x", "a", "b", "c"], {"open claim": 1, "table": 1} | models)
+    assert shown[6] == (["x", "a", "b", "c", "t", "u"], {"open claim": 1} | models)
+    assert shown[7] == (["x", "a", "b", "c", "d", "t", "u"], models)
+    assert shown[11][1] == {}
+    # The line that names what is left out takes some.
+    assert fit(blocks, 11, reserved=2)[1] == {}
+    assert fit(blocks, 10, reserved=2)[1] == models
+    assert fit(blocks, 8, reserved=2)[1] == {"open claim": 1} | models
+    shorter = [Block(["a\n"] * 9, "table", shorter=lambda room: ["b\n"] * room), *blocks]
+    assert "".join(fit(shorter, 4)[0]).split() == ["b", "b", "b", "x"]
+    (line,) = not_shown(shown[1][1], "memlab show -v", "the rest")
+    assert line == "not shown: 3 open claims, 1 table, the cost models, the rest: memlab show -v"
+    assert not_shown({}, "memlab show -v") == []
 
 
 def test_a_sweep_ends_with_its_verdicts(

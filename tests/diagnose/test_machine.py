@@ -18,7 +18,7 @@ from command import memlab
 import memlab as api
 from memlab.diagnose import diagnosis, machine, machine_account
 from memlab.diagnose.documents import Diagnose
-from memlab.diagnose.finding import Finding
+from memlab.diagnose.finding import Finding, LineRow
 from memlab.diagnose.machine import MachineLook, MachineProcess, Part
 from memlab.diagnose.machine_account import ROWS
 from memlab.diagnose.room import TmpfsUse
@@ -87,7 +87,7 @@ _FIELD = {"machine-vmalloc": "vmalloc_bytes", "machine-balloon": "balloon_bytes"
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_each_row_is_said_from_its_bound_on_and_not_below(row: machine_account.Row) -> None:
+def test_each_row_is_said_from_its_bound_on_and_not_below(row: LineRow) -> None:
     bound = round(row.least_share * 16 * GiB) + 4096
 
     def with_line(value: int) -> MachineLook:

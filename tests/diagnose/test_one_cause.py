@@ -9,7 +9,7 @@ import pytest
 from memlab.command import bus_error
 from memlab.diagnose import family, flow, group_limits, group_rows, held, limits, shared, stock
 from memlab.diagnose.family import Member
-from memlab.diagnose.finding import COSTLY, NOTE, Finding
+from memlab.diagnose.finding import COSTLY, NOTE, Finding, LineRow
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
@@ -69,7 +69,7 @@ def test_a_setting_of_malloc_is_advised_where_malloc_holds_the_memory() -> None:
 
 
 @pytest.mark.parametrize("row", group_rows.ROWS, ids=lambda row: row.name)
-def test_each_line_of_a_group_is_said_from_its_bound_on(row: group_rows.Row) -> None:
+def test_each_line_of_a_group_is_said_from_its_bound_on(row: LineRow) -> None:
     used = 400 * MiB
     bound = round(row.least_share * used)
     (found,) = group_rows.findings(charge(used_bytes=used, **{row.field: bound}))

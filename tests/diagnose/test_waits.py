@@ -38,7 +38,7 @@ def test_a_sample_is_of_the_moment_at_which_its_call_is_read(
     (task / "syscall").write_text(syscall + "\n")
     monkeypatch.setattr(waits, "ROOT", tmp_path)
     monkeypatch.setattr(process, "tasks", lambda _: [PID])
-    sampler = waits.Sampler([PID], 7)
+    sampler = waits.WaitSampler([PID], 7)
     for _ in range(7):
         sampler.sample()
     sampler.close()

@@ -21,9 +21,10 @@ def ended_in_order(
     (run,) = lab.run_ids()
     kept = lab.count()
     line = err.splitlines()[-1]
+    samples = "1 sample" if kept == 1 else f"{kept} samples"
     command = f"memlab --store {lab.store} sweep --resume {run}"
     assert (status, out) == (128 + number, "")
-    assert line == f"memlab: interrupted; {kept} samples kept; go on with: {command}"
+    assert line == f"memlab: interrupted; {samples} kept; go on with: {command}"
     assert "Traceback" not in err
     settled(lab)
     return shlex.split(command)[1:]

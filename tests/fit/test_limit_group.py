@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memlab import probe
-from memlab.command.python_probes.command.group import Group
+from memlab.command.python_probes.command.group import TrialGroup
 
 STATS = {
     "1": "cache 700\nrss 1000\nshmem 200\nworkingset_refault_anon 3\nworkingset_refault_file 4\n",
@@ -20,13 +20,13 @@ STATS = {
 def test_page_cache_is_that_of_files_and_refaults_are_of_all(stat: str, tmp_path: Path) -> None:
     (tmp_path / "0").mkdir()
     (tmp_path / "0/memory.stat").write_text(stat)
-    readings = Group(str(tmp_path), "").readings()
+    readings = TrialGroup(str(tmp_path), "").readings()
     assert readings["group_cache_bytes"] == 500
     assert readings["refault_count"] == 7
 
 
 def test_a_group_that_is_gone_has_no_numbers(tmp_path: Path) -> None:
-    readings = Group(str(tmp_path), "").readings()
+    readings = TrialGroup(str(tmp_path), "").readings()
     assert readings["group_cache_bytes"] is None
     assert readings["refault_count"] is None
     assert readings["group_peak_bytes"] is None
@@ -36,7 +36,7 @@ def test_a_file_that_no_cgroup_has_is_not_made(tmp_path: Path) -> None:
     """Without a group their paths are those of the root folder."""
     for name in ("0", "1"):
         (tmp_path / name).mkdir()
-    group = Group(str(tmp_path), "")
+    group = TrialGroup(str(tmp_path), "")
     group.open_to_load()
     with pytest.raises(probe.Failed, match=r"memory\.high needs cgroup v2"):
         group.set_high(1 << 20)

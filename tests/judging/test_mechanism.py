@@ -7,7 +7,9 @@ import pytest
 from pretend import EXPERIMENT, costs, exact, experiment
 
 from memlab import experiments
+from memlab.analysis.intervals import Interval
 from memlab.experiment import Control, Explanation, Level, Ratio
+from memlab.judging import evidence
 from memlab.judging.claims import judge
 from memlab.results import Run
 
@@ -128,3 +130,23 @@ def test_every_declared_explanation_can_be_said(name: str) -> None:
             for verdict in ("reproduced", "contradicted", "inconclusive"):
                 sentence = explanation.sentence(verdict)
                 assert sentence.format_map(facts) != sentence
+
+
+def interval(low: float, estimate: float, high: float) -> Interval:
+    return Interval(low, estimate, high, 8, "median")
+
+
+def test_a_number_in_a_sentence_has_its_interval() -> None:
+    """Titles of figures had numbers without one."""
+    assert evidence.in_a_sentence(interval(42e-6, 44e-6, 46.3e-6), "s/op") == "44 µs ±4.9 %"
+    assert evidence.in_a_sentence(interval(20.0, 60.0, 66.0), "B") == "60 B (20 to 66 B)"
+    assert evidence.in_a_sentence(interval(96.0, 96.0, 96.0), "faults") == "96 faults"
+    assert evidence.in_a_sentence(interval(409.97, 410.0, 410.03), "faults") == "410 faults"
+    assert evidence.in_a_sentence(Interval(None, 3.0, None, 2, "median"), "s") == "3 s"
+
+
+def test_how_many_times_one_is_the_other_is_at_least_one() -> None:
+    assert evidence.times(interval(3.59, 4.36, 4.83)) == "4.36 (3.59 to 4.83)"
+    assert evidence.times(interval(0.2, 0.25, 0.5)) == "4 (2 to 5)"
+    assert evidence.times(interval(0.0, 0.25, 0.5)) == "4 (at least 2)"
+    assert evidence.times(interval(251.0, 251.0, 251.0)) == "251"

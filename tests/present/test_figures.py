@@ -12,7 +12,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from looking import collisions, written
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from stored_runs import (
     BYTES,
     ERRNO,
@@ -32,7 +34,7 @@ from memlab.judging import summary
 from memlab.judging.claims import judge
 from memlab.judging.summary import DIFFERS, PARTLY
 from memlab.present import figures, words
-from memlab.present.figures import sidecar, verdicts
+from memlab.present.figures import sidecar, style, verdicts
 from memlab.results import Run
 from memlab.results.crossing import crossings
 
@@ -349,6 +351,31 @@ CASES: dict[str, Callable[[Path], Run]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_no_words_collide_or_leave_the_page(case: str, tmp_path: Path) -> None:
     assert collisions(figures.draw(CASES[case](tmp_path))) == []
+
+
+def several_times(at: At) -> float | None:
+    """Seconds for 2 GiB: write(2) is the cheaper one at 100 B and at 4 KiB."""
+    return 2.0 if at["method"] == "mmap" else 1.0 if at["size"] in (100, 4096) else 3.0
+
+
+def test_words_of_a_panel_stay_in_it(tmp_path: Path) -> None:
+    """They were drawn over the panel beside it, and cut off at the edge of the page."""
+    states = ["cached_4k", "sparse", "preallocated"]
+    figure = figures.draw(stored(tmp_path, several_times, file_state=states))
+    figure.draw(renderer := FigureCanvasAgg(figure).get_renderer())
+    panels = {axes: axes.get_window_extent(renderer) for axes in figure.axes}
+    labels = {axes: [t for t in axes.texts if "cheaper at" in t.get_text()] for axes in panels}
+    assert [len(texts) for texts in labels.values()] == [1, 1, 1]
+    for axes, (text,) in labels.items():
+        shown = " ".join(text.get_text().split())
+        assert shown == "mmap cheaper at 1 B, 1 KiB, 10 KiB; write at 100 B, 4 KiB"
+        box, panel = Text.get_window_extent(text, renderer), panels[axes]
+        assert panel.x0 <= box.x0 < box.x1 <= panel.x1
+
+
+def test_a_number_and_its_unit_stand_in_one_line() -> None:
+    lines = style.wrap("write at 8 KiB, at most (5 ms or 10 %)", 10, 1)
+    assert lines == ["write", "at", "8 KiB,", "at", "most", "(5 ms", "or", "10 %)"]
 
 
 def test_the_page_says_what_was_measured_where(run: Run, figure: Figure) -> None:

@@ -18,10 +18,11 @@ from memlab import api, experiments
 from memlab.analysis.intervals import Interval
 from memlab.judging import claims, costs, reproduce
 from memlab.present import figures, tables, verdicts, words
-from memlab.present.key_table import key_tables
+from memlab.present.key_table import key_tables, shortened
 from memlab.present.screens import answer
 from memlab.present.screens import claims as claims_screen
 from memlab.present.screens import run as run_screen
+from memlab.present.screens.lines import of_most_rows, table_lines
 from memlab.present.table import SCREEN_WITH_TABLE, Column, Table, console
 from memlab.results import Run, beside
 from memlab.results.run import _inside_ns
@@ -238,9 +239,10 @@ def test_four_rows_with_too_little_room_stay_with_fewer_columns(
     columns = [Column("policy", "left"), *(Column(f"metric {n}") for n in range(1, 6))]
     rows = [[f"level {n}", *["1.25 s (1.01 to 1.52 s)"] * 5] for n in range(4)]
     whole, run, screen = Table("medians", columns, rows), api.load("example:thp-cost"), console()
-    assert not run_screen._of_table(screen, whole, 16)
-    shown = run_screen._of_height(screen, run, whole, 16)
-    lines = run_screen._of_table(screen, shown, 16)
+    assert len(table_lines(screen, whole)) > 15
+    shown = of_most_rows(screen, whole, 15, lambda table, count: shortened(run, table, count))
+    lines = table_lines(screen, shown)
+    assert len(lines) <= 15
     assert [line.split("  ")[0] for line in lines if line.startswith("level")] == [
         f"level {n}" for n in range(4)
     ]

@@ -85,7 +85,6 @@ def command(options: LadderOptions) -> None:
     from memlab.machines.guest import kernels
     from memlab.machines.ladder import measure as ladder
     from memlab.machines.ladder import show as present
-    from memlab.present import words
     from memlab.run.watch import Silent
     from memlab.store import default_path
     from memlab.text import units
@@ -151,7 +150,7 @@ def command(options: LadderOptions) -> None:
         echo("the guests are emulated: claims on times are left out")
     if boots := sum(len(result.boots) for result in results):
         size = units.format_size(options.guest.guest["memory"])
-        least = f"{words.count(boots, 'boot')} in {taken_s:.0f} s"
+        least = f"{units.counted(boots, 'boot')} in {taken_s:.0f} s"
         echo(f"{least}, {60 * boots / taken_s:.1f} per minute; at once {guests} of {size}")
     echo(f"figure: {place}")
     _check(options, results)

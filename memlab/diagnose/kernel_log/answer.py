@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_log import cause, holders, killers
-from memlab.diagnose.kernel_log.cause import Kind, size
+from memlab.diagnose.kernel_log.cause import Kind
 from memlab.diagnose.kernel_log.holders import Holding, Task
 from memlab.diagnose.kernel_log.reports import Log, Report
 from memlab.diagnose.kernel_log.sentences import Process

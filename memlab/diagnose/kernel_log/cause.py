@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_log.meminfo import MemInfo, Zone, rank
 from memlab.diagnose.kernel_log.reports import Report
 from memlab.diagnose.kernel_log.sentences import Counter, Process, ProcessRow
@@ -92,11 +93,6 @@ def _fitting(ratio: float) -> int | None:
 def page_or_usual(report: Report) -> int:
     """Return the size of a page, 4 KiB if no line tells."""
     return page_size(report) or _USUAL_PAGE
-
-
-def size(value: float) -> str:
-    """Return bytes for people."""
-    return units.format_quantity(value, "B")
 
 
 def _is_group(report: Report) -> bool:

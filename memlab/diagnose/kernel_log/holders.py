@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_log import cause
-from memlab.diagnose.kernel_log.cause import size
 from memlab.diagnose.kernel_log.reports import Report
 from memlab.diagnose.kernel_log.sentences import Process
 

@@ -190,7 +190,7 @@ class _Sources:
     def __init__(self) -> None:
         self.log = Log()
         self._kills: Kills = set()
-        self._readers: dict[tuple[str, str], _Reader] = {}
+        self._readers: dict[tuple[str, str], _ReportReader] = {}
         self._source = "", ""
 
     def feed(self, line: str) -> None:
@@ -206,7 +206,7 @@ class _Sources:
             self.log.lost.append(sentence)
         self._reader(prefix).feed(line, prefix)
 
-    def _reader(self, prefix: forms.Prefix) -> _Reader:
+    def _reader(self, prefix: forms.Prefix) -> _ReportReader:
         """That of the line's host and caller; a line that has none belongs to the one before."""
         sender = prefix.sender or self._source[0]
         is_same = sender == self._source[0]
@@ -214,7 +214,7 @@ class _Sources:
         if source not in self._readers and len(self._readers) < _SOURCES_MAX:
             former = next((key for key in ((sender, ""), ("", "")) if key in self._readers), None)
             if former is None:
-                self._readers[source] = _Reader(self.log, self._kills)
+                self._readers[source] = _ReportReader(self.log, self._kills)
             else:  # its first lines had no host
                 self._readers[source] = self._readers.pop(former)
         if source in self._readers:
@@ -222,7 +222,7 @@ class _Sources:
         return self._readers[self._source]
 
 
-class _Reader:
+class _ReportReader:
     """Puts each sentence of a source where it belongs."""
 
     def __init__(self, log: Log, kills: Kills) -> None:

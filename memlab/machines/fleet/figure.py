@@ -13,6 +13,7 @@ from memlab.experiment.figures import Figure
 from memlab.judging.claims import Judged, judge
 from memlab.machines.fleet import judge as judging
 from memlab.machines.fleet import show
+from memlab.machines.ladder.show import SHORT
 from memlab.present import words
 from memlab.present.figures import dumbbell, frame, paint
 from memlab.present.figures import rows as place
@@ -21,6 +22,7 @@ from memlab.present.figures.layout import Page
 from memlab.present.figures.paint import line, sign
 from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
+from memlab.text import units
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def of_hosts(runs: Mapping[str, Run]) -> Run:
 
 
 def title(run: Run, shown: Fleet) -> str:
-    return f"the claims of {run.experiment.name} on {words.count(len(shown.hosts), 'host')}"
+    return f"the claims of {run.experiment.name} on {units.counted(len(shown.hosts), 'host')}"
 
 
 def rows(run: Run, shown: Fleet) -> Rows:
@@ -145,5 +147,5 @@ def draw(page: Page, shown: Fleet, rows: Rows) -> None:
 
 
 def _numbers(mark: Mark) -> str:
-    word = str(show.SHORT.get(mark["word"], mark["word"]))
+    word = str(SHORT.get(mark["word"], mark["word"]))
     return f"{word}, {mark['ratio']:.3g}" if "ratio" in mark else word

@@ -10,16 +10,12 @@ from memlab.judging.summary import HERE, ORDER, ClaimSummary, by_claim, counted,
 from memlab.machines.fleet import judge as judging
 from memlab.machines.fleet.judge import HostRuns, Level, Split
 from memlab.machines.ladder.judge import KernelRow, verdicts
+from memlab.machines.ladder.show import SHORT
 from memlab.present import table, words
 from memlab.present.table import Cell, Column, Table, Text, write
 from memlab.results import Run
+from memlab.text import units
 
-SHORT = {
-    "reproduced": "holds",
-    "contradicted": "contradicted",
-    "inconclusive": "not decided",
-    "not testable here": "not testable",
-}
 _SAME = 0.01  # levels that differ by less are no column
 _ENOUGH = 0.05  # a p-value above it is chance
 _ROWS = 12  # claims of the table
@@ -103,7 +99,7 @@ def _same(by_host: Mapping[str, ClaimSummary]) -> str:
 
 def _list(ids: Sequence[str], noun: str) -> str:
     named = f": {', '.join(ids)}" if len(ids) <= _NAMED else ""
-    return f"{words.count(len(ids), noun)}{named}"
+    return f"{units.counted(len(ids), noun)}{named}"
 
 
 def _apart(hosts: HostRuns) -> list[str]:
@@ -111,10 +107,10 @@ def _apart(hosts: HostRuns) -> list[str]:
     lines = []
     for host, run in hosts.runs.items():
         if judging.cut_off(run):
-            samples = words.count(len(run.samples), "sample")
+            samples = units.counted(len(run.samples), "sample")
             lines.append(f"{host}: its run was cut off after {samples}, on which this rests")
     for host, run in hosts.lost.items():
-        samples = words.count(len(run.samples), "sample")
+        samples = units.counted(len(run.samples), "sample")
         lines.append(f"lost: {host}, after {samples}{_shows(run)}")
     for host, run in hosts.guests.items():
         lines.append(f"apart: {host}, run {run.id}{_shows(run)}")
@@ -133,8 +129,8 @@ def _where(runs: Mapping[str, Run]) -> str:
         (host,) = runs
         return HERE if host == judging.HERE else f"on {host}"
     machines = len(runs) - sum(len(names) - 1 for names in judging.alike(runs))
-    few = f" ({words.count(machines, 'machine')})" if machines < len(runs) else ""
-    return f"on all {words.count(len(runs), 'host')}{few}"
+    few = f" ({units.counted(machines, 'machine')})" if machines < len(runs) else ""
+    return f"on all {units.counted(len(runs), 'host')}{few}"
 
 
 def _differing(claims: Mapping[str, Mapping[str, Sequence[str]]], split: Set[str]) -> Table:
@@ -144,8 +140,9 @@ def _differing(claims: Mapping[str, Mapping[str, Sequence[str]]], split: Set[str
         [id, "; ".join(f"{word} on {_hosts(hosts[word])}" for word in hosts)]
         for id, hosts in order[:_ROWS]
     ]
-    more = len(order) - _ROWS
-    note = [f"{words.count(more, 'more claim')} on which hosts differ: --json"] if more > 0 else []
+    note = []
+    if (more := len(order) - _ROWS) > 0:
+        note = [f"{units.counted(more, 'more claim')} on which hosts differ: --json"]
     columns = [Column("claim", "left", wrap=30), Column("on which hosts", "left", wrap=46)]
     return Table("", columns, rows, note)
 

@@ -19,6 +19,7 @@ from memlab.experiment.points import Point, point_key
 from memlab.machines.history import remarks
 from memlab.observe import environment
 from memlab.results import Run
+from memlab.text import units
 
 LEAST_RUNS = 2
 NEWEST = (3, 6)  # runs of which is said what change in them would have been seen
@@ -157,7 +158,7 @@ def _too_few(
     runs: Sequence[Run], metric: Metric, wanted: Mapping[str, Sequence[Level]], run: Run
 ) -> NotComparable:
     """Which of the three it is: no point with those levels, no values, or one run alone."""
-    of = f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {run.experiment.name}"
+    of = f"{units.counted(len(runs), 'run')} of {run.experiment.name}"
     if not any(_has(other, wanted) for other in runs):
         levels = " ".join(
             f"{name}={','.join(run.experiment.describe_level(name, level) for level in of_name)}"

@@ -13,6 +13,7 @@ from memlab.machines.history.judge import History, Night
 from memlab.machines.history.remarks import percent
 from memlab.present import table, words
 from memlab.present.table import Cell, Column, Table, Text, write
+from memlab.text import units
 
 _SHOWN, _EVENTS = 20, 5  # runs of the table and changes of the machine, unless asked for all
 
@@ -40,7 +41,7 @@ def show(found: History, in_full: str = "") -> None:
     ]
     write(console, Table("", [Column(head, "left", wrap=24) for head in heads], cells))
     if len(shown) < len(found.nights):
-        older = words.count(len(found.nights) - len(shown), "older run")
+        older = units.counted(len(found.nights) - len(shown), "older run")
         console.print(Text(f"not shown: {older}: {in_full}"), soft_wrap=True)
     near = {n for change in found.changes for n in _around(change)}
     others = [n for n, night in enumerate(found.nights) if night.events and n not in near]
@@ -48,7 +49,7 @@ def show(found: History, in_full: str = "") -> None:
         for line in _events(found.nights[number]):
             console.print(Text(line))
     if found.left_out:
-        runs = words.count(len(found.left_out), "run")
+        runs = units.counted(len(found.left_out), "run")
         console.print(Text(f"{runs} left out, without these points or values: {_few(found)}"))
 
 
@@ -58,8 +59,8 @@ def answer(found: History) -> Iterator[str]:
     yield _headline(found)
     if found.newer:
         yield (
-            f"{words.count(found.newer, 'newer run')} measured other points; these are the points "
-            f"of run {found.followed}, and --run RUN takes another's"
+            f"{units.counted(found.newer, 'newer run')} measured other points; these are the "
+            f"points of run {found.followed}, and --run RUN takes another's"
         )
     yield _could_see(found)
     yield (
@@ -72,7 +73,7 @@ def answer(found: History) -> Iterator[str]:
 def _headline(found: History) -> str:
     withdrawn = sum(change.withdrawn is not None for change in found.changes)
     standing = len(found.changes) - withdrawn
-    changes = words.count(standing, "change") if standing else "no change"
+    changes = units.counted(standing, "change") if standing else "no change"
     gone = f" ({withdrawn} withdrawn)" if withdrawn else ""
     newest = found.changes[-1] if found.changes else None
     now = ""
@@ -80,7 +81,8 @@ def _headline(found: History) -> str:
         now = f"; now {found.word(newest)}: {_ratio(newest.ratio)}"
     return (
         f"{found.of}, {found.metric.name}: {changes}{gone} in "
-        f"{words.count(len(found.nights), 'run')}{_host(found)} since {_day(found.nights[0])}{now}"
+        f"{units.counted(len(found.nights), 'run')}{_host(found)} "
+        f"since {_day(found.nights[0])}{now}"
     )
 
 
@@ -97,9 +99,9 @@ def _could_see(found: History) -> str:
         return f"below {FIRST} runs no change is looked for: {FIRST - runs} more are needed"
     ratios = {n: ratio for n, ratio in found.visible.items() if since >= n + LEAST}
     if not ratios:
-        few = f"{words.count(since, 'run')} since the last one"
+        few = f"{units.counted(since, 'run')} since the last one"
         return f"no further change could have been seen yet: {few}"
-    level = words.count(found.in_level, "run")
+    level = units.counted(found.in_level, "run")
     few = f"; the new level has {level}, and {FIRST} show more" if found.in_level < FIRST else ""
     visible = [
         f"one over {100 * (ratio - 1):.2g} % in the newest {newest} runs"
@@ -142,8 +144,8 @@ def _later(nights: Sequence[Night], first: int, last: int) -> str:
         last - first,
         round((nights[last].date - nights[first].date).total_seconds() / 86400),
     )
-    more = f" and {words.count(days, 'day')}" if days not in (0, runs) else ""
-    return f"{words.count(runs, 'run')}{more}"
+    more = f" and {units.counted(days, 'day')}" if days not in (0, runs) else ""
+    return f"{units.counted(runs, 'run')}{more}"
 
 
 def _ratio(ratio: Interval) -> str:

@@ -10,13 +10,13 @@ from memlab.judging.summary import standing
 from memlab.machines.ladder.judge import Bisected, KernelCell, KernelRow, verdicts
 from memlab.present import table, words
 from memlab.present.table import Column, Table, Text, write
+from memlab.text import units
 
-_SHORT = {
+SHORT = {
     "reproduced": "holds",
     "contradicted": "contradicted",
     "inconclusive": "not decided",
     "not testable here": "not testable",
-    "": "",
 }
 _NAMED = 24  # characters that a row's name may be narrowed to, so that all kernels have room
 _ALIKE = 8  # metrics that are alike everywhere: so many have a line of their own
@@ -58,7 +58,7 @@ def show(kernels: Sequence[str], rows: Sequence[KernelRow], *, verbose: bool) ->
             (len(more) - len(testable), "not testable under any"),
         ):
             if number:
-                line = f"{name}: {words.count(number, 'more row')} {what} (-v)"
+                line = f"{name}: {units.counted(number, 'more row')} {what} (-v)"
                 console.print(Text(line, style="dim"))
     if verbose and (together := standing(verdicts(rows), "all kernels")):
         console.print(Text(together, style="dim"))
@@ -111,7 +111,7 @@ def _name(row: KernelRow) -> str:
 
 def _said(row: KernelRow, cell: KernelCell) -> str:
     number = "" if cell.value is None else words.quantity(cell.value, words.cell_unit(row.unit))
-    return " ".join(part for part in (_SHORT.get(cell.word, cell.word), number) if part)
+    return " ".join(part for part in (SHORT.get(cell.word, cell.word), number) if part)
 
 
 def _cell(row: KernelRow, cell: KernelCell | None) -> table.Cell | str:

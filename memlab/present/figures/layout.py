@@ -329,12 +329,18 @@ def _spread(axes: Axes, names: Sequence[Annotation]) -> None:
 
 
 def _say(axes: Axes, notes: Sequence[Note]) -> None:
-    """Words over little ink and off every mark."""
+    """Words over little ink and off every mark, no wider than the panel."""
     to_points, (wide, high) = _inside(axes)
     ink, boxes = _obstacles(axes, to_points, (wide, high))
     frame = Bbox.from_extents(2, 2, wide - 2, high - 2)
     for note in notes:
-        lines, weight = note.text.split("\n"), note.font["fontweight"]
+        weight = note.font["fontweight"]
+        most = wide - 8 if note.spot else wide / 2  # without a spot a narrow place may be free
+        lines = [
+            part
+            for line in note.text.split("\n")
+            for part in style.wrap(line, note.size, most, weight)
+        ]
         room = (
             max(style.width(line, note.size, weight) for line in lines) + 4,
             note.size * style.LINE_HEIGHT * len(lines),
@@ -348,7 +354,7 @@ def _say(axes: Axes, notes: Sequence[Note]) -> None:
         nearest = np.clip((near - np.asarray(box.min)) / np.asarray(box.size), 0.0, 1.0)
         arrow = _lead(note.hue) | {"shrinkB": _REACH, "relpos": tuple(map(float, nearest))}
         axes.annotate(
-            note.text,
+            "\n".join(lines),
             (x, y),
             (box.x0 + 2, box.y0 + 2),
             xycoords="axes points",

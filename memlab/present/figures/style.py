@@ -84,11 +84,14 @@ def width(text: str, size: float, weight: str = "normal") -> float:
     return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
 
 
+_UNBROKEN = r"(?:[^ \n]*\d (?=(?:[KMGT]i)?B\b|[mµn]?s\b|%))?[^ \n]+"
+
+
 def wrap(text: str, size: float, limit: float, weight: str = "normal") -> list[str]:
     """The text in lines of at most `limit` points, broken at spaces, and not at those that do not
-    break."""
+    break, nor between a number and its unit."""
     lines: list[str] = []
-    for word in re.findall(r"[^ \n]+", printable(text, keep="\n")):
+    for word in re.findall(_UNBROKEN, printable(text, keep="\n")):
         if lines and width(f"{lines[-1]} {word}", size, weight) <= limit:
             lines[-1] += f" {word}"
         else:

@@ -18,6 +18,7 @@ from memlab.present.report import inline_svg, provenance
 from memlab.present.table import Table
 from memlab.present.verdicts import ClaimVerdicts, verdicts
 from memlab.results import Run
+from memlab.text import units
 
 _CONTRADICTED = 5  # named in the few lines at the top
 
@@ -98,8 +99,8 @@ def _how_sure(run: Run) -> str:
     each = " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
     failed = sum(n for s in run.summaries for word, n in s.outcomes.items() if word != "ok")
     ended = "all ended ok" if not failed else f"{failed} did not end ok"
-    samples = words.count(len(run.samples), "sample")
-    points = words.count(len(run.points), "point")
+    samples = units.counted(len(run.samples), "sample")
+    points = units.counted(len(run.points), "point")
     return (
         f"How sure: {samples} of {points}, {each} per point, {ended}. 'reproduced' and "
         "'contradicted' have an error rate of at most 5 %."

@@ -21,6 +21,7 @@ from memlab.present.verdicts import crossing, verdicts
 from memlab.results import Run
 from memlab.results.crossing import crossings
 from memlab.store import SampleRow
+from memlab.text import units
 
 _REASONS = 2  # why points cannot be measured here, on the first screen
 _PRINTED = 8  # lines of a command's output
@@ -78,7 +79,7 @@ def _uncounted(run: Run) -> Iterator[str]:
         if (match := REFUSED.search(item.judged[0].verdict.reason))
     )
     for why, number in refused.items():
-        counted, whose = words.count(number, "claim"), "its" if number == 1 else "their"
+        counted, whose = units.counted(number, "claim"), "its" if number == 1 else "their"
         remedy = ": `memlab doctor -v` has the remedy" if why in ("EACCES", "EPERM") else ""
         yield f"{counted} not testable here: {whose} counter is refused ({why}){remedy}"
 
@@ -110,7 +111,7 @@ def _measured(run: Run) -> Iterator[str]:
     counts = [result.outcomes.total() for result in run.summaries]
     each = " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
     yield (
-        f"{words.count(len(run.points), 'point')}, "
+        f"{units.counted(len(run.points), 'point')}, "
         f"{each} sample{'' if each == '1' else 's'} each{', in turns' if run.turns else ''}, "
         f"seed {run.row.seed}; "
         f"{words.machine(run)}"

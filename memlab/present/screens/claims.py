@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import zip_longest
 
 from rich.console import Console
 from rich.text import Text as RichText
@@ -16,13 +14,18 @@ from memlab.judging.reproduce import Reproduced
 from memlab.present import decisions, table, tables, words
 from memlab.present.screens.lines import (
     FEW_OPEN,
-    height,
+    LEFT_OUT,
+    Block,
+    fit,
     in_column,
     in_columns,
     indented,
     lines_of,
+    not_shown,
     of_most_rows,
+    open_blocks,
     rows_taken,
+    table_lines,
     unbroken,
 )
 from memlab.present.table import SCREEN, STYLES, Text, write
@@ -31,14 +34,11 @@ from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, ShownVerdict, verdicts
 from memlab.results import Run
 from memlab.results import beside as published
+from memlab.text import units
 
 _WORD = len("contradicted")  # a longer verdict has a line of its own
-# The longest line of what has no room, before its command.
-_MOST_LEFT = (
-    "not shown: 99 claims, why 99 experiments cannot be measured here, 99 experiments, "
-    "9 tables that no experiment measures: "
-)
 _SHORT = 80  # characters of a reason
+_NOT_HERE = "why experiments cannot be measured here"
 _IN_SHORT = ("contradicted", "inconclusive", "not testable here", "not in this run", "reproduced")
 
 
@@ -54,14 +54,13 @@ def claims(study: Reproduced) -> None:
         for message in decisions.lines(run, study.judged):
             console.print(Text(message, style="bold"))
         _head(console, study, verbose=False)
-    standing = [*_standing(study, verbose=False)]
-    room = SCREEN - len(head.get().splitlines()) - len(lines_of(console, map(Text, standing)))
+    first = Block(head.get().splitlines(keepends=True))
+    standing = Block(lines_of(console, map(Text, _standing(study, verbose=False))))
     shown = verdicts(run, study.judged)
-    entries: Sequence[_Entry] = [
-        *_entries(console, [line for claim in shown for line in _lines(claim)])
-    ]
+    entries = _entries(console, [line for claim in shown for line in _lines(claim)])
+    lines, left = fit([first, *entries, standing], SCREEN)
     last = []
-    if sum(len(entry.lines) for entry in entries) > room:
+    if left:
         for longest in (_SHORT, 0):  # all that are contradicted, if they fit without reasons
             # First those that a recommendation rests on, then those that do not hold.
             short = sorted(
@@ -69,34 +68,18 @@ def claims(study: Reproduced) -> None:
                 for claim in shown
                 for line in _short_lines(claim, longest)
             )
-            entries, remaining = _begin(
-                [*_entries(console, [line for *_, line in short])], room - 2
-            )
-            if not remaining["contradicted"]:
+            entries = _entries(console, [line for *_, line in short])
+            lines, left = fit([first, *entries, standing], SCREEN - LEFT_OUT)
+            if not left["contradicted"]:
                 break
-        counts = [f"{count} {word}" for word, count in remaining.items() if count]
-        rest = ", ".join([*counts, "the evidence"])
-        last = [f"not shown: {rest}: {run.command('claims -v')}"]
-    console.file.write(head.get())
-    for entry in entries:
-        for line in entry.lines:
-            console.print(line)
-    for text in standing:
-        console.print(Text(text))
+        counts = [f"{count} {word}" for word, count in left.items()]
+        last = not_shown({}, run.command("claims -v"), *counts, "the evidence")
+    console.file.write("".join(lines))
     unbroken(last)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """The lines of a verdict on one claim, or of a reason that several share."""
-
-    word: str
-    count: int
-    lines: Sequence[RichText]
-
-
-def _entries(console: Console, entries: Sequence[tuple[str, str, str]]) -> Iterator[_Entry]:
-    """A line per verdict: its word, the claim, the number or the reason. A reason that several
+def _entries(console: Console, entries: Sequence[tuple[str, str, str]]) -> Iterator[Block]:
+    """A block per verdict: its word, the claim, the number or the reason. A reason that several
     share stands once, above them."""
     lines = _without_repeats(entries)
     width = max((len(word) for word, _, _ in lines if len(word) <= _WORD), default=0) + 2
@@ -115,7 +98,7 @@ def _entries(console: Console, entries: Sequence[tuple[str, str, str]]) -> Itera
         else:
             results = [*in_column(console, word, f"{reason}:", width)]
             results += [p for text in texts for p in indented(console, Text(f"- {text}"), width)]
-        yield _Entry(word, len(texts), results)
+        yield Block(lines_of(console, results), word, count=len(texts))
 
 
 def _without_repeats(lines: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
@@ -163,15 +146,6 @@ def _short_lines(claim: ClaimVerdicts, longest: int) -> Iterator[tuple[str, str,
         reason, fallen, _ = closest.shortened(closest.reason).partition(f"; {summary.FALLEN}")
         reason += "; needs more blocks" if fallen else ""
         yield word, claim.text + where, reason if len(reason) <= longest else ""
-
-
-def _begin(entries: Sequence[_Entry], room: int) -> tuple[Sequence[_Entry], Counter[str]]:
-    """The first of them that fit into so many lines, and how many verdicts are in the others."""
-    shown = table.fitting((len(entry.lines) for entry in entries), room)
-    remaining = Counter[str]()
-    for entry in entries[shown:]:
-        remaining[entry.word] += entry.count
-    return entries[:shown], remaining
 
 
 def in_full(studies: Sequence[Reproduced], not_built: Sequence[str]) -> None:
@@ -225,7 +199,7 @@ def _head(console: Console, reproduced: Reproduced, *, verbose: bool) -> None:
     measured = ""
     if run is not None:
         when = run.row.created_at[:16].replace("T", " ")
-        measured = f", run {run.id} of {when}, {words.count(run.blocks, 'block')}"
+        measured = f", run {run.id} of {when}, {units.counted(run.blocks, 'block')}"
     console.rule(Text(experiment.name + measured, style="bold"), align="left")
     console.print(Text(experiment.question))
     for source in map(studies.load, experiment.sources):
@@ -264,50 +238,44 @@ def reproduced(
         for item in studies
         if item.run and (busy := words.busy(item.run))
     ][:1]
-    width = console.width
-    results = [part for line in first for part in line.wrap(console, width)]
-    open_ones = [
-        *in_columns(
-            console,
-            (
-                (claim.overall, f"{claim.claim.text}{f' ({claim.counts})' if claim.counts else ''}")
-                for item in studies
-                for claim in summary.by_claim(item.judged)
-                if claim.overall in ("contradicted", summary.DIFFERS, summary.PARTLY, "not decided")
-                and not claim.absent
-                and (claim.claim.of_study or not studied)
-            ),
-        )
-    ]
-    refused = [
-        [*Text(f"{item.experiment.name}, not testable here: {item.refused}").wrap(console, width)]
+    results = _unindented(console, *first)
+    refused = (
+        f"{item.experiment.name}, not testable here: {item.refused}"
         for item in studies
         if item.run is None
+    )
+    open_ones = in_columns(
+        console,
+        (
+            (claim.overall, f"{claim.claim.text}{f' ({claim.counts})' if claim.counts else ''}")
+            for item in studies
+            for claim in summary.by_claim(item.judged)
+            if claim.overall in ("contradicted", summary.DIFFERS, summary.PARTLY, "not decided")
+            and not claim.absent
+            and (claim.claim.of_study or not studied)
+        ),
+    )
+    blocks = [
+        Block(results),
+        *open_blocks((lines_of(console, claim) for claim in open_ones), "claim"),
+        *(Block(_unindented(console, Text(text)), _NOT_HERE, rank=3) for text in refused),
     ]
-    room = SCREEN - len(results) - rows_taken([*last, _MOST_LEFT + in_full], width)
-    rows = by_experiment(studies)
-    if height(console, rows) > room - FEW_OPEN:
-        rows = of_most_rows(console, rows, room - FEW_OPEN)
-    entries = [*open_ones, *refused]
-    shown = table.fitting(map(len, entries), room - height(console, rows))
-    for line in [*results, *chain.from_iterable(entries[:shown])]:
-        line.rstrip()
-        console.print(line)
-    claims_left = max(0, len(open_ones) - shown)
-    unsaid = len(entries) - shown - claims_left
-    rows_left = len(studies) - len(rows.rows)
-    remaining = [
-        message
-        for number, message in (
-            (claims_left, words.count(claims_left, "claim")),
-            (unsaid, f"why {words.count(unsaid, 'experiment')} cannot be measured here"),
-            (rows_left, words.count(rows_left, "experiment")),
-            (len(not_built), f"{words.count(len(not_built), 'table')} that no experiment measures"),
-        )
-        if number
-    ]
-    unbroken([*([f"not shown: {', '.join(remaining)}: {in_full}"] if remaining else []), *last])
-    write(console, rows)
+    tables_left = units.counted(len(not_built), "table")
+    unbuilt = [f"{tables_left} that no experiment measures"] if not_built else []
+    longest = not_shown({"claim": 99, _NOT_HERE: 99, "experiment": 99}, in_full, *unbuilt)
+    room = SCREEN - rows_taken([*longest, *last], console.width)
+    rows = of_most_rows(console, by_experiment(studies), room - len(results) - FEW_OPEN)
+    of_table = table_lines(console, rows)
+    lines, left = fit(blocks, room - len(of_table))
+    if len(rows.rows) < len(studies):
+        left["experiment"] = len(studies) - len(rows.rows)
+    console.file.write("".join(lines))
+    unbroken([*not_shown(left, in_full, *unbuilt), *last])
+    console.file.write("".join(of_table))
+
+
+def _unindented(console: Console, *texts: RichText) -> list[str]:
+    return lines_of(console, (line for text in texts for line in indented(console, text, 0)))
 
 
 def table_of(results: Sequence[Reproduced], study: str, table: str, last: Sequence[str]) -> None:

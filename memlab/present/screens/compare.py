@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from memlab.judging.compare import Compared
-from memlab.present import table, tables, words
-from memlab.present.screens.lines import height, lines_of, of_most_rows, rows_taken, unbroken
+from memlab.present import table, tables
+from memlab.present.screens.lines import (
+    lines_of,
+    not_shown,
+    of_most_rows,
+    rows_taken,
+    table_lines,
+    unbroken,
+)
 from memlab.present.table import SCREEN, Text, write
 
 _ROWS = 2  # that a comparison gives for its medians
@@ -28,32 +33,31 @@ def compare(results: Sequence[Compared], in_full: str = "") -> None:
             console.print(Text(line))
     lines = len(head.get().splitlines())
     shown, medians, remaining = tables.compared(results, p=False), True, []
-    if in_full and height(console, shown) > _room(console, results, lines, medians=True):
-        whole = len(shown.rows)
-        lines += rows_taken([f"not shown: {whole} points, the medians: {in_full}"], console.width)
+    whole = len(shown.rows)
+
+    def room(*, medians: bool) -> int:
+        """The lines of one screen that those above a table and its legend leave."""
+        return SCREEN - lines - len(lines_of(console, [_legend(results, medians=medians)]))
+
+    if in_full and len(table_lines(console, shown)) > room(medians=True):
+        longest = not_shown({"point": whole}, in_full, "the medians")
+        lines += rows_taken(longest, console.width)
         shown, few = (
             of_most_rows(
                 console,
                 tables.compared(results, p=False, medians=medians, largest_first=True),
-                _room(console, results, lines, medians=medians),
+                room(medians=medians),
             )
             for medians in (True, False)
         )
-        fits = height(console, shown) <= _room(console, results, lines, medians=True)
+        fits = len(table_lines(console, shown)) <= room(medians=True)
         if not fits or len(shown.rows) + _ROWS < len(few.rows):
             shown, medians, remaining = few, False, ["the medians"]
-        if whole > len(shown.rows):
-            remaining = [words.count(whole - len(shown.rows), "point"), *remaining]
+    left = {"point": whole - len(shown.rows)} if whole > len(shown.rows) else {}
     console.file.write(head.get())
     write(console, shown)
-    if remaining:
-        unbroken([f"not shown: {', '.join(remaining)}: {in_full}"])
+    unbroken(not_shown(left, in_full, *remaining))
     console.print(_legend(results, medians=medians))
-
-
-def _room(console: Console, results: Sequence[Compared], lines: int, *, medians: bool) -> int:
-    """The lines of one screen that so many above a table and its legend leave."""
-    return SCREEN - lines - len(lines_of(console, [_legend(results, medians=medians)]))
 
 
 def _legend(results: Sequence[Compared], *, medians: bool) -> Text:

@@ -1,9 +1,11 @@
-"""Lines for a terminal: how many they are, and what of a table or of columns fits."""
+"""Lines for a terminal: how many they are, and what of blocks or of a table fits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import click
 from rich.cells import cell_len
@@ -12,10 +14,65 @@ from rich.text import Text as RichText
 
 from memlab.present import table
 from memlab.present.table import STYLES, Table, Text, write
+from memlab.text import units
 from memlab.text.printable import printable
 
 OPEN = ("contradicted", "inconclusive")
 FEW_OPEN = 3  # lines of claims that are open, however many experiments there are
+LEFT_OUT = 2  # lines that name what is left out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Lines that stand together on a screen. `name` is the noun for them where they are left out;
+    a block without one always stands. Those of a lower rank are given room first. `shorter` makes
+    less of one that has too many lines."""
+
+    lines: Sequence[str]
+    name: str = ""
+    rank: int = 0
+    count: int = 1
+    shorter: Callable[[int], Sequence[str]] | None = None
+
+
+def fit(blocks: Sequence[Block], room: int, reserved: int = 0) -> tuple[list[str], Counter[str]]:
+    """The lines of the blocks that have room, in their order, and how many of each name do not. If
+    any does not, so many lines are `reserved` for the one that names it."""
+    named = sorted((block for block in blocks if block.name), key=lambda block: block.rank)
+    fixed = sum(len(block.lines) for block in blocks if not block.name)
+    for free in (room - fixed, room - fixed - reserved):
+        rest, shown = free, {block: block.lines for block in blocks if not block.name}
+        for block in named:
+            lines = block.lines
+            if block.shorter and len(lines) > rest:
+                lines = block.shorter(rest)
+            if len(lines) <= rest:
+                shown[block] = lines
+                rest -= len(lines)
+        left = Counter[str]()
+        for block in blocks:
+            if block not in shown:
+                left[block.name] += block.count
+        if not left:
+            break
+    return [line for block in blocks for line in shown.get(block, ())], left
+
+
+def open_blocks(entries: Iterable[Sequence[str]], name: str) -> Iterator[Block]:
+    """Claims that do not hold: the first FEW_OPEN lines come before a table, the others after."""
+    lines = 0
+    for entry in entries:
+        lines += len(entry)
+        yield Block(entry, name, rank=0 if lines <= FEW_OPEN else 2)
+
+
+def not_shown(left: Mapping[str, int], in_full: str, *more: str) -> list[str]:
+    """The line `not shown: 2 tables, the cost models: memlab show -v`; none if nothing is left."""
+    parts = [
+        name if name.startswith(("the ", "what ", "how ", "why ")) else units.counted(count, name)
+        for name, count in left.items()
+    ]
+    return [f"not shown: {', '.join([*parts, *more])}: {in_full}"] if parts or more else []
 
 
 def say(console: Console, text: RichText) -> None:
@@ -45,19 +102,46 @@ def rows_taken(lines: Iterable[str], width: int) -> int:
     return sum(-(-max(1, cell_len(line)) // width) for line in lines)
 
 
-def height(console: Console, shown: Table) -> int:
+def table_lines(console: Console, shown: Table) -> list[str]:
     with console.capture() as printed:
         write(console, shown)
-    return len(printed.get().splitlines())
+    return printed.get().splitlines(keepends=True)
 
 
-def of_most_rows(console: Console, whole: Table, room: int) -> Table:
-    """So many of the first rows as fit into so many lines; one at least."""
-    for count in range(min(room, len(whole.rows)), 1, -1):
-        shown = replace(whole, rows=whole.rows[:count])
-        if height(console, shown) <= room:
-            return shown
-    return replace(whole, rows=whole.rows[:1])
+def first_rows(shown: Table, rows: int) -> Table:
+    return replace(shown, rows=shown.rows[:rows])
+
+
+def of_most_rows(
+    console: Console,
+    whole: Table,
+    room: int,
+    shortened: Callable[[Table, int], Table] = first_rows,
+) -> Table:
+    """The table with as many columns as leave room for a row, then with as many rows as fit; with
+    one of each if none do."""
+    counts = range(1, min(len(whole.rows), room) + 1)
+    for columns in range(len(whole.columns), whole.names, -1):
+        narrow = narrowed(whole, columns)
+        fitting = bisect_left(
+            counts,
+            True,
+            key=lambda rows: len(table_lines(console, shortened(narrow, rows))) > room,
+        )
+        if fitting:
+            return shortened(narrow, fitting)
+    return shortened(narrowed(whole, whole.names + 1), 1)
+
+
+def narrowed(shown: Table, columns: int) -> Table:
+    """The first so many columns, with a note of how many there are: the first metrics are those
+    that matter most."""
+    whole = len(shown.columns)
+    if whole <= columns:
+        return shown
+    note = f"{columns - shown.names} of {whole - shown.names} columns"
+    rows = [row[:columns] for row in shown.rows]
+    return replace(shown, columns=shown.columns[:columns], rows=rows, notes=[note, *shown.notes])
 
 
 def in_columns(console: Console, lines: Iterable[tuple[str, str]]) -> Iterator[list[RichText]]:

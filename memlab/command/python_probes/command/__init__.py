@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import Any
 
 from memlab.command import lock_coverage
-from memlab.command.python_probes.command.group import Group, processes_bound, word
+from memlab.command.python_probes.command.group import TrialGroup, processes_bound, word
 from memlab.command.python_probes.command.launcher import (
     STOP_WITHIN_S,
     Launched,
@@ -96,7 +96,7 @@ def measure(params: Params) -> dict[str, Any]:
     if spec["cpus"] > len(os.sched_getaffinity(0)):
         here = len(os.sched_getaffinity(0))
         raise Failed(f"needs {spec['cpus']} CPUs, and may use {here}", errno.EINVAL, "unavailable")
-    group = Group(params.group, params.processes)
+    group = TrialGroup(params.group, params.processes)
     bound = "" if params.processes or not os.getuid() else processes_bound(spec["processes"])
     bare = [spec["launch"], *word("nproc", bound), *word("tracepoint", _FLUSHES)]
     launch = [*bare, *_policies(spec, environ)]
@@ -171,14 +171,14 @@ def _started(
     words: Sequence[str],
     environ: dict[str, str],
     output: Output,
-    group: Group,
+    group: TrialGroup,
 ) -> Launched:
     in_force, locks = in_force_of(spec, group), bool(spec["preload"])
     return Launched(words, spec["argv"], environ, spec["cwd"], output, in_force, locks=locks)
 
 
 def _run_for(
-    spec: dict[str, Any], subject: Launched, output: Output, group: Group
+    spec: dict[str, Any], subject: Launched, output: Output, group: TrialGroup
 ) -> tuple[dict[str, Any], dict[str, str] | None]:
     """Run a command for a time, then end it. Returns what it took until then, which goes before
     what it took in all, and an outcome if it ended before."""
@@ -242,7 +242,7 @@ class _Around:
     """What the runs of one window share."""
 
     floor: Launched
-    group: Group
+    group: TrialGroup
     measured: dict[str, Any]
 
 
@@ -317,7 +317,7 @@ def _without(environ: dict[str, str], prefixes: Sequence[str]) -> dict[str, str]
     return {name: value for name, value in environ.items() if not name.startswith(tuple(prefixes))}
 
 
-def _missing(group: Group, report: dict[str, Any]) -> dict[str, str]:
+def _missing(group: TrialGroup, report: dict[str, Any]) -> dict[str, str]:
     """The metrics that this host does not offer, and why not."""
     missing = dict(group.missing)
     if not os.path.exists("/proc/pressure/memory"):  # noqa: PTH110

@@ -15,7 +15,7 @@ from memlab.run import cleanup
 _PEAKS = ("memory.peak", "memory.max_usage_in_bytes")  # v2 since Linux 5.19; v1
 
 
-class Group:
+class TrialGroup:
     """The trial's memory cgroup, of v1 or v2, and the one that bounds its processes. The command or
     the service is in the first of the groups inside, a load in the second."""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from memlab.command.python_probes.command.group import Group
+from memlab.command.python_probes.command.group import TrialGroup
 from memlab.command.python_probes.command.output import Output
 from memlab.command.python_probes.command.sampler import Sampler, tree
 from memlab.command.used_pages import UsedPages
@@ -143,7 +143,7 @@ class Launched:
                 os.close(descriptor)
         self.waiting = []
 
-    def stop(self, group: Group) -> None:
+    def stop(self, group: TrialGroup) -> None:
         """End at once what runs still."""
         if not self.ended:
             with _going_first():
@@ -244,7 +244,7 @@ def count(launched: Launched) -> None:
         raise Failed("the launcher does not say its counters", errno.ETIMEDOUT)
 
 
-def in_force_of(spec: dict[str, Any], group: Group) -> InForce:
+def in_force_of(spec: dict[str, Any], group: TrialGroup) -> InForce:
     """What the level asks for and a program could undo."""
     cpus = frozenset(os.sched_getaffinity(0)) if spec["cpus"] else frozenset[int]()
     folder = group.folder if spec["limited"] else ""

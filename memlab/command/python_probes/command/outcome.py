@@ -9,7 +9,7 @@ import signal
 from typing import Any
 
 from memlab.command import bus_error
-from memlab.command.python_probes.command.group import Group
+from memlab.command.python_probes.command.group import TrialGroup
 from memlab.command.python_probes.command.launcher import Launched
 from memlab.command.python_probes.command.output import Output, last_lines
 from memlab.text.printable import signal_name
@@ -77,7 +77,7 @@ def how_it_ended(report: dict[str, Any]) -> str:
     return f"exit status {report['status']}"
 
 
-def timed_out(spec: dict[str, Any], output: Output, group: Group) -> dict[str, str]:
+def timed_out(spec: dict[str, Any], output: Output, group: TrialGroup) -> dict[str, str]:
     bounded = f", at the most processes allowed, {spec['processes']}" if group.is_full() else ""
     remedy = "" if spec["serve"] or spec["for_s"] else "; --for TIME measures what does not end"
     message = f"killed after {spec['timeout_s']:g} s{bounded}{remedy}{last_lines(output.tail)}"

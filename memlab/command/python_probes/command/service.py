@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from memlab.command.python_probes.command.group import Group
+from memlab.command.python_probes.command.group import TrialGroup
 from memlab.command.python_probes.command.launcher import Launched, attend, count, in_force_of
 from memlab.command.python_probes.command.outcome import how_it_ended, timed_out
 from memlab.command.python_probes.command.output import Output, last_lines
@@ -26,7 +26,7 @@ class Service:
         spec: dict[str, Any],
         launch: Sequence[str],
         environ: dict[str, str],
-        group: Group,
+        group: TrialGroup,
     ) -> None:
         with socket.socket() as free:  # closed before the service binds it
             free.bind(("127.0.0.1", 0))

@@ -20,6 +20,7 @@ from memlab.present.figures.layout import Page
 from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
 from memlab.results.attribution import SlowestOperations, Traced, refused, traced
+from memlab.text import units
 
 _COUNTED = (
     "each operation is attributed to the longest event inside it, if that covers at least 10 %"
@@ -95,7 +96,7 @@ def finding(run: Run, shown: Causes, rows: Rows) -> str:
     )
     more = len(result) - _SAID_MAX
     return f"of the {declared.operations} over {over}, {text}" + (
-        f"; and {more} more points" if more > 0 else ""
+        f"; and {units.counted(more, 'more point')}" if more > 0 else ""
     )
 
 

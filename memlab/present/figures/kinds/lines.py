@@ -560,7 +560,7 @@ def _crossing(page: Page, axes: Axes, mark: Mark) -> None:
     """A ring and an interval where the crossing lies inside the levels measured, and its words."""
     is_of_grid, result = "control" not in mark, mark["_crossing"].found
     text = mark["words"] if is_of_grid else f"control {mark['control']}: {mark['words']}"
-    lines = text.replace(" (", "\n(", 1)
+    lines = text.replace(" (", "\n(", 1).replace("; ", ";\n").replace(", not", ",\nnot")
     if "estimate" not in mark:
         page.call(axes, Note(lines, None, size=style.TEXT, lead=False))
         return
