@@ -96,6 +96,7 @@ def command(options: RecordOptions) -> None:
     import shlex
     import shutil
 
+    from memlab.errors import BadTrace
     from memlab.text.printable import printable
     from memlab.trace import account, checking, file, recording, shown
 
@@ -139,7 +140,11 @@ def command(options: RecordOptions) -> None:
             checked = checking.check(trace, words, recording.launched(how))
             file.note_errors(path, [each.error for each in checked])
             trace = file.read(path)
-        counted = account.of(trace) if trace.allocations else None
+        counted = None
+        try:
+            counted = None if trace.cut else account.of(trace)
+        except BadTrace as error:  # more processes and memory at once than are accounted for
+            how.warn(f"how much of the program is covered is not known: {error}")
         results.append((trace, ended, counted, checked))
         if not options.as_json:
             for line in dict.fromkeys(shown.recorded(*results[-1])):

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from memlab.diagnose import ipc_limits, kernel_held
+from memlab.diagnose.call_places import OF_THE_KERNEL, REMOTE
 from memlab.diagnose.call_table import MACHINE, NOEXEC, row
 from memlab.diagnose.kernel_numbers import descriptors, sysctl, target_of
 from memlab.diagnose.refusals import Refusal
@@ -21,12 +22,6 @@ _PROCESSES_MAX = 2000  # of a user, whose open files are counted
 _FULL = 0.9  # a larger write than is left may be refused before
 _MEMORY_GROUPS_MAX = 65_535
 _FILES_MAX = 4096  # open files of a process, whose file systems are asked
-# A file system whose server is gone answers nobody who asks how full it is.
-_OF_THE_KERNEL = (
-    "proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "securityfs", "debugfs", "tracefs",
-    "configfs", "pstore", "bpf", "efivarfs", "fusectl", "binfmt_misc", "rpc_pipefs", "nsfs",
-)  # fmt: skip
-REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "autofs", "virtiofs")
 
 Reader = Callable[[int, Mapping[str, str]], Iterator[Room]]
 
@@ -165,7 +160,7 @@ def _epoll(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
             if link == "anon_inode:[eventpoll]"
         )
         yield Room("fs.epoll.max_user_watches", used, most[0], "count",
-                   "epoll_ctl fails with ENOSPC")  # fmt: skip
+                   "epoll_ctl fails with ENOSPC", is_part=True)  # fmt: skip
 
 
 def _signals(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
@@ -190,7 +185,9 @@ def _pipes(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     if (most := sysctl("fs/pipe-user-pages-hard")) and most[0]:
         in_kernel = kernel_held.read(pid, descriptors(pid))
         used = in_kernel.pipe_room_bytes if in_kernel else 0
-        yield Room("fs.pipe-user-pages-hard", used, most[0] * 4096, "B", "pipe fails with ENFILE")
+        fails = "pipe fails with ENFILE"
+        name = "fs.pipe-user-pages-hard"
+        yield Room(name, used, most[0] * 4096, "B", fails, is_part=True)
     yield from _open_files(pid, status)
 
 
@@ -199,7 +196,8 @@ def _in_flight(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     if most := _soft_limit(pid, "Max open files"):
         flying = kernel_held.in_flight(pid, descriptors(pid))
         fails = "sendmsg of a file fails with ETOOMANYREFS"
-        yield Room("files in flight of RLIMIT_NOFILE", flying, most, "count", fails)
+        name = "files in flight of RLIMIT_NOFILE"
+        yield Room(name, flying, most, "count", fails, is_part=True)
 
 
 def _file_size(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
@@ -300,7 +298,7 @@ def _mappings(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     if "anon_inode:[perf_event]" in descriptors(pid).values():
         yield from pinned_of_user(pid, status)
     for mount in files.known(lambda: process.mounts(pid, ROOT)) or []:
-        if "noexec" in mount.options and mount.filesystem not in _OF_THE_KERNEL:
+        if "noexec" in mount.options and mount.filesystem not in OF_THE_KERNEL:
             name = f"{NOEXEC} {mount.mount_point} ({mount.filesystem})"
             fails = "mmap with PROT_EXEC fails with EPERM"
             yield Room(name, 0, 1, "count", fails, fills=False)
@@ -357,6 +355,8 @@ def _fullness(path: Path, link: str, mounts: list[proc.Mount]) -> Iterator[Room]
         return
     over = [m for m in mounts if f"{link}/".startswith(m.mount_point.rstrip("/") + "/")]
     mount = max(over, key=lambda m: len(m.mount_point), default=None)
+    if use.f_flag & os.ST_RDONLY:
+        return  # an image is always full, and a write to it fails with EROFS
     name = f"{mount.mount_point} ({mount.filesystem})" if mount else link
     usable = use.f_blocks - use.f_bfree + use.f_bavail
     fails = "write fails with ENOSPC"
@@ -367,12 +367,30 @@ def _fullness(path: Path, link: str, mounts: list[proc.Mount]) -> Iterator[Room]
                    "count", fails)  # fmt: skip
 
 
+def _release() -> tuple[int, int]:
+    numbers = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+
+
+def _ring_pins(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """Rings of io_uring count so before Linux 5.12, and since 6.14 (io_create_region())."""
+    if not (5, 12) <= _release() < (6, 14):
+        yield from pinned_of_user(pid, status)
+
+
+def _map_pins(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
+    """BPF maps count so before Linux 5.11; now their group is charged."""
+    if _release() < (5, 11):
+        yield from pinned_of_user(pid, status)
+
+
 READERS: Mapping[str, Reader] = {
     "open files": _open_files, "aio": _aio, "inotify watches": _watches,
     "inotify instances": _instances, "epoll": _epoll, **ipc_limits.READERS,
     "signals": _signals, "keys": _keys,
     "file systems": _file_systems, "pins": pinned_of_user, "mappings": _mappings,
-    "userfaultfd": _userfaultfd, "fanotify groups": _groups,
+    "userfaultfd": _userfaultfd, "ring pins": _ring_pins, "map pins": _map_pins,
+    "fanotify groups": _groups,
     "pipes": _pipes, "in flight": _in_flight, "file size": _file_size,
     "children": _children, "groups": _groups_below, "huge pages": _huge_pages,
     "fanotify marks": _marks, "namespaces": _namespaces, "mounts": _mounts,

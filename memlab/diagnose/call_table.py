@@ -26,6 +26,11 @@ class Row:
     setting: str = ""
     certain: bool = False
     """A program does not try this and fall back: to be refused it is an alarm."""
+    unread: str = ""
+    """What else may be the cause, and is not read."""
+    only: bool = False
+    """The errno says nothing else, and such a call asks for several: it asks for more than is left.
+    """
 
 
 _NEW_FILES = (
@@ -52,18 +57,26 @@ OF_A_CALL = (MACHINE, SEGMENT)
 """Limits on what one call may ask for."""
 
 ROWS = (
-    Row("lock-limit-refuses", "mmap mremap brk", "EAGAIN", ("RLIMIT_MEMLOCK",), setting=LOCK
+    Row("lock-limit-refuses", "mmap mremap", "EAGAIN", ("RLIMIT_MEMLOCK",), setting=LOCK
         + "; if it calls mlockall: MCL_CURRENT alone (MCL_ONFAULT does not help: a mapping counts "
         "whole); "
         "or smaller stacks", certain=True),
     Row("lock-refused", "mlock mlock2 mlockall", "ENOMEM EPERM EAGAIN", ("RLIMIT_MEMLOCK",),
-        refuses="mlock is refused", setting=LOCK),
-    Row("pin-refused", "io_uring_register io_uring_setup perf_event_open bpf", "ENOMEM EPERM",
-        ("pinned of RLIMIT_MEMLOCK",), "pins", "pinned memory is refused",
-        setting=LOCK + "; what other programs of the user pin counts too (VmPin in their "
-        "/proc/PID/status)"),
+        refuses="mlock is refused", setting=LOCK, unread="addresses that are not mapped"),
+    Row("pin-refused", "io_uring_register", "ENOMEM", ("pinned of RLIMIT_MEMLOCK",), "pins",
+        "pinned memory is refused", setting=LOCK + "; what other programs of the user pin counts "
+        "too (VmPin in their /proc/PID/status)"),
+    Row("pin-refused", "io_uring_setup", "ENOMEM", ("pinned of RLIMIT_MEMLOCK",), "ring pins",
+        "memory of a ring is refused", LOCK,
+        unread="the limit of its group, and memory in one piece"),
+    Row("pin-refused", "bpf", "ENOMEM", ("pinned of RLIMIT_MEMLOCK",), "map pins",
+        "memory of the kernel is refused", LOCK, unread="the limit of its group"),
+    Row("right-refused", "io_uring_setup io_uring_register perf_event_open bpf prlimit64 setrlimit "
+        "mbind set_mempolicy migrate_pages move_pages keyctl add_key fcntl shmget", "EPERM EACCES",
+        ("a right",), refuses="a right is missing",
+        unread="capabilities, filters of system calls (seccomp) and security modules"),
     Row("mapping-refused", "mmap", "EPERM", ("pinned of RLIMIT_MEMLOCK", NOEXEC), "mappings",
-        "a mapping is refused"),
+        "a mapping is refused", unread="a sealed file and a security module"),
     Row("threads-refused", "clone clone3 fork vfork execve", "EAGAIN", _TASKS,
         refuses="new threads or processes are refused", certain=True),
     Row("inotify-refused", "inotify_add_watch", "ENOSPC", ("fs.inotify.", "user.max_inotify_"),
@@ -87,11 +100,12 @@ ROWS = (
     Row("machine-files-refused", "*", "ENFILE", ("fs.file-max",), "open files",
         "open is refused", "sysctl fs.file-max: it counts the files of all processes"),
     Row("aio-refused", "io_setup", "EAGAIN", ("fs.aio-max-nr",), "aio", "io_setup is refused",
-        "sysctl fs.aio-max-nr: it counts the events of all processes"),
+        "sysctl fs.aio-max-nr: it counts the events of all processes", only=True),
     Row("sysv-refused", "semget", "ENOSPC", ("kernel.sem",), "semaphores", "semget is refused",
-        "sysctl kernel.sem; sets that nobody removed (ipcs -s, ipcrm -s ID)"),
+        "sysctl kernel.sem; sets that nobody removed (ipcs -s, ipcrm -s ID)", only=True),
     Row("sysv-refused", "shmget", "ENOSPC", ("kernel.shm",), "segments", "shmget is refused",
-        "sysctl kernel.shmmni, kernel.shmall; segments that nobody removed (ipcs -m, ipcrm -m ID)"),
+        "sysctl kernel.shmmni, kernel.shmall; segments that nobody removed (ipcs -m, ipcrm -m ID)",
+        only=True),
     Row("sysv-refused", "shmget", "EINVAL", (SEGMENT,), "segment", "shmget is refused",
         "sysctl kernel.shmmax; or a segment of that key that is there, and smaller (ipcs -m)"),
     Row("sysv-refused", "msgget", "ENOSPC", ("kernel.msgmni",), "queues", "msgget is refused",
@@ -100,7 +114,7 @@ ROWS = (
         ("net.ipv4.igmp_max_memberships", "net.core.optmem_max"),
         refuses="an option of a socket is refused",
         setting="of a multicast group sysctl net.ipv4.igmp_max_memberships, of each socket; of a "
-        "filter net.core.optmem_max"),
+        "filter net.core.optmem_max", unread="which option it is"),
     Row("handler-refused", "userfaultfd", "EPERM", ("vm.unprivileged_userfaultfd",), "userfaultfd",
         "a handler of page faults is refused",
         "UFFD_USER_MODE_ONLY, CAP_SYS_PTRACE, /dev/userfaultfd, or sysctl "
@@ -112,26 +126,28 @@ ROWS = (
         "that are made later, msgctl(IPC_SET) for one that is there"),
     Row("messages-wait", "mq_timedsend", "EAGAIN", ("mq_maxmsg",), "posix messages",
         "a queue is full", "a reader that keeps up; mq_maxmsg of mq_open, at most "
-        "fs.mqueue.msg_max"),
+        "fs.mqueue.msg_max", unread="queues, if no mqueue is mounted and this user is not root"),
     Row("messages-refused", "mq_open", "EMFILE", ("RLIMIT_NOFILE",),
         refuses="a message queue is refused",
         setting="ulimit -q, LimitMSGQUEUE= of its unit: it counts the bytes of all queues of the "
         "user; queues that nobody removed (mq_unlink)"),
     Row("messages-refused", "mq_open", "ENOSPC", ("fs.mqueue.queues_max",), "message queues",
         "a message queue is refused", "sysctl fs.mqueue.queues_max; queues that nobody removed "
-        "(mq_unlink; ls /dev/mqueue, if it is mounted)"),
+        "(mq_unlink; ls /dev/mqueue, if it is mounted)", unread="queues, if no mqueue is mounted"),
     Row("signals-refused", "timer_create rt_sigqueueinfo", "EAGAIN", ("RLIMIT_SIGPENDING",),
         "signals", "timers and queued signals are refused", "ulimit -i, LimitSIGPENDING="),
     Row("keys-refused", "add_key request_key keyctl", "EDQUOT", ("kernel.keys.",), "keys",
         "a key is refused", "sysctl kernel.keys.maxkeys, kernel.keys.maxbytes"),
-    Row("memory-refused", "mmap mremap mprotect munmap pkey_mprotect shmat", "ENOMEM", _SPACE,
-        "huge pages", "mapping memory is refused"),
+    Row("memory-refused", "mmap mremap mprotect munmap pkey_mprotect shmat brk", "ENOMEM", _SPACE,
+        "huge pages", "mapping memory is refused",
+        unread="the address space, and addresses that are not mapped"),
     Row("forks-refused", "clone clone3 fork vfork", "ENOMEM",
         ("CommitLimit", "PID namespace"), "children",
         "new threads or processes are refused", "man 2 fork says what ENOMEM means to it",
-        certain=True),
+        certain=True, unread="kernel memory"),
     Row("groups-refused", "mkdir mkdirat", "EAGAIN", ("cgroup.max.",), "groups",
-        "a cgroup is refused", "cgroup.max.descendants and cgroup.max.depth of the groups above"),
+        "a cgroup is refused", "cgroup.max.descendants and cgroup.max.depth of the groups above",
+        unread="cgroup.max.depth"),
     Row("fanotify-refused", "fanotify_init", "EMFILE",
         ("RLIMIT_NOFILE", "fs.fanotify.", "user.max_fanotify_"), "fanotify groups",
         "fanotify_init is refused",
@@ -142,7 +158,8 @@ ROWS = (
         "sysctl fs.fanotify.max_user_marks: it counts the marks of all programs of the user"),
     Row("namespaces-refused", "unshare clone clone3 setns", "ENOSPC", ("user.max_",), "namespaces",
         "a new namespace is refused", "sysctl user.max_user_namespaces and its like; "
-        "namespaces nest 32 deep at most (lsns)"),
+        "namespaces nest 32 deep at most (lsns)",
+        unread="how many the user has, and how deep they are nested"),
     Row("mounts-refused", "mount fsmount move_mount open_tree", "ENOSPC", ("fs.mount-max",),
         "mounts", "a mount is refused", "sysctl fs.mount-max; mounts that nobody takes away "
         "(findmnt)"),
@@ -150,7 +167,8 @@ ROWS = (
         ("the file system", "inodes of the file system", "kernel.pty.max", "max= of",
          "memory cgroups"),
         "file systems", "there is no room",
-        "remove files (df, df -i), or a larger file system; size= of a tmpfs"),
+        "remove files (df, df -i), or a larger file system; size= of a tmpfs",
+        unread="the file system that the call is about"),
 )  # fmt: skip
 
 

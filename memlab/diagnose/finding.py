@@ -52,6 +52,8 @@ class Finding:
     """Of `memlab try`, the baseline first."""
     experiments: tuple[str, ...] = ()
     """Those that measure here what it costs."""
+    kind: str = ""
+    """What tells it from others of its name; of one name and kind the first is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +115,10 @@ class LineRow:
 
 
 def ranked(found: Iterable[Finding]) -> list[Finding]:
-    """The worst first; the first of a name alone."""
-    by_name: dict[str, Finding] = {}
+    """The worst first; only the first of a name and kind."""
+    by_name: dict[tuple[str, str], Finding] = {}
     for one in found:
-        by_name.setdefault(one.name, one)
+        by_name.setdefault((one.name, one.kind), one)
     return sorted(by_name.values(), key=lambda one: -one.severity)
 
 

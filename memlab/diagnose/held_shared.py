@@ -19,6 +19,7 @@ from memlab.text import units
 
 _WORTH_BYTES = 16 << 20
 _WORTH_SHARE = 0.25
+_SEVERAL = 1.1  # of what there is: more is resident only because it is mapped several times
 _LEAST_MET_BYTES = 16 * 4096  # in the look, as of a growth
 
 # By kind: when it goes, and what to try.
@@ -68,12 +69,23 @@ def _largest(look: Look) -> Iterator[Finding]:
         what = use.kind if not use.name else f"shared memory ({use.kind}: {use.name})"
     yield _SHARED_MEMORY.found(
         NOTE,
-        f"{size(shmem)} are {what}: they {goes}"
+        f"{size(shmem)} are {what}: they {goes}{_several(use)}"
         if use and setting
         else f"{size(shmem)} are {what}: {goes}",
         shmem,
         _facts(use),
         setting=setting,
+    )
+
+
+def _several(use: SharedUse) -> str:
+    """Each mapping of a page counts in resident memory."""
+    there = use.allocated_bytes
+    if not there or use.mappings <= use.count or use.resident_bytes < _SEVERAL * there:
+        return ""
+    return (
+        f"; {size(there)} are there, which it maps {use.resident_bytes / there:.3g} times: "
+        f"{size(use.resident_bytes - there)} of its resident memory are counted again"
     )
 
 

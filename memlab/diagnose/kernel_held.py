@@ -13,7 +13,7 @@ import os
 import re
 import termios
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from memlab.diagnose import message_queues
@@ -23,6 +23,7 @@ from memlab.observe.proc import ROOT
 _PIPES_MAX = 1000
 _SOCKETS_MAX = 200  # whose fdinfo is read, at some 10 us each
 _BPF_MAP = re.compile(r"^memlock:\s+(\d{1,19})$.{0,400}^map_id:\s+(\d{1,10})$", re.M | re.S)
+_INOTIFY_MAX, _WATCHES_BYTES = 16, 1 << 20  # of text, some 10,000 watches
 _IN_FLIGHT = re.compile(r"^scm_fds:\s+(\d{1,9})$", re.M)
 
 
@@ -48,6 +49,10 @@ class KernelHeld:
     """The text of messages that nobody has received."""
     system_v_bytes: int = 0
     """Of it in queues of System V, which stay when the process ends."""
+    queues_unread: int = 0
+    """Files that may be POSIX queues, whose file system could not be looked at."""
+    watches: int = 0
+    """Of inotify, at least: what each keeps in the kernel is not shown."""
 
     @property
     def bytes(self) -> int:
@@ -60,7 +65,8 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
     maps = dict(_maps(pid, held))
     flying = in_flight(pid, held)
     messages = message_queues.read(pid, held)
-    if not (pipes or maps or flying or messages.queues):
+    watches = sum(_watches(pid, held))
+    if not (pipes or maps or flying or messages.queues or messages.unread or watches):
         return None
     data, room, unread = 0, 0, ""
     try:
@@ -74,7 +80,7 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
         unread = f"beyond the first {_PIPES_MAX:,}"
     return KernelHeld(
         len(pipes), data, room, len(maps), sum(maps.values()), flying, unread,
-        messages.queues, messages.bytes, messages.system_v_bytes,
+        messages.queues, messages.bytes, messages.system_v_bytes, messages.unread, watches,
     )  # fmt: skip
 
 
@@ -83,6 +89,13 @@ def in_flight(pid: int, held: Mapping[int, str]) -> int:
     sockets = [number for number, link in held.items() if link.startswith("socket:")]
     texts = (files.text(ROOT / f"proc/{pid}/fdinfo/{one}") or "" for one in sockets[:_SOCKETS_MAX])
     return sum(int(count[1]) for text in texts if (count := _IN_FLIGHT.search(text)))
+
+
+def _watches(pid: int, held: Mapping[int, str]) -> Iterator[int]:
+    numbers = [number for number, link in held.items() if link == "anon_inode:inotify"]
+    for number in numbers[:_INOTIFY_MAX]:
+        with suppress(OSError), (ROOT / f"proc/{pid}/fdinfo/{number}").open("rb") as text:
+            yield text.read(_WATCHES_BYTES).count(b"inotify wd:")
 
 
 def _maps(pid: int, held: Mapping[int, str]) -> Iterator[tuple[str, int]]:

@@ -119,7 +119,10 @@ def _of_bus(look: Look) -> str:
         )
     full = [one for one in look.tmpfs if one.used_bytes >= 0.99 * one.size_bytes]
     if full:
-        return f"{full[0].path} (tmpfs) is full, {size(full[0].size_bytes)}"
+        return (
+            "which mapping it is was not read; of what may be the cause "
+            f"{full[0].path} (tmpfs) is full, {size(full[0].size_bytes)}"
+        )
     return (
         "a page of a mapping cannot be had: behind the end of its file, on a full file system or "
         "tmpfs, or of an empty pool of huge pages"

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from memlab.diagnose import (
     allocator,
+    call_arguments,
+    call_causes,
     call_limits,
     counters,
     family,
@@ -76,6 +78,7 @@ _GROWN_COUNT = 16  # in the look: fewer are a program that warms up
 _GROWN_BYTES = 1 << 20
 _STATUS = re.compile(rb"^(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)", re.M)
 _PIPE_BYTES = 1 << 20  # fs.pipe-max-size as it is by default
+_MANY_WATCHES = 5000
 _UNREAD_BYTES = 16 << 20  # beside malloc: of less it is not worth to know whose it is
 
 Rates = Mapping[str, float | None]
@@ -313,7 +316,6 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     with (
         counters.counting(pid) as counted,
         sites.sampling(counters.busiest_first(pid), faults() * seconds) as sampled,
-        refusals.recording(pid, counters.busiest_first(pid)[: counters.THREADS_MAX]) as recorded,
     ):
         members = family.first(children)
         listed_before = mapping_list.read(pid, thorough=thorough)
@@ -327,17 +329,23 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         unmapped_before = memory_held_open.unmapped_now(pid, held_before, mappings)
         queues_before = sockets.readings(pid, held_before or {})
         before, counts_before = snapshot.take(pid, limit), counted.read()
-        series = Series(found, pidfd, limit, [pid, *children[:15]], seconds, listed_before.count)
-        with closing(series):
-            series.run()
-        after, counts_after = snapshot.take(pid, limit), counted.read()
+        tasks = counters.busiest_first(pid)[: counters.THREADS_MAX]
+        datagrams = sockets.UNIX_DATAGRAM in {q.kind for q in queues_before.queues.values()}
+        with refusals.recording(pid, tasks, datagrams=datagrams) as recorded:
+            series = Series(
+                found, pidfd, limit, [pid, *children[:15]], seconds, listed_before.count
+            )
+            with closing(series):
+                series.run()
+            after, counts_after = snapshot.take(pid, limit), counted.read()
+            failing = recorded.result(after.at_s - before.at_s)
         open_files = files.known(lambda: process.descriptors(pid)) or {}
         in_memory = memory_held_open.read(pid, open_files)
         read_queues = sockets.readings(pid, open_files)
         unseen = dict(counted.unseen)
         limits = tuple(counted.limits)
-        failing = recorded.result(after.at_s - before.at_s)
         faulted = sampled.result(pid)
+    called = _called(found, pidfd, recorded)
     waits_seen = series.sampler.result()
     listed = mapping_list.read(pid, thorough=thorough)
     mappings = listed.read
@@ -383,7 +391,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     met_shared = _met_shared(before, after, shared_before, shared.allocated(pid, mappings))
     segments = shared.attached(pid, mappings)
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
-    refused = refusals.with_counts(failing, rates)
+    refused = call_causes.explained(pid, status, refusals.with_counts(failing, rates), called)
     rooms = [*room.limits(pid, status, listed.count), *call_limits.of(pid, status, refused)]
     queues = sockets.sums(read_queues)
     by_kernel = kernel_held.read(pid, open_files)
@@ -560,6 +568,21 @@ class Series:
             self.charged.append(used)
 
 
+def _called(
+    found: Subject, pidfd: int, recorded: refusals.Refusals
+) -> Mapping[call_arguments.Pair, call_arguments.Called]:
+    """What the calls that failed were called with, which takes up to a second more; nothing if none
+    failed whose arguments tell the cause."""
+    if not recorded.failing:
+        return {}
+    return call_arguments.read(
+        recorded.events,
+        recorded.failing,
+        call_causes.needs_arguments,
+        lambda seconds: subject.wait(found, pidfd, seconds),
+    )
+
+
 def _growing(one: Room, series: Series, elapsed: float, mappings_more: int) -> Room:
     """With its growth. So many mappings that their list is not read again and again are counted at
     the beginning and at the end."""
@@ -675,6 +698,13 @@ def _not_read_sockets(seen: Sockets | None) -> tuple[str, ...]:
 def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
     if seen is not None and seen.unread and seen.pipe_count * _PIPE_BYTES >= _UNREAD_BYTES:
         yield f"what its {units.counted(seen.pipe_count, 'pipe')} hold: {seen.unread}"
+    if seen is not None and seen.watches >= _MANY_WATCHES:
+        what = f"what {seen.watches:,} or more inotify watches keep in the kernel"
+        yield f"{what}: /proc does not show it; some 1 KiB each, with its inode (fs/notify/inotify)"
+    if seen is not None and seen.queues_unread:
+        noun = units.counted(seen.queues_unread, "POSIX queue")
+        why = "no mqueue is mounted where it runs, and only root may mount it to look"
+        yield f"messages in what may be {noun}: {why}"
     if seen is not None and seen.in_flight:
         noun = units.counted(seen.in_flight, "file")
         yield f"the memory of {noun} in flight in its sockets: /proc does not show it"

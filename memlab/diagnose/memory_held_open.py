@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memlab.diagnose.call_limits import REMOTE
+from memlab.diagnose.call_places import REMOTE
 from memlab.diagnose.room import open_files
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT

@@ -47,6 +47,8 @@ class Messages:
     bytes: int = 0
     system_v_bytes: int = 0
     """Of it in queues of System V, which stay when the process ends."""
+    unread: int = 0
+    """Files that may be POSIX queues, whose file system could not be looked at."""
 
 
 def system_v(pid: int) -> list[SystemV] | None:
@@ -86,13 +88,14 @@ def read(pid: int, links: Mapping[int, str]) -> Messages:
     queues = [queue for queue in system_v(pid) or () if queue.bytes]
     last = [queue for queue in queues if pid in (queue.sender, queue.receiver)]
     staying = sum(queue.bytes for queue in last)
-    posix = dict(_posix(pid, links))
-    return Messages(len(last) + len(posix), staying + sum(posix.values()), staying)
+    numbers, unread = mqueue_files.read(pid, links, _POSIX_MAX)
+    posix = dict(_posix(pid, numbers))
+    return Messages(len(last) + len(posix), staying + sum(posix.values()), staying, unread)
 
 
-def _posix(pid: int, links: Mapping[int, str]) -> Iterator[tuple[int, int]]:
+def _posix(pid: int, numbers: Collection[int]) -> Iterator[tuple[int, int]]:
     """What each queue holds, by its inode."""
-    for number in mqueue_files.descriptors(pid, links, _POSIX_MAX):
+    for number in numbers:
         text = files.text(ROOT / f"proc/{pid}/fd/{number}") or ""
         about = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
         if about is not None and (size := _QSIZE.match(text)):

@@ -31,16 +31,26 @@ _MODE_AT, _SIZE_AT, _DEVICE_AT = 28, 40, 136  # of struct statx (include/uapi/li
 
 def descriptors(pid: int, links: Mapping[int, str], most: int) -> Iterator[int]:
     """Those that are queues, of at most so many whose names have no folder."""
+    yield from read(pid, links, most)[0]
+
+
+def read(pid: int, links: Mapping[int, str], most: int) -> tuple[list[int], int]:
+    """Those that are queues; and how many may be some, because the file system of its IPC namespace
+    could not be mounted: an ordinary user may not."""
     names = [n for n, link in links.items() if _PATH.fullmatch(link.removesuffix(process.DELETED))]
     if not names:
-        return
+        return [], 0
     mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
     others = {mount.mount_id for mount in mounts if mount.filesystem != _MQUEUE}
     devices = {number: _device(pid, number, others) for number in names[:most]}
-    if any(devices.values()):
-        known = {mount.device for mount in mounts if mount.filesystem == _MQUEUE}
-        known.add(files.known(lambda: namespaces.inside(pid, "ipc", _of_namespace)) or "")
-        yield from (number for number, device in devices.items() if device and device in known)
+    if not any(devices.values()):
+        return [], 0
+    known = {mount.device for mount in mounts if mount.filesystem == _MQUEUE}
+    own = files.known(lambda: namespaces.inside(pid, "ipc", _of_namespace))
+    known.add(own or "")
+    queues = [number for number, device in devices.items() if device and device in known]
+    unknown = [device for device in devices.values() if device and device not in known]
+    return queues, 0 if own else len(unknown)
 
 
 def _device(pid: int, number: int, others: set[int]) -> str:

@@ -2,26 +2,25 @@
 
 The kernel writes the number and the result of each such call of a thread into a ring of 16 KiB,
 some 340 of them, until that is full: then the rate is that of the time that it covers. A second
-ring has each result of mmap, so that what a mapping asks for is never said of another call.
+ring has each result of mmap, so that what a mapping asks for is never said of another call, and
+each call of brk, which fails without an errno: it returns another end than was requested.
 
 Sources: perf_event_open(2); include/trace/events/syscalls.h; asm-generic/errno-base.h and errno.h.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from memlab.observe import perf_event, system_calls, tracefs
+from memlab.diagnose import call_rings
+from memlab.diagnose.call_rings import Ring
+from memlab.observe import perf_event, system_calls
 
-_EVENT, _MMAP = "raw_syscalls:sys_exit", "syscalls:sys_enter_mmap"
-_ENTER = "raw_syscalls:sys_enter"
 _REGISTERS = {0: False, 15: True}  # IORING_REGISTER_BUFFERS, IORING_REGISTER_BUFFERS2 (a struct)
 _BUFFERS_MAX = 1024  # of one call
 # Smaller mappings are frequent, and fail only at a limit that is read anyway; fd -1: no file.
@@ -29,8 +28,6 @@ _LARGE = "len >= 67108864 || (prot & 4 && fd < 2147483648)"
 _LARGE_BYTES, _PROT_EXEC, _NO_FILE = 64 << 20, 4, 1 << 31
 _PROT_WRITE, _MAP_SHARED, _MAP_NORESERVE, _MAP_HUGETLB = 2, 1, 0x4000, 0x40000
 _USER_MODE_ONLY = 1  # UFFD_
-_RING_PAGES = 4  # a power of two
-_RECORD_MAX = 96  # bytes: a ring with less room is full
 
 ERRNOS = {
     1: "EPERM", 7: "E2BIG", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 19: "ENODEV", 22: "EINVAL",
@@ -45,14 +42,18 @@ _OF_ANY_CALL = (
 _OF_SOME = {
     "EAGAIN": ("mmap", "mremap", "brk", "mlock", "mlock2", "mlockall", "clone", "clone3", "fork",
                "vfork", "execve", "io_setup", "io_uring_setup", "timer_create", "rt_sigqueueinfo",
-               "msgsnd", "mq_timedsend", "mkdir", "mkdirat"),
+               "msgsnd", "mq_timedsend", "mkdir", "mkdirat", "connect"),
     "EPERM": ("mmap", "mlock", "mlock2", "mlockall", "perf_event_open", "bpf", "io_uring_setup",
-              "fcntl", "shmget", "userfaultfd"),
+              "io_uring_register", "fcntl", "shmget", "userfaultfd", "prlimit64", "setrlimit",
+              "mbind", "set_mempolicy", "migrate_pages", "move_pages", "keyctl", "add_key"),
     "EACCES": ("mmap", "mprotect", "shmget", "shmat", "perf_event_open"),
     "ENODEV": ("mmap",),
     "EINVAL": ("mmap", "shmget"),
     "E2BIG": ("execve", "execveat"),
 }  # fmt: skip
+SENDS = ("sendto", "sendmsg", "sendmmsg")
+"""Of other sockets than Unix datagrams EAGAIN says that there is no room yet."""
+_ENOMEM = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,14 @@ class Refusal:
     """A userfaultfd without UFFD_USER_MODE_ONLY."""
     executes: bool = False
     """Most of these calls map a file to execute it."""
+    cause: str = ""
+    """The cause, if it was read from the arguments of the call; else empty."""
+    line: str = ""
+    """What that cause is about."""
+    setting: str = ""
+    """What to try then."""
+    harmless: bool = False
+    """It fails for no want of anything, as a probe of whether an address is mapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,58 +102,46 @@ class _Asked:
 class Refusals:
     """Rings of the threads of a process."""
 
-    def __init__(self, pid: int, tasks: Sequence[int]) -> None:
+    def __init__(self, pid: int, tasks: Sequence[int], *, datagrams: bool = False) -> None:
         self._pid = pid
-        self._rings: list[tuple[list[int], mmap.mmap]] = []
-        self._mappings: list[tuple[list[int], mmap.mmap]] = []
+        self._rings: list[Ring] = []
+        self._mappings: list[Ring] = []
+        self.failing: dict[int, dict[tuple[int, int], float]] = {}
+        """By thread, the numbers and results of the calls that failed, per second."""
         self.why = ""
         """Why calls are not told apart; empty where they are."""
         try:
-            with tracefs.opened() as events:
-                self._exit, self._exit_fields = events.number(_EVENT), events.fields(_EVENT)
-                self._mmap, self._mmap_fields = events.number(_MMAP), events.fields(_MMAP)
-                self._enter, self._enter_fields = events.number(_ENTER), events.fields(_ENTER)
+            self.events = call_rings.events()
         except OSError:
             self.why = "tracepoints may not be read: run as root"
             return
         for task in tasks:
-            self._open(task)
+            self._open(task, datagrams)
 
-    def _open(self, task: int) -> None:
-        failing = [(self._exit, _filter())]
+    def _open(self, task: int, datagrams: bool) -> None:
+        events = self.events
+        failing = [(events.exit, _filter(datagrams))]
         if ids := _with_arguments():
-            failing.append((self._enter, ids))
-        each = f"id == {system_calls.NUMBERS['mmap']}"
-        self._record(task, failing, self._rings)
-        self._record(task, [(self._exit, each), (self._mmap, _LARGE)], self._mappings)
-
-    def _record(
-        self,
-        task: int,
-        events: Sequence[tuple[int, str]],
-        rings: list[tuple[list[int], mmap.mmap]],
-    ) -> None:
-        fds: list[int] = []
-        try:
-            for number, filtered in events:
-                fds.append(perf_event.record(number, task, filtered))
-            ring = mmap.mmap(fds[0], (1 + _RING_PAGES) * mmap.PAGESIZE)
-            for fd in fds[1:]:
-                perf_event.write_to(fd, fds[0])
-        except OSError as error:
-            for fd in fds:
-                os.close(fd)
-            if not isinstance(error, ProcessLookupError):  # else the thread has ended
+            failing.append((events.enter, ids))
+        numbers = system_calls.NUMBERS
+        each = f"id == {numbers['mmap']} || id == {numbers['brk']}"
+        pieces = [
+            (events.exit, each),
+            (events.mmap, _LARGE),
+            (events.enter, f"id == {numbers['brk']}"),
+        ]
+        for wanted, rings in ((failing, self._rings), (pieces, self._mappings)):
+            try:
+                rings.append(call_rings.record(task, wanted))
+            except ProcessLookupError:
+                return  # the thread has ended
+            except OSError as error:
                 self.why = perf_event.why(error)
-            return
-        rings.append((fds, ring))
 
     def close(self) -> None:
         """Nothing is recorded from here on."""
-        for fds, ring in (*self._rings, *self._mappings):
+        for ring in (*self._rings, *self._mappings):
             ring.close()
-            for fd in fds:
-                os.close(fd)
         self._rings.clear()
         self._mappings.clear()
 
@@ -153,26 +150,36 @@ class Refusals:
         per_s: dict[tuple[int, int], float] = defaultdict(float)
         asked: dict[tuple[int, int], _Asked] = {}
         for ring in self._rings:
-            events, covered_s = _stopped(ring)
+            recorded, covered_s = ring.stopped()
             entered: dict[int, _Asked] = {}  # each call of these is recorded as it begins
-            for raw in events:
-                if int.from_bytes(raw[:2], sys.byteorder) == self._enter:
-                    call = _number(raw, self._enter_fields["id"])
-                    entered[call] = self._arguments(call, _arguments(raw, self._enter_fields))
+            for raw in recorded:
+                if self.events.is_enter(raw):
+                    call = self.events.call(raw)
+                    entered[call] = self._arguments(call, self.events.arguments(raw))
                     continue
-                pair = self._ended(raw)
-                per_s[pair] += 1 / (covered_s or seconds)
+                pair = self.events.ended(raw)
+                self._count(per_s, ring.task, pair, covered_s or seconds)
                 if (want := entered.pop(pair[0], None)) is not None:
                     asked[pair] = want
-        counts: Counter[tuple[int, int]] = Counter()
         executing: Counter[tuple[int, int]] = Counter()
+        counts: Counter[tuple[int, int]] = Counter()
         for ring in self._mappings:
             mapping: _Asked | None = None
-            for raw in _stopped(ring)[0]:
-                if int.from_bytes(raw[:2], sys.byteorder) == self._mmap:
+            end = 0
+            recorded, covered_s = ring.stopped()
+            for raw in recorded:
+                if self.events.is_mmap(raw):
                     mapping = self._mapping(raw)
                     continue
-                pair, want, mapping = self._ended(raw), mapping, None
+                if self.events.is_enter(raw):
+                    end = self.events.arguments(raw)[0]
+                    continue
+                pair, want, mapping = self.events.ended(raw), mapping, None
+                if pair[0] == system_calls.NUMBERS["brk"]:
+                    if 0 < pair[1] < end:
+                        pair, want = (pair[0], -_ENOMEM), _Asked(end - pair[1], data=True)
+                        self._count(per_s, ring.task, pair, covered_s or seconds)
+                    end = 0
                 counts[pair] += 1
                 if want is not None:
                     asked[pair] = want
@@ -188,13 +195,20 @@ class Refusals:
             for one in (asked.get((call, code), none),)
         ]  # fmt: skip
 
-    def _ended(self, raw: bytes) -> tuple[int, int]:
-        """The number and the result of a call."""
-        return _number(raw, self._exit_fields["id"]), _number(raw, self._exit_fields["ret"])
+    def _count(
+        self,
+        per_s: dict[tuple[int, int], float],
+        task: int,
+        pair: tuple[int, int],
+        covered_s: float,
+    ) -> None:
+        per_s[pair] += 1 / covered_s
+        of_task = self.failing.setdefault(task, defaultdict(float))
+        of_task[pair] += 1 / covered_s
 
     def _mapping(self, raw: bytes) -> _Asked:
         length, protection, flags, fd = (
-            _number(raw, self._mmap_fields[name]) for name in ("len", "prot", "flags", "fd")
+            self.events.of_mmap(raw, name) for name in ("len", "prot", "flags", "fd")
         )
         return _Asked(
             length if length >= _LARGE_BYTES else 0,
@@ -230,9 +244,10 @@ class Refusals:
 
 
 @contextmanager
-def recording(pid: int, tasks: Sequence[int]) -> Iterator[Refusals]:
-    """Records from here on."""
-    made = Refusals(pid, tasks)
+def recording(pid: int, tasks: Sequence[int], *, datagrams: bool = False) -> Iterator[Refusals]:
+    """Records from here on; `datagrams`: it has Unix datagram sockets, whose receivers may be
+    full."""
+    made = Refusals(pid, tasks, datagrams=datagrams)
     try:
         yield made
     finally:
@@ -275,10 +290,13 @@ def with_counts(
     return tuple(sorted(found, key=lambda one: -one.per_s))
 
 
-def _filter() -> str:
+def _filter(datagrams: bool) -> str:
     numbers = {name: number for number, name in ERRNOS.items()}
     parts = [f"ret == -{numbers[name]}" for name in _OF_ANY_CALL]
-    for errno, calls in _OF_SOME.items():
+    of_some = dict(_OF_SOME)
+    if datagrams:
+        of_some["EAGAIN"] += SENDS
+    for errno, calls in of_some.items():
         known = [system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS]
         if known:
             some = " || ".join(f"id == {number}" for number in known)
@@ -286,41 +304,8 @@ def _filter() -> str:
     return " || ".join(parts)
 
 
-def _stopped(ring: tuple[list[int], mmap.mmap]) -> tuple[list[bytes], float | None]:
-    fds, written = ring
-    with suppress(OSError):
-        for fd in fds:
-            perf_event.stop(fd)  # nothing is written while it is read
-    return _read(written)
-
-
 def _with_arguments() -> str:
     """Calls whose arguments tell why they fail, each of which is recorded."""
     calls = ("mlock", "mlock2", "io_uring_register", "shmget", "userfaultfd")
     known = [system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS]
     return " || ".join(f"id == {number}" for number in known)
-
-
-def _arguments(raw: bytes, fields: Mapping[str, tuple[int, int]]) -> tuple[int, ...]:
-    at, size = fields["args"]
-    return struct.unpack_from(f"={size // 8}Q", raw, at)
-
-
-def _number(raw: bytes, field: tuple[int, int]) -> int:
-    at, size = field
-    return int.from_bytes(raw[at : at + size], sys.byteorder, signed=True)
-
-
-def _read(ring: mmap.mmap) -> tuple[list[bytes], float | None]:
-    """The fields of each event, and the time that a full ring covers; None where it has room."""
-    events: list[bytes] = []
-    times: list[int] = []
-    for kind, record in perf_event.records(ring):
-        if kind == perf_event.SAMPLE and len(record) >= 12:
-            time_ns, length = struct.unpack_from("=QI", record)
-            times.append(time_ns)
-            events.append(record[12 : 12 + length])
-    room = _RING_PAGES * mmap.PAGESIZE - perf_event.written(ring)
-    full = room < _RECORD_MAX and len(times) > 1
-    covered_s = (times[-1] - times[0]) * len(times) / (len(times) - 1) * 1e-9 if full else None
-    return events, covered_s

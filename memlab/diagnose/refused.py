@@ -1,20 +1,21 @@
 """Calls that fail, and the limit that explains each.
 
-A limit is said as the cause only where it was read and is met, or where what was asked for does not
-fit below it. A pair of call and errno that no row has is said without a cause.
+A limit is said as the cause only if it was read and is met, or if what was requested does not fit
+below it, or if the arguments of the call tell it (call_causes.py). Else the cause is open: each
+limit that may be it is said with its value, and what was not read. A pair of call and errno that no
+row has is said without a cause.
 """
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from memlab.diagnose import family, socket_drops
+from memlab.diagnose import call_places, family, socket_drops
 from memlab.diagnose.call_table import FILES, LOCK, MACHINE, NOEXEC, OF_A_CALL, Row, row
 from memlab.diagnose.finding import (
     COSTLY,
     CRITICAL,
+    NOTE,
     Fact,
     Finding,
     facts,
@@ -24,12 +25,12 @@ from memlab.diagnose.finding import (
 from memlab.diagnose.look import Look
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
-from memlab.observe import files, proc, process
-from memlab.observe.proc import ROOT
+from memlab.observe import files, proc
 
 _MET = {"B": 0.9, "count": 0.99}  # of bytes a call asks for many at a time
-_NEAR = 0.5
-_FILES_MAX = 1000
+_PIECE_BYTES = 64 << 20  # a call whose length was not read asks for less
+_OPEN = "the cause is open"
+_OPEN_SHOWN = 3
 _LEAST_PER_S = 0.2
 _UNKNOWN_PER_S = 1.0
 _SPACE_BYTES = 1 << 46  # a larger mapping may not fit the address space either
@@ -80,18 +81,43 @@ def hint(limit: str, otherwise: str = "") -> str:
 def findings(look: Look) -> Iterator[Finding]:
     """One for each row whose calls fail, and one for the pairs that no row has."""
     by_row: dict[Row, list[Refusal]] = {}
+    by_cause: dict[tuple[str, str], list[Refusal]] = {}
     unknown = []
     for one in look.refused:
         known = row(one.call, one.errno)
-        if known is not None:
+        if one.cause:
+            by_cause.setdefault((known.name if known else "calls-fail", one.cause), []).append(one)
+        elif known is not None:
             by_row.setdefault(known, []).append(one)
         elif (one.call, one.errno) not in _NO_LIMIT:
             unknown.append(one)
+    for (name, _), refused in by_cause.items():
+        if sum(one.per_s for one in refused) >= _LEAST_PER_S:
+            yield _told(look, name, refused)
     for known, refused in by_row.items():
         if sum(one.per_s for one in refused) >= _LEAST_PER_S:
             yield _explained(look, known, refused)
     if sum(one.per_s for one in unknown) >= _UNKNOWN_PER_S:
         yield _unexplained(unknown)
+
+
+def _told(look: Look, name: str, refused: Sequence[Refusal]) -> Finding:
+    """Calls whose arguments tell the cause."""
+    per_s, first = sum(one.per_s for one in refused), refused[0]
+    known = row(first.call, first.errno)
+    calls, errnos = _names(one.call for one in refused), _names(one.errno for one in refused)
+    refuses = f"{known.refuses}: " if known and known.refuses and not first.harmless else ""
+    severity = CRITICAL if known and known.certain and per_s >= 1 else COSTLY
+    return Finding(
+        name, NOTE if first.harmless else severity,
+        f"{per_second(per_s, 'calls')} of {calls} fail with {errnos}: {refuses}{first.cause}",
+        "limits", first.line, per_s, "1/s", _facts(look.refused), first.setting or _page(first),
+        experiments=_measures(name), kind=f"{calls} {errnos}",
+    )  # fmt: skip
+
+
+def _measures(name: str) -> tuple[str, ...]:
+    return ("vma-lock",) if "lock" in name else ("mmap-overcommit",)
 
 
 def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
@@ -106,7 +132,7 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
         f"{per_second(per_s, 'calls')} of {calls} fail with {errnos}: {refuses}{why}",
         "limits", line, per_s, "1/s", _facts(look.refused),
         _setting(known, limit, line, refused, why),
-        experiments=("vma-lock",) if "lock" in known.name else ("mmap-overcommit",),
+        experiments=_measures(known.name), kind=f"{calls} {errnos}",
     )  # fmt: skip
 
 
@@ -122,6 +148,8 @@ def _setting(
             return words
     if known.name == "mapping-refused":
         return _setting_of_mapping(limit, refused)
+    if limit is None and why.startswith(_OPEN):
+        return f"if it is {line}: {known.setting}" if known.setting else _page(refused[0])
     if "(zombies)" in why:
         return "wait(2) for children that end; an init that does so (docker run --init, tini)"
     return known.setting or (hint(line) if limit else _page(refused[0]))
@@ -142,7 +170,7 @@ def _unexplained(unknown: Sequence[Refusal]) -> Finding:
     more = f" and {len(most) - 3} more" if len(most) > 3 else ""
     return Finding(
         "calls-fail", COSTLY,
-        f"{per_second(per_s, 'calls')} fail: {said}{more}; which limit that is was not read",
+        f"{per_second(per_s, 'calls')} fail: {said}{more}; the cause was not read",
         "limits", most[0].call, per_s, "1/s", _facts(unknown),
         _page(most[0]),
     )  # fmt: skip
@@ -178,20 +206,25 @@ def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | Non
         return fullest, _of_lock(look, fullest)
     if known.name == "lock-refused" and fullest:
         asks = max(one.asked_bytes for one in refused)
-        more = "" if fullest.share >= _MET["B"] else ": the call asks for more than is left"
-        if asks:
-            more = f", and {size(asks)} are asked for"
-        used, most = size(fullest.used), size(fullest.limit)
-        return fullest, f"{used} of {most} are locked (RLIMIT_MEMLOCK){more}"
+        if fullest.used + asks > fullest.limit or fullest.share >= _MET["B"]:
+            more = f", and {size(asks)} are asked for" if asks else ""
+            used, most = size(fullest.used), size(fullest.limit)
+            return fullest, f"{used} of {most} are locked (RLIMIT_MEMLOCK){more}"
+        return None, _open(known, candidates)
     if known.name == "threads-refused" and fullest is not None and fullest.share >= _MET["count"]:
         return fullest, _met(fullest) + _ended(look, fullest)
-    if fullest is not None and fullest.share >= _MET[fullest.unit]:
-        return fullest, fullest.name if fullest.name.startswith("PID n") else _met(fullest)
+    asked = max(refused, key=lambda one: one.asked_bytes)
+    met = max(
+        (one for one in standing if _is_met(one, asked)), key=lambda one: one.share, default=None
+    )
+    if met is not None and known.name == "no-space":
+        return met, f"{_met(met)}; which file system the call is about was not read"
+    if met is not None:
+        return met, met.name if met.name.startswith("PID n") else _met(met)
     if known.name == "messages-refused" and fullest is not None:
         return None, _of_messages(fullest)
     if known.name == socket_drops.LOST:
         return None, socket_drops.of_netlink(look)
-    asked = max(refused, key=lambda one: one.asked_bytes)
     for one in candidates:
         if one.unit == "B" and asked.asked_bytes and one.used + asked.asked_bytes > one.limit:
             if not _counts(asked, one):
@@ -207,20 +240,40 @@ def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | Non
                 f"{size(asked.asked_bytes)} are asked for{kind}, and {size(one.used)} of "
                 f"{size(one.limit)} are used ({one.name})"
             )
-    if fullest is None:
-        return None, "no limit that is read here explains it"
-    if known.name == "no-space":
-        return None, "no file system that it has files open on is full"
-    if fullest.share < _NEAR and len(known.limits) > 1:
-        return None, f"no limit that is read here is near; the fullest: {_met(fullest)}"
-    return fullest, (
-        f"{_amount(fullest.used, fullest.unit)} of {_amount(fullest.limit, fullest.unit)} are used "
-        f"({fullest.name}): the call asks for more than is left, or another limit holds"
-    )
+    if known.only and fullest is not None:
+        return fullest, f"{_met(fullest)} are used, and the call asks for more than is left"
+    return None, _open(known, candidates)
+
+
+def _is_met(limit: Room, asked: Refusal) -> bool:
+    """Of bytes by what is asked for, else if less is left than a call asks for whose length was not
+    read."""
+    if limit.unit != "B":
+        return limit.share >= _MET["count"]
+    if limit.share < _MET["B"]:
+        return False
+    if asked.asked_bytes:
+        return _counts(asked, limit) and limit.used + asked.asked_bytes > limit.limit
+    return limit.limit - limit.used < _PIECE_BYTES
+
+
+def _open(known: Row, candidates: Sequence[Room]) -> str:
+    """What may be the cause, with the value that was read."""
+    limits = [one for one in candidates if not one.name.startswith((*OF_A_CALL, NOEXEC))]
+    unread = f"; not read: {known.unread}" if known.unread else ""
+    if not limits:
+        return f"no limit that is read here explains it{unread}"
+    fullest = sorted(limits, key=lambda one: -one.share)[:_OPEN_SHOWN]
+    parts = ", ".join(_met(one) for one in fullest)
+    if any(one.is_part for one in fullest):
+        unread = "; what other programs of the user use counts too, and was not read"
+    return f"{_OPEN}: no limit that is read here is met, {parts}{unread}"
 
 
 def _counts(asked: Refusal, limit: Room) -> bool:
     """Whether a limit counts such a mapping at all."""
+    if asked.call not in ("mmap", "brk"):
+        return limit.name != MACHINE
     if limit.name == MACHINE:
         return asked.data and not asked.noreserve and asked.asked_bytes < _SPACE_BYTES
     return asked.data or limit.name not in ("RLIMIT_DATA", "CommitLimit")
@@ -249,7 +302,8 @@ def _of_mounts(candidates: Sequence[Room]) -> str:
 
 
 def _met(one: Room) -> str:
-    return f"{_amount(one.used, one.unit)} of {_amount(one.limit, one.unit)} ({one.name})"
+    least = "at least " if one.is_part else ""
+    return f"{least}{_amount(one.used, one.unit)} of {_amount(one.limit, one.unit)} ({one.name})"
 
 
 def _asks_for_huge_pages(look: Look, refused: Sequence[Refusal]) -> bool:
@@ -265,29 +319,10 @@ def _hugetlb(pid: int) -> tuple[Room, str]:
         f"it asks for huge pages (MAP_HUGETLB), of which the pool has {total:,} "
         f"({size(page)} each), {spare:,} of them free"
     )
-    held, folder = huge_files(pid, page)
+    held, folder = call_places.huge_files(pid, page)
     if page and held >= page:
         said += f", and {held // page:,} in files of {folder}"
     return Room("huge pages (hugetlb)", total - spare, total, "count", ""), said
-
-
-def huge_files(pid: int, page: int) -> tuple[int, str]:
-    """What files of a mount of hugetlbfs with pages of this size hold, whoever maps them, and where
-    most lie."""
-    sizes = {f"pagesize={page >> 10}K", f"pagesize={page >> 20}M"}  # hugetlbfs_show_options()
-    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
-    held = [
-        (allocated(ROOT / f"proc/{pid}/root" / one.mount_point.lstrip("/")), one.mount_point)
-        for one in mounts
-        if one.filesystem == "hugetlbfs" and one.super_options & sizes
-    ]
-    return max(held, default=(0, ""))
-
-
-def allocated(folder: Path) -> int:
-    """What the files in a folder hold."""
-    about = (files.known((folder / name).lstat) for name in files.names(folder)[:_FILES_MAX])
-    return sum(one.st_blocks * 512 for one in about if one and stat.S_ISREG(one.st_mode))
 
 
 def _of_lock(look: Look, room: Room) -> str:

@@ -31,6 +31,8 @@ class Room:
     """That growth is between two readings, which show no course."""
     fills: bool = True
     """Whether it counts a use that nears it; else it only explains a call that fails."""
+    is_part: bool = False
+    """Whether the use of other programs counts too, and is not in `used`."""
 
     @property
     def share(self) -> float:

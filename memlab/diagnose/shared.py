@@ -29,12 +29,14 @@ class SharedUse:
 
     kind: str
     count: int
+    """Of objects; of mappings if the objects could not be read."""
     name: str
     """The largest; empty where it has none."""
     resident_bytes: int
-    """In this process."""
+    """In this process, of each mapping."""
     allocated_bytes: int | None
     """Of the objects, whoever touched them; None where not seen."""
+    mappings: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,13 @@ def uses(
             by_kind.setdefault(found, []).append(one)
     made = []
     for name, those in by_kind.items():
-        sizes = allocated(pid, those)
+        behind = objects(pid, those)
+        sizes = None if behind is None else sum(size for _, size in behind.values())
         held = sum(resident.get(one.start, 0) for one in those)
         first = max(those, key=lambda one: resident.get(one.start, 0))
         said = "" if name == ANONYMOUS else first.path
-        made.append(SharedUse(name, len(those), said, held, sizes))
+        count = len(those if behind is None else behind)
+        made.append(SharedUse(name, count, said, held, sizes, len(those)))
     return tuple(sorted(made, key=lambda one: -max(one.resident_bytes, one.allocated_bytes or 0)))
 
 

@@ -25,13 +25,16 @@ _INET, _UNIX = struct.Struct("=BBBBI48x"), struct.Struct("=BBHIIIII")
 _INET_SKMEMINFO, _UNIX_MEMINFO = 7, 5  # attributes of an answer
 _INET_INODE_AT, _INET_BYTES, _UNIX_INODE_AT, _UNIX_BYTES = 68, 72, 4, 16
 _SHOW_MEMINFO = 0x20  # UDIAG_SHOW_MEMINFO
+_SHOW_ALL = _SHOW_MEMINFO | 0x15  # names, peers, and how long queues are
+_UNIX_NAME, _UNIX_PEER, _UNIX_RQLEN = 0, 2, 4
+_DATAGRAM = 2  # SOCK_DGRAM
 _NETLINK = struct.Struct("=BBHIIII")
 _ALL_PROTOCOLS, _NETLINK_SHOW_MEMINFO, _NETLINK_MEMINFO = 0xFF, 1, 0  # netlink_diag.h
 _NETLINK_INODE_AT, _NETLINK_BYTES = 16, 28
 _EACH_MAX, _MANY = 20, 20_000
 """A list of over so many sockets, of which the process has under a 20th, is not read."""
 _WAIT_S = 2.0
-UDP, NETLINK = "UDP", "netlink"
+UDP, NETLINK, UNIX_DATAGRAM = "UDP", "netlink", "Unix datagram"
 _DROP = (UDP, NETLINK, "raw", "packet")  # what a full buffer has no room for
 _MESSAGE_BYTES = 4352  # charged for one of up to a page
 _ALONE_MAX = 64
@@ -72,6 +75,26 @@ class Dropped:
     """The receive buffer of the socket that dropped most; 0 if it was not read."""
     is_full: bool
     """Whether the buffer of each of them was read full: others drop by checksums and filters."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnixSocket:
+    """One Unix socket of a network namespace."""
+
+    inode: int
+    kind: int
+    """SOCK_STREAM, SOCK_DGRAM or SOCK_SEQPACKET."""
+    state: int
+    name: str
+    """Its path, or `@` and its abstract name; else empty."""
+    peer: int
+    """The inode of the other end; 0 without one that is read."""
+    queued: int
+    """Of one that listens: connections that it has not accepted."""
+    queue_max: int
+    sent: int
+    """In bytes, charged for what receivers have not taken."""
+    send_buffer: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +160,39 @@ def readings(pid: int, held: Mapping[int, str]) -> Readings:
     by_inode |= {int(held[number][8:-1]): queue for number, queue in _alone(pid, missing)}
     why = why if len(by_inode) < len(inodes) else ""
     return Readings(by_inode, len(inodes), why)
+
+
+def unix(pid: int) -> list[UnixSocket]:
+    """Those of its network namespace. Raises `OSError`."""
+
+    def ask() -> list[UnixSocket]:
+        request = _UNIX.pack(socket.AF_UNIX, 0, 0, 0xFFFF_FFFF, 0, _SHOW_ALL, 0, 0)
+        with _netlink() as asked:
+            return [_unix(body) for body in _bodies(asked, request, _UNIX_BYTES)]
+
+    return namespaces.inside(pid, "net", ask)
+
+
+def _unix(body: bytes) -> UnixSocket:
+    (inode,) = struct.unpack_from("=I", body, _UNIX_INODE_AT)
+    attributes = body[_UNIX_BYTES:]
+
+    def words(wanted: int, form: str) -> tuple[int, ...]:
+        raw = _attribute(attributes, wanted)
+        count = struct.calcsize(form)
+        return struct.unpack_from(form, raw) if len(raw) >= count else (0,) * (count // 4)
+
+    (peer,), (queued, most) = words(_UNIX_PEER, "=I"), words(_UNIX_RQLEN, "=II")
+    memory = words(_UNIX_MEMINFO, "=4I")
+    name = unix_name(_attribute(attributes, _UNIX_NAME))
+    return UnixSocket(inode, body[1], body[2], name, peer, queued, most, memory[2], memory[3])
+
+
+def unix_name(raw: bytes) -> str:
+    """A path, or `@` and the abstract name of an address of a Unix socket."""
+    if raw.startswith(b"\0"):
+        return "@" + raw[1:].decode("utf-8", "surrogateescape")
+    return raw.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
 def dropped(before: Readings, after: Readings) -> tuple[Dropped, ...]:
@@ -228,8 +284,10 @@ def _listed(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
             ):
                 yield inode, _queue(raw, kind)
     request = _UNIX.pack(socket.AF_UNIX, 0, 0, 0xFFFF_FFFF, 0, _SHOW_MEMINFO, 0, 0)
-    for inode, raw in _answers(asked, request, _UNIX_INODE_AT, _UNIX_BYTES, _UNIX_MEMINFO):
-        yield inode, _queue(raw, "Unix")
+    for body in _bodies(asked, request, _UNIX_BYTES):
+        (inode,) = struct.unpack_from("=I", body, _UNIX_INODE_AT)
+        kind = UNIX_DATAGRAM if body[1] == _DATAGRAM else "Unix"
+        yield inode, _queue(_attribute(body[_UNIX_BYTES:], _UNIX_MEMINFO), kind)
     request = _NETLINK.pack(socket.AF_NETLINK, _ALL_PROTOCOLS, 0, 0, _NETLINK_SHOW_MEMINFO, 0, 0)
     for inode, raw in _answers(asked, request, _NETLINK_INODE_AT, _NETLINK_BYTES, _NETLINK_MEMINFO):
         yield inode, _queue(raw, NETLINK)
@@ -239,6 +297,13 @@ def _answers(
     asked: socket.socket, request: bytes, inode_at: int, head: int, attribute: int
 ) -> Iterator[tuple[int, bytes]]:
     """The inode of each socket, and its attribute; empty if the kernel gives none."""
+    for body in _bodies(asked, request, head):
+        (inode,) = struct.unpack_from("=I", body, inode_at)
+        yield inode, _attribute(body[head:], attribute)
+
+
+def _bodies(asked: socket.socket, request: bytes, head: int) -> Iterator[bytes]:
+    """The answer about each socket."""
     asked.send(_MESSAGE.pack(_MESSAGE.size + len(request), _BY_FAMILY, _DUMP, 1, 0) + request)
     while True:
         text = asked.recv(1 << 16)
@@ -249,8 +314,7 @@ def _answers(
                 return  # an error is a kind of socket that this kernel does not list
             body = text[at + _MESSAGE.size : at + length]
             if len(body) >= head:
-                (inode,) = struct.unpack_from("=I", body, inode_at)
-                yield inode, _attribute(body[head:], attribute)
+                yield body
             at += -(-length // 4) * 4
 
 

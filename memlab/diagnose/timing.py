@@ -49,6 +49,9 @@ _WAITS = {
         "mmap-read"),
         ("waits-for-messages", "room in a message queue",
         "a reader that keeps up (ipcs -qp); a larger kernel.msgmnb for queues made later", ""),
+        ("waits-for-receivers", "the receiver of a Unix socket",
+        "a receiver that keeps up; net.unix.max_dgram_qlen bounds the messages that wait for it, "
+        "the backlog of listen(2) and net.core.somaxconn the connections", ""),
         ("waits-for-mappings", "a kernel semaphore, as the mmap_lock",
         "fewer and smaller calls that change mappings; filling memory (MAP_POPULATE, mlock) in "
         "pieces; Linux 6.4 or later, where page faults take no mmap_lock", "mmap-lock"),

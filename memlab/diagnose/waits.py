@@ -39,6 +39,8 @@ _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a page of a file", ("folio_wait_bit", "__folio_lock", "__lock_page", "wait_on_page_bit",
                           "filemap_", "io_schedule", "read_pages", "do_read_cache")),
     ("room in a message queue", ("do_msgsnd",)),
+    ("the receiver of a Unix socket", (
+        "unix_wait_for_peer", "unix_dgram_sendmsg", "unix_stream_connect")),
     ("a kernel semaphore, as the mmap_lock", (
         "rwsem_", "down_read", "down_write", "__down_", "vm_mmap_pgoff", "__vm_munmap", "vm_munmap",
         "do_mprotect_pkey", "__do_sys_brk", "__do_sys_mremap", "__x64_sys_brk", "__x64_sys_mremap",

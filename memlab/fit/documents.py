@@ -101,8 +101,11 @@ class FitPrediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     within: the cost that is allowed, as a share of the recorded time. least_bytes: the peak of
     anonymous and shared memory, below which the program is killed. read_limit: whether the program
-    read its cgroup's limit, and may need another amount under one; null if not known. limits: of
-    the recording that needs most, with steps of at least 5 % between them.
+    read its cgroup's limit, and may need another amount under one; null if not known.
+    looked_share: of what it touched, how much is of processes whose use of pages again is known.
+    guessed_share: of the pages used again, those of which the mapping is known, and not the place.
+    doubts: what each answer from the recordings says. limits: of the recording that needs most,
+    with steps of at least 5 % between them.
     """
 
     traces: Sequence[str]
@@ -112,4 +115,7 @@ class FitPrediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     setting_bytes: int
     least_bytes: int
     read_limit: bool | None
+    looked_share: float
+    guessed_share: float
+    doubts: Sequence[str]
     limits: Sequence[PredictedLimit]

@@ -54,6 +54,12 @@ def sentences(prediction: FitPrediction) -> Iterator[str]:
     if prediction.read_limit is not False:
         whether = "It read" if prediction.read_limit else "It is not known whether it read"
         yield f"{whether} its cgroup's limit: a program that does may size itself by it."
+    looked, guessed = map(units.format_percent, (prediction.looked_share, prediction.guessed_share))
+    yield (
+        f"Pages used again are known for {looked} of what it touched; the place of {guessed} of "
+        "them is a guess."
+    )
+    yield from (f"Doubt: {doubt}." for doubt in prediction.doubts)
     yield f"To set: {to_set}. To measure it: memlab fit -- COMMAND"
 
 

@@ -15,6 +15,7 @@ from memlab.errors import NotComparable, Unlike, nearest
 from memlab.experiment import At, Count, Experiment, Metric
 from memlab.experiment.points import point_key, point_label
 from memlab.experiment.window import OTHERS_BUSY_SHARE, WINDOW_METRICS
+from memlab.judging import user_faults
 from memlab.judging.disturbed import Disturbed, is_timing
 from memlab.observe import environment
 from memlab.results import Run
@@ -125,6 +126,8 @@ def compare_runs(
         raise NotComparable(
             f"run {base.id} is of {base.experiment.name}, and the other of {experiment.name}"
         )
+    if why := user_faults.unlike(chosen, base, new):
+        raise NotComparable(why)
     before, after = _of_run(base, chosen), _of_run(new, chosen)
     remarks, unlike = _machines(experiment, before, after, force)
     remarks += _readahead(experiment, before, after)
@@ -132,6 +135,7 @@ def compare_runs(
     remarks += _probes(before, after)
     remarks += _disturbance(before, after)
     remarks += _flagged([base, new])
+    remarks += replayed([base, new])
     remarks += _sessions(before, after)
     shared = [key for key in after.values if key in before.values]
     if not shared:
@@ -267,6 +271,15 @@ def _flagged(sides: Sequence[Run]) -> list[str]:
     return [
         f"flagged as disturbed: {', '.join(parts)}; measured one after the other, sides differ in "
         "what disturbs them; levels of one sweep share it"
+    ]
+
+
+def replayed(sides: Sequence[Run]) -> list[str]:
+    """What is said of each trace that was replayed: what it does not show of its program."""
+    return [
+        f"run {run.id} is of {(run.experiment.declared_from or {})['trace']}"
+        for run in sides
+        if run.experiment.copied
     ]
 
 

@@ -12,7 +12,14 @@ from memlab.errors import NotComparable
 from memlab.experiment import Level, Metric
 from memlab.experiment.levels import check_levels
 from memlab.experiment.points import Point, point_key, point_label
-from memlab.judging.compare import Compared, PointComparison, left_out, metric_of, no_ratio
+from memlab.judging.compare import (
+    Compared,
+    PointComparison,
+    left_out,
+    metric_of,
+    no_ratio,
+    replayed,
+)
 from memlab.judging.disturbed import Disturbed
 from memlab.results import Run
 
@@ -74,7 +81,7 @@ def compare_levels(
         points=points,
         only_base=(),
         only_new=(),
-        remarks=left_out(run.experiment, chosen, sides),
+        remarks=[*left_out(run.experiment, chosen, sides), *replayed([run])],
         heads=(text, name),
         disturbed=[Disturbed.of_run(run)],
     )

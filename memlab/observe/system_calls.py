@@ -25,7 +25,9 @@ _X86_64 = (
     "prctl:157 setsockopt:54 connect:42 bind:49 mount:165 unshare:272 setns:308 ioctl:16 "
     "flock:73 pkey_alloc:330 pkey_mprotect:329 mincore:27 process_madvise:440 memfd_secret:447 "
     "landlock_create_ruleset:444 seccomp:317 swapon:167 fsmount:432 move_mount:429 open_tree:428 "
-    "recvfrom:45 recvmmsg:299 read:0"
+    "recvfrom:45 recvmmsg:299 read:0 prlimit64:302 setrlimit:160 "
+    "sigaltstack:131 remap_file_pages:216 process_vm_readv:310 process_vm_writev:311 "
+    "init_module:175 finit_module:313 mq_notify:244 getdents64:217 statx:332 mseal:462"
 )
 _GENERIC = (
     "mmap:222 mremap:216 brk:214 mprotect:226 munmap:215 madvise:233 mlock:228 mlock2:284 "
@@ -44,7 +46,9 @@ _GENERIC = (
     "prctl:167 setsockopt:208 connect:203 bind:200 mount:40 unshare:97 setns:268 ioctl:29 "
     "flock:32 pkey_alloc:289 pkey_mprotect:288 mincore:232 process_madvise:440 memfd_secret:447 "
     "landlock_create_ruleset:444 seccomp:277 swapon:224 fsmount:432 move_mount:429 open_tree:428 "
-    "recvfrom:207 recvmmsg:243 read:63"
+    "recvfrom:207 recvmmsg:243 read:63 prlimit64:261 setrlimit:164 "
+    "sigaltstack:132 remap_file_pages:234 process_vm_readv:270 process_vm_writev:271 "
+    "init_module:105 finit_module:273 mq_notify:184 getdents64:61 statx:291 mseal:462"
 )
 _TABLES = {"x86_64": _X86_64, "aarch64": _GENERIC, "riscv64": _GENERIC}
 

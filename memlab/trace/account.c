@@ -2,13 +2,11 @@
  *
  *   account TRACE
  *
- * For each process it keeps which pages are there, as the records say: a page is there from its
- * first touch until its mapping goes or it is given back (MADV_DONTNEED and the like). A page that a
- * fork has made common counts once, with the parent, until the child writes to it. What the kernel
- * does by itself, reclaim and huge pages, is not in a trace.
- *
- * Beside that, by process: a page is resident as anonymous memory from the first write to it on, as
- * one of a file from a fault that has mapped it on.
+ * For each process it keeps which pages are there, as the records say: an anonymous page from the
+ * first write to it on, one of a file or of shared memory from a fault that has mapped it on, until
+ * its mapping goes or it is given back (MADV_DONTNEED and the like). A page that several processes
+ * have counts once; one that a fork has made common, until one of them writes to it (frames.c). What
+ * the kernel does by itself, reclaim and huge pages, is not in a trace.
  *
  * A fault that the mapping's rights forbid ends in a signal, and touches nothing.
  *
@@ -55,9 +53,11 @@ static void let_go(struct space *space)
 {
 	if (!space || --space->users)
 		return;
-	for (size_t i = 0; i < space->count; i++)
-		release(space, space->areas[i].kind, space->areas[i].start, space->areas[i].end,
-			ENDED);
+	for (size_t i = 0; i < space->count; i++) {
+		const struct area *area = &space->areas[i];
+		release(space, area, area->start, area->end, ENDED);
+		map_object(area, -(int64_t)(area->end - area->start));
+	}
 	mapped(space, -(int64_t)space->mapped_bytes);
 	for (struct chunk *one = space->chunks, *next; one; one = next) {
 		struct chunk **at = &acc.table[slot(one->space, one->number)];
@@ -65,6 +65,7 @@ static void let_go(struct space *space)
 		while (*at != one)
 			at = &(*at)->next;
 		*at = one->next;
+		forget_common(one);
 		free(one);
 		acc.chunk_count--;
 	}
@@ -77,21 +78,31 @@ static void let_go(struct space *space)
 static struct space *copy_of(struct space *space)
 {
 	struct space *copy = new_space();
+	copy->is_forked = true;
+	acc.forks++;
 	for (size_t i = 0; i < space->count; i++)
 		insert(copy, i, space->areas[i]);
 	mapped(copy, (int64_t)space->mapped_bytes);
+	for (size_t i = 0; i < copy->count; i++)
+		map_object(&copy->areas[i], (int64_t)(copy->areas[i].end - copy->areas[i].start));
 	for (struct chunk *one = space->chunks; one; one = one->of_space) {
 		struct chunk *made = chunk_of(copy, one->number, true);
-		for (unsigned i = 0; i < CHUNK_WORDS; i++)
-			made->common[i] = one->there[i] | one->common[i];
+		memcpy(made->there, one->there, sizeof(made->there));
 		memcpy(made->given, one->given, sizeof(made->given));
 		memcpy(made->block, one->block, sizeof(made->block));
-		memcpy(made->anonymous, one->anonymous, sizeof(made->anonymous));
+		make_common(one, made);
 	}
 	copy->resident.anonymous = space->resident.anonymous;
 	copy->resident.live = space->resident.live;
 	if (!copy_sizes(&copy->sizes, &space->sizes))
 		fail_of_size();
+	for (size_t i = 0; i < space->count; i++) {
+		const struct area *area = &space->areas[i];
+		if (area->fork != COPIED)
+			release(copy, area, area->start, area->end, ENDED);
+		if (area->fork == LEFT_OUT)
+			unmap(copy, area->start, area->end);
+	}
 	return copy;
 }
 
@@ -104,9 +115,10 @@ static void make_task(uint32_t parent, uint32_t child, unsigned made)
 	acc.processes += made != TRACE_THREAD;
 	if (++acc.living > acc.living_peak)
 		acc.living_peak = acc.living;
-	if (made == TRACE_FORK)
+	if (made == TRACE_FORK) {
 		space = copy_of(space);
-	else
+		space->owner = child;
+	} else
 		space->users++;
 	acc.spaces[child] = space;
 	note_task(child, made == TRACE_THREAD ? parent : child);
@@ -130,10 +142,52 @@ static unsigned kind_of(uint64_t word, const uint64_t *operands)
 	return operands[2] ? FILES : ANONYMOUS;
 }
 
-static bool takes_away(uint64_t advice)
+static struct area area_of(uint64_t word, const uint64_t *operands)
 {
-	return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
-	       advice == 24; /* MADV_DONTNEED_LOCKED */
+	uint64_t address = trace_address_of(word);
+	struct area area = { .start = address,
+			     .end = address + operands[0],
+			     .object = operands[2],
+			     .offset = operands[3],
+			     .file = (uint32_t)operands[2],
+			     .kind = (uint8_t)kind_of(word, operands),
+			     .rights = operands[1] & 7 };
+	if (area.kind == SHARED && !area.object)
+		area.object = (1ULL << 32) + ++acc.objects;
+	return area;
+}
+
+static void advise(struct space *space, uint64_t start, uint64_t end, uint64_t advice)
+{
+	switch (advice) {
+	case MADV_REMOVE:
+		give_back(space, start, end, REMOVED);
+		break;
+	case MADV_DONTNEED:
+	case 24:  /* MADV_DONTNEED_LOCKED */
+	case 102: /* MADV_GUARD_INSTALL */
+		give_back(space, start, end, GIVEN_BACK);
+		break;
+	case MADV_FREE:
+		offer(space, start, end);
+		break;
+	case 22: /* MADV_POPULATE_READ */
+	case 23: /* MADV_POPULATE_WRITE */
+		acc.populated_bytes += end - start;
+		break;
+	case MADV_DONTFORK:
+		at_fork(space, start, end, LEFT_OUT);
+		break;
+	case 18: /* MADV_WIPEONFORK */
+		at_fork(space, start, end, WIPED);
+		break;
+	case MADV_DOFORK:
+	case 19: /* MADV_KEEPONFORK */
+		at_fork(space, start, end, COPIED);
+		break;
+	default:
+		break;
+	}
 }
 
 static void act(const struct trace_record *record, const uint64_t *operands)
@@ -153,9 +207,9 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 		touch(space, address, kind == TRACE_WRITE);
 		break;
 	case TRACE_MAP:
-		add_area(space, (struct area) {
-					address, address + operands[0], (uint32_t)operands[2],
-					(uint8_t)kind_of(word, operands), operands[1] & 7, false });
+		add_area(space, area_of(word, operands));
+		if (operands[1] >> 32 & (MAP_POPULATE | MAP_LOCKED))
+			acc.populated_bytes += operands[0];
 		break;
 	case TRACE_UNMAP:
 		unmap(space, address, address + operands[0]);
@@ -167,14 +221,17 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 		protect(space, address, address + operands[0], operands[1] & 7);
 		break;
 	case TRACE_ADVISE:
-		if (takes_away(operands[1]))
-			give_back(space, address, address + operands[0]);
+		advise(space, address, address + operands[0], operands[1]);
+		break;
+	case TRACE_LOCK:
+		acc.populated_bytes += operands[1] & 1 ? 0 : operands[0]; /* MLOCK_ONFAULT */
 		break;
 	case TRACE_TASK:
 		make_task(record->task, (uint32_t)trace_number_of(word), trace_what_of(word));
 		break;
 	case TRACE_EXEC:
 		acc.spaces[record->task] = new_space();
+		acc.spaces[record->task]->owner = record->task;
 		let_go(space);
 		break;
 	case TRACE_EXIT:
@@ -196,6 +253,9 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 		break;
 	case TRACE_AGAIN:
 		use_again(space, word, operands);
+		break;
+	case TRACE_LOOKED:
+		looked(space);
 		break;
 	case TRACE_START:
 		start(space);
@@ -224,6 +284,16 @@ static void moments_up_to(uint64_t number, uint64_t of)
 		}
 		note_moment(acc.moment, MOMENTS);
 	}
+}
+
+/* Until a vforked child begins a program of its own, its memory is its parent's. */
+static void note_memory(uint32_t task)
+{
+	const struct space *space = acc.spaces[task];
+	if (space && acc.spaces[space->owner] == space)
+		task = space->owner;
+	if (space)
+		note_resident(task, &space->resident, acc.at_ns);
 }
 
 static void read_whole(int fd)
@@ -264,8 +334,7 @@ static void read_whole(int fd)
 			acc.at_ns += trace_number_of(record->word);
 		moments_up_to(acc.at_ns, acc.header.elapsed_ns);
 		act(record, operands);
-		if (acc.spaces[record->task])
-			note_resident(record->task, &acc.spaces[record->task]->resident, acc.at_ns);
+		note_memory(record->task);
 		at += 1 + more;
 	}
 	if (sum != acc.header.records_sum)
@@ -348,15 +417,16 @@ static void print_all(void)
 	       ", \"state_pages\": %" PRIu64 ", \"memory_pages\": %" PRIu64
 	       ", \"block_pages\": %" PRIu64 ", \"untouched_pages\": %" PRIu64
 	       ", \"touched_pages\": %" PRIu64 ", \"lockable_pages\": %" PRIu64
-	       ", \"again_pages\": %" PRIu64 ", \"guessed_pages\": %" PRIu64
-	       ", \"again_units\": %" PRIu64 ", \"unreclaimable_peak\": %" PRIu64
-	       ", \"has_start\": %s",
+	       ", \"looked_pages\": %" PRIu64 ", \"offered_pages\": %" PRIu64
+	       ", \"populated_bytes\": %" PRIu64 ", \"again_pages\": %" PRIu64
+	       ", \"guessed_pages\": %" PRIu64 ", \"again_units\": %" PRIu64
+	       ", \"unreclaimable_peak\": %" PRIu64 ", \"has_start\": %s",
 	       acc.outside, acc.forbidden, acc.peak_pages, acc.peak_ns, acc.mapped_peak_bytes,
 	       acc.processes, acc.threads, acc.living_peak, acc.state_pages, acc.memory_pages,
 	       acc.block_pages, acc.untouched_pages, acc.touched_pages,
-	       acc.has_start ? acc.lockable_pages : acc.touched_pages, acc.again_pages,
-	       acc.guessed_pages, acc.again_units, acc.unreclaimable_peak,
-	       acc.has_start ? "true" : "false");
+	       acc.has_start ? acc.lockable_pages : acc.unforked_pages, acc.looked_pages,
+	       acc.offered_pages, acc.populated_bytes, acc.again_pages, acc.guessed_pages,
+	       acc.again_units, acc.unreclaimable_peak, acc.has_start ? "true" : "false");
 	print_reuse();
 	print_files();
 	print_processes(acc.at_ns, MOMENTS);

@@ -17,7 +17,8 @@ enum {
 	BATCH = 1 << 15,
 	CHUNKS_MOST = 1 << 22, /* of all spaces: 1 GiB of ours, for 8 TiB of theirs */
 	AREAS_MOST = 1 << 24,
-	AGAIN_MOST = 1 << 30, /* units */
+	AGAIN_MOST = 1 << 30,  /* units */
+	SHARED_MOST = 1 << 30, /* bytes of ours, for what several spaces have */
 	TOP_FILES = 8,
 	SMALL_PAGES = 64, /* of a block: each is noted by itself; of a larger one, its areas are */
 };
@@ -25,21 +26,33 @@ enum {
 
 struct area {
 	uint64_t start, end;
-	uint32_t file; /* its number + 1 */
+	uint64_t object, offset; /* what is mapped of which object, if it is of one; bytes */
+	uint32_t file;           /* its number + 1 */
 	uint8_t kind, rights;
 	bool is_block; /* within a recorded block */
+	uint8_t fork;  /* what a fork does with it: enum at_fork */
+};
+
+enum at_fork { COPIED, LEFT_OUT, WIPED };
+
+/* Pages that a fork has made common, by its number. The page of a frame is `shift` pages on: what
+ * mremap(2) has moved stays what it was. */
+struct common {
+	uint64_t fork, shift;
+	uint64_t pages[CHUNK_WORDS];
+	struct common *next;
 };
 
 struct chunk {
 	uint64_t number; /* of its first page / CHUNK_PAGES */
 	uint32_t space;
 	struct chunk *next, *of_space;
-	uint64_t there[CHUNK_WORDS];   /* and this space's own */
-	uint64_t common[CHUNK_WORDS];  /* there since a fork, the parent's */
-	uint64_t given[CHUNK_WORDS];   /* it was given back once */
+	uint64_t there[CHUNK_WORDS];   /* anonymous memory */
+	uint64_t of_file[CHUNK_WORDS]; /* a page of a file or of shared memory is mapped */
+	uint64_t given[CHUNK_WORDS];   /* it was given back, and not touched since */
 	uint64_t block[CHUNK_WORDS];   /* a recorded block has lain on it */
 	uint64_t written[CHUNK_WORDS]; /* a replay of allocations writes it, for a block */
-	uint64_t anonymous[CHUNK_WORDS], of_file[CHUNK_WORDS]; /* resident as such */
+	struct common *common;         /* of `there`, what is another space's too */
 };
 
 struct space {
@@ -51,6 +64,9 @@ struct space {
 	uint64_t mapped_bytes;
 	uint64_t touched_pages; /* that came, while `is_locking` has not begun */
 	bool is_locking;        /* a replay locks it */
+	bool is_forked;         /* and has begun no program since */
+	bool is_looked_at;      /* which of its pages are used again is known */
+	uint32_t owner;         /* the task that it began with */
 	struct resident resident;
 	struct sizes sizes;
 };
@@ -68,6 +84,11 @@ struct account {
 		block_pages;      /* of anonymous memory that came; the allocator's of them */
 	uint64_t untouched_pages; /* of blocks that a replay writes, and the program did not */
 	uint64_t touched_pages, lockable_pages; /* all that came; those of spaces that are locked */
+	uint64_t unforked_pages;                /* those of programs that were begun */
+	uint64_t looked_pages;                  /* those of spaces whose use is known */
+	uint64_t offered_pages;                 /* by MADV_FREE */
+	uint64_t populated_bytes; /* named by calls that bring pages in, without a fault */
+	uint64_t forks, objects;
 	bool has_start;
 	uint64_t *file_touches;
 	bool *is_on_disk;                                 /* by file */
@@ -81,7 +102,7 @@ struct account {
 };
 extern struct account acc;
 
-enum release { GIVEN_BACK, UNMAPPED, ENDED };
+enum release { GIVEN_BACK, REMOVED, UNMAPPED, ENDED };
 
 /* pages.c */
 _Noreturn void fail(const char *why);
@@ -94,19 +115,33 @@ void hold(unsigned kind, int64_t pages);
 uint64_t mask_of(unsigned word, uint64_t first, uint64_t end);
 struct chunk *next_chunk(struct space *space, struct chunk *at, uint64_t *first, uint64_t end);
 unsigned bits(uint64_t word);
-void release(struct space *space, unsigned kind, uint64_t start, uint64_t end, enum release how);
+uint64_t commons_of(const struct chunk *chunk, unsigned word);
+void release(struct space *space, const struct area *area, uint64_t start, uint64_t end,
+	     enum release how);
+
+/* frames.c */
+void map_object(const struct area *area, int64_t bytes);
+bool is_first_to_join(const struct area *area, uint64_t page);
+bool is_gone(const struct area *area, uint64_t page, bool is_removed);
+void make_common(struct chunk *chunk, struct chunk *copy);
+void move_common(struct chunk *from, uint64_t page, struct chunk *to, uint64_t moved);
+bool is_last_to_leave(struct chunk *chunk, uint64_t page);
+void forget_common(struct chunk *chunk);
 
 /* areas.c */
 void insert(struct space *space, size_t at, struct area area);
 void mapped(struct space *space, int64_t bytes);
 void unmap(struct space *space, uint64_t start, uint64_t end);
 void add_area(struct space *space, struct area area);
-void give_back(struct space *space, uint64_t start, uint64_t end);
+void give_back(struct space *space, uint64_t start, uint64_t end, enum release how);
+void offer(struct space *space, uint64_t start, uint64_t end);
+void at_fork(struct space *space, uint64_t start, uint64_t end, enum at_fork how);
 void protect(struct space *space, uint64_t start, uint64_t end, uint8_t rights);
 void note_block(struct space *space, uint64_t address, uint64_t bytes);
 void use_again(struct space *space, uint64_t word, const uint64_t *operands);
 void touch(struct space *space, uint64_t address, bool writes);
 void start(struct space *space);
+void looked(struct space *space);
 void move(struct space *space, const uint64_t *operands, uint64_t old);
 
 #endif

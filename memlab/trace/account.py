@@ -11,6 +11,7 @@ from memlab.files import packed
 from memlab.observe import files
 from memlab.trace import file
 
+LEAST_SHARE = 0.5  # of a program that a recording has to show, or a policy is not answered
 KINDS = ("heap", "stack", "anonymous", "file", "shared")  # of mappings, as in account.c
 
 
@@ -37,9 +38,11 @@ class TraceAccount(msgspec.Struct, frozen=True):
     `untouched_pages` are of blocks that a replay writes wholly, and the program did not.
     `touched_pages` are the first touches of all kinds, and `lockable_pages` those of programs that
     a lock can be preloaded into; none of a forked child's are (mlockall(2)). Without `has_start`
-    there is no such program: all are lockable, because a replay locks them at each exec.
-    `forbidden` are faults that a mapping's rights forbid. `by_process` are the processes with the
-    highest peaks.
+    there is no such program, and a replay locks each one at its exec. `looked_pages` are the first
+    touches of processes of which it is known what they use again: of shorter ones it is not.
+    `offered_pages` are those that MADV_FREE named, each time; `populated_bytes` were named by calls
+    that bring pages in at once, which have no fault and are not counted. `forbidden` are faults
+    that a mapping's rights forbid. `by_process` are the processes with the highest peaks.
     `again_pages` were used again at a look, in `again_units` of 64 KiB; of `guessed_pages` of them
     only the mapping is known. `reuse` are memory limits and how many units of files would be read
     again under each, beside `unreclaimable_peak` pages of anonymous and shared memory."""
@@ -65,6 +68,9 @@ class TraceAccount(msgspec.Struct, frozen=True):
     untouched_pages: int
     touched_pages: int
     lockable_pages: int
+    looked_pages: int
+    offered_pages: int
+    populated_bytes: int
     again_pages: int
     guessed_pages: int
     again_units: int
@@ -89,6 +95,16 @@ class TraceAccount(msgspec.Struct, frozen=True):
     def guessed_share(self) -> float:
         """Of the pages that were used again, those of which only the mapping is known."""
         return self.guessed_pages / self.again_pages if self.again_pages else 0.0
+
+    @property
+    def looked_share(self) -> float:
+        """Of what was touched, how much is of processes whose use of pages again is known."""
+        return self.looked_pages / self.touched_pages if self.touched_pages else 0.0
+
+    @property
+    def shows_reuse(self) -> bool:
+        """Whether a memory limit can be answered by numbers."""
+        return self.looked_share >= LEAST_SHARE and self.guessed_share <= 1 - LEAST_SHARE
 
     @property
     def lockable_share(self) -> float:

@@ -49,6 +49,23 @@ void insert(struct space *space, size_t at, struct area area)
 	space->areas[at] = area;
 }
 
+/* Without what lies below an address. */
+static void cut_below(struct area *area, uint64_t start)
+{
+	area->offset += start - area->start;
+	area->start = start;
+}
+
+/* The area of a number is two, up to and from an address. Returns the number of the second. */
+static size_t split(struct space *space, size_t at, uint64_t address)
+{
+	struct area second = space->areas[at];
+	cut_below(&second, address);
+	space->areas[at].end = address;
+	insert(space, at + 1, second);
+	return at + 1;
+}
+
 void unmap(struct space *space, uint64_t start, uint64_t end)
 {
 	size_t at = first_after(space, start);
@@ -56,23 +73,31 @@ void unmap(struct space *space, uint64_t start, uint64_t end)
 		struct area area = space->areas[at];
 		uint64_t from = area.start > start ? area.start : start;
 		uint64_t to = area.end < end ? area.end : end;
-		release(space, area.kind, from, to, UNMAPPED);
+		release(space, &area, from, to, UNMAPPED);
 		mapped(space, -(int64_t)(to - from));
+		map_object(&area, -(int64_t)(to - from));
 		if (from == area.start && to == area.end) {
 			memmove(space->areas + at, space->areas + at + 1,
 				(--space->count - at) * sizeof(*space->areas));
 			continue;
 		}
-		if (from == area.start)
-			space->areas[at].start = to;
-		else
-			space->areas[at].end = from;
-		if (from > area.start && to < area.end) {
-			area.start = to;
-			insert(space, at + 1, area);
+		if (from == area.start) {
+			cut_below(&space->areas[at], to);
+			break;
 		}
-		at++;
+		if (to < area.end)
+			split(space, at, to);
+		space->areas[at++].end = from;
 	}
+}
+
+/* Whether an area ends where another begins that is alike. */
+static bool goes_on(const struct area *one, const struct area *next)
+{
+	return one->end == next->start && one->kind == next->kind && one->file == next->file &&
+	       one->is_block == next->is_block && one->rights == next->rights &&
+	       one->fork == next->fork && one->object == next->object &&
+	       (!one->object || one->offset + (one->end - one->start) == next->offset);
 }
 
 void add_area(struct space *space, struct area area)
@@ -80,23 +105,45 @@ void add_area(struct space *space, struct area area)
 	unmap(space, area.start, area.end);
 	size_t at = first_after(space, area.start);
 	mapped(space, (int64_t)(area.end - area.start));
-	if (at && space->areas[at - 1].end == area.start &&
-	    space->areas[at - 1].kind == area.kind && space->areas[at - 1].file == area.file &&
-	    space->areas[at - 1].is_block == area.is_block &&
-	    space->areas[at - 1].rights == area.rights)
+	map_object(&area, (int64_t)(area.end - area.start));
+	if (at && goes_on(&space->areas[at - 1], &area))
 		space->areas[at - 1].end = area.end;
 	else
 		insert(space, at, area);
 }
 
-void give_back(struct space *space, uint64_t start, uint64_t end)
+void give_back(struct space *space, uint64_t start, uint64_t end, enum release how)
 {
 	for (size_t at = first_after(space, start);
 	     at < space->count && space->areas[at].start < end; at++) {
 		const struct area *area = &space->areas[at];
-		release(space, area->kind, area->start > start ? area->start : start,
-			area->end < end ? area->end : end, GIVEN_BACK);
+		release(space, area, area->start > start ? area->start : start,
+			area->end < end ? area->end : end, how);
 	}
+}
+
+/* MADV_FREE: the pages stay until reclaim takes them. */
+void offer(struct space *space, uint64_t start, uint64_t end)
+{
+	uint64_t page = start / PAGE, last = end / PAGE;
+	uint64_t number = page / CHUNK_PAGES, past = (last + CHUNK_PAGES - 1) / CHUNK_PAGES;
+	for (struct chunk *chunk = NULL; (chunk = next_chunk(space, chunk, &number, past));) {
+		uint64_t base = chunk->number * CHUNK_PAGES;
+		for (unsigned i = 0; i < CHUNK_WORDS; i++)
+			acc.offered_pages +=
+				bits(chunk->there[i] &
+				     mask_of(i, page > base ? page - base : 0, last - base));
+	}
+}
+
+/* The part of an area that lies in a range gets a number of its own, which is returned. */
+static size_t cut(struct space *space, size_t at, uint64_t start, uint64_t end)
+{
+	if (space->areas[at].start < start)
+		at = split(space, at, start);
+	if (space->areas[at].end > end)
+		split(space, at, end);
+	return at;
 }
 
 /* The areas of a range, cut at its ends, take other rights. */
@@ -104,18 +151,22 @@ void protect(struct space *space, uint64_t start, uint64_t end, uint8_t rights)
 {
 	for (size_t at = first_after(space, start);
 	     at < space->count && space->areas[at].start < end; at++) {
-		struct area area = space->areas[at];
-		if (area.rights == rights)
+		if (space->areas[at].rights == rights)
 			continue;
-		if (area.start < start) {
-			space->areas[at].end = area.start = start;
-			insert(space, ++at, area);
-		}
-		if (area.end > end) {
-			space->areas[at].end = area.start = end;
-			insert(space, at + 1, area);
-		}
+		at = cut(space, at, start, end);
 		space->areas[at].rights = rights;
+	}
+}
+
+/* And another way at a fork: MADV_DONTFORK, MADV_WIPEONFORK. */
+void at_fork(struct space *space, uint64_t start, uint64_t end, enum at_fork how)
+{
+	for (size_t at = first_after(space, start);
+	     at < space->count && space->areas[at].start < end; at++) {
+		if (space->areas[at].fork == how)
+			continue;
+		at = cut(space, at, start, end);
+		space->areas[at].fork = (uint8_t)how;
 	}
 }
 
@@ -144,19 +195,9 @@ static void mark_areas(struct space *space, uint64_t start, uint64_t end)
 {
 	for (size_t at = first_after(space, start);
 	     at < space->count && space->areas[at].start < end; at++) {
-		struct area area = space->areas[at];
-		if (area.is_block || !is_memory(area.kind))
+		if (space->areas[at].is_block || !is_memory(space->areas[at].kind))
 			continue;
-		if (area.start < start) {
-			space->areas[at].end = start;
-			area.start = start;
-			insert(space, ++at, area);
-		}
-		if (area.end > end) {
-			space->areas[at].end = end;
-			area.start = end;
-			insert(space, at + 1, area);
-		}
+		at = cut(space, at, start, end);
 		space->areas[at].is_block = true;
 	}
 }
@@ -188,21 +229,50 @@ void note_block(struct space *space, uint64_t address, uint64_t bytes)
 	mark_present(space, page, last);
 }
 
-/* A page becomes resident. A read of anonymous memory maps the page of zeros, which is nobody's. */
-static void come(struct space *space, struct chunk *chunk, unsigned word, uint64_t bit,
-		 bool is_anonymous, bool is_of_file)
+/* A page of a file or of shared memory is mapped. Returns whether it was not before. */
+static bool come_of_file(struct space *space, struct chunk *chunk, const struct area *area,
+			 uint64_t page)
 {
-	if (chunk->anonymous[word] & bit)
-		return;
-	if (is_anonymous) {
-		space->resident.files -= chunk->of_file[word] & bit ? 1 : 0;
-		chunk->of_file[word] &= ~bit;
-		chunk->anonymous[word] |= bit;
-		space->resident.anonymous++;
-	} else if (is_of_file && !(chunk->of_file[word] & bit)) {
-		chunk->of_file[word] |= bit;
-		space->resident.files++;
+	unsigned word = (unsigned)(page % CHUNK_PAGES) / 64;
+	uint64_t bit = 1ULL << (page % 64);
+	if ((chunk->there[word] | chunk->of_file[word]) & bit)
+		return false;
+	chunk->of_file[word] |= bit;
+	space->resident.files++;
+	if (is_first_to_join(area, page))
+		hold(area->kind, 1);
+	return true;
+}
+
+/* Anonymous memory is written. Returns whether that took a page. */
+static bool come_anonymous(struct space *space, struct chunk *chunk, const struct area *area,
+			   uint64_t page)
+{
+	unsigned word = (unsigned)(page % CHUNK_PAGES) / 64;
+	uint64_t bit = 1ULL << (page % 64);
+	if (chunk->there[word] & bit) {
+		if (!(commons_of(chunk, word) & bit) || is_last_to_leave(chunk, page))
+			return false;
+		acc.copied[area->kind]++;
+		hold(area->kind, 1);
+		return true;
 	}
+	if (chunk->of_file[word] & bit) {
+		chunk->of_file[word] &= ~bit;
+		space->resident.files--;
+		if (is_gone(area, page, false))
+			hold(area->kind, -1);
+	}
+	chunk->there[word] |= bit;
+	space->resident.anonymous++;
+	hold(area->kind, 1);
+	if (is_memory(area->kind)) {
+		acc.memory_pages++;
+		if (area->is_block)
+			chunk->block[word] |= bit;
+		acc.block_pages += chunk->block[word] & bit ? 1 : 0;
+	}
+	return true;
 }
 
 static void use_file(const struct area *area, uint64_t unit)
@@ -258,28 +328,22 @@ void touch(struct space *space, uint64_t address, bool writes)
 		acc.file_touches[area->file - 1]++;
 	use_file(area, page / TRACE_UNIT_PAGES);
 	struct chunk *chunk = chunk_of(space, page / CHUNK_PAGES, true);
-	come(space, chunk, word, bit, writes && kind != SHARED, kind == FILES || kind == SHARED);
-	if (chunk->there[word] & bit)
-		return;
-	bool is_copy = chunk->common[word] & bit;
-	if (is_copy) {
-		if (!writes)
-			return;
-		acc.copied[kind]++;
-		chunk->common[word] &= ~bit;
-	} else if (chunk->given[word] & bit)
+	if (chunk->given[word] & bit) {
+		chunk->given[word] &= ~bit;
 		acc.again[kind]++;
-	if (is_memory(kind) && !is_copy) {
-		acc.memory_pages++;
-		if (area->is_block)
-			chunk->block[word] |= bit;
-		acc.block_pages += chunk->block[word] & bit ? 1 : 0;
 	}
-	chunk->there[word] |= bit;
+	bool is_of_file = kind == SHARED || (kind == FILES && !writes), is_new = false;
+	if (is_of_file)
+		is_new = come_of_file(space, chunk, area, page);
+	else if (writes)
+		is_new = come_anonymous(space, chunk, area, page);
+	if (!is_new) /* a read of anonymous memory maps the page of zeros, which is nobody's */
+		return;
 	acc.touched_pages++;
 	space->touched_pages++;
 	acc.lockable_pages += space->is_locking;
-	hold(kind, 1);
+	acc.unforked_pages += !space->is_forked;
+	acc.looked_pages += space->is_looked_at;
 }
 
 /* From here on a lock is in force in it, as the preload takes one: a forked child has none. */
@@ -291,17 +355,66 @@ void start(struct space *space)
 	acc.has_start = true;
 }
 
+/* From here on it is known which of its pages are used again. */
+void looked(struct space *space)
+{
+	if (!space->is_looked_at)
+		acc.looked_pages += space->touched_pages;
+	space->is_looked_at = true;
+}
+
+/* What is moved from an address on, as it lies at another one. */
+static struct area moved(const struct space *space, uint64_t old, uint64_t end, uint64_t new)
+{
+	const struct area *found = area_at(space, old);
+	struct area area = { .start = old, .end = end };
+	area.kind = ANONYMOUS;
+	area.rights = PROT_READ | PROT_WRITE;
+	if (found) {
+		area = *found;
+		cut_below(&area, old);
+	}
+	area.start = new;
+	area.end = new + (end - old);
+	return area;
+}
+
+static void move_page(struct space *space, struct chunk *from, uint64_t page, uint64_t target)
+{
+	unsigned word = (unsigned)(page % CHUNK_PAGES) / 64;
+	uint64_t bit = 1ULL << (page % 64), target_bit = 1ULL << (target % 64);
+	unsigned target_word = (unsigned)(target % CHUNK_PAGES) / 64;
+	if (!((from->there[word] | from->of_file[word]) & bit))
+		return;
+	struct chunk *to = chunk_of(space, target / CHUNK_PAGES, true);
+	if (from->block[word] & bit)
+		to->block[target_word] |= target_bit;
+	if (from->there[word] & bit) {
+		to->there[target_word] |= target_bit;
+		move_common(from, page, to, target);
+	} else
+		to->of_file[target_word] |= target_bit;
+	from->there[word] &= ~bit;
+	from->of_file[word] &= ~bit;
+}
+
+static void move_pages(struct space *space, uint64_t start, uint64_t end, uint64_t new)
+{
+	uint64_t number = start / PAGE / CHUNK_PAGES;
+	uint64_t past = (end / PAGE + CHUNK_PAGES - 1) / CHUNK_PAGES;
+	for (struct chunk *chunk = NULL; (chunk = next_chunk(space, chunk, &number, past));)
+		for (unsigned i = 0; i < CHUNK_PAGES; i++) {
+			uint64_t at = (chunk->number * CHUNK_PAGES + i) * PAGE;
+			if (at >= start && at < end)
+				move_page(space, chunk, at / PAGE, (at - start + new) / PAGE);
+		}
+}
+
 void move(struct space *space, const uint64_t *operands, uint64_t old)
 {
 	uint64_t from_bytes = operands[0], to_bytes = operands[1], new = operands[2];
-	const struct area *found = area_at(space, old);
-	struct area area = { new,
-			     new + to_bytes,
-			     found ? found->file : 0,
-			     found ? found->kind : ANONYMOUS,
-			     found ? found->rights : PROT_READ | PROT_WRITE,
-			     found && found->is_block };
 	uint64_t both = from_bytes < to_bytes ? from_bytes : to_bytes;
+	struct area area = moved(space, old, old + to_bytes, new);
 	if (!from_bytes) { /* a second mapping of shared memory */
 		add_area(space, area);
 		return;
@@ -310,42 +423,22 @@ void move(struct space *space, const uint64_t *operands, uint64_t old)
 		if (to_bytes < from_bytes)
 			unmap(space, old + to_bytes, old + from_bytes);
 		else if (to_bytes > from_bytes) {
-			area.start = old + from_bytes;
+			cut_below(&area, old + from_bytes);
 			add_area(space, area);
 		}
 		return;
 	}
 	add_area(space, area);
-	uint64_t number = old / PAGE / CHUNK_PAGES;
-	uint64_t past = ((old + both) / PAGE + CHUNK_PAGES - 1) / CHUNK_PAGES;
-	for (struct chunk *chunk = NULL; (chunk = next_chunk(space, chunk, &number, past));) {
-		for (unsigned i = 0; i < CHUNK_PAGES; i++) {
-			uint64_t bit = 1ULL << (i % 64),
-				 at = (chunk->number * CHUNK_PAGES + i) * PAGE;
-			if (at < old || at >= old + both ||
-			    !((chunk->there[i / 64] | chunk->common[i / 64] |
-			       chunk->of_file[i / 64]) &
-			      bit))
-				continue;
-			uint64_t page = (at - old + new) / PAGE;
-			struct chunk *to = chunk_of(space, page / CHUNK_PAGES, true);
-			unsigned word = (unsigned)(page % CHUNK_PAGES) / 64;
-			uint64_t to_bit = 1ULL << (page % 64);
-			if (chunk->there[i / 64] & bit)
-				to->there[word] |= to_bit;
-			else if (chunk->common[i / 64] & bit)
-				to->common[word] |= to_bit;
-			if (chunk->block[i / 64] & bit)
-				to->block[word] |= to_bit;
-			if (chunk->anonymous[i / 64] & bit)
-				to->anonymous[word] |= to_bit;
-			if (chunk->of_file[i / 64] & bit)
-				to->of_file[word] |= to_bit;
-			chunk->there[i / 64] &= ~bit;
-			chunk->common[i / 64] &= ~bit;
-			chunk->anonymous[i / 64] &= ~bit;
-			chunk->of_file[i / 64] &= ~bit;
-		}
+	for (uint64_t past = old + both, from = old, to; from < past; from = to) {
+		size_t at = first_after(space, from);
+		if (at == space->count || space->areas[at].start >= past)
+			break;
+		from = space->areas[at].start > from ? space->areas[at].start : from;
+		to = space->areas[at].end < past ? space->areas[at].end : past;
+		if (from > old) /* another area may be of another kind */
+			add_area(space, moved(space, from, to, from - old + new));
+		move_pages(space, from, to, from - old + new);
 	}
-	unmap(space, old, old + from_bytes);
+	if (!(operands[3] & MREMAP_DONTUNMAP))
+		unmap(space, old, old + from_bytes);
 }

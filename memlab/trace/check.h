@@ -87,6 +87,10 @@ static inline const char *trace_fault(const struct trace_header *header,
 	case TRACE_REMAP:
 		if (!operands[1] || !trace_in_space(operands[2], operands[1]))
 			return "a mapping moved to no address";
+		if (operands[2] != trace_address_of(word) &&
+		    operands[2] < trace_address_of(word) + operands[0] &&
+		    trace_address_of(word) < operands[2] + operands[1])
+			return "a mapping moved onto itself";
 		break;
 	case TRACE_UNMAP:
 	case TRACE_PROTECT:

@@ -45,6 +45,13 @@ class Recording(Document):
     allocated_share: float | None
     """Of the anonymous memory that was touched, how much is in recorded allocations; null if none
     were asked for."""
+    lockable_share: float | None
+    """Of what was touched, how much a replay locks under lock=future; null if it is cut short."""
+    looked_share: float | None
+    """Of what was touched, how much is of processes whose use of pages again is known; null if
+    none was looked at."""
+    doubts: list[str]
+    """What each answer from this trace says."""
     check: list[CheckedMetric] | None
     """The replay beside the command, run once more; null without --check."""
 
@@ -61,7 +68,10 @@ class Recording(Document):
             ended,
             trace=str(trace.path),
             incomplete=trace.incomplete or None,
-            allocated_share=found.allocated_share if found else None,
+            allocated_share=found.allocated_share if found and trace.allocations else None,
+            lockable_share=found.lockable_share if found else None,
+            looked_share=found.looked_share if found and trace.used_again else None,
+            doubts=[*trace.doubts],
             check=[CheckedMetric.from_attributes(one) for one in checked] or None,
         )
 
@@ -79,7 +89,7 @@ class MappingKind(Document):
     touched_again: Number
     """Of those that were given back."""
     copied: Number
-    """Since a fork had made them common."""
+    """Since a fork had made them common, by whichever process wrote first."""
 
 
 class ProcessMemory(Document):
@@ -140,8 +150,21 @@ class TraceShown(Document):
     allocated_share: float | None
     """Of the anonymous memory that was touched, how much is in recorded allocations; null if none
     were asked for."""
+    lockable_share: float
+    """Of what was touched, how much a replay locks under lock=future."""
+    looked_share: float | None
+    """Of what was touched, how much is of processes whose use of pages again is known; null if
+    none was looked at."""
+    offered_bytes: Number
+    """That MADV_FREE named, each time."""
+    populated_bytes: Number
+    """That calls named which bring pages in at once, without a fault: they are not counted."""
+    without_huge_pages: bool
+    """The command was kept from huge pages."""
+    doubts: list[str]
+    """What each answer from this trace says."""
     forbidden: Number
-    """Faults that the rights of a mapping forbid: signals to the program."""
+    """Faults that the rights of a mapping forbid: signals, or errors of calls."""
     by_process: list[ProcessMemory]
     """Those with the highest peaks, the highest first."""
     moments: list[Moment]
@@ -166,6 +189,10 @@ class TraceShown(Document):
             peak_bytes=found.peak_pages * PAGE,
             peak_at_s=found.peak_ns * 1e-9,
             allocated_share=found.allocated_share if trace.allocations else None,
+            looked_share=found.looked_share if trace.used_again else None,
+            offered_bytes=found.offered_pages * PAGE,
+            without_huge_pages=trace.small_pages,
+            doubts=[*trace.doubts],
             kinds={
                 kind: MappingKind(
                     peak=found.peak[kind],

@@ -9,6 +9,7 @@ from memlab.errors import BadRequest
 from memlab.fit import traced
 from memlab.fit.answer import setting
 from memlab.fit.documents import FitPrediction
+from memlab.text import units
 from memlab.trace import account, file, replay
 from memlab.trace.shown import PAGE
 
@@ -18,18 +19,22 @@ def predicted(paths: Sequence[Path], within: float) -> FitPrediction:
     they are not of one program."""
     traces = [file.read(path) for path in paths]
     replay.check_one_program(traces)
-    needs = []
+    counts = []
     for trace in traces:
         if not trace.used_again:
             raise BadRequest(
                 f"{trace.path.name} does not show which pages are used again: record the program "
                 "again, for at least half a second"
             )
-        counted = account.of(trace)
+        counts.append(account.of(trace))
+        _check(trace, counts[-1])
+    needs = []
+    for trace, counted in zip(traces, counts, strict=True):
         reuse = [(pages * PAGE, count) for pages, count in counted.reuse]
         least = counted.unreclaimable_peak * PAGE
         needs.append((*traced.predict(trace.elapsed_s, least, reuse, within), least))
     limit, limits, least = max(needs, key=lambda need: need[0])
+    gaps = (f"{trace.path.name} is incomplete: {trace.incomplete}" for trace in traces)
     return FitPrediction(
         traces=[str(path) for path in paths],
         program=file.name(traces[0]),
@@ -38,7 +43,30 @@ def predicted(paths: Sequence[Path], within: float) -> FitPrediction:
         setting_bytes=setting(limit),
         least_bytes=least,
         read_limit=_read_limit(traces),
+        looked_share=min(counted.looked_share for counted in counts),
+        guessed_share=max(counted.guessed_share for counted in counts),
+        doubts=[
+            *(gap for gap, trace in zip(gaps, traces, strict=True) if trace.incomplete),
+            *dict.fromkeys(doubt for trace in traces for doubt in trace.doubts),
+        ],
         limits=limits,
+    )
+
+
+def _check(trace: file.Trace, counted: account.TraceAccount) -> None:
+    """BadRequest if too little of the program is known."""
+    if counted.shows_reuse:
+        return
+    name, remedy = trace.path.name, "measure it: memlab fit -- COMMAND"
+    if counted.looked_share < account.LEAST_SHARE:
+        share = units.format_percent(counted.looked_share)
+        raise BadRequest(
+            f"{name} shows which pages are used again for {share} of what the program touched, "
+            f"under half: other processes ended before two looks; {remedy}"
+        )
+    share = units.format_percent(counted.guessed_share)
+    raise BadRequest(
+        f"{name}: of {share} of the pages used again the place is a guess, over half; {remedy}"
     )
 
 

@@ -47,7 +47,8 @@ enum trace_kind {
 	TRACE_FREE,      /* number of the block */
 	TRACE_RESIZE,    /* number of the block, bytes, address, 0 */
 	TRACE_THP_DISABLE, /* the word's number: PR_SET_THP_DISABLE's argument, 0 or 1, then its flags */
-	TRACE_AGAIN, /* bytes, mask: pages that were used since the record before of their kind */
+	TRACE_AGAIN,  /* bytes, mask: pages that were used since the record before of their kind */
+	TRACE_LOOKED, /* from here on it is known which pages of the process are used again */
 	TRACE_KIND_END,
 };
 

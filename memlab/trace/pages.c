@@ -130,35 +130,56 @@ unsigned bits(uint64_t word)
 	return (unsigned)__builtin_popcountll(word);
 }
 
+/* Of the pages of a word of a chunk, those that are another space's too. */
+uint64_t commons_of(const struct chunk *chunk, unsigned word)
+{
+	uint64_t pages = 0;
+	for (const struct common *one = chunk->common; one; one = one->next)
+		pages |= one->pages[word];
+	return pages;
+}
+
+/* How many pages of a word of a chunk no space has any more, once this one has not. */
+static uint64_t leave(struct chunk *chunk, const struct area *area, unsigned word, uint64_t there,
+		      uint64_t of_file, enum release how)
+{
+	uint64_t common = there & commons_of(chunk, word), pages = bits(there & ~common);
+	uint64_t first = chunk->number * CHUNK_PAGES + 64ULL * word;
+	for (; common; common &= common - 1)
+		pages += is_last_to_leave(chunk, first + (unsigned)__builtin_ctzll(common));
+	for (; of_file; of_file &= of_file - 1)
+		pages += is_gone(area, first + (unsigned)__builtin_ctzll(of_file), how == REMOVED);
+	return pages;
+}
+
 /* The pages of a range are there no more; by the program's will, or since its process ended. */
-void release(struct space *space, unsigned kind, uint64_t start, uint64_t end, enum release how)
+void release(struct space *space, const struct area *area, uint64_t start, uint64_t end,
+	     enum release how)
 {
 	bool willed = how != ENDED;
 	uint64_t page = start / PAGE, last = end / PAGE;
 	uint64_t number = page / CHUNK_PAGES, past = (last + CHUNK_PAGES - 1) / CHUNK_PAGES;
 	for (struct chunk *chunk = NULL; (chunk = next_chunk(space, chunk, &number, past));) {
-		uint64_t base = chunk->number * CHUNK_PAGES, pages = 0;
+		uint64_t base = chunk->number * CHUNK_PAGES, pages = 0, given = 0;
 		struct resident *resident = &space->resident;
 		for (unsigned i = 0; i < CHUNK_WORDS; i++) {
 			uint64_t mask = mask_of(i, page > base ? page - base : 0, last - base);
-			uint64_t gone = chunk->there[i] & mask;
-			pages += (unsigned)__builtin_popcountll(gone);
+			uint64_t gone = chunk->there[i] & mask, of_file = chunk->of_file[i] & mask;
+			pages += leave(chunk, area, i, gone, of_file, how);
+			given += bits(gone | of_file);
 			if (willed)
-				chunk->given[i] |= (gone | chunk->common[i]) & mask;
-			acc.untouched_pages += bits(chunk->written[i] & ~chunk->there[i] &
-						    ~chunk->common[i] & mask);
+				chunk->given[i] |= gone | of_file;
+			acc.untouched_pages += bits(chunk->written[i] & ~chunk->there[i] & mask);
 			chunk->written[i] &= ~mask;
 			chunk->there[i] &= ~mask;
-			chunk->common[i] &= ~mask;
-			resident->anonymous -= bits(chunk->anonymous[i] & mask);
-			resident->files -= bits(chunk->of_file[i] & mask);
-			chunk->anonymous[i] &= ~mask;
 			chunk->of_file[i] &= ~mask;
+			resident->anonymous -= bits(gone);
+			resident->files -= bits(of_file);
 			if (how == UNMAPPED)
 				chunk->block[i] &= ~mask;
 		}
-		hold(kind, -(int64_t)pages);
+		hold(area->kind, -(int64_t)pages);
 		if (willed)
-			acc.given[kind] += pages;
+			acc.given[area->kind] += given;
 	}
 }

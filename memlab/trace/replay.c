@@ -84,6 +84,7 @@ struct task {
 	uint32_t next;
 	uint32_t threads; /* of the process that began as this one, which have not ended */
 	uint32_t begun;   /* futex: what it took to begin is in own_faults */
+	uint32_t locked;  /* of the process that began as this one: its program's memory */
 	uint32_t faults;  /* before an exec */
 	uint64_t from;    /* of a free one: the record that it begins with, and its recorded time */
 	uint64_t from_ns;
@@ -111,7 +112,7 @@ struct control {
 	uint64_t
 		kernel_traps; /* those of these that the kernel took, which a user's perf leaves out */
 	uint64_t shared_bytes;
-	uint32_t ended, killed, locked;
+	uint32_t ended, killed;
 	uint32_t failed; /* the exit status of a child that has said why */
 	uint32_t living; /* tasks, of a free replay */
 	uint32_t stated; /* of a live process: the state of its start is there; a futex */
@@ -808,6 +809,7 @@ static void make_task(uint32_t me, uint32_t child, unsigned made)
 	task->parent = made == TRACE_THREAD ? parent->parent : parent->process;
 	task->state = ALIVE;
 	task->wake = task->begun = 0;
+	task->locked = 1; /* a child has no lock of its parent's, until it begins a program */
 	__atomic_fetch_add(&task_of(task->process)->threads, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&CONTROL->living, 1, __ATOMIC_RELAXED);
 	long tid =
@@ -974,6 +976,7 @@ static void act(uint32_t me, uint64_t word, const uint64_t *operands)
 	struct control *control = CONTROL;
 	struct counts *counts = &task_of(me)->counts;
 	uint64_t address = trace_address_of(word);
+	uint32_t *locked = &task_of(task_of(me)->process)->locked;
 	switch (trace_kind_of(word)) {
 	case TRACE_READ:
 	case TRACE_WRITE:
@@ -984,8 +987,8 @@ static void act(uint32_t me, uint64_t word, const uint64_t *operands)
 		break;
 	case TRACE_MAP:
 		map(counts, address, operands);
-		if (!control->starts && trace_what_of(word) == TRACE_STACK && !control->locked) {
-			control->locked = 1;
+		if (!control->starts && trace_what_of(word) == TRACE_STACK && !*locked) {
+			*locked = 1;
 			lock_all();
 		}
 		break;
@@ -1262,6 +1265,7 @@ static void begin_again(uint32_t me)
 {
 	uint64_t before = task_of(me)->faults;
 	ready(me, RUSAGE_SELF, before + AGAIN_PAGES);
+	task_of(task_of(me)->process)->locked = 0;
 	each_mapping(unmap);
 	take_signals();
 	take_signal_stack(me);

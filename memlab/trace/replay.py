@@ -10,12 +10,12 @@ from typing import Any
 from memlab.errors import BadLevels, BadRequest
 from memlab.text import units
 from memlab.trace import account, file
+from memlab.trace.account import LEAST_SHARE
 
 # What the replayer prints (replay.c, finish).
 _REFUSED = r"refused[calls]=refused (\d+)"
 _PASSED = r"passed_over[touches]=passed over (\d+)"
 _NAMED = 3  # traces that a question names one by one
-LEAST_SHARE = 0.5  # of a program's memory in its allocations, or another allocator says nothing
 # Words of the replayer's that are levels.
 WORDS = {"pace": ("none", "recorded"), "order": ("recorded", "free")}
 _POLICIES = (
@@ -26,9 +26,9 @@ _NO_PRELOAD = (
 )
 _HUGE_SETTINGS = ("madvise", "always")  # what a level may set of the host; `never` is the process's
 _TIME_LACKS = "the kernel's time for files and sockets is not in"
-_GUESSED_MOST = 0.5  # of the pages that are used again, or a limit is answered by outcomes only
 _GUESSED_WORTH_SAYING = 0.05
 _UNTOUCHED_WORTH_SAYING = 0.05
+_LOOKED_WELL = 0.95
 _WHY_NOT = {
     "aslr": "a replay has the recorded addresses",
     "stack": "a replay has the recorded stack",
@@ -53,7 +53,7 @@ def checked(
     if len(names) > _NAMED:
         names = [names[0], f"{len(names) - 1} more"]
     listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    return f"{listed} ({'; '.join(_notes(traces, policies))})"
+    return f"{listed} ({'; '.join(dict.fromkeys(_notes(traces, policies)))})"
 
 
 def check_one_program(traces: Sequence[file.Trace]) -> None:
@@ -98,11 +98,8 @@ def _notes(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]
             which = f"{trace.path.name} is " if len(traces) > 1 else ""
             yield f"{which}incomplete: {trace.incomplete}"
     yield from _coverage(traces, policies)
-    if has_limits(policies) and all(trace.used_again for trace in traces):
-        guessed = max(account.of(trace).guessed_share for trace in traces)
-        if guessed >= _GUESSED_WORTH_SAYING:
-            share = units.format_percent(guessed)
-            yield f"of {share} of the pages used again the mapping is known, and not the place"
+    if has_limits(policies):
+        yield from _reuse(traces)
     yield from _settings_read(traces, policies)
     yield from dict.fromkeys(doubt for trace in traces for doubt in trace.doubts)
     if len(traces) > 1:
@@ -113,7 +110,35 @@ def _notes(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]
         yield "recorded without huge pages"
     is_huge = any(trace.huge for trace in traces)
     if is_huge and any(level == "never" for level in policies.get("thp", ())):
-        yield "recorded with huge pages: without them it has touches that are not in it"
+        yield "recorded with huge pages allowed: without them it may have more touches"
+
+
+def _populated(counts: Sequence[account.TraceAccount]) -> Iterator[str]:
+    """Pages without a fault are in no share of what was touched."""
+    if populated := max(counted.populated_bytes for counted in counts):
+        size = units.format_quantity(populated, "B")
+        yield f"up to {size} that its own calls brought in (MAP_POPULATE, mlock) is in no share"
+
+
+def _reuse(traces: Sequence[file.Trace]) -> Iterator[str]:
+    """What a memory limit acts on and a recording does not show, in the one that shows least."""
+    yield "files that it read or wrote without mapping them are not in it"
+    counts = [account.of(trace) for trace in traces]
+    if all(trace.used_again for trace in traces):
+        looked = min(counted.looked_share for counted in counts)
+        why = "" if looked >= _LOOKED_WELL else ": other processes ended before two looks"
+        share = units.format_percent(looked)
+        yield f"pages used again are known for {share} of what it touched{why}"
+        guessed = max(counted.guessed_share for counted in counts)
+        if guessed >= _GUESSED_WORTH_SAYING:
+            share = units.format_percent(guessed)
+            yield f"of {share} of the pages used again the mapping is known, and not the place"
+    yield from _populated(counts)
+    if offered := max(counted.offered_pages for counted in counts):
+        yield (
+            f"it offered {offered:,} pages by MADV_FREE; whether it wrote to them again is not in "
+            "a trace"
+        )
 
 
 def _settings_read(
@@ -174,11 +199,12 @@ def _coverage(
                 "allocator; a static program, or one with its own allocator, calls no malloc"
             )
         yield said
+        yield from _populated([counted for _, counted in counts])
         name, counted = max(counts, key=lambda item: item[1].untouched_share)
         if counted.untouched_share >= _UNTOUCHED_WORTH_SAYING:
             yield (
                 f"a replay writes {counted.untouched_pages:,} pages of blocks that the program "
-                f"left untouched, beside {counted.block_pages:,} that it touched"
+                f"did not write, beside {counted.block_pages:,} that it wrote"
             )
         return
     if not all(counted.has_start for _, counted in counts):
@@ -192,6 +218,7 @@ def _coverage(
                 "programs that it starts and its forked children are not locked"
             )
         yield said
+        yield from _populated([counted for _, counted in counts])
 
 
 def has_limits(policies: Mapping[str, Sequence[object]]) -> bool:
@@ -203,9 +230,7 @@ def has_limits(policies: Mapping[str, Sequence[object]]) -> bool:
 def knows_reuse(paths: Sequence[Path]) -> bool:
     """Whether a replay of each of them uses again what the program did."""
     traces = [file.read(path) for path in paths]
-    return all(
-        trace.used_again and account.of(trace).guessed_share <= _GUESSED_MOST for trace in traces
-    )
+    return all(trace.used_again and account.of(trace).shows_reuse for trace in traces)
 
 
 def words(policies: Mapping[str, Sequence[object]]) -> list[str]:

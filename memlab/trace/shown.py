@@ -11,9 +11,8 @@ from memlab.present.table import Column, Table, markdown
 from memlab.text import units
 from memlab.text.printable import signal_name
 from memlab.trace import file
-from memlab.trace.account import KINDS, ProcessAccount, TraceAccount
+from memlab.trace.account import KINDS, LEAST_SHARE, ProcessAccount, TraceAccount
 from memlab.trace.checking import Checked
-from memlab.trace.replay import LEAST_SHARE
 from memlab.trace.session import Recorded
 
 PAGE = 4096  # of a record's address, whatever the machine's page is
@@ -26,6 +25,7 @@ NAMES = {
 }
 _FILES_SHOWN = 4
 _PROCESSES_SHOWN = 4
+_WORTH_SAYING = 0.95  # a share under which something is missing
 
 
 def recorded(
@@ -34,7 +34,7 @@ def recorded(
     found: TraceAccount | None = None,
     checked: Sequence[Checked] = (),
 ) -> Iterator[str]:
-    """What was recorded, and what is missing. `found` is of a trace with allocations."""
+    """What was recorded, and what is missing. `found` is None of one that is cut short."""
     if ended.signal:
         yield f"the command was ended by {signal_name(ended.signal)}"
     elif ended.status:
@@ -45,14 +45,13 @@ def recorded(
     if ended.untraced:
         yield f"{units.counted(ended.untraced, 'task')} beyond the most that a trace holds left out"
     yield from _huge_pages(trace)
-    if trace.used_again:
+    if trace.used_again and found:
         share = ended.looks_cpu_ns * 1e-9 / trace.elapsed_s if trace.elapsed_s else 0.0
         yield (
-            f"pages that it used again are in it, so memory limits can be tried; looking for them "
-            f"took {units.format_percent(share)} of a CPU"
+            f"{_known_again(found)}; looking for them took {units.format_percent(share)} of a CPU"
         )
     if found:
-        yield _allocations(found)
+        yield from _covered(trace, found)
     if checked:
         yield f"check: {'; '.join(map(str, checked))}"
     yield from (f"each answer will say: {doubt}" for doubt in trace.doubts)
@@ -62,6 +61,23 @@ def recorded(
         f"({units.format_quantity(trace.plain_bytes, 'B')} unpacked), "
         f"{units.format_quantity(trace.elapsed_s, 's')}"
     )
+
+
+def _known_again(found: TraceAccount) -> str:
+    """Whether memory limits can be tried, and how much of the program that covers."""
+    share = units.format_percent(found.looked_share)
+    if found.looked_share < LEAST_SHARE:
+        return (
+            f"pages that it used again are in it for {share} of what it touched, too little to try "
+            "memory limits: other processes ended before two looks"
+        )
+    if not found.shows_reuse:
+        return (
+            "pages that it used again are in it, but the place of most is a guess: a memory limit "
+            "is answered by how a replay ends"
+        )
+    part = "" if found.looked_share == 1 else f" for {share} of what it touched"
+    return f"pages that it used again are in it{part}, so memory limits can be tried"
 
 
 def next_step(traces: Sequence[file.Trace], found: TraceAccount | None) -> str:
@@ -74,21 +90,36 @@ def next_step(traces: Sequence[file.Trace], found: TraceAccount | None) -> str:
 
 def _allocations(found: TraceAccount) -> str:
     share = units.format_percent(found.allocated_share)
-    refused = "" if _is_covered(found) else ": too little to try another allocator"
+    refused = (
+        "" if found.allocated_share >= LEAST_SHARE else ": too little to try another allocator"
+    )
     return (
         f"allocations: {share} of the {in_bytes(found.memory_pages)} of anonymous memory that it "
         f"touched{refused}"
     )
 
 
-def _is_covered(found: TraceAccount | None) -> bool:
-    return found is not None and found.allocated_share >= LEAST_SHARE
+def _is_covered(trace: file.Trace, found: TraceAccount | None) -> bool:
+    return bool(trace.allocations and found and found.allocated_share >= LEAST_SHARE)
+
+
+def _covered(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
+    """How much of the program the policies act on that do not act on all of it."""
+    if trace.allocations:
+        yield _allocations(found)
+    if found.lockable_share < _WORTH_SAYING:
+        share = units.format_percent(found.lockable_share)
+        refused = "" if found.lockable_share >= LEAST_SHARE else ": too little to try it"
+        yield f"lock=future is in force for {share} of what it touched{refused}"
 
 
 def _try(traces: Sequence[file.Trace], found: TraceAccount | None) -> str:
-    policy = "malloc=glibc,jemalloc" if _is_covered(found) else "thp=never,always"
-    named = shlex.join(str(trace.path) for trace in traces)
-    return f"memlab try -p lock=off,future -p {policy} {named}"
+    locks = found is None or found.lockable_share >= LEAST_SHARE
+    policies = ["lock=off,future"] if locks else []
+    is_covered = _is_covered(traces[-1], found)
+    policies.append("malloc=glibc,jemalloc" if is_covered else "thp=never,always")
+    asked = " ".join(f"-p {policy}" for policy in policies)
+    return f"memlab try {asked} {shlex.join(str(trace.path) for trace in traces)}"
 
 
 def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
@@ -143,12 +174,23 @@ def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
         yield "most touched: " + ", ".join(names)
     if trace.used_again:
         yield _used_again(found)
+    if found.populated_bytes or "lock_all" in found.calls:
+        size = units.format_quantity(found.populated_bytes, "B")
+        whole = " and all of its memory" if "lock_all" in found.calls else ""
+        yield (
+            f"its own calls brought in up to {size}{whole} at once (MAP_POPULATE, mlock): such "
+            "pages have no fault, and are not in these numbers"
+        )
+    if found.offered_pages:
+        yield (
+            f"offered {in_bytes(found.offered_pages)} by MADV_FREE: resident until the kernel "
+            "takes it, and used again without a fault"
+        )
     if found.state_pages:
         yield f"{in_bytes(found.state_pages)} were there before the recording began"
     yield from _unknown(trace, found)
-    if trace.allocations:
-        yield _allocations(found)
-    yield f"try it: {_try([trace], found if trace.allocations else None)}"
+    yield from _covered(trace, found)
+    yield f"try it: {_try([trace], found)}"
 
 
 def _used_again(found: TraceAccount) -> str:
@@ -157,15 +199,19 @@ def _used_again(found: TraceAccount) -> str:
         share = units.format_percent(found.guessed_share)
         guessed = f"; of {share} of them the mapping is known, and the place is a guess"
     plural = "" if found.again_units == 1 else "s"
+    known = ""
+    if found.looked_share < 1:
+        share = units.format_percent(found.looked_share)
+        known = f"; known for {share} of what it touched, not for processes that ended before"
     return (
         f"used again: {found.again_units:,} unit{plural} of 64 KiB with "
-        f"{in_bytes(found.again_pages)} in all, each once a look{guessed}"
+        f"{in_bytes(found.again_pages)} in all, each once a look{guessed}{known}"
     )
 
 
 def _huge_pages(trace: file.Trace) -> Iterator[str]:
     if trace.huge:
-        yield "recorded with huge pages: touches inside of one were not seen"
+        yield "recorded with huge pages allowed: touches inside of one were not seen"
     if trace.small_pages:
         yield "recorded without huge pages; --keep-huge-pages records the command as it runs"
 
@@ -178,11 +224,14 @@ def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     yield from _huge_pages(trace)
     if found.forbidden:
         forbidden = units.counted(found.forbidden, "fault")
-        yield f"{forbidden} that a mapping's rights forbid: a signal to the program each"
+        yield f"{forbidden} that a mapping's rights forbid: a signal, or an error of a call"
     if found.outside:
         whose = ", or in one whose events were lost" if trace.lost else ""
         faults = units.counted(found.outside, "page fault")
-        yield f"{faults} outside of every recorded mapping: as in the kernel's own (vdso){whose}"
+        yield (
+            f"{faults} outside of every recorded mapping: in the kernel's own (vdso) or where "
+            f"nothing was mapped{whose}"
+        )
 
 
 def program(trace: file.Trace, found: TraceAccount) -> str:
@@ -206,14 +255,14 @@ def process_names(trace: file.Trace, found: TraceAccount) -> list[str]:
 
 def is_by_process(trace: file.Trace, found: TraceAccount) -> bool:
     """Whether there is more to say of processes than of the whole."""
-    return len(found.by_process) > 1 or (trace.allocations and _is_covered(found))
+    return len(found.by_process) > 1 or _is_covered(trace, found)
 
 
 def _by_process(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     """Each process's own peak; of one whose allocations are known, what of it is live."""
     if not is_by_process(trace, found):
         return
-    covered = trace.allocations and _is_covered(found)
+    covered = _is_covered(trace, found)
     heads = ["process", "own peak", "anonymous", "of files", *(["live blocks"] if covered else [])]
     rows = [
         [

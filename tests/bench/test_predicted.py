@@ -50,6 +50,8 @@ GENERAL = (
     "recorded without huge pages",
     "allocations are ",
     "a lock is in force for 100 %",
+    "pages used again are known for 100 %",
+    "files that it read or wrote without",
 )
 
 

@@ -19,7 +19,7 @@ import needs
 import pytest
 from click.testing import CliRunner
 from made_up import Machine
-from traces.made import AGAIN, AT, HAS_AGAIN, PAGE, START, Made
+from traces.made import AGAIN, AT, HAS_AGAIN, LOOKED, PAGE, START, Made
 
 from memlab import experiments
 from memlab.cli import _table, cli
@@ -172,7 +172,7 @@ def test_an_example_that_measures_runs(example: str, folder: Path) -> None:
     if words[1] == "sweep" and "--resume" not in words:
         words += small
     if "app.trace" in words:
-        made = Made(flags=HAS_AGAIN).add(START).map(AT, 101).touch(AT, 53)
+        made = Made(flags=HAS_AGAIN).add(START).map(AT, 101).touch(AT, 53).add(LOOKED)
         made.add(AGAIN, AT, 64 * PAGE, 7).write(folder / "app.trace")
     if "app?.trace" in words:
         traces = [f"app{number}.trace" for number in range(1, 7)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import threading
+from dataclasses import replace
+from pathlib import Path
 
 import bpf_maps
 import pytest
 
-from memlab.diagnose import call_limits, inside, kernel_held, memory_held_open, stacks
+from memlab.diagnose import call_limits, inside, kernel_held, memory_held_open, mqueue_files, stacks
 from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.look import _not_read_descriptors
 from memlab.diagnose.stacks import Stacks
@@ -126,3 +129,35 @@ def stack_pointer_of_a_thread() -> int:
         words = proc.read(proc.ROOT / f"proc/self/task/{tid[0]}/syscall").split()
         if len(words) > 2:
             return int(words[-2], 16)
+
+
+def test_watches_of_inotify_are_counted_and_said_as_not_looked_at(tmp_path: Path) -> None:
+    libc = ctypes.CDLL(None)
+    fd = libc.inotify_init1(0)
+    for number in range(3):
+        (tmp_path / str(number)).mkdir()
+        assert libc.inotify_add_watch(fd, str(tmp_path / str(number)).encode(), 0x100) > 0
+    seen = kernel_held.read(PID, {fd: "anon_inode:inotify"})
+    os.close(fd)
+    assert seen is not None
+    assert seen.watches == 3
+    assert [*_not_read_descriptors(seen)] == []
+    (line,) = _not_read_descriptors(replace(seen, watches=9000))
+    assert line.startswith("what 9,000 or more inotify watches keep in the kernel: ")
+
+
+def test_queues_that_cannot_be_looked_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an ordinary user if mqueue is not mounted: its file system may not be mounted to look."""
+
+    def refuse() -> str:
+        raise PermissionError
+
+    monkeypatch.setattr(mqueue_files, "_device", lambda pid, number, others: "0:99")
+    monkeypatch.setattr(mqueue_files, "_of_namespace", refuse)
+    seen = kernel_held.read(PID, {3: "/queue", 4: "/other", 5: "/tmp/file"})
+    assert seen is not None
+    assert seen.queues_unread == 2
+    (line,) = _not_read_descriptors(seen)
+    assert line.startswith("messages in what may be 2 POSIX queues: ")
+    monkeypatch.setattr(mqueue_files, "_of_namespace", lambda: "0:98")
+    assert kernel_held.read(PID, {3: "/queue"}) is None

@@ -471,3 +471,62 @@ def test_a_watermark_that_is_more_than_the_machine_has() -> None:
     assert usual != text
     assert "watermark" not in printed(usual)
     assert "watermark" in printed(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '10.0.0.1 - - [10/May/2017:06:50:00 +0000] "GET / HTTP/1.0" 502 575\n',
+        "2017/05/10 06:50:00 [error] 23#23: *4 connect() failed\n",
+        "May 10 06:50:01 web cron[811]: (root) CMD (run-parts /etc/cron.hourly)\n",
+    ],
+)
+def test_a_file_without_a_line_of_the_kernel_says_nothing_of_a_kill(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "log"
+    path.write_text(text)
+    with pytest.raises(CannotLook, match="no line is marked as the kernel's"):
+        source.read(path)
+    for line in ("[   99.5012] usb 1-1: gone\n", "May 10 06:50:02 web kernel: usb 1-1: gone\n",
+                 "<6>usb 1-1: gone\n", "[Wed May 10 06:50:02 2017] usb 1-1: gone\n",
+                 "web systemd[1]: a.service: Failed with result 'oom-kill'.\n"):  # fmt: skip
+        path.write_text(text + line)
+        assert source.read(path).lines == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("Mar 1 14:37:27 systemd-oomd[666]: Failed to kill any cgroups based on swap: Invalid",
+         "systemd-oomd tried to kill, and could not: Failed to kill any cgroups"),
+        ("Feb 8 00:05:04 host earlyoom[9]: Error: Could not find a process to kill",
+         "earlyoom tried to kill, and could not: Could not find a process"),
+        ("Jun 12 06:39:16: sending SIGTERM to process 696 uid 1001 \"ipfs\": badness 757, VmRSS "
+         "637 MiB\nJun 12 06:39:26: kill failed: Timer expired",
+         "earlyoom tried to end process 696 (ipfs), 637 MiB resident, and it did not end"),
+    ],
+)  # fmt: skip
+def test_a_program_that_could_not_kill_has_killed_nobody(lines: str, words: str) -> None:
+    text = printed(f"{lines}\n")
+    assert words in text
+    assert "overwritten" not in text
+    assert not text.startswith("killed")
+
+
+def test_a_part_of_a_report_is_no_kill_and_is_said() -> None:
+    zone = (
+        "Node 0 DMA32 free:8108kB min:5540kB low:7476kB high:9412kB active_anon:50504kB "
+        "inactive_anon:1874092kB present:2080632kB managed:1994552kB\n"
+    )
+    text = printed(f"[ 9.10] {zone}[ 9.11] Free swap  = 0kB\n[ 9.12] Total swap = 0kB\n")
+    assert "a part of a report stands in it, the machine's memory (7.92 MiB free, no swap)" in text
+    rows = "".join(f"[ 9.{n}] [   {n}]     0  {n}      326      224    16384        0"
+                   f"             0 task{n}\n" for n in range(100, 105))  # fmt: skip
+    table = printed(rows)
+    assert "a part of a report stands in it, a table of processes, as" in table
+    for whole in (text, table):
+        assert whole.startswith("no kill for want of memory in this log")
+        assert "overwritten" not in whole
+    few = printed("[    1.5] usb 1-1: new device\n[   99.5] usb 1-1: gone\n")
+    assert "a part of a report" not in few

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import call_limits, family, kernel_numbers, limits, refusals, refused
+from memlab.diagnose import (
+    call_limits,
+    call_places,
+    family,
+    kernel_numbers,
+    limits,
+    refusals,
+    refused,
+)
 from memlab.diagnose.call_table import MACHINE, ROWS, Row, row
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.refusals import Refusal
@@ -112,7 +120,10 @@ def test_a_limit_that_is_not_met_is_not() -> None:
     (found,) = said(Refusal("inotify_init1", "EMFILE", 10.0), rooms=(files, instances))
     assert (found.line, "RLIMIT" in found.title) == ("fs.inotify.max_user_instances", False)
     (found,) = said(Refusal("openat", "EMFILE", 10.0), rooms=(files,))
-    assert "131 of 20,000 are used (RLIMIT_NOFILE): the call asks for more" in found.title
+    assert found.title.endswith(
+        "the cause is open: no limit that is read here is met, 131 of 20,000 (RLIMIT_NOFILE)"
+    )
+    assert found.setting.startswith("if it is RLIMIT_NOFILE: ulimit -n")
 
 
 def test_what_is_asked_for_and_does_not_fit_is_the_cause() -> None:
@@ -128,7 +139,7 @@ def test_an_unknown_pair_is_said_without_a_cause() -> None:
     (found,) = said(Refusal("swapon", "ENOSPC", 3.0), rooms=(WATCHES, full))
     assert (found.name, found.title) == (
         "calls-fail",
-        "3 calls per second fail: swapon with ENOSPC; which limit that is was not read",
+        "3 calls per second fail: swapon with ENOSPC; the cause was not read",
     )
     assert said(Refusal("swapon", "ENOSPC", 0.9)) == []
 
@@ -137,9 +148,12 @@ def test_a_file_system_is_full_only_where_that_was_read() -> None:
     write = Refusal("write", "ENOSPC", 3.0)
     full = Room("the file system /tmp (tmpfs)", MiB, MiB, "B", "")
     half = Room("the file system / (ext4)", MiB / 2, MiB, "B", "")
-    assert "1 MiB of 1 MiB (the file system /tmp" in said(write, rooms=(full, half))[0].title
+    title = said(write, rooms=(full, half))[0].title
+    assert "1 MiB of 1 MiB (the file system /tmp" in title
+    assert title.endswith("which file system the call is about was not read")
     (found,) = said(write, rooms=(half,))
-    assert found.title.endswith("no file system that it has files open on is full")
+    assert "the cause is open" in found.title
+    assert found.title.endswith("not read: the file system that the call is about")
 
 
 def test_what_a_cause_says_is_not_said_again_as_near() -> None:
@@ -351,7 +365,7 @@ def test_a_mount_without_execution_is_the_cause_only_of_what_is_to_be_executed()
     assert "8 MiB of 8 MiB (pinned of RLIMIT_MEMLOCK)" in one.title
     assert "perf_event_mlock_kb" in one.setting
     (one,) = said(ring, rooms=(MOUNT,))  # as of an address below vm.mmap_min_addr
-    assert one.title.endswith("no limit that is read here explains it")
+    assert "no limit that is read here explains it; not read: a sealed file" in one.title
     assert "noexec" not in f"{one.title} {one.setting}"
     assert one.setting.startswith("man 2 mmap")
 
@@ -382,7 +396,7 @@ def test_one_mapping_larger_than_memory_and_swap() -> None:
     ):
         (one,) = said(other, rooms=(count, machine))
         assert "24 GiB" not in one.title
-        assert "no limit that is read here is near" in one.title
+        assert "no limit that is read here is met" in one.title
         assert "max_map_count" not in one.setting
 
 
@@ -398,13 +412,12 @@ def test_of_several_limits_that_are_far_none_is_advised() -> None:
     far = (Room("vm.max_map_count", 23, 65_530, "count", ""),
            Room("RLIMIT_AS", 1 * GiB, 6 * GiB, "B", ""))  # fmt: skip
     (one,) = said(Refusal("mremap", "ENOMEM", 20.0), rooms=far)
-    assert "no limit that is read here is near; the fullest: 1 GiB of 6 GiB (RLIMIT_AS)" in (
-        one.title
-    )
+    assert "is met, 1 GiB of 6 GiB (RLIMIT_AS), 23 of 65,530 (vm.max_map_count)" in one.title
     assert one.setting.startswith("man 2 mremap")
     near = (replace(far[0], used=40_000), far[1])
     (one,) = said(Refusal("mremap", "ENOMEM", 20.0), rooms=near)
-    assert "40,000 of 65,530 are used (vm.max_map_count)" in one.title
+    assert "the cause is open" in one.title
+    assert one.title.index("40,000 of 65,530 (vm.max_map_count)") < one.title.index("RLIMIT_AS")
 
 
 def test_a_segment_is_refused_by_its_size_or_by_another_one() -> None:
@@ -460,6 +473,61 @@ def test_what_only_explains_a_call_that_fails_is_never_near(
 def test_what_no_limit_refuses_is_no_finding(call: str, errno: str) -> None:
     """A program that tries each file, and reads the one that cannot be mapped."""
     assert said(Refusal(call, errno, 20.0)) == []
+
+
+def test_bytes_that_fit_below_a_limit_are_not_refused_by_it() -> None:
+    """A mapping whose length was not recorded is smaller than 64 MiB."""
+    large = Room("RLIMIT_AS", 95 * GiB, 100 * GiB, "B", "")
+    (one,) = said(Refusal("mmap", "ENOMEM", 9.0), rooms=(large,))
+    assert "the cause is open" in one.title
+    small = Room("RLIMIT_AS", 95 * MiB, 100 * MiB, "B", "")
+    (one,) = said(Refusal("mmap", "ENOMEM", 9.0), rooms=(small,))
+    assert one.title.endswith("mapping memory is refused: 95 MiB of 100 MiB (RLIMIT_AS)")
+    (one,) = said(Refusal("mmap", "ENOMEM", 9.0, MiB, data=True), rooms=(small,))
+    assert "the cause is open" in one.title
+
+
+def test_what_other_programs_use_too_is_said_as_not_read() -> None:
+    part = Room("fs.epoll.max_user_watches", 100, 1000, "count", "", is_part=True)
+    (one,) = said(Refusal("epoll_ctl", "ENOSPC", 9.0), rooms=(part,))
+    assert "at least 100 of 1,000 (fs.epoll.max_user_watches); what other programs" in one.title
+
+
+def test_a_call_that_asks_for_several_is_refused_by_the_only_limit_there_is() -> None:
+    events = Room("fs.aio-max-nr", 60_000, 65_536, "count", "")
+    (one,) = said(Refusal("io_setup", "EAGAIN", 9.0), rooms=(events,))
+    assert one.title.endswith("(fs.aio-max-nr) are used, and the call asks for more than is left")
+
+
+@pytest.mark.parametrize("call", ["io_uring_setup", "perf_event_open", "bpf"])
+def test_a_right_that_is_missing_is_no_pinned_memory(call: str) -> None:
+    full = Room("pinned of RLIMIT_MEMLOCK", 8 * MiB, 8 * MiB, "B", "")
+    (one,) = said(Refusal(call, "EPERM", 20.0), rooms=(full,))
+    assert one.name == "right-refused"
+    assert "MEMLOCK" not in f"{one.title} {one.setting}"
+
+
+@pytest.mark.parametrize(
+    ("release", "rings", "maps"),
+    [("5.10.0-8", True, True), ("5.11.1", True, False), ("6.1.0", False, False),
+     ("6.14.0-rc1", True, False), ("6.18.44-v", True, False)],
+)  # fmt: skip
+def test_what_counts_against_a_limit_is_by_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, release: str, rings: bool, maps: bool
+) -> None:
+    pinned = Room("pinned of RLIMIT_MEMLOCK", 0, MiB, "B", "")
+    monkeypatch.setattr(call_limits, "pinned_of_user", lambda pid, status: iter([pinned]))
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "a", release, "1", "x")))
+    for reader, expected in (("ring pins", rings), ("map pins", maps)):
+        assert [*call_limits.READERS[reader](1, {})] == [pinned] * expected
+
+
+def test_an_image_is_always_full_and_refuses_no_write() -> None:
+    """As /snap/core/1, a squashfs."""
+    read_only = os.statvfs_result((4096, 4096, 100, 0, 0, 10, 0, 0, os.ST_RDONLY, 255))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "statvfs", lambda _: read_only)
+        assert list(call_limits._fullness(Path("/snap"), "/snap", [])) == []
 
 
 def test_calls_of_one_name_are_explained_each_by_its_limit() -> None:
@@ -526,8 +594,8 @@ def test_files_of_huge_pages_that_stay_are_said(
     (tmp_path / "proc/9").mkdir(parents=True)
     (tmp_path / "proc/9/mountinfo").write_text(MOUNTS)
     held = {"huge": 6 * MiB, "mnt1g": 2 * GiB}
-    monkeypatch.setattr(refused, "ROOT", tmp_path)
-    monkeypatch.setattr(refused, "allocated", lambda path: held[path.name])
+    monkeypatch.setattr(call_places, "ROOT", tmp_path)
+    monkeypatch.setattr(call_places, "allocated", lambda path: held[path.name])
     pool = {"HugePages_Total": 8, "HugePages_Free": 0, "Hugepagesize": 2 * MiB}
     monkeypatch.setattr(proc, "meminfo", lambda: pool)
     refusal = Refusal("mmap", "ENOMEM", 5.0)
@@ -541,8 +609,8 @@ def test_files_of_huge_pages_that_stay_are_said(
 
 def test_what_files_in_a_folder_hold(tmp_path: Path) -> None:
     (tmp_path / "left").write_bytes(b"x" * 8192)
-    assert refused.allocated(tmp_path) >= 8192
-    assert refused.allocated(tmp_path / "none") == 0
+    assert call_places.allocated(tmp_path) >= 8192
+    assert call_places.allocated(tmp_path / "none") == 0
 
 
 def test_of_many_mounts_without_execution_none_is_singled_out() -> None:

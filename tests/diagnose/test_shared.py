@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,3 +107,30 @@ def test_shared_memory_that_it_maps_and_others_touched_is_a_line() -> None:
     uses = tuple(SharedUse(kind, 1, "", 3 * MiB, 20 * MiB) for kind in held_shared.KINDS)
     (line,) = [one for one in stock.of(look(shared=uses)).lines if "not touched" in one.name]
     assert (line.value, line.part_of) == (3 * 17 * MiB, "none")
+
+
+def test_what_is_mapped_three_times_is_there_once() -> None:
+    """As the heap of a JVM with ZGC before generations: three views of one memfd."""
+    memory = look().memory
+    seen = replace(memory, shmem_bytes=96 * MiB, resident_bytes=100 * MiB)
+    for mappings, resident, times in ((3, 96, " 3 times"), (1, 32, ""), (3, 32, "")):
+        use = SharedUse(shared.MEMFD, 1, "/memfd:heap", resident * MiB, 32 * MiB, mappings)
+        shmem = replace(seen, shmem_bytes=resident * MiB)
+        (one,) = [
+            one for one in held_shared.findings(look(memory=shmem, shared=(use,)))
+            if one.name == "shared-memory"
+        ]  # fmt: skip
+        assert ("32 MiB are there, which it maps 3 times: 64 MiB" in one.title) == bool(times)
+
+
+def test_objects_are_counted_once_however_often_they_are_mapped() -> None:
+    fd = os.memfd_create("twice")
+    os.ftruncate(fd, MiB)
+    with mmap.mmap(fd, MiB) as first, mmap.mmap(fd, MiB) as second:
+        first[0] = second[0] = 1
+        mappings = [one for one in process.maps(os.getpid()) if "memfd:twice" in one.path]
+        (use,) = shared.uses(os.getpid(), mappings, {one.start: 4096 for one in mappings})
+        assert use.mappings == 2
+        if use.allocated_bytes is not None:
+            assert (use.count, use.allocated_bytes) == (1, 4096)
+    os.close(fd)

@@ -351,6 +351,7 @@ CASES: tuple[tuple[str, str, float, Made], ...] = (
         ("reclaim", "reclaim"), ("swap", "swap"), ("compaction", "compaction"),
         ("writeback", "writeback"), ("fsync", "fsync"), ("files", "a page of a file"),
         ("messages", "room in a message queue"),
+        ("receivers", "the receiver of a Unix socket"),
         ("mappings", "a kernel semaphore, as the mmap_lock"))),
     ("waits-for-compaction", "1 allocation", 1, _of_rate("compactions")),
     ("waits-for-mappings", "500 times", 500, lambda n: look(

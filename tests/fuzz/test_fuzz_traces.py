@@ -75,14 +75,16 @@ def made(draw: Random) -> Made:
             case 1:
                 trace.add(UNMAP, place, draw.randrange(1, 90) * PAGE, 0, task=task)
             case 2:
-                trace.add(ADVISE, place, PAGE * 9, draw.choice((4, 8, 14, 23)), task=task)
+                advice = draw.choice((4, 8, 10, 11, 14, 18, 19, 23, 102))
+                trace.add(ADVISE, place, PAGE * 9, advice, task=task)
             case 3:
                 trace.add(PROTECT, place, PAGE * 9, draw.randrange(8), task=task)
             case 4:
                 kind = draw.choice((LOCK, UNLOCK))
                 trace.add(kind, place, PAGE * 9, draw.randrange(2), task=task)
             case 5:
-                trace.add(REMAP, place, PAGE * 5, PAGE * 7, AT + (1 << 32), 0, task=task)
+                flags = draw.choice((0, 4))
+                trace.add(REMAP, place, PAGE * 5, PAGE * 7, AT + (1 << 32), flags, task=task)
             case 6:
                 trace.add(ALLOCATE, 0, draw.randrange(9), draw.randrange(1 << 20), 0, place,
                           task=task)  # fmt: skip

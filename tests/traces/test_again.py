@@ -19,13 +19,17 @@ from memlab.trace import account, file
 from .made import (
     AGAIN,
     AT,
+    EXIT,
+    FORK,
     HAS_AGAIN,
+    LOOKED,
     LOOKED_AT_LIMIT,
     MACHINE,
     PAGE,
     PRIVATE,
     READ,
     START,
+    TASK,
     WAS_CACHED,
     WATCHED,
     WATCHED_HUGE,
@@ -151,6 +155,7 @@ def of_file(flags: int) -> Made:
     made.map(AT, FILE_PAGES, flags=PRIVATE, rights=1, file=1).touch(
         AT, FILE_PAGES // UNIT, READ, step=UNIT
     )
+    made.add(LOOKED)
     for _ in range(TIMES):
         made.add(AGAIN, AT, FILE_PAGES * PAGE, (1 << 64) - 1)
     return made
@@ -248,7 +253,7 @@ def test_an_answer_says_that_places_are_a_guess(tmp_path: Path) -> None:
     """Of all that was used again in one trace, of 2 % in another."""
     path = tmp_path / "a.trace"
     for guessed, said in ((1, True), (3, False)):
-        made = Made(flags=HAS_AGAIN).map(AT, 64)
+        made = Made(flags=HAS_AGAIN).map(AT, 64).touch(AT, 64).add(LOOKED)
         made.add(AGAIN, AT, 64 * PAGE, 0b111, what=1)
         for _ in range(guessed - 1):
             made.add(AGAIN, AT, 64 * PAGE, (1 << 64) - 1)
@@ -256,6 +261,34 @@ def test_an_answer_says_that_places_are_a_guess(tmp_path: Path) -> None:
         assert subject
         assert ("the mapping is known, and not the place" in subject["trace"]) == said
         assert subject["knows_reuse"] != said
+
+
+@pytest.mark.parametrize(("looked", "share"), [(97, "97 %"), (61, "61 %"), (47, "")])
+def test_a_limit_is_answered_for_what_was_looked_at_only(
+    looked: int, share: str, tmp_path: Path
+) -> None:
+    """A child that ends before two looks uses nothing again, as far as the trace shows."""
+    made = Made(flags=HAS_AGAIN, tasks=2).add(START).map(AT, 100).touch(AT, 23).add(LOOKED)
+    made.touch(AT + 23 * PAGE, looked - 23).number(TASK, 1, what=FORK)
+    made.map(2 * AT, 100, task=1).touch(2 * AT, 100 - looked, task=1).add(EXIT, task=1)
+    path = made.add(AGAIN, AT, 64 * PAGE, (1 << 64) - 1).write(tmp_path / "a.trace")
+    counted = account.of(file.read(path))
+    assert (counted.looked_pages, counted.touched_pages) == (looked, 100)
+    subject = request.command([str(path)], {"memory_max": ["none", "32M"]}).subject
+    assert subject
+    assert subject["knows_reuse"] is bool(share)
+    why = ": other processes ended before two looks" if looked < 95 else ""
+    known = f"pages used again are known for {looked} % of what it touched{why};"
+    assert known in subject["trace"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "memlab", "fit", path], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == (0 if share else 2)
+    said = " ".join((ended.stdout + ended.stderr).split())
+    if share:
+        assert f"Pages used again are known for {share} of what it touched" in said
+    else:
+        assert "shows which pages are used again for 47 % of what the program touched" in said
 
 
 def memlab(*words: str) -> str:

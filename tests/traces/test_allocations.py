@@ -391,7 +391,7 @@ def test_pages_of_blocks_that_the_program_left_untouched_are_said(
     counted = account.of(file.read(path))
     assert (counted.untouched_pages, counted.block_pages) == (2 * (9 - touched), 2 * touched + 1)
     answer = (request.command([str(path)], {"malloc": ["glibc"]}).subject or {})["trace"]
-    said = "a replay writes 12 pages of blocks that the program left untouched, beside 7 that it"
+    said = "a replay writes 12 pages of blocks that the program did not write, beside 7 that it"
     assert (said in answer) == (touched == 3)
 
 

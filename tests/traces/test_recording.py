@@ -222,6 +222,8 @@ def test_a_live_process_is_recorded_with_what_is_there(program: list[str], tmp_p
     assert touches(path, anonymous, TOUCHED) == {(WRITE, 0): there}
     assert touches(path, anonymous + TOUCHED * PAGE, AGAIN) == {(WRITE, 0): AGAIN}
     assert touches(path, shared, MAPPED) == {(WRITE, 0): SHARED}
+    zeros = touches(path, anonymous + (MAPPED - READS) * PAGE, READS)
+    assert zeros == {(READ, 0): READS}  # the page of zeros, as that of pages that were written
     done = replay(path)
     assert (done.status, done.refused) == (0, 0)
     shown = memlab("show", "--json", "-o", str(tmp_path / "figures"), str(path))
@@ -364,6 +366,20 @@ def test_huge_pages_hide_touches_where_they_are_kept(tmp_path: Path, keep: bool)
         assert HUGE_PLACES <= found[WRITE, 0] <= HUGE_PLACES * 512
     else:
         assert found[WRITE, 0] == HUGE_PLACES * 512
+
+
+ENABLES_HUGE = "import ctypes, sys; ctypes.CDLL(None).prctl(41, int(sys.argv[1]), 0, 0, 0)"
+
+
+@pytest.mark.parametrize("disabled", [0, 1])
+def test_a_program_that_allows_itself_huge_pages_is_not_without_them(
+    disabled: int, tmp_path: Path
+) -> None:
+    """PR_SET_THP_DISABLE of 0, prctl(2), which the command was started with 1 of."""
+    path, _ = recorded(tmp_path, "--", sys.executable, "-c", ENABLES_HUGE, str(disabled))
+    trace = file.read(path)
+    assert trace.small_pages is bool(disabled)
+    assert trace.huge is (not disabled and trace.huge_setting == "always")
 
 
 def test_too_small_a_buffer_loses_events_and_the_trace_says_so(tmp_path: Path) -> None:

@@ -381,12 +381,13 @@ def test_a_metric_that_a_check_has_far_off_says_so_in_each_answer(
             ("try", "--blocks", "1", "-p", "thp=inherit,never", str(path)),
             ("show",),
             ("show", "--json"),
+            ("compare", "last", "--baseline", "thp=inherit", "--metric", "peak_rss"),
             ("plot", "-o", str(tmp_path / "a.svg")),
         )
     ]
-    assert [answer.returncode for answer in answers] == [0] * 4, answers
+    assert [answer.returncode for answer in answers] == [0] * 5, answers
     drawn = re.sub("<[^>]*>", " ", (tmp_path / "a.svg").read_text())
-    for text in (*(answer.stdout for answer in answers[:3]), drawn):
+    for text in (*(answer.stdout for answer in answers[:4]), drawn):
         assert all(doubt in " ".join(text.split()) for doubt in off)
     said = [*shown.lines(trace, before)]
     assert [f"a replay differs: {doubt}" for doubt in off] == [s for s in said if "differs" in s]

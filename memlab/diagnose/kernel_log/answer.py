@@ -120,8 +120,11 @@ def user_space_kill(kill: killers.UserSpaceKill) -> Kill:
     sentence = f"it was the decision of {kill.by}{reason}"
     kind: Kind = "driver" if kill.by == killers.DRIVER else "user space"
     victim = Killed(kill.pid, kill.victim, kill.resident, None, None, None, None, None)
+    if kill.failure:
+        sentence += f"; it could not kill: {kill.failure}"
     return Kill(
-        at=kill.stamp, ended="killed", cause=kind, sentence=sentence, by=kill.by,
+        at=kill.stamp, ended="nobody killed" if kill.failure else "killed", cause=kind,
+        sentence=sentence, by=kill.by,
         killed=(victim,), requester=None, order=None,
         group=kill.victim if kill.victim.startswith("/") else None,
         process_group=None, counter=None, usage_bytes=None, limit_bytes=None, failures=None,
@@ -220,6 +223,9 @@ def _first_line(kill: Kill, report: Report | None) -> str:
     when = _when(kill.at, report.clock if report else "")
     if kill.ended == "panic":
         return f"the kernel panicked{when} for want of memory: {report.panic if report else ''}"
+    if kill.ended == "nobody killed" and kill.by != "kernel":
+        who = _who(kill.killed[0])
+        return f"nothing was killed{when}: {kill.by} tried to end {who}, and it did not end"
     if kill.ended == "nobody killed":
         return f"nothing was killed{when}: memory was short, and no process could be killed"
     if kill.ended == "cut":
@@ -363,9 +369,17 @@ def _no_kill(log: Log) -> Iterator[str]:
     yield f"no kill for want of memory in this log: {lines} read{span}{_unread(log)}"
     if log.refused:
         yield f"memory was refused, which kills nobody: {log.refused[-1]}"
+    for failure in log.failures[-1:]:
+        yield f"{failure.by} tried to kill, and could not: {failure.text}"
+    if log.parts:
+        yield (
+            f"a part of a report stands in it, {' and '.join(log.parts)}, as the kernel prints it "
+            "for a kill, a refused request and SysRq: what it is of is not in this log"
+        )
     for hint in log.hints[-1:]:
         reported = f"{hint.by} reports a kill, but the kernel's own report is not in this log"
         yield f"{reported}: {hint.text}"
     yield from _holes(log)
-    if not log.refused and not log.hints and not log.lost and not log.hidden and not log.unread:
+    says = log.refused or log.hints or log.failures or log.parts
+    if not says and not log.lost and not log.hidden and not log.unread:
         yield "it may have been overwritten, or stands in an earlier boot: journalctl -k -b -1"

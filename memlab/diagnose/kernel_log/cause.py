@@ -291,8 +291,9 @@ def _without_zones(report: Report, is_said: bool) -> Cause:
     if report.words in ("machine", "requester") or report.panic:
         return Cause(
             "unknown",
-            "it was not the limit of a memory group; whether it was the whole machine's memory or "
-            f"that of a cpuset or a memory policy is not in this log{swap(report.memory)}",
+            "by the kernel's words it was not the limit of a memory group; whether it was the "
+            "whole machine's memory or that of a cpuset or a memory policy is not in this log"
+            f"{swap(report.memory)}",
         )
     sentence = "whose memory was short is not in this log"
     if report.is_nobody and not report.panic:

@@ -58,6 +58,15 @@ _HINT_MARKS = (
 )
 
 
+_FAILURE_MARKS = (
+    ("Failed to kill any cgroup", "systemd-oomd"),
+    ("Could not find a process to kill", "earlyoom"),
+    ("kill failed: ", "earlyoom"),
+)
+"""By which a program says that it tried to kill, and that nobody ended."""
+_FAILURE_LINES = 20  # behind the line of the kill
+
+
 @dataclass(frozen=True, slots=True)
 class UserSpaceKill:
     """A kill by a program."""
@@ -76,6 +85,8 @@ class UserSpaceKill:
     stamp: str = ""
     processes: int | None = None
     """How many processes of a group, if it is printed."""
+    failure: str = ""
+    """What the program says if its victim did not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +101,8 @@ class Hint:
 class Reader:
     """Collects what programs print."""
 
-    def __init__(self, kills: list[UserSpaceKill], hints: list[Hint]) -> None:
-        self._kills, self._hints = kills, hints
+    def __init__(self, kills: list[UserSpaceKill], hints: list[Hint], failures: list[Hint]) -> None:
+        self._kills, self._hints, self._failures = kills, hints, failures
         self._victim: tuple[int | None, str] = (None, "")
         self._limit = ""
         self._picked: tuple[str, int, str] | None = None
@@ -103,12 +114,23 @@ class Reader:
                 if self._kills and self._kills[-1].line == number:
                     self._kills[-1] = replace(self._kills[-1], stamp=forms.parted(line)[0])
                 return True
+        for marker, by in _FAILURE_MARKS:
+            if marker in line:
+                self._fail(by, line[line.find(marker) :].strip()[:160], number)
+                return True
         for marker, by in _HINT_MARKS:
             if marker in line:
                 if len(self._hints) < 100:
                     self._hints.append(Hint(number, by, line.strip()[-160:]))
                 return True
         return False
+
+    def _fail(self, by: str, text: str, number: int) -> None:
+        last = self._kills[-1] if self._kills else None
+        if last is not None and last.by == by and number - last.line <= _FAILURE_LINES:
+            self._kills[-1] = replace(last, failure=text)
+        elif len(self._failures) < 100:
+            self._failures.append(Hint(number, by, text))
 
     def _add(self, kill: UserSpaceKill) -> bool:
         self._kills.append(kill)

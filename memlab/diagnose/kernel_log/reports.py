@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from memlab.diagnose.kernel_log import forms, joining, killers, lost, sentences
 from memlab.diagnose.kernel_log.meminfo import MemInfo
 from memlab.diagnose.kernel_log.sentences import Counter, Process, ProcessRow
+from memlab.text import units
 
 _STATISTICS_MAX = 400
 _SOURCES_MAX = 64  # hosts and callers whose reports are kept apart
+_ROWS_LEAST = 3  # of a table of which no other line is there
 _MIXED_LINES = 3  # after which a report has more than its beginning
 _REPORT_S = 600
 _STAMPED = 50  # lines at each end of a log, of which one may have a stamp
@@ -126,6 +128,10 @@ class Log:
     user_space: list[killers.UserSpaceKill] = field(default_factory=list)
     hints: list[killers.Hint] = field(default_factory=list)
     """Sentences of other programs that tell of a kill without the kernel's report."""
+    failures: list[killers.Hint] = field(default_factory=list)
+    """Sentences of programs that tried to kill, and could not."""
+    parts: list[str] = field(default_factory=list)
+    """What stands in it of reports that have neither a beginning nor a kill."""
     refused: list[str] = field(default_factory=list)
     """Allocations that failed, which kills nobody."""
     reaped: list[Process] = field(default_factory=list)
@@ -159,6 +165,7 @@ def read(lines: Iterable[str]) -> Log:
         report.settle()
         if report.reaped is not None:
             log.reaped.append(report.reaped)
+    log.parts = _parts(log.reports, [*begin, *end])
     log.reports = [report for report in log.reports if report.is_report and not report.is_copy]
     for report in log.reports:
         if report.is_mixed:
@@ -166,6 +173,21 @@ def read(lines: Iterable[str]) -> Log:
     log.first = next(filter(None, (forms.parted(line)[0] for line in begin)), "")
     log.last = next(filter(None, (forms.parted(line)[0] for line in reversed(end))), "")
     return log
+
+
+def _parts(reports: list[Report], lines: list[str]) -> list[str]:
+    """What of a report a log has without its beginning, which would say what it is about."""
+    parts = []
+    memory = next((report.memory for report in reports if report.memory.zones), None)
+    if memory is not None:
+        swap = "" if memory.swap_total else ", no swap" if memory.swap_total == 0 else ""
+        parts.append(
+            f"the machine's memory ({units.format_quantity(memory.free or 0, 'B')} free{swap})"
+        )
+    rows = [row for line in lines if (row := sentences.row(line, None)) and row.name]
+    if any(report.rows for report in reports) or len(rows) >= _ROWS_LEAST:
+        parts.append("a table of processes")
+    return parts
 
 
 def _is_copy(first: forms.Prefix, second: forms.Prefix) -> bool:
@@ -235,7 +257,7 @@ class _ReportReader:
         self._row = ""
         self._kills = kills
         self._before = forms.Prefix("", "", "", "", "")
-        self._killers = killers.Reader(self.log.user_space, self.log.hints)
+        self._killers = killers.Reader(self.log.user_space, self.log.hints, self.log.failures)
 
     @property
     def is_open(self) -> bool:

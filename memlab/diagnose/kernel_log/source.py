@@ -23,8 +23,16 @@ _BYTES_MAX = 64 << 20
 _STREAMS_MAX = 100_000
 _MEMORY_MAX = 256 << 20  # of a dictionary of xz, whose file gives its size
 _PART = 1 << 20
+_BEGIN_BYTES = 1000  # by which UTF-16 is recognised
 _DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
 _PADDING = re.compile(rb"\0*")
+# By what a line is known as the kernel's: its name, seconds since boot, a level, a clock.
+_MARKED = re.compile(
+    rb"kernel|Linux version|\[ {0,12}\d{1,12}\.\d{3,9}[\] ]|^\s{0,8}<\d{1,3}>"
+    rb"|^\s{0,8}\[\w{3} \w{3} {1,2}\d|^\d{1,4},\d{1,20},\d{1,20}"
+    rb"|^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{6}[+-]",
+    re.MULTILINE,
+)
 # What a file begins with that holds a log, but no text.
 _NO_TEXT = {
     b"LPKSHHRH": "a journal's file: journalctl -k --file {}",
@@ -46,11 +54,23 @@ def read(path: Path | None) -> reports.Log:
     _refuse_no_text(path, content)
     packing = next((one for one in _PACKED if content.startswith(one.begin)), None)
     if packing is None:
-        return reports.read(forms.lines_of(content))
+        return _of_kernel(path, content, reports.read(forms.lines_of(content)))
     text, rest = _unpacked(path, content, packing)
     log = reports.read(forms.lines_of(text))
     log.unread = rest.format("1 line was" if log.lines == 1 else f"{log.lines:,} lines were")
-    return log
+    return _of_kernel(path, text, log)
+
+
+def _of_kernel(path: Path, text: bytes, log: reports.Log) -> reports.Log:
+    """A log without a kill says something only if it is the kernel's. Raises `CannotLook`."""
+    says = log.reports or log.user_space or log.hints or log.reaped or log.refused or log.lost
+    says = says or log.failures or log.parts
+    if says or log.hidden or not log.lines or b"\0" in text[:_BEGIN_BYTES] or _MARKED.search(text):
+        return log
+    raise CannotLook(
+        f"{path}: no line is marked as the kernel's ('kernel:', or seconds since boot), so nothing "
+        "can be said of a kill: give the output of journalctl -k, or of dmesg"
+    )
 
 
 def _refuse_no_text(path: Path, content: bytes) -> None:

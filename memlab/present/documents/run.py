@@ -179,12 +179,16 @@ class Show(Document):
     crossings: list[ShownCrossing]
     published: list[PublishedTable]
     attribution: list[TracedPoint]
+    remarks: list[str]
+    """What the numbers of a command do not hold: a limit that was not felt, calls that were
+    refused, a lock that is not known to be in force, page faults that this user may not count."""
     figures: list[str] | UnsetType = UNSET
     """Paths of the files drawn; only `memlab sweep` draws."""
 
     @classmethod
     def made_of(cls, run: Run, figures: list[str] | UnsetType = UNSET) -> Self:
         """The request and the environment are as they were stored."""
+        from memlab.present import remarks
         from memlab.results.attribution import traced
         from memlab.results.beside import tables
         from memlab.results.crossing import crossings
@@ -202,5 +206,6 @@ class Show(Document):
             crossings=[ShownCrossing.made_of(run, result) for result in crossings(run)],
             published=[PublishedTable.made_of(table) for table in tables(run)],
             attribution=converted(traced(run), list[TracedPoint]),
+            remarks=[*remarks.lines(run)],
             figures=figures,
         )

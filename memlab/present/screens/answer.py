@@ -14,7 +14,7 @@ from memlab.judging.claims import judge
 from memlab.judging.effects import effects, extremes
 from memlab.judging.reproduce import Reproduced
 from memlab.judging.sight import REFUSED
-from memlab.present import decisions, lock_coverage, tables, words
+from memlab.present import decisions, remarks, tables, words
 from memlab.present.screens.lines import OPEN, in_columns
 from memlab.present.table import Text
 from memlab.present.verdicts import crossing, verdicts
@@ -145,9 +145,7 @@ def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
         yield words.extreme(run.experiment, least, most)
     if len(run.points) == 1:  # no level whose sentence says how its trials ended
         yield from tables.ends(run)
-    yield from words.unfelt_limit(run)
-    yield from words.refused_calls(run)
-    yield from lock_coverage.lines(run)
+    yield from remarks.lines(run)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)
     yield from _not_measured(run, verbose=verbose)

@@ -237,6 +237,10 @@ static void end_look(struct looks *looks)
 	}
 	if (before)
 		rec.header.flags |= TRACE_HAS_AGAIN;
+	if (before && !task->space->is_looked_at) {
+		task->space->is_looked_at = true;
+		say(looks->at_ns, task, trace_word(TRACE_LOOKED, 0, 0, 0), NULL);
+	}
 	forget_looks(task->space->looks);
 	task->space->looks = looks;
 }

@@ -5,10 +5,22 @@
 
 #include "recorder.h"
 
+enum { THP_EXCEPT_ADVISED = 2 }; /* PR_THP_DISABLE_EXCEPT_ADVISED, include/uapi/linux/prctl.h */
+
 void asks_for_huge(void)
 {
 	if (rec.huge_where_asked)
 		rec.header.flags |= TRACE_HAS_HUGE;
+}
+
+/* By the program itself: of all its memory, or of what it asks for. */
+static void allow_huge(bool all)
+{
+	rec.header.flags &= ~(uint32_t)TRACE_HUGE_OFF;
+	if (all && rec.header.flags & TRACE_HUGE_ALWAYS)
+		rec.header.flags |= TRACE_HAS_HUGE;
+	if (rec.header.flags & (TRACE_HUGE_ALWAYS | TRACE_HUGE_MADVISE))
+		rec.huge_where_asked = true;
 }
 
 static void new_stack(uint64_t at_ns, const struct task *task, uint64_t pointer)
@@ -83,6 +95,8 @@ bool begun(uint64_t at_ns, struct task *task)
 		say(at_ns, task, trace_word(TRACE_UNLOCK_ALL, 0, 0, 0), NULL);
 		return true;
 	case SYS_prctl:
+		if (!a[1] || a[2] & THP_EXCEPT_ADVISED)
+			allow_huge(!a[1]);
 		say(at_ns, task,
 		    trace_word(TRACE_THP_DISABLE, 0, 0,
 			       ((a[1] != 0) | (a[2] & 15) << 1) << TRACE_LOW_BITS),

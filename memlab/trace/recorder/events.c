@@ -81,6 +81,8 @@ static void take_sample(const struct sample *sample)
 	if (end - after >= 16)
 		memcpy(regs, after, sizeof(regs));
 	uint64_t pointer = regs[0] ? regs[1] : 0; /* regs[0]: which kind of registers, 0 for none */
+	if (regs[0] == PERF_SAMPLE_REGS_ABI_32)
+		rec.header.flags |= TRACE_HAS_COMPAT;
 	if (id == rec.ids[FAULT_USER] || id == rec.ids[FAULT_KERNEL])
 		touched(at_ns, task, field(sample, 8, 8), field(sample, 24, 8), pointer,
 			id == rec.ids[FAULT_USER]);
@@ -95,8 +97,6 @@ static void take_sample(const struct sample *sample)
 			enters(task->call, task->args[task->call == SYS_setns] & UINT32_MAX);
 			task->call = -1;
 		}
-		if (regs[0] == PERF_SAMPLE_REGS_ABI_32)
-			rec.header.flags |= TRACE_HAS_COMPAT;
 		begun(at_ns, task);
 	} else if (id == rec.ids[LEAVE]) {
 		task->in_exec = false;

@@ -2,13 +2,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kernel-page-flags.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 
 #include "recorder.h"
 
-enum { ROUNDS_MOST = 8 };
+enum { ROUNDS_MOST = 8, HUGE_BYTES = 2 << 20 };
+#define FRAME ((1ULL << 55) - 1) /* of an entry of proc_pid_pagemap(5) */
+
+static struct {
+	uint64_t small, huge; /* frames */
+} zeros;
 
 /* Unless the end is asked for before the state is read, without which there is no trace. */
 static void go_on(void)
@@ -56,6 +62,48 @@ static void read_area(const char *line, struct area *area)
 	area->name[strcspn(area->name, "\n")] = '\0';
 }
 
+static uint64_t word_of(const char *path, uint64_t number)
+{
+	uint64_t word = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : pread(fd, &word, sizeof(word), (off_t)(number * sizeof(word)));
+	if (fd >= 0)
+		close(fd);
+	return got == sizeof(word) ? word : 0;
+}
+
+/* The frame that a read maps here, if that is one of zeros. */
+static uint64_t frame_of_zeros(volatile char *at)
+{
+	(void)*at;
+	uint64_t frame = word_of("/proc/self/pagemap", (uintptr_t)at / (PAGE_MASK + 1)) & FRAME;
+	bool is_zero = frame && word_of("/proc/kpageflags", frame) >> KPF_ZERO_PAGE & 1;
+	return is_zero ? frame : 0;
+}
+
+/* The pages of zeros, which all have that read memory before they write it: nobody's memory. */
+static void find_zeros(void)
+{
+	char *at = mmap(NULL, 2 * HUGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		return;
+	char *huge = at + (-(uintptr_t)at & (HUGE_BYTES - 1));
+	madvise(huge, HUGE_BYTES, MADV_HUGEPAGE);
+	zeros.huge = frame_of_zeros(huge);
+	madvise(huge, HUGE_BYTES, MADV_DONTNEED);
+	madvise(huge, HUGE_BYTES, MADV_NOHUGEPAGE);
+	zeros.small = frame_of_zeros(huge);
+	munmap(at, 2 * HUGE_BYTES);
+}
+
+static bool is_of_zeros(uint64_t entry)
+{
+	uint64_t frame = entry & FRAME;
+	return entry >> 63 && frame &&
+	       (frame == zeros.small ||
+		(zeros.huge && frame - zeros.huge < HUGE_BYTES / (PAGE_MASK + 1)));
+}
+
 /* proc_pid_pagemap(5): bit 63 is there, 62 in swap, 61 of a file or shared. */
 static void state_of_pages(const struct task *task, const struct area *area, int pagemap)
 {
@@ -73,7 +121,7 @@ static void state_of_pages(const struct task *task, const struct area *area, int
 			uint64_t entry = entries[j];
 			if (!(entry >> 62))
 				continue;
-			bool of_file = entry >> 61 & 1;
+			bool of_file = entry >> 61 & 1 || is_of_zeros(entry);
 			uint64_t page = area->start + (i + j) * (PAGE_MASK + 1);
 			bool writes = !of_file || (memory && area->protection & PROT_WRITE &&
 						   rec.files[task->file - 1].shared_memory);
@@ -145,6 +193,7 @@ void read_state(pid_t pid)
 	if (pagemap < 0)
 		fail("%s: %s", path, strerror(errno));
 	open_file(&smaps, pid, "smaps");
+	find_zeros();
 	struct task *task = *slot(pid);
 	if (rec.huge_disabled)
 		say(rec.last_ns, task, trace_word(TRACE_THP_DISABLE, 0, 0, 1ULL << TRACE_LOW_BITS),

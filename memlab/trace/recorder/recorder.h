@@ -86,6 +86,7 @@ struct space {
 		image_high; /* the kernel writes above what it has mapped of a program: its stack */
 	uint32_t users;
 	struct looks *looks; /* at which of its pages are used again; NULL before the first */
+	bool is_looked_at;   /* twice, and the trace says so */
 	struct touches touches;
 };
 

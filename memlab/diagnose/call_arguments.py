@@ -1,0 +1,109 @@
+"""What failing calls were called with: recorded for a moment after the look, only if calls failed
+in it whose arguments tell the cause."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from memlab.diagnose import call_rings
+from memlab.diagnose.call_rings import Events, Ring
+from memlab.diagnose.refusals import ERRNOS
+from memlab.observe import system_calls
+
+_WAIT_S = 1.0
+_CALLS = 4  # that are waited for
+_TASKS_MAX, _KEPT = 4, 8
+
+Pair = tuple[str, str]
+"""A call and its errno."""
+
+
+@dataclass(slots=True)
+class Called:
+    """Calls that failed with one errno."""
+
+    arguments: list[tuple[int, ...]] = field(default_factory=list)
+    """Of the last few of them."""
+    ends: int = 0
+    """How many ended so."""
+    begins: int = 0
+    """How many calls of that number began, however they ended."""
+
+    @property
+    def is_filtered(self) -> bool:
+        """A call that a filter of system calls refuses (seccomp(2)) ends without a begin: the
+        filter comes before the tracepoint."""
+        return self.ends > 1 and not self.begins
+
+
+def read(
+    events: Events,
+    failing: Mapping[int, Mapping[tuple[int, int], float]],
+    wanted: Callable[[str, str], bool],
+    wait: Callable[[float], None],
+) -> dict[Pair, Called]:
+    """Of the calls that failed in the look, by thread, those that are wanted."""
+    by_task = {
+        task: {pair: per_s for pair, per_s in pairs.items() if wanted(*_names(pair))}
+        for task, pairs in failing.items()
+    }
+    busiest = sorted(by_task, key=lambda task: -sum(by_task[task].values()))[:_TASKS_MAX]
+    rings: list[Ring] = []
+    result: dict[Pair, Called] = defaultdict(Called)
+    try:
+        for task in busiest:
+            if by_task[task]:
+                with suppress(OSError):
+                    rings.append(call_rings.record(task, _filters(events, [*by_task[task]])))
+        if rings:
+            slowest = min(min(by_task[ring.task].values()) for ring in rings)
+            wait(min(_WAIT_S, _CALLS / slowest))
+        for ring in rings:
+            _pair(events, ring, by_task[ring.task], result)
+    finally:
+        for ring in rings:
+            ring.close()
+    return result
+
+
+def _names(pair: tuple[int, int]) -> Pair:
+    return system_calls.name(pair[0]), ERRNOS.get(-pair[1], "")
+
+
+def _filters(events: Events, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
+    """Begins first: each end that is recorded has its begin then."""
+    calls = " || ".join(f"id == {call}" for call in {call for call, _ in pairs})
+    brk = system_calls.NUMBERS.get("brk")
+    ends = " || ".join(
+        f"id == {call}" if call == brk else f"(id == {call} && ret == {code})"
+        for call, code in pairs
+    )
+    return [(events.enter, calls), (events.exit, ends)]
+
+
+def _pair(
+    events: Events, ring: Ring, pairs: Mapping[tuple[int, int], float], result: dict[Pair, Called]
+) -> None:
+    begun: dict[int, tuple[int, ...]] = {}
+    brk = system_calls.NUMBERS.get("brk")
+    for raw in ring.stopped()[0]:
+        if events.is_enter(raw):
+            call = events.call(raw)
+            begun[call] = events.arguments(raw)
+            for pair in pairs:
+                if pair[0] == call:
+                    result[_names(pair)].begins += 1
+            continue
+        call, code = events.ended(raw)
+        arguments = begun.pop(call, None)
+        if call == brk:
+            if arguments is None or not 0 < code < arguments[0]:
+                continue
+            code = next((known for number, known in pairs if number == call), code)
+        called = result[_names((call, code))]
+        called.ends += 1
+        if arguments is not None:
+            called.arguments = [*called.arguments, arguments][-_KEPT:]

@@ -1,0 +1,503 @@
+"""Causes that the arguments of a failing call tell, each with the value that it was read from.
+
+Sources: kernel/sys.c (do_prlimit()), fs/pipe.c, mm/mmap.c, mm/msync.c, mm/mincore.c, mm/mlock.c,
+net/unix/af_unix.c, net/core/skbuff.c (mm_account_pinned_pages()), net/xdp/xdp_umem.c,
+net/ipv4/igmp.c, kernel/cgroup/cpuset.c, io_uring/io_uring.c of Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from memlab.diagnose import call_places, sockets
+from memlab.diagnose.call_arguments import Called, Pair
+from memlab.diagnose.call_table import LOCK
+from memlab.diagnose.finding import size
+from memlab.diagnose.kernel_numbers import sysctl, target_of
+from memlab.diagnose.refusals import SENDS, Refusal
+from memlab.observe import files, proc, process
+from memlab.observe.proc import ROOT
+from memlab.text.printable import printable
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_IPC_LOCK, _PTRACE_ADMIN, _RESOURCE, _PERFMON, _BPF = 14, 21, 24, 38, 39
+_SET_PIPE_SIZE, _GET_SEALS, _SEALED = 1031, 1034, 0x18  # F_SEAL_WRITE, F_SEAL_FUTURE_WRITE
+_WRITES, _EXECUTES, _SHARED, _FIXED, _ANONYMOUS, _HUGE = 2, 4, 1, 0x10, 0x20, 0x40000
+_NO_FILE = 1 << 31
+_ZERO_COPY = 0x4000000
+_STREAM, _DATAGRAM, _LISTENS = 1, 2, 10
+_RESOURCES = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
+              "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME")  # fmt: skip
+_LINES = ("cpu time", "file size", "data size", "stack size", "core file size", "resident set",
+          "processes", "open files", "locked memory", "address space", "file locks",
+          "pending signals", "msgqueue size", "nice priority", "realtime priority",
+          "realtime timeout")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a call fails, as it was read."""
+
+    words: str
+    line: str
+    """What it is about."""
+    setting: str = ""
+    harmless: bool = False
+    """The call fails for no want of anything."""
+
+
+class Facts:
+    """What is read of a process, once, for the causes of all its calls."""
+
+    def __init__(self, pid: int, status: Mapping[str, str]) -> None:
+        self.pid, self.status = pid, status
+
+    @cached_property
+    def mappings(self) -> Sequence[process.Mapping]:
+        return files.known(lambda: process.maps(self.pid)) or ()
+
+    @cached_property
+    def limits(self) -> str:
+        return files.text(ROOT / f"proc/{self.pid}/limits") or ""
+
+    @cached_property
+    def unix(self) -> Sequence[sockets.UnixSocket]:
+        return files.known(lambda: sockets.unix(self.pid)) or ()
+
+    def limit(self, number: int, *, is_hard: bool = False) -> int | None:
+        """The soft or hard limit of a resource; None without one."""
+        line = re.search(rf"^Max {_LINES[number]} +(\S+) +(\S+)", self.limits, re.MULTILINE)
+        word = line[2 if is_hard else 1] if line else ""
+        return int(word) if word.isdigit() else None
+
+    def is_capable(self, *numbers: int) -> bool:
+        capabilities = int(self.status.get("CapEff", "0"), 16)
+        return any(capabilities >> number & 1 for number in numbers)
+
+    def memory(self, at: int, count: int) -> bytes:
+        """What lies there now: since the call it may have changed. Empty if it may not be read."""
+        with suppress(OSError, OverflowError):
+            fd = os.open(ROOT / f"proc/{self.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return os.pread(fd, count, at)
+            finally:
+                os.close(fd)
+        return b""
+
+    def link(self, number: int) -> str:
+        """What a descriptor is."""
+        return target_of(ROOT / f"proc/{self.pid}/fd/{number & 0xFFFF_FFFF}") or ""
+
+    def size_of(self, name: str) -> int:
+        return proc.status_bytes(self.status, name) or 0
+
+
+Reader = Callable[[Facts, str, Sequence[int]], Cause | None]
+
+
+def _limit_raised(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """The new limit is behind a pointer: it is not read, and the cause is by exclusion."""
+    number = arguments[1 if call == "prlimit64" else 0]
+    if number >= len(_RESOURCES) or (call == "prlimit64" and arguments[0] not in (0, facts.pid)):
+        return None
+    name, hard = f"RLIMIT_{_RESOURCES[number]}", facts.limit(number, is_hard=True)
+    largest = next(iter(sysctl("fs/nr_open")), None) if name == "RLIMIT_NOFILE" else None
+    above = f"more than fs.nr_open ({largest:,}), which is refused to root too" if largest else ""
+    if facts.is_capable(_RESOURCE):
+        words = f"a hard {name} is requested of {above}"
+        setting = "a lower limit; sysctl fs.nr_open"
+        return Cause(words, "fs.nr_open", setting) if above else None
+    if hard is None:
+        return None
+    words = f"a hard {name} is requested above the present one ({hard:,}) without CAP_SYS_RESOURCE"
+    return Cause(
+        f"{words}, or {above}" if above else words, name,
+        "the limit of its unit, its container or limits.conf",
+    )  # fmt: skip
+
+
+def _pipe_size(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    if arguments[1] != _SET_PIPE_SIZE or facts.is_capable(_RESOURCE):
+        return None
+    wanted, most = arguments[2] & 0xFFFF_FFFF, next(iter(sysctl("fs/pipe-max-size")), None)
+    if most is not None and wanted > most:
+        return Cause(
+            f"a pipe of {size(wanted)} is requested, and fs.pipe-max-size allows {size(most)} "
+            "without CAP_SYS_RESOURCE",
+            "fs.pipe-max-size", "a smaller pipe; sysctl fs.pipe-max-size",
+        )  # fmt: skip
+    return None
+
+
+def _unmapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """Some of the range is not mapped."""
+    at, end = arguments[0] // _PAGE * _PAGE, arguments[0] + arguments[1]
+    if not facts.mappings or end >= 1 << 63 or end <= at:
+        return None
+    for mapping in facts.mappings:
+        if mapping.start <= at < mapping.end:
+            at = mapping.end
+    if at >= end:
+        return None
+    probe = call in ("msync", "mincore", "madvise")
+    more = ", as a program asks whether an address may be read" if probe else ""
+    return Cause(
+        f"the addresses are not mapped{more}: no memory is refused",
+        "addresses that are not mapped", "no action" if probe else f"man 2 {call}", harmless=probe,
+    )  # fmt: skip
+
+
+def _backlog(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """Unix sockets only say so, if the listener has no room."""
+    full = [s for s in facts.unix if s.state == _LISTENS and s.queued > s.queue_max]
+    name = _unix_name(facts.memory(arguments[1], min(arguments[2], 110)))
+    listener = next((s for s in full if s.name == name), full[0] if len(full) == 1 else None)
+    if listener is None:
+        return None
+    somaxconn = next(iter(sysctl("net/core/somaxconn")), None)
+    bound = f", and net.core.somaxconn {somaxconn:,}" if somaxconn is not None else ""
+    return Cause(
+        f"{listener.queued:,} connections to the Unix socket {_shown(listener.name)} wait until it "
+        f"accepts them: its backlog is {listener.queue_max:,}{bound}",
+        "backlog of a Unix socket",
+        "a listener that accepts sooner; a larger backlog of listen(2), up to net.core.somaxconn",
+    )  # fmt: skip
+
+
+def _receiver(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    link = facts.link(arguments[0])
+    sender = next((s for s in facts.unix if link == f"socket:[{s.inode}]"), None)
+    if sender is None or sender.kind != _DATAGRAM:
+        return None
+    if sender.sent + _PAGE >= sender.send_buffer:
+        return Cause(
+            f"the send buffer of its Unix datagram socket is full: {size(sender.sent)} of "
+            f"{size(sender.send_buffer)} (SO_SNDBUF) are not received yet",
+            "SO_SNDBUF", "a receiver that keeps up; a larger SO_SNDBUF",
+        )  # fmt: skip
+    name = ""
+    if call == "sendto" and arguments[4]:
+        name = _unix_name(facts.memory(arguments[4], min(arguments[5], 110)))
+        name = name if name in {s.name for s in facts.unix if s.kind == _DATAGRAM} else ""
+    peer = next((s for s in facts.unix if s.inode == sender.peer), None)
+    name = name or (peer.name if peer else "")
+    most = next(iter(sysctl("net/unix/max_dgram_qlen")), None)
+    bound = f" (net.unix.max_dgram_qlen, {most:,} for new sockets)" if most is not None else ""
+    return Cause(
+        f"the queue of the receiver{f' {_shown(name)}' if name else ''} is full{bound}: the send "
+        f"buffer of this Unix datagram socket is not, {size(sender.sent)} of "
+        f"{size(sender.send_buffer)}",
+        "net.unix.max_dgram_qlen",
+        "a receiver that keeps up; sysctl net.unix.max_dgram_qlen before it makes its socket",
+    )  # fmt: skip
+
+
+def _unix_name(address: bytes) -> str:
+    """Of a Unix address: a path, or `@` and an abstract name; else empty."""
+    if len(address) < 3 or int.from_bytes(address[:2], "little") != 1:
+        return ""
+    return sockets.unix_name(address[2:])
+
+
+def _shown(text: str) -> str:
+    """A name that another process chose."""
+    return printable(text)[:80]
+
+
+def _mapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EPERM of mmap."""
+    at, _, protection, flags, number, _ = arguments
+    least = next(iter(sysctl("vm/mmap_min_addr")), 0)
+    if flags & _FIXED and at < least:
+        return Cause(
+            f"a fixed address of {at:#x} is requested, below vm.mmap_min_addr ({least:#x})",
+            "vm.mmap_min_addr", "a higher address",
+        )  # fmt: skip
+    if flags & _ANONYMOUS or number & 0xFFFF_FFFF >= _NO_FILE:
+        return None
+    if protection & _EXECUTES:
+        mount = call_places.of_descriptor(facts.pid, number)
+        if mount is not None and "noexec" in mount.options:
+            return Cause(
+                f"it maps {_shown(facts.link(number))} to execute it, on a mount that is noexec: "
+                f"{_shown(mount.mount_point)} ({mount.filesystem})",
+                f"noexec of {_shown(mount.mount_point)}",
+                "a folder on another mount for such files (TMPDIR, java.io.tmpdir); remount it: "
+                "exec",
+            )  # fmt: skip
+    if protection & _WRITES and flags & _SHARED and _seals(facts.pid, number) & _SEALED:
+        return Cause(
+            f"it maps {_shown(facts.link(number))} to write to it, which is sealed (F_SEAL_WRITE)",
+            "F_SEAL_WRITE", "a private mapping, or one that is only read",
+        )  # fmt: skip
+    return None
+
+
+def _seals(pid: int, number: int) -> int:
+    """0 of a file without seals."""
+    with suppress(OSError):
+        pidfd = os.pidfd_open(pid)
+        try:
+            fd = process.take_descriptor(pidfd, number)
+            try:
+                return fcntl.fcntl(fd, _GET_SEALS)
+            finally:
+                os.close(fd)
+        finally:
+            os.close(pidfd)
+    return 0
+
+
+def _huge(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """ENOMEM of a mapping of huge pages, each size of which has a pool."""
+    length, flags = arguments[1], arguments[3]
+    if not flags & _HUGE:
+        return None
+    machine = files.known(proc.meminfo) or {}
+    page = 1 << (flags >> 26 & 0x3F) if flags >> 26 & 0x3F else machine.get("Hugepagesize", 0)
+    if not page:
+        return None
+    pool = ROOT / f"sys/kernel/mm/hugepages/hugepages-{page >> 10}kB"
+    names = ("nr_hugepages", "free_hugepages", "resv_hugepages", "nr_overcommit_hugepages")
+    total, free, reserved, more = (files.number(pool / name) for name in names)
+    line = "huge pages (hugetlb)"
+    if total is None or free is None:
+        return Cause(
+            f"it asks for huge pages of {size(page)} (MAP_HUGETLB), which this machine does not "
+            "have",
+            line, "another size (MAP_HUGE_SHIFT); hugepagesz= of the kernel",
+        )  # fmt: skip
+    wanted, spare = -(-length // page), free - (reserved or 0)
+    if wanted <= spare + (more or 0):
+        return None
+    words = (
+        f"it asks for huge pages (MAP_HUGETLB), {wanted:,} of {size(page)}, of which the pool has "
+        f"{total:,}, {spare:,} of them free"
+    )
+    bytes_of_files, folder = call_places.huge_files(facts.pid, page)
+    if bytes_of_files >= page:
+        words += f", and {bytes_of_files // page:,} in files of {_shown(folder)}"
+    setting = f"{pool}/nr_hugepages; files that are left in a hugetlbfs keep theirs"
+    return Cause(words, line, setting)
+
+
+_MEMBERSHIPS = {(0, 35), (0, 39), (0, 42), (0, 46)}  # IP_ADD_MEMBERSHIP, MCAST_JOIN_GROUP, ...
+_FILTERS = {(1, 26), (1, 50), (1, 51), (1, 52)}  # SO_ATTACH_FILTER, _BPF, _REUSEPORT_*
+_UMEM = (283, 4)  # SOL_XDP, XDP_UMEM_REG
+
+
+def _option(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    option = arguments[1], arguments[2]
+    most = next(iter(sysctl("net/core/optmem_max")), 0)
+    if option in _MEMBERSHIPS:
+        groups = next(iter(sysctl("net/ipv4/igmp_max_memberships")), 0)
+        return Cause(
+            "a multicast group is joined: by exclusion of other causes this socket is in as many "
+            f"as it may be, net.ipv4.igmp_max_memberships ({groups:,})",
+            "net.ipv4.igmp_max_memberships",
+            "sysctl net.ipv4.igmp_max_memberships; more sockets, each with fewer groups",
+        )  # fmt: skip
+    if option in _FILTERS:
+        return Cause(
+            "a filter is attached: by exclusion of other causes it is larger than what "
+            f"net.core.optmem_max ({size(most)}) leaves this socket",
+            "net.core.optmem_max", "a shorter filter; sysctl net.core.optmem_max",
+        )  # fmt: skip
+    if option == _UMEM:
+        return _pins(facts, None, "memory for packets is registered (XDP_UMEM_REG)")
+    return None
+
+
+def _pins(facts: Facts, wanted: int | None, what: str) -> Cause | None:
+    """By the user of the process, whose pinned pages of this kind the kernel does not show."""
+    limit = facts.limit(8)
+    if limit is None or facts.is_capable(_IPC_LOCK):
+        return None
+    pins = "what it asks for" if wanted is None else size(wanted)
+    words = f"{what}: {pins} is to be pinned, and RLIMIT_MEMLOCK is {size(limit)}"
+    if wanted is None or wanted <= limit:
+        words += "; what the user has pinned so already was not read"
+    return Cause(words, "RLIMIT_MEMLOCK", LOCK)
+
+
+def _zero_copy(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """ENOBUFS of a send."""
+    length, flags = (arguments[2], arguments[3]) if call == "sendto" else (None, arguments[2])
+    if not flags & _ZERO_COPY:
+        return None
+    return _pins(facts, length, "it sends without a copy (MSG_ZEROCOPY)")
+
+
+def _ring(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    value = next(iter(sysctl("kernel/io_uring_disabled")), 0)
+    if value == 2 or (value == 1 and not facts.is_capable(_PTRACE_ADMIN)):
+        who = "nobody" if value == 2 else "CAP_SYS_ADMIN and kernel.io_uring_group only"
+        return Cause(
+            f"kernel.io_uring_disabled is {value}: it is allowed to {who}",
+            "kernel.io_uring_disabled", "sysctl kernel.io_uring_disabled",
+        )  # fmt: skip
+    return None
+
+
+def _bpf(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    value = next(iter(sysctl("kernel/unprivileged_bpf_disabled")), 0)
+    if not value or facts.is_capable(_PTRACE_ADMIN, _BPF):
+        return None
+    return Cause(
+        f"kernel.unprivileged_bpf_disabled is {value}, and it has no CAP_BPF",
+        "kernel.unprivileged_bpf_disabled", "CAP_BPF; sysctl kernel.unprivileged_bpf_disabled",
+    )  # fmt: skip
+
+
+def _perf(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """Whether the event is of the kernel is behind a pointer."""
+    value = next(iter(sysctl("kernel/perf_event_paranoid")), 0)
+    of_all = arguments[1] & 0xFFFF_FFFF == 0xFFFF_FFFF
+    if value < (1 if of_all else 2) or facts.is_capable(_PTRACE_ADMIN, _PERFMON):
+        return None
+    what = "an event of all processes" if of_all else "an event"
+    note = ", which allows those outside the kernel," if value == 2 and not of_all else ""
+    return Cause(
+        f"{what} is requested, kernel.perf_event_paranoid is {value}{note} and it has no "
+        "CAP_PERFMON",
+        "kernel.perf_event_paranoid", "CAP_PERFMON; sysctl kernel.perf_event_paranoid",
+    )  # fmt: skip
+
+
+def _heap_end(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """brk(2): do_brk_flags() of mm/vma.c."""
+    stat = (files.text(ROOT / f"proc/{facts.pid}/stat") or "").rpartition(")")[2].split()
+    if len(stat) < 45:
+        return None
+    wanted = arguments[0]
+    data = int(stat[43]) - int(stat[42])  # end_data, start_data
+    start = int(stat[44])  # start_brk
+    heap = [mapping for mapping in facts.mappings if mapping.path == "[heap]"]
+    end = max((mapping.end for mapping in heap), default=start)
+    limit = facts.limit(2)
+    if limit is not None and wanted - start + data > limit:
+        return Cause(
+            f"a heap of {size(wanted - start)} is requested beside {size(data)} of static data, "
+            f"and {size(limit)} may be (RLIMIT_DATA)",
+            "RLIMIT_DATA", "ulimit -d, LimitDATA= of its unit",
+        )  # fmt: skip
+    behind = min((m for m in facts.mappings if m.start >= end), key=lambda m: m.start, default=None)
+    if behind is not None and behind.start < wanted + _PAGE:
+        return Cause(
+            f"a mapping lies in the way: {_shown(behind.path) or 'anonymous'}, "
+            f"{size(behind.start - end)} behind the heap, which is to grow by "
+            f"{size(max(0, wanted - end))}",
+            "a mapping behind the heap",
+            "malloc goes on with mmap; for sbrk, no mapping at a fixed address there",
+        )  # fmt: skip
+    return None
+
+
+def _lock_all(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    limit, mapped = facts.limit(8), facts.size_of("VmSize")
+    if not arguments[0] & 1 or limit is None or mapped <= limit or facts.is_capable(_IPC_LOCK):
+        return None  # without MCL_CURRENT nothing is locked now
+    return Cause(
+        f"all {size(mapped)} that it maps are to be locked, and {size(limit)} may be "
+        "(RLIMIT_MEMLOCK)",
+        "RLIMIT_MEMLOCK", LOCK,
+    )  # fmt: skip
+
+
+def _place(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    told = call_places.of_call(facts.pid, call, arguments, facts.memory)
+    return None if told is None else Cause(*told)
+
+
+_READERS: tuple[tuple[str, str, Reader], ...] = (
+    ("prlimit64 setrlimit", "EPERM", _limit_raised),
+    ("fcntl", "EPERM", _pipe_size),
+    ("msync mincore madvise mlock mlock2 mprotect", "ENOMEM", _unmapped),
+    ("connect", "EAGAIN", _backlog),
+    (" ".join(SENDS), "EAGAIN", _receiver),
+    ("mmap", "EPERM", _mapped),
+    ("mmap", "ENOMEM", _huge),
+    ("setsockopt", "ENOBUFS ENOMEM", _option),
+    ("sendto sendmsg", "ENOBUFS", _zero_copy),
+    ("io_uring_setup", "EPERM", _ring),
+    ("bpf", "EPERM", _bpf),
+    ("perf_event_open", "EPERM EACCES", _perf),
+    ("brk", "ENOMEM", _heap_end),
+    ("mlockall", "ENOMEM", _lock_all),
+    (call_places.CALLS, "ENOSPC", _place),
+)
+_FILTERED = Cause(
+    "a filter of system calls refuses it (seccomp), not a limit",
+    "seccomp",
+    "the seccomp profile of its container (--security-opt seccomp=), SystemCallFilter= of its unit",
+)
+
+
+def needs_arguments(call: str, errno: str) -> bool:
+    """Whether the arguments of such a call may tell the cause."""
+    return errno == "EPERM" or any(
+        call in calls.split() and errno in errnos.split() for calls, errnos, _ in _READERS
+    )
+
+
+def explained(
+    pid: int, status: Mapping[str, str], refused: Sequence[Refusal], called: Mapping[Pair, Called]
+) -> tuple[Refusal, ...]:
+    """With the cause that most of the recorded calls tell. A send that would wait is a refusal only
+    of a Unix datagram socket: for others it is how they work."""
+    facts = Facts(pid, status)
+    each = [
+        _explained(facts, refusal, called.get((refusal.call, refusal.errno), Called()))
+        for refusal in refused
+    ]
+    return tuple(
+        refusal
+        for refusal in each
+        if refusal.cause or refusal.errno != "EAGAIN" or refusal.call not in SENDS
+    )
+
+
+def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
+    cause = _cause(facts, refusal, called_with)
+    if cause is not None:
+        return replace(
+            refusal,
+            cause=cause.words,
+            line=cause.line,
+            setting=cause.setting,
+            harmless=cause.harmless,
+        )
+    if refusal.call == "mmap" and called_with.arguments:
+        return _with_length(refusal, called_with.arguments[-1])
+    return refusal
+
+
+def _cause(facts: Facts, refusal: Refusal, called_with: Called) -> Cause | None:
+    if called_with.is_filtered and facts.status.get("Seccomp", "").strip() == "2":
+        return _FILTERED
+    readers = [
+        reader for calls, errnos, reader in _READERS
+        if refusal.call in calls.split() and refusal.errno in errnos.split()
+    ]  # fmt: skip
+    causes: Counter[Cause | None] = Counter()
+    for arguments in dict.fromkeys(called_with.arguments):
+        with suppress(OSError, ValueError, IndexError):
+            told = (read(facts, refusal.call, arguments) for read in readers)
+            causes[next(filter(None, told), None)] += 1
+    return causes.most_common(1)[0][0] if causes else None
+
+
+def _with_length(refusal: Refusal, arguments: Sequence[int]) -> Refusal:
+    length, protection, flags = arguments[1:4]
+    return replace(
+        refusal, asked_bytes=length, reserved=protection == 0,
+        data=bool(protection & _WRITES) and not flags & (_SHARED | _HUGE),
+        noreserve=bool(flags & 0x4000),
+    )  # fmt: skip

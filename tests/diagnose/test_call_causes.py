@@ -1,0 +1,413 @@
+"""Causes that the arguments of a failing call tell: each with a call that fails so, and with one
+that fails otherwise."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from memlab.diagnose import (
+    call_arguments,
+    call_causes,
+    call_places,
+    kernel_numbers,
+    refusals,
+    refused,
+    sockets,
+)
+from memlab.diagnose.call_arguments import Called
+from memlab.diagnose.call_causes import Facts
+from memlab.diagnose.finding import NOTE, Finding
+from memlab.diagnose.refusals import Refusal
+from memlab.observe import proc, system_calls
+
+from .live import Compiled, running
+from .looks import look
+from .test_counters import tell
+
+PID = os.getpid()
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.mmap.restype = ctypes.c_void_p
+LIBC.sbrk.restype = ctypes.c_void_p
+KiB, MiB = 1 << 10, 1 << 20
+TIMES = 7
+
+
+def explained(act: Callable[[], object]) -> list[Refusal]:
+    """What is said of calls of this thread that fail, first in a look and then in the moment after
+    it."""
+
+    def again() -> None:
+        for _ in range(TIMES):
+            act()
+
+    with refusals.recording(PID, [threading.get_native_id()], datagrams=True) as seen:
+        assert not seen.why
+        again()
+        failing = seen.result(1.0)
+        of_task = seen.failing
+    called = call_arguments.read(
+        seen.events, of_task, call_causes.needs_arguments, lambda _: again()
+    )
+    return list(call_causes.explained(PID, proc.status(PID), failing, called))
+
+
+def only(act: Callable[[], object]) -> tuple[Refusal, Finding]:
+    """The one refusal, and its finding."""
+    (one,) = explained(act)
+    (said,) = refused.findings(look(refused=(one,)))
+    assert one.per_s == pytest.approx(TIMES)
+    assert said.kind == f"{one.call} {one.errno}"
+    return one, said
+
+
+def unmapped() -> int:
+    at: int = LIBC.mmap(None, MiB, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    LIBC.munmap(ctypes.c_void_p(at), MiB)
+    return at
+
+
+@pytest.mark.needs("recording")
+@pytest.mark.parametrize("call", ["msync", "mlock"])
+def test_addresses_that_are_not_mapped_are_no_want_of_memory(call: str) -> None:
+    at = ctypes.c_void_p(unmapped())
+    one, said = only(lambda: getattr(LIBC, call)(at, 4096, 1))
+    assert (one.call, one.errno) == (call, "ENOMEM")
+    assert "the addresses are not mapped" in said.title
+    assert (said.severity is NOTE) == (call == "msync")  # a program probes so
+
+
+def test_a_range_that_is_mapped_is_not_said_to_be_missing() -> None:
+    facts = Facts(PID, proc.status(PID))
+    with mmap.mmap(-1, 8192) as memory:
+        start = ctypes.addressof(held := ctypes.c_char.from_buffer(memory))
+        assert call_causes._unmapped(facts, "mlock", (start, 8192)) is None
+        del held
+
+
+@contextmanager
+def receiver(kind: int, path: Path) -> Iterator[socket.socket]:
+    """A socket that takes nothing."""
+    with socket.socket(socket.AF_UNIX, kind) as one:
+        one.bind(str(path))
+        if kind == socket.SOCK_STREAM:
+            one.listen(3)
+        yield one
+
+
+@pytest.mark.needs("recording")
+def test_a_listener_whose_queue_is_full(tmp_path: Path) -> None:
+    waiting: list[socket.socket] = []
+
+    def connect() -> None:
+        with suppress(BlockingIOError), socket.socket(socket.AF_UNIX) as one:
+            one.setblocking(False)
+            one.connect(str(tmp_path / "a"))
+            waiting.append(one.dup())
+
+    with receiver(socket.SOCK_STREAM, tmp_path / "a"):
+        for _ in range(8):  # four fit
+            connect()
+        _, said = only(connect)
+    assert f"4 connections to the Unix socket {tmp_path / 'a'}" in said.title
+    assert "its backlog is 3, and net.core.somaxconn" in said.title
+    for one in waiting:
+        one.close()
+
+
+def test_of_several_listeners_whose_queues_are_full_none_is_singled_out() -> None:
+    """What connect was called with is behind a pointer, and may have changed."""
+    facts = Facts(PID, {})
+    full = [sockets.UnixSocket(n, 1, 10, f"/run/{n}", 0, 4, 3, 0, 0) for n in range(2)]
+    for count in (1, 2):
+        facts.__dict__["unix"] = full[:count]
+        cause = call_causes._backlog(facts, "connect", (3, 4096, 16))
+        assert (cause is not None) == (count == 1)
+
+
+@pytest.mark.needs("recording")
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_a_receiver_whose_queue_is_full(tmp_path: Path, is_connected: bool) -> None:
+    path = str(tmp_path / "log")
+    with (
+        receiver(socket.SOCK_DGRAM, tmp_path / "log"),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one,
+    ):
+        one.setblocking(False)
+        if is_connected:
+            one.connect(path)
+
+        def send() -> None:
+            with suppress(BlockingIOError):
+                one.send(b"x") if is_connected else one.sendto(b"x", path)
+
+        for _ in range(1000):
+            send()
+        _, said = only(send)
+    name = f" {path}" if is_connected else ""  # else it is behind a pointer
+    assert "the queue of the receiver" in said.title
+    assert f"{name} is full (net.unix.max_dgram_qlen, " in said.title
+
+
+@pytest.mark.needs("recording")
+def test_a_send_buffer_that_is_full_is_no_queue_of_a_receiver(tmp_path: Path) -> None:
+    with (
+        receiver(socket.SOCK_DGRAM, tmp_path / "log"),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one,
+    ):
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
+        one.setblocking(False)
+        one.connect(str(tmp_path / "log"))
+
+        def send() -> None:
+            with suppress(BlockingIOError):
+                one.send(b"x" * 2000)
+
+        for _ in range(8):
+            send()
+        _, said = only(send)
+    assert "the send buffer of its Unix datagram socket is full" in said.title
+    assert "SO_SNDBUF" in said.setting
+
+
+@pytest.mark.needs("recording")
+def test_a_stream_that_is_full_is_no_failure() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        one.setblocking(False)
+
+        def send() -> None:
+            with suppress(BlockingIOError):
+                one.send(b"x" * 65536)
+
+        for _ in range(50):
+            send()
+        assert explained(send) == []
+
+
+@pytest.mark.needs("recording")
+def test_more_open_files_than_the_kernel_allows_anybody() -> None:
+    most = int(Path("/proc/sys/fs/nr_open").read_text())
+
+    def raised() -> None:
+        with suppress(OSError, ValueError):
+            resource.prlimit(0, resource.RLIMIT_NOFILE, (64, most + 1))
+
+    _, said = only(raised)
+    assert f"more than fs.nr_open ({most:,}), which is refused to root too" in said.title
+
+
+def test_a_hard_limit_is_raised_only_with_a_right() -> None:
+    arguments = 0, resource.RLIMIT_FSIZE, 0, 0
+    status = dict(proc.status(PID)) | {"CapEff": "0"}
+    facts = Facts(PID, status)
+    facts.__dict__["limits"] = "Max file size             4096                 8192         bytes"
+    cause = call_causes._limit_raised(facts, "prlimit64", arguments)
+    assert cause is not None
+    assert "above the present one (8,192) without CAP_SYS_RESOURCE" in cause.words
+    other = call_causes._limit_raised(facts, "prlimit64", (1, *arguments[1:]))
+    assert other is None
+    able = Facts(PID, status | {"CapEff": f"{1 << 24:x}"})
+    able.__dict__["limits"] = facts.limits
+    assert call_causes._limit_raised(able, "prlimit64", arguments) is None
+
+
+def test_a_pipe_may_not_be_larger_than_the_kernel_allows() -> None:
+    most = int(Path("/proc/sys/fs/pipe-max-size").read_text())
+    ordinary = Facts(PID, {"CapEff": "0"})
+    for asked, expected in ((most + 1, True), (most, False)):
+        cause = call_causes._pipe_size(ordinary, "fcntl", (3, 1031, asked))
+        assert (cause is not None) == expected
+    assert call_causes._pipe_size(ordinary, "fcntl", (3, 1033, most + 1)) is None
+    root = Facts(PID, {"CapEff": f"{1 << 24:x}"})
+    assert call_causes._pipe_size(root, "fcntl", (3, 1031, most + 1)) is None
+
+
+@pytest.mark.needs("recording")
+def test_a_heap_that_cannot_grow_says_what_is_behind_it() -> None:
+    """The kernel returns the old end, and no errno."""
+    end, number = LIBC.sbrk(0), system_calls.NUMBERS["brk"]
+
+    def grow() -> None:
+        assert LIBC.syscall(number, ctypes.c_void_p(end + (1 << 46))) != end + (1 << 46)
+
+    one, said = only(grow)
+    assert (one.call, one.errno, one.asked_bytes) == ("brk", "ENOMEM", 1 << 46)
+    assert "a mapping lies in the way: " in said.title
+    assert "behind the heap, which is to grow by 64 TiB" in said.title
+
+
+@pytest.mark.needs("recording")
+def test_a_heap_over_its_limit_is_refused_by_that() -> None:
+    script = (
+        "import ctypes, resource; libc = ctypes.CDLL(None); libc.sbrk.restype = ctypes.c_void_p\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (256 << 20, 256 << 20))\n"
+        "print('ready', flush=True); input()\n"
+        "for _ in range(23): libc.sbrk(512 << 20)\n"
+        "print('ready', flush=True); input()\n"
+    )
+    with (
+        running(sys.executable, "-c", script) as program,
+        refusals.recording(program.pid, [program.pid]) as seen,
+    ):
+        tell(program, "\n")
+        (one,) = (one for one in seen.result(1.0) if one.call == "brk")
+        facts = Facts(program.pid, proc.status(program.pid))
+        (heap,) = (m for m in facts.mappings if m.path == "[heap]")
+        cause = call_causes._heap_end(facts, "brk", (heap.end + (512 << 20),))
+    assert one.per_s == pytest.approx(23)
+    assert cause is not None
+    assert cause.words.endswith("256 MiB may be (RLIMIT_DATA)")
+
+
+@pytest.mark.needs("recording")
+def test_what_says_no_space_is_named() -> None:
+    with open("/dev/full", "wb", buffering=0) as full:
+
+        def write() -> None:
+            with suppress(OSError):
+                full.write(b"x")
+
+        _, said = only(write)
+    assert "/dev/full, which is always full" in said.title
+
+
+@pytest.mark.needs("root", "a mount namespace")
+def test_the_file_system_of_the_call_is_the_cause_and_no_other_one(tmp_path: Path) -> None:
+    """Another tmpfs is full too; a link is not followed."""
+    script = (
+        "import os, subprocess, sys, ctypes, struct\n"
+        "from memlab.diagnose import call_places\n"
+        "def mount(at, options):\n"
+        "    os.makedirs(at); subprocess.run(['mount', '-t', 'tmpfs', '-o', options, 'x', at])\n"
+        "os.chdir(sys.argv[1])\n"
+        "mount('few', 'nr_inodes=3,size=1m'); mount('small', 'size=64k')\n"
+        "open('few/a', 'w').close(); open('few/b', 'w').close()\n"
+        "file = open('small/a', 'wb', buffering=0); os.symlink('few', 'link')\n"
+        "try: file.write(b'x' * 100_000)\n"
+        "except OSError: pass\n"
+        "path = ctypes.create_string_buffer(4096)\n"
+        "memory = lambda at, count: path.raw\n"
+        "def of(text):\n"
+        "    path.value = text; here = 2 ** 32 - 100\n"
+        "    print(call_places.of_call(os.getpid(), 'openat', (here, 0, 0), memory))\n"
+        "print(call_places.of_call(os.getpid(), 'write', (file.fileno(), 0, 1), memory))\n"
+        "of(b'few/c'); of(os.getcwd().encode() + b'/small/b'); of(b'c'); of(b'link/c')\n"
+    )
+    words = ["unshare", "-m", sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    written, few, small, here, link = done.stdout.splitlines()
+    assert f"64 KiB of 64 KiB (the file system {tmp_path}/small (tmpfs))" in written
+    assert f"3 of 3 inodes are used of the file system {tmp_path}/few (tmpfs)" in few
+    assert "64 KiB of 64 KiB" in small
+    assert here == link == "None"
+
+
+@pytest.mark.parametrize(
+    ("cpus", "mems", "words"),
+    [("", "", "cpuset.cpus and cpuset.mems are empty"), ("0", "", "cpuset.mems is empty"),
+     ("0", "0", "is a file of a cgroup, and no disk is full")],
+)  # fmt: skip
+def test_a_cpuset_without_nodes_takes_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpus: str, mems: str, words: str
+) -> None:
+    folder = tmp_path / f"proc/{PID}/root/group"
+    folder.mkdir(parents=True)
+    (folder / "cpuset.cpus").write_text(f"{cpus}\n")
+    (folder / "cpuset.mems").write_text(f"{mems}\n")
+    monkeypatch.setattr(call_places, "ROOT", tmp_path)
+    assert words in call_places._of_group(PID, "/group/cgroup.procs")[0]  # type: ignore[index]
+
+
+@pytest.mark.needs("recording")
+def test_a_filter_of_system_calls_is_seen_because_nothing_begins(binary: Compiled) -> None:
+    with (
+        running(binary("refused_calls")) as program,
+        refusals.recording(program.pid, [program.pid]) as seen,
+    ):
+        tell(program, "u")
+        failing = seen.result(1.0)
+        called = call_arguments.read(
+            seen.events, seen.failing, call_causes.needs_arguments, lambda _: tell(program, "u")
+        )
+        status = proc.status(program.pid)
+        (one,) = call_causes.explained(program.pid, status, failing, called)
+        without = dict(status) | {"Seccomp": "0"}
+        (other,) = call_causes.explained(program.pid, without, failing, called)
+    assert one.cause.startswith("a filter of system calls refuses it (seccomp)")
+    assert other.cause == ""
+
+
+def test_a_call_that_begins_is_not_filtered() -> None:
+    assert Called(ends=5).is_filtered
+    assert not Called(ends=5, begins=5).is_filtered
+    assert not Called(ends=1).is_filtered  # it began before the record did
+
+
+@pytest.mark.parametrize(
+    ("option", "line"),
+    [((0, 35), "net.ipv4.igmp_max_memberships"), ((1, 26), "net.core.optmem_max"), ((1, 7), "")],
+)
+def test_the_option_of_a_socket_tells_its_limit(option: tuple[int, int], line: str) -> None:
+    cause = call_causes._option(Facts(PID, {}), "setsockopt", (3, *option, 0, 8))
+    assert (cause.line if cause else "") == line
+
+
+@pytest.mark.parametrize("is_capable", [True, False])
+def test_a_send_without_a_copy_pins_what_it_sends(is_capable: bool) -> None:
+    facts = Facts(PID, {"CapEff": f"{is_capable << 14:x}"})
+    facts.__dict__["limits"] = "Max locked memory         65536                65536        bytes"
+    sent = (3, 0, 256 * KiB, 0x4000000, 0, 0)
+    cause = call_causes._zero_copy(facts, "sendto", sent)
+    if is_capable:
+        assert cause is None
+        return
+    assert cause is not None
+    assert "256 KiB is to be pinned, and RLIMIT_MEMLOCK is 64 KiB" in cause.words
+    little = call_causes._zero_copy(facts, "sendto", (3, 0, KiB, 0x4000000, 0, 0))
+    assert little is not None
+    assert little.words.endswith("was not read")
+    assert call_causes._zero_copy(facts, "sendto", (3, 0, 256 * KiB, 0, 0, 0)) is None
+
+
+@pytest.mark.parametrize(
+    ("read", "file", "value", "words"),
+    [
+        (call_causes._ring, "io_uring_disabled", "2", "allowed to nobody"),
+        (call_causes._ring, "io_uring_disabled", "1", "allowed to CAP_SYS_ADMIN and"),
+        (call_causes._ring, "io_uring_disabled", "0", ""),
+        (call_causes._bpf, "unprivileged_bpf_disabled", "2", "it has no CAP_BPF"),
+        (call_causes._bpf, "unprivileged_bpf_disabled", "0", ""),
+    ],
+)
+def test_a_policy_of_the_machine_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: call_causes.Reader, file: str,
+    value: str, words: str,
+) -> None:  # fmt: skip
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel" / file).write_text(value)
+    monkeypatch.setattr(kernel_numbers, "ROOT", tmp_path)
+    cause = read(Facts(PID, {"CapEff": "0"}), "", (0, 0))
+    assert bool(cause) == bool(words)
+    assert cause is None or words in cause.words
+
+
+def test_errors_of_reading_are_no_cause() -> None:
+    gone = Facts(1 << 30, {})
+    assert gone.memory(4096, 8) == b""
+    assert gone.link(3) == ""
+    called = {("write", "ENOSPC"): Called([(3, 0, 1, 0, 0, 0)], 1, 1)}
+    (one,) = call_causes.explained(1 << 30, {}, [Refusal("write", "ENOSPC", 3.0)], called)
+    assert one.cause == ""

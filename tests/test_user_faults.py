@@ -1,0 +1,60 @@
+"""Page faults that the kernel takes for a command, which an ordinary user's counter leaves out."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from unprivileged import powerless
+
+import memlab
+from memlab.errors import NotComparable
+from memlab.judging import user_faults
+from memlab.judging.compare import compare_runs
+from memlab.present.documents.run import Show
+from memlab.present.screens.answer import answer_lines
+
+IN_KERNEL, TOUCHED = 1009, 211
+READS = f"""
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void)
+{{
+    volatile char *at = mmap(0, ({IN_KERNEL} + {TOUCHED}) * 4096L, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (long i = 0; i < {TOUCHED}; i++)
+        at[i * 4096] = 1;
+    long got = read(open("/dev/zero", O_RDONLY), (char *)at + {TOUCHED} * 4096L,
+                    {IN_KERNEL} * 4096L);
+    return got != {IN_KERNEL} * 4096L;
+}}
+"""
+
+
+@pytest.mark.needs("host root")
+def test_a_count_without_the_kernels_faults_says_so_and_is_compared_with_no_other(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "reads.c").write_text(READS)
+    subprocess.run(["cc", "-O1", "-o", "reads", "reads.c"], cwd=tmp_path, check=True)
+    command = [str(tmp_path / "reads")]
+    root = memlab.trial(command, blocks=1, store=tmp_path / "root.db", thp=["never"])
+    words = ["-m", "memlab", "--store", str(tmp_path / "user.db"), "try", "--blocks", "1"]
+    done = powerless(*words, "-p", "thp=never", "--", *command)
+    assert done.returncode == 0, done
+    user = memlab.load(store=tmp_path / "user.db")
+    if not user_faults.lacks_kernel(user):
+        pytest.skip("kernel.perf_event_paranoid lets a user count faults in the kernel")
+    whole, part = (float(run.values("faults", run.points[0]).min()) for run in (root, user))
+    assert whole > IN_KERNEL + TOUCHED
+    assert TOUCHED < part < whole - IN_KERNEL + 50
+    (remark,) = Show.made_of(user).remarks
+    assert remark.startswith("page faults: those in the kernel")
+    assert remark in "\n".join(map(str, answer_lines(Console(width=400), user, verbose=False)))
+    assert Show.made_of(root).remarks == []
+    for sides in ((root, user), (user, root)):
+        with pytest.raises(NotComparable, match=f"are not among those of run {user.id}"):
+            compare_runs(*sides, metric="faults")
+    compare_runs(root, user, metric="peak_rss")
+    assert compare_runs(user, user, metric="faults").points
