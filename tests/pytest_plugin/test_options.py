@@ -38,16 +38,6 @@ def session(project: pytest.Pytester, machine: Machine) -> pytest.Pytester:
     return project
 
 
-def test_a_session_of_a_user_warns_of_nothing(tmp_path: Path) -> None:
-    """Not of the finder of an editable install either."""
-    (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
-    strict = ["-W", "error::pytest.PytestAssertRewriteWarning"]
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *strict]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "warning" not in done.stdout
-
-
 def test_skip_and_only(session: pytest.Pytester, machine: Machine) -> None:
     result = session.runpytest_inprocess("--memlab-skip")
     result.assert_outcomes(passed=1, skipped=2)
