@@ -264,7 +264,7 @@ def _options(fit: FitAnswer, run: Run) -> str:
         "--serve": tried.command_line(subject.serve),
         "--ready": subject.ready,
         "--latencies": subject.latency_file,
-        "--timeout": f"{subject.timeout_s:g}s",
+        "--timeout": f"{subject.timeout_s:.15g}s",
     }
     if subject.latency_unit != "s":
         options["--latencies"] += f"[{subject.latency_unit}]"

@@ -16,13 +16,13 @@ import numpy as np
 from memlab.analysis import verdicts
 from memlab.analysis.crossover import CrossingPoint as Crossed
 from memlab.analysis.crossover import crossover
-from memlab.analysis.intervals import median_interval, ratio_interval
+from memlab.analysis.intervals import ratio_interval
 from memlab.analysis.verdicts import BASELINE_LOOP_SHARE_LIMIT, Verdict
 from memlab.experiment import Crossover, Monotone, Saturates, Shift
 from memlab.experiment.points import Point
 from memlab.judging import evidence
 from memlab.judging.finding import VerdictFinding
-from memlab.judging.sight import ClaimView, Curve
+from memlab.judging.sight import ClaimView, Curve, MissingData
 from memlab.text import units
 
 
@@ -128,10 +128,15 @@ def shift(claim: Shift, sight: ClaimView) -> VerdictFinding:
         results[name] = crossover(
             first.levels, first.table, second.table, **sight.run.sampling(claim.metric)
         )
-        beside = np.concatenate([sight.run.values(claim.beside, point) for point in second.points])
+        table = np.column_stack([sight.run.values(claim.beside, p) for p in second.points])
+        beside = np.array(
+            [np.median(row[known]) for row in table if (known := ~np.isnan(row)).any()]
+        )
+        if not beside.size:
+            raise MissingData(f"no sample has {sight.run.metric(claim.beside).label}")
         unit = sight.run.metric(claim.beside).unit
         facts[name] = evidence.crossing(results[name], factor)
-        spread = median_interval(beside, **sight.run.sampling(claim.beside))
+        spread = sight.run.interval(beside, claim.beside)
         facts[f"beside_{name}"] = evidence.in_a_sentence(spread, unit)
         points += first.points + second.points
     verdict = _apart(results["base"], results["at"], claim.by)

@@ -119,7 +119,8 @@ def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float)
         baseline_loop_b=second.baseline_loop,
         **sampling,
     )
-    experiment, where, unit = sight.run.experiment, sight.claim.where, sight.metric.unit
+    experiment, where = sight.run.experiment, sight.claim.where
+    metric, unit = sight.claim.metric, sight.metric.unit
     names = evidence.side(experiment, of), evidence.side(experiment, to)
     place = evidence.place(experiment, where, sight.run.varied)
     at = f" at {place}" if place else ""
@@ -133,8 +134,8 @@ def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float)
         f"{units.counted(ratio.n, sight.run.unit)}{note}"
     )
     facts = {
-        "of": evidence.in_a_sentence(median_interval(first.values, **sampling), unit),
-        "to": evidence.in_a_sentence(median_interval(second.values, **sampling), unit),
+        "of": evidence.in_a_sentence(sight.run.interval(first.values, metric), unit),
+        "to": evidence.in_a_sentence(sight.run.interval(second.values, metric), unit),
         "times": evidence.times(ratio),
     }
     points = first.point, second.point

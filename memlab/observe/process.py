@@ -27,14 +27,15 @@ _HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+)\b(?: \S+ (\d+
 # By interpreter the letters of options that give it its program, or after which it runs none; that
 # take a value; and with which it reads standard input, whatever follows. As bash(1), dash(1),
 # python(1), perlrun(1), ruby(1), node(1), php(1) and lua(1) name them.
+_SHELLS = "bash|dash|ksh|sh|zsh"
 _INTERPRETERS = {
-    "bash|dash|ksh|sh|zsh": ("c", "oO", "s"),
+    _SHELLS: ("c", "oO", "s"),
     "pypy|python": ("cmhV?", "XW", ""),
     "perl": ("eEhvV", "I", ""),
     "ruby": ("ehv", "CEIr", ""),
     "node": ("ephv", "r", ""),
-    "php": ("rfBREFShiv", "dcz", ""),
-    "lua": ("e", "l", ""),
+    "php": ("rfBREFShimv", "dcz", ""),
+    "lua": ("ev", "l", ""),
 }
 _NO_FIELDS: abc.Mapping[str, int] = MappingProxyType({})
 _NO_FLAGS: frozenset[str] = frozenset()
@@ -58,6 +59,8 @@ def reads_program(words: Sequence[str]) -> bool:
     gives, takes_value, reads = letters
     rest = iter(words[1:])
     for word in rest:
+        if word == "-" and name in _SHELLS.split("|"):  # the end of the options
+            return next(rest, None) is None
         if word in ("-", "/dev/stdin"):
             return True
         if not word.startswith("-") or word.startswith("--"):

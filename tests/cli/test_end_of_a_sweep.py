@@ -89,6 +89,12 @@ def test_a_claim_is_not_cut_in_the_middle_and_what_has_no_room_is_counted() -> N
     assert not_shown({}, "memlab show -v") == []
 
 
+def test_a_long_claim_comes_before_a_table_and_leaves_room_to_short_ones() -> None:
+    long, short = ["a\n"] * 4, ["b\n"]
+    assert [block.rank for block in open_blocks([long, short], "open claim")] == [0, 2]
+    assert [block.rank for block in open_blocks([short, long, short], "open claim")] == [0, 2, 0]
+
+
 def test_a_sweep_ends_with_its_verdicts(
     swept: subprocess.CompletedProcess[str], measured: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import struct
 import subprocess
@@ -242,6 +243,13 @@ def test_what_nothing_is_suggested_for_says_why(
     monkeypatch.setattr(kernels, "_listed", list)
     done = CliRunner().invoke(cli, ["kernels", "fetch", *words])
     assert said in f"{done.output}{done.exception}"
+
+
+def test_a_refused_package_is_an_empty_list_of_json(tmp_path: Path) -> None:
+    (package := tmp_path / "a.deb").write_bytes(b"no archive")
+    done = CliRunner().invoke(cli, ["kernels", "fetch", "--json", str(package)])
+    assert json.loads(done.stdout) == []
+    assert isinstance(done.exception, CannotRun)
 
 
 def test_an_image_that_is_not_there_is_said_of_the_option_that_took_it() -> None:

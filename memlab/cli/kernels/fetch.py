@@ -35,7 +35,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
             echo(line)
         return
     unpacked, refused = kernels.unpack(map(Path, words))
-    if len(refused) == len(words) == 1:
+    if len(refused) == len(words) == 1 and not as_json:
         raise CannotRun(f"not unpacked: {printable(refused[0])}")
     if unpacked or as_json:
         list.show(unpacked, as_json=as_json)

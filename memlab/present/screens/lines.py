@@ -59,11 +59,13 @@ def fit(blocks: Sequence[Block], room: int, reserved: int = 0) -> tuple[list[str
 
 
 def open_blocks(entries: Iterable[Sequence[str]], name: str) -> Iterator[Block]:
-    """Claims that do not hold: the first FEW_OPEN lines come before a table, the others after."""
+    """Claims that do not hold: the first one and those that fill FEW_OPEN lines are given room
+    before a table, the others after."""
     lines = 0
     for entry in entries:
-        lines += len(entry)
-        yield Block(entry, name, rank=0 if lines <= FEW_OPEN else 2)
+        is_first = lines == 0 or lines + len(entry) <= FEW_OPEN
+        lines += len(entry) if is_first else 0
+        yield Block(entry, name, rank=0 if is_first else 2)
 
 
 def not_shown(left: Mapping[str, int], in_full: str, *more: str) -> list[str]:

@@ -58,7 +58,7 @@ def ended(run: Run, last: Sequence[str]) -> None:
 
 def _on_a_screen(console: Console, run: Run, parts: Sequence[Block], last: Sequence[str]) -> None:
     """The answer, the claims that do not hold, as many tables and parts as have room, then `last`.
-    Of the first table at least some rows are shown."""
+    The first table loses rows before it is left out."""
 
     def with_legend(shown: Table, rows: int) -> Table:
         result = shortened(run, shown, rows)
@@ -75,7 +75,7 @@ def _on_a_screen(console: Console, run: Run, parts: Sequence[Block], last: Seque
     blocks = [
         Block([answer]),
         *(Block([line], "the rest of the answer") for line in more),
-        *open_blocks(open_ones, "contradicted or inconclusive claim"),
+        *open_blocks(open_ones, "contradicted or inconclusive verdict"),
         *(Block(lines, "table", rank=1, shorter=with_rows) for lines in whole[:1]),
         *(Block(lines, "table", rank=1) for lines in whole[1:]),
         *parts,
