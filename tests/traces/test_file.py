@@ -86,8 +86,8 @@ def test_names_that_would_write_to_a_terminal_are_made_printable(tmp_path: Path)
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"version": 3}, "a newer format"),
-        ({"version": 1}, "unknown format"),
+        ({"version": 4}, "a newer format, 4; this memlab reads 3: record"),
+        ({"version": 2}, "an older format, 2; this memlab reads 3: record"),  # without LOOKED
         ({"machine": 3}, "another kind of machine"),
         ({"records": 1 << 60}, "cut short"),
         ({"tasks": 0}, "counts are out of bounds"),
