@@ -6,10 +6,6 @@ import resource
 from collections.abc import Mapping
 from typing import Any
 
-from memlab.text import units
-
-UNREAD_MOST = 0.5  # of the page faults; above, the level is not answered
-
 
 def unread_share(report: Mapping[str, Any], command: int, locked_bytes: Mapping[int, int]) -> float:
     """Of the page faults of a command, by the launcher's report, those of processes that it started
@@ -23,12 +19,3 @@ def unread_share(report: Mapping[str, Any], command: int, locked_bytes: Mapping[
     known_bytes = sum(size for pid, size in locked_bytes.items() if pid != command)
     unread = report.get("minor_waited", 0) - known_bytes // resource.getpagesize()
     return float(min(1.0, max(0, unread) / all_of)) if all_of > 0 else 0.0
-
-
-def why(share: float) -> str:
-    """The level is not in force for as much of the command as is known."""
-    return (
-        f"not known to be in force for {units.format_percent(share)} of the page faults, of "
-        "processes that it started and that were not seen locked: a static program and a forked "
-        "child have no lock"
-    )

@@ -28,6 +28,8 @@ static const struct area *area_at(const struct space *space, uint64_t address)
 
 void mapped(struct space *space, int64_t bytes)
 {
+	if (bytes > 0 && acc.mapped_bytes > INT64_MAX - (uint64_t)bytes)
+		fail_of_size();
 	space->mapped_bytes += (uint64_t)bytes;
 	acc.mapped_bytes += (uint64_t)bytes;
 	if (acc.mapped_bytes > acc.mapped_peak_bytes)
@@ -54,6 +56,8 @@ static void cut_below(struct area *area, uint64_t start)
 {
 	area->offset += start - area->start;
 	area->start = start;
+	if (area->offset > INT64_MAX) /* of many mremap(2), each of which is in bounds */
+		fail("it is damaged: a mapping beyond the end of any file");
 }
 
 /* The area of a number is two, up to and from an address. Returns the number of the second. */

@@ -21,7 +21,7 @@ from memlab.observe import files
 from memlab.text.printable import printable, signal_name
 
 SUFFIX = ".trace"
-_MAGIC, _VERSION = b"memlabTR", 2
+_MAGIC, _VERSION = b"memlabTR", 3
 _HEADER = struct.Struct("<8sII9QIIIIQQ7I4b")  # struct trace_header
 _ERRORS = struct.Struct("<4b")  # its end, of a trace that was checked
 _ERROR_PERCENT_MOST = 127
@@ -244,8 +244,11 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
      flags, machine, _, recorded_s, cut, cut_by, unfollowed, unfollowed_task, running,
      running_task, running_pid, is_checked, *errors) = _HEADER.unpack(head)  # fmt: skip
     if version != _VERSION:
-        newer = "a newer" if version > _VERSION else "an unknown"
-        raise BadTrace(f"{path}: it is of {newer} format, {version}; this memlab reads {_VERSION}")
+        other = "a newer" if version > _VERSION else "an older"
+        raise BadTrace(
+            f"{path}: it is of {other} format, {version}; this memlab reads {_VERSION}: record the "
+            "program again"
+        )
     if machine != _MACHINES.get(os.uname().machine):
         kind = {number: name for name, number in _MACHINES.items()}.get(machine, "unknown")
         raise BadTrace(f"{path}: it is of another kind of machine ({kind})")

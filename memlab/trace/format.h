@@ -14,7 +14,7 @@
 
 #define TRACE_MAGIC "memlabTR"
 enum {
-	TRACE_VERSION = 2,
+	TRACE_VERSION = 3,
 	TRACE_LOW_BITS = 12,
 	TRACE_LOW = (1 << TRACE_LOW_BITS) - 1,
 	TRACE_KIND_BITS = 6,

@@ -74,6 +74,8 @@ static uint32_t join(uint64_t id, uint64_t page, uint32_t spaces)
 static uint32_t leave(uint64_t id, uint64_t page)
 {
 	struct frames **at = place_of(id, page / CHUNK_PAGES), *one = *at;
+	if (!one)
+		fail("it is damaged: a page that was not there is gone");
 	uint32_t left = --one->users[page % CHUNK_PAGES];
 	if (!left && !--one->count) {
 		*at = one->next;
@@ -130,6 +132,8 @@ static bool has_come(uint64_t id, uint64_t page)
 	struct object *one = *object_of(id);
 	struct frames **at = place_of(id, page / CHUNK_PAGES);
 	bool is_new = !*at;
+	if (!one)
+		fail("it is damaged: a page of what is not mapped");
 	if (*at && (*at)->users[page % CHUNK_PAGES])
 		return false;
 	join(id, page, 1);

@@ -64,19 +64,19 @@ def recorded(
 
 
 def _known_again(found: TraceAccount) -> str:
-    """Whether memory limits can be tried, and how much of the program that covers."""
+    """How memory limits are answered, and for how much of the program."""
     share = units.format_percent(found.looked_share)
     if found.looked_share < LEAST_SHARE:
         return (
-            f"pages that it used again are in it for {share} of what it touched, too little to try "
-            "memory limits: other processes ended before two looks"
+            f"pages that it used again are in it for {share} of what it touched: a memory limit is "
+            "answered by how a replay ends"
         )
     if not found.shows_reuse:
         return (
             "pages that it used again are in it, but the place of most is a guess: a memory limit "
             "is answered by how a replay ends"
         )
-    part = "" if found.looked_share == 1 else f" for {share} of what it touched"
+    part = "" if found.looked_share >= _WORTH_SAYING else f" for {share} of what it touched"
     return f"pages that it used again are in it{part}, so memory limits can be tried"
 
 
@@ -200,7 +200,7 @@ def _used_again(found: TraceAccount) -> str:
         guessed = f"; of {share} of them the mapping is known, and the place is a guess"
     plural = "" if found.again_units == 1 else "s"
     known = ""
-    if found.looked_share < 1:
+    if found.looked_share < _WORTH_SAYING:
         share = units.format_percent(found.looked_share)
         known = f"; known for {share} of what it touched, not for processes that ended before"
     return (

@@ -53,7 +53,7 @@ class Made:
     files: list[tuple[int, int, bytes]] = field(default_factory=list)  # bytes, flags, name
     tasks: int = 1
     lost: int = 0
-    version: int = 2
+    version: int = 3
     flags: int = 0
 
     def add(

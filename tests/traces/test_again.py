@@ -14,7 +14,8 @@ import memlab as lab
 from memlab.command import request
 from memlab.fit import traced
 from memlab.run.pins import Pins
-from memlab.trace import account, file
+from memlab.trace import account, file, shown
+from memlab.trace.session import Recorded
 
 from .made import (
     AGAIN,
@@ -289,6 +290,31 @@ def test_a_limit_is_answered_for_what_was_looked_at_only(
         assert f"Pages used again are known for {share} of what it touched" in said
     else:
         assert "shows which pages are used again for 47 % of what the program touched" in said
+
+
+@pytest.mark.parametrize(
+    ("looked", "part", "how"),
+    [
+        (997, "", ", so memory limits can be tried"),
+        (610, " for 61 % of what it touched", ", so memory limits can be tried"),
+        (7, " for 0.7 % of what it touched", ": a memory limit is answered by how a replay ends"),
+    ],
+)
+def test_the_share_of_which_use_is_known_is_said_where_it_lacks(
+    looked: int, part: str, how: str, tmp_path: Path
+) -> None:
+    made = Made(flags=HAS_AGAIN, tasks=2).add(START).add(LOOKED).map(AT, 1000).touch(AT, looked)
+    made.number(TASK, 1, what=FORK).map(2 * AT, 1000, task=1).touch(2 * AT, 1000 - looked, task=1)
+    trace = file.read(made.add(AGAIN, AT, 64 * PAGE, (1 << 64) - 1).write(tmp_path / "a.trace"))
+    found = account.of(trace)
+    assert (found.looked_pages, found.touched_pages) == (looked, 1000)
+    line = next(shown.recorded(trace, Recorded(0, 0, 0, 0, looks_cpu_ns=0), found))
+    assert (
+        line == f"pages that it used again are in it{part}{how}; looking for them took 0 % of a CPU"
+    )
+    (line,) = [line for line in shown.lines(trace, found) if line.startswith("used again: ")]
+    _, _, known = line.partition(" in all, each once a look")
+    assert known == (f"; known{part}, not for processes that ended before" if part else "")
 
 
 def memlab(*words: str) -> str:

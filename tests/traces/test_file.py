@@ -86,8 +86,8 @@ def test_names_that_would_write_to_a_terminal_are_made_printable(tmp_path: Path)
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"version": 3}, "a newer format"),
-        ({"version": 1}, "unknown format"),
+        ({"version": 4}, "a newer format, 4; this memlab reads 3: record"),
+        ({"version": 2}, "an older format, 2; this memlab reads 3: record"),  # without LOOKED
         ({"machine": 3}, "another kind of machine"),
         ({"records": 1 << 60}, "cut short"),
         ({"tasks": 0}, "counts are out of bounds"),
@@ -106,6 +106,32 @@ def test_a_forged_head_is_a_line(tmp_path: Path, changed: dict[str, int], said: 
         account.of(file.read(path))
     assert "\n" not in str(raised.value)
     assert replay(path).status == 1
+
+
+def test_mappings_of_more_than_a_number_holds_are_a_line(tmp_path: Path) -> None:
+    """2^17 processes with 2^47 bytes of shared memory each: their sum is 2^64."""
+    tasks = 1 << 17
+    made = Made(files=[DISK], tasks=tasks).add(MAP, 0, 1 << 47, RW | SHARED << 32, 1, 0)
+    for task in range(1, tasks):
+        made.number(TASK, task, what=FORK)
+    made.add(READ, PAGE)
+    with pytest.raises(BadTrace, match="more memory and processes at once"):
+        account.of(file.read(made.write(tmp_path / "a.trace")))
+
+
+def test_offsets_that_grow_beyond_any_file_are_a_line(tmp_path: Path) -> None:
+    """A page grows, and its last is moved to its start, until its place in the file is 2^64."""
+    at, grown, often = PAGE, (1 << 47) - 2 * PAGE, (3 << 15) + 1
+    offset = (1 << 64) - PAGE - often * grown
+    assert 0 <= offset <= 1 << 62
+    moves = Made().add(REMAP, at, grown, grown + PAGE, at, 0)
+    moves.add(REMAP, at + grown, PAGE, PAGE, at, 0)
+    made = Made(files=[DISK]).map(at, 1, file=1, offset=offset)
+    made.records += moves.records * often
+    made.add(REMAP, at, PAGE, 2 * PAGE, at, 0).add(READ, at + PAGE)
+    made.add(UNMAP, at, PAGE).add(UNMAP, at + PAGE, PAGE)
+    with pytest.raises(BadTrace, match="beyond the end of any file"):
+        account.of(file.read(made.write(tmp_path / "a.trace")))
 
 
 def test_a_time_that_no_calendar_has_is_a_line(tmp_path: Path) -> None:

@@ -279,8 +279,6 @@ def _sample(ran: _Ran, around: _Around) -> dict[str, Any]:
         peak = (result["group_peak_bytes"] or result["rss_peak_bytes"] or 0) / 2**20
         detail = f"the kernel's OOM killer ended it at {peak:.1f} MiB{last_lines(printed)}"
         refused = {"outcome": "oom-killed", "detail": detail}
-    if refused is None and result.get("lock_unread", 0.0) > lock_coverage.UNREAD_MOST:
-        refused = {"outcome": "unavailable", "detail": lock_coverage.why(result["lock_unread"])}
     ended = refused or ran.ended
     ended = ended or command_ended(spec, load.get("load") or subject.report, result)
     return {"window": window, **result, "ended": ended}
