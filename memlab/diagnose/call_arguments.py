@@ -43,7 +43,7 @@ def read(
     events: Events,
     failing: Mapping[int, Mapping[tuple[int, int], float]],
     wanted: Callable[[str, str], bool],
-    wait: Callable[[float], None],
+    wait: Callable[[float], object],
 ) -> dict[Pair, Called]:
     """Of the calls that failed in the look, by thread, those that are wanted."""
     by_task = {

@@ -96,9 +96,10 @@ def of(pid: int, seconds: float, *, thorough: bool = False, tracks_use: bool = F
     tracker = Tracker(pid, seconds) if tracks_use else None
     tracking = tracker.running() if tracker else nullcontext()
     with subject.held(pid) as (found, pidfd), tracking:
-        seen = look.at(found, pidfd, seconds, thorough=thorough)
+        seen, recorded = look.at(found, pidfd, seconds, thorough=thorough)
         used = tracker.read() if tracker else None
         subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
+        seen = look.explained(seen, pidfd, recorded)
     accounts = tuple(one.of(seen) for one in (stock, flow, limits, timing))
     if seen.group:
         of_group = held.stock(seen.group.charge, above=seen.group.above)

@@ -302,9 +302,12 @@ class Look:
         return self.per_s.get(name)
 
 
-def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) -> Look:
+def at(
+    found: Subject, pidfd: int, seconds: float, *, thorough: bool = False
+) -> tuple[Look, refusals.Refusals]:
     """Look for so long; `thorough` reads what takes longer: a large heap, and before Linux 6.7 all
-    page tables. Raises `CannotLook` where the process ends meanwhile."""
+    page tables. Why calls fail is for `explained` to say. Raises `CannotLook` where the process
+    ends meanwhile."""
     pid = found.pid
     of_process = group.own(pid)
     limit = group.nearest_of(*of_process) if of_process else None
@@ -345,7 +348,6 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         unseen = dict(counted.unseen)
         limits = tuple(counted.limits)
         faulted = sampled.result(pid)
-    called = _called(found, pidfd, recorded)
     waits_seen = series.sampler.result()
     listed = mapping_list.read(pid, thorough=thorough)
     mappings = listed.read
@@ -391,7 +393,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     met_shared = _met_shared(before, after, shared_before, shared.allocated(pid, mappings))
     segments = shared.attached(pid, mappings)
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
-    refused = call_causes.explained(pid, status, refusals.with_counts(failing, rates), called)
+    refused = refusals.with_counts(failing, rates)
     rooms = [*room.limits(pid, status, listed.count), *call_limits.of(pid, status, refused)]
     queues = sockets.sums(read_queues)
     by_kernel = kernel_held.read(pid, open_files)
@@ -403,7 +405,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         unfilled = (after.bytes("VmData") or 0) - kept.anonymous_bytes - kept.swapped_bytes
     peak = after.bytes("VmHWM") or 0
     lately = max([after.bytes("VmRSS") or 0, *series.resident])
-    return Look(
+    seen = Look(
         subject=found,
         started=began,
         seconds=elapsed,
@@ -490,6 +492,30 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         read_bytes_per_s=_read_per_s(before, after, elapsed),
         private_swing_bytes=max(series.private) - min(series.private),
     )
+    return seen, recorded
+
+
+def explained(seen: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
+    """With the causes of its failing calls, of which more are recorded first, for up to a second,
+    if their arguments tell them. A process that ends by then keeps its look, without them: /proc
+    tells less of it."""
+    pid, refused = seen.subject.pid, seen.refused
+    without = replace(seen, refused=call_causes.explained(pid, {}, refused, {}))
+    needs_arguments = call_causes.needs_arguments
+    if not recorded.failing or not any(needs_arguments(one.call, one.errno) for one in refused):
+        return without
+    called = call_arguments.read(
+        recorded.events,
+        recorded.failing,
+        needs_arguments,
+        lambda seconds: subject.ended(pidfd, seconds),
+    )
+    status = files.known(lambda: observed.status(pid)) or {}
+    told = call_causes.explained(pid, status, refused, called)
+    if not subject.ended(pidfd, 0):
+        return replace(seen, refused=told)
+    why = "arguments of its failing calls: it ended when the look was over"
+    return replace(without, unseen=(*without.unseen, why))
 
 
 class Series:
@@ -566,21 +592,6 @@ class Series:
                 self.counts["files"].append(held)
         if self._limit and (used := group.used_bytes(self._limit)) is not None:
             self.charged.append(used)
-
-
-def _called(
-    found: Subject, pidfd: int, recorded: refusals.Refusals
-) -> Mapping[call_arguments.Pair, call_arguments.Called]:
-    """What the calls that failed were called with, which takes up to a second more; nothing if none
-    failed whose arguments tell the cause."""
-    if not recorded.failing:
-        return {}
-    return call_arguments.read(
-        recorded.events,
-        recorded.failing,
-        call_causes.needs_arguments,
-        lambda seconds: subject.wait(found, pidfd, seconds),
-    )
 
 
 def _growing(one: Room, series: Series, elapsed: float, mappings_more: int) -> Room:

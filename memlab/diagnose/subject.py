@@ -71,7 +71,7 @@ def held(pid: int) -> Iterator[tuple[Subject, int]]:
     except Exception as error:
         # Once its memory is gone /proc says nothing of it, or EACCES to an ordinary user; the pidfd
         # says so later (kernel/exit.c: exit_mm, which takes its time, before exit_notify).
-        if _ended(fd, _ENDING_S):
+        if ended(fd, _ENDING_S):
             why = "ended while it was looked at"
         elif isinstance(error, PermissionError):
             why = "may no longer be read: it runs a program with other rights; run as root"
@@ -84,7 +84,7 @@ def held(pid: int) -> Iterator[tuple[Subject, int]]:
 
 def wait(subject: Subject, fd: int, seconds: float) -> None:
     """Sleep, and raise `CannotLook` where the process ends meanwhile."""
-    if _ended(fd, seconds):
+    if ended(fd, seconds):
         raise CannotLook(f"process {subject.pid} ({subject.command}) ended while it was looked at")
 
 
@@ -94,7 +94,8 @@ def _began(pid: int) -> int | None:
     return None if stat is None else stat.start_ticks
 
 
-def _ended(fd: int, seconds: float) -> bool:
+def ended(fd: int, seconds: float) -> bool:
+    """Whether the process ends within so many seconds."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(seconds * 1000))

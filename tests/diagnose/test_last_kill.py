@@ -486,13 +486,28 @@ def test_a_file_without_a_line_of_the_kernel_says_nothing_of_a_kill(
 ) -> None:
     path = tmp_path / "log"
     path.write_text(text)
-    with pytest.raises(CannotLook, match="no line is marked as the kernel's"):
+    with pytest.raises(CannotLook, match="no line can be recognised as the kernel's"):
         source.read(path)
     for line in ("[   99.5012] usb 1-1: gone\n", "May 10 06:50:02 web kernel: usb 1-1: gone\n",
                  "<6>usb 1-1: gone\n", "[Wed May 10 06:50:02 2017] usb 1-1: gone\n",
                  "web systemd[1]: a.service: Failed with result 'oom-kill'.\n"):  # fmt: skip
         path.write_text(text + line)
         assert source.read(path).lines == 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_sixteen_bits_and_zeros_make_no_line_the_kernels(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "log"
+    other, kernels = "web cron[811]: (root) CMD (true)\n" * 9, "[   99.5012] usb 1-1: gone\n" * 9
+    path.write_bytes(kernels.encode(encoding))
+    assert source.read(path).lines == 9
+    path.write_bytes(b"\0" * 5000 + kernels.encode() + b"\0" * 5000)
+    assert source.read(path).lines >= 9
+    program = b"\x7fELF\2\1\1\0\0\0\0\0/lib/modules/kernel\0"
+    for content in (other.encode(encoding), b"\0\0" + other.encode(), program):
+        path.write_bytes(content)
+        with pytest.raises(CannotLook, match="no line can be recognised as the kernel's"):
+            source.read(path)
 
 
 @pytest.mark.parametrize(

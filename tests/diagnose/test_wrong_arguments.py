@@ -10,15 +10,17 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import unprivileged
 
-from memlab.diagnose import diagnosis, family, subject
+from memlab.diagnose import call_arguments, diagnosis, family, look, subject
 from memlab.errors import CannotLook
 from memlab.observe import process
 
 from .live import Compiled, running
+from .test_counters import tell
 
 USAGE, CANNOT_RUN = 2, 3
 
@@ -116,6 +118,38 @@ def test_a_process_that_ends_while_it_is_looked_at(binary: Compiled) -> None:
         out, err = look.communicate(timeout=300)
     assert (look.returncode, out) == (CANNOT_RUN, "")
     assert err == f"memlab: process {program.pid} (steady) ended while it was looked at\n"
+
+
+@pytest.mark.needs("recording")
+def test_a_process_that_ends_when_the_look_is_over_keeps_it(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The arguments of its failing calls are recorded behind the look: they alone are lost."""
+    run, record = look.Series.run, call_arguments.read
+
+    with running(binary("refused_calls")) as program:
+
+        def failing(series: look.Series) -> None:
+            run(series)
+            tell(program, "w")
+
+        def ending(events: Any, failing: Any, wanted: Any, wait: Any) -> Any:
+            def end(seconds: float) -> None:
+                program.kill()
+                program.wait()
+                wait(seconds)
+
+            return record(events, failing, wanted, end)
+
+        monkeypatch.setattr(look.Series, "run", failing)
+        monkeypatch.setattr(call_arguments, "read", ending)
+        found = diagnosis.of(program.pid, 0.1)
+    assert program.returncode == -signal.SIGKILL
+    (said,) = (one for one in found.findings if one.kind == "write ENOSPC")
+    assert "fail with ENOSPC" in said.title
+    assert ("arguments of its failing calls", "it ended when the look was over") in [
+        (one.what, one.why) for one in found.not_looked_at
+    ]
 
 
 @pytest.mark.slow

@@ -91,10 +91,7 @@ _STAMP_AT_MOST = 160
 
 def lines_of(content: bytes) -> Iterator[str]:
     """Yield each line of a file with one prefix at most; a record of several lines is split."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):  # as PowerShell redirects
-        content = content.decode("utf-16", "replace").encode("utf-8", "replace")
-    elif _is_wide(content[:_BEGIN_BYTES]):
-        content = content.decode("utf-16-le", "replace").encode("utf-8", "replace")
+    content = narrow(content)
     if records.is_export(content):
         lines = list(records.export(content))
         if records.lacks_marks(lines, content.decode("utf-8", "replace")):
@@ -102,6 +99,15 @@ def lines_of(content: bytes) -> Iterator[str]:
     else:
         lines = _lines_of_text(content.replace(b"\0", b""))  # as a crash leaves at a file's end
     yield from _in_order(layout.in_parts(layout.unwrapped(lines, _is_stamped)))
+
+
+def narrow(content: bytes) -> bytes:
+    """Return UTF-16 as UTF-8, and what is no UTF-16 as it is."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):  # as PowerShell redirects
+        return content.decode("utf-16", "replace").encode("utf-8", "replace")
+    if _is_wide(content[:_BEGIN_BYTES]):
+        return content.decode("utf-16-le", "replace").encode("utf-8", "replace")
+    return content
 
 
 def _lines_of_text(content: bytes) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memlab.diagnose.kernel_log import forms, reports
+from memlab.diagnose.kernel_log import forms, records, reports
 from memlab.errors import CannotLook
 from memlab.observe import capabilities, files
 from memlab.observe.proc import ROOT
@@ -23,7 +23,7 @@ _BYTES_MAX = 64 << 20
 _STREAMS_MAX = 100_000
 _MEMORY_MAX = 256 << 20  # of a dictionary of xz, whose file gives its size
 _PART = 1 << 20
-_BEGIN_BYTES = 1000  # by which UTF-16 is recognised
+_BEGIN_BYTES = 1000  # by which a program or an image is told from text
 _DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
 _PADDING = re.compile(rb"\0*")
 # By what a line is known as the kernel's: its name, seconds since boot, a level, a clock.
@@ -65,11 +65,15 @@ def _of_kernel(path: Path, text: bytes, log: reports.Log) -> reports.Log:
     """A log without a kill says something only if it is the kernel's. Raises `CannotLook`."""
     says = log.reports or log.user_space or log.hints or log.reaped or log.refused or log.lost
     says = says or log.failures or log.parts
-    if says or log.hidden or not log.lines or b"\0" in text[:_BEGIN_BYTES] or _MARKED.search(text):
+    if says or log.hidden or not log.lines:
+        return log
+    text = forms.narrow(text).strip(b"\0")  # as a crash or a rotation leaves at a file's ends
+    is_text = b"\0" not in text[:_BEGIN_BYTES] or records.is_export(text)
+    if is_text and _MARKED.search(text):
         return log
     raise CannotLook(
-        f"{path}: no line is marked as the kernel's ('kernel:', or seconds since boot), so nothing "
-        "can be said of a kill: give the output of journalctl -k, or of dmesg"
+        f"{path}: no line can be recognised as the kernel's ('kernel:', or a stamp of dmesg), so "
+        "nothing can be said of a kill: give the output of journalctl -k, or of dmesg -T"
     )
 
 
