@@ -71,6 +71,10 @@ class Facts:
     def unix(self) -> Sequence[sockets.UnixSocket]:
         return files.known(lambda: sockets.unix(self.pid)) or ()
 
+    @cached_property
+    def mounts(self) -> call_places.Mounts:
+        return call_places.mounts(self.pid)
+
     def limit(self, number: int, *, is_hard: bool = False) -> int | None:
         """The soft or hard limit of a resource; None without one."""
         line = re.search(rf"^Max {_LINES[number]} +(\S+) +(\S+)", self.limits, re.MULTILINE)
@@ -220,21 +224,23 @@ def _mapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
             f"a fixed address of {at:#x} is requested, below vm.mmap_min_addr ({least:#x})",
             "vm.mmap_min_addr", "a higher address",
         )  # fmt: skip
-    if flags & _ANONYMOUS or number & 0xFFFF_FFFF >= _NO_FILE:
+    number &= 0xFFFF_FFFF
+    if flags & _ANONYMOUS or number >= _NO_FILE:
         return None
     if protection & _EXECUTES:
-        mount = call_places.of_descriptor(facts.pid, number)
+        path, mount = call_places.of_descriptor(facts.pid, number, facts.mounts) or ("", None)
         if mount is not None and "noexec" in mount.options:
             return Cause(
-                f"it maps {_shown(facts.link(number))} to execute it, on a mount that is noexec: "
-                f"{_shown(mount.mount_point)} ({mount.filesystem})",
+                f"it maps a file to execute it, and descriptor {number} is now {_shown(path)} on a "
+                f"mount that is noexec: {_shown(mount.mount_point)} ({mount.filesystem})",
                 f"noexec of {_shown(mount.mount_point)}",
                 "a folder on another mount for such files (TMPDIR, java.io.tmpdir); remount it: "
                 "exec",
             )  # fmt: skip
     if protection & _WRITES and flags & _SHARED and _seals(facts.pid, number) & _SEALED:
         return Cause(
-            f"it maps {_shown(facts.link(number))} to write to it, which is sealed (F_SEAL_WRITE)",
+            f"it maps a file to write to it, and descriptor {number} is now "
+            f"{_shown(facts.link(number))}, which is sealed (F_SEAL_WRITE)",
             "F_SEAL_WRITE", "a private mapping, or one that is only read",
         )  # fmt: skip
     return None
@@ -281,7 +287,7 @@ def _huge(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
         f"it asks for huge pages (MAP_HUGETLB), {wanted:,} of {size(page)}, of which the pool has "
         f"{total:,}, {spare:,} of them free"
     )
-    bytes_of_files, folder = call_places.huge_files(facts.pid, page)
+    bytes_of_files, folder = call_places.huge_files(facts.pid, page, facts.mounts.values())
     if bytes_of_files >= page:
         words += f", and {bytes_of_files // page:,} in files of {_shown(folder)}"
     setting = f"{pool}/nr_hugepages; files that are left in a hugetlbfs keep theirs"
@@ -412,7 +418,7 @@ def _lock_all(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
 
 
 def _place(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
-    told = call_places.of_call(facts.pid, call, arguments, facts.memory)
+    told = call_places.of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
     return None if told is None else Cause(*told)
 
 

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ from memlab.diagnose.call_arguments import Called
 from memlab.diagnose.call_causes import Facts
 from memlab.diagnose.finding import NOTE, Finding
 from memlab.diagnose.refusals import Refusal
-from memlab.observe import proc, system_calls
+from memlab.observe import files, proc, system_calls
 
 from .live import Compiled, running
 from .looks import look
@@ -297,12 +298,12 @@ def test_the_file_system_of_the_call_is_the_cause_and_no_other_one(tmp_path: Pat
         "file = open('small/a', 'wb', buffering=0); os.symlink('few', 'link')\n"
         "try: file.write(b'x' * 100_000)\n"
         "except OSError: pass\n"
-        "path = ctypes.create_string_buffer(4096)\n"
+        "path = ctypes.create_string_buffer(4096); known = call_places.mounts(os.getpid())\n"
         "memory = lambda at, count: path.raw\n"
         "def of(text):\n"
         "    path.value = text; here = 2 ** 32 - 100\n"
-        "    print(call_places.of_call(os.getpid(), 'openat', (here, 0, 0), memory))\n"
-        "print(call_places.of_call(os.getpid(), 'write', (file.fileno(), 0, 1), memory))\n"
+        "    print(call_places.of_call(os.getpid(), 'openat', (here, 0, 0), memory, known))\n"
+        "print(call_places.of_call(os.getpid(), 'write', (file.fileno(), 0, 1), memory, known))\n"
         "of(b'few/c'); of(os.getcwd().encode() + b'/small/b'); of(b'c'); of(b'link/c')\n"
     )
     words = ["unshare", "-m", sys.executable, "-c", script, str(tmp_path)]
@@ -315,20 +316,111 @@ def test_the_file_system_of_the_call_is_the_cause_and_no_other_one(tmp_path: Pat
     assert here == link == "None"
 
 
+def mounted(fd: int, filesystem: str) -> dict[int, proc.Mount]:
+    """The mounts of this process, of which that of a descriptor is of this kind."""
+    text = Path(f"/proc/self/fdinfo/{fd}").read_text()
+    (number,) = (int(line.split()[1]) for line in text.splitlines() if line.startswith("mnt_id:"))
+    known = dict(call_places.mounts(PID))
+    return known | {number: replace(known[number], filesystem=filesystem)}
+
+
 @pytest.mark.parametrize(
     ("cpus", "mems", "words"),
     [("", "", "cpuset.cpus and cpuset.mems are empty"), ("0", "", "cpuset.mems is empty"),
-     ("0", "0", "is a file of a cgroup, and no disk is full")],
+     ("0", "0", "a file of the kernel (cgroup), which is on no disk")],
 )  # fmt: skip
 def test_a_cpuset_without_nodes_takes_no_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpus: str, mems: str, words: str
+    tmp_path: Path, cpus: str, mems: str, words: str
 ) -> None:
-    folder = tmp_path / f"proc/{PID}/root/group"
-    folder.mkdir(parents=True)
-    (folder / "cpuset.cpus").write_text(f"{cpus}\n")
-    (folder / "cpuset.mems").write_text(f"{mems}\n")
+    (tmp_path / "cpuset.cpus").write_text(f"{cpus}\n")
+    (tmp_path / "cpuset.mems").write_text(f"{mems}\n")
+    with (tmp_path / "cgroup.procs").open("w") as file:
+        number = file.fileno()
+        told = call_places.of_call(
+            PID, "write", (number, 0, 1), lambda *_: b"", mounted(number, "cgroup")
+        )
+    assert told is not None
+    assert told[0].startswith(f"descriptor {number} is now ")
+    assert told[0].endswith(words)
+
+
+def test_a_folder_that_is_no_cgroup_is_not_read_as_one(tmp_path: Path) -> None:
+    """A process may have made a FIFO there, which waits, or a link to a file without an end."""
+    os.mkfifo(tmp_path / "cpuset.cpus")
+    (tmp_path / "cpuset.mems").symlink_to("/dev/zero")
+    group = call_places.mounts(PID)[min(call_places.mounts(PID))]
+    path = str(tmp_path / "cgroup.procs")
+    told = call_places._of_group(PID, 3, path, group, call_places.mounts(PID))
+    assert "empty" not in told[0]
+    folder = os.open(tmp_path, os.O_PATH)
+    assert not call_places._is_empty(folder, "cpuset.cpus")
+    assert not call_places._is_empty(folder, "cpuset.mems")
+    os.close(folder)
+
+
+def test_a_descriptor_that_becomes_another_file_meanwhile_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is of a local file as its mount is read, and of a remote one at the next look."""
+    number = os.open(tmp_path / "a", os.O_RDWR | os.O_CREAT)
+    remote = os.open("/proc/self/status", os.O_RDONLY)
+    known = mounted(remote, "fuse.sshfs")
+    text, stated = files.text, os.fstatvfs
+
+    def meanwhile(path: Path) -> str | None:
+        result = text(path)
+        if str(path) == f"/proc/{PID}/fdinfo/{number}":
+            os.dup2(remote, number)
+        return result
+
+    def local(fd: int) -> os.statvfs_result:
+        assert "/proc/" not in os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+        return stated(fd)
+
+    monkeypatch.setattr(files, "text", meanwhile)
+    for name in ("fstat", "fstatvfs", "statvfs"):
+        monkeypatch.setattr(os, name, local)
+    asked = call_places.of_call(PID, "write", (number, 0, 1 << 62), lambda *_: b"", known)
+    monkeypatch.undo()
+    assert os.readlink(f"/proc/self/fd/{number}").startswith("/proc/")  # noqa: PTH115
+    assert asked is None
+    os.close(number)
+    os.close(remote)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "left", "inodes", "wanted", "creates", "words"),
+    [
+        (1 << 20, 0, 9, 1, False, "4 GiB of 4 GiB (the file system /m (x))"),
+        (1 << 20, 1 << 12, 9, 0, False, ""),  # under a hundredth of it, 16 MiB
+        (1 << 20, 1, 9, 1 << 20, False, "1 MiB are written at once, and"),
+        (1 << 20, 1, 9, 1, False, ""),  # the number may be of another file by now
+        (1 << 20, 9, 0, 0, True, "9 of 9 inodes are used"),
+        (1 << 20, 9, 0, 0, False, ""),  # to write takes no inode
+        (0, 0, 9, 1, False, ""),  # of hugetlbfs: the pool has its own bound
+    ],
+)
+def test_a_file_system_is_the_cause_only_if_it_is_full(
+    blocks: int, left: int, inodes: int, wanted: int, creates: bool, words: str
+) -> None:
+    mount = proc.Mount(1, "/", "/m", frozenset(), "x", "x", frozenset())
+    about = os.statvfs_result((4096, 4096, blocks, left, left, 9, inodes, inodes, 0, 255))
+    told = call_places._of_mount(mount, about, wanted, creates=creates)
+    assert (told is not None) == bool(words)
+    assert told is None or told[0].startswith(words)
+
+
+def test_mounts_are_read_once_and_not_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"proc/{PID}").mkdir(parents=True)
+    line = "30 20 0:40 / /huge rw - tmpfs x rw\n"
     monkeypatch.setattr(call_places, "ROOT", tmp_path)
-    assert words in call_places._of_group(PID, "/group/cgroup.procs")[0]  # type: ignore[index]
+    facts = Facts(PID, {})
+    for count, expected in ((1, [30]), (20_001, [])):
+        (tmp_path / f"proc/{PID}/mountinfo").write_text(line * count)
+        assert list(call_places.mounts(PID)) == expected
+        assert list(facts.mounts) == [30]
 
 
 @pytest.mark.needs("recording")
