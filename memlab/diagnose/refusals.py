@@ -110,6 +110,9 @@ class Refusals:
         """By thread, the numbers and results of the calls that failed, per second."""
         self.why = ""
         """Why calls are not told apart; empty where they are."""
+        if not system_calls.NUMBERS:
+            self.why = "the numbers of system calls are not known on this architecture"
+            return
         try:
             self.events = call_rings.events()
         except OSError:

@@ -80,20 +80,49 @@ def unmapped() -> int:
 
 
 @pytest.mark.needs("recording")
-@pytest.mark.parametrize("call", ["msync", "mlock"])
-def test_addresses_that_are_not_mapped_are_no_want_of_memory(call: str) -> None:
+def test_addresses_that_are_not_mapped_are_no_want_of_memory() -> None:
     at = ctypes.c_void_p(unmapped())
-    one, said = only(lambda: getattr(LIBC, call)(at, 4096, 1))
-    assert (one.call, one.errno) == (call, "ENOMEM")
+    one, said = only(lambda: LIBC.msync(at, 4096, 1))
+    assert (one.call, one.errno) == ("msync", "ENOMEM")
     assert "the addresses are not mapped" in said.title
-    assert (said.severity is NOTE) == (call == "msync")  # a program probes so
+    assert said.severity is NOTE  # a program probes so
+
+
+def of(call: str, errno: str, *arguments: int, facts: Facts | None = None) -> str:
+    """What is said of one call."""
+    facts = facts or Facts(PID, proc.status(PID))
+    cause = call_causes._cause(facts, Refusal(call, errno, 3.0), Called([arguments], 1, 1))
+    return cause.words if cause else ""
+
+
+@pytest.mark.parametrize("call", ["mlock", "mlock2", "mprotect"])
+def test_what_a_limit_may_have_refused_and_is_unmapped_since_is_not_blamed(call: str) -> None:
+    """RLIMIT_MEMLOCK and vm.max_map_count say ENOMEM too, and who is refused unmaps."""
+    at = unmapped()
+    assert "are not mapped" in of("msync", "ENOMEM", at, MiB, 0)
+    assert of(call, "ENOMEM", at, MiB, 0) == ""
 
 
 def test_a_range_that_is_mapped_is_not_said_to_be_missing() -> None:
     facts = Facts(PID, proc.status(PID))
     with mmap.mmap(-1, 8192) as memory:
         start = ctypes.addressof(held := ctypes.c_char.from_buffer(memory))
-        assert call_causes._unmapped(facts, "mlock", (start, 8192)) is None
+        assert call_causes._unmapped(facts, "msync", (start, 8192)) is None
+        del held
+
+
+def test_only_memory_that_is_resident_is_read() -> None:
+    """To read the rest would bring it in."""
+    with mmap.mmap(-1, 2 * mmap.PAGESIZE) as memory:
+        with suppress(OSError):  # a kernel without huge pages
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+        memory[mmap.PAGESIZE - 4 : mmap.PAGESIZE] = b"abcd"
+        start = ctypes.addressof(held := ctypes.c_char.from_buffer(memory))
+        second = start + mmap.PAGESIZE
+        facts = Facts(PID, {})
+        assert facts.memory(second - 4, 8) == b"abcd"
+        assert facts.memory(second, 8) == b""
+        assert facts.memory((1 << 64) - 1, 8) == b""
         del held
 
 
@@ -110,12 +139,13 @@ def receiver(kind: int, path: Path) -> Iterator[socket.socket]:
 @pytest.mark.needs("recording")
 def test_a_listener_whose_queue_is_full(tmp_path: Path) -> None:
     waiting: list[socket.socket] = []
+    address = ctypes.create_string_buffer(unix_address(str(tmp_path / "a")))
 
     def connect() -> None:
-        with suppress(BlockingIOError), socket.socket(socket.AF_UNIX) as one:
+        with socket.socket(socket.AF_UNIX) as one:
             one.setblocking(False)
-            one.connect(str(tmp_path / "a"))
-            waiting.append(one.dup())
+            if LIBC.connect(one.fileno(), address, len(address)) == 0:
+                waiting.append(one.dup())
 
     with receiver(socket.SOCK_STREAM, tmp_path / "a"):
         for _ in range(8):  # four fit
@@ -127,14 +157,26 @@ def test_a_listener_whose_queue_is_full(tmp_path: Path) -> None:
         one.close()
 
 
-def test_of_several_listeners_whose_queues_are_full_none_is_singled_out() -> None:
+def unix_address(path: str) -> bytes:
+    return socket.AF_UNIX.to_bytes(2, sys.byteorder) + path.encode()
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [(unix_address("/run/1"), "/run/1"), (unix_address("/run/2"), ""), (b"", ""),
+     (socket.AF_INET.to_bytes(2, sys.byteorder) + b"/run/1", "")],
+)  # fmt: skip
+def test_a_listener_is_named_only_by_the_address(address: bytes, expected: str) -> None:
     """What connect was called with is behind a pointer, and may have changed."""
     facts = Facts(PID, {})
-    full = [sockets.UnixSocket(n, 1, 10, f"/run/{n}", 0, 4, 3, 0, 0) for n in range(2)]
-    for count in (1, 2):
-        facts.__dict__["unix"] = full[:count]
-        cause = call_causes._backlog(facts, "connect", (3, 4096, 16))
-        assert (cause is not None) == (count == 1)
+    full = [
+        sockets.UnixSocket(n, 1, 10, name, 0, 4, 3, 0, 0) for n, name in enumerate(("", "/run/1"))
+    ]
+    facts.__dict__["unix"] = full
+    facts.__dict__["memory"] = lambda *_: address
+    words = of("connect", "EAGAIN", 3, 4096, 110, facts=facts)
+    assert bool(words) == bool(expected)
+    assert f"the Unix socket {expected} wait" in words or not expected
 
 
 @pytest.mark.needs("recording")
@@ -157,8 +199,9 @@ def test_a_receiver_whose_queue_is_full(tmp_path: Path, is_connected: bool) -> N
             send()
         _, said = only(send)
     name = f" {path}" if is_connected else ""  # else it is behind a pointer
-    assert "the queue of the receiver" in said.title
-    assert f"{name} is full (net.unix.max_dgram_qlen, " in said.title
+    assert f"the queue of the receiver{name} or the send buffer was full: " in said.title
+    assert "the buffer is not now, " in said.title
+    assert "the kernel does not show the queue (net.unix.max_dgram_qlen, " in said.title
 
 
 @pytest.mark.needs("recording")
@@ -220,8 +263,29 @@ def test_a_hard_limit_is_raised_only_with_a_right() -> None:
     other = call_causes._limit_raised(facts, "prlimit64", (1, *arguments[1:]))
     assert other is None
     able = Facts(PID, status | {"CapEff": f"{1 << 24:x}"})
-    able.__dict__["limits"] = facts.limits
+    able.__dict__.update(limits=facts.limits, is_contained=False)
     assert call_causes._limit_raised(able, "prlimit64", arguments) is None
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [("user:[4026531837]", ""),
+     ("user:[4026532009]", "without CAP_SYS_RESOURCE of the first user namespace")],
+)  # fmt: skip
+def test_root_of_another_user_namespace_has_no_right_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, space: str, words: str
+) -> None:
+    """do_prlimit() asks the first one."""
+    folder = tmp_path / f"proc/{PID}/ns"
+    folder.mkdir(parents=True)
+    (folder / "user").symlink_to(space)
+    limits = "Max file size             4096                 8192         bytes"
+    (folder.parent / "limits").write_text(limits)
+    monkeypatch.setattr(call_causes, "ROOT", tmp_path)
+    facts = Facts(PID, {"CapEff": "1ffffffffff"})
+    said = of("prlimit64", "EPERM", 0, resource.RLIMIT_FSIZE, 0, 0, facts=facts)
+    assert said.endswith(words)
+    assert bool(said) == bool(words)
 
 
 def test_a_pipe_may_not_be_larger_than_the_kernel_allows() -> None:
@@ -232,6 +296,7 @@ def test_a_pipe_may_not_be_larger_than_the_kernel_allows() -> None:
         assert (cause is not None) == expected
     assert call_causes._pipe_size(ordinary, "fcntl", (3, 1033, most + 1)) is None
     root = Facts(PID, {"CapEff": f"{1 << 24:x}"})
+    root.__dict__["is_contained"] = False
     assert call_causes._pipe_size(root, "fcntl", (3, 1031, most + 1)) is None
 
 
@@ -460,6 +525,7 @@ def test_the_option_of_a_socket_tells_its_limit(option: tuple[int, int], line: s
 @pytest.mark.parametrize("is_capable", [True, False])
 def test_a_send_without_a_copy_pins_what_it_sends(is_capable: bool) -> None:
     facts = Facts(PID, {"CapEff": f"{is_capable << 14:x}"})
+    facts.__dict__["is_contained"] = False
     facts.__dict__["limits"] = "Max locked memory         65536                65536        bytes"
     sent = (3, 0, 256 * KiB, 0x4000000, 0, 0)
     cause = call_causes._zero_copy(facts, "sendto", sent)
@@ -494,6 +560,67 @@ def test_a_policy_of_the_machine_is_read(
     cause = read(Facts(PID, {"CapEff": "0"}), "", (0, 0))
     assert bool(cause) == bool(words)
     assert cause is None or words in cause.words
+
+
+KERNEL, NO_KERNEL = (bits.to_bytes(8, sys.byteorder) for bits in (0, 1 << 5 | 1 << 58))
+
+
+@pytest.mark.parametrize(
+    ("value", "whose", "flags", "words"),
+    [
+        ("2", "0", KERNEL, "an event of the kernel is requested, kernel.perf_event_paranoid is 2"),
+        ("2", "own", KERNEL, "an event of the kernel"),
+        ("2", "0", NO_KERNEL, ""),  # ptrace(2) refuses it, if anything
+        ("2", "1", KERNEL, ""),
+        ("2", "0", b"", ""),
+        ("1", "0", KERNEL, ""),
+        ("1", "-1", b"", "an event of all processes"),
+        ("0", "-1", b"", ""),
+    ],
+)
+def test_an_event_is_refused_by_the_sysctl_only_if_it_is_of_the_kernel_or_of_all(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    value: str,
+    whose: str,
+    flags: bytes,
+    words: str,
+) -> None:
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/perf_event_paranoid").write_text(value)
+    monkeypatch.setattr(kernel_numbers, "ROOT", tmp_path)
+    facts = Facts(PID, {"CapEff": "0"})
+    pid = PID if whose == "own" else int(whose)
+    facts.__dict__["memory"] = lambda at, count: flags if (at, count) == (4136, 8) else b""
+    said = of("perf_event_open", "EACCES", 4096, pid % (1 << 64), 0, 0, 0, facts=facts)
+    assert said.startswith(words)
+    assert bool(said) == bool(words)
+    assert of("perf_event_open", "EPERM", 4096, pid % (1 << 64), 0, 0, 0, facts=facts) == ""
+
+
+def test_a_size_of_huge_pages_without_a_pool_is_not_why_memory_is_refused() -> None:
+    """It is refused with EINVAL."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000 | 13 << 26
+    assert of("mmap", "ENOMEM", 0, 1 << 60, 3, flags, 0, 0) == ""
+
+
+def test_of_very_many_sockets_none_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"proc/{PID}/net").mkdir(parents=True)
+    (tmp_path / f"proc/{PID}/net/sockstat").write_text("sockets: used 20001\n")
+    monkeypatch.setattr(sockets, "ROOT", tmp_path)
+    with socket.socket(socket.AF_UNIX):
+        assert sockets.unix(PID) == []
+
+
+def test_calls_without_known_numbers_are_said_to_be_not_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(system_calls, "NUMBERS", {})
+    with refusals.recording(PID, [PID]) as seen:
+        assert seen.why == "the numbers of system calls are not known on this architecture"
+        assert seen.result(1.0) == []
 
 
 def test_errors_of_reading_are_no_cause() -> None:
