@@ -13,7 +13,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -262,17 +262,21 @@ def _mapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
 
 
 def _seals(pid: int, number: int) -> int:
-    """0 of a file without seals."""
-    with suppress(OSError):
-        pidfd = os.pidfd_open(pid)
-        try:
-            fd = process.take_descriptor(pidfd, number)
-            try:
-                return fcntl.fcntl(fd, _GET_SEALS)
-            finally:
-                os.close(fd)
-        finally:
-            os.close(pidfd)
+    """0 of a file without seals. Only a memfd is opened: to open or close another one may wait for
+    its server."""
+    with suppress(OSError), ExitStack() as stack:
+
+        def own(fd: int) -> int:
+            stack.callback(os.close, fd)
+            return fd
+
+        self, how = ROOT / "proc/self", os.O_PATH | os.O_CLOEXEC
+        memory = call_places.mount_number(self / f"fdinfo/{own(os.memfd_create(''))}")
+        if call_places.mount_number(ROOT / f"proc/{pid}/fdinfo/{number}") == memory:
+            fd = own(os.open(ROOT / f"proc/{pid}/fd/{number}", how))
+            if call_places.mount_number(self / f"fdinfo/{fd}") == memory:
+                reading = own(os.open(self / f"fd/{fd}", os.O_RDONLY | os.O_CLOEXEC))
+                return fcntl.fcntl(reading, _GET_SEALS)
     return 0
 
 

@@ -121,10 +121,16 @@ def _opened(pid: int, number: int, known: Mounts) -> Iterator[tuple[int, proc.Mo
         os.close(fd)
 
 
+def mount_number(fdinfo: Path) -> int | None:
+    """None where it is not read."""
+    number = _MOUNT.search(files.text(fdinfo) or "")
+    return int(number[1]) if number else None
+
+
 def _local(fdinfo: Path, known: Mounts) -> proc.Mount:
     """The mount of a descriptor. Raises `OSError` if it may wait for a server, or is not known."""
-    number = _MOUNT.search(files.text(fdinfo) or "")
-    mount = known.get(int(number[1])) if number else None
+    number = mount_number(fdinfo)
+    mount = known.get(number) if number is not None else None
     if mount is None or mount.filesystem.startswith(("fuse", *REMOTE)):
         raise OSError(errno.EREMOTE, os.strerror(errno.EREMOTE), str(fdinfo))
     return mount

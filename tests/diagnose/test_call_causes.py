@@ -4,6 +4,7 @@ that fails otherwise."""
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import mmap
 import os
 import resource
@@ -31,7 +32,7 @@ from memlab.diagnose.call_arguments import Called
 from memlab.diagnose.call_causes import Facts
 from memlab.diagnose.finding import NOTE, Finding
 from memlab.diagnose.refusals import Refusal
-from memlab.observe import files, proc, system_calls
+from memlab.observe import files, proc, process, system_calls
 
 from .live import Compiled, running
 from .looks import look
@@ -560,6 +561,33 @@ def test_a_policy_of_the_machine_is_read(
     cause = read(Facts(PID, {"CapEff": "0"}), "", (0, 0))
     assert bool(cause) == bool(words)
     assert cause is None or words in cause.words
+
+
+def test_only_a_file_in_memory_is_opened_for_its_seals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To close a file of a server waits for it."""
+    memory = os.memfd_create("m", os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(memory, 1033, 0x8)  # F_ADD_SEALS, F_SEAL_WRITE
+    other = os.open(tmp_path / "a", os.O_RDWR | os.O_CREAT)
+    opened, open_ = [], os.open
+
+    def listed(path: Path, how: int) -> int:
+        opened.append(str(path))
+        return open_(path, how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", listed)
+        patch.setattr(process, "take_descriptor", lambda *_: pytest.fail("closed after it"))
+        for number, at in ((memory, f"/proc/{PID}/fd/{memory}"), (other, None)):
+            opened.clear()
+            words = of("mmap", "EPERM", 0, 4096, 3, mmap.MAP_SHARED, number, 0)
+            assert (at in opened) == (at is not None)
+            assert f"/proc/{PID}/fd/{other}" not in opened
+            said = f"descriptor {number} is now /memfd:m (deleted), which is sealed"
+            assert (said in words) == (at is not None)
+    os.close(memory)
+    os.close(other)
 
 
 KERNEL, NO_KERNEL = (bits.to_bytes(8, sys.byteorder) for bits in (0, 1 << 5 | 1 << 58))
