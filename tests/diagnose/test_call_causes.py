@@ -9,6 +9,7 @@ import mmap
 import os
 import resource
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -649,6 +650,20 @@ def test_calls_without_known_numbers_are_said_to_be_not_told_apart(
     with refusals.recording(PID, [PID]) as seen:
         assert seen.why == "the numbers of system calls are not known on this architecture"
         assert seen.result(1.0) == []
+
+
+@pytest.mark.parametrize(("form", "size", "is_narrow"), [("=II", 32, True), ("=QQ", 56, False)])
+def test_calls_of_a_32_bit_program_are_not_named_by_the_numbers_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, size: int, is_narrow: bool
+) -> None:
+    pairs = ((33, 0x7F00_0000), (3, 0x40), (4, size), (5, 9), (0, 0))
+    (tmp_path / f"proc/{PID}").mkdir(parents=True)
+    (tmp_path / f"proc/{PID}/auxv").write_bytes(
+        b"".join(struct.pack(form, *pair) for pair in pairs)
+    )
+    monkeypatch.setattr(refusals, "ROOT", tmp_path)
+    with refusals.recording(PID, []) as seen:
+        assert seen.why.startswith("it is a 32-bit program") == is_narrow
 
 
 def test_errors_of_reading_are_no_cause() -> None:
