@@ -10,9 +10,10 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,6 +22,7 @@ from memlab.diagnose.call_arguments import Called, Pair
 from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import sysctl, target_of
+from memlab.diagnose.memory_files import MemoryFiles
 from memlab.diagnose.refusals import SENDS, Refusal
 from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
@@ -28,6 +30,7 @@ from memlab.text.printable import printable
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _IPC_LOCK, _PTRACE_ADMIN, _RESOURCE, _PERFMON, _BPF = 14, 21, 24, 38, 39
+_FIRST_USERS = "user:[4026531837]"  # PROC_USER_INIT_INO of include/linux/proc_ns.h
 _SET_PIPE_SIZE, _GET_SEALS, _SEALED = 1031, 1034, 0x18  # F_SEAL_WRITE, F_SEAL_FUTURE_WRITE
 _WRITES, _EXECUTES, _SHARED, _FIXED, _ANONYMOUS, _HUGE = 2, 4, 1, 0x10, 0x20, 0x40000
 _NO_FILE = 1 << 31
@@ -71,24 +74,38 @@ class Facts:
     def unix(self) -> Sequence[sockets.UnixSocket]:
         return files.known(lambda: sockets.unix(self.pid)) or ()
 
+    @cached_property
+    def mounts(self) -> call_places.Mounts:
+        return call_places.mounts(self.pid)
+
     def limit(self, number: int, *, is_hard: bool = False) -> int | None:
         """The soft or hard limit of a resource; None without one."""
         line = re.search(rf"^Max {_LINES[number]} +(\S+) +(\S+)", self.limits, re.MULTILINE)
         word = line[2 if is_hard else 1] if line else ""
         return int(word) if word.isdigit() else None
 
+    @cached_property
+    def is_contained(self) -> bool:
+        """Whether it is in a user namespace whose capabilities the kernel's own limits do not
+        count."""
+        return target_of(ROOT / f"proc/{self.pid}/ns/user") != _FIRST_USERS
+
     def is_capable(self, *numbers: int) -> bool:
+        """In the first user namespace (capable() of kernel/capability.c)."""
+        if self.is_contained:
+            return False
         capabilities = int(self.status.get("CapEff", "0"), 16)
         return any(capabilities >> number & 1 for number in numbers)
 
+    def lacks(self, capability: str) -> str:
+        return f"{capability}{' of the first user namespace' if self.is_contained else ''}"
+
     def memory(self, at: int, count: int) -> bytes:
-        """What lies there now: since the call it may have changed. Empty if it may not be read."""
-        with suppress(OSError, OverflowError):
-            fd = os.open(ROOT / f"proc/{self.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                return os.pread(fd, count, at)
-            finally:
-                os.close(fd)
+        """What lies there now, as far as it is resident: since the call it may have changed."""
+        with suppress(OSError, OverflowError), MemoryFiles(self.pid) as memory:
+            pages = range(at // _PAGE * _PAGE, at + count, _PAGE)
+            end = next((page for page in pages if not memory.is_present(page)), at + count)
+            return memory.read(at, end - at) if end > at else b""
         return b""
 
     def link(self, number: int) -> str:
@@ -116,7 +133,8 @@ def _limit_raised(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | 
         return Cause(words, "fs.nr_open", setting) if above else None
     if hard is None:
         return None
-    words = f"a hard {name} is requested above the present one ({hard:,}) without CAP_SYS_RESOURCE"
+    right = facts.lacks("CAP_SYS_RESOURCE")
+    words = f"a hard {name} is requested above the present one ({hard:,}) without {right}"
     return Cause(
         f"{words}, or {above}" if above else words, name,
         "the limit of its unit, its container or limits.conf",
@@ -130,14 +148,15 @@ def _pipe_size(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
     if most is not None and wanted > most:
         return Cause(
             f"a pipe of {size(wanted)} is requested, and fs.pipe-max-size allows {size(most)} "
-            "without CAP_SYS_RESOURCE",
+            f"without {facts.lacks('CAP_SYS_RESOURCE')}",
             "fs.pipe-max-size", "a smaller pipe; sysctl fs.pipe-max-size",
         )  # fmt: skip
     return None
 
 
 def _unmapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
-    """Some of the range is not mapped."""
+    """Some of the range is not mapped, of calls that say ENOMEM for nothing else. To mlock and
+    mprotect a limit says it too, and a program may unmap what that refused."""
     at, end = arguments[0] // _PAGE * _PAGE, arguments[0] + arguments[1]
     if not facts.mappings or end >= 1 << 63 or end <= at:
         return None
@@ -146,11 +165,10 @@ def _unmapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
             at = mapping.end
     if at >= end:
         return None
-    probe = call in ("msync", "mincore", "madvise")
-    more = ", as a program asks whether an address may be read" if probe else ""
     return Cause(
-        f"the addresses are not mapped{more}: no memory is refused",
-        "addresses that are not mapped", "no action" if probe else f"man 2 {call}", harmless=probe,
+        "the addresses are not mapped, as a program asks whether an address may be read: no memory "
+        "is refused",
+        "addresses that are not mapped", "no action", harmless=True,
     )  # fmt: skip
 
 
@@ -158,7 +176,7 @@ def _backlog(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """Unix sockets only say so, if the listener has no room."""
     full = [s for s in facts.unix if s.state == _LISTENS and s.queued > s.queue_max]
     name = _unix_name(facts.memory(arguments[1], min(arguments[2], 110)))
-    listener = next((s for s in full if s.name == name), full[0] if len(full) == 1 else None)
+    listener = next((s for s in full if name and s.name == name), None)
     if listener is None:
         return None
     somaxconn = next(iter(sysctl("net/core/somaxconn")), None)
@@ -189,19 +207,20 @@ def _receiver(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
     peer = next((s for s in facts.unix if s.inode == sender.peer), None)
     name = name or (peer.name if peer else "")
     most = next(iter(sysctl("net/unix/max_dgram_qlen")), None)
-    bound = f" (net.unix.max_dgram_qlen, {most:,} for new sockets)" if most is not None else ""
+    bound = f", {most:,} for new sockets" if most is not None else ""
     return Cause(
-        f"the queue of the receiver{f' {_shown(name)}' if name else ''} is full{bound}: the send "
-        f"buffer of this Unix datagram socket is not, {size(sender.sent)} of "
-        f"{size(sender.send_buffer)}",
+        f"the queue of the receiver{f' {_shown(name)}' if name else ''} or the send buffer was "
+        f"full: the buffer is not now, {size(sender.sent)} of {size(sender.send_buffer)}, and the "
+        f"kernel does not show the queue (net.unix.max_dgram_qlen{bound})",
         "net.unix.max_dgram_qlen",
-        "a receiver that keeps up; sysctl net.unix.max_dgram_qlen before it makes its socket",
+        "a receiver that keeps up; sysctl net.unix.max_dgram_qlen before it makes its socket; a "
+        "larger SO_SNDBUF",
     )  # fmt: skip
 
 
 def _unix_name(address: bytes) -> str:
     """Of a Unix address: a path, or `@` and an abstract name; else empty."""
-    if len(address) < 3 or int.from_bytes(address[:2], "little") != 1:
+    if len(address) < 3 or int.from_bytes(address[:2], sys.byteorder) != 1:
         return ""
     return sockets.unix_name(address[2:])
 
@@ -220,38 +239,44 @@ def _mapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
             f"a fixed address of {at:#x} is requested, below vm.mmap_min_addr ({least:#x})",
             "vm.mmap_min_addr", "a higher address",
         )  # fmt: skip
-    if flags & _ANONYMOUS or number & 0xFFFF_FFFF >= _NO_FILE:
+    number &= 0xFFFF_FFFF
+    if flags & _ANONYMOUS or number >= _NO_FILE:
         return None
     if protection & _EXECUTES:
-        mount = call_places.of_descriptor(facts.pid, number)
+        path, mount = call_places.of_descriptor(facts.pid, number, facts.mounts) or ("", None)
         if mount is not None and "noexec" in mount.options:
             return Cause(
-                f"it maps {_shown(facts.link(number))} to execute it, on a mount that is noexec: "
-                f"{_shown(mount.mount_point)} ({mount.filesystem})",
+                f"it maps a file to execute it, and descriptor {number} is now {_shown(path)} on a "
+                f"mount that is noexec: {_shown(mount.mount_point)} ({mount.filesystem})",
                 f"noexec of {_shown(mount.mount_point)}",
                 "a folder on another mount for such files (TMPDIR, java.io.tmpdir); remount it: "
                 "exec",
             )  # fmt: skip
     if protection & _WRITES and flags & _SHARED and _seals(facts.pid, number) & _SEALED:
         return Cause(
-            f"it maps {_shown(facts.link(number))} to write to it, which is sealed (F_SEAL_WRITE)",
+            f"it maps a file to write to it, and descriptor {number} is now "
+            f"{_shown(facts.link(number))}, which is sealed (F_SEAL_WRITE)",
             "F_SEAL_WRITE", "a private mapping, or one that is only read",
         )  # fmt: skip
     return None
 
 
 def _seals(pid: int, number: int) -> int:
-    """0 of a file without seals."""
-    with suppress(OSError):
-        pidfd = os.pidfd_open(pid)
-        try:
-            fd = process.take_descriptor(pidfd, number)
-            try:
-                return fcntl.fcntl(fd, _GET_SEALS)
-            finally:
-                os.close(fd)
-        finally:
-            os.close(pidfd)
+    """0 of a file without seals. Only a memfd is opened: to open or close another one may wait for
+    its server."""
+    with suppress(OSError), ExitStack() as stack:
+
+        def own(fd: int) -> int:
+            stack.callback(os.close, fd)
+            return fd
+
+        self, how = ROOT / "proc/self", os.O_PATH | os.O_CLOEXEC
+        memory = call_places.mount_number(self / f"fdinfo/{own(os.memfd_create(''))}")
+        if call_places.mount_number(ROOT / f"proc/{pid}/fdinfo/{number}") == memory:
+            fd = own(os.open(ROOT / f"proc/{pid}/fd/{number}", how))
+            if call_places.mount_number(self / f"fdinfo/{fd}") == memory:
+                reading = own(os.open(self / f"fd/{fd}", os.O_RDONLY | os.O_CLOEXEC))
+                return fcntl.fcntl(reading, _GET_SEALS)
     return 0
 
 
@@ -267,13 +292,8 @@ def _huge(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     pool = ROOT / f"sys/kernel/mm/hugepages/hugepages-{page >> 10}kB"
     names = ("nr_hugepages", "free_hugepages", "resv_hugepages", "nr_overcommit_hugepages")
     total, free, reserved, more = (files.number(pool / name) for name in names)
-    line = "huge pages (hugetlb)"
     if total is None or free is None:
-        return Cause(
-            f"it asks for huge pages of {size(page)} (MAP_HUGETLB), which this machine does not "
-            "have",
-            line, "another size (MAP_HUGE_SHIFT); hugepagesz= of the kernel",
-        )  # fmt: skip
+        return None
     wanted, spare = -(-length // page), free - (reserved or 0)
     if wanted <= spare + (more or 0):
         return None
@@ -281,11 +301,11 @@ def _huge(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
         f"it asks for huge pages (MAP_HUGETLB), {wanted:,} of {size(page)}, of which the pool has "
         f"{total:,}, {spare:,} of them free"
     )
-    bytes_of_files, folder = call_places.huge_files(facts.pid, page)
+    bytes_of_files, folder = call_places.huge_files(facts.pid, page, facts.mounts.values())
     if bytes_of_files >= page:
         words += f", and {bytes_of_files // page:,} in files of {_shown(folder)}"
     setting = f"{pool}/nr_hugepages; files that are left in a hugetlbfs keep theirs"
-    return Cause(words, line, setting)
+    return Cause(words, "huge pages (hugetlb)", setting)
 
 
 _MEMBERSHIPS = {(0, 35), (0, 39), (0, 42), (0, 46)}  # IP_ADD_MEMBERSHIP, MCAST_JOIN_GROUP, ...
@@ -351,24 +371,37 @@ def _bpf(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     if not value or facts.is_capable(_PTRACE_ADMIN, _BPF):
         return None
     return Cause(
-        f"kernel.unprivileged_bpf_disabled is {value}, and it has no CAP_BPF",
+        f"kernel.unprivileged_bpf_disabled is {value}, and it has no "
+        f"{facts.lacks('CAP_BPF')}",
         "kernel.unprivileged_bpf_disabled", "CAP_BPF; sysctl kernel.unprivileged_bpf_disabled",
     )  # fmt: skip
 
 
 def _perf(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
-    """Whether the event is of the kernel is behind a pointer."""
+    """Whether the event is of the kernel is behind a pointer. Without the kernel it is refused for
+    the process that it is of: ptrace(2)."""
     value = next(iter(sysctl("kernel/perf_event_paranoid")), 0)
     of_all = arguments[1] & 0xFFFF_FFFF == 0xFFFF_FFFF
     if value < (1 if of_all else 2) or facts.is_capable(_PTRACE_ADMIN, _PERFMON):
         return None
-    what = "an event of all processes" if of_all else "an event"
-    note = ", which allows those outside the kernel," if value == 2 and not of_all else ""
+    if not of_all and (
+        arguments[1] not in (0, facts.pid) or not _of_kernel(facts.memory(arguments[0] + 40, 8))
+    ):
+        return None
+    what = "an event of all processes" if of_all else "an event of the kernel"
     return Cause(
-        f"{what} is requested, kernel.perf_event_paranoid is {value}{note} and it has no "
-        "CAP_PERFMON",
-        "kernel.perf_event_paranoid", "CAP_PERFMON; sysctl kernel.perf_event_paranoid",
+        f"{what} is requested, kernel.perf_event_paranoid is {value} and it has no "
+        f"{facts.lacks('CAP_PERFMON')}",
+        "kernel.perf_event_paranoid",
+        "CAP_PERFMON; an event without the kernel (exclude_kernel); sysctl "
+        "kernel.perf_event_paranoid",
     )  # fmt: skip
+
+
+def _of_kernel(flags: bytes) -> bool:
+    """Whether exclude_kernel of struct perf_event_attr was read, and is not set."""
+    place = 5 if sys.byteorder == "little" else 58
+    return len(flags) == 8 and not int.from_bytes(flags, sys.byteorder) >> place & 1
 
 
 def _heap_end(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
@@ -412,14 +445,14 @@ def _lock_all(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
 
 
 def _place(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
-    told = call_places.of_call(facts.pid, call, arguments, facts.memory)
+    told = call_places.of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
     return None if told is None else Cause(*told)
 
 
 _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("prlimit64 setrlimit", "EPERM", _limit_raised),
     ("fcntl", "EPERM", _pipe_size),
-    ("msync mincore madvise mlock mlock2 mprotect", "ENOMEM", _unmapped),
+    ("msync mincore madvise", "ENOMEM", _unmapped),
     ("connect", "EAGAIN", _backlog),
     (" ".join(SENDS), "EAGAIN", _receiver),
     ("mmap", "EPERM", _mapped),
@@ -428,7 +461,7 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("sendto sendmsg", "ENOBUFS", _zero_copy),
     ("io_uring_setup", "EPERM", _ring),
     ("bpf", "EPERM", _bpf),
-    ("perf_event_open", "EPERM EACCES", _perf),
+    ("perf_event_open", "EACCES", _perf),
     ("brk", "ENOMEM", _heap_end),
     ("mlockall", "ENOMEM", _lock_all),
     (call_places.CALLS, "ENOSPC", _place),

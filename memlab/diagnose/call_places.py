@@ -6,16 +6,18 @@ symbolic link and without a folder that may be remote, which would wait for its 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import target_of
-from memlab.observe import files, proc, process
+from memlab.observe import files, proc
 from memlab.observe.proc import ROOT
 from memlab.text.printable import printable
 
@@ -26,6 +28,7 @@ OF_THE_KERNEL = (
 REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "autofs", "virtiofs")
 _FILES_MAX = 4096
 _FOLDERS_MAX = 40
+_MOUNTS_MAX = 20_000
 _PAGE = 4096
 _CURRENT = 0xFFFF_FF9C  # AT_FDCWD
 # Which argument is the descriptor.
@@ -48,36 +51,51 @@ Told = tuple[str, str, str]
 """The cause, what it is about, and what to try."""
 
 
-def of_descriptor(pid: int, number: int) -> proc.Mount | None:
-    """The mount that a file lies on; None of one that no folder of the process shows."""
-    return _mounted(pid, ROOT / f"proc/{pid}/fdinfo/{number & 0xFFFF_FFFF}")
+Mounts = Mapping[int, proc.Mount]
+"""Of a process, by the number of each."""
+
+
+def mounts(pid: int) -> Mounts:
+    """Empty of so many that to read them takes long."""
+    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
+    if text.count("\n") > _MOUNTS_MAX:
+        return {}
+    return {
+        mount.mount_id: mount for mount in files.known(partial(proc.parse_mountinfo, text)) or ()
+    }
+
+
+def of_descriptor(pid: int, number: int, known: Mounts) -> tuple[str, proc.Mount] | None:
+    """The path of a file and its mount; None of one that no folder of the process shows."""
+    with suppress(OSError), _opened(pid, number, known) as (fd, mount):
+        return target_of(_link(fd)) or "", mount
+    return None
 
 
 def of_call(
-    pid: int, call: str, arguments: Sequence[int], memory: Callable[[int, int], bytes]
+    pid: int,
+    call: str,
+    arguments: Sequence[int],
+    memory: Callable[[int, int], bytes],
+    known: Mounts,
 ) -> Told | None:
     """What says ENOSPC to this call."""
     if call in _BY_DESCRIPTOR:
-        number = arguments[_BY_DESCRIPTOR[call]]
-        path = target_of(ROOT / f"proc/{pid}/fd/{number & 0xFFFF_FFFF}") or ""
-        if path == "/dev/full":
-            return f"it writes to {path}, which is always full", path, ""
-        mount = of_descriptor(pid, number)
-        if mount is None or mount.filesystem.startswith(("fuse", *REMOTE)):
-            return None
-        if mount.filesystem in ("cgroup", "cgroup2"):
-            return _of_group(pid, path)
-        about = files.known(lambda: os.statvfs(ROOT / f"proc/{pid}/fd/{number & 0xFFFF_FFFF}"))
-        return _of_mount(mount, about, _length(call, arguments), path)
+        number = arguments[_BY_DESCRIPTOR[call]] & 0xFFFF_FFFF
+        with suppress(OSError), _opened(pid, number, known) as (fd, mount):
+            return _of_file(pid, number, fd, mount, _length(call, arguments), known)
+        return None
     at, of_path = _BY_PATH[call]
-    path = memory(arguments[of_path], 4096).partition(b"\0")[0].decode("utf-8", "surrogateescape")
-    if not path or path.endswith("ptmx"):
+    raw, end, _ = memory(arguments[of_path], 4096).partition(b"\0")
+    path = raw.decode("utf-8", "surrogateescape")
+    if not path or not end or path.endswith("ptmx"):
         return None
     begin = "root" if path.startswith("/") else "cwd"
     if begin == "cwd" and at is not None and arguments[at] & 0xFFFF_FFFF != _CURRENT:
         begin = f"fd/{arguments[at] & 0xFFFF_FFFF}"
-    with suppress(OSError):
-        return _of_path(pid, begin, path)
+    with suppress(OSError), _folder(pid, begin, path.split("/")[:-1], known) as (fd, mount):
+        if mount.filesystem not in OF_THE_KERNEL:
+            return _of_mount(mount, os.fstatvfs(fd), 0, creates=True)
     return None
 
 
@@ -86,91 +104,143 @@ def _length(call: str, arguments: Sequence[int]) -> int:
         "write", "pwrite64", "fallocate") else 0  # fmt: skip
 
 
-def _mounted(pid: int, fdinfo: Path) -> proc.Mount | None:
-    number = _MOUNT.search(files.text(fdinfo) or "")
-    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
-    return next((mount for mount in mounts if number and mount.mount_id == int(number[1])), None)
+def _link(fd: int) -> Path:
+    return ROOT / f"proc/self/fd/{fd}"
 
 
-def _local(pid: int, fd: int) -> proc.Mount | None:
-    """The mount of an own descriptor, if it waits for no server."""
-    mount = _mounted(pid, ROOT / f"proc/self/fdinfo/{fd}")
-    return None if mount is None or mount.filesystem.startswith(("fuse", *REMOTE)) else mount
-
-
-def _of_path(pid: int, begin: str, path: str) -> Told | None:
-    folders = [part for part in path.split("/")[:-1] if part not in ("", ".")]
-    if ".." in folders or len(folders) > _FOLDERS_MAX:
-        return None
-    how = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-    fd = os.open(ROOT / f"proc/{pid}/{begin}", how)
+@contextmanager
+def _opened(pid: int, number: int, known: Mounts) -> Iterator[tuple[int, proc.Mount]]:
+    """An own descriptor of what another process has open, which may be another file at each look
+    at it, and its mount. Raises `OSError` where that may be remote."""
+    number &= 0xFFFF_FFFF
+    _local(ROOT / f"proc/{pid}/fdinfo/{number}", known)  # before it is opened, and again after it
+    fd = os.open(ROOT / f"proc/{pid}/fd/{number}", os.O_PATH | os.O_CLOEXEC)
     try:
-        for part in folders:
-            if _local(pid, fd) is None:
-                return None
-            former, fd = fd, os.open(part, how | os.O_NOFOLLOW, dir_fd=fd)
-            os.close(former)
-        if (mount := _local(pid, fd)) is None or mount.filesystem in OF_THE_KERNEL:
-            return None
-        told = _of_mount(mount, os.fstatvfs(fd), 0, path)
-        return None if told is None or not told[2] else told  # the path may be another one by now
+        yield fd, _local(ROOT / f"proc/self/fdinfo/{fd}", known)
     finally:
         os.close(fd)
 
 
-def _of_mount(
-    mount: proc.Mount, about: os.statvfs_result | None, wanted: int, path: str
+def mount_number(fdinfo: Path) -> int | None:
+    """None where it is not read."""
+    number = _MOUNT.search(files.text(fdinfo) or "")
+    return int(number[1]) if number else None
+
+
+def _local(fdinfo: Path, known: Mounts) -> proc.Mount:
+    """The mount of a descriptor. Raises `OSError` if it may wait for a server, or is not known."""
+    number = mount_number(fdinfo)
+    mount = known.get(number) if number is not None else None
+    if mount is None or mount.filesystem.startswith(("fuse", *REMOTE)):
+        raise OSError(errno.EREMOTE, os.strerror(errno.EREMOTE), str(fdinfo))
+    return mount
+
+
+@contextmanager
+def _folder(
+    pid: int, begin: str, parts: Sequence[str], known: Mounts
+) -> Iterator[tuple[int, proc.Mount]]:
+    """A folder that no link leads to, by an own descriptor, and its mount. Raises `OSError` where
+    it may be remote."""
+    folders = [part for part in parts if part not in ("", ".")]
+    if ".." in folders or len(folders) > _FOLDERS_MAX:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), "/".join(parts))
+    how = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    fd = os.open(ROOT / f"proc/{pid}/{begin}", how)
+    try:
+        for part in folders:
+            _local(ROOT / f"proc/self/fdinfo/{fd}", known)
+            former, fd = fd, os.open(part, how | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(former)
+        yield fd, _local(ROOT / f"proc/self/fdinfo/{fd}", known)
+    finally:
+        os.close(fd)
+
+
+def _of_file(
+    pid: int, number: int, fd: int, mount: proc.Mount, wanted: int, known: Mounts
 ) -> Told | None:
-    if about is None:
-        return None
-    name = f"{_shown(mount.mount_point)} ({mount.filesystem})"
+    """Since the call the number may have come to mean another file: only a full file system is the
+    cause, and of other files it is said what the descriptor is now."""
+    path = target_of(_link(fd)) or ""
+    about = os.fstat(fd)
+    if stat.S_ISCHR(about.st_mode) and about.st_rdev == os.makedev(1, 7):
+        return f"descriptor {number} is now /dev/full, which is always full", "/dev/full", ""
+    if mount.filesystem in _GROUPS:
+        return _of_group(pid, number, path, mount, known)
     if mount.filesystem in OF_THE_KERNEL:
-        words = f"{_shown(path)} is a file of the kernel ({mount.filesystem}), and no disk is full"
-        return words, _shown(path), ""
-    if about.f_files and not about.f_favail:
+        return _of_kernel(number, path, mount), _shown(path), ""
+    return _of_mount(mount, os.fstatvfs(fd), wanted, creates=False)
+
+
+def _of_kernel(number: int, path: str, mount: proc.Mount) -> str:
+    return (
+        f"descriptor {number} is now {_shown(path)}, a file of the kernel ({mount.filesystem}), "
+        "which is on no disk"
+    )
+
+
+def _of_mount(
+    mount: proc.Mount, about: os.statvfs_result, wanted: int, *, creates: bool
+) -> Told | None:
+    """None of one that has room now."""
+    name = f"{_shown(mount.mount_point)} ({mount.filesystem})"
+    if creates and about.f_files and not about.f_favail:
         words = f"{about.f_files:,} of {about.f_files:,} inodes are used of the file system {name}"
         setting = "remove files (df -i); nr_inodes= of a tmpfs"
         return words, f"inodes of the file system {name}", setting
     usable = (about.f_blocks - about.f_bfree + about.f_bavail) * about.f_frsize
     room = about.f_bavail * about.f_frsize
+    least = max(_PAGE, about.f_frsize)
+    if not about.f_blocks or room >= max(wanted, least):
+        return None  # without blocks it has no bound of its own
     line = f"the file system {name}"
     used = f"{size(usable - room)} of {size(usable)} ({line})"
-    if room < (wanted or max(_PAGE, usable // 100)):
-        if room >= _PAGE:
-            used = f"{size(wanted)} are written at once, and {used} are used" if wanted else used
-        return used, line, "remove files (df), or a larger file system; size= of a tmpfs"
-    words = f"it is about the file system {name}, which has room: {size(room)} of {size(usable)}"
-    more = "a quota, and what it keeps for its own records, were not read"
-    return f"{words}; {more}", line, ""
+    if room >= least:
+        used = f"{size(wanted)} are written at once, and {used} are used"
+    return used, line, "remove files (df), or a larger file system; size= of a tmpfs"
 
 
+_GROUPS = ("cgroup", "cgroup2")
 _MEMBERS = ("tasks", "cgroup.procs", "cgroup.threads")
 
 
-def _of_group(pid: int, path: str) -> Told | None:
+def _of_group(pid: int, number: int, path: str, mount: proc.Mount, known: Mounts) -> Told:
     """A task may not enter a cpuset without CPUs or without nodes (cpuset_can_attach())."""
     folder, name = os.path.split(path)
-    words = f"{_shown(path)} is a file of a cgroup, and no disk is full"
-    if name in _MEMBERS:
-        place = ROOT / f"proc/{pid}/root" / folder.lstrip("/")
-        empty = [
-            file for file in ("cpuset.cpus", "cpuset.mems") if files.text(place / file) == ""
-        ]  # fmt: skip
-        if empty:
-            both, are = " and ".join(empty), "is" if len(empty) == 1 else "are"
-            words = f"the cgroup {_shown(folder)} takes no process: {both} {are} empty"
-            return words, f"{empty[0]} of {_shown(folder)}", f"write {both} first"
-    return words, _shown(path), ""
+    empty: list[str] = []
+    with suppress(OSError), _folder(pid, "root", folder.split("/"), known) as (fd, of_folder):
+        if name in _MEMBERS and of_folder.filesystem in _GROUPS:
+            empty = [file for file in ("cpuset.cpus", "cpuset.mems") if _is_empty(fd, file)]
+    if not empty:
+        return _of_kernel(number, path, mount), _shown(path), ""
+    both, are = " and ".join(empty), "is" if len(empty) == 1 else "are"
+    words = (
+        f"descriptor {number} is now {name} of the cgroup {_shown(folder)}, which takes no "
+        f"process: {both} {are} empty"
+    )
+    return words, f"{empty[0]} of {_shown(folder)}", f"write {both} first"
 
 
-def huge_files(pid: int, page: int) -> tuple[int, str]:
+def _is_empty(folder: int, name: str) -> bool:
+    """Whether a file of this folder has no words; False of a file that may not be read."""
+    how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with suppress(OSError):
+        fd = os.open(name, how, dir_fd=folder)
+        try:
+            return stat.S_ISREG(os.fstat(fd).st_mode) and not os.read(fd, 4096).strip()
+        finally:
+            os.close(fd)
+    return False
+
+
+def huge_files(pid: int, page: int, known: Iterable[proc.Mount]) -> tuple[int, str]:
     """What files of a mount of hugetlbfs with pages of this size hold, whoever maps them, and where
     most lie."""
     sizes = {f"pagesize={page >> 10}K", f"pagesize={page >> 20}M"}  # hugetlbfs_show_options()
-    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
     holdings = [
         (allocated(ROOT / f"proc/{pid}/root" / mount.mount_point.lstrip("/")), mount.mount_point)
-        for mount in mounts
+        for mount in known
         if mount.filesystem == "hugetlbfs" and mount.super_options & sizes
     ]
     return max(holdings, default=(0, ""))

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 from memlab.diagnose import call_rings
 from memlab.diagnose.call_rings import Ring
-from memlab.observe import perf_event, system_calls
+from memlab.observe import files, perf_event, system_calls
+from memlab.observe.proc import ROOT
 
 _REGISTERS = {0: False, 15: True}  # IORING_REGISTER_BUFFERS, IORING_REGISTER_BUFFERS2 (a struct)
 _BUFFERS_MAX = 1024  # of one call
@@ -110,6 +111,12 @@ class Refusals:
         """By thread, the numbers and results of the calls that failed, per second."""
         self.why = ""
         """Why calls are not told apart; empty where they are."""
+        if not system_calls.NUMBERS:
+            self.why = "the numbers of system calls are not known on this architecture"
+            return
+        if _is_narrow(pid):
+            self.why = "it is a 32-bit program, whose calls have other numbers"
+            return
         try:
             self.events = call_rings.events()
         except OSError:
@@ -241,6 +248,12 @@ class Refusals:
             finally:
                 os.close(memory)
         return 0
+
+
+def _is_narrow(pid: int) -> bool:
+    """Whether it is a 32-bit program on a 64-bit kernel: its headers are of 32 bytes (AT_PHENT)."""
+    raw = files.content(ROOT / f"proc/{pid}/auxv", 4096) or b""
+    return (4, 32) in struct.iter_unpack("=II", raw[: len(raw) // 8 * 8])
 
 
 @contextmanager

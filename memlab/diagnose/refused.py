@@ -319,7 +319,7 @@ def _hugetlb(pid: int) -> tuple[Room, str]:
         f"it asks for huge pages (MAP_HUGETLB), of which the pool has {total:,} "
         f"({size(page)} each), {spare:,} of them free"
     )
-    held, folder = call_places.huge_files(pid, page)
+    held, folder = call_places.huge_files(pid, page, call_places.mounts(pid).values())
     if page and held >= page:
         said += f", and {held // page:,} in files of {folder}"
     return Room("huge pages (hugetlb)", total - spare, total, "count", ""), said

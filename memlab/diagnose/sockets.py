@@ -140,9 +140,7 @@ def readings(pid: int, held: Mapping[int, str]) -> Readings:
     inodes = {int(link[8:-1]) for link in held.values() if link.startswith("socket:[")}
     if not inodes:
         return Readings({}, 0)
-    text = files.text(ROOT / f"proc/{pid}/net/sockstat") or ""
-    first = next(iter(proc.lines(text)), "").split()
-    total = int(first[2]) if len(first) > 2 and first[2].isdigit() else 0
+    total = _total(pid)
     if total > max(_MANY, _EACH_MAX * len(inodes)):
         why = f"the machine has {total:,} sockets, which would all be listed"
         return Readings({}, len(inodes), why)
@@ -162,8 +160,18 @@ def readings(pid: int, held: Mapping[int, str]) -> Readings:
     return Readings(by_inode, len(inodes), why)
 
 
+def _total(pid: int) -> int:
+    """The sockets of its network namespace; 0 if it is not read."""
+    text = files.text(ROOT / f"proc/{pid}/net/sockstat") or ""
+    first = next(iter(proc.lines(text)), "").split()
+    return int(first[2]) if len(first) > 2 and first[2].isdigit() else 0
+
+
 def unix(pid: int) -> list[UnixSocket]:
-    """Those of its network namespace. Raises `OSError`."""
+    """Those of its network namespace; none of so many that to list them takes long. Raises
+    `OSError`."""
+    if _total(pid) > _MANY:
+        return []
 
     def ask() -> list[UnixSocket]:
         request = _UNIX.pack(socket.AF_UNIX, 0, 0, 0xFFFF_FFFF, 0, _SHOW_ALL, 0, 0)

@@ -4,15 +4,18 @@ that fails otherwise."""
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import mmap
 import os
 import resource
 import socket
+import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +33,7 @@ from memlab.diagnose.call_arguments import Called
 from memlab.diagnose.call_causes import Facts
 from memlab.diagnose.finding import NOTE, Finding
 from memlab.diagnose.refusals import Refusal
-from memlab.observe import proc, system_calls
+from memlab.observe import files, proc, process, system_calls
 
 from .live import Compiled, running
 from .looks import look
@@ -79,20 +82,49 @@ def unmapped() -> int:
 
 
 @pytest.mark.needs("recording")
-@pytest.mark.parametrize("call", ["msync", "mlock"])
-def test_addresses_that_are_not_mapped_are_no_want_of_memory(call: str) -> None:
+def test_addresses_that_are_not_mapped_are_no_want_of_memory() -> None:
     at = ctypes.c_void_p(unmapped())
-    one, said = only(lambda: getattr(LIBC, call)(at, 4096, 1))
-    assert (one.call, one.errno) == (call, "ENOMEM")
+    one, said = only(lambda: LIBC.msync(at, 4096, 1))
+    assert (one.call, one.errno) == ("msync", "ENOMEM")
     assert "the addresses are not mapped" in said.title
-    assert (said.severity is NOTE) == (call == "msync")  # a program probes so
+    assert said.severity is NOTE  # a program probes so
+
+
+def of(call: str, errno: str, *arguments: int, facts: Facts | None = None) -> str:
+    """What is said of one call."""
+    facts = facts or Facts(PID, proc.status(PID))
+    cause = call_causes._cause(facts, Refusal(call, errno, 3.0), Called([arguments], 1, 1))
+    return cause.words if cause else ""
+
+
+@pytest.mark.parametrize("call", ["mlock", "mlock2", "mprotect"])
+def test_what_a_limit_may_have_refused_and_is_unmapped_since_is_not_blamed(call: str) -> None:
+    """RLIMIT_MEMLOCK and vm.max_map_count say ENOMEM too, and who is refused unmaps."""
+    at = unmapped()
+    assert "are not mapped" in of("msync", "ENOMEM", at, MiB, 0)
+    assert of(call, "ENOMEM", at, MiB, 0) == ""
 
 
 def test_a_range_that_is_mapped_is_not_said_to_be_missing() -> None:
     facts = Facts(PID, proc.status(PID))
     with mmap.mmap(-1, 8192) as memory:
         start = ctypes.addressof(held := ctypes.c_char.from_buffer(memory))
-        assert call_causes._unmapped(facts, "mlock", (start, 8192)) is None
+        assert call_causes._unmapped(facts, "msync", (start, 8192)) is None
+        del held
+
+
+def test_only_memory_that_is_resident_is_read() -> None:
+    """To read the rest would bring it in."""
+    with mmap.mmap(-1, 2 * mmap.PAGESIZE) as memory:
+        with suppress(OSError):  # a kernel without huge pages
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+        memory[mmap.PAGESIZE - 4 : mmap.PAGESIZE] = b"abcd"
+        start = ctypes.addressof(held := ctypes.c_char.from_buffer(memory))
+        second = start + mmap.PAGESIZE
+        facts = Facts(PID, {})
+        assert facts.memory(second - 4, 8) == b"abcd"
+        assert facts.memory(second, 8) == b""
+        assert facts.memory((1 << 64) - 1, 8) == b""
         del held
 
 
@@ -109,12 +141,13 @@ def receiver(kind: int, path: Path) -> Iterator[socket.socket]:
 @pytest.mark.needs("recording")
 def test_a_listener_whose_queue_is_full(tmp_path: Path) -> None:
     waiting: list[socket.socket] = []
+    address = ctypes.create_string_buffer(unix_address(str(tmp_path / "a")))
 
     def connect() -> None:
-        with suppress(BlockingIOError), socket.socket(socket.AF_UNIX) as one:
+        with socket.socket(socket.AF_UNIX) as one:
             one.setblocking(False)
-            one.connect(str(tmp_path / "a"))
-            waiting.append(one.dup())
+            if LIBC.connect(one.fileno(), address, len(address)) == 0:
+                waiting.append(one.dup())
 
     with receiver(socket.SOCK_STREAM, tmp_path / "a"):
         for _ in range(8):  # four fit
@@ -126,14 +159,26 @@ def test_a_listener_whose_queue_is_full(tmp_path: Path) -> None:
         one.close()
 
 
-def test_of_several_listeners_whose_queues_are_full_none_is_singled_out() -> None:
+def unix_address(path: str) -> bytes:
+    return socket.AF_UNIX.to_bytes(2, sys.byteorder) + path.encode()
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [(unix_address("/run/1"), "/run/1"), (unix_address("/run/2"), ""), (b"", ""),
+     (socket.AF_INET.to_bytes(2, sys.byteorder) + b"/run/1", "")],
+)  # fmt: skip
+def test_a_listener_is_named_only_by_the_address(address: bytes, expected: str) -> None:
     """What connect was called with is behind a pointer, and may have changed."""
     facts = Facts(PID, {})
-    full = [sockets.UnixSocket(n, 1, 10, f"/run/{n}", 0, 4, 3, 0, 0) for n in range(2)]
-    for count in (1, 2):
-        facts.__dict__["unix"] = full[:count]
-        cause = call_causes._backlog(facts, "connect", (3, 4096, 16))
-        assert (cause is not None) == (count == 1)
+    full = [
+        sockets.UnixSocket(n, 1, 10, name, 0, 4, 3, 0, 0) for n, name in enumerate(("", "/run/1"))
+    ]
+    facts.__dict__["unix"] = full
+    facts.__dict__["memory"] = lambda *_: address
+    words = of("connect", "EAGAIN", 3, 4096, 110, facts=facts)
+    assert bool(words) == bool(expected)
+    assert f"the Unix socket {expected} wait" in words or not expected
 
 
 @pytest.mark.needs("recording")
@@ -156,8 +201,9 @@ def test_a_receiver_whose_queue_is_full(tmp_path: Path, is_connected: bool) -> N
             send()
         _, said = only(send)
     name = f" {path}" if is_connected else ""  # else it is behind a pointer
-    assert "the queue of the receiver" in said.title
-    assert f"{name} is full (net.unix.max_dgram_qlen, " in said.title
+    assert f"the queue of the receiver{name} or the send buffer was full: " in said.title
+    assert "the buffer is not now, " in said.title
+    assert "the kernel does not show the queue (net.unix.max_dgram_qlen, " in said.title
 
 
 @pytest.mark.needs("recording")
@@ -219,8 +265,29 @@ def test_a_hard_limit_is_raised_only_with_a_right() -> None:
     other = call_causes._limit_raised(facts, "prlimit64", (1, *arguments[1:]))
     assert other is None
     able = Facts(PID, status | {"CapEff": f"{1 << 24:x}"})
-    able.__dict__["limits"] = facts.limits
+    able.__dict__.update(limits=facts.limits, is_contained=False)
     assert call_causes._limit_raised(able, "prlimit64", arguments) is None
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [("user:[4026531837]", ""),
+     ("user:[4026532009]", "without CAP_SYS_RESOURCE of the first user namespace")],
+)  # fmt: skip
+def test_root_of_another_user_namespace_has_no_right_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, space: str, words: str
+) -> None:
+    """do_prlimit() asks the first one."""
+    folder = tmp_path / f"proc/{PID}/ns"
+    folder.mkdir(parents=True)
+    (folder / "user").symlink_to(space)
+    limits = "Max file size             4096                 8192         bytes"
+    (folder.parent / "limits").write_text(limits)
+    monkeypatch.setattr(call_causes, "ROOT", tmp_path)
+    facts = Facts(PID, {"CapEff": "1ffffffffff"})
+    said = of("prlimit64", "EPERM", 0, resource.RLIMIT_FSIZE, 0, 0, facts=facts)
+    assert said.endswith(words)
+    assert bool(said) == bool(words)
 
 
 def test_a_pipe_may_not_be_larger_than_the_kernel_allows() -> None:
@@ -231,6 +298,7 @@ def test_a_pipe_may_not_be_larger_than_the_kernel_allows() -> None:
         assert (cause is not None) == expected
     assert call_causes._pipe_size(ordinary, "fcntl", (3, 1033, most + 1)) is None
     root = Facts(PID, {"CapEff": f"{1 << 24:x}"})
+    root.__dict__["is_contained"] = False
     assert call_causes._pipe_size(root, "fcntl", (3, 1031, most + 1)) is None
 
 
@@ -297,12 +365,12 @@ def test_the_file_system_of_the_call_is_the_cause_and_no_other_one(tmp_path: Pat
         "file = open('small/a', 'wb', buffering=0); os.symlink('few', 'link')\n"
         "try: file.write(b'x' * 100_000)\n"
         "except OSError: pass\n"
-        "path = ctypes.create_string_buffer(4096)\n"
+        "path = ctypes.create_string_buffer(4096); known = call_places.mounts(os.getpid())\n"
         "memory = lambda at, count: path.raw\n"
         "def of(text):\n"
         "    path.value = text; here = 2 ** 32 - 100\n"
-        "    print(call_places.of_call(os.getpid(), 'openat', (here, 0, 0), memory))\n"
-        "print(call_places.of_call(os.getpid(), 'write', (file.fileno(), 0, 1), memory))\n"
+        "    print(call_places.of_call(os.getpid(), 'openat', (here, 0, 0), memory, known))\n"
+        "print(call_places.of_call(os.getpid(), 'write', (file.fileno(), 0, 1), memory, known))\n"
         "of(b'few/c'); of(os.getcwd().encode() + b'/small/b'); of(b'c'); of(b'link/c')\n"
     )
     words = ["unshare", "-m", sys.executable, "-c", script, str(tmp_path)]
@@ -315,20 +383,111 @@ def test_the_file_system_of_the_call_is_the_cause_and_no_other_one(tmp_path: Pat
     assert here == link == "None"
 
 
+def mounted(fd: int, filesystem: str) -> dict[int, proc.Mount]:
+    """The mounts of this process, of which that of a descriptor is of this kind."""
+    text = Path(f"/proc/self/fdinfo/{fd}").read_text()
+    (number,) = (int(line.split()[1]) for line in text.splitlines() if line.startswith("mnt_id:"))
+    known = dict(call_places.mounts(PID))
+    return known | {number: replace(known[number], filesystem=filesystem)}
+
+
 @pytest.mark.parametrize(
     ("cpus", "mems", "words"),
     [("", "", "cpuset.cpus and cpuset.mems are empty"), ("0", "", "cpuset.mems is empty"),
-     ("0", "0", "is a file of a cgroup, and no disk is full")],
+     ("0", "0", "a file of the kernel (cgroup), which is on no disk")],
 )  # fmt: skip
 def test_a_cpuset_without_nodes_takes_no_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpus: str, mems: str, words: str
+    tmp_path: Path, cpus: str, mems: str, words: str
 ) -> None:
-    folder = tmp_path / f"proc/{PID}/root/group"
-    folder.mkdir(parents=True)
-    (folder / "cpuset.cpus").write_text(f"{cpus}\n")
-    (folder / "cpuset.mems").write_text(f"{mems}\n")
+    (tmp_path / "cpuset.cpus").write_text(f"{cpus}\n")
+    (tmp_path / "cpuset.mems").write_text(f"{mems}\n")
+    with (tmp_path / "cgroup.procs").open("w") as file:
+        number = file.fileno()
+        told = call_places.of_call(
+            PID, "write", (number, 0, 1), lambda *_: b"", mounted(number, "cgroup")
+        )
+    assert told is not None
+    assert told[0].startswith(f"descriptor {number} is now ")
+    assert told[0].endswith(words)
+
+
+def test_a_folder_that_is_no_cgroup_is_not_read_as_one(tmp_path: Path) -> None:
+    """A process may have made a FIFO there, which waits, or a link to a file without an end."""
+    os.mkfifo(tmp_path / "cpuset.cpus")
+    (tmp_path / "cpuset.mems").symlink_to("/dev/zero")
+    group = call_places.mounts(PID)[min(call_places.mounts(PID))]
+    path = str(tmp_path / "cgroup.procs")
+    told = call_places._of_group(PID, 3, path, group, call_places.mounts(PID))
+    assert "empty" not in told[0]
+    folder = os.open(tmp_path, os.O_PATH)
+    assert not call_places._is_empty(folder, "cpuset.cpus")
+    assert not call_places._is_empty(folder, "cpuset.mems")
+    os.close(folder)
+
+
+def test_a_descriptor_that_becomes_another_file_meanwhile_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is of a local file as its mount is read, and of a remote one at the next look."""
+    number = os.open(tmp_path / "a", os.O_RDWR | os.O_CREAT)
+    remote = os.open("/proc/self/status", os.O_RDONLY)
+    known = mounted(remote, "fuse.sshfs")
+    text, stated = files.text, os.fstatvfs
+
+    def meanwhile(path: Path) -> str | None:
+        result = text(path)
+        if str(path) == f"/proc/{PID}/fdinfo/{number}":
+            os.dup2(remote, number)
+        return result
+
+    def local(fd: int) -> os.statvfs_result:
+        assert "/proc/" not in os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+        return stated(fd)
+
+    monkeypatch.setattr(files, "text", meanwhile)
+    for name in ("fstat", "fstatvfs", "statvfs"):
+        monkeypatch.setattr(os, name, local)
+    asked = call_places.of_call(PID, "write", (number, 0, 1 << 62), lambda *_: b"", known)
+    monkeypatch.undo()
+    assert os.readlink(f"/proc/self/fd/{number}").startswith("/proc/")  # noqa: PTH115
+    assert asked is None
+    os.close(number)
+    os.close(remote)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "left", "inodes", "wanted", "creates", "words"),
+    [
+        (1 << 20, 0, 9, 1, False, "4 GiB of 4 GiB (the file system /m (x))"),
+        (1 << 20, 1 << 12, 9, 0, False, ""),  # under a hundredth of it, 16 MiB
+        (1 << 20, 1, 9, 1 << 20, False, "1 MiB are written at once, and"),
+        (1 << 20, 1, 9, 1, False, ""),  # the number may be of another file by now
+        (1 << 20, 9, 0, 0, True, "9 of 9 inodes are used"),
+        (1 << 20, 9, 0, 0, False, ""),  # to write takes no inode
+        (0, 0, 9, 1, False, ""),  # of hugetlbfs: the pool has its own bound
+    ],
+)
+def test_a_file_system_is_the_cause_only_if_it_is_full(
+    blocks: int, left: int, inodes: int, wanted: int, creates: bool, words: str
+) -> None:
+    mount = proc.Mount(1, "/", "/m", frozenset(), "x", "x", frozenset())
+    about = os.statvfs_result((4096, 4096, blocks, left, left, 9, inodes, inodes, 0, 255))
+    told = call_places._of_mount(mount, about, wanted, creates=creates)
+    assert (told is not None) == bool(words)
+    assert told is None or told[0].startswith(words)
+
+
+def test_mounts_are_read_once_and_not_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"proc/{PID}").mkdir(parents=True)
+    line = "30 20 0:40 / /huge rw - tmpfs x rw\n"
     monkeypatch.setattr(call_places, "ROOT", tmp_path)
-    assert words in call_places._of_group(PID, "/group/cgroup.procs")[0]  # type: ignore[index]
+    facts = Facts(PID, {})
+    for count, expected in ((1, [30]), (20_001, [])):
+        (tmp_path / f"proc/{PID}/mountinfo").write_text(line * count)
+        assert list(call_places.mounts(PID)) == expected
+        assert list(facts.mounts) == [30]
 
 
 @pytest.mark.needs("recording")
@@ -368,6 +527,7 @@ def test_the_option_of_a_socket_tells_its_limit(option: tuple[int, int], line: s
 @pytest.mark.parametrize("is_capable", [True, False])
 def test_a_send_without_a_copy_pins_what_it_sends(is_capable: bool) -> None:
     facts = Facts(PID, {"CapEff": f"{is_capable << 14:x}"})
+    facts.__dict__["is_contained"] = False
     facts.__dict__["limits"] = "Max locked memory         65536                65536        bytes"
     sent = (3, 0, 256 * KiB, 0x4000000, 0, 0)
     cause = call_causes._zero_copy(facts, "sendto", sent)
@@ -402,6 +562,108 @@ def test_a_policy_of_the_machine_is_read(
     cause = read(Facts(PID, {"CapEff": "0"}), "", (0, 0))
     assert bool(cause) == bool(words)
     assert cause is None or words in cause.words
+
+
+def test_only_a_file_in_memory_is_opened_for_its_seals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To close a file of a server waits for it."""
+    memory = os.memfd_create("m", os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(memory, 1033, 0x8)  # F_ADD_SEALS, F_SEAL_WRITE
+    other = os.open(tmp_path / "a", os.O_RDWR | os.O_CREAT)
+    opened, open_ = [], os.open
+
+    def listed(path: Path, how: int) -> int:
+        opened.append(str(path))
+        return open_(path, how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", listed)
+        patch.setattr(process, "take_descriptor", lambda *_: pytest.fail("closed after it"))
+        for number, at in ((memory, f"/proc/{PID}/fd/{memory}"), (other, None)):
+            opened.clear()
+            words = of("mmap", "EPERM", 0, 4096, 3, mmap.MAP_SHARED, number, 0)
+            assert (at in opened) == (at is not None)
+            assert f"/proc/{PID}/fd/{other}" not in opened
+            said = f"descriptor {number} is now /memfd:m (deleted), which is sealed"
+            assert (said in words) == (at is not None)
+    os.close(memory)
+    os.close(other)
+
+
+KERNEL, NO_KERNEL = (bits.to_bytes(8, sys.byteorder) for bits in (0, 1 << 5 | 1 << 58))
+
+
+@pytest.mark.parametrize(
+    ("value", "whose", "flags", "words"),
+    [
+        ("2", "0", KERNEL, "an event of the kernel is requested, kernel.perf_event_paranoid is 2"),
+        ("2", "own", KERNEL, "an event of the kernel"),
+        ("2", "0", NO_KERNEL, ""),  # ptrace(2) refuses it, if anything
+        ("2", "1", KERNEL, ""),
+        ("2", "0", b"", ""),
+        ("1", "0", KERNEL, ""),
+        ("1", "-1", b"", "an event of all processes"),
+        ("0", "-1", b"", ""),
+    ],
+)
+def test_an_event_is_refused_by_the_sysctl_only_if_it_is_of_the_kernel_or_of_all(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    value: str,
+    whose: str,
+    flags: bytes,
+    words: str,
+) -> None:
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/perf_event_paranoid").write_text(value)
+    monkeypatch.setattr(kernel_numbers, "ROOT", tmp_path)
+    facts = Facts(PID, {"CapEff": "0"})
+    pid = PID if whose == "own" else int(whose)
+    facts.__dict__["memory"] = lambda at, count: flags if (at, count) == (4136, 8) else b""
+    said = of("perf_event_open", "EACCES", 4096, pid % (1 << 64), 0, 0, 0, facts=facts)
+    assert said.startswith(words)
+    assert bool(said) == bool(words)
+    assert of("perf_event_open", "EPERM", 4096, pid % (1 << 64), 0, 0, 0, facts=facts) == ""
+
+
+def test_a_size_of_huge_pages_without_a_pool_is_not_why_memory_is_refused() -> None:
+    """It is refused with EINVAL."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000 | 13 << 26
+    assert of("mmap", "ENOMEM", 0, 1 << 60, 3, flags, 0, 0) == ""
+
+
+def test_of_very_many_sockets_none_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"proc/{PID}/net").mkdir(parents=True)
+    (tmp_path / f"proc/{PID}/net/sockstat").write_text("sockets: used 20001\n")
+    monkeypatch.setattr(sockets, "ROOT", tmp_path)
+    with socket.socket(socket.AF_UNIX):
+        assert sockets.unix(PID) == []
+
+
+def test_calls_without_known_numbers_are_said_to_be_not_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(system_calls, "NUMBERS", {})
+    with refusals.recording(PID, [PID]) as seen:
+        assert seen.why == "the numbers of system calls are not known on this architecture"
+        assert seen.result(1.0) == []
+
+
+@pytest.mark.parametrize(("form", "size", "is_narrow"), [("=II", 32, True), ("=QQ", 56, False)])
+def test_calls_of_a_32_bit_program_are_not_named_by_the_numbers_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, size: int, is_narrow: bool
+) -> None:
+    pairs = ((33, 0x7F00_0000), (3, 0x40), (4, size), (5, 9), (0, 0))
+    (tmp_path / f"proc/{PID}").mkdir(parents=True)
+    (tmp_path / f"proc/{PID}/auxv").write_bytes(
+        b"".join(struct.pack(form, *pair) for pair in pairs)
+    )
+    monkeypatch.setattr(refusals, "ROOT", tmp_path)
+    with refusals.recording(PID, []) as seen:
+        assert seen.why.startswith("it is a 32-bit program") == is_narrow
 
 
 def test_errors_of_reading_are_no_cause() -> None:
