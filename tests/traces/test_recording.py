@@ -12,11 +12,13 @@ from pathlib import Path
 
 import needs
 import pytest
+from click.testing import CliRunner
 from processes import processes
 from unprivileged import without_capabilities
 
+from memlab.cli import cli
 from memlab.command import request as asked
-from memlab.errors import CannotRun, HostError
+from memlab.errors import BadTrace, CannotRun, HostError
 from memlab.files import packed
 from memlab.observe import tracefs
 from memlab.trace import account, file, recording
@@ -507,6 +509,23 @@ def test_a_command_that_may_start_no_more_processes_is_recorded_as_it_was(tmp_pa
     assert done.returncode == 3
     assert "pids.max" in done.stderr.splitlines()[-1]
     assert not path.exists()
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_what_cannot_be_accounted_for_is_recorded(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failed(trace: file.Trace) -> None:
+        raise BadTrace(f"{trace.path}: too much")
+
+    monkeypatch.setattr(account, "of", failed)
+    path = tmp_path / "a.trace"
+    ended = CliRunner().invoke(cli, ["record", *words, "-o", str(path), "true"])
+    assert ended.exit_code == 0, ended.output
+    lacks = f"memlab: how much of the program is covered is not known: {path}: too much\n"
+    assert lacks in ended.stderr
+    count = file.read(path).records
+    assert (f'"records": {count}' if words else f"{path}: {count:,} records, ") in ended.stdout
 
 
 def test_a_kernel_without_tracepoints_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
