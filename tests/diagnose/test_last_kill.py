@@ -560,6 +560,39 @@ def test_a_program_that_could_not_kill_has_killed_nobody(lines: str, words: str)
     assert not text.startswith("killed")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'Nov 29 14:09:07 host dockerd[99]: time="2026-11-29T14:09:07Z" level=error msg="container '
+        'kill failed: no such process"',
+        "Nov 29 14:09:07 host dockerd[99]: kill failed: no such process",
+        "kill failed: no such process",
+        "Nov 29 14:09:07 host monit[7]: Could not find a process to kill",
+    ],
+)
+@pytest.mark.parametrize("is_behind_a_kill", [False, True])
+def test_what_another_program_could_not_kill_is_no_failure_of_earlyoom(
+    line: str, is_behind_a_kill: bool
+) -> None:
+    sent = 'sending SIGTERM to process 696 uid 1001 "ipfs": badness 757, VmRSS 637 MiB\n'
+    text = printed(f"{sent if is_behind_a_kill else ''}{line}\nusb 1-1: gone\n")
+    is_earlyooms = is_behind_a_kill and line.startswith("kill")
+    assert ("it could not kill: kill failed: " in text) == is_earlyooms
+    assert ("could not" in text) == is_earlyooms
+    assert ("earlyoom" in text) == is_behind_a_kill
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["Nov 29 14:09:07 host earlyoom[9]: ", "earlyoom: ", "earlyoom-1  | ",
+     "low memory! at or below SIGTERM limits: mem 10.00%, swap 10.00%\n",
+     "low memory! at or below SIGTERM limits: mem 10%, swap 10%\n2026-11-29T14:09:07Z "],
+)  # fmt: skip
+def test_a_failure_of_earlyoom_is_known_by_its_name_or_behind_its_words(before: str) -> None:
+    text = printed(f"{before}kill failed: Timer expired\n")
+    assert "earlyoom tried to kill, and could not: kill failed: Timer expired" in text
+
+
 def test_a_part_of_a_report_is_no_kill_and_is_said() -> None:
     zone = (
         "Node 0 DMA32 free:8108kB min:5540kB low:7476kB high:9412kB active_anon:50504kB "
