@@ -495,6 +495,37 @@ def test_a_file_without_a_line_of_the_kernel_says_nothing_of_a_kill(
         assert source.read(path).lines == 2
 
 
+DMESG = {
+    "-H": "[Nov29 14:09] {0}\n[  +0.000012] {0}\n",
+    "-H, a day of one digit": "[Nov 5 14:09] {0}\n",
+    "-e": "[  +0.000012] {0}\n",
+    "-e, in colour": "\x1b[32m[  +0.000012] \x1b[0m{0}\n",
+    "-e, minutes": "[ +71.204518] {0}\n",
+    "--time-format delta": "[<    0.000012>] {0}\n",
+    "-J": '{{\n   "dmesg": [\n      {{\n         "pri": 6,\n         "time":     1.500000,\n'
+          '         "msg": "{0}"\n      }}\n   ]\n}}\n',
+}  # fmt: skip
+USUAL = {name: f"{text}\n" for name, text in PREFIXES.items() if name.startswith("dmesg")}
+
+
+@pytest.mark.parametrize("form", [*DMESG.values(), *USUAL.values()], ids=[*DMESG, *USUAL])
+def test_each_form_of_dmesg_is_the_kernels(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "dmesg.txt"
+    path.write_text(form.format("usb 1-1: gone"))
+    assert "no kill for want of memory in this log" in "\n".join(answer.lines(source.read(path)))
+
+
+def test_a_log_without_stamps_is_the_kernels_only_by_its_reports(tmp_path: Path) -> None:
+    """`dmesg -t`, `journalctl -k -o cat`, a kernel without printk.time."""
+    path = tmp_path / "dmesg.txt"
+    path.write_text("usb 1-1: new device\nusb 1-1: gone\n")
+    with pytest.raises(CannotLook, match=r"recognised as the kernel's .* or of dmesg -T$"):
+        source.read(path)
+    for line in (BARE[0], BARE[-1], BARE[-2]):
+        path.write_text(f"usb 1-1: new device\n{line}\nusb 1-1: gone\n")
+        assert len(source.read(path).reports) == 1
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
 def test_sixteen_bits_and_zeros_make_no_line_the_kernels(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "log"
@@ -527,6 +558,39 @@ def test_a_program_that_could_not_kill_has_killed_nobody(lines: str, words: str)
     assert words in text
     assert "overwritten" not in text
     assert not text.startswith("killed")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'Nov 29 14:09:07 host dockerd[99]: time="2026-11-29T14:09:07Z" level=error msg="container '
+        'kill failed: no such process"',
+        "Nov 29 14:09:07 host dockerd[99]: kill failed: no such process",
+        "kill failed: no such process",
+        "Nov 29 14:09:07 host monit[7]: Could not find a process to kill",
+    ],
+)
+@pytest.mark.parametrize("is_behind_a_kill", [False, True])
+def test_what_another_program_could_not_kill_is_no_failure_of_earlyoom(
+    line: str, is_behind_a_kill: bool
+) -> None:
+    sent = 'sending SIGTERM to process 696 uid 1001 "ipfs": badness 757, VmRSS 637 MiB\n'
+    text = printed(f"{sent if is_behind_a_kill else ''}{line}\nusb 1-1: gone\n")
+    is_earlyooms = is_behind_a_kill and line.startswith("kill")
+    assert ("it could not kill: kill failed: " in text) == is_earlyooms
+    assert ("could not" in text) == is_earlyooms
+    assert ("earlyoom" in text) == is_behind_a_kill
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["Nov 29 14:09:07 host earlyoom[9]: ", "earlyoom: ", "earlyoom-1  | ",
+     "low memory! at or below SIGTERM limits: mem 10.00%, swap 10.00%\n",
+     "low memory! at or below SIGTERM limits: mem 10%, swap 10%\n2026-11-29T14:09:07Z "],
+)  # fmt: skip
+def test_a_failure_of_earlyoom_is_known_by_its_name_or_behind_its_words(before: str) -> None:
+    text = printed(f"{before}kill failed: Timer expired\n")
+    assert "earlyoom tried to kill, and could not: kill failed: Timer expired" in text
 
 
 def test_a_part_of_a_report_is_no_kill_and_is_said() -> None:

@@ -65,6 +65,13 @@ _FAILURE_MARKS = (
 )
 """By which a program says that it tried to kill, and that nobody ended."""
 _FAILURE_LINES = 20  # behind the line of the kill
+# Words of earlyoom that others print too are its own only behind its name, or behind no name.
+_BEHIND_EARLYOOM = re.compile(
+    r"\bearlyoom[\w.-]{0,64}(?:\[\d{1,10}\])?(?::| {0,40}\|) {1,8}(?:[Ee]rror: )?$"
+)
+_BEHIND_A_STAMP = re.compile(
+    r"\W{0,8}(?:[A-Z][a-z]{2} {1,2}){0,2}[\d\s:.,TZ+\-\[\]]{0,48}(?:[Ee]rror: )?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,7 @@ class Reader:
                     self._kills[-1] = replace(self._kills[-1], stamp=forms.parted(line)[0])
                 return True
         for marker, by in _FAILURE_MARKS:
-            if marker in line:
+            if marker in line and (by != "earlyoom" or self._is_earlyooms(line, marker)):
                 self._fail(by, line[line.find(marker) :].strip()[:160], number)
                 return True
         for marker, by in _HINT_MARKS:
@@ -124,6 +131,14 @@ class Reader:
                     self._hints.append(Hint(number, by, line.strip()[-160:]))
                 return True
         return False
+
+    def _is_earlyooms(self, line: str, marker: str) -> bool:
+        before = line[: line.find(marker)]
+        if _BEHIND_EARLYOOM.search(before[-160:]):
+            return True
+        has_killed = any(one.by == "earlyoom" for one in self._kills[-1:])
+        is_open = has_killed or self._limit.startswith("low memory!")
+        return is_open and _BEHIND_A_STAMP.fullmatch(before) is not None
 
     def _fail(self, by: str, text: str, number: int) -> None:
         last = self._kills[-1] if self._kills else None

@@ -26,10 +26,13 @@ _PART = 1 << 20
 _BEGIN_BYTES = 1000  # by which a program or an image is told from text
 _DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
 _PADDING = re.compile(rb"\0*")
-# By what a line is known as the kernel's: its name, seconds since boot, a level, a clock.
+# By what a line is known as the kernel's: its name, seconds since boot or since the line before, a
+# level, a clock of dmesg.
 _MARKED = re.compile(
     rb"kernel|Linux version|\[ {0,12}\d{1,12}\.\d{3,9}[\] ]|^\s{0,8}<\d{1,3}>"
-    rb"|^\s{0,8}\[\w{3} \w{3} {1,2}\d|^\d{1,4},\d{1,20},\d{1,20}"
+    rb"|^\s{0,8}\[\w{3} \w{3} {1,2}\d|^\s{0,8}\[[^\[\]\n]{3,40} \d\d:\d\d:\d\d \d{4}[\] ]"
+    rb"|\[ {0,12}\+\d{1,12}\.\d{6}\]|\[< {0,12}\d{1,12}\.\d{6}>\]|\[\w{3}[ \d]\d \d\d:\d\d\] "
+    rb'|"dmesg": ?\[|^\d{1,4},\d{1,20},\d{1,20}'
     rb"|^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{6}[+-]",
     re.MULTILINE,
 )
