@@ -578,6 +578,7 @@ def test_what_a_lock_populates_and_pressure_are_counted(toucher: str, store_path
         store=store_path,
         n=[1000, 4001],
         lock=["future"],
+        thp="never",  # a huge page is populated at once
         aslr="off",
     )
     populated = medians(run, "populated")
