@@ -15,7 +15,7 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memlab.diagnose import call_rings
 from memlab.diagnose.call_rings import Ring
@@ -294,9 +294,9 @@ def with_counts(
         those = [one for one in found if one.call == call]
         those = [one for one in those if name.endswith("_refused") or one.errno == errno]
         if rest := more(rates.get(name) or 0.0, those):
-            found = [one for one in found if one not in those[:1]]
-            part = those[0].per_s if those else 0.0
-            found.append(Refusal(call, those[0].errno if those else errno, part + rest))
+            first = those[0] if those else Refusal(call, errno, 0.0)
+            found = [one for one in found if one is not first]
+            found.append(replace(first, per_s=first.per_s + rest))
     for name, errno in _OF_ERRNO.items():
         if rest := more(rates.get(name) or 0.0, [one for one in found if one.errno == errno]):
             found.append(Refusal("another call", errno, rest))

@@ -170,6 +170,9 @@ def test_counts_of_threads_that_came_later_complete_the_recorded() -> None:
     assert {(one.call, one.errno, one.per_s) for one in found} == {
         ("another call", "ENOSPC", 7.0), ("clone", "EAGAIN", 4.0)
     }  # fmt: skip
+    recorded = [Refusal("mlock", "ENOMEM", 19.5, asked_bytes=1 << 20)]
+    (found,) = refusals.with_counts(recorded, {"mlock_refused": 21.4})
+    assert (found.per_s, found.asked_bytes) == (pytest.approx(21.4), 1 << 20)
 
 
 def test_each_row_names_calls_that_have_a_number_and_limits_that_are_read() -> None:
