@@ -11,7 +11,9 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import struct
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -184,6 +186,28 @@ def _doctor() -> dict[str, capabilities.Capability]:
     return {line.name: line for line in capabilities.read()}
 
 
+def _users_do_not_count_the_kernel() -> bool:
+    return int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) >= 2
+
+
+def _runs_32_bit() -> bool:
+    """An executable of 32 bits that ends at once (mov $1, %eax; xor %ebx, %ebx; int $0x80)."""
+    if os.uname().machine != "x86_64":
+        return False
+    code = bytes.fromhex("b80100000031dbcd80")
+    head = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2, 3, 1, 0x8048054, 52, 0, 0,
+                       52, 32, 1, 0, 0, 0)  # fmt: skip
+    size = 84 + len(code)
+    segment = struct.pack("<8I", 1, 0, 0x8048000, 0x8048000, size, size, 5, 4096)
+    with tempfile.TemporaryDirectory() as folder:
+        (program := Path(folder, "a")).write_bytes(head + segment + code)
+        program.chmod(0o755)
+        try:
+            return subprocess.run([program], check=False).returncode == 0
+        except OSError:  # ENOEXEC
+            return False
+
+
 NEEDS = {
     "root": Need(lambda: ROOT, "run as root"),
     "host root": Need(ownership.is_host_root, "run as root, in no user namespace"),
@@ -213,6 +237,13 @@ NEEDS = {
     "netlink groups": Need(
         lambda: bool(capabilities.effective() >> 12 & 1), "run as root, with CAP_NET_ADMIN"
     ),
+    "kernel.perf_event_paranoid of 2": Need(_users_do_not_count_the_kernel, "sysctl it to 2"),
+    "huge pages": Need(
+        lambda: "HugePages_Free" in Path("/proc/meminfo").read_text(),
+        "a kernel with CONFIG_HUGETLBFS",
+    ),
+    "traces": Need(lambda: os.uname().machine in ("x86_64", "aarch64"), "x86-64 or arm64"),
+    "32-bit programs": Need(_runs_32_bit, "x86-64 and a kernel with CONFIG_IA32_EMULATION"),
     "/run/lock": Need(Path("/run/lock").is_dir, "mkdir /run/lock"),
     "dpkg-deb": _program("dpkg", "dpkg-deb"),
     "ssh": _program("openssh-client", "ssh", "ssh-keygen"),

@@ -85,8 +85,8 @@ class Comparison:
 
     @property
     def too_few(self) -> bool:
-        """Whether more blocks would decide it: there is no interval yet, or one that lies beyond
-        the threshold."""
+        """Whether more blocks would give a verdict: there is no interval yet, or the whole interval
+        lies beyond the threshold."""
         no_interval = self.ratio.low is None or self.ratio.high is None
         return self.word == "inconclusive" and (no_interval or self.beyond is not None)
 

@@ -445,8 +445,8 @@ def _lock_all(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
 
 
 def _place(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
-    told = call_places.of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
-    return None if told is None else Cause(*told)
+    cause = call_places.of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
+    return None if cause is None else Cause(*cause)
 
 
 _READERS: tuple[tuple[str, str, Reader], ...] = (
@@ -522,8 +522,8 @@ def _cause(facts: Facts, refusal: Refusal, called_with: Called) -> Cause | None:
     causes: Counter[Cause | None] = Counter()
     for arguments in dict.fromkeys(called_with.arguments):
         with suppress(OSError, ValueError, IndexError):
-            told = (read(facts, refusal.call, arguments) for read in readers)
-            causes[next(filter(None, told), None)] += 1
+            answers = (read(facts, refusal.call, arguments) for read in readers)
+            causes[next(filter(None, answers), None)] += 1
     return causes.most_common(1)[0][0] if causes else None
 
 

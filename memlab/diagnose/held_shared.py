@@ -80,12 +80,12 @@ def _largest(look: Look) -> Iterator[Finding]:
 
 def _several(use: SharedUse) -> str:
     """Each mapping of a page counts in resident memory."""
-    there = use.allocated_bytes
-    if not there or use.mappings <= use.count or use.resident_bytes < _SEVERAL * there:
+    allocated = use.allocated_bytes
+    if not allocated or use.mappings <= use.count or use.resident_bytes < _SEVERAL * allocated:
         return ""
     return (
-        f"; {size(there)} are there, which it maps {use.resident_bytes / there:.3g} times: "
-        f"{size(use.resident_bytes - there)} of its resident memory are counted again"
+        f"; {size(allocated)} are there, which it maps {use.resident_bytes / allocated:.3g} times: "
+        f"{size(use.resident_bytes - allocated)} of its resident memory are counted again"
     )
 
 

@@ -495,12 +495,12 @@ def at(
     return seen, recorded
 
 
-def explained(seen: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
-    """With the causes of its failing calls, of which more are recorded first, for up to a second,
-    if their arguments tell them. A process that ends by then keeps its look, without them: /proc
-    tells less of it."""
-    pid, refused = seen.subject.pid, seen.refused
-    without = replace(seen, refused=call_causes.explained(pid, {}, refused, {}))
+def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
+    """The look with the causes of its failing calls. If their arguments may tell them, more calls
+    are recorded first, for up to a second. If the process has ended by then, the look stays without
+    them, because /proc has less of it."""
+    pid, refused = measured.subject.pid, measured.refused
+    without = replace(measured, refused=call_causes.explained(pid, {}, refused, {}))
     needs_arguments = call_causes.needs_arguments
     if not recorded.failing or not any(needs_arguments(one.call, one.errno) for one in refused):
         return without
@@ -511,9 +511,9 @@ def explained(seen: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
         lambda seconds: subject.ended(pidfd, seconds),
     )
     status = files.known(lambda: observed.status(pid)) or {}
-    told = call_causes.explained(pid, status, refused, called)
+    explanations = call_causes.explained(pid, status, refused, called)
     if not subject.ended(pidfd, 0):
-        return replace(seen, refused=told)
+        return replace(measured, refused=explanations)
     why = "arguments of its failing calls: it ended when the look was over"
     return replace(without, unseen=(*without.unseen, why))
 

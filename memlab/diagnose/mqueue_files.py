@@ -46,11 +46,11 @@ def read(pid: int, links: Mapping[int, str], most: int) -> tuple[list[int], int]
     if not any(devices.values()):
         return [], 0
     known = {mount.device for mount in mounts if mount.filesystem == _MQUEUE}
-    own = files.known(lambda: namespaces.inside(pid, "ipc", _of_namespace))
-    known.add(own or "")
+    namespace = files.known(lambda: namespaces.inside(pid, "ipc", _of_namespace))
+    known.add(namespace or "")
     queues = [number for number, device in devices.items() if device and device in known]
     unknown = [device for device in devices.values() if device and device not in known]
-    return queues, 0 if own else len(unknown)
+    return queues, 0 if namespace else len(unknown)
 
 
 def _device(pid: int, number: int, others: set[int]) -> str:

@@ -514,7 +514,7 @@ EXPERIMENT = Experiment(
         ),
         Within(
             id="convoy",
-            text="beside MADV_SEQUENTIAL the p99 of mincore is over 3 times as long",
+            text="beside MADV_SEQUENTIAL mincore's p99 latency is over 3 times as high",
             metric="slowdown",
             where={"caller": "sequential", "victim": "mincore"},
             above=3,

@@ -400,7 +400,7 @@ CLAIMS: list[Claim] = [
     ),
     Ratio(
         id="reader-p99",
-        text="with the shootdowns the readers' p99 is over 3 times as long",
+        text="with shootdowns the readers' p99 latency is over 3 times as high",
         metric="p99",
         where={**AT, "interval": INTERVAL},
         of={"release": "dontneed"},

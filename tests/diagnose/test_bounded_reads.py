@@ -214,7 +214,7 @@ def test_the_sample_of_a_large_process_says_what_all_of_it_says(
     assert part.by_mapping[large] == pytest.approx(whole.by_mapping[large], rel=0.02)
     assert part.shared_bytes == 0
     assert (whole.read_share, part.read_share < 0.2) == (1.0, True)
-    # Which pages may be freed lazily is read of page flags, by root alone.
+    # Only root can read from page flags which pages may be freed lazily.
     assert [lazy.found for lazy in (whole.lazyfree, part.lazyfree) if lazy] == [0] * (
         0 if os.geteuid() else 2
     )

@@ -25,7 +25,6 @@ from traces.made import (
     HEADER,
     LOCK,
     LOCK_ALL,
-    MACHINE,
     PAGE,
     PROTECT,
     READ,
@@ -49,7 +48,7 @@ from memlab.trace import file
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not MACHINE, reason="traces are of x86-64 and arm64"),
+    pytest.mark.needs("traces"),
 ]
 
 MAPPED_MOST = 1 << 30  # bytes that a replay may map here: a forged flag populates what it maps

@@ -13,7 +13,6 @@ from .made import (
     EXEC,
     EXIT,
     FORK,
-    MACHINE,
     MAP,
     PAGE,
     PRIVATE,
@@ -28,7 +27,7 @@ from .made import (
     replay,
 )
 
-pytestmark = pytest.mark.skipif(not MACHINE, reason="traces are of x86-64 and arm64")
+pytestmark = pytest.mark.needs("traces")
 
 FAR = AT + (1 << 30)
 FREE, REMOVE, DONTFORK, WIPEONFORK = 8, 9, 10, 18  # madvise(2)

@@ -27,7 +27,6 @@ from .made import (
     FORK,
     FREE,
     HAS_ALLOCATIONS,
-    MACHINE,
     PAGE,
     PRIVATE,
     PROTECT,
@@ -43,7 +42,7 @@ from .made import (
     records,
 )
 
-pytestmark = pytest.mark.skipif(not MACHINE, reason="traces are of x86-64 and arm64")
+pytestmark = pytest.mark.needs("traces")
 
 SMALL, FREED, MOVED, ALIGNED, IN_THREAD, IN_CHILD, LARGE, TOUCHED = (
     401,

@@ -32,7 +32,6 @@ from .made import (
     HAS_ALLOCATIONS,
     HEADER,
     HEAP,
-    MACHINE,
     MAP,
     PAGE,
     PRIVATE,
@@ -48,7 +47,7 @@ from .made import (
     replay,
 )
 
-pytestmark = pytest.mark.skipif(not MACHINE, reason="traces are of x86-64 and arm64")
+pytestmark = pytest.mark.needs("traces")
 
 DISK = (1 << 20, False, b"/x")
 

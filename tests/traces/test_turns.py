@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from .made import ALLOCATE, AT, FORK, HAS_ALLOCATIONS, MACHINE, PAGE, TASK, THREAD, Made
+from .made import ALLOCATE, AT, FORK, HAS_ALLOCATIONS, PAGE, TASK, THREAD, Made
 from .test_allocations import again
 
-pytestmark = pytest.mark.skipif(not MACHINE, reason="traces are of x86-64 and arm64")
+pytestmark = pytest.mark.needs("traces")
 
 WINDOWS, WATCHED = 200, 100
 # This is preloaded into the replay of two tasks. It holds a task inside its wake of the other, as

@@ -23,7 +23,7 @@ _BYTES_MAX = 64 << 20
 _STREAMS_MAX = 100_000
 _MEMORY_MAX = 256 << 20  # of a dictionary of xz, whose file gives its size
 _PART = 1 << 20
-_BEGIN_BYTES = 1000  # by which a program or an image is told from text
+_BEGIN_BYTES = 1000  # enough to tell a program or an image from text
 _DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
 _PADDING = re.compile(rb"\0*")
 # By what a line is known as the kernel's: its name, seconds since boot or since the line before, a
