@@ -21,6 +21,8 @@
 #define PAGE_COUNT 512 /* of each kind of memory */
 #define READINGS_MOST 9
 #define BETWEEN_READINGS_US 5000
+/* To enter a group takes four paths, one inside another, beside what any thread uses. */
+#define WORKER_STACK_BYTES (STACK_MARGIN_BYTES + 4 * PATH_MAX)
 
 static const char *const names[] = {
 	[MEMCG_GROUP_FIRST] = "/0",
@@ -138,7 +140,7 @@ static void *serve(void *argument)
 	const struct memcg_scripted_worker *worker = argument;
 	struct memcg_step step;
 
-	stack_touch(STACK_MARGIN_BYTES);
+	stack_touch(WORKER_STACK_BYTES);
 	while (recv(worker->worker_fd, &step, sizeof(step), 0) == sizeof(step)) {
 		int32_t answer = step.call == MEMCG_CALL_EXIT ? -1 : 0;
 

@@ -1,10 +1,14 @@
 """memcg_accounting: every row of the checks, in groups as a sweep makes them; and its steps against
 plain processes that do the same."""
 
+import ctypes
 import errno
+import json
 import mmap
 import multiprocessing
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
@@ -82,6 +86,39 @@ def test_a_row_holds_every_time(new_folder: Callable[..., Path], check: Check) -
         wrong = rows.wrong(declared.EXPERIMENT, check, found)
         printed = [claim for claim in check.expected if claim.published == declared.RELEASE]
         assert wrong == printed, {name: found[name] for name in ("start", "before", "after")}
+
+
+ADDR_NO_RANDOMIZE = 0x0040000  # linux/personality.h
+IN_ANOTHER_PYTHON = """
+import json, sys
+import numpy
+from memlab import probe
+from memlab.experiments import memcg_accounting as declared
+steps = list(next(check.steps for check in declared.CHECKS if check.name == "leader"))
+found = probe.call("memcg_accounting", {"check_steps": steps, "group": sys.argv[1]})
+print(json.dumps(found["after"]["first"]["own_pages"]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(VERSION != "1", reason="cgroup v2 keeps the threads of a process in one group")
+def test_where_the_stack_begins_changes_no_count(new_folder: Callable[..., Path]) -> None:
+    """Where a worker needs one page of its stack more than it has touched before the start, that
+    page is counted, or not, by the place of the stack in its page. After numpy is imported, to
+    enter a group by a thread takes 16,944 bytes of stack; before that 14,512."""
+    found = []
+    for longer in range(0, mmap.PAGESIZE, 256):
+        command = [sys.executable, "-c", IN_ANOTHER_PYTHON, str(new_folder("leader"))]
+        environment = {**os.environ, "LONGER": "x" * longer}
+        result = subprocess.run(
+            command, env=environment, preexec_fn=keep_addresses, capture_output=True, check=True
+        )
+        found.append(json.loads(result.stdout))
+    assert set(found) == {0}, found
+
+
+def keep_addresses() -> None:
+    ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE)
 
 
 def serve(pipe: Connection, group: Path, memory: mmap.mmap) -> None:
