@@ -295,7 +295,10 @@ EXPERIMENT = Experiment(
             evidence=vma_limit_evidence,
         ),
     ],
-    host=Host(locks=locks),
+    host=Host(
+        needs=lambda at: ["VMA limit in reach"] if at["check"] == "max_map_count" else [],
+        locks=locks,
+    ),
     # A mapping costs the kernel some 250 B: vm_area_struct and its share of the tree.
     cost=Cost(
         memory=lambda at: 256 * MIB if at["check"] == "max_map_count" else 16 * MIB,

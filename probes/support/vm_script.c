@@ -433,6 +433,8 @@ static const char *since(const struct vm_step *step)
 		return "MAP_DROPPABLE, since Linux 6.11";
 	if (step->call == VM_CALL_MADVISE && step->flags == MADV_GUARD_INSTALL)
 		return "MADV_GUARD_INSTALL, since Linux 6.13";
+	if (step->call == VM_CALL_USE_UP_VMAS)
+		return "vm.max_map_count is over 1048576";
 	return "a call of the check";
 }
 

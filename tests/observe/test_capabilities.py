@@ -31,7 +31,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, number: int, *scopes: perf_event.Sco
 
 def test_every_check_has_one_line_and_a_remedy_exactly_where_it_fails() -> None:
     found = capabilities.read()
-    assert len({one.name for one in found}) == len(found) == 25
+    assert len({one.name for one in found}) == len(found) == 26
     for one in found:
         assert one.detail
         assert (one.remedy is None) is one.available
@@ -299,6 +299,8 @@ def test_what_an_ordinary_user_may_do_for_a_memory_cgroup(
         ({"proc/self/oom_score_adj": "0\n"}, "choose the OOM victim", True),
         ({"proc/vmstat": "nr_free_pages 9\nvma_lock_success 7\n"}, "per-VMA lock counts", True),
         ({"proc/vmstat": "nr_free_pages 9\npgfault 7\n"}, "per-VMA lock counts", False),
+        ({"proc/sys/vm/max_map_count": "1048576\n"}, "VMA limit in reach", True),
+        ({"proc/sys/vm/max_map_count": "2147483642\n"}, "VMA limit in reach", False),
     ],
 )
 def test_settings_of_a_tree(

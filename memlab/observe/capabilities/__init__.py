@@ -57,6 +57,7 @@ _CHECKS: tuple[Callable[[Path], Capability], ...] = (
     memory.hugetlb,
     memory.thp,
     memory.vma_locks,
+    memory.vma_limit,
     machine.command,
     machine.compiler,
     machine.cpus,

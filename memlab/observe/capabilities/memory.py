@@ -9,6 +9,8 @@ from memlab.observe import cgroup, files, proc
 from .capability import Capability, refusal_of
 from .privileges import CAP_SYS_ADMIN, as_root, effective, way_to
 
+_VMA_LIMIT_MOST = 1 << 20  # up to which a probe maps them: probes/support/vm_script.c
+
 
 def memory_cgroup(root: Path) -> Capability:
     """Whether a group of ours can be made to hold a process under a limit."""
@@ -124,6 +126,17 @@ def vma_locks(root: Path) -> Capability:
         return Capability(name, True, "vma_lock_success and three more in /proc/vmstat", None)
     remedy = "use a kernel with CONFIG_PER_VMA_LOCK_STATS; mmap-lock tells the lock without it"
     return Capability(name, False, "not in this kernel", remedy)
+
+
+def vma_limit(root: Path) -> Capability:
+    """Whether a process may take VMAs up to its limit: each takes some 200 B of the kernel."""
+    name = "VMA limit in reach"
+    value = files.number(root / "proc/sys/vm/max_map_count")
+    if value is None:
+        return Capability(name, False, "no /proc/sys/vm/max_map_count", "mount /proc")
+    near = value <= _VMA_LIMIT_MOST
+    remedy = None if near else "sysctl vm.max_map_count=65530"
+    return Capability(name, near, f"vm.max_map_count is {value:,}", remedy)
 
 
 def dev_mem(root: Path) -> Capability:
