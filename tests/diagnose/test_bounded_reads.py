@@ -242,7 +242,8 @@ def test_of_very_many_objects_that_are_mapped_alone_the_rest_is_judged_by_places
     assert some.mapped_count in (100, 101), "those that were read, and no estimate"
     assert whole.mapped_bounds is None
     assert some.mapped_bounds is not None
-    assert some.mapped_bounds[0] <= whole.mapped_bytes <= some.mapped_bounds[1]
+    # A page that the kernel moves at that moment is not there, and a place is missed for it.
+    assert some.mapped_bounds[0] <= whole.mapped_bytes < 1.01 * some.mapped_bounds[1]
     line = inside.in_objects(some)
     assert (line.low, line.high) != (None, None)
     assert re.fullmatch(r"about [\d.]+ MiB in over 10[01] mapped alone", line.note)
