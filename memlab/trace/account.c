@@ -54,7 +54,7 @@ static void let_go(struct space *space)
 	if (!space || --space->users)
 		return;
 	for (size_t i = 0; i < space->count; i++) {
-		const struct area *area = &space->areas[i];
+		const struct area *area = nth(space, i);
 		release(space, area, area->start, area->end, ENDED);
 		map_object(area, -(int64_t)(area->end - area->start));
 	}
@@ -72,6 +72,8 @@ static void let_go(struct space *space)
 	acc.area_room -= space->room;
 	free_sizes(&space->sizes);
 	free(space->areas);
+	free(space->order);
+	free(space->unused);
 	free(space);
 }
 
@@ -81,10 +83,10 @@ static struct space *copy_of(struct space *space)
 	copy->is_forked = true;
 	acc.forks++;
 	for (size_t i = 0; i < space->count; i++)
-		insert(copy, i, space->areas[i]);
+		insert(copy, i, *nth(space, i));
 	mapped(copy, (int64_t)space->mapped_bytes);
 	for (size_t i = 0; i < copy->count; i++)
-		map_object(&copy->areas[i], (int64_t)(copy->areas[i].end - copy->areas[i].start));
+		map_object(nth(copy, i), (int64_t)(nth(copy, i)->end - nth(copy, i)->start));
 	for (struct chunk *one = space->chunks; one; one = one->of_space) {
 		struct chunk *made = chunk_of(copy, one->number, true);
 		memcpy(made->there, one->there, sizeof(made->there));
@@ -97,7 +99,7 @@ static struct space *copy_of(struct space *space)
 	if (!copy_sizes(&copy->sizes, &space->sizes))
 		fail_of_size();
 	for (size_t i = 0; i < space->count; i++) {
-		const struct area *area = &space->areas[i];
+		const struct area *area = nth(space, i);
 		if (area->fork != COPIED)
 			release(copy, area, area->start, area->end, ENDED);
 		if (area->fork == LEFT_OUT)

@@ -58,7 +58,10 @@ struct chunk {
 struct space {
 	uint32_t number, users;
 	struct area *areas;
-	size_t count, room;
+	/* Their places in `areas`, by their addresses, with the unused room after the first `before`;
+	 * and the unused places. */
+	uint32_t *order, *unused;
+	size_t count, room, before;
 	struct chunk *chunks;
 	size_t chunk_count;
 	uint64_t mapped_bytes;
@@ -129,6 +132,7 @@ bool is_last_to_leave(struct chunk *chunk, uint64_t page);
 void forget_common(struct chunk *chunk);
 
 /* areas.c */
+struct area *nth(const struct space *space, size_t number);
 void insert(struct space *space, size_t at, struct area area);
 void mapped(struct space *space, int64_t bytes);
 void unmap(struct space *space, uint64_t start, uint64_t end);
