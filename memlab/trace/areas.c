@@ -129,8 +129,9 @@ void unmap(struct space *space, uint64_t start, uint64_t end)
 static bool goes_on(const struct area *one, const struct area *next)
 {
 	return one->end == next->start && one->kind == next->kind && one->file == next->file &&
-	       one->is_block == next->is_block && one->rights == next->rights &&
-	       one->fork == next->fork && one->object == next->object &&
+	       one->apart == next->apart && one->is_block == next->is_block &&
+	       one->rights == next->rights && one->fork == next->fork &&
+	       one->object == next->object &&
 	       (!one->object || one->offset + (one->end - one->start) == next->offset);
 }
 
@@ -251,7 +252,7 @@ void note_block(struct space *space, uint64_t address, uint64_t bytes)
 {
 	uint64_t page = address / PAGE, last = (address + bytes + PAGE - 1) / PAGE;
 	const struct area *area = area_at(space, address);
-	if (!bytes || last <= page || !area || !is_memory(area->kind))
+	if (!bytes || last <= page || !area || area->apart || !is_memory(area->kind))
 		return;
 	if (last - page <= SMALL_PAGES)
 		for (uint64_t of = page / CHUNK_PAGES; of <= (last - 1) / CHUNK_PAGES; of++)
@@ -324,6 +325,8 @@ void use_again(struct space *space, uint64_t word, const uint64_t *operands)
 	for (size_t at = first_after(space, start);
 	     at < space->count && nth(space, at)->start < end; at++) {
 		const struct area *area = nth(space, at);
+		if (area->apart)
+			continue;
 		uint64_t from = area->start > start ? area->start : start;
 		uint64_t to = area->end < end ? area->end : end;
 		for (uint64_t unit = from / unit_bytes; unit * unit_bytes < to; unit++) {
@@ -354,6 +357,10 @@ void touch(struct space *space, uint64_t address, bool writes)
 	}
 	if (writes ? !(area->rights & PROT_WRITE) : !area->rights) {
 		acc.forbidden++;
+		return;
+	}
+	if (area->apart) {
+		acc.apart_faults[area->apart]++;
 		return;
 	}
 	unsigned kind = area->kind;
