@@ -2,11 +2,14 @@
 
 import os
 import re
+import resource
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from unprivileged import without_capabilities
 
 import memlab
 from memlab.command.lock_coverage import unread_share
@@ -102,6 +105,36 @@ def test_short_programs_that_are_locked_are_answered(programs: Path, store_path:
     lines = [*lock_coverage.lines(run)]
     assert len(lines) == (share >= 0.1)
     assert all(units.format_percent(share) in line for line in lines)
+
+
+LIMIT = 8 << 20  # RLIMIT_MEMLOCK's default: a shell has less, this program more
+LARGE = f"static char large[{4 * LIMIT}]; int main(void) {{ return large[0]; }}"
+TRIES = """
+import sys, memlab
+words = ["sh", "-c", f"{sys.argv[1]}; true"]
+run = memlab.trial(words, blocks=1, store=sys.argv[2], lock=["future"])
+print(run.samples[0].outcome, run.samples[0].detail)
+"""
+
+
+def test_a_lock_that_is_refused_to_a_program_of_a_shell_is_said(
+    tmp_path: Path, store_path: Path
+) -> None:
+    """The shell itself has room for its lock, and ends well."""
+    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    if hard != resource.RLIM_INFINITY and hard < LIMIT:
+        pytest.skip(f"RLIMIT_MEMLOCK is {hard} B: raise `ulimit -Hl` to 8192")
+    (tmp_path / "large.c").write_text(LARGE)
+    subprocess.run(["cc", "-o", "large", "large.c"], cwd=tmp_path, check=True)
+    words = [sys.executable, "-c", TRIES, str(tmp_path / "large"), str(store_path)]
+    done = subprocess.run(
+        [*without_capabilities(), *words],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (LIMIT, LIMIT)),
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    refused = "unavailable the lock was refused in a program that it started; it said: memlab: "
+    assert done.stdout.startswith(refused)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,8 @@ class InForce:
         bytes_, pid = self._least_covered
         return (
             f"{100 * share:.0f} % of the resident memory was locked: process {pid} had "
-            f"{bytes_ >> 10} KiB without a lock, as a static program and a forked child have"
+            f"{bytes_ >> 10} KiB without a lock, as static and set-id programs and forked children "
+            "have"
         )
 
     def _lost_its_lock(self, pid: int, status: Mapping[bytes, int]) -> str:

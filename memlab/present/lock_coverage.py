@@ -22,8 +22,8 @@ def lines(run: Run) -> Iterator[str]:
     for level, share in most.items():
         yield (
             f"lock={level}: not known to be in force for {units.format_percent(share)} of the page "
-            "faults, of processes that it started and that were not seen locked: a static program "
-            "and a forked child have no lock"
+            "faults, of processes that it started and that were not seen locked: static and "
+            "set-id programs and forked children have no lock"
         )
 
 

@@ -13,6 +13,9 @@
  * A page of anonymous memory is the allocator's if a recorded block has lain on it since it was
  * mapped, or does while it is there.
  *
+ * Pages of hugetlb and mappings of devices are counted apart: a memory limit, a lock and huge pages
+ * by THP pass over them.
+ *
  * Of the pages that were used again it counts units of 64 KiB, and of those of files on a disk under
  * which memory limit they would be read again (reuse.c).
  *
@@ -54,7 +57,7 @@ static void let_go(struct space *space)
 	if (!space || --space->users)
 		return;
 	for (size_t i = 0; i < space->count; i++) {
-		const struct area *area = &space->areas[i];
+		const struct area *area = nth(space, i);
 		release(space, area, area->start, area->end, ENDED);
 		map_object(area, -(int64_t)(area->end - area->start));
 	}
@@ -72,6 +75,8 @@ static void let_go(struct space *space)
 	acc.area_room -= space->room;
 	free_sizes(&space->sizes);
 	free(space->areas);
+	free(space->order);
+	free(space->unused);
 	free(space);
 }
 
@@ -81,10 +86,10 @@ static struct space *copy_of(struct space *space)
 	copy->is_forked = true;
 	acc.forks++;
 	for (size_t i = 0; i < space->count; i++)
-		insert(copy, i, space->areas[i]);
+		insert(copy, i, *nth(space, i));
 	mapped(copy, (int64_t)space->mapped_bytes);
 	for (size_t i = 0; i < copy->count; i++)
-		map_object(&copy->areas[i], (int64_t)(copy->areas[i].end - copy->areas[i].start));
+		map_object(nth(copy, i), (int64_t)(nth(copy, i)->end - nth(copy, i)->start));
 	for (struct chunk *one = space->chunks; one; one = one->of_space) {
 		struct chunk *made = chunk_of(copy, one->number, true);
 		memcpy(made->there, one->there, sizeof(made->there));
@@ -97,7 +102,7 @@ static struct space *copy_of(struct space *space)
 	if (!copy_sizes(&copy->sizes, &space->sizes))
 		fail_of_size();
 	for (size_t i = 0; i < space->count; i++) {
-		const struct area *area = &space->areas[i];
+		const struct area *area = nth(space, i);
 		if (area->fork != COPIED)
 			release(copy, area, area->start, area->end, ENDED);
 		if (area->fork == LEFT_OUT)
@@ -142,6 +147,13 @@ static unsigned kind_of(uint64_t word, const uint64_t *operands)
 	return operands[2] ? FILES : ANONYMOUS;
 }
 
+static enum apart apart_of(const uint64_t *operands)
+{
+	if (operands[1] >> 32 & MAP_HUGETLB)
+		return HUGETLB;
+	return operands[2] && acc.is_device[operands[2] - 1] ? DEVICE : NOT_APART;
+}
+
 static struct area area_of(uint64_t word, const uint64_t *operands)
 {
 	uint64_t address = trace_address_of(word);
@@ -150,7 +162,8 @@ static struct area area_of(uint64_t word, const uint64_t *operands)
 			     .object = operands[2],
 			     .offset = operands[3],
 			     .file = (uint32_t)operands[2],
-			     .kind = (uint8_t)kind_of(word, operands),
+			     .kind = kind_of(word, operands) & 15,
+			     .apart = apart_of(operands) & 15,
 			     .rights = operands[1] & 7 };
 	if (area.kind == SHARED && !area.object)
 		area.object = (1ULL << 32) + ++acc.objects;
@@ -208,7 +221,7 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 		break;
 	case TRACE_MAP:
 		add_area(space, area_of(word, operands));
-		if (operands[1] >> 32 & (MAP_POPULATE | MAP_LOCKED))
+		if (operands[1] >> 32 & (MAP_POPULATE | MAP_LOCKED) && !apart_of(operands))
 			acc.populated_bytes += operands[0];
 		break;
 	case TRACE_UNMAP:
@@ -235,6 +248,8 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 		let_go(space);
 		break;
 	case TRACE_EXIT:
+		if (trace_what_of(word) == TRACE_UNSEEN && acc.unseen_count++ < UNSEEN_SHOWN)
+			acc.unseen[acc.unseen_count - 1] = record->task;
 		acc.spaces[record->task] = NULL;
 		acc.living--;
 		let_go(space);
@@ -355,6 +370,7 @@ static void read_files(int fd)
 		if (file.name_bytes > TRACE_NAME_MOST)
 			fail("it is damaged: a file of it is out of bounds");
 		acc.is_on_disk[i] = !(file.flags & TRACE_FILE_IS_MEMORY);
+		acc.is_device[i] = file.flags & TRACE_FILE_IS_DEVICE;
 		at += (off_t)(sizeof(file) + ((file.name_bytes + 7U) & ~7U));
 	}
 }
@@ -420,13 +436,21 @@ static void print_all(void)
 	       ", \"looked_pages\": %" PRIu64 ", \"offered_pages\": %" PRIu64
 	       ", \"populated_bytes\": %" PRIu64 ", \"again_pages\": %" PRIu64
 	       ", \"guessed_pages\": %" PRIu64 ", \"again_units\": %" PRIu64
-	       ", \"unreclaimable_peak\": %" PRIu64 ", \"has_start\": %s",
+	       ", \"unreclaimable_peak\": %" PRIu64 ", \"hugetlb_bytes\": %" PRIu64
+	       ", \"hugetlb_faults\": %" PRIu64 ", \"device_bytes\": %" PRIu64
+	       ", \"device_faults\": %" PRIu64 ", \"has_start\": %s",
 	       acc.outside, acc.forbidden, acc.peak_pages, acc.peak_ns, acc.mapped_peak_bytes,
 	       acc.processes, acc.threads, acc.living_peak, acc.state_pages, acc.memory_pages,
 	       acc.block_pages, acc.untouched_pages, acc.touched_pages,
 	       acc.has_start ? acc.lockable_pages : acc.unforked_pages, acc.looked_pages,
 	       acc.offered_pages, acc.populated_bytes, acc.again_pages, acc.guessed_pages,
-	       acc.again_units, acc.unreclaimable_peak, acc.has_start ? "true" : "false");
+	       acc.again_units, acc.unreclaimable_peak, acc.apart_peak[HUGETLB],
+	       acc.apart_faults[HUGETLB], acc.apart_peak[DEVICE], acc.apart_faults[DEVICE],
+	       acc.has_start ? "true" : "false");
+	printf(", \"unseen_count\": %" PRIu64 ", \"unseen\": [", acc.unseen_count);
+	for (unsigned i = 0; i < acc.unseen_count && i < UNSEEN_SHOWN; i++)
+		printf("%s%" PRIu32, i ? ", " : "", acc.unseen[i]);
+	printf("]");
 	print_reuse();
 	print_files();
 	print_processes(acc.at_ns, MOMENTS);
@@ -454,7 +478,8 @@ int main(int count, char **words)
 	acc.spaces = calloc(acc.header.task_count, sizeof(struct space *));
 	acc.file_touches = calloc(acc.header.file_count + 1ULL, sizeof(uint64_t));
 	acc.is_on_disk = calloc(acc.header.file_count + 1ULL, sizeof(bool));
-	if (!acc.spaces || !acc.file_touches || !acc.is_on_disk)
+	acc.is_device = calloc(acc.header.file_count + 1ULL, sizeof(bool));
+	if (!acc.spaces || !acc.file_touches || !acc.is_on_disk || !acc.is_device)
 		fail("no memory is left to account for it");
 	begin_processes(acc.header.task_count);
 	read_files(fd);

@@ -20,18 +20,23 @@ enum {
 	AGAIN_MOST = 1 << 30,  /* units */
 	SHARED_MOST = 1 << 30, /* bytes of ours, for what several spaces have */
 	TOP_FILES = 8,
+	UNSEEN_SHOWN = 64,
 	SMALL_PAGES = 64, /* of a block: each is noted by itself; of a larger one, its areas are */
 };
 #define PAGE 4096ULL
 
 struct area {
 	uint64_t start, end;
-	uint64_t object, offset; /* what is mapped of which object, if it is of one; bytes */
-	uint32_t file;           /* its number + 1 */
-	uint8_t kind, rights;
+	uint64_t object, offset;     /* what is mapped of which object, if it is of one; bytes */
+	uint32_t file;               /* its number + 1 */
+	uint8_t kind : 4, apart : 4; /* `apart`: enum apart */
+	uint8_t rights;
 	bool is_block; /* within a recorded block */
 	uint8_t fork;  /* what a fork does with it: enum at_fork */
 };
+
+/* What is counted by itself, and in no other number: no policy of a replay acts on it. */
+enum apart { NOT_APART, HUGETLB, DEVICE, APARTS };
 
 enum at_fork { COPIED, LEFT_OUT, WIPED };
 
@@ -58,7 +63,10 @@ struct chunk {
 struct space {
 	uint32_t number, users;
 	struct area *areas;
-	size_t count, room;
+	/* Their places in `areas`, by their addresses, with the unused room after the first `before`;
+	 * and the unused places. */
+	uint32_t *order, *unused;
+	size_t count, room, before;
 	struct chunk *chunks;
 	size_t chunk_count;
 	uint64_t mapped_bytes;
@@ -90,8 +98,11 @@ struct account {
 	uint64_t populated_bytes; /* named by calls that bring pages in, without a fault */
 	uint64_t forks, objects;
 	bool has_start;
+	uint64_t unseen_count; /* tasks that became programs which are not in the trace */
+	uint32_t unseen[UNSEEN_SHOWN];
 	uint64_t *file_touches;
-	bool *is_on_disk;                                 /* by file */
+	bool *is_on_disk, *is_device; /* by file */
+	uint64_t apart_bytes[APARTS], apart_peak[APARTS], apart_faults[APARTS];
 	uint64_t again_pages, guessed_pages, again_units; /* that were used again */
 	uint64_t unreclaimable_peak;                      /* pages, without swap */
 	uint64_t threads, processes, living, living_peak;
@@ -129,6 +140,7 @@ bool is_last_to_leave(struct chunk *chunk, uint64_t page);
 void forget_common(struct chunk *chunk);
 
 /* areas.c */
+struct area *nth(const struct space *space, size_t number);
 void insert(struct space *space, size_t at, struct area area);
 void mapped(struct space *space, int64_t bytes);
 void unmap(struct space *space, uint64_t start, uint64_t end);

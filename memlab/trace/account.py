@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 
 import msgspec
 
 from memlab.errors import BadTrace
 from memlab.files import packed
 from memlab.observe import files
+from memlab.text import units
 from memlab.trace import file
 
 LEAST_SHARE = 0.5  # of a program that a recording has to show, or a policy is not answered
@@ -45,7 +47,10 @@ class TraceAccount(msgspec.Struct, frozen=True):
     that a mapping's rights forbid. `by_process` are the processes with the highest peaks.
     `again_pages` were used again at a look, in `again_units` of 64 KiB; of `guessed_pages` of them
     only the mapping is known. `reuse` are memory limits and how many units of files would be read
-    again under each, beside `unreclaimable_peak` pages of anonymous and shared memory."""
+    again under each, beside `unreclaimable_peak` pages of anonymous and shared memory.
+    `hugetlb_bytes` and `device_bytes` are the most that was mapped of hugetlb pages, and of devices
+    and the kernel's buffers; they are in no other number, nor are the faults in them. `unseen` are
+    the first of the tasks that became programs which the kernel shows to nobody."""
 
     calls: dict[str, int]
     reads: dict[str, int]
@@ -75,7 +80,13 @@ class TraceAccount(msgspec.Struct, frozen=True):
     guessed_pages: int
     again_units: int
     unreclaimable_peak: int
+    hugetlb_bytes: int
+    hugetlb_faults: int
+    device_bytes: int
+    device_faults: int
     has_start: bool
+    unseen_count: int
+    unseen: list[int]
     reuse: list[tuple[int, int]]
     files: list[tuple[int, int]]
     by_process: list[ProcessAccount]
@@ -107,9 +118,44 @@ class TraceAccount(msgspec.Struct, frozen=True):
         return self.looked_share >= LEAST_SHARE and self.guessed_share <= 1 - LEAST_SHARE
 
     @property
+    def faults(self) -> int:
+        """All of its page faults that are in the trace."""
+        counted = sum(self.reads.values()) + sum(self.writes.values())
+        apart = self.outside + self.forbidden + self.hugetlb_faults + self.device_faults
+        return counted + apart
+
+    @property
+    def apart(self) -> Iterator[str]:
+        """What a replay leaves out, in clauses."""
+        parts = [
+            ("hugetlb pages", self.hugetlb_bytes, self.hugetlb_faults),
+            ("devices and buffers of the kernel", self.device_bytes, self.device_faults),
+        ]
+        for what, bytes, faults in parts:
+            if bytes:
+                size = units.format_quantity(bytes, "B")
+                yield f"up to {size} of {what}, with {units.counted(faults, 'fault')}"
+
+    @property
     def lockable_share(self) -> float:
         """Of what was touched, how much a lock is in force for."""
         return self.lockable_pages / self.touched_pages if self.touched_pages else 1.0
+
+
+def inside_share(trace: file.Trace, counted: TraceAccount) -> float | None:
+    """Of the page faults of a program that was not wholly followed, how many are in its trace; None
+    if that is not known."""
+    if not trace.unfollowed:
+        return 1.0
+    return min(1.0, counted.faults / trace.faults) if trace.faults else None
+
+
+def inside(trace: file.Trace, counted: TraceAccount) -> str:
+    """As a clause."""
+    share = inside_share(trace, counted)
+    if share is None:
+        return "how much of the program is not in the trace is not known"
+    return f"{units.format_percent(share)} of the program's page faults are in the trace"
 
 
 def of(trace: file.Trace) -> TraceAccount:

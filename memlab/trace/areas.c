@@ -7,12 +7,30 @@
 
 /* Areas */
 
+struct area *nth(const struct space *space, size_t number)
+{
+	size_t unused = space->room - space->count;
+	return &space->areas[space->order[number < space->before ? number : number + unused]];
+}
+
+/* So mappings that are made one below another, as the kernel does, move nothing. */
+static void move_room(struct space *space, size_t to)
+{
+	size_t unused = space->room - space->count, before = space->before;
+	uint32_t *order = space->order;
+	if (to < before)
+		memmove(order + to + unused, order + to, (before - to) * sizeof(*order));
+	else
+		memmove(order + before, order + before + unused, (to - before) * sizeof(*order));
+	space->before = to;
+}
+
 static size_t first_after(const struct space *space, uint64_t address)
 {
 	size_t low = 0, high = space->count;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		if (space->areas[middle].end <= address)
+		if (nth(space, middle)->end <= address)
 			low = middle + 1;
 		else
 			high = middle;
@@ -23,7 +41,7 @@ static size_t first_after(const struct space *space, uint64_t address)
 static const struct area *area_at(const struct space *space, uint64_t address)
 {
 	size_t at = first_after(space, address);
-	return at < space->count && space->areas[at].start <= address ? &space->areas[at] : NULL;
+	return at < space->count && nth(space, at)->start <= address ? nth(space, at) : NULL;
 }
 
 void mapped(struct space *space, int64_t bytes)
@@ -45,10 +63,23 @@ void insert(struct space *space, size_t at, struct area area)
 			fail_of_size();
 		space->room += more;
 		space->areas = room(space->areas, space->room * sizeof(*space->areas));
+		space->order = room(space->order, space->room * sizeof(*space->order));
+		space->unused = room(space->unused, space->room * sizeof(*space->unused));
+		space->before = space->count; /* it was full */
+		for (size_t i = 0; i < more; i++)
+			space->unused[i] = (uint32_t)(space->count + i);
 	}
-	memmove(space->areas + at + 1, space->areas + at,
-		(space->count++ - at) * sizeof(*space->areas));
-	space->areas[at] = area;
+	uint32_t place = space->unused[space->room - space->count - 1];
+	space->areas[place] = area;
+	move_room(space, at);
+	space->order[space->before++] = place;
+	space->count++;
+}
+
+static void take_out(struct space *space, size_t at)
+{
+	move_room(space, at + 1);
+	space->unused[space->room - space->count--] = space->order[--space->before];
 }
 
 /* Without what lies below an address. */
@@ -63,9 +94,9 @@ static void cut_below(struct area *area, uint64_t start)
 /* The area of a number is two, up to and from an address. Returns the number of the second. */
 static size_t split(struct space *space, size_t at, uint64_t address)
 {
-	struct area second = space->areas[at];
+	struct area second = *nth(space, at);
 	cut_below(&second, address);
-	space->areas[at].end = address;
+	nth(space, at)->end = address;
 	insert(space, at + 1, second);
 	return at + 1;
 }
@@ -73,25 +104,24 @@ static size_t split(struct space *space, size_t at, uint64_t address)
 void unmap(struct space *space, uint64_t start, uint64_t end)
 {
 	size_t at = first_after(space, start);
-	while (at < space->count && space->areas[at].start < end) {
-		struct area area = space->areas[at];
+	while (at < space->count && nth(space, at)->start < end) {
+		struct area area = *nth(space, at);
 		uint64_t from = area.start > start ? area.start : start;
 		uint64_t to = area.end < end ? area.end : end;
 		release(space, &area, from, to, UNMAPPED);
 		mapped(space, -(int64_t)(to - from));
 		map_object(&area, -(int64_t)(to - from));
 		if (from == area.start && to == area.end) {
-			memmove(space->areas + at, space->areas + at + 1,
-				(--space->count - at) * sizeof(*space->areas));
+			take_out(space, at);
 			continue;
 		}
 		if (from == area.start) {
-			cut_below(&space->areas[at], to);
+			cut_below(nth(space, at), to);
 			break;
 		}
 		if (to < area.end)
 			split(space, at, to);
-		space->areas[at++].end = from;
+		nth(space, at++)->end = from;
 	}
 }
 
@@ -99,8 +129,9 @@ void unmap(struct space *space, uint64_t start, uint64_t end)
 static bool goes_on(const struct area *one, const struct area *next)
 {
 	return one->end == next->start && one->kind == next->kind && one->file == next->file &&
-	       one->is_block == next->is_block && one->rights == next->rights &&
-	       one->fork == next->fork && one->object == next->object &&
+	       one->apart == next->apart && one->is_block == next->is_block &&
+	       one->rights == next->rights && one->fork == next->fork &&
+	       one->object == next->object &&
 	       (!one->object || one->offset + (one->end - one->start) == next->offset);
 }
 
@@ -110,8 +141,8 @@ void add_area(struct space *space, struct area area)
 	size_t at = first_after(space, area.start);
 	mapped(space, (int64_t)(area.end - area.start));
 	map_object(&area, (int64_t)(area.end - area.start));
-	if (at && goes_on(&space->areas[at - 1], &area))
-		space->areas[at - 1].end = area.end;
+	if (at && goes_on(nth(space, at - 1), &area))
+		nth(space, at - 1)->end = area.end;
 	else
 		insert(space, at, area);
 }
@@ -119,8 +150,8 @@ void add_area(struct space *space, struct area area)
 void give_back(struct space *space, uint64_t start, uint64_t end, enum release how)
 {
 	for (size_t at = first_after(space, start);
-	     at < space->count && space->areas[at].start < end; at++) {
-		const struct area *area = &space->areas[at];
+	     at < space->count && nth(space, at)->start < end; at++) {
+		const struct area *area = nth(space, at);
 		release(space, area, area->start > start ? area->start : start,
 			area->end < end ? area->end : end, how);
 	}
@@ -143,9 +174,9 @@ void offer(struct space *space, uint64_t start, uint64_t end)
 /* The part of an area that lies in a range gets a number of its own, which is returned. */
 static size_t cut(struct space *space, size_t at, uint64_t start, uint64_t end)
 {
-	if (space->areas[at].start < start)
+	if (nth(space, at)->start < start)
 		at = split(space, at, start);
-	if (space->areas[at].end > end)
+	if (nth(space, at)->end > end)
 		split(space, at, end);
 	return at;
 }
@@ -154,11 +185,11 @@ static size_t cut(struct space *space, size_t at, uint64_t start, uint64_t end)
 void protect(struct space *space, uint64_t start, uint64_t end, uint8_t rights)
 {
 	for (size_t at = first_after(space, start);
-	     at < space->count && space->areas[at].start < end; at++) {
-		if (space->areas[at].rights == rights)
+	     at < space->count && nth(space, at)->start < end; at++) {
+		if (nth(space, at)->rights == rights)
 			continue;
 		at = cut(space, at, start, end);
-		space->areas[at].rights = rights;
+		nth(space, at)->rights = rights;
 	}
 }
 
@@ -166,11 +197,11 @@ void protect(struct space *space, uint64_t start, uint64_t end, uint8_t rights)
 void at_fork(struct space *space, uint64_t start, uint64_t end, enum at_fork how)
 {
 	for (size_t at = first_after(space, start);
-	     at < space->count && space->areas[at].start < end; at++) {
-		if (space->areas[at].fork == how)
+	     at < space->count && nth(space, at)->start < end; at++) {
+		if (nth(space, at)->fork == how)
 			continue;
 		at = cut(space, at, start, end);
-		space->areas[at].fork = (uint8_t)how;
+		nth(space, at)->fork = (uint8_t)how;
 	}
 }
 
@@ -198,11 +229,11 @@ static void mark_present(struct space *space, uint64_t page, uint64_t last)
 static void mark_areas(struct space *space, uint64_t start, uint64_t end)
 {
 	for (size_t at = first_after(space, start);
-	     at < space->count && space->areas[at].start < end; at++) {
-		if (space->areas[at].is_block || !is_memory(space->areas[at].kind))
+	     at < space->count && nth(space, at)->start < end; at++) {
+		if (nth(space, at)->is_block || !is_memory(nth(space, at)->kind))
 			continue;
 		at = cut(space, at, start, end);
-		space->areas[at].is_block = true;
+		nth(space, at)->is_block = true;
 	}
 }
 
@@ -221,7 +252,7 @@ void note_block(struct space *space, uint64_t address, uint64_t bytes)
 {
 	uint64_t page = address / PAGE, last = (address + bytes + PAGE - 1) / PAGE;
 	const struct area *area = area_at(space, address);
-	if (!bytes || last <= page || !area || !is_memory(area->kind))
+	if (!bytes || last <= page || !area || area->apart || !is_memory(area->kind))
 		return;
 	if (last - page <= SMALL_PAGES)
 		for (uint64_t of = page / CHUNK_PAGES; of <= (last - 1) / CHUNK_PAGES; of++)
@@ -292,8 +323,10 @@ void use_again(struct space *space, uint64_t word, const uint64_t *operands)
 	uint64_t start = trace_address_of(word), end = start + operands[0], mask = operands[1];
 	uint64_t unit_bytes = TRACE_UNIT_PAGES * PAGE;
 	for (size_t at = first_after(space, start);
-	     at < space->count && space->areas[at].start < end; at++) {
-		const struct area *area = &space->areas[at];
+	     at < space->count && nth(space, at)->start < end; at++) {
+		const struct area *area = nth(space, at);
+		if (area->apart)
+			continue;
 		uint64_t from = area->start > start ? area->start : start;
 		uint64_t to = area->end < end ? area->end : end;
 		for (uint64_t unit = from / unit_bytes; unit * unit_bytes < to; unit++) {
@@ -324,6 +357,10 @@ void touch(struct space *space, uint64_t address, bool writes)
 	}
 	if (writes ? !(area->rights & PROT_WRITE) : !area->rights) {
 		acc.forbidden++;
+		return;
+	}
+	if (area->apart) {
+		acc.apart_faults[area->apart]++;
 		return;
 	}
 	unsigned kind = area->kind;
@@ -435,10 +472,10 @@ void move(struct space *space, const uint64_t *operands, uint64_t old)
 	add_area(space, area);
 	for (uint64_t past = old + both, from = old, to; from < past; from = to) {
 		size_t at = first_after(space, from);
-		if (at == space->count || space->areas[at].start >= past)
+		if (at == space->count || nth(space, at)->start >= past)
 			break;
-		from = space->areas[at].start > from ? space->areas[at].start : from;
-		to = space->areas[at].end < past ? space->areas[at].end : past;
+		from = nth(space, at)->start > from ? nth(space, at)->start : from;
+		to = nth(space, at)->end < past ? nth(space, at)->end : past;
 		if (from > old) /* another area may be of another kind */
 			add_area(space, moved(space, from, to, from - old + new));
 		move_pages(space, from, to, from - old + new);

@@ -111,6 +111,8 @@ static inline const char *trace_fault(const struct trace_header *header,
 	case TRACE_FREE:
 	case TRACE_RESIZE:
 		return operands[0] < header->block_count ? 0 : "an allocation of no number";
+	case TRACE_EXIT:
+		return trace_what_of(word) > TRACE_UNSEEN ? "an end of no kind" : 0;
 	default:
 		return 0;
 	}

@@ -159,6 +159,17 @@ class TraceShown(Document):
     """That MADV_FREE named, each time."""
     populated_bytes: Number
     """That calls named which bring pages in at once, without a fault: they are not counted."""
+    hugetlb_bytes: Number
+    """The most that was mapped of hugetlb pages: a replay leaves them out."""
+    hugetlb_faults: Number
+    device_bytes: Number
+    """And of devices and buffers of the kernel."""
+    device_faults: Number
+    unseen: Number
+    """Processes that became programs which are not seen inside: set-id ones and the like."""
+    inside_share: float | None
+    """Of the program's page faults, how many are in the trace if a process was not followed to its
+    end, else 1; null if that is not known."""
     without_huge_pages: bool
     """The command was kept from huge pages."""
     doubts: list[str]
@@ -174,7 +185,7 @@ class TraceShown(Document):
     @classmethod
     def made_of(cls, trace: Trace, found: TraceAccount, figure: Path) -> Self:
         from memlab.trace import file
-        from memlab.trace.account import KINDS
+        from memlab.trace.account import KINDS, inside_share
         from memlab.trace.shown import PAGE, process_names
 
         names = [] if trace.redacted else file.file_names(trace)
@@ -190,6 +201,7 @@ class TraceShown(Document):
             peak_at_s=found.peak_ns * 1e-9,
             allocated_share=found.allocated_share if trace.allocations else None,
             looked_share=found.looked_share if trace.used_again else None,
+            inside_share=inside_share(trace, found),
             offered_bytes=found.offered_pages * PAGE,
             without_huge_pages=trace.small_pages,
             doubts=[*trace.doubts],
@@ -226,5 +238,6 @@ class TraceShown(Document):
                 )
                 for i, row in enumerate(found.moments)
             ],
+            unseen=found.unseen_count,
             figure=str(figure),
         )

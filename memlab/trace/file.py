@@ -21,8 +21,8 @@ from memlab.observe import files
 from memlab.text.printable import printable, signal_name
 
 SUFFIX = ".trace"
-_MAGIC, _VERSION = b"memlabTR", 3
-_HEADER = struct.Struct("<8sII9QIIIIQQ7I4b")  # struct trace_header
+_MAGIC, _VERSION = b"memlabTR", 4
+_HEADER = struct.Struct("<8sII9QIIIIQQQ7I4b")  # struct trace_header
 _ERRORS = struct.Struct("<4b")  # its end, of a trace that was checked
 _ERROR_PERCENT_MOST = 127
 METRICS = ("page faults", "peak resident memory", "calls")  # that a check compares
@@ -34,7 +34,8 @@ _TIME_MOST = 253_402_300_799  # the end of the year 9999
 (
     _LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT, _DEAF, _DAMAGED, _HUGE_OFF, _AGAIN,
     _WATCHED_HUGE, _LOOKED_AT_HUGE, _LOOKED_AT_LIMIT, _HUGE_ALWAYS, _HUGE_MADVISE, _WATCHED_LIMIT,
-) = (1 << bit for bit in range(15))  # fmt: skip
+    _HUGETLB, _DEVICES,
+) = (1 << bit for bit in range(17))  # fmt: skip
 _ERROR_MOST = 4095  # MAX_ERRNO, include/linux/err.h
 _MACHINES = {"x86_64": 62, "aarch64": 183}  # elf(5)
 
@@ -75,6 +76,7 @@ class Trace:
     files: int
     flags: int
     recorded_s: int
+    faults: int  # of the command and all that it waited for, by the kernel; 0 if not known
     cut: int
     cut_by: int
     unfollowed: int
@@ -138,6 +140,14 @@ class Trace:
         return "always" if huge else "madvise" if asked else "never"
 
     @property
+    def left_out(self) -> Iterator[str]:
+        """What it maps and a replay does not."""
+        if self.flags & _HUGETLB:
+            yield "hugetlb pages"
+        if self.flags & _DEVICES:
+            yield "mappings of devices and of the kernel's buffers"
+
+    @property
     def incomplete(self) -> str:
         """Why it is incomplete; empty where it is not."""
         return "; ".join(self._gaps())
@@ -164,7 +174,8 @@ class Trace:
         if self.unfollowed:
             yield (
                 f"{counted(self.unfollowed, 'task')}{_named(self.unfollowed_name)} ran on after "
-                "the kernel had ended its events, as it does when a set-id program starts"
+                "the kernel had ended its events, as it does when a program starts that is set-id, "
+                "has file capabilities or may not be read"
             )
         if self.running:
             name = re.sub(r"[^\w.-]", "", self.running_name) or "rest"
@@ -241,7 +252,7 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
     if len(head) < _HEADER.size:
         raise BadTrace(f"{path}: it is cut short")
     (_, version, page, records, summed, elapsed_ns, lost, late, refused, denied, _, _, tasks, files,
-     flags, machine, _, recorded_s, cut, cut_by, unfollowed, unfollowed_task, running,
+     flags, machine, _, recorded_s, faults, cut, cut_by, unfollowed, unfollowed_task, running,
      running_task, running_pid, is_checked, *errors) = _HEADER.unpack(head)  # fmt: skip
     if version != _VERSION:
         other = "a newer" if version > _VERSION else "an older"
@@ -270,7 +281,7 @@ def _read(path: Path, file: IO[bytes]) -> Trace:
     names = [_task_name(file, tail_at, task) for task in (unfollowed_task, running_task)]
     return Trace(
         path, path, size, plain, tail_at, records, summed, elapsed_ns * 1e-9, lost, late, refused,
-        denied, tasks, files, flags, recorded_s, cut, cut_by, unfollowed, names[0], running,
+        denied, tasks, files, flags, recorded_s, faults, cut, cut_by, unfollowed, names[0], running,
         names[1], running_pid,
         {m: e / 100 for m, e in zip(METRICS, errors, strict=True)} if is_checked else {},
     )  # fmt: skip

@@ -55,9 +55,11 @@ def predicted(paths: Sequence[Path], within: float) -> FitPrediction:
 
 def _check(trace: file.Trace, counted: account.TraceAccount) -> None:
     """BadRequest if too little of the program is known."""
+    name, remedy = trace.path.name, "measure it: memlab fit -- COMMAND"
+    if (account.inside_share(trace, counted) or 0.0) < account.LEAST_SHARE:
+        raise BadRequest(f"{name}: {account.inside(trace, counted)}; {remedy}")
     if counted.shows_reuse:
         return
-    name, remedy = trace.path.name, "measure it: memlab fit -- COMMAND"
     if counted.looked_share < account.LEAST_SHARE:
         share = units.format_percent(counted.looked_share)
         raise BadRequest(

@@ -14,7 +14,7 @@
 
 #define TRACE_MAGIC "memlabTR"
 enum {
-	TRACE_VERSION = 3,
+	TRACE_VERSION = 4,
 	TRACE_LOW_BITS = 12,
 	TRACE_LOW = (1 << TRACE_LOW_BITS) - 1,
 	TRACE_KIND_BITS = 6,
@@ -29,7 +29,8 @@ enum trace_kind {
 	TRACE_TIME = 1, /* the word's number: nanoseconds since the record before, where many */
 	TRACE_READ, /* the first touch of a page, or one after which it had to be mapped again */
 	TRACE_WRITE,
-	TRACE_MAP,      /* bytes, protection | flags << 32, file + 1 or 0, offset */
+	TRACE_MAP,      /* bytes, protection | flags << 32, file + 1 or 0, offset; of no file if the
+			   flags have MAP_HUGETLB: is left out */
 	TRACE_UNMAP,    /* bytes */
 	TRACE_REMAP,    /* bytes, bytes after, address after, MREMAP_DONTUNMAP or 0 */
 	TRACE_PROTECT,  /* bytes, protection */
@@ -61,6 +62,8 @@ enum { TRACE_PLACED_BY_GUESS = 1 };
 /* Of TRACE_AGAIN: the page of a number was used if the mask has the bit of the number modulo 64. */
 #define TRACE_AGAIN_MOST (1ULL << 30) /* bytes */
 #define TRACE_UNIT_PAGES 16           /* 64 KiB: use is counted by that */
+/* Of TRACE_EXIT: its events ended because it became a program that the kernel shows to nobody. */
+enum { TRACE_UNSEEN = 1 };
 enum trace_made { TRACE_FORK, TRACE_THREAD, TRACE_VFORK };
 
 /* In `flags` of the header. */
@@ -80,6 +83,8 @@ enum {
 	TRACE_HUGE_ALWAYS = 4096,     /* that setting; `never` without one of both */
 	TRACE_HUGE_MADVISE = 8192,
 	TRACE_WATCHED_LIMIT = 16384, /* it is known whether the limit was read */
+	TRACE_HAS_HUGETLB = 32768,
+	TRACE_HAS_DEVICES = 65536,
 };
 
 /* In `cut` of the header: why the trace ends before its subject did. Until its recorder writes the
@@ -113,6 +118,8 @@ struct trace_header {
 	uint32_t machine;     /* e_machine, elf(5) */
 	uint64_t block_count; /* of allocations */
 	uint64_t recorded_s;  /* since the epoch */
+	uint64_t
+		fault_count; /* of the command and all that it waited for, by wait4(2); 0: unknown */
 	uint32_t cut, cut_by;
 	/* Tasks that lived on after their events had ended, as one does that has started a set-id
 	 * program (perf_event_exit_task, fs/exec.c), and the first of them. */
@@ -139,6 +146,7 @@ enum {
 	TRACE_FILE_IS_MEMORY = 1, /* tmpfs, memfd, System V, and no file on a disk */
 	TRACE_FILE_WAS_CACHED =
 		2, /* in the page cache before the command began, for the most part */
+	TRACE_FILE_IS_DEVICE = 4, /* a device, or a buffer of the kernel's: is left out */
 };
 
 /* A replay has all files in one, where each begins at a huge page's bounds. */

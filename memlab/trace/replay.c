@@ -20,6 +20,9 @@
  * a memfd where they were memory. No file that the trace names is opened. `cached` is that one file,
  * made by memlab/trace/cache.c, which has brought into the page cache what the program met there.
  *
+ * Pages of hugetlb and mappings of devices are left out: nothing is mapped there, so that a replay is
+ * the same on each host.
+ *
  * Pages that were used again are read, where the trace says it: one that reclaim has taken comes
  * back. One that is not mapped here is passed over, and not counted.
  *
@@ -70,6 +73,7 @@ enum {
 	OWN_PAGES = 16, /* no less than what the linker puts at OWN */
 };
 #define REPLAY_FREE (1U << 31) /* in the flags of the header that is shared */
+#define LEFT_OUT UINT64_MAX    /* of a file's places */
 #define MOST_PAGE (64 << 10)   /* of any machine: what lies below the first mapping */
 
 enum state { UNBORN, ALIVE, EXITED, DEAD };
@@ -694,7 +698,8 @@ static void make_files(const char *folder, const char *cached, uint64_t file_byt
 			fail("the trace is damaged: a file of it is out of bounds", 0);
 		bool is_memory = file.flags & TRACE_FILE_IS_MEMORY;
 		uint64_t *end = &ends[is_memory];
-		places()[i] = *end << 1 | is_memory;
+		bool is_device = file.flags & TRACE_FILE_IS_DEVICE;
+		places()[i] = is_device ? LEFT_OUT : *end << 1 | is_memory;
 		*end = trace_after_file(*end, file.bytes);
 		long error =
 			is_memory || !cached
@@ -702,7 +707,7 @@ static void make_files(const char *folder, const char *cached, uint64_t file_byt
 				: 0;
 		if (error || *end > TRACE_FILE_BYTES_MOST)
 			fail("the files of the trace are too large for a file here", error);
-		if (!is_memory)
+		if (!is_memory && !is_device)
 			set_cached(&file, places()[i] >> 1, cached);
 		at += sizeof(file) + ((file.name_bytes + 7U) & ~7U);
 	}
@@ -919,10 +924,12 @@ static void map(struct counts *counts, uint64_t address, const uint64_t *operand
 	struct control *control = CONTROL;
 	uint64_t rights = operands[1] & 7, flags = operands[1] >> 32, offset = operands[3];
 	int fd = -1;
-	uint64_t kept = flags & (MAP_LOCKED | MAP_NORESERVE | MAP_POPULATE | MAP_NONBLOCK |
-				 MAP_STACK | MAP_HUGETLB);
-	if (kept & MAP_HUGETLB)
-		kept |= flags & ((uint64_t)MAP_HUGE_MASK << MAP_HUGE_SHIFT);
+	uint64_t kept =
+		flags & (MAP_LOCKED | MAP_NORESERVE | MAP_POPULATE | MAP_NONBLOCK | MAP_STACK);
+	if (flags & MAP_HUGETLB || (operands[2] && places()[operands[2] - 1] == LEFT_OUT)) {
+		count(counts, CALL(munmap, address, operands[0]));
+		return;
+	}
 	kept |= flags & MAP_SHARED ? MAP_SHARED : 0;
 	kept |= (flags & 3) == MAP_PRIVATE || !(flags & 3) ? MAP_PRIVATE : 0;
 	if (kept & MAP_SHARED)

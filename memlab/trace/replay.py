@@ -29,6 +29,7 @@ _TIME_LACKS = "the kernel's time for files and sockets is not in"
 _GUESSED_WORTH_SAYING = 0.05
 _UNTOUCHED_WORTH_SAYING = 0.05
 _LOOKED_WELL = 0.95
+_LIMITS = ("memory_max", "memory_high")
 _WHY_NOT = {
     "aslr": "a replay has the recorded addresses",
     "stack": "a replay has the recorded stack",
@@ -97,7 +98,9 @@ def _notes(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]
         if trace.incomplete:
             which = f"{trace.path.name} is " if len(traces) > 1 else ""
             yield f"{which}incomplete: {trace.incomplete}"
+    yield from _inside(traces, policies)
     yield from _coverage(traces, policies)
+    yield from (f"not replayed: {what}" for trace in traces for what in trace.left_out)
     if has_limits(policies):
         yield from _reuse(traces)
     yield from _settings_read(traces, policies)
@@ -185,8 +188,7 @@ def _coverage(
 ) -> Iterator[str]:
     """How much of the program's memory a policy acts on, in the recording with the least;
     BadLevels if that is under half."""
-    locks = any(str(level).startswith("future") for level in policies.get("lock", ()))
-    if not locks and "malloc" not in policies:
+    if not _locks(policies) and "malloc" not in policies:
         return
     counts = [(trace.path.name, account.of(trace)) for trace in traces]
     if "malloc" in policies:
@@ -221,9 +223,37 @@ def _coverage(
         yield from _populated([counted for _, counted in counts])
 
 
+def _inside(
+    traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]]
+) -> Iterator[str]:
+    """How much of a program is in the trace if the kernel ended its events; BadLevels if that is
+    under half or not known."""
+    needs = [
+        *(["malloc"] if "malloc" in policies else []),
+        *(["lock"] if _locks(policies) else []),
+        *(name for name in _LIMITS if has_limits({name: policies.get(name, ())})),
+    ]
+    for trace in traces if needs else ():
+        if not trace.unfollowed:
+            continue
+        counted = account.of(trace)
+        share, clause = account.inside_share(trace, counted), account.inside(trace, counted)
+        if share is None or share < LEAST_SHARE:
+            why = "" if share is None else ", under half"
+            raise BadLevels(
+                f"{needs[0]}: {trace.path.name}: {clause}{why}: it says nothing of {needs[0]}"
+            )
+        yield clause
+
+
+def _locks(policies: Mapping[str, Sequence[object]]) -> bool:
+    """Whether what is mapped later is locked at a level."""
+    return any(str(level).startswith("future") for level in policies.get("lock", ()))
+
+
 def has_limits(policies: Mapping[str, Sequence[object]]) -> bool:
     """Whether memory is reclaimed at a level."""
-    levels = chain.from_iterable(policies.get(name, ()) for name in ("memory_max", "memory_high"))
+    levels = chain.from_iterable(policies.get(name, ()) for name in _LIMITS)
     return any(str(level) != "none" for level in levels)
 
 

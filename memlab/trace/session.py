@@ -104,9 +104,16 @@ class Recorder:
         self.has_ended = not piece
 
     def mark_end(self, number: int) -> None:
-        """Say what ends the command: a signal, 0 if its time is over, or `_ENDED_BY_ITSELF`."""
+        """Say what ends the command: a signal, or 0 if its time is over."""
+        self._write_control(bytes([number]))
+
+    def mark_exit(self, faults: int) -> None:
+        """Say that the command has ended by itself, with so many page faults."""
+        self._write_control(bytes([_ENDED_BY_ITSELF]) + faults.to_bytes(8, "little"))
+
+    def _write_control(self, message: bytes) -> None:
         with suppress(BrokenPipeError):
-            os.write(self._control, bytes([number]))
+            os.write(self._control, message)
 
     def end(self) -> None:
         """Have it write the end of the trace now."""
@@ -298,7 +305,9 @@ class Session:
         if self._command_has_ended:
             self._due_s = math.inf
             if contained.has_ended and not self._is_ending:
-                self._recorder.mark_end(_ENDED_BY_ITSELF)
+                counts = {"minor": 0, "minor_before": 0, "major": 0} | contained.report
+                faults = counts["minor"] - counts["minor_before"] + counts["major"]
+                self._recorder.mark_exit(max(0, faults))
             self._recorder.wake()
 
     def _take_failure(self) -> None:

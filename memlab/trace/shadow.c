@@ -40,6 +40,7 @@ struct own {
 static struct shadow_files made;
 static uint64_t *places; /* of each file: offset << 1 | is_memory, or OWN | the number of its own */
 #define OWN (1ULL << 63)
+#define LEFT_OUT UINT64_MAX /* a device */
 static struct own own[OWN_MOST];
 static unsigned own_count;
 static uint32_t place_count;
@@ -141,6 +142,10 @@ static void note_place(uint32_t number, const struct trace_file *file, uint64_t 
 {
 	const char *last = strrchr(name, '/');
 	places[number] = at << 1 | (file->flags & TRACE_FILE_IS_MEMORY);
+	if (file->flags & TRACE_FILE_IS_DEVICE) {
+		places[number] = LEFT_OUT;
+		return;
+	}
 	for (unsigned i = 0; last && i < own_count; i++)
 		if (!strcmp(last + 1, own[i].name)) {
 			places[number] = OWN | i;
@@ -283,6 +288,8 @@ void shadow_map(uint64_t address, const uint64_t *operands)
 	if (!operands[2] || operands[2] > place_count)
 		return;
 	uint64_t place = places[operands[2] - 1];
+	if (place == LEFT_OUT || flags & MAP_HUGETLB)
+		return;
 	if (place & OWN) {
 		map_own(address, operands[0], operands[3], own[place & ~OWN].name);
 		return;

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from memlab.analysis.least import least_pairs
 from memlab.present.table import Column, Table, markdown
 from memlab.text import units
 from memlab.text.printable import signal_name
-from memlab.trace import file
+from memlab.trace import account, file
 from memlab.trace.account import KINDS, LEAST_SHARE, ProcessAccount, TraceAccount
 from memlab.trace.checking import Checked
 from memlab.trace.session import Recorded
@@ -104,19 +105,41 @@ def _is_covered(trace: file.Trace, found: TraceAccount | None) -> bool:
 
 
 def _covered(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
-    """How much of the program the policies act on that do not act on all of it."""
+    """What is left out, and how much of the program the policies act on that do not act on all of
+    it."""
+    for what in found.apart:
+        yield f"mapped {what}: they are in no other number, and not in a replay"
+    yield from _unseen(trace, found)
     if trace.allocations:
         yield _allocations(found)
-    if found.lockable_share < _WORTH_SAYING:
+    if found.lockable_share < _WORTH_SAYING and _is_inside(trace, found):
         share = units.format_percent(found.lockable_share)
         refused = "" if found.lockable_share >= LEAST_SHARE else ": too little to try it"
         yield f"lock=future is in force for {share} of what it touched{refused}"
 
 
+def _is_inside(trace: file.Trace, found: TraceAccount) -> bool:
+    return (account.inside_share(trace, found) or 0.0) >= LEAST_SHARE
+
+
+def _unseen(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
+    """The processes that became programs which are not seen inside."""
+    counts = Counter(name or "a program" for name in file.task_names(trace, found.unseen))
+    if counts:
+        names = ", ".join(
+            f"{name} in {file.counted(often, 'process')}" for name, often in counts.items()
+        )
+        more = found.unseen_count - len(found.unseen)
+        yield f"not seen inside: {names}{f' and {more:,} more' if more else ''}"
+    if trace.unfollowed:
+        yield account.inside(trace, found)
+
+
 def _try(traces: Sequence[file.Trace], found: TraceAccount | None) -> str:
-    locks = found is None or found.lockable_share >= LEAST_SHARE
+    is_inside = found is None or _is_inside(traces[-1], found)
+    locks = is_inside and (found is None or found.lockable_share >= LEAST_SHARE)
     policies = ["lock=off,future"] if locks else []
-    is_covered = _is_covered(traces[-1], found)
+    is_covered = is_inside and _is_covered(traces[-1], found)
     policies.append("malloc=glibc,jemalloc" if is_covered else "thp=never,always")
     asked = " ".join(f"-p {policy}" for policy in policies)
     return f"memlab try {asked} {shlex.join(str(trace.path) for trace in traces)}"

@@ -26,14 +26,15 @@ HAS_ALLOCATIONS = 4  # of the flags
 HAS_AGAIN, WATCHED_HUGE, LOOKED_AT_HUGE, LOOKED_AT_LIMIT, WAS_ALWAYS, WAS_MADVISE, WATCHED_LIMIT = (
     256 << bit for bit in range(7)
 )
+HAS_HUGETLB, HAS_DEVICES = 32768, 65536
 WATCHED = WATCHED_HUGE | WATCHED_LIMIT
-WAS_CACHED = 2  # of a file's flags
+WAS_CACHED, IS_DEVICE = 2, 4  # of a file's flags
 FORK, THREAD, VFORK = range(3)
 HEAP = 2  # of MAP and UNMAP: enum trace_what
 RW = mmap.PROT_READ | mmap.PROT_WRITE
 PRIVATE, SHARED, ANONYMOUS = 2, 1, 0x20
 AT = 0x10_0000_0000  # where a made up program maps
-HEADER = struct.Struct("<8sII9QIIIIQQ8I")
+HEADER = struct.Struct("<8sII9QIIIIQQQ8I")
 GAPS = ("cut", "cut_by", "unfollowed", "unfollowed_task", "running", "running_task", "running_pid")
 MACHINE = {"x86_64": 62, "aarch64": 183}.get(os.uname().machine, 0)
 
@@ -53,7 +54,7 @@ class Made:
     files: list[tuple[int, int, bytes]] = field(default_factory=list)  # bytes, flags, name
     tasks: int = 1
     lost: int = 0
-    version: int = 3
+    version: int = 4
     flags: int = 0
 
     def add(
@@ -102,12 +103,13 @@ class Made:
             "lost": self.lost,
             "blocks": 0,
             "recorded_s": 0,
+            "faults": 0,
             **dict.fromkeys(GAPS, 0),
         } | changed
         header = HEADER.pack(
             b"memlabTR", head["version"], PAGE, head["records"], head["sum"], 10**6, head["lost"],
             0, 0, 0, 0, 0, head["tasks"], head["files"], head["flags"], head["machine"],
-            head["blocks"], head["recorded_s"], *(head[name] for name in GAPS), 0,
+            head["blocks"], head["recorded_s"], head["faults"], *(head[name] for name in GAPS), 0,
         )  # fmt: skip
         names = b"made".ljust(16, b"\0") * self.tasks
         files = b"".join(

@@ -85,8 +85,8 @@ def test_names_that_would_write_to_a_terminal_are_made_printable(tmp_path: Path)
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"version": 4}, "a newer format, 4; this memlab reads 3: record"),
-        ({"version": 2}, "an older format, 2; this memlab reads 3: record"),  # without LOOKED
+        ({"version": 5}, "a newer format, 5; this memlab reads 4: record"),
+        ({"version": 3}, "an older format, 3; this memlab reads 4: record"),  # without its faults
         ({"machine": 3}, "another kind of machine"),
         ({"records": 1 << 60}, "cut short"),
         ({"tasks": 0}, "counts are out of bounds"),
@@ -187,6 +187,7 @@ FORGED: dict[str, Callable[[], Made]] = {
     "a mapping of no bytes": lambda: Made().map(AT, 0),
     "a mapping of no file": lambda: Made().map(AT, 1, file=1),
     "an offset that overflows": lambda: Made(files=[DISK]).map(AT, 1, file=1, offset=1 << 63),
+    "an end of no kind": lambda: Made().add(EXIT, what=2),
     "a move into the kernel": lambda: Made().add(REMAP, AT, PAGE, PAGE, 1 << 60, 0),
     "a last record without its operands": lambda: Made().add(MAP | 2 << 6, AT),
 }

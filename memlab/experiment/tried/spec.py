@@ -43,6 +43,9 @@ def spec_of(subject: Tried, at: At) -> dict[str, Any]:
     # Of a trace: its calls, by a static program that locks what the trace maps; or, under another
     # allocator, its allocations.
     replayer = "" if not subject.trace else "allocate" if "malloc" in at else "replay"
+    preload = [] if lock == "off" or replayer == "replay" else [str(folder / "lock.so")]
+    allocator = str(at.get("malloc", "system")).partition(":")[0].partition("/")[0]
+    is_preloaded = allocator not in ("system", "glibc")
     high = at.get("memory_high", "none")
     from_file = [m.name for m in subject.metrics if not m.pattern]
     return {
@@ -62,7 +65,8 @@ def spec_of(subject: Tried, at: At) -> dict[str, Any]:
         "processes": MOST_PROCESSES,
         "cwd": subject.cwd,
         "environ": environ,
-        "preload": [] if lock == "off" or replayer == "replay" else [str(folder / "lock.so")],
+        "preload": preload,
+        "needs_preload": "lock" if preload else "allocator" if is_preloaded else "",
         "policies": [f"{name}={value}" for name, value in words.items() if value is not None],
         "cpus": 0 if at.get("cpus", "all") == "all" else int(at["cpus"]),
         "drops_files": at.get("page_cache") == "dropped",

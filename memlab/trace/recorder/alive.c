@@ -30,18 +30,21 @@ static bool lives(int pid, int tid, uint64_t at_ns)
 }
 
 /* Where it lives on, or has ended in an exec before that had mapped a program: this is the kernel's
- * way with a set-id one, which may be over by now. */
-void events_ended(const struct task *task, uint64_t at_ns)
+ * way with one that is set-id, has file capabilities or may not be read, which may be over by now
+ * (begin_new_exec, fs/exec.c). Returns whether it is the latter. */
+bool events_ended(const struct task *task, uint64_t at_ns)
 {
-	if (!(task->in_exec && !task->space->image_high) && !lives(task->pid, task->tid, at_ns))
-		return;
+	bool is_unseen = task->in_exec && !task->space->image_high;
+	if (!is_unseen && !lives(task->pid, task->tid, at_ns))
+		return false;
 	if (!rec.header.unfollowed_count++)
 		rec.header.unfollowed_task = task->number;
 	if (rec.unfollowed_kept == UNFOLLOWED_KEPT)
-		return;
+		return is_unseen;
 	rec.unfollowed[rec.unfollowed_kept].pid = task->pid;
 	rec.unfollowed[rec.unfollowed_kept].tid = task->tid;
 	rec.unfollowed[rec.unfollowed_kept++].number = task->number;
+	return is_unseen;
 }
 
 /* The number of one that seemed to live on is that of a task that is followed. */

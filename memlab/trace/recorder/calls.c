@@ -127,9 +127,19 @@ static void heap_ends(uint64_t at_ns, struct task *task, uint64_t end)
 	space->heap_end = end;
 }
 
+/* The kernel makes the mapping longer, to whole pages of hugetlb (ksys_mmap_pgoff, mm/mmap.c), and
+ * names its end, or that of a neighbour with which it is one. */
+static void mapped_hugetlb(uint64_t at_ns, const struct task *task, uint64_t address,
+			   uint64_t protection, uint64_t flags)
+{
+	if (task->hugetlb_end > address)
+		say_map(at_ns, task, TRACE_CALL, address, task->hugetlb_end - address, protection,
+			flags | MAP_HUGETLB, 0, 0);
+}
+
 static void attached(uint64_t at_ns, struct task *task, uint64_t address)
 {
-	if (!task->file)
+	if (!task->file && !task->hugetlb_end)
 		return;
 	for (unsigned i = 0; i < ATTACHED_MOST; i++)
 		if (!rec.attached[i].bytes) {
@@ -137,9 +147,13 @@ static void attached(uint64_t at_ns, struct task *task, uint64_t address)
 			rec.attached[i].bytes = task->length;
 			break;
 		}
-	say_map(at_ns, task, TRACE_CALL, address, task->length,
-		task->args[2] & 010000 ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, task->file,
-		0); /* SHM_RDONLY */
+	uint64_t protection =
+		task->args[2] & 010000 ? PROT_READ : PROT_READ | PROT_WRITE; /* SHM_RDONLY */
+	if (task->hugetlb_end)
+		mapped_hugetlb(at_ns, task, address, protection, MAP_SHARED);
+	else
+		say_map(at_ns, task, TRACE_CALL, address, task->length, protection, MAP_SHARED,
+			task->file, 0);
 }
 
 /* A call of a preloaded library, which says something by it. */
@@ -164,6 +178,8 @@ void ended(uint64_t at_ns, struct task *task, int64_t result)
 		heap_ends(at_ns, task, (uint64_t)result);
 	else if (refused)
 		;
+	else if (task->call == SYS_mmap && task->hugetlb_end)
+		mapped_hugetlb(at_ns, task, (uint64_t)result, a[2], a[3]);
 	else if (task->call == SYS_mmap)
 		say_map(at_ns, task, TRACE_CALL, (uint64_t)result, a[1], a[2], a[3], task->file,
 			task->file && !(a[3] & MAP_ANONYMOUS) ? a[5] : 0);
@@ -179,4 +195,5 @@ void ended(uint64_t at_ns, struct task *task, int64_t result)
 		attached(at_ns, task, (uint64_t)result);
 	task->call = -1;
 	task->file = 0;
+	task->hugetlb_end = 0;
 }

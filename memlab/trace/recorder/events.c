@@ -91,6 +91,7 @@ static void take_sample(const struct sample *sample)
 		for (unsigned i = 0; i < 6; i++)
 			task->args[i] = field(sample, 16 + 8 * i, 8);
 		task->file = 0;
+		task->hugetlb_end = 0;
 		if (task->call == SYS_prctl && task->args[0] != PR_SET_THP_DISABLE)
 			task->call = -1;
 		if (task->call == SYS_unshare || task->call == SYS_setns) {
@@ -133,7 +134,9 @@ static void take_mapping(const struct mapped *mapped, uint64_t at_ns)
 		}
 	} else if (!anonymous && (task->call == SYS_mmap || task->call == SYS_shmat)) {
 		uint64_t device = (uint64_t)mapped->major << 32 | mapped->minor;
-		task->file = file_of(device, mapped->inode, mapped->name);
+		bool is_hugetlb = mapped->flags & MAP_HUGETLB;
+		task->hugetlb_end = is_hugetlb ? mapped->address + mapped->bytes : 0;
+		task->file = is_hugetlb ? 0 : file_of(device, mapped->inode, mapped->name);
 		task->length = mapped->bytes;
 	}
 }
@@ -179,8 +182,9 @@ void take(const struct perf_event_header *header)
 	case PERF_RECORD_EXIT:
 		task = *slot(id->tid);
 		if (task) {
-			events_ended(task, id->time_ns);
-			say(id->time_ns, task, trace_word(TRACE_EXIT, 0, 0, 0), NULL);
+			bool is_unseen = events_ended(task, id->time_ns);
+			say(id->time_ns, task,
+			    trace_word(TRACE_EXIT, 0, is_unseen ? TRACE_UNSEEN : 0, 0), NULL);
 		}
 		forget(id->tid);
 		break;

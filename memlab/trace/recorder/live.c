@@ -109,7 +109,7 @@ static void state_of_pages(const struct task *task, const struct area *area, int
 {
 	static uint64_t entries[4096];
 	uint64_t pages = (area->end - area->start) / (PAGE_MASK + 1);
-	bool memory = area->shared && area->name[0] && rec.files && area->inode;
+	bool memory = area->shared && task->file;
 	for (uint64_t i = 0; i < pages;) {
 		go_on();
 		uint64_t many = pages - i < 4096 ? pages - i : 4096;
@@ -134,7 +134,8 @@ static void state_of_pages(const struct task *task, const struct area *area, int
 
 static void state_of_area(struct task *task, struct area *area, const char *flags, int pagemap)
 {
-	bool file = area->inode != 0, memory = file || area->shared;
+	bool is_hugetlb = strstr(flags, " ht");
+	bool file = area->inode != 0 && !is_hugetlb;
 	unsigned what = TRACE_CALL;
 	uint64_t bytes = area->end - area->start;
 	if (begins(area->name, "[v") || area->end > TRACE_ADDRESS_END)
@@ -146,11 +147,11 @@ static void state_of_area(struct task *task, struct area *area, const char *flag
 		what = TRACE_STACK;
 		task->space->stack_low = area->start;
 	}
-	task->file = memory && file ? file_of(area->device, area->inode, area->name) : 0;
+	task->file = file ? file_of(area->device, area->inode, area->name) : 0;
 	int made_with = area->shared ? area->protection : area->protection | PROT_READ | PROT_WRITE;
 	say_map(rec.last_ns, task, what, area->start, bytes, (uint64_t)made_with,
 		(area->shared ? MAP_SHARED : MAP_PRIVATE) | (task->file ? 0 : MAP_ANONYMOUS) |
-			(strstr(flags, " nr") ? MAP_NORESERVE : 0),
+			(strstr(flags, " nr") ? MAP_NORESERVE : 0) | (is_hugetlb ? MAP_HUGETLB : 0),
 		task->file, task->file ? area->offset : 0);
 	if (strstr(flags, " hg")) {
 		asks_for_huge();
@@ -160,7 +161,9 @@ static void state_of_area(struct task *task, struct area *area, const char *flag
 		say_range(rec.last_ns, task, TRACE_ADVISE, 0, area->start, bytes, MADV_NOHUGEPAGE);
 	if (strstr(flags, " dc"))
 		say_range(rec.last_ns, task, TRACE_ADVISE, 0, area->start, bytes, MADV_DONTFORK);
-	state_of_pages(task, area, pagemap);
+	bool is_device = task->file && rec.files[task->file - 1].is_device;
+	if (!is_hugetlb && !is_device)
+		state_of_pages(task, area, pagemap);
 	if (made_with != area->protection)
 		say_range(rec.last_ns, task, TRACE_PROTECT, 0, area->start, bytes,
 			  (uint64_t)area->protection);

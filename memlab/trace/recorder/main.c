@@ -30,8 +30,9 @@
  * This says when it follows. `command` waits for that before its execve(2), below the launcher
  * (memlab/command/launch.c). Its end is the recording's. `control` says what ends it: a
  * byte of a signal's number, which memlab passes on to it, of 0, when its time is over, or of
- * ENDED_BY_ITSELF. The kernel may end the command before this process hears of what ended it, such
- * as a kill of memlab: so the end of a command is reported, and then that byte is waited for.
+ * ENDED_BY_ITSELF, and then 8 bytes: its page faults. The kernel may end the command before this
+ * process hears of what ended it, such as a kill of memlab: so the end of a command is reported, and
+ * then that byte is waited for.
  *
  * However a recording ends, it ends in `leave`: by the subject's end, SIGTERM, the end of the memlab
  * that has started it (PR_SET_PDEATHSIG), a full disk. What is written by then is a trace that can be
@@ -100,6 +101,10 @@ static void read_control(void)
 {
 	unsigned char byte;
 	while (rec.control >= 0 && read(rec.control, &byte, 1) == 1) {
+		uint64_t faults;
+		if (byte == ENDED_BY_ITSELF &&
+		    read(rec.control, &faults, sizeof(faults)) == sizeof(faults))
+			rec.header.fault_count = faults;
 		rec.is_over |= !byte;
 		rec.is_explained = true;
 		if (byte && byte != ENDED_BY_ITSELF && !rec.cut) {

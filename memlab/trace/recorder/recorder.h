@@ -97,15 +97,16 @@ struct task {
 	bool is_process, in_exec;
 	long call; /* that has begun; -1 for none */
 	uint64_t args[6];
-	struct block moving; /* by realloc(3) */
-	uint32_t file;       /* of the mapping being made: its number + 1 */
-	uint64_t length;     /* as the kernel maps it */
+	struct block moving;  /* by realloc(3) */
+	uint32_t file;        /* of the mapping being made: its number + 1 */
+	uint64_t length;      /* as the kernel maps it */
+	uint64_t hugetlb_end; /* of the mapping being made, if it has pages of hugetlb */
 	struct task *next;
 };
 
 struct file {
 	uint64_t device, inode, bytes, extent;
-	bool shared_memory, was_cached;
+	bool shared_memory, was_cached, is_device;
 	char *name;
 };
 
@@ -199,7 +200,7 @@ uint32_t file_of(uint64_t device, uint64_t inode, const char *name);
 void end_files(void);
 
 /* alive.c */
-void events_ended(const struct task *task, uint64_t at_ns);
+bool events_ended(const struct task *task, uint64_t at_ns);
 void forget_unfollowed(int tid);
 void count_running(void);
 

@@ -1,6 +1,7 @@
 /* Who is followed, and the files that they map. */
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 #include "recorder.h"
 
@@ -100,23 +101,31 @@ bool begins(const char *name, const char *with)
 	return !strncmp(name, with, strlen(with));
 }
 
-/* Its number + 1; one of those already there beyond the most, so that none is left out. */
+/* Its number + 1; one of those already there beyond the most, so that none is left out. 0 of
+ * /dev/zero: a private mapping of it is anonymous memory (mmap_zero, drivers/char/mem.c), and a shared
+ * one is of another file by then. */
 uint32_t file_of(uint64_t device, uint64_t inode, const char *name)
 {
 	uint32_t count = rec.header.file_count;
 	for (uint32_t i = count; i--;)
 		if (rec.files[i].device == device && rec.files[i].inode == inode)
 			return i + 1;
+	struct stat now;
+	bool is_there = !stat(name, &now) && now.st_ino == inode;
+	bool is_device = is_there && S_ISCHR(now.st_mode);
+	if (is_device && now.st_rdev == makedev(1, 5))
+		return 0;
 	if (count == TRACE_FILES_MOST)
 		return count;
 	if (!(count & (count - 1)))
 		rec.files = room(rec.files, sizeof(*rec.files) * (count ? 2 * count : 1));
 	struct file *file = &rec.files[rec.header.file_count++];
-	struct stat now;
 	*file = (struct file) { .device = device, .inode = inode, .name = strdup(name) };
 	file->shared_memory = begins(name, "/dev/") || begins(name, "/memfd:") ||
 			      begins(name, "/SYSV") || name[0] != '/';
-	if (!stat(name, &now) && now.st_ino == inode && S_ISREG(now.st_mode))
+	file->is_device = is_device || begins(name, "anon_inode:") || begins(name, "socket:") ||
+			  begins(name, "/dmabuf:");
+	if (is_there && S_ISREG(now.st_mode))
 		file->bytes = (uint64_t)now.st_size;
 	return rec.header.file_count;
 }
@@ -129,7 +138,7 @@ void end_files(void)
 		if (!stat(file->name, &now) && now.st_ino == file->inode &&
 		    (uint64_t)now.st_size > file->bytes)
 			file->bytes = (uint64_t)now.st_size;
-		if (!file->bytes)
+		if (!file->bytes && !file->is_device)
 			file->bytes = file->extent;
 		file->was_cached = rec.is_command && !file->shared_memory && was_cached(file);
 	}

@@ -145,6 +145,8 @@ void say_map(uint64_t at_ns, const struct task *task, unsigned what, uint64_t ad
 	if (file && rec.files[file - 1].extent < offset + bytes)
 		rec.files[file - 1].extent = offset + bytes;
 	reaches(address, address + bytes);
+	rec.header.flags |= flags & MAP_HUGETLB ? TRACE_HAS_HUGETLB : 0;
+	rec.header.flags |= file && rec.files[file - 1].is_device ? TRACE_HAS_DEVICES : 0;
 	say(at_ns, task, trace_word(TRACE_MAP, 2, what, address),
 	    (uint64_t[]) { bytes, (protection & UINT32_MAX) | flags << 32, file, offset });
 }
@@ -161,6 +163,7 @@ static int write_end(void)
 		const struct file *file = &rec.files[i];
 		size_t length = rec.redact ? 0 : strnlen(file->name, TRACE_NAME_MOST);
 		uint32_t flags = (file->shared_memory ? TRACE_FILE_IS_MEMORY : 0) |
+				 (file->is_device ? TRACE_FILE_IS_DEVICE : 0) |
 				 (file->was_cached ? TRACE_FILE_WAS_CACHED : 0);
 		struct trace_file entry = { file->bytes, flags, (uint32_t)length };
 		error = write_all(&entry, sizeof(entry), at);

@@ -44,6 +44,7 @@ from typing import Any
 from memlab.command import lock_coverage
 from memlab.command.python_probes.command.group import TrialGroup, processes_bound, word
 from memlab.command.python_probes.command.launcher import (
+    COUNTERS,
     STOP_WITHIN_S,
     Launched,
     attend,
@@ -65,7 +66,7 @@ from memlab.command.python_probes.command.output import (
     last_lines,
     numbers,
 )
-from memlab.command.python_probes.command.preloads import check_preloads
+from memlab.command.python_probes.command.preloads import check_preloads, uncounted
 from memlab.command.python_probes.command.replayed import bring_in, without_own
 from memlab.command.python_probes.command.sampler import taken_by
 from memlab.command.python_probes.command.service import Service
@@ -209,8 +210,8 @@ def _run_for(
 def _policies(spec: dict[str, Any], environ: dict[str, str]) -> list[str]:
     """The launcher's words for the policies of a point."""
     libraries = [os.environ.get("LD_PRELOAD", ""), *spec["preload"]]
-    if spec["preload"]:
-        check_preloads((spec["serve"] or spec["argv"])[0], environ)
+    if what := spec["needs_preload"]:
+        check_preloads((spec["serve"] or spec["argv"])[0], environ, what)
     return [*spec["policies"], *word("preload", ":".join(filter(None, libraries)))]
 
 
@@ -267,6 +268,10 @@ def _sample(ran: _Ran, around: _Around) -> dict[str, Any]:
             subject.report, subject.pid, locked_bytes
         )
     counters = around.measured["counters"] | ran.usage.pop("counters")
+    if why := uncounted((spec["serve"] or spec["argv"])[0], {**os.environ, **spec["environ"]}):
+        counters |= {name: {"count": None, "error": "EPERM"} for name in COUNTERS}
+        ended_counters = f"the kernel ends its counters: the program {why}"
+        result["missing"] |= dict.fromkeys(("faults", "tlb_remote_sent"), ended_counters)
     if spec["is_replay"]:
         counters["trapped"] = without_own(
             counters["trapped"], ran.output.tail, subject.report["events"]["faults"]["of_user"]
@@ -274,7 +279,7 @@ def _sample(ran: _Ran, around: _Around) -> dict[str, Any]:
     own_cpu = {"cpu_at_open": -1, "cpu_at_close": -1}  # it may have run on several
     window = around.measured | ran.usage | own_cpu | {"counters": counters}
     printed = load.get("service_output", result["output"])
-    refused = refusal(spec, subject, last_lines(printed))
+    refused = refusal(spec, subject, printed)
     if refused is None and group.oom_kills():
         peak = (result["group_peak_bytes"] or result["rss_peak_bytes"] or 0) / 2**20
         detail = f"the kernel's OOM killer ended it at {peak:.1f} MiB{last_lines(printed)}"

@@ -23,7 +23,7 @@ from memlab.probe import Failed
 
 STOP_WITHIN_S = 10.0  # from SIGTERM on; then the service is killed
 _MOST_PIECES = 16  # of 64 KiB: more than a pipe holds, less than what prints for ever
-_COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent": "shootdowns"}
+COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent": "shootdowns"}
 
 
 class Launched:
@@ -258,7 +258,7 @@ def counters(events: dict[str, Any]) -> dict[str, Any]:
             "count": None if (failed := events[event]["errno"]) else events[event]["count"],
             "error": errno.errorcode.get(failed, str(failed)) if failed else None,
         }
-        for counter, event in _COUNTERS.items()
+        for counter, event in COUNTERS.items()
     }
 
 

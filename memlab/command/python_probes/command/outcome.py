@@ -15,12 +15,14 @@ from memlab.command.python_probes.command.output import Output, last_lines
 from memlab.text.printable import signal_name
 
 _LOCK_REFUSED = 121  # ../lock.c
+_LOCK_REFUSAL = "memlab: mlockall (lock="  # what it prints then
 _READINGS_OF_NO_LOCK = 10  # in fewer, a program that another one started may not have begun
 _REFUSED_POLICIES = ("setrlimit", "setpriority", "personality", "prctl")
 
 
-def refusal(spec: dict[str, Any], launched: Launched, message: str) -> dict[str, str] | None:
-    """The outcome of what could not be started under its policies, if that is how it was."""
+def refusal(spec: dict[str, Any], launched: Launched, printed: str) -> dict[str, str] | None:
+    """The outcome of what could not be started under its policies, if that is how it was. `printed`
+    is the end of what it printed."""
     report, program = launched.report, (spec["serve"] or spec["argv"])[0]
     if "errno" in report:
         refused = report["failed"].startswith(_REFUSED_POLICIES)
@@ -32,7 +34,10 @@ def refusal(spec: dict[str, Any], launched: Launched, message: str) -> dict[str,
     if "MEMLAB_LOCK" not in spec["environ"]:
         return None
     if report["status"] == _LOCK_REFUSED:
-        return {"outcome": "unavailable", "detail": f"the lock was refused{message}"}
+        return {"outcome": "unavailable", "detail": f"the lock was refused{last_lines(printed)}"}
+    if _LOCK_REFUSAL in printed:
+        detail = f"the lock was refused in a program that it started{last_lines(printed)}"
+        return {"outcome": "unavailable", "detail": detail}
     if (count := launched.memory.unlocked_readings) >= _READINGS_OF_NO_LOCK:
         why = "the program unlocked it, or what it started is static or set-user-ID"
         refused = f"no memory was locked in {count} readings after the lock was taken: {why}"
