@@ -425,7 +425,7 @@ def at(
         fault_s=fault.seconds() if (rates["minor_faults"] or 0) >= _PRICED_FAULTS_PER_S else None,
         unseen=(
             *_hidden_group(pid),
-            *_said(unseen),
+            *_said(_not_recorded(recorded.why) | unseen),
             *limits,
             *not_held,
             *allocator.not_searched(pid, malloc),
@@ -927,6 +927,10 @@ def steadily(held: Sequence[int]) -> bool:
 def _hidden_group(pid: int) -> list[str]:
     why = group.hidden(pid)
     return [f"the limits of its memory cgroup: {why}"] if why else []
+
+
+def _not_recorded(why: str) -> dict[str, str]:
+    return {"which calls fail": why} if why else {}
 
 
 def _said(unseen: Mapping[str, str]) -> list[str]:

@@ -485,7 +485,7 @@ def test_a_group_that_a_program_kills_is_none_of_its_processes() -> None:
 
 
 def test_huge_pages_of_a_group_have_a_line() -> None:
-    """Since Linux 6.14, where a group is charged for them."""
+    """Where a group is charged for them (memory_hugetlb_accounting)."""
     text = V1.replace("total_cache 50331648", "anon 16777216")
     text = text.replace("total_shmem 48234496", "hugetlb 50331648")
     (huge, *_) = kill(text).holdings
