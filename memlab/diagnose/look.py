@@ -712,6 +712,10 @@ def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
     if seen is not None and seen.watches >= _MANY_WATCHES:
         what = f"what {seen.watches:,} or more inotify watches keep in the kernel"
         yield f"{what}: /proc does not show it; some 1 KiB each, with its inode (fs/notify/inotify)"
+    if seen is not None and seen.ring_bytes >= _UNREAD_BYTES:
+        amount = units.format_quantity(seen.ring_bytes, "B")
+        what = f"what {units.counted(seen.rings, 'io_uring')} keep in the kernel"
+        yield f"{what}: /proc does not show it; some {amount} by the entries of their rings"
     if seen is not None and seen.queues_unread:
         noun = units.counted(seen.queues_unread, "POSIX queue")
         why = "no mqueue is mounted where it runs, and only root may mount it to look"
