@@ -4,7 +4,7 @@ in it whose arguments tell the cause."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -57,7 +57,7 @@ def read(
         for task in busiest:
             if by_task[task]:
                 with suppress(OSError):
-                    rings.append(call_rings.record(task, _filters(events, [*by_task[task]])))
+                    rings += _opened(events, task, [*by_task[task]])
         if rings:
             slowest = min(min(by_task[ring.task].values()) for ring in rings)
             wait(min(_WAIT_S, _CALLS / slowest))
@@ -73,15 +73,21 @@ def _names(pair: tuple[int, int]) -> Pair:
     return system_calls.name(pair[0]), ERRNOS.get(-pair[1], "")
 
 
-def _filters(events: Events, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
-    """Begins first: each end that is recorded has its begin then."""
+def _opened(events: Events, task: int, pairs: Sequence[tuple[int, int]]) -> Iterator[Ring]:
+    """Begins first: each end that is recorded has its begin then. Where ends have the arguments,
+    begins have a ring of their own, which may be full: a call that succeeds begins too."""
     calls = " || ".join(f"id == {call}" for call in {call for call, _ in pairs})
     brk = system_calls.NUMBERS.get("brk")
     ends = " || ".join(
         f"id == {call}" if call == brk else f"(id == {call} && ret == {code})"
         for call, code in pairs
     )
-    return [(events.enter, calls), (events.exit, ends)]
+    begin, end = (events.enter, calls), (events.exit, ends)
+    if call_rings.HAVE_ARGUMENTS:
+        yield call_rings.record(task, [begin])
+        yield call_rings.record(task, [end], with_arguments=True)
+    else:
+        yield call_rings.record(task, [begin, end])
 
 
 def _pair(
@@ -89,7 +95,7 @@ def _pair(
 ) -> None:
     begun: dict[int, tuple[int, ...]] = {}
     brk = system_calls.NUMBERS.get("brk")
-    for raw in ring.stopped()[0]:
+    for raw, of_end in ring.stopped()[0]:
         if events.is_enter(raw):
             call = events.call(raw)
             begun[call] = events.arguments(raw)
@@ -98,12 +104,12 @@ def _pair(
                     result[_names(pair)].begins += 1
             continue
         call, code = events.ended(raw)
-        arguments = begun.pop(call, None)
+        arguments = of_end or begun.pop(call, ())
         if call == brk:
-            if arguments is None or not 0 < code < arguments[0]:
+            if not arguments or not 0 < code < arguments[0]:
                 continue
             code = next((known for number, known in pairs if number == call), code)
         called = result[_names((call, code))]
         called.ends += 1
-        if arguments is not None:
+        if arguments:
             called.arguments = [*called.arguments, arguments][-_KEPT:]

@@ -1,8 +1,9 @@
 """Causes that the arguments of a failing call tell, each with the value that it was read from.
 
-Sources: kernel/sys.c (do_prlimit()), fs/pipe.c, mm/mmap.c, mm/msync.c, mm/mincore.c, mm/mlock.c,
-net/unix/af_unix.c, net/core/skbuff.c (mm_account_pinned_pages()), net/xdp/xdp_umem.c,
-net/ipv4/igmp.c, kernel/cgroup/cpuset.c, io_uring/io_uring.c of Linux 6.18.
+Sources: kernel/sys.c (do_prlimit()), fs/pipe.c, ipc/msg.c, ipc/mqueue.c, ipc/sem.c, mm/mmap.c,
+mm/msync.c, mm/mincore.c, mm/mlock.c, net/unix/af_unix.c, net/core/skbuff.c
+(mm_account_pinned_pages()), net/xdp/xdp_umem.c, net/ipv4/igmp.c, kernel/cgroup/cpuset.c,
+io_uring/io_uring.c of Linux 6.18.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import struct
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -190,9 +192,7 @@ def _backlog(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
 
 
 def _receiver(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
-    link = facts.link(arguments[0])
-    sender = next((s for s in facts.unix if link == f"socket:[{s.inode}]"), None)
-    if sender is None or sender.kind != _DATAGRAM:
+    if (sender := _datagram_socket(facts, arguments[0])) is None:
         return None
     if sender.sent + _PAGE >= sender.send_buffer:
         return Cause(
@@ -216,6 +216,71 @@ def _receiver(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
         "a receiver that keeps up; sysctl net.unix.max_dgram_qlen before it makes its socket; a "
         "larger SO_SNDBUF",
     )  # fmt: skip
+
+
+def _datagram_socket(facts: Facts, number: int) -> sockets.UnixSocket | None:
+    """None of a descriptor that is none of a Unix datagram socket."""
+    link = facts.link(number)
+    return next(
+        (s for s in facts.unix if link == f"socket:[{s.inode}]" and s.kind == _DATAGRAM), None
+    )
+
+
+def _datagram(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EMSGSIZE of sendto."""
+    sender = _datagram_socket(facts, arguments[0])
+    if sender is None or arguments[2] <= sender.send_buffer - 32:
+        return None
+    return Cause(
+        f"a message of {size(arguments[2])} is sent by a Unix datagram socket whose send buffer "
+        f"has {size(sender.send_buffer)} (SO_SNDBUF)",
+        "SO_SNDBUF", "smaller messages; a larger SO_SNDBUF, up to net.core.wmem_max",
+    )  # fmt: skip
+
+
+def _semaphores(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EINVAL of semget."""
+    wanted, most = arguments[1] & 0xFFFF_FFFF, next(iter(sysctl("kernel/sem", facts.pid)), None)
+    if most is None or not most < wanted < 1 << 31:
+        return None
+    return Cause(
+        f"a set of {wanted:,} semaphores is requested, and kernel.sem allows {most:,} (SEMMSL)",
+        "kernel.sem", "smaller sets; the first number of sysctl kernel.sem",
+    )  # fmt: skip
+
+
+def _message(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EINVAL of msgsnd."""
+    most = next(iter(sysctl("kernel/msgmax", facts.pid)), None)
+    if most is None or not most < arguments[2] < 1 << 63:
+        return None
+    return Cause(
+        f"a message of {size(arguments[2])} is sent, and kernel.msgmax allows {size(most)}",
+        "kernel.msgmax", "smaller messages; sysctl kernel.msgmax",
+    )  # fmt: skip
+
+
+def _queue(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EINVAL of mq_open: mqueue_get_inode() of ipc/mqueue.c."""
+    raw = facts.memory(arguments[3], 24) if arguments[1] & os.O_CREAT else b""
+    if len(raw) < 24:
+        return None
+    _, count, length = struct.unpack("=3q", raw)  # struct mq_attr
+    for field, wanted, name, most in (
+        ("mq_maxmsg", count, "fs.mqueue.msg_max", 65_536),
+        ("mq_msgsize", length, "fs.mqueue.msgsize_max", 16 << 20),
+    ):
+        bound: int | None = most
+        words = "the kernel allows nobody more than"
+        if not facts.is_capable(_RESOURCE):
+            bound = next(iter(sysctl(name.replace(".", "/"), facts.pid)), None)
+            words = f"without {facts.lacks('CAP_SYS_RESOURCE')} {name} allows"
+        if bound is not None and wanted > bound:
+            return Cause(
+                f"{field} {wanted:,} is requested, and {words} {bound:,}",
+                name, f"a smaller {field}; sysctl {name}",
+            )  # fmt: skip
+    return None
 
 
 def _unix_name(address: bytes) -> str:
@@ -455,6 +520,10 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("msync mincore madvise", "ENOMEM", _unmapped),
     ("connect", "EAGAIN", _backlog),
     (" ".join(SENDS), "EAGAIN", _receiver),
+    ("sendto", "EMSGSIZE", _datagram),
+    ("semget", "EINVAL", _semaphores),
+    ("msgsnd", "EINVAL", _message),
+    ("mq_open", "EINVAL", _queue),
     ("mmap", "EPERM", _mapped),
     ("mmap", "ENOMEM", _huge),
     ("setsockopt", "ENOBUFS ENOMEM", _option),
@@ -483,8 +552,8 @@ def needs_arguments(call: str, errno: str) -> bool:
 def explained(
     pid: int, status: Mapping[str, str], refused: Sequence[Refusal], called: Mapping[Pair, Called]
 ) -> tuple[Refusal, ...]:
-    """With the cause that most of the recorded calls tell. A send that would wait is a refusal only
-    of a Unix datagram socket: for others it is how they work."""
+    """With the cause that most of the recorded calls tell. A send that would wait, or is too large,
+    is a refusal only of a Unix datagram socket: for others it is how they work."""
     facts = Facts(pid, status)
     each = [
         _explained(facts, refusal, called.get((refusal.call, refusal.errno), Called()))
@@ -493,7 +562,7 @@ def explained(
     return tuple(
         refusal
         for refusal in each
-        if refusal.cause or refusal.errno != "EAGAIN" or refusal.call not in SENDS
+        if refusal.cause or refusal.errno not in ("EAGAIN", "EMSGSIZE") or refusal.call not in SENDS
     )
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from memlab.diagnose import refusals
 from memlab.observe import perf_event, process, tracefs
 from memlab.observe.perf_event import Scope
 
@@ -167,6 +168,9 @@ def counting(pid: int) -> Iterator[Counters]:
     if os.uname().machine != "x86_64":
         other = "what a fault's code means is known for x86-64 alone"
         unseen.update(dict.fromkeys(("present_faults_user", "present_faults_kernel"), other))
+    if refusals.is_narrow(pid):
+        by_name = [one.name for one in EVENTS if (one.tracepoint or "").startswith("syscalls:")]
+        unseen.update(dict.fromkeys(by_name, refusals.NARROW))
     tasks, at_most = busiest_first(pid), min(THREADS_MAX, _room())
     made_per_s = _threads_made_per_s(numbers, tasks[:at_most])
     counters = Counters(numbers, inherit=made_per_s < _FOLLOWED_PER_S)

@@ -24,6 +24,11 @@ _PIPES_MAX = 1000
 _SOCKETS_MAX = 200  # whose fdinfo is read, at some 10 us each
 _BPF_MAP = re.compile(r"^memlock:\s+(\d{1,19})$.{0,400}^map_id:\s+(\d{1,10})$", re.M | re.S)
 _INOTIFY_MAX, _WATCHES_BYTES = 16, 1 << 20  # of text, some 10,000 watches
+_RINGS_MAX = 1000
+_RING = re.compile(
+    r"^SqMask:\s+0x([0-9a-f]{1,8})$.{0,200}?^CqMask:\s+0x([0-9a-f]{1,8})$", re.M | re.S
+)
+_SUBMISSION_BYTES, _COMPLETION_BYTES = 64, 16  # include/uapi/linux/io_uring.h
 _IN_FLIGHT = re.compile(r"^scm_fds:\s+(\d{1,9})$", re.M)
 
 
@@ -53,6 +58,10 @@ class KernelHeld:
     """Files that may be POSIX queues, whose file system could not be looked at."""
     watches: int = 0
     """Of inotify, at least: what each keeps in the kernel is not shown."""
+    rings: int = 0
+    """Of io_uring."""
+    ring_bytes: int = 0
+    """Of their entries; what else they keep in the kernel is not shown."""
 
     @property
     def bytes(self) -> int:
@@ -66,7 +75,8 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
     flying = in_flight(pid, held)
     messages = message_queues.read(pid, held)
     watches = sum(_watches(pid, held))
-    if not (pipes or maps or flying or messages.queues or messages.unread or watches):
+    rings = list(_rings(pid, held))
+    if not (pipes or maps or flying or messages.queues or messages.unread or watches or rings):
         return None
     data, room, unread = 0, 0, ""
     try:
@@ -81,6 +91,7 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
     return KernelHeld(
         len(pipes), data, room, len(maps), sum(maps.values()), flying, unread,
         messages.queues, messages.bytes, messages.system_v_bytes, messages.unread, watches,
+        len(rings), sum(rings),
     )  # fmt: skip
 
 
@@ -96,6 +107,15 @@ def _watches(pid: int, held: Mapping[int, str]) -> Iterator[int]:
     for number in numbers[:_INOTIFY_MAX]:
         with suppress(OSError), (ROOT / f"proc/{pid}/fdinfo/{number}").open("rb") as text:
             yield text.read(_WATCHES_BYTES).count(b"inotify wd:")
+
+
+def _rings(pid: int, held: Mapping[int, str]) -> Iterator[int]:
+    """What the entries of each io_uring take."""
+    numbers = [number for number, link in held.items() if link == "anon_inode:[io_uring]"]
+    for number in numbers[:_RINGS_MAX]:
+        if about := _RING.search(files.text(ROOT / f"proc/{pid}/fdinfo/{number}") or ""):
+            submissions, completions = (int(mask, 16) + 1 for mask in about.groups())
+            yield submissions * _SUBMISSION_BYTES + completions * _COMPLETION_BYTES
 
 
 def _maps(pid: int, held: Mapping[int, str]) -> Iterator[tuple[str, int]]:

@@ -425,7 +425,7 @@ def at(
         fault_s=fault.seconds() if (rates["minor_faults"] or 0) >= _PRICED_FAULTS_PER_S else None,
         unseen=(
             *_hidden_group(pid),
-            *_said(unseen),
+            *_said(_not_recorded(recorded.why) | unseen),
             *limits,
             *not_held,
             *allocator.not_searched(pid, malloc),
@@ -712,6 +712,10 @@ def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
     if seen is not None and seen.watches >= _MANY_WATCHES:
         what = f"what {seen.watches:,} or more inotify watches keep in the kernel"
         yield f"{what}: /proc does not show it; some 1 KiB each, with its inode (fs/notify/inotify)"
+    if seen is not None and seen.ring_bytes >= _UNREAD_BYTES:
+        amount = units.format_quantity(seen.ring_bytes, "B")
+        what = f"what {units.counted(seen.rings, 'io_uring')} keep in the kernel"
+        yield f"{what}: /proc does not show it; some {amount} by the entries of their rings"
     if seen is not None and seen.queues_unread:
         noun = units.counted(seen.queues_unread, "POSIX queue")
         why = "no mqueue is mounted where it runs, and only root may mount it to look"
@@ -927,6 +931,10 @@ def steadily(held: Sequence[int]) -> bool:
 def _hidden_group(pid: int) -> list[str]:
     why = group.hidden(pid)
     return [f"the limits of its memory cgroup: {why}"] if why else []
+
+
+def _not_recorded(why: str) -> dict[str, str]:
+    return {"which calls fail": why} if why else {}
 
 
 def _said(unseen: Mapping[str, str]) -> list[str]:

@@ -33,7 +33,7 @@ _USER_MODE_ONLY = 1  # UFFD_
 ERRNOS = {
     1: "EPERM", 7: "E2BIG", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 19: "ENODEV", 22: "EINVAL",
     23: "ENFILE", 24: "EMFILE", 27: "EFBIG", 28: "ENOSPC", 37: "ENOLCK", 87: "EUSERS",
-    105: "ENOBUFS", 109: "ETOOMANYREFS", 122: "EDQUOT",
+    90: "EMSGSIZE", 105: "ENOBUFS", 109: "ETOOMANYREFS", 122: "EDQUOT",
 }  # fmt: skip
 _OF_ANY_CALL = (
     "ENOMEM", "ENFILE", "EMFILE", "EFBIG", "ENOSPC", "ENOLCK", "EUSERS", "ENOBUFS", "ETOOMANYREFS",
@@ -49,12 +49,14 @@ _OF_SOME = {
               "mbind", "set_mempolicy", "migrate_pages", "move_pages", "keyctl", "add_key"),
     "EACCES": ("mmap", "mprotect", "shmget", "shmat", "perf_event_open"),
     "ENODEV": ("mmap",),
-    "EINVAL": ("mmap", "shmget"),
+    "EINVAL": ("mmap", "shmget", "semget", "msgsnd", "mq_open"),
     "E2BIG": ("execve", "execveat"),
 }  # fmt: skip
 SENDS = ("sendto", "sendmsg", "sendmmsg")
-"""Of other sockets than Unix datagrams EAGAIN says that there is no room yet."""
+"""Of other sockets than Unix datagrams EAGAIN says that there is no room yet, and EMSGSIZE what a
+path carries."""
 _ENOMEM = 12
+NARROW = "it is a 32-bit program, whose calls have other numbers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +116,8 @@ class Refusals:
         if not system_calls.NUMBERS:
             self.why = "the numbers of system calls are not known on this architecture"
             return
-        if _is_narrow(pid):
-            self.why = "it is a 32-bit program, whose calls have other numbers"
+        if is_narrow(pid):
+            self.why = NARROW
             return
         try:
             self.events = call_rings.events()
@@ -159,7 +161,7 @@ class Refusals:
         for ring in self._rings:
             recorded, covered_s = ring.stopped()
             entered: dict[int, _Asked] = {}  # each call of these is recorded as it begins
-            for raw in recorded:
+            for raw, _ in recorded:
                 if self.events.is_enter(raw):
                     call = self.events.call(raw)
                     entered[call] = self._arguments(call, self.events.arguments(raw))
@@ -174,7 +176,7 @@ class Refusals:
             mapping: _Asked | None = None
             end = 0
             recorded, covered_s = ring.stopped()
-            for raw in recorded:
+            for raw, _ in recorded:
                 if self.events.is_mmap(raw):
                     mapping = self._mapping(raw)
                     continue
@@ -250,7 +252,7 @@ class Refusals:
         return 0
 
 
-def _is_narrow(pid: int) -> bool:
+def is_narrow(pid: int) -> bool:
     """Whether it is a 32-bit program on a 64-bit kernel: its headers are of 32 bytes (AT_PHENT)."""
     raw = files.content(ROOT / f"proc/{pid}/auxv", 4096) or b""
     return (4, 32) in struct.iter_unpack("=II", raw[: len(raw) // 8 * 8])
@@ -309,6 +311,7 @@ def _filter(datagrams: bool) -> str:
     of_some = dict(_OF_SOME)
     if datagrams:
         of_some["EAGAIN"] += SENDS
+        of_some["EMSGSIZE"] = ("sendto",)
     for errno, calls in of_some.items():
         known = [system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS]
         if known:

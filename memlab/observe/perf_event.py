@@ -29,6 +29,7 @@ _USER_ONLY = _EXCLUDE_KERNEL | _EXCLUDE_HV
 _NO_KERNEL_STACK = 1 << 21
 _INHERIT_THREAD = 1 << 35  # Linux 5.13
 _IP, _TIME, _ADDRESS, _CALLCHAIN, _RAW = 1 << 0, 1 << 2, 1 << 3, 1 << 5, 1 << 10  # PERF_SAMPLE_
+_REGISTERS = 1 << 12  # PERF_SAMPLE_REGS_USER
 _DISABLE = {"ppc64le": 0x2000_2401}  # _IO('$', 1)
 _SET_OUTPUT = {"ppc64le": 0x2000_2405}  # _IO('$', 5)
 # _IOW('$', 6, char *); PowerPC encodes the direction of an ioctl otherwise.
@@ -36,6 +37,9 @@ _SET_FILTER = {"ppc64le": 0x8008_2406}
 # The first published perf_event_attr, 64 bytes, which every kernel takes: type, size, config,
 # sample_period, sample_type, read_format, flags, wakeup_events, bp_type, config1.
 _ATTR = struct.Struct("=IIQQQQQIIQ")
+# Behind it since Linux 3.7: config2, branch_sample_type, sample_regs_user, sample_stack_user, and
+# clockid.
+_ATTR_REGISTERS = struct.Struct("=QQQIi")
 _DATA_HEAD = 1024  # of perf_event_mmap_page
 _HEADER = struct.Struct("=IHH")
 
@@ -122,10 +126,12 @@ def sample(config: int, task: int, scope: Scope, period: int) -> int:
     return _open(SOFTWARE, config, task, -1, flags, period, _IP | _ADDRESS | _CALLCHAIN)
 
 
-def record(number: int, task: int, filtered: str) -> int:
+def record(number: int, task: int, filtered: str, registers: int = 0) -> int:
     """A descriptor that writes the time and the fields of each event of a tracepoint that passes
-    the filter into a ring, to be mapped. Raises `OSError`."""
-    fd = _open(TRACEPOINT, number, task, -1, 0, 1, _TIME | _RAW)
+    the filter into a ring, to be mapped; `registers` is a mask of those of the task outside the
+    kernel that follow them. Raises `OSError`."""
+    sampled = _TIME | _RAW | (_REGISTERS if registers else 0)
+    fd = _open(TRACEPOINT, number, task, -1, 0, 1, sampled, registers)
     try:
         _filter(fd, filtered)
     except OSError:
@@ -192,12 +198,21 @@ def _libc() -> ctypes.CDLL:
 
 
 def _open(
-    kind: int, config: int, pid: int, cpu: int, flags: int, period: int = 0, sampled: int = 0
+    kind: int,
+    config: int,
+    pid: int,
+    cpu: int,
+    flags: int,
+    period: int = 0,
+    sampled: int = 0,
+    registers: int = 0,
 ) -> int:
     if _MACHINE not in _SYSCALL:
         raise OSError(errno.ENOSYS, f"perf_event_open: its number on {_MACHINE} is not known")
+    more = _ATTR_REGISTERS.pack(0, 0, registers, 0, 0) if registers else b""
+    length = _ATTR.size + len(more)
     attr = ctypes.create_string_buffer(
-        _ATTR.pack(kind, _ATTR.size, config, period, sampled, 0, flags, 0, 0, 0), _ATTR.size
+        _ATTR.pack(kind, length, config, period, sampled, 0, flags, 0, 0, 0) + more, length
     )
     arguments = map(ctypes.c_long, (_SYSCALL[_MACHINE], ctypes.addressof(attr), pid, cpu, -1))
     fd: int = _libc().syscall(*arguments, ctypes.c_long(_FD_CLOEXEC))

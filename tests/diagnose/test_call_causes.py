@@ -25,6 +25,9 @@ from memlab.diagnose import (
     call_arguments,
     call_causes,
     call_places,
+    call_rings,
+    counters,
+    diagnosis,
     kernel_numbers,
     refusals,
     refused,
@@ -241,6 +244,82 @@ def test_a_stream_that_is_full_is_no_failure() -> None:
         for _ in range(50):
             send()
         assert explained(send) == []
+
+
+@pytest.mark.needs("recording")
+@pytest.mark.skipif(not call_rings.HAVE_ARGUMENTS, reason="ends of calls have no arguments")
+def test_a_call_that_rarely_fails_is_explained() -> None:
+    """What succeeds begins too, and would fill the ring."""
+    at = ctypes.c_void_p(unmapped())
+
+    def probe() -> None:
+        for _ in range(400):
+            LIBC.msync(None, 0, 1)
+        LIBC.msync(at, 4096, 1)
+
+    one, _ = only(probe)
+    assert "the addresses are not mapped" in one.cause
+
+
+@pytest.mark.needs("recording")
+def test_a_message_that_is_larger_than_the_send_buffer() -> None:
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with one, other, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        message = bytes(one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
+
+        def send() -> None:
+            with suppress(OSError):
+                one.send(message)
+
+        _, said = only(send)
+        assert said.kind == "sendto EMSGSIZE"
+        assert "a message of" in said.title
+        assert said.line == "SO_SNDBUF"
+
+        def datagram() -> None:
+            with suppress(OSError):
+                udp.sendto(bytes(70_000), ("127.0.0.1", 9))
+
+        assert explained(datagram) == []  # what a path carries is no limit of memory
+
+
+@pytest.mark.needs("recording", "queues of System V")
+def test_a_set_or_a_message_of_system_v_that_is_too_large() -> None:
+    most = int(Path("/proc/sys/kernel/sem").read_text().split()[0])
+    _, said = only(lambda: LIBC.semget(0, most + 1, 0o600))
+    assert f"a set of {most + 1:,} semaphores is requested" in said.title
+    assert said.line == "kernel.sem"
+    most = int(Path("/proc/sys/kernel/msgmax").read_text())
+    message = ctypes.create_string_buffer(b"\1", 16)  # its text is not read
+    _, said = only(lambda: LIBC.msgsnd(0, message, ctypes.c_size_t(most + 1), 0))
+    assert said.line == "kernel.msgmax"
+    assert of("semget", "EINVAL", 0, 1, 0o600) == of("msgsnd", "EINVAL", 0, 0, 1, 0) == ""
+
+
+@pytest.mark.parametrize(
+    ("count", "length", "rights", "words"),
+    [
+        (20, 1024, "0", "mq_maxmsg 20 is requested, and without CAP_SYS_RESOURCE fs.mqueue.msg"),
+        (10, 8193, "0", "mq_msgsize 8,193 is requested, and without CAP_SYS_RESOURCE"),
+        (10, 8192, "0", ""),
+        (0, 1024, "0", ""),  # an argument that is for nothing
+        (20, 1024, "1000000", ""),
+        (65_537, 1024, "1000000", "and the kernel allows nobody more than 65,536"),
+    ],
+)
+def test_a_posix_queue_that_is_larger_than_it_may_be(
+    monkeypatch: pytest.MonkeyPatch, count: int, length: int, rights: str, words: str
+) -> None:
+    limits = {"fs/mqueue/msg_max": [10], "fs/mqueue/msgsize_max": [8192]}
+    monkeypatch.setattr(call_causes, "sysctl", lambda name, pid: limits[name])
+    facts = Facts(PID, {"CapEff": rights})
+    facts.__dict__["is_contained"] = False
+    asked = (ctypes.c_long * 8)(0, count, length)
+    at = ctypes.addressof(asked)
+    said = of("mq_open", "EINVAL", 0, os.O_CREAT | os.O_RDWR, 0o600, at, 0, 0, facts=facts)
+    assert words in said
+    assert bool(said) == bool(words)
+    assert of("mq_open", "EINVAL", 0, os.O_RDWR, 0, at, 0, 0, facts=facts) == ""
 
 
 @pytest.mark.needs("recording")
@@ -674,6 +753,23 @@ def test_calls_of_a_32_bit_program_are_not_named_by_the_numbers_of_others(
     monkeypatch.setattr(refusals, "ROOT", tmp_path)
     with refusals.recording(PID, []) as seen:
         assert seen.why.startswith("it is a 32-bit program") == is_narrow
+
+
+@pytest.mark.needs("recording")
+def test_calls_of_a_32_bit_program_are_not_looked_at(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel counts none of them by name."""
+    monkeypatch.setattr(refusals, "is_narrow", lambda pid: True)
+    with running(binary("steady"), "1") as program:
+        seen = diagnosis.of(program.pid, 0.1)
+    (said,) = (one for one in seen.not_looked_at if one.why == refusals.NARROW)
+    assert said.what.startswith("which calls fail, madvise, ")
+    assert not seen.whole
+    with counters.counting(PID) as counted:
+        of_calls = {one.name for one in counters.EVENTS if "syscalls:sys_" in str(one.tracepoint)}
+        by_name = {name for name, why in counted.unseen.items() if why == refusals.NARROW}
+    assert by_name == of_calls - {"enomem", "emfile", "enospc"}
 
 
 def test_errors_of_reading_are_no_cause() -> None:

@@ -146,6 +146,26 @@ def test_watches_of_inotify_are_counted_and_said_as_not_looked_at(tmp_path: Path
     assert line.startswith("what 9,000 or more inotify watches keep in the kernel: ")
 
 
+@pytest.mark.parametrize("count", [12, 24])
+def test_rings_of_io_uring_are_said_as_not_looked_at_by_their_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Of 16,384 submissions of 64 bytes and twice as many completions of 16 bytes."""
+    monkeypatch.setattr(kernel_held, "ROOT", tmp_path)
+    folder = tmp_path / f"proc/{PID}/fdinfo"
+    folder.mkdir(parents=True)
+    text = "pos:\t0\nSqMask:\t0x3fff\nSqHead:\t0\nCachedSqHead:\t0\nCqMask:\t0x7fff\nCqHead:\t0\n"
+    for number in range(count):
+        (folder / str(number)).write_text(text)
+    (folder / "99").write_text("pos:\t0\n")  # of a kernel that does not print the masks
+    seen = kernel_held.read(PID, dict.fromkeys([*range(count), 99], "anon_inode:[io_uring]"))
+    assert seen is not None
+    assert (seen.rings, seen.ring_bytes) == (count, count * 3 * MiB // 2)
+    (line,) = _not_read_descriptors(seen)
+    assert line.startswith(f"what {count} io_urings keep in the kernel: /proc does not show it")
+    assert [*_not_read_descriptors(replace(seen, ring_bytes=15 * MiB))] == []
+
+
 def test_queues_that_cannot_be_looked_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """As an ordinary user if mqueue is not mounted: its file system may not be mounted to look."""
 

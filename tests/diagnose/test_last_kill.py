@@ -369,6 +369,130 @@ def test_what_alone_is_a_kill() -> None:
     assert read("oom-kill:\n[\nKilled process x (y)\n\x1b]0;x\x07").reports == []
 
 
+def test_by_hand_nothing_is_said_to_be_short() -> None:
+    begin = "[  910.1] sysrq: Manual OOM execution\n"
+    panic = "Kernel panic - not syncing: Out of memory: compulsory panic_on_oom is enabled"
+    text = printed(f"{begin}[  910.2] {panic}\n")
+    assert text.startswith("the kernel panicked at 910 s after boot: Out of memory: compulsory")
+    assert "it was requested by hand (SysRq f)" in text
+    ignored = "[  910.3] sysrq: OOM request ignored. No task eligible\n"
+    text = printed(f"{begin}{ignored}")
+    assert text.startswith("nothing was killed at 910 s after boot: no process could be killed\n")
+    assert "it was requested by hand (SysRq f)" in text
+    request = "[  910.2] kworker/0:1 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=-1\n"
+    nobody = "[  910.2] Out of memory and no killable processes...\n"
+    assert len(read(f"{begin}{request}{nobody}{ignored}").reports) == 1
+    after = read(f"{V1}{ignored}").reports  # of a request whose beginning is left out
+    assert [bool(report.victims) for report in after] == [True, False]
+
+
+def test_memory_that_the_reaper_could_not_take_is_said() -> None:
+    stuck = "the kernel could not take its memory (oom_reaper)"
+    line = "[  41.6] oom_reaper: unable to reap pid:701 (worker)\n"
+    assert stuck in printed(line)
+    assert stuck in printed(f"{V1}{line}")
+    other = line.replace("unable to reap pid:701 (worker)", "reaped process 701 (worker), now")
+    assert stuck not in printed(f"{V1}{other}")
+    assert stuck not in printed(f"{V1}{line.replace('701', '999')}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "vmalloc: allocation failure, allocated 12288 of 20480 bytes, mode:0x15080c0",
+        "vmalloc error: size 20480, page order 0, failed to allocate pages, mode:0x15080c0",
+    ],
+)
+def test_the_memory_of_a_refused_request_is_not_that_of_the_next_kill(words: str) -> None:
+    lines = [
+        f"python3: {words}", "Mem-Info:", "Node 0 DMA32 free:240048kB min:5596kB high:9588kB",
+        "524154 pages RAM", "Out of memory: Killed process 2944 (dockerd) total-vm:700000kB",
+    ]  # fmt: skip
+    text = printed("".join(f"[  152.{number}] {line}\n" for number, line in enumerate(lines)))
+    assert "is not in this log" in text
+    assert "not in this log: the size of what was killed; the machine's free memory" in text
+
+
+def test_what_is_of_two_groups_is_not_summed() -> None:
+    """Lines of several reports, as grep leaves them."""
+    counter = "memory: usage 262144kB, limit 262144kB, failcnt {}"
+    counters = [counter.format(7), counter.format(9)]
+    numbers = [f"Memory cgroup stats for /{name}: cache:64KB rss:249452KB" for name in "abc"]
+    lines = [numbers[0], *counters, numbers[1]]
+    text = "".join(f"[  15.{place}] {line}\n" for place, line in enumerate(lines))
+    last = kill(text)
+    assert (last.group, last.failures, last.statistics["rss"]) == ("/b", 9, 249452 << 10)
+    text = "".join(f"[  15.{place}] {line}\n" for place, line in enumerate(numbers))
+    assert [report.group for report in read(text).reports] == ["/a", "/b", "/c"]
+    below = f"{numbers[0]}\n{numbers[0].replace('/a:', '/a/b:')}\n"
+    assert kill(below).statistics["rss"] == 2 * 249452 << 10  # a line for each group below
+
+
+def test_memory_with_swap_is_at_a_limit_of_its_own() -> None:
+    words = "; memory+swap too: 128 MiB of 128 MiB"
+    for limit, is_said in ((131072, True), (65536, False), (262144, False)):
+        usage = min(limit, 131072)
+        line = f"[  41.2] memory+swap: usage {usage}kB, limit {limit}kB, failcnt 12\n"
+        head, mark, rest = V1.partition("[  41.2] Memory cgroup stats")
+        assert (words in printed(f"{head}{line}{mark}{rest}")) == is_said
+
+
+def test_a_zone_that_is_kept_from_a_request_has_no_block_for_it() -> None:
+    text = """\
+[  5.1] Xorg invoked oom-killer: gfp_mask=0x240c0d0(GFP_TEMPORARY|__GFP_COMP), order=3
+[  5.1] Mem-Info:
+[  5.1] DMA free:15236kB min:32kB low:44kB high:56kB present:15984kB managed:15904kB
+[  5.1] lowmem_reserve[]: 0 3802 3802 3802
+[  5.1] DMA32 free:152100kB min:8188kB low:12080kB high:15972kB managed:3893364kB
+[  5.1] lowmem_reserve[]: 0 0 0 0
+[  5.1] DMA: 1*4kB (U) 1*64kB (U) 2*128kB (U) 1*256kB (U) 1*2048kB (U) 3*4096kB (M) = 15236kB
+[  5.1] DMA32: 29011*4kB (UMEH) 4507*8kB (UME) 0*16kB 0*32kB 0*64kB = 152100kB
+[  5.1] Killed process 7916 (Xorg) total-vm:397288kB, anon-rss:63012kB, file-rss:20104kB
+"""
+    assert kill(text).cause == "fragmentation"
+    assert "149 MiB were free in smaller blocks" in printed(text)
+    open_to_it = text.replace("0 3802 3802 3802", "0 0 0 0")
+    assert kill(open_to_it).cause == "unknown"
+
+
+def test_what_a_number_that_is_cut_leaves_out_is_not_blamed() -> None:
+    """Two texts that a serial console wrote over one another."""
+    text = """\
+[  5.1] Mem-Info:
+[  5.1] active_anon:110 inactive_anon:{}
+[  5.1] free:1200 free_pcp:0
+[  5.1] DMA32 free:4800kB min:4300kB low:5376kB high:6452kB managed:960000kB
+[  5.1] 262108 pages RAM
+[  5.1] Out of memory: Killed process 812 (a) total-vm:1000000kB, anon-rss:875600kB
+"""
+    whole, cut = printed(text.format(221000)), printed(text.format("22\ufffd1000"))
+    assert "of 1 GiB: " in whole
+    assert "no counter of the report has pipes" in whole
+    assert "read in part: 4.69 MiB free" in cut
+    assert "no counter" not in cut
+
+
+def test_a_group_that_a_program_kills_is_none_of_its_processes() -> None:
+    oomd = (
+        "Apr 12 20:40:03 host oomd[1]: [KillMemoryGrowth-inl.h:112] "
+        'Picked "a.slice/b.scope" (5210MB) based on size > 50% of total 7345MB\n'
+        "Apr 12 20:40:03 host oomd[1]: [BaseKillPlugin.cpp:175] Killed 23: 1532(fish) 1601(a)\n"
+    )
+    assert (kill(oomd).killed[0].pid, kill(oomd).killed[0].name) == (None, "a.slice/b.scope")
+    assert "it killed 23 processes of it" in printed(oomd)
+    count = "systemd[1]: b.scope: systemd-oomd killed 2104 process(es) in this unit.\n"
+    assert "it killed 2,104 processes of it" in printed(f"Sep 02 13:07:24 host {count}")
+
+
+def test_huge_pages_of_a_group_have_a_line() -> None:
+    """Where a group is charged for them (memory_hugetlb_accounting)."""
+    text = V1.replace("total_cache 50331648", "anon 16777216")
+    text = text.replace("total_shmem 48234496", "hugetlb 50331648")
+    (huge, *_) = kill(text).holdings
+    assert (huge.name, huge.bytes) == ("huge pages", 48 << 20)
+    assert "48 MiB huge pages" in printed(text)
+
+
 def test_a_kill_that_a_program_tells_of_without_the_kernels_report() -> None:
     end = "A process of this unit has been killed by the OOM killer."
     text = printed(f"Oct 2 14:14:07 host systemd[1]: a.service: {end}")
@@ -501,6 +625,7 @@ DMESG = {
     "-e": "[  +0.000012] {0}\n",
     "-e, in colour": "\x1b[32m[  +0.000012] \x1b[0m{0}\n",
     "-e, minutes": "[ +71.204518] {0}\n",
+    "-x -T": "kern  :info  : [Sun Nov 22 08:00:01 2026] {0}\n",
     "--time-format delta": "[<    0.000012>] {0}\n",
     "-J": '{{\n   "dmesg": [\n      {{\n         "pri": 6,\n         "time":     1.500000,\n'
           '         "msg": "{0}"\n      }}\n   ]\n}}\n',

@@ -168,6 +168,9 @@ RECORDS = {
         json.dumps({"stdout": each(lambda i, line: f"[{BOOT}.{i:06}] {line}"), "rc": 0}, indent=1),
         AFTER_BOOT,
     ),
+    "events of Kubernetes": (
+        each(lambda i, x: json.dumps({"message": x, "lastTimestamp": f"{CLOCK}Z"})), f"{CLOCK}Z",
+    ),
     "a string": (json.dumps(each(lambda i, line: f"[  {BOOT}.{i:06}] {line}")), AFTER_BOOT),
     "CSV": (rows(), f"{CLOCK}Z"),
     "CSV, wide columns": (wide_rows(), f"{CLOCK}Z"),

@@ -142,7 +142,8 @@ def last(log: Log) -> tuple[Kill | None, Report | None, int]:
     if ended:
         return kill_of(ended[-1]), ended[-1], count - 1
     if log.reaped:
-        report = Report(0, victims=[log.reaped[-1]])
+        process = log.reaped[-1]
+        report = Report(0, victims=[process], is_stuck=bool(process.words))
         return kill_of(report), report, len(log.reaped) - 1
     if log.reports:
         return kill_of(log.reports[-1]), log.reports[-1], 0
@@ -222,12 +223,13 @@ def _when(at: str, clock: str) -> str:
 def _first_line(kill: Kill, report: Report | None) -> str:
     when = _when(kill.at, report.clock if report else "")
     if kill.ended == "panic":
-        return f"the kernel panicked{when} for want of memory: {report.panic if report else ''}"
+        return f"the kernel panicked{when}: {report.panic if report else ''}"
     if kill.ended == "nobody killed" and kill.by != "kernel":
         who = _who(kill.killed[0])
         return f"nothing was killed{when}: {kill.by} tried to end {who}, and it did not end"
     if kill.ended == "nobody killed":
-        return f"nothing was killed{when}: memory was short, and no process could be killed"
+        short = "" if kill.cause == "by hand" else "memory was short, and "
+        return f"nothing was killed{when}: {short}no process could be killed"
     if kill.ended == "cut":
         who = f": {kill.requester} requested memory" if kill.requester else ""
         return f"memory was short{when}, and the log ends before a kill{who}"
@@ -268,6 +270,8 @@ def _choice(kill: Kill, report: Report) -> Iterator[str]:
         name = "its group" if same else report.whole_group
         yield f"all processes of {name} are killed with it (memory.oom.group)"
     victims = _victims(report)
+    if report.is_stuck:
+        yield "the kernel could not take its memory (oom_reaper), which is free only when it ends"
     if report.words == "requester":
         yield "chosen because it requested the memory (vm.oom_kill_allocating_task)"
     elif report.chosen and victims and victims[0].pid != report.chosen.pid:

@@ -139,12 +139,24 @@ def _group(report: Report) -> Cause:
             sentence += ", which is not its limit"
         elif counter.name != "memory" and memory is not None and memory.limit is not None:
             sentence += f"; memory {size(memory.usage)} of {size(memory.limit)}"
+        else:
+            sentence += _with_swap(report, counter)
         swap_of_group = report.counters.get("swap")
         if swap_of_group is not None and _is_at_limit(swap_of_group, 64 * page_or_usual(report)):
             sentence += f"; its swap is full ({size(swap_of_group.limit or 0)})"
     elif shown is not None:
         sentence += f": {size(shown.usage)} used, without a limit of its own"
     return Cause("group", sentence, counter.name if counter else None)
+
+
+def _with_swap(report: Report, memory: Counter) -> str:
+    """Of v1, where its memory with swap is at a limit of its own too."""
+    both = report.counters.get("memory+swap")
+    if both is None or both.limit is None or both.limit == memory.limit:
+        return ""
+    if not _is_at_limit(both, 64 * page_or_usual(report)):
+        return ""
+    return f"; memory+swap too: {size(both.usage)} of {size(both.limit)}"
 
 
 def _by_hand(report: Report) -> Cause:
@@ -318,10 +330,15 @@ def _sum(report: Report) -> int:
 def _fragmented(report: Report) -> Cause | None:
     """No free block that is large enough, though there is free memory."""
     page = page_or_usual(report)
-    usable = [blocks for blocks in report.memory.blocks if rank(blocks.zone) <= _rank(report)]
-    if not usable or not report.order or report.order < 1:
+    if not report.order or report.order < 1:
         return None
     wanted = page << report.order
+    kept = {z.name for z in report.memory.zones if _usable(z, report, page) < wanted}
+    kept -= {z.name for z in report.memory.zones if _usable(z, report, page) >= wanted}
+    usable = [b for b in report.memory.blocks if rank(b.zone) <= _rank(report)]
+    usable = [blocks for blocks in usable if blocks.zone not in kept]
+    if not usable:
+        return None
     if any(count for blocks in usable for block, count in blocks.counts.items() if block >= wanted):
         return None
     return Cause(

@@ -25,6 +25,7 @@ _GROUP_LINES = (
     ("sockets", ("sock",), ()),
     ("vmalloc", ("vmalloc",), ()),
     ("zswap", ("zswap",), ()),
+    ("huge pages", ("hugetlb",), ()),
 )
 
 
@@ -167,7 +168,7 @@ def _of_machine(report: Report) -> tuple[int, list[tuple[str, int]]]:
     def counted(*names: str) -> int:
         return sum(pages.get(name, 0) for name in names) * page
 
-    return (memory.total(page) or 0) if "active_anon" in pages else 0, [
+    return (memory.total(page) or 0) if memory.is_counted else 0, [
         ("anonymous", counted("active_anon", "inactive_anon", "isolated_anon") - counted("shmem")),
         ("tmpfs or shared memory", counted("shmem")),
         ("page cache", counted("active_file", "inactive_file", "isolated_file")),
@@ -207,7 +208,7 @@ def lines(report: Report, holdings: Sequence[Holding]) -> Iterator[str]:
 
 def is_whole(report: Report) -> bool:
     """Whether the account has all of its lines."""
-    return bool(report.statistics) or "active_anon" in report.memory.pages
+    return bool(report.statistics) or report.memory.is_counted
 
 
 def _is_total(report: Report) -> bool:

@@ -168,7 +168,10 @@ class Reader:
             self._kills[-1] = replace(self._kills[-1], processes=int(match[1]))
             return True
         unit = line[: match.start()].rstrip(" :").rsplit(" ", 1)[-1]
-        return self._add(UserSpaceKill(number, "systemd-oomd", unit, None, None, "SIGKILL", ""))
+        count = int(match[1])
+        return self._add(
+            UserSpaceKill(number, "systemd-oomd", unit, None, None, "SIGKILL", "", processes=count)
+        )
 
     def low_memory(self, line: str, number: int) -> bool:
         self._limit = line[line.find("low memory!") :][:120]
@@ -231,11 +234,15 @@ class Reader:
         match = _FACEBOOK.search(line)
         if match is None or ("oomd" not in line and "KillPlugin" not in line) or match[1] == "0":
             return False
-        group, size, reason = self._picked or ("", 0, "")
-        victim = group or match[3] or ""
-        return self._add(
-            UserSpaceKill(number, "oomd", victim, int(match[2]), size or None, "SIGKILL", reason)
-        )
+        if self._picked is None:
+            kill = UserSpaceKill(number, "oomd", match[3] or "", int(match[2]), None, "SIGKILL", "")
+        else:  # all processes of a group, of which the first are named
+            group, size, reason = self._picked
+            count = int(match[1])
+            kill = UserSpaceKill(
+                number, "oomd", group, None, size, "SIGKILL", reason, processes=count
+            )
+        return self._add(kill)
 
     def talos(self, line: str, number: int) -> bool:
         if not (match := _TALOS.search(line)):

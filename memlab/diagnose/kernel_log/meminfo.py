@@ -12,7 +12,7 @@ _ZONE = re.compile(
 _LIST = re.compile(r"(DMA32|DMA|Normal|HighMem|Movable|Device): \d")
 _NODE = re.compile(r"Node (\d{1,4}) active_anon:")
 _RESERVE = re.compile(r"lowmem_reserve\[\]:((?: \d{1,12}){1,8})")
-_PAGES = re.compile(r"([a-z_]{2,40}(?:\(\w{2,8}\))?):(\d{1,15})(?![\dkK])")
+_PAGES = re.compile(r"([a-z_]{2,40}(?:\(\w{2,8}\))?):(\d{1,15})(?=[\s,;]|$)")
 _BLOCKS = re.compile(r"(\d{1,12})\*(\d{1,10})kB")
 _KILOBYTES = re.compile(r"([a-z_]{2,40}):(\d{1,20})kB")
 _SWAP = re.compile(r"(Free|Total) swap {0,3}= {0,3}(\d{1,16})kB")
@@ -152,6 +152,11 @@ class MemInfo:
             if len(self.pages) < _GLOBAL_MAX:
                 self.pages.setdefault(name, int(number))
         return bool(counters)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the counters have both kinds of anonymous memory: a line may be cut."""
+        return {"active_anon", "inactive_anon"} <= self.pages.keys()
 
     @property
     def free(self) -> int | None:

@@ -25,7 +25,17 @@ MESSAGE_KEYS = (  # "stdout" is before "msg", with which Ansible names an error
     "@message", "short_message",
 )  # fmt: skip
 _BOOT_KEYS = ("_SOURCE_MONOTONIC_TIMESTAMP", "__MONOTONIC_TIMESTAMP")
-_TIME_KEYS = ("time", "timestamp", "@timestamp", "ts", "Timestamp", "_time", "date", "timeUnixNano")
+_TIME_KEYS = (
+    "time",
+    "timestamp",
+    "@timestamp",
+    "ts",
+    "Timestamp",
+    "_time",
+    "date",
+    "timeUnixNano",
+    "lastTimestamp",
+)
 _DEPTH_MAX = 32
 _BREAK = re.compile(r"#012|\\n|\r|\n")
 _RECORD_BREAK = re.compile(r"#012|\r|\n")

@@ -24,8 +24,8 @@ _STAMPED = 50  # lines at each end of a log, of which one may have a stamp
 # What opens a report may begin in its midst; a line without any of these is passed over.
 _MEMORY = ("Mem-Info:", "active_anon:", "slab_reclaimable:", "kB min:", "slab info:", "Free swap ")
 _GATE = (
-    "oom", "OOM", "emory", "ill", "SIG", "total_vm", "badness", "allocation failure", "  cache: ",
-    "SLUB", "evict", "is below limit", *_MEMORY, *lost.MARKS,
+    "oom", "OOM", "emory", "ill", "SIG", "total_vm", "badness", "allocation failure",
+    "vmalloc error: ", "  cache: ", "SLUB", "evict", "is below limit", *_MEMORY, *lost.MARKS,
 )  # fmt: skip
 _CHARGES = ("mem_cgroup_out_of_memory", "mem_cgroup_oom_synchronize", "try_charge_memcg")
 
@@ -74,6 +74,8 @@ class Report:
     is_task: bool = False
     """Whether a process of a group was killed whose name is not in the log."""
     is_nobody: bool = False
+    is_stuck: bool = False
+    """Whether the kernel says that it could not take the memory of what it killed."""
     is_second: bool = False
     """Whether it begins with a choice that was read before."""
     panic: str | None = None
@@ -188,6 +190,10 @@ def _parts(reports: list[Report], lines: list[str]) -> list[str]:
     if any(report.rows for report in reports) or len(rows) >= _ROWS_LEAST:
         parts.append("a table of processes")
     return parts
+
+
+def _is_below(group: str, limit: str) -> bool:
+    return f"{group}/".startswith(f"{limit.rstrip('/')}/")
 
 
 def _is_copy(first: forms.Prefix, second: forms.Prefix) -> bool:
@@ -376,10 +382,22 @@ class _ReportReader:
         report.is_task = value.task_group is not None
 
     def on_counter(self, value: Counter, line: str) -> None:
-        self._undecided(line).counters.setdefault(value.name, value)
+        report = self._undecided(line)
+        if report.counters.get(value.name, value) != value:
+            report = self._split(report, line)
+        report.counters[value.name] = value
+
+    def _split(self, report: Report, line: str) -> Report:
+        """Another report, whose beginning is left out: this line cannot be of the open one."""
+        other = self._new(line)
+        other.is_mixed = report.is_mixed or report.requester is not None
+        return other
 
     def on_statistics(self, value: sentences.Statistics, line: str) -> None:
         report = self._undecided(line)
+        is_read = report.statistics and value.group and report.group
+        if is_read and not _is_below(value.group, report.group or ""):
+            report = self._split(report, line)
         report.group = report.group or value.group or None
         report.words = report.words or "group"  # it is printed for no other cause
         self._is_in_statistics = True
@@ -484,12 +502,13 @@ class _ReportReader:
         for report in reversed(self.log.reports[-64:]):
             victims = [*report.victims, report.chosen, report.reaped]
             if any(process is not None and process.pid == value.pid for process in victims):
+                report.is_stuck |= bool(value.words)
                 return
         opened = self._open
         is_listed = opened is not None and any(row.pid == value.pid for row in opened.rows)
         is_open = opened is not None and not opened.is_decided
         if opened is not None and is_open and is_listed and opened.reaped is None:
-            opened.reaped = value
+            opened.reaped, opened.is_stuck = value, bool(value.words)
         elif not self._is_repeated(value):
             self.log.reaped.append(value)
 
@@ -509,6 +528,13 @@ class _ReportReader:
     def on_by_hand(self, value: str, line: str) -> None:
         self._is_by_hand = True
         self._open = None
+
+    def on_ignored(self, value: str, line: str) -> None:
+        """Of SysRq f: behind the report that says so, if there is one."""
+        report = self._open
+        if report is None or report.victims or not (report.is_by_hand or report.order == -1):
+            report = self._new(line)
+        report.is_by_hand = report.is_nobody = True
 
     def on_suppressed(self, value: int, line: str) -> None:
         self.log.suppressed += value

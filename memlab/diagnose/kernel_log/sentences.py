@@ -229,7 +229,8 @@ def reaped(text: str, at: int) -> Process | None:
     if not (pid := _PID.match(rest, begin)):
         return None
     end = max(rest.rfind("), now"), rest.rfind(") ")) if "," in rest else rest.rfind(")")
-    return Process(int(pid[1]), rest[rest.find("(") + 1 : end] if end > 0 else "")
+    name = rest[rest.find("(") + 1 : end] if end > 0 else ""
+    return Process(int(pid[1]), name, words="unable" if rest.startswith("unable") else "")
 
 
 def container(text: str, at: int) -> tuple[str, Process] | None:
@@ -357,8 +358,11 @@ TABLE = (
     Sentence("nobody", "no killable processes", nobody),
     Sentence("panic", "Kernel panic - not syncing: ", panic),
     Sentence("by_hand", "Manual OOM execution", _plain),
+    Sentence("ignored", "OOM request ignored", _plain),
     Sentence("suppressed", "oom_kill_process: ", suppressed),
     Sentence("refused", "page allocation failure", _plain),
+    Sentence("refused", "vmalloc: allocation failure", _plain),
+    Sentence("refused", "vmalloc error: ", _plain),
     Sentence("refused", "SLUB: Unable to allocate memory", _plain),
     Sentence("refused", "VM_FAULT_OOM leaked out", _plain),
 )

@@ -33,7 +33,7 @@ _MARKED = re.compile(
     rb"|^\s{0,8}\[\w{3} \w{3} {1,2}\d|^\s{0,8}\[[^\[\]\n]{3,40} \d\d:\d\d:\d\d \d{4}[\] ]"
     rb"|\[ {0,12}\+\d{1,12}\.\d{6}\]|\[< {0,12}\d{1,12}\.\d{6}>\]|\[\w{3}[ \d]\d \d\d:\d\d\] "
     rb'|"dmesg": ?\[|^\d{1,4},\d{1,20},\d{1,20}'
-    rb"|^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{6}[+-]",
+    rb"|^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{6}[+-]|^kern {1,4}:[a-z]{3,7} {0,4}: ",
     re.MULTILINE,
 )
 # What a file begins with that holds a log, but no text.
