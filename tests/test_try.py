@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -1190,6 +1192,27 @@ def test_the_least_and_the_most_of_two_policies_together_are_said(store_path: Pa
     assert [line for line in said if line.startswith("took, all combinations: least with ")]
     assert "; most with a=2, b=2, +40 % (" in said[0]
     assert [*effects.extremes(run, ["processes"])] == []  # one each, in every combination
+
+
+def test_times_in_an_emulated_guest_are_not_judged(store_path: Path) -> None:
+    run = memlab.trial(["sh", "-c", "true {n}"], blocks=6, store=store_path, n=["1", "2"])
+    run.row = replace(run.row, environment=run.environment | {"emulated_time": True})
+    (effect,) = effects.effects(run, run.experiment.watched)
+    said = {change.metric.name: words_of.change(change) for change in effect.changes}
+    times = {name for name in said if "s" in run.metric(name).unit.split("/")}
+    assert "elapsed" in times < said.keys()
+    assert {said[name] for name in times} == {"not judged (a time in an emulated guest)"}
+    assert not any("emulated" in said[name] for name in said.keys() - times)
+
+
+def test_one_block_is_not_a_number_of_a_level_and_says_how_many_are(store_path: Path) -> None:
+    done = memlab_command("try", "--blocks", "1", "-p", "n=1,2", "--", "sh", "-c", "true {n}")
+    assert done.returncode == 0, done
+    assert "an interval takes --blocks 6" in done.stderr
+    text = " ".join(done.stdout.split())
+    assert "not decided: 1 of the 6 blocks that an interval takes" in text
+    assert not re.search(r"[-+][\d.]+ %|[\d.]+ times", text)
+    assert "a program that does nothing takes" not in text
 
 
 def test_a_limit_below_what_was_resident_was_not_felt_in_full() -> None:

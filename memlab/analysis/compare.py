@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import inflation, level_of_look, most_outside, sign_test
+from memlab.analysis.exact import inflation, least_of, level_of_look, most_outside, sign_test
 from memlab.analysis.intervals import (
     FloatArray,
     Interval,
@@ -49,7 +49,7 @@ class Comparison:
     ratio: new / base with its 95 % interval. beyond_p and same_p: of the tests that the ratio
     lies beyond and within the threshold, both adjusted for the number of points. blocks_missing:
     about how many more blocks, or what else the `unit` of the samples is, a run would decide it, 0
-    where it is decided. n: the smaller sample.
+    where it is decided; before there is an interval, what that takes. n: the smaller sample.
     """
 
     word: ComparisonWord
@@ -159,7 +159,9 @@ def compare(
         partial(_detectable_of_runs, *pair, threshold, level or LEVEL, rest)
         for pair, level, rest in zip(pairs, levels, _remaining(beyond), strict=True)
     ]
-    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, finders)
+    return _judge_all(
+        ratios, beyond, same, threshold, lower_is_better, unit, finders, LEAST_SAMPLES
+    )
 
 
 def compare_exact(
@@ -236,7 +238,8 @@ def compare_paired(
         partial(_detectable_of_pairs, x, threshold, sequential, rest, correlation)
         for x, rest in zip(logs, _remaining(beyond), strict=True)
     ]
-    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, finders)
+    least = least_of(LEVEL, correlation, sequential)
+    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, finders, least)
 
 
 def _detectable_of_pairs(
@@ -304,6 +307,7 @@ def _judge_all(
     lower_is_better: bool,
     unit: str,
     finders: Sequence[Callable[[], float | None]],
+    least: int,
 ) -> list[Comparison]:
     if threshold <= 0:
         raise ValueError(f"threshold is a positive share, such as 0.05: {threshold:g}")
@@ -312,7 +316,7 @@ def _judge_all(
     )
     return [
         replace(
-            _judge(ratio, p_beyond, p_same, threshold, lower_is_better, unit),
+            _judge(ratio, p_beyond, p_same, threshold, lower_is_better, unit, least),
             find_detectable=finder,
         )
         for ratio, p_beyond, p_same, finder in adjusted
@@ -326,6 +330,7 @@ def _judge(
     threshold: float,
     lower_is_better: bool,
     unit: str,
+    least: int,
 ) -> Comparison:
     word: ComparisonWord = "inconclusive"
     if ratio.n >= LEAST_SAMPLES and ratio.low is not None and ratio.high is not None:
@@ -334,17 +339,18 @@ def _judge(
             word = "same"
         elif p_beyond <= ALPHA and (above or below):
             word = "faster" if below == lower_is_better else "slower"
-    missing = _blocks_missing(ratio, threshold) if word == "inconclusive" else 0
+    missing = _blocks_missing(ratio, threshold, least) if word == "inconclusive" else 0
     return Comparison(word, ratio, p_beyond, p_same, threshold, missing, ratio.n, unit)
 
 
-def _blocks_missing(ratio: Interval, threshold: float) -> int:
-    """Blocks until the interval, should the estimate stay, leaves the margin on one side.
+def _blocks_missing(ratio: Interval, threshold: float, least: int) -> int:
+    """Blocks until the interval, should the estimate stay, leaves the margin on one side; before
+    there is an interval, until there is one, of `least` blocks.
 
     The log ratio s is away from the margin by | |s| - log(1 + threshold) |, below which the
     interval's half-width has to fall. At most 9,999: there the ratio lies at the threshold.
     """
     if ratio.n < LEAST_SAMPLES or ratio.low is None or ratio.high is None:
-        return max(1, LEAST_SAMPLES - ratio.n)
+        return max(1, least - ratio.n)
     away = max(abs(abs(log(ratio.estimate)) - log1p(threshold)), 1e-9)
     return min(9_999, max(1, more_blocks(ratio.n, log(ratio.high / ratio.low) / 2, away)))

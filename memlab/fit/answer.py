@@ -37,7 +37,7 @@ def answer(run: Run) -> FitAnswer:
     if gate := fit.gate:
         at = fit.limited.index(gate)
         fits = at if search.tried.get(at, LimitTrials()).word(request.within) == "fits" else None
-    lean = _leaning(fit, fits)
+    lean = search.seems_to_fit(fits)
     grows = growth(run, fit.baseline)
     fits_bytes = None if fits is None else fit.limit_bytes(fits)
     base = run.valued(request.metric, fit.baseline).column(request.metric)
@@ -111,14 +111,6 @@ def _state(fit: FitRun, fits: int | None) -> State:
         word = fit.search.tried.get(place, LimitTrials()).word(fit.asked.within)
         return "answered" if fits is not None else "open" if word == "open" else "too small"
     return "open" if fits is None else "answered"
-
-
-def _leaning(fit: FitRun, fits: int | None) -> int | None:
-    """The smallest limit that seems to fit, above all that do not; at most one that is shown to."""
-    leans = {p: trials.leans(fit.asked.within) for p, trials in fit.search.tried.items()}
-    low = max((place for place, leans_to in leans.items() if leans_to is False), default=-1)
-    fitting = [place for place, leans_to in leans.items() if leans_to and place > low]
-    return min([*fitting, *([] if fits is None else [fits])], default=None)
 
 
 def _row(fit: FitRun, place: int, tried: LimitTrials) -> LimitRow:

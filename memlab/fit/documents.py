@@ -36,8 +36,9 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The smallest limit at which a command does its work.
 
-    limit_bytes: the smallest limit that seems to fit. above_bytes: the largest that is shown too
-    small. fits_bytes: the smallest that is shown to fit; the answer lies between these two.
+    limit_bytes: the smallest limit that seems to fit; null if it exceeds the peak and is not shown
+    to. above_bytes: the largest that is shown too small. fits_bytes: the smallest that is shown to
+    fit; the answer lies between these two.
     setting_bytes: the limit to set, with room of one step; null if none can be advised.
     expected_bytes: the smallest limit that was expected to fit, where the search began: the
     anonymous memory of the unlimited runs, none of which can be reclaimed without swap, and

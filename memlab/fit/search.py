@@ -103,6 +103,14 @@ class Search:
         shown = (p for p, trials in self.tried.items() if trials.word(self.within) == "fits")
         return min((place for place in shown if place > least), default=None)
 
+    def seems_to_fit(self, fits: int | None) -> int | None:
+        """The smallest limit that seems to fit, above all that do not; at most `fits`, which is
+        shown to. Above the peak no limit matters: what seems to fit only there is noise."""
+        leans = {place: trials.leans(self.within) for place, trials in self.tried.items()}
+        low = max((place for place, fitting in leans.items() if fitting is False), default=-1)
+        seem = [place for place, fitting in leans.items() if fitting and low < place <= self.top]
+        return min([*seem, *([] if fits is None else [fits])], default=None)
+
     def next(self) -> frozenset[int]:
         """The limits of the next block; empty once the answer is known as exactly as it will be."""
         begun = {p for p, trials in self.tried.items() if trials.leans(self.within) is None}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
+from memlab.analysis.least import least_samples
 from memlab.experiment import tried
 from memlab.experiment.tried import Tried
 from memlab.fit.answer import setting
@@ -17,6 +18,7 @@ from memlab.present.table import Cell, Column, Table
 from memlab.results import Run
 from memlab.text import units
 
+LEAST = least_samples(0.95)  # runs, below which a sentence has no number of them
 _ROWS_MAX = 14
 _LONGEST = 60  # characters of a command in a sentence
 _WORTH_SHARE = 0.1  # of the peak; less page cache or less to spare is not worth a word
@@ -39,6 +41,8 @@ def sentences(fit: FitAnswer) -> Iterator[str]:
         yield others
     if single := _single_runs(fit):
         yield single
+    if fit.state == "open":
+        yield from _until_decided(fit)
     if fit.gate_bytes and fit.grows_bytes_per_s:
         yield f"{_grows(fit, 'It')}, so a longer run may not fit."
     elif fit.setting_bytes and not fit.gate_bytes:
@@ -63,6 +67,29 @@ def _single_runs(fit: FitAnswer) -> str:
             "holds for the median run, not for 19 of 20."
         )
     return ""
+
+
+def _until_decided(fit: FitAnswer) -> Iterator[str]:
+    """What to set before it is decided, and how far runs differ without a limit, if that is what
+    keeps it open."""
+    if fit.peak_bytes and not fit.gate_bytes:
+        mib = setting(fit.peak_bytes) >> 20
+        peak = _size(fit.peak_bytes)
+        yield f"Until then: memory.max={mib}M, its peak of {peak} and a margin of 5 % or more."
+    if fit.apart is None or fit.apart <= fit.within or fit.pairs < LEAST:
+        return
+    share, apart = map(units.format_percent, (fit.within, fit.apart))
+    differ = (
+        f"Without a limit the median pair of runs differs by {apart}, over the bound of {share}."
+    )
+    known = fit.single_runs == "differ"  # which is a sentence that has this number
+    takes = ""
+    if fit.metric == "elapsed" and fit.baseline:
+        takes = f" (one takes {units.format_quantity(fit.baseline, 's')})"
+    yield (
+        f"{'' if known else f'{differ} '}To decide it: more work per run{takes}, a quieter "
+        "machine, or a larger --keep-within."
+    )
 
 
 def _if_it_ends(fit: FitAnswer) -> str:
@@ -107,11 +134,12 @@ def _headline(fit: FitAnswer) -> str:
             return f"{keeps} down to {_size(fits)}, the smallest limit that was tried."
         return f"{keeps} down to {_size(fit.limit_bytes)} ({_span(above, fits)})."
     shown = f", and {_size(above)} is too small" if above else ""
-    if fit.limit_bytes is None:
+    row = next((limit for limit in fit.limits if limit.limit_bytes == fit.limit_bytes), None)
+    if row is None or row.blocks < LEAST:
         return f"Not decided: no limit is shown to fit yet{shown}."
     return (
         f"Not decided: {_named(fit)} seems to keep {_metric(fit)} down to "
-        f"{_size(fit.limit_bytes)}{shown}."
+        f"{_size(row.limit_bytes)}{shown}."
     )
 
 
@@ -230,7 +258,7 @@ def _row_says(fit: FitAnswer, row: LimitRow) -> str:
         return f"{ended} ({most} of {sum(row.outcomes.values())})"
     if row.cost is None:
         return "nothing was measured"
-    cost = f"{units.format_quantity(row.cost, '1')} times"
+    cost = f"{_cost(row)} times"
     text = f"it takes {cost} as long" if fit.metric == "elapsed" else f"{fit.metric} is {cost}"
     if row.refaults_per_s and row.refaults_per_s >= 1:
         text += f" ({units.format_quantity(row.refaults_per_s, 'refaults/s')})"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from memlab.analysis.compare import Comparison
+from memlab.analysis.least import least_samples
 from memlab.errors import NotComparable
 from memlab.experiment import Level, Metric
 from memlab.experiment.points import Point, point_key
@@ -30,6 +31,17 @@ class LevelChange:
     """Both medians are below this, and are not compared."""
     unit: str = "block"
     """What counts once: `block`, `session` or `recording`."""
+    is_emulated: bool = False
+    """A time by the clock of an emulated guest, which is not compared."""
+    blocks: int = field(kw_only=True)
+    """How many have both."""
+
+    @property
+    def has_few_blocks(self) -> bool:
+        """Whether there are too few for an interval: a number would rest on nothing."""
+        if self.comparison is None:
+            return self.blocks < least_samples(0.95)
+        return self.comparison.ratio.low is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +126,8 @@ def extremes(run: Run, metrics: Sequence[str]) -> Iterator[tuple[Extreme, Extrem
 def _decided(change: LevelChange) -> bool:
     """Shown to differ, or not to be put as a ratio and different."""
     if change.comparison is None:
-        return change.base != change.new
+        is_judged = not (change.has_few_blocks or change.is_emulated or change.too_coarse)
+        return is_judged and change.base != change.new
     return change.comparison.word in ("faster", "slower")
 
 
@@ -146,7 +159,11 @@ def _change(
         return None
     equal_blocks = before.size if np.array_equal(before, after) else 0
     medians = float(np.median(before)), float(np.median(after))
+    if run.is_emulated_time(metric.name):
+        return LevelChange(metric, *medians, 0, None, is_emulated=True, blocks=before.size)
     least = run.experiment.least_judged(metric)
     if max(medians) < least:
-        return LevelChange(metric, *medians, 0, None, least, run.unit)
-    return LevelChange(metric, *medians, equal_blocks, comparison, unit=run.unit)
+        return LevelChange(metric, *medians, 0, None, least, run.unit, blocks=before.size)
+    return LevelChange(
+        metric, *medians, equal_blocks, comparison, unit=run.unit, blocks=before.size
+    )

@@ -215,12 +215,16 @@ def median(interval: Interval | None, unit: str, *, extrapolated: bool = False) 
     return f"{'~' if extrapolated else ''}{quantity(interval.estimate, unit)} {spread}"
 
 
-def empty_program(run: Run) -> str:
-    """What starting any program costs by itself in this run."""
-    results = [s.medians["empty_elapsed"].estimate for s in run.summaries if s.medians]
+def empty_program(run: Run) -> Iterator[str]:
+    """What starting any program costs by itself in this run, if each point has samples enough for
+    an interval."""
+    medians = [s.medians["empty_elapsed"] for s in run.summaries if s.medians]
+    if not medians or min(median.n for median in medians) < least_samples(0.95):
+        return
+    results = [median.estimate for median in medians]
     least, most = (quantity(end, "s") for end in (min(results), max(results)))
     span = least if least == most else f"{least} to {most}"
-    return f"a program that does nothing takes {span} under these policies"
+    yield f"a program that does nothing takes {span} under these policies"
 
 
 def p_value(comparison: Comparison) -> str:
@@ -237,15 +241,25 @@ def blocks_missing(comparison: Comparison) -> str:
     return f"over {MOST_BLOCKS:,}" if many else f"{comparison.blocks_missing}"
 
 
+def blocks_in_all(comparison: Comparison) -> str:
+    """How many blocks decide a point, with those that it has: `7`, `over 1,000`."""
+    missing = comparison.blocks_missing
+    return f"over {MOST_BLOCKS:,}" if missing > MOST_BLOCKS else f"{comparison.n + missing:,}"
+
+
 def change(result: LevelChange) -> str:
     """`+38 % (34 to 41)`, `2.1 times (2 to 2.2)`, `unchanged (-2 to 1 %)`, `0 B instead of 4 KiB`,
-    or that nothing is shown yet, and what would."""
+    or that nothing is shown yet, and what would. Blocks without an interval have no number."""
     compared = result.comparison
-    blocks = result.equal_blocks
+    if result.is_emulated:
+        return "not judged (a time in an emulated guest)"
     if result.too_coarse:
         return f"not judged (under {quantity(result.too_coarse, result.metric.unit)} in a replay)"
-    if blocks and (compared is None or blocks >= least_samples(compared.ratio.level)):
-        return f"the same in {'all ' if blocks > 1 else ''}{units.counted(blocks, result.unit)}"
+    if result.has_few_blocks:
+        least = blocks_in_all(compared) if compared else str(least_samples(0.95))
+        return f"not decided: {result.blocks} of the {least} {result.unit}s that an interval takes"
+    if result.equal_blocks:
+        return f"the same in all {units.counted(result.equal_blocks, result.unit)}"
     if compared is None:
         # A noun that the label has not is the command's own.
         base_unit = result.metric.unit.partition("/")[0]
@@ -258,16 +272,14 @@ def change(result: LevelChange) -> str:
         return f"{new} instead of {base}"
     ratio = compared.ratio
     times = not 0.5 <= ratio.estimate <= 2
-    if ratio.low is None or ratio.high is None:
-        about = f"{evidence.number(ratio.estimate)} times" if times else _signed(ratio.estimate)
-        few = f"too few for an interval; {_more_blocks(compared)}"
-        return f"{about} in {units.counted(ratio.n, compared.unit)}, not decided ({few})"
     between = f"{_times_span(ratio)} times" if times else f"{_percent_span(ratio)} %"
     if compared.word == "same":
         return f"unchanged ({'equal in most blocks' if ratio.low == ratio.high else between})"
     if compared.word == "inconclusive":
         span = between if times else _signed_span(ratio)
-        return f"{_bound(ratio, times=times)} ({span}; {_more_blocks(compared)} for a verdict)"
+        about = "" if compared.blocks_missing > MOST_BLOCKS else "about "
+        takes = f"a verdict takes {about}{blocks_in_all(compared)} {compared.unit}s"
+        return f"{_bound(ratio, times=times)} ({span}; {takes})"
     if times:
         return f"{evidence.number(ratio.estimate)} times ({_times_span(ratio)})"
     return f"{_signed(ratio.estimate)} ({_percent_span(ratio)})"
@@ -289,12 +301,6 @@ def _bound(ratio: Interval, *, times: bool) -> str:
         return f"{bound(end)} times"
     change = Context(prec=2, rounding=ROUND_DOWN).create_decimal(f"{100 * (end - 1):.12g}")
     return f"{'+' if low > 1 else ''}{change:f} % or more"
-
-
-def _more_blocks(comparison: Comparison) -> str:
-    about = "" if comparison.blocks_missing > MOST_BLOCKS else "about "
-    plural = "" if comparison.blocks_missing == 1 else "s"
-    return f"{about}{blocks_missing(comparison)} more {comparison.unit}{plural}"
 
 
 def _times_span(ratio: Interval) -> str:

@@ -187,6 +187,11 @@ class Run:
         """Eight hexadecimal digits, by which every command finds it."""
         return self.row.id
 
+    def is_emulated_time(self, metric: str) -> bool:
+        """Whether a metric is a time, or a rate, by an emulated guest's clock: no machine's."""
+        emulated = bool(self.environment.get("emulated_time"))
+        return emulated and "s" in self.metric(metric).unit.split("/")
+
     def command(self, words: str) -> str:
         """The command line of `memlab WORDS RUN` for this run: with the store, if that is not the
         user's own."""

@@ -72,6 +72,18 @@ PROGRAMS = {
 }
 
 
+def test_above_the_peak_a_limit_fits_if_that_is_shown_only() -> None:
+    fitting, slow, top = LimitTrials((1.0, 1.0)), LimitTrials((1.2, 1.2)), 10
+
+    def seems(tried: dict[int, LimitTrials], fits: int | None = None) -> int | None:
+        return Search(20, top, 0.05, tried).seems_to_fit(fits)
+
+    assert seems({top - 2: slow, top: fitting}) == top
+    assert seems({top: slow, top + 3: fitting}) is None
+    assert seems({top: slow, top + 3: fitting}, fits=top + 3) == top + 3
+    assert seems({top - 2: fitting, top - 1: slow, top: fitting}) == top
+
+
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
 def test_the_answer_lies_between_the_two_limits_shown(program: Program) -> None:
     """The error is 5 % at most over the whole search: 3 of 24 seeds allow for chance."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from memlab.experiment.tried import Tried
 from memlab.fit import shown
@@ -71,6 +72,35 @@ def test_a_program_whose_runs_differ_without_a_limit_has_a_limit_of_its_median()
     for more in ({}, {"state": "open", "fits_bytes": None, "setting_bytes": None}):
         assert expected in [*shown.sentences(answer(**differing, **more))]
     assert not any("of runs differ" in line for line in shown.sentences(answer()))
+
+
+OPEN = {"state": "open", "above_bytes": None, "fits_bytes": None, "setting_bytes": None}
+
+
+def test_an_open_fit_names_no_limit_of_few_runs_and_its_peak_until_then() -> None:
+    row = structs.replace(answer().limits[0], word="open")
+    lines = {
+        blocks: [*shown.sentences(answer(**OPEN, limits=[structs.replace(row, blocks=blocks)]))]
+        for blocks in (5, 6)
+    }
+    assert lines[5][0] == "Not decided: no limit is shown to fit yet."
+    assert lines[6][0] == "Not decided: ./app seems to keep its speed down to 60 MiB."
+    until = "Until then: memory.max=84M, its peak of 80 MiB and a margin of 5 % or more."
+    assert all(until in of for of in lines.values())
+    assert not any("To decide it" in line for of in lines.values() for line in of)
+
+
+def test_an_open_fit_of_runs_that_differ_says_by_how_much_and_what_helps() -> None:
+    helps = (
+        "To decide it: more work per run (one takes 52 ms), a quieter machine, or a larger "
+        "--keep-within."
+    )
+    short = OPEN | {"baseline": 0.052, "apart": 0.23}
+    differ = "Without a limit the median pair of runs differs by 23 %, over the bound of 5 %."
+    assert f"{differ} {helps}" in [*shown.sentences(answer(**short))]
+    assert helps in [*shown.sentences(answer(**short, single_runs="differ"))]
+    few = [*shown.sentences(answer(**short, pairs=5))]
+    assert not any("To decide it" in line for line in few)
 
 
 def test_runs_that_exceed_the_bound_at_the_limit_only_are_counted() -> None:

@@ -171,17 +171,12 @@ def test_the_sidecar_names_both_points_samples_of_a_ratio(run: Run) -> None:
     assert (bound["printed"], bound["bound"]) == ("<900 / 25,000", "<")
 
 
-@pytest.mark.parametrize("emulated", [False, True])
-def test_on_a_log_axis_and_in_an_emulated_guest_values_are_dots(
-    emulated: bool, tmp_path: Path, patch: pytest.MonkeyPatch
-) -> None:
-    run = stored(tmp_path, patch, figure=LINEAR if emulated else BARS, published=[])
-    run.row = replace(run.row, environment=run.environment | {"emulated_time": emulated})
-    figure = figures.draw(run)
+def test_on_a_log_axis_values_are_dots(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    figure = figures.draw(stored(tmp_path, patch, figure=BARS, published=[]))
     assert not any(rectangles(axes) for axes in figure.axes)
     dots = [y for _, y in signs(figure.axes[0], "o")]
     assert len(dots) == len(PROCESSES)
-    assert len(figure.axes) == (2 if emulated else 4)  # its ratios compare times as well
+    assert len(figure.axes) == 4
 
 
 def test_beside_published_values_the_times_of_an_emulated_guest_are_not_drawn(

@@ -1,11 +1,13 @@
 """A figure of the user's choice: metric, axis, series, panels and points."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from looking import written
 from resealed import resealed
 
 from memlab import api
@@ -16,6 +18,7 @@ from memlab.experiment.figures import Choice
 from memlab.present import exports, figures
 from memlab.present.figures import sidecar
 from memlab.results import rows_file
+from memlab.results.crossing import crossings
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +91,40 @@ def test_ratios_to_other_runs_are_a_row_per_point_and_base(run: api.Run, tmp_pat
         both = figures.chosen(run, Choice(against=[kept, run]))
         assert isinstance(both.experiment.figure, Ratios)
         assert len(json.loads(sidecar.as_json(both))["marks"]) == 2 * len(marks)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [None, {"x": "method"}, {"samples": True}, {"against": True}, {"metric": "bandwidth"}],
+    ids=["its own", "bars", "strips", "ratios", "a rate"],
+)
+def test_no_kind_of_figure_draws_times_of_an_emulated_guest(how: dict[str, Any] | None) -> None:
+    run = api.load("example:mmap-write")
+    run.row = replace(run.row, environment=run.environment | {"emulated_time": True})
+    how = how and how | ({"against": [run]} if "against" in how else {})
+    chosen = figures.chosen(run, Choice(**how)) if how else run
+    figure = figures.draw(chosen)
+    assert "not drawn: the times of " in written(figure)
+    found = sidecar.as_data(chosen)
+    assert all("source" in mark for mark in found["marks"] if not mark["figure"])
+    assert found["crossings"] == found["models"] == []
+    measured = {frozenset(point.at.items()) for point in chosen.points if not point.control}
+    assert measured <= {frozenset(row["levels"].items()) for row in found["unavailable"]}
+
+
+def test_where_times_of_an_emulated_guest_cross_is_not_said() -> None:
+    run = api.load("example:mmap-write")
+    assert crossings(run)
+    run.row = replace(run.row, environment=run.environment | {"emulated_time": True})
+    assert crossings(run) == []
+
+
+def test_what_an_emulated_guest_counts_is_drawn() -> None:
+    run = api.load("example:mmap-write")
+    run.row = replace(run.row, environment=run.environment | {"emulated_time": True})
+    chosen = figures.chosen(run, Choice(metric="faults_per_mib"))
+    assert "not drawn" not in written(figures.draw(chosen))
+    assert any("source" not in mark for mark in sidecar.as_data(chosen)["marks"])
 
 
 def test_every_varied_factor_has_a_place(run: api.Run) -> None:

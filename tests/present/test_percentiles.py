@@ -27,6 +27,7 @@ from memlab.experiment import (
     Percentiles,
     choice,
 )
+from memlab.observe.environment import EMULATED
 from memlab.present import figures
 from memlab.present.figures import sidecar
 from memlab.results import Run
@@ -125,7 +126,12 @@ def test_percentiles_are_of_all_latencies_and_intervals_of_the_blocks(
 def test_of_the_times_of_an_emulated_guest_nothing_is_said(make: Make, emulated: bool) -> None:
     run = make()
     run.row = replace(run.row, environment=run.environment | {"emulated_time": emulated})
-    assert ("of latencies are within" in written(figures.draw(run))) != emulated
+    figure = figures.draw(run)
+    assert ("latencies are within" in written(figure)) != emulated
+    assert ("not drawn: the times of 3 points" in written(figure)) == emulated
+    assert bool(figure.axes) != emulated
+    left_out = sidecar.as_data(run)["unavailable"]
+    assert {row["why"] for row in left_out} == ({EMULATED} if emulated else set())
 
 
 def test_of_sessions_each_counts_once(make: Make) -> None:
@@ -181,15 +187,18 @@ def test_the_curves_are_named_at_their_ends_and_differ_in_more_than_colour(make:
 def test_the_finding_is_the_highest_percentile_of_all(make: Make) -> None:
     run = make()
     text = written(figures.draw(run))
-    assert "99.9 % of latencies are within" in text
-    assert text.index("(locked)") < text.index("(none)")  # the shorter one first
+    # Of 2,000 latencies no block has a percentile of 99.9.
+    assert "99 % of a block's latencies are within" in text
+    assert text.index("; locked)") < text.index("; none)")  # the shorter one first
     assert "16,000 latencies per curve" in text
 
 
 def test_few_blocks_have_no_interval(make: Make) -> None:
     run = make(blocks=3)
     assert {row.get("low") for row in rows(run, "none") if "n" in row} == {None}
-    assert "95 % interval" not in written(figures.draw(run))
+    text = written(figures.draw(run))
+    assert "95 % interval" not in text
+    assert "latencies are within" not in text
 
 
 def test_too_few_latencies_are_said_and_not_drawn(make: Make) -> None:

@@ -33,16 +33,17 @@ def change(new: np.ndarray, base: np.ndarray) -> LevelChange:
     ratio = min(base.min(), new.min()) > 0
     compared = compare_paired([(base, new)])[0] if ratio else None
     equal_blocks = base.size if np.array_equal(base, new) else 0
-    return LevelChange(
-        FAULTS, float(np.median(base)), float(np.median(new)), equal_blocks, compared
-    )
+    medians = float(np.median(base)), float(np.median(new))
+    return LevelChange(FAULTS, *medians, equal_blocks, compared, blocks=base.size)
 
 
 @pytest.mark.parametrize(
     ("new", "text"),
     [
         ([100.0] * 8, "the same in all 8 blocks"),
-        ([100.0], "0 % in 1 block, not decided (too few for an interval; about 4 more blocks)"),
+        ([100.0], "not decided: 1 of the 6 blocks that an interval takes"),
+        ([0.0] * 5, "not decided: 5 of the 6 blocks that an interval takes"),
+        ([0.0] * 6, "0 instead of 100"),
         ([100.0] * 11 + [101.0], "unchanged (equal in most blocks)"),
         ([99.0, 101.0] * 4, "unchanged (-1 to 1 %)"),
         ([138.0] * 4 + [139.0] * 4, "+38 % (38 to 39)"),
@@ -53,13 +54,10 @@ def change(new: np.ndarray, base: np.ndarray) -> LevelChange:
         ([0.0] * 8, "0 instead of 100"),
         (
             [90.0, 110.0] * 4,
-            "not decided (-10 to +10 %; about 35 more blocks for a verdict)",
+            "not decided (-10 to +10 %; a verdict takes about 43 blocks)",
         ),
-        ([90.0], "-10 % in 1 block, not decided (too few for an interval; about 4 more blocks)"),
-        (
-            [206.0] * 2,
-            "2.06 times in 2 blocks, not decided (too few for an interval; about 3 more blocks)",
-        ),
+        ([90.0], "not decided: 1 of the 6 blocks that an interval takes"),
+        ([206.0] * 5, "not decided: 5 of the 6 blocks that an interval takes"),
     ],
 )
 def test_a_change_in_words(new: list[float], text: str) -> None:
@@ -72,8 +70,8 @@ def test_what_leaves_out_1_is_never_called_undecided_only() -> None:
     pairs = [(level, level * 40.0), (level, level), (level, level)]
     found = compare_paired(pairs)[0]
     assert found.word == "inconclusive"
-    text = words.change(LevelChange(FAULTS, 100.0, 4000.0, 0, found))
-    assert text == "at least 40 times (40 to 40 times; about 1 more block for a verdict)"
+    text = words.change(LevelChange(FAULTS, 100.0, 4000.0, 0, found, blocks=6))
+    assert text == "at least 40 times (40 to 40 times; a verdict takes about 7 blocks)"
 
 
 @pytest.mark.parametrize(
@@ -87,6 +85,18 @@ def test_a_bound_is_rounded_towards_1(end: float, text: str) -> None:
 
 def test_zero_at_both_levels_is_the_same() -> None:
     assert said([0.0] * 8, np.zeros(8)) == "the same in all 8 blocks"
+    assert said([0.0] * 5, np.zeros(5)) == "not decided: 5 of the 6 blocks that an interval takes"
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3])
+@pytest.mark.parametrize("sequential", [False, True])
+def test_as_many_blocks_as_are_said_have_an_interval(correlation: float, sequential: bool) -> None:
+    how = {"correlation": correlation, "sequential": sequential}
+    (few,) = compare_paired([(BASE[:2], 2 * BASE[:2])], **how)
+    least = int(words.blocks_in_all(few))
+    (enough,) = compare_paired([(np.ones(least), np.full(least, 2.0))], **how)
+    (almost,) = compare_paired([(np.ones(least - 1), np.full(least - 1, 2.0))], **how)
+    assert (enough.ratio.low, almost.ratio.low) == (pytest.approx(2.0), None)
 
 
 def test_an_effect_says_how_many_trials_did_not_end_well() -> None:

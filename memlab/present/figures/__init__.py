@@ -24,8 +24,8 @@ from memlab.present.figures import (
     style,
     verdicts,
 )
-from memlab.present.figures.kinds import FigureKind
-from memlab.present.figures.layout import Page
+from memlab.present.figures.frame import Rows
+from memlab.present.figures.layout import NARROW, Page
 from memlab.results import Run
 from memlab.text.printable import printable
 
@@ -66,11 +66,7 @@ def findings(run: Run) -> Iterator[str]:
     """What the run's figures found, in the words of their titles."""
     for name in names(run):
         shown, drawn = _showing(run, name)
-        kind = kinds.of(shown)
-        text = verdicts.declared(drawn, shown) or kind.finding(
-            drawn, shown, kind.rows(drawn, shown)
-        )
-        if text:
+        if text := _finding(drawn, shown, kinds.rows(drawn, shown)):
             yield text
 
 
@@ -83,17 +79,15 @@ def caption(run: Run, name: str = "") -> str:
 def headline(run: Run, name: str = "") -> str:
     """What a figure found, or what the run's claims say of it; may be empty."""
     shown, drawn = _showing(run, name)
-    kind = kinds.of(shown)
-    return _headline(drawn, shown, kind, kind.rows(drawn, shown))
+    return _headline(drawn, shown, kinds.rows(drawn, shown))
 
 
 def source(run: Run, name: str = "") -> str:
     """What the file of this figure says that it is of: a file that says something else is of
     another run, or has other numbers."""
     shown, drawn = _showing(run, name)
-    kind = kinds.of(shown)
-    rows = kind.rows(drawn, shown)
-    return _source(run, _headline(drawn, shown, kind, rows), rows)
+    rows = kinds.rows(drawn, shown)
+    return _source(run, _headline(drawn, shown, rows), rows)
 
 
 def _source(run: Run, text: str, rows: Any) -> str:
@@ -102,9 +96,15 @@ def _source(run: Run, text: str, rows: Any) -> str:
     return f"memlab {run.row.memlab}, run {run.id}, numbers {sidecar.digest(text, shown)}"
 
 
-def _headline(run: Run, shown: declared.Figure, kind: FigureKind, rows: Any) -> str:
-    result = verdicts.declared(run, shown) or kind.finding(run, shown, rows)
-    return upper(result or verdicts.headline(run, shown))
+def _headline(run: Run, shown: declared.Figure, rows: Rows) -> str:
+    return upper(_finding(run, shown, rows) or verdicts.headline(run, shown))
+
+
+def _finding(run: Run, shown: declared.Figure, rows: Rows) -> str:
+    text = verdicts.declared(run, shown)
+    if text or kinds.is_left_out(run, shown):
+        return text
+    return kinds.of(shown).finding(run, shown, rows) or ""
 
 
 def upper(text: str) -> str:
@@ -179,14 +179,16 @@ def draw(run: Run, name: str = "") -> RunFigure:
     with style.settings():
         figure = RunFigure()
         figure.title, figure.description = caption(run, name), run.experiment.question
-        kind = kinds.of(shown)
-        rows = kind.rows(shown_run, shown)
-        text = _headline(shown_run, shown, kind, rows)
+        rows = kinds.rows(shown_run, shown)
+        text = _headline(shown_run, shown, rows)
         figure.description = text or figure.description
         figure.source = _source(run, text, rows)
         drawn = frame.shared(mark["levels"] for mark in frame.marks(rows) if "levels" in mark)
         page = Page(figure, shown_run, figure.title, text, drawn=drawn)
-        kind.draw(page, shown, rows)
+        if frame.marks(rows) or not kinds.is_left_out(shown_run, shown):
+            kinds.of(shown).draw(page, shown, rows)
+        else:
+            page.width = NARROW
         page.notes += frame.said_lost(rows)
         page.settle()
     return figure

@@ -18,10 +18,12 @@ import numpy as np
 from memlab.analysis.intervals import Interval, ratio_interval
 from memlab.experiment import At, Control, Figure
 from memlab.experiment.points import Point
+from memlab.observe.environment import EMULATED
 from memlab.present import words
 from memlab.published import PrintedCell
 from memlab.results import PointSummary, Run
 from memlab.results.samples import ids_of
+from memlab.text import units
 
 Mark = dict[str, Any]
 Rows = list[Mark]
@@ -85,6 +87,20 @@ def values(marks: Iterable[Mark], *names: str, above: float = -math.inf) -> list
 
 
 # From a run
+
+
+def without_times(run: Run, rows: Rows) -> Rows:
+    """Without what was measured: only its points, each once, as ones that have no value."""
+    points = {frozenset(point.at.items()) for point in run.points}
+    result: Rows = []
+    left_out: dict[frozenset[tuple[str, Any]], Mark] = {}
+    for row in rows:
+        if "source" in row or "why" in row:
+            result.append(row)
+        elif (key := frozenset(row.get("levels", {}).items())) in points:
+            names = ("panel", "kind", "series", "levels")
+            left_out.setdefault(key, {name: row[name] for name in names} | {"why": EMULATED})
+    return [*result, *left_out.values()]
 
 
 def combinations(places: Iterable[At], names: Sequence[str]) -> list[At]:
@@ -196,6 +212,10 @@ def said_lost(rows: Rows) -> list[str]:
     """Which points have no value, once for each reason: `no value: write, 1 KiB: enomem`."""
     parts = []
     for same in split(unavailable(rows), "why"):
+        if same[0]["why"] == EMULATED:
+            points = units.counted(len(same), "point")
+            parts.append(f"not drawn: the times of {points}, measured in an emulated guest")
+            continue
         names = list(dict.fromkeys(str(mark.get("_name", mark["series"])) for mark in same))
         where = "; ".join(names) if len(names) <= _NAMED_MAX else f"{len(names)} points"
         details = dict.fromkeys(str(item) for mark in same for item in mark.get("details", ()))

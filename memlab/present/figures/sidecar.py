@@ -58,7 +58,7 @@ def as_data(run: Run) -> dict[str, Any]:
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in _LISTS.values()}
     for name, figure in figures.items():
         drawn = run.showing(figure)
-        for row in frame.as_data(kinds.of(figure).rows(drawn, figure)):
+        for row in frame.as_data(kinds.rows(drawn, figure)):
             behind = row.get("samples", ())
             place = "unavailable" if "why" in row else row.get("kind", "")
             results[_LISTS.get(place, "marks")].append(

@@ -146,8 +146,7 @@ def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
     if len(run.points) == 1:  # no level whose sentence says how its trials ended
         yield from tables.ends(run)
     yield from remarks.lines(run)
-    if any(summary.medians for summary in run.summaries):
-        yield words.empty_program(run)
+    yield from words.empty_program(run)
     yield from _not_measured(run, verbose=verbose)
 
 

@@ -10,8 +10,9 @@ import re
 from importlib import import_module
 from typing import Any, Protocol, cast
 
+from memlab.experiment import Bars, Lines, Percentiles, Ratios, StripPlot
 from memlab.present import words
-from memlab.present.figures import scales
+from memlab.present.figures import frame, scales
 from memlab.present.figures.frame import Rows
 from memlab.present.figures.layout import Page
 from memlab.results import Run
@@ -35,6 +36,18 @@ def of(shown: object) -> FigureKind:
     parts = re.findall("[A-Z][a-z]*", type(shown).__name__)
     module = f"{__name__}.{'_'.join(parts).lower()}"
     return cast(FigureKind, import_module(getattr(shown, "drawn_by", module)))
+
+
+def rows(run: Run, shown: Any) -> Rows:
+    """The marks of a figure, without times of an emulated guest."""
+    result = of(shown).rows(run, shown)
+    return frame.without_times(run, result) if is_left_out(run, shown) else result
+
+
+def is_left_out(run: Run, shown: Any) -> bool:
+    """Whether what a figure draws and compares are times of an emulated guest: no machine's."""
+    compares = isinstance(shown, Bars | Lines | Percentiles | Ratios | StripPlot)
+    return compares and run.is_emulated_time(shown.metric)
 
 
 def title(run: Run, shown: Any) -> str:

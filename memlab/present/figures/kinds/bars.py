@@ -1,13 +1,11 @@
 """Groups of bars beside printed values, and below them their ratios to one bar.
 
-On a log axis the values are dots: the length of a bar would mean nothing there. Times of an
-emulated guest are not compared: they are dots without ratios, and are left out beside published
-values.
+On a log axis the values are dots: the length of a bar would mean nothing there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from memlab.experiment import At, Bars, Level
 from memlab.experiment.points import point_key
@@ -20,7 +18,6 @@ from memlab.present.figures.layout import NARROW, Page
 from memlab.published import PrintedCell
 from memlab.results import PointSummary, Run
 from memlab.results.beside import tables
-from memlab.text import units
 
 _FEW = 6  # bars that a narrow page holds
 _SAID_MAX = 2  # levels that the headline says in words
@@ -127,9 +124,6 @@ def finding(run: Run, shown: Bars, rows: Rows) -> str | None:
 def draw(page: Page, shown: Bars, rows: Rows) -> None:
     run, results = page.run, frame.marks(rows)
     metric, log = run.metric(shown.metric), "y" in shown.log
-    emulated = bool(run.environment.get("emulated_time")) and _timed(metric.unit)
-    if emulated:
-        results = _comparable(page, results)
     # What has no value anywhere takes no room: the foot says it.
     drawn = {mark["_group"] for mark in results}
     order = dict.fromkeys(point.at[shown.over] for point in run.points)
@@ -146,20 +140,7 @@ def draw(page: Page, shown: Bars, rows: Rows) -> None:
         ratio=f"ratio to {base} (log)",
         high=150.0 if page.width == NARROW else 190.0,
         log=log,
-        dots=log or emulated,
+        dots=log,
     )
-    groups.draw(page, chart, results, frame.unavailable(rows))
-
-
-def _comparable(page: Page, marks: Sequence[Mark]) -> list[Mark]:
-    """Of an emulated guest's times what may be drawn: nothing that compares them."""
-    printed = [mark for mark in marks if "source" in mark]
-    if not printed:
-        return [mark for mark in marks if mark["kind"] != "ratio"]
-    count = units.counted(sum(mark["kind"] == "bar" for mark in marks), "point")
-    page.notes.insert(0, f"not drawn: the times of {count}, measured in an emulated guest")
-    return printed
-
-
-def _timed(unit: str) -> bool:
-    return unit == "s" or unit.startswith("s/") or unit.endswith("/s")
+    in_place = [mark for mark in frame.unavailable(rows) if "_group" in mark]
+    groups.draw(page, chart, results, in_place)

@@ -127,7 +127,9 @@ def draw(page: Page, shown: Causes, rows: Rows) -> None:
         lines.append(DrawnRow(across=attribution.place(run, item), bold=True, above=above))
         for tail in item.tails:
             if tail.judged:
-                name = f"over {percentile(tail)}, {words.quantity(tail.shortest_s, 's')} and longer"
+                name = f"over {percentile(tail)}"
+                if not run.environment.get("emulated_time"):
+                    name += f", {words.quantity(tail.shortest_s, 's')} and longer"
                 lines.append(DrawnRow(name, f"{tail.judged:,} of {item.operations:,}"))
         message = enumerate(_sentences(run, declared, item))
         lines += [DrawnRow(across=text, above=0.0 if number else 3.0) for number, text in message]

@@ -37,12 +37,13 @@ def rows(run: Run, shown: Matrix) -> Rows:
             "words": dict(outcome_words(run, shown, summary.point).most_common()),
             "published": _published(shown.printed, summary.point.at) if shown.printed else "",
             "metric": shown.metric,
-            "median": result.estimate if result else None,
+            "median": result.estimate if result and not emulated else None,
             "samples": run.by_point[summary.point.index].ids,
             "_column": summary.point.at[shown.over],
         }
         for summary in sorted(run.summaries, key=lambda s: not frame.has(s.point.at, shown.first))
         for result in [summary.medians.get(shown.metric)]
+        for emulated in [bool(result) and run.is_emulated_time(shown.metric)]
     )
 
 

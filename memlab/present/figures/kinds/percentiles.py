@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -138,23 +139,27 @@ def _path(merged: Histogram) -> Iterator[tuple[float, float]]:
 
 
 def finding(run: Run, shown: Percentiles, rows: Rows) -> str | None:
-    """The highest percentile that all curves have: of each, or the least and the most. Nothing of
-    an emulated guest, whose times are no machine's."""
-    if run.environment.get("emulated_time"):
-        return None
+    """The highest percentile that has an interval on all curves: of each, or the least and the
+    most; None if none has one."""
     curves = frame.split(frame.marks(rows, kind="percentile"), "panel", "series")
     if not curves:
         return "no point has latencies enough for a median"
-    shared = min(sum("n" in mark for mark in curve) for curve in curves) - 1
+    shared = min(sum("low" in mark for mark in curve) for curve in curves) - 1
+    if shared < 0:
+        return None
     several = any(curve[0]["panel"] != curves[0][0]["panel"] for curve in curves)
     values = []
     for curve in curves:
         mark = curve[shared]
         place = frame.place(run, mark["panel"], whole=False) if several else ""
-        values.append((mark["value"], ", ".join(filter(None, [mark["series"], place]))))
-    parts = [f"{units.format_quantity(value_s, 's')} ({name})" for value_s, name in sorted(values)]
+        between = units.span(mark["low"], mark["high"], partial(words.quantity, unit="s"))
+        name = ", ".join(filter(None, [mark["series"], place]))
+        values.append(
+            (mark["median"], f"{words.quantity(mark['median'], 's')} ({between}; {name})")
+        )
+    parts = [text for _, text in sorted(values)]
     few = ", ".join(parts) if len(parts) <= _SAID_MAX else f"{parts[0]} to {parts[-1]}"
-    return f"{percent(SHARES[shared])} of latencies are within {few}"
+    return f"{percent(SHARES[shared])} of a block's latencies are within {few}"
 
 
 def draw(page: Page, shown: Percentiles, rows: Rows) -> None:

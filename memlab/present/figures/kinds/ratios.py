@@ -92,7 +92,7 @@ def finding(run: Run, shown: Ratios, rows: Rows) -> str | None:
         some = [mark for mark in result if mark["word"] == word]
         if some:
             far = max(some, key=lambda mark: abs(log(mark["ratio"])))
-            most = f", at most {far['ratio']:.3g} times ({far['series']})"
+            most = f", up to {_numbers(far)} times at {far['series']}"
             parts.append(f"{word} at {len(some)} of {len(result)} points{most}")
     if counts["same"]:
         parts.append(f"the same within {margin} at {counts['same']} of {len(result)}")

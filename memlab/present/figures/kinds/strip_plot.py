@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from memlab.analysis.least import least_samples
 from memlab.experiment import StripPlot
 from memlab.experiment.points import Point, varied_factors
 from memlab.present import words
@@ -81,8 +82,10 @@ def _strip(run: Run, shown: StripPlot, summary: PointSummary) -> Mark:
 
 
 def finding(run: Run, shown: StripPlot, rows: Rows) -> str | None:
-    """How far samples lie from their median, where they are most alike and where least."""
-    result = sorted(frame.marks(rows), key=lambda mark: float(mark["spread"]))
+    """How far samples lie from their median, where they are most alike and where least; of points
+    with samples enough for an interval."""
+    enough = (mark for mark in frame.marks(rows) if mark["n"] >= least_samples(0.95))
+    result = sorted(enough, key=lambda mark: float(mark["spread"]))
     if not result:
         return None
     if all((mark["_ratios"] == 1).all() for mark in result):
