@@ -170,7 +170,7 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
             first = opened.find("small")
             opened.add_run(replace(first, id="0123abcd", name="base"), opened.points(first.id))
             samples = [*opened.samples(first.id)]
-            opened.add_samples("0123abcd", opened.begin_session("0123abcd"), samples)
+            opened.add_sample("0123abcd", opened.begin_session("0123abcd"), 0.0, *samples)
     if "rows" in DOCUMENTS[name]:
         rows = command("export", "small", "--format", "rows", MEMLAB_STORE=str(own))
         (tmp_path / "rows").write_text(rows.stdout)

@@ -96,7 +96,7 @@ def test_what_cannot_be_read_names_the_other_memlab_that_wrote_it(path: Path) ->
     row = run_row(memlab="9.1")
     with Store(path, create=True) as opened:
         opened.add_run(row, [PointRow(0, {"size": 1, "method": "slow", "colour": "blue"}, None)])
-        opened.add_samples(row.id, 1, [sample(0, 0, ok(1000))])
+        opened.add_sample(row.id, 1, 0.0, sample(0, 0, ok(1000)))
     wrote = f"; memlab 9.1 wrote it, and this is memlab {__version__}$"
     with pytest.raises(StoreError, match=f"colour 'blue', which is not a level of .*{wrote}"):
         Run(row, path)
