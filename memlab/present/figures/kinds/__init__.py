@@ -10,7 +10,6 @@ import re
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from memlab.present import words
 from memlab.present.figures import scales
 from memlab.present.figures.frame import Rows
 from memlab.present.figures.layout import Page
@@ -42,4 +41,4 @@ def title(run: Run, shown: Any) -> str:
     if function := getattr(of(shown), "title", None):
         return str(function(run, shown))
     over = scales.factor(run.experiment, shown.over)
-    return f"{words.metric_label(run.metric(shown.metric))}, by {over}"
+    return f"{run.metric(shown.metric).label}, by {over}"
