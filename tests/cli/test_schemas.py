@@ -64,8 +64,6 @@ DOCUMENTS = {
     "fit-trace": "fit --json {folder}/a.trace",
     "history": "history mmap-write -o {folder}",  # of two nights
     "hosts-import": "hosts import {folder}/rows --host b",
-    "hosts-pull": "hosts import {folder}/rows --host b",  # the same, without ssh
-    "kernels-fetch": "kernels list {folder}",  # the same, of what was unpacked
     "kernels-ladder": "",  # see ladder_document
     "kernels-list": "kernels list {folder}",
     "list": "list",
@@ -77,10 +75,11 @@ DOCUMENTS = {
     "show-trace": "show {folder}/a.trace -o {folder}",
     "sweep": f"sweep mmap-write {TINY} --no-controls --blocks 1",
     "sweep-dry-run": "sweep mmap-write --dry-run",
-    "sweep-on": "hosts import {folder}/rows --host b",  # the same; tests/fleet sweeps
     "try": "try --json --blocks 1 -- true",
-    "try-on": "hosts import {folder}/rows --host b",  # the same, as of sweep-on
 }
+# What needs other hosts or kernels, and prints documents of the type of another command.
+ALIKE = dict.fromkeys(["hosts-pull", "sweep-on", "try-on"], "hosts-import")
+ALIKE |= {"kernels-fetch": "kernels-list"}
 
 
 @cache
@@ -272,7 +271,9 @@ def test_every_command_with_json_has_a_schema_and_is_run_here() -> None:
     }
     printing = {re.sub(" (--.*|[A-Z]+)$", "", words) for words in schemas._documents()}
     assert with_json == printing
-    assert sorted(DOCUMENTS) == schemas.names()
+    assert sorted([*DOCUMENTS, *ALIKE]) == schemas.names()
+    types = {name: schemas._documents()[words] for name, words in schemas._words().items()}
+    assert all(types[name] == types[other] for name, other in ALIKE.items())
 
 
 def test_the_command_prints_a_schema_and_without_a_name_lists_them(command: Command) -> None:
