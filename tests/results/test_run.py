@@ -145,6 +145,7 @@ def test_of_a_run_over_sessions_each_counts_once(path: Path) -> None:
     assert np.isnan(run.values("call_time", run.points[1])).all()
     median = run.summaries[0].medians["call_time"]
     assert (median.n, median.estimate, run.unit) == (2, pytest.approx(3e-6), "session")
+    assert run.wall_s == 4.0
     assert median.low is None  # which takes three
     assert "session" not in stored(path.with_name("one.db"), {0: [ok(1000)]}).frame
 
