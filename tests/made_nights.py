@@ -44,5 +44,5 @@ def write(store: Path) -> None:
                     window["elapsed_ns"] *= slower * (1 + rng.gauss(0, 0.02))
                     raw = {**model.raw, "window": window}
                     samples.append(replace(model, point=point.point, block=block, raw=raw))
-            opened.add_samples(row.id, opened.begin_session(row.id), samples)
+            opened.add_sample(row.id, opened.begin_session(row.id), 0.0, *samples)
             opened.end_session(row.id, 1, 1.0, "blocks")

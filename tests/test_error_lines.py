@@ -174,7 +174,6 @@ WRONG_USAGE = {
 CANNOT = {
     "sweep mmap-write --design cpus=65535": ["cpus: CPU 65535 is not among those allowed here ("],
     "sweep mmap-write -o /proc/nosuch": ["cannot write /proc/nosuch: No such file or directory"],
-    "reproduce miao-2021 -o /proc/nosuch": ["cannot write /proc/nosuch"],
     "try -o /etc/hostname/x -- true": ["cannot write /etc/hostname/x: Not a directory"],
     "sweep mmap-write --dir /proc/nonexistent": ["/proc/nonexistent is not a directory", "--dir"],
     "sweep mmap-write --dir /proc/self/stat": ["/proc/self/stat is not a directory", "--dir"],

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +28,7 @@ from memlab import experiments
 from memlab.errors import BadLevels, BadRequest, CannotRun
 from memlab.experiment import tried as command
 from memlab.experiment.tried.host import SWAP_BYTES
+from memlab.files import folders
 from memlab.judging import effects
 from memlab.judging.compare_levels import compare_levels
 from memlab.observe import allocators, available, capabilities, cgroup
@@ -1272,10 +1272,7 @@ os.execve("/bin/sh", ["sh", "-c", ":"], {"LD_PRELOAD": sys.argv[1], "MEMLAB_LOCK
 
 def test_a_refused_lock_names_its_limit() -> None:
     """In a program without CAP_IPC_LOCK that may lock 64 KiB."""
-    spec = find_spec("memlab._probes")
-    assert spec
-    assert spec.origin
-    done = unprivileged.powerless("-c", LOCKS, str(Path(spec.origin).parent / "launch/lock.so"))
+    done = unprivileged.powerless("-c", LOCKS, str(folders.compiled() / "launch/lock.so"))
     assert done.returncode == 121
     remedy = "raise it (memlock in /etc/security/limits.conf, LimitMEMLOCK=), or run as root"
     assert f"RLIMIT_MEMLOCK is 64 KiB: {remedy}" in done.stderr

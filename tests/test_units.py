@@ -323,3 +323,8 @@ def test_a_bare_number_is_in_seconds_where_a_wait_or_a_budget_is_meant() -> None
     for wrong in ("", ".", "5 5", "soon", "-1"):
         with pytest.raises(ValueError, match="is not a duration"):
             units.parse_seconds(wrong)
+
+
+def test_counts_from_the_least_to_the_most() -> None:
+    assert units.from_to([8, 6, 12]) == "6 to 12"
+    assert units.from_to([7, 7]) == "7"

@@ -21,7 +21,7 @@ def _documents() -> dict[str, Any]:
     from memlab.present.documents.compare import Compare
     from memlab.present.documents.describe import Describe
     from memlab.present.documents.dry_run import Clean, DryRun
-    from memlab.present.documents.lists import ListedExperiment, ListedRun, Plot
+    from memlab.present.documents.lists import ListedExperiment, ListedRun
     from memlab.present.documents.run import Show
     from memlab.trace.documents import Recording, TraceShown
 
@@ -43,7 +43,6 @@ def _documents() -> dict[str, Any]:
         "kernels ladder": Ladder,
         "kernels list": list[FoundKernel],
         "list": list[ListedExperiment],
-        "plot": Plot,
         "record": Recording,
         "record --runs": list[Recording],
         "reproduce": Claims,

@@ -15,8 +15,6 @@ from memlab.cli._options import (
     FileName,
     base_of,
     echo,
-    echo_json,
-    json_option,
     of_all,
     output_folder,
     run_argument,
@@ -67,7 +65,6 @@ class PlotOptions:
         help="Draw the ratio to another run, or to a file of exported rows, point by point.",
     )
     store: Path | None = global_option("store")
-    as_json: bool = shared(json_option)
 
 
 @click.command()
@@ -120,11 +117,6 @@ def command(options: PlotOptions) -> None:
             files = figures.save(run, output.parent, [output.suffix[1:]], output.stem)
         else:
             files = figures.save(run, output_folder(output, options.store))
-    if options.as_json:
-        from memlab.present.documents.lists import Plot
-
-        echo_json(Plot(run.id, [str(path) for path in files]))
-        return
     for path in files:
         echo(path)
 

@@ -21,7 +21,6 @@ from memlab.cli._options import (
     in_full,
     json_option,
     on_option,
-    output_type,
     verbose_option,
 )
 
@@ -39,12 +38,6 @@ class ReproduceOptions:
     asked: Mapping[str, Any] = shared(asked_options("reproduce"))
     fresh: bool = shared(fresh_option)
     verbose: bool = shared(verbose_option("Print every claim with its evidence and controls."))
-    output: Path | None = option(
-        "-o",
-        type=output_type,
-        metavar="DIR",
-        help="Write the study's report, STUDY.html, to this folder.",
-    )
     table: str | None = option(
         "--table",
         metavar="ID",
@@ -70,7 +63,6 @@ def command(options: ReproduceOptions) -> None:
 
     \b
     memlab reproduce logstore-mmap
-    memlab reproduce logstore-mmap -o results
     memlab reproduce miao-2021 --dry-run
     memlab reproduce miao-2021 --table 5
     memlab reproduce all --preset paper
@@ -125,12 +117,6 @@ def command(options: ReproduceOptions) -> None:
         screen.table_of(results, wanted.name, options.table, _next(results))
     else:
         screen.reproduced(results, wanted.not_built, _next(results), in_full("--fresh"))
-    if options.output:
-        from memlab.present import report
-
-        path = options.output / f"{wanted.name}.html"
-        report.write([r.run for r in results if r.run], path)
-        echo(path, err=options.as_json)
     if options.gate and any(summary.contradicted(r.judged) for r in results):
         click.get_current_context().exit(GATE)
 
@@ -138,8 +124,8 @@ def command(options: ReproduceOptions) -> None:
 def _on_hosts(options: ReproduceOptions, wanted: Study) -> None:
     from memlab.cli import GATE, _hosts
 
-    if options.as_json or options.verbose or options.fresh or options.output:
-        raise click.UsageError("--on measures again and prints a table: without --json, -v, -o")
+    if options.as_json or options.verbose or options.fresh:
+        raise click.UsageError("--on measures again and prints a table: without --json, -v")
     words = _hosts.arguments({"on", "store", "study", "gate"})
     wrong = _hosts.reproduce(options.on or "", wanted, words, options.store)
     if wrong and options.gate:

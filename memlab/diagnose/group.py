@@ -62,19 +62,6 @@ class Charge:
     """Out of memory with the killer turned off (v1's memory.oom_control): its threads wait."""
 
     @property
-    def rest_bytes(self) -> int:
-        """Charged ahead by CPUs, in swap cache, or counted later: negative where a count is
-        ahead of the charge."""
-        return self.used_bytes - sum(
-            (
-                self.anonymous_bytes, self.shmem_bytes, self.file_clean_bytes,
-                self.file_dirty_bytes, self.writeback_bytes, self.stacks_bytes,
-                self.page_tables_bytes, self.slab_reclaimable_bytes, self.kernel_bytes,
-                self.sockets_bytes, self.zswap_bytes,
-            )
-        )  # fmt: skip
-
-    @property
     def droppable_bytes(self) -> int:
         """What the kernel drops before it refuses anything: clean cache, LazyFree, slab."""
         return self.file_clean_bytes + self.lazyfree_bytes + self.slab_reclaimable_bytes

@@ -30,17 +30,30 @@ LONG = 24  # characters of a level, above which it is called by its label
 
 def point_label(experiment: Experiment, at: At, names: Iterable[str]) -> str:
     """A point in words: `size=4 KiB method=mmap`."""
-    return " ".join(
-        label or f"{name}={experiment.describe_level(name, at[name])}"
-        for name in names
-        for label in [short_label(experiment, name, at[name])]
-    )
+    return " ".join(level_label(experiment, name, at[name]) for name in names)
+
+
+def level_label(experiment: Experiment, name: str, level: Level) -> str:
+    """`size=4 KiB`; the label of a level that is empty or long."""
+    label = short_label(experiment, name, level)
+    return label or f"{name}={experiment.describe_level(name, level)}"
 
 
 def short_label(experiment: Experiment, name: str, level: Level) -> str:
     """The label of a level that is empty or long; nothing for one that can stand as it is."""
     text = experiment.describe_level(name, level)
     return "" if 0 < len(text) <= LONG else experiment.factor(name).level_labels.get(level, "")
+
+
+def has(at: At, levels: At) -> bool:
+    """Does `at` have these levels? A factor that it does not name is no hindrance."""
+    return all(at[name] == level for name, level in levels.items() if name in at)
+
+
+def combinations(places: Iterable[At], names: Sequence[str]) -> list[At]:
+    """The combinations of these factors' levels that there are, in the order given."""
+    result = (tuple((name, at[name]) for name in names) for at in places)
+    return [dict(pairs) for pairs in dict.fromkeys(result)]
 
 
 def varied_factors(points: Sequence[Point]) -> list[str]:

@@ -28,7 +28,7 @@ from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
-from memlab.errors import BadDeclaration, BadRequest, CannotRun, MemlabError, NotBuilt
+from memlab.errors import BadDeclaration, BadRequest, CannotRun, MemlabError
 from memlab.experiment.vocabulary import Experiment
 from memlab.files import folders
 
@@ -189,15 +189,12 @@ def _built(source: Path, folder: Path) -> Path:
     _check_readable(source)
     if not _NAME.fullmatch(source.stem):
         raise BadRequest(f"{source}: a probe is named in lower case letters, digits and _")
-    probes = find_spec("memlab._probes")
-    if probes is None or probes.origin is None:
-        raise NotBuilt
+    sources = folders.compiled() / "probe_sources"
     from memlab import _built
     from memlab.experiments import _build_probes
 
     if source.stem in _built.HASHES:
         raise BadRequest(f"{source}: memlab has a probe of that name; choose another")
-    sources = Path(probes.origin).parent / "probe_sources"
     compiler, version = _compiler()
     hashed = _build_probes.probe_hash(source, _built.FLAGS, version, sources)
     builder = Path(_build_probes.__file__).read_text()  # another one may write other data

@@ -33,11 +33,6 @@ def trial_time(at: At) -> float:
     return 0.05 + armed + (int(at["crossings"]) + 1) * each
 
 
-def overshoots(at: At) -> bool:
-    """Usage is held at memory.max, and stalls and reclaim have no threshold in bytes."""
-    return is_threshold(at) or str(at["mechanism"]).startswith("high")
-
-
 OVERSHOOTS = F.at.mechanism.one_of("threshold", "high_poll", "high_inotify")
 _OTHERS = F.at.thresholds - 1
 OTHER_NOTIFICATIONS = F.other_count / (2 * F.at.crossings * _OTHERS)

@@ -1,5 +1,5 @@
-"""The user's folders (XDG Base Directory Specification), and temporary ones. Standard library
-only."""
+"""The user's folders (XDG Base Directory Specification), temporary ones, and that of the compiled
+probes. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
-from memlab.errors import CannotRun
+from memlab.errors import CannotRun, NotBuilt
 from memlab.files import ownership
 
 _HOMES = {"data": ".local/share", "state": ".local/state", "cache": ".cache"}
@@ -21,6 +22,15 @@ _PURPOSES = ("import", "recorded", "store", "worker")
 _MADE = re.compile(rf"memlab-({'|'.join(_PURPOSES)})-[a-z0-9_]{{8}}")  # by mkdtemp
 _BEGUN_S = 10.0
 _TEMPORARY = ("/var/tmp", "/tmp")  # the one on a disk first: a store may be large
+
+
+def compiled() -> Path:
+    """Where the compiled probes are, with their sources and the compiled helpers. NotBuilt if they
+    are not compiled."""
+    probes = find_spec("memlab._probes")
+    if probes is None or probes.origin is None:
+        raise NotBuilt
+    return Path(probes.origin).parent
 
 
 def user(kind: str) -> Path:

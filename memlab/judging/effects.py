@@ -60,8 +60,7 @@ class Effect:
 
 def effects(run: Run, metrics: Sequence[str]) -> Iterator[Effect]:
     """In the order of the factors and levels as they were asked for."""
-    first = {name: run.experiment.factor(name).quick[0] for name in run.varied}
-    baseline = next((s for s in run.summaries if _beside(s.point, first) is None), None)
+    first, baseline = _baseline(run)
     if baseline is None:
         return
     if baseline.outcomes.keys() - {"ok"} and run.varied:
@@ -85,6 +84,12 @@ def effects(run: Run, metrics: Sequence[str]) -> Iterator[Effect]:
             yield Effect(name, level, first[name], changes, summary)
 
 
+def _baseline(run: Run) -> tuple[dict[str, Level], PointSummary | None]:
+    """The first level of each factor that varies, and the point that has them all."""
+    first = {name: run.experiment.factor(name).quick[0] for name in run.varied}
+    return first, next((s for s in run.summaries if _beside(s.point, first) is None), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Extreme:
     """Of all combinations of levels the one where a metric is least or most, beside the one of
@@ -97,8 +102,7 @@ class Extreme:
 def extremes(run: Run, metrics: Sequence[str]) -> Iterator[tuple[Extreme, Extreme]]:
     """The least and the most of each metric, where levels of two or more factors together make one
     of them and it is shown to differ from the baseline: no level alone says it."""
-    first = {name: run.experiment.factor(name).quick[0] for name in run.varied}
-    baseline = next((s for s in run.summaries if _beside(s.point, first) is None), None)
+    first, baseline = _baseline(run)
     if len(first) < 2 or baseline is None:
         return
     for metric in map(run.metric, metrics):

@@ -83,7 +83,6 @@ def noise(run: Run) -> Noise:
             f"factor: measure some, as memlab sweep {run.experiment.name} --blocks {LEAST + 2}"
         )
     noisiest = max(by_pair, key=lambda name: float(np.median(np.abs(by_pair[name]))))
-    wall_s = sum(session.wall_s for session in run.sessions)
     return Noise(
         run=run.id,
         metric=metric,
@@ -92,7 +91,7 @@ def noise(run: Run) -> Noise:
         noisiest=by_pair[noisiest],
         noisiest_pair=noisiest,
         correlation=run.sampling(metric)["correlation"],
-        block_s=wall_s / max(1, len(run.samples)) * len(run.points),
+        block_s=run.wall_s / max(1, len(run.samples)) * len(run.points),
     )
 
 

@@ -87,11 +87,8 @@ def chain(
 
 def v1_dir(controller: str, root: Path = proc.ROOT) -> Path | None:
     """This process's own group in the hierarchy of a v1 controller; None where it has none."""
-    paths = parse_membership(files.text(root / "proc/self/cgroup") or "")
-    for mount in files.known(lambda: proc.mounts(root)) or []:
-        if mount.filesystem == "cgroup" and controller in mount.super_options:
-            return _directory(root, mount, paths.get(controller))
-    return None
+    version, groups = chain(controller, root)
+    return groups[0] if version == "1" and groups else None
 
 
 def parse_membership(text: str) -> dict[str, str]:

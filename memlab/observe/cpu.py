@@ -121,13 +121,16 @@ def _turbo(system: Path) -> bool | None:
 BUSY = 0.25  # of the CPUs' time, from which on what is measured is said to be of that load
 
 
-def busy_share(seconds: float = 0.3, root: Path = Path("/")) -> float | None:
+_LOOK_S = 0.3
+
+
+def busy_share() -> float | None:
     """The share of all CPUs' time that others take now, while this process sleeps: proc_stat(5).
     None where that cannot be read."""
     try:
-        before = _ticks(root)
-        time.sleep(seconds)
-        after = _ticks(root)
+        before = _ticks()
+        time.sleep(_LOOK_S)
+        after = _ticks()
     except (OSError, ValueError, IndexError):
         return None
     whole = sum(after) - sum(before)
@@ -135,9 +138,9 @@ def busy_share(seconds: float = 0.3, root: Path = Path("/")) -> float | None:
     return 1 - idle / whole if whole > 0 else None
 
 
-def busy_now(root: Path = Path("/")) -> str:
+def busy_now() -> str:
     """That the machine is busy, and what that will do to the numbers; empty where it is quiet."""
-    share = busy_share(root=root)
+    share = busy_share()
     if share is None or share <= BUSY:
         return ""
     return (
@@ -146,6 +149,6 @@ def busy_now(root: Path = Path("/")) -> str:
     )
 
 
-def _ticks(root: Path) -> list[int]:
-    first = (root / "proc/stat").read_text(encoding="ascii").splitlines()[0]
+def _ticks() -> list[int]:
+    first = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0]
     return [int(word) for word in first.split()[1:9]]  # guest time is in user's and nice's

@@ -212,9 +212,9 @@ def tasks(pid: int, root: Path = proc.ROOT) -> list[int]:
         return sorted(int(entry.name) for entry in entries)
 
 
-def check_readable(pid: int, root: Path = proc.ROOT) -> None:
+def check_readable(pid: int) -> None:
     """Raises `PermissionError` where this process may not look into that one (ptrace(2), read)."""
-    os.close(os.open(root / f"proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC))
+    os.close(os.open(f"/proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC))
 
 
 def maps(pid: int, root: Path = proc.ROOT) -> list[Mapping]:

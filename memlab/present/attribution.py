@@ -38,8 +38,8 @@ def place(run: Run, traced: Traced) -> str:
     return words.labels(run.named, traced.at, _names(run))
 
 
-def tail_of(traced: Traced, one_in: int = ONE_IN) -> SlowestOperations:
-    return next(tail for tail in traced.tails if tail.one_in == one_in)
+def tail_of(traced: Traced) -> SlowestOperations:
+    return next(tail for tail in traced.tails if tail.one_in == ONE_IN)
 
 
 def percentile(tail: SlowestOperations) -> str:

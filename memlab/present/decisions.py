@@ -102,7 +102,7 @@ def _sentence(
     if undecided := by_clause.get(""):
         advice += f"; not decided yet{_where(run, settings, undecided)}"
     if again:
-        over = words.factor_label(run.experiment, run.experiment.figure.over)
+        over = run.experiment.factor(run.experiment.figure.over).label
         place = _where(run, settings, again)
         advice += f"; it depends on the {over}{place}: lines cross several times"
     return f"{advice}; {decision.always}" if decision.always else advice

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from memlab.analysis.least import least_samples
-from memlab.experiment import At, Checks, Claim, Count, Matrix, Outcome, Within
+from memlab.experiment import Checks, Matrix
 from memlab.experiment.needs import needs
-from memlab.experiment.points import Point
+from memlab.experiment.points import Point, has
 from memlab.judging import summary
 from memlab.judging.claims import Judged
 from memlab.present import tables, words
@@ -70,7 +70,7 @@ def _ranked(run: Run, *, settled: bool) -> Iterator[tuple[list[int], Table]]:
     """Each panel's table, with how many of its points each of the first questions needs."""
     questions = _decisive(run)
     for panel, shown in tables.panels(run, settled=settled):
-        inside = [point for point in run.points if point.control is None and _has(point, panel)]
+        inside = [point for point in run.points if point.control is None and has(point.at, panel)]
         yield [-sum(point.index in wanted for point in inside) for wanted in questions], shown
 
 
@@ -86,10 +86,6 @@ def _decisive(run: Run) -> list[frozenset[int]]:
     return each or [need.points for need in result[:1]]
 
 
-def _has(point: Point, at: At) -> bool:
-    return all(point.at[name] == level for name, level in at.items())
-
-
 def _checks(run: Run, judged: Sequence[Judged]) -> Table:
     """A row per claim: what is expected and what was found. First what a recommendation rests on,
     then what does not hold."""
@@ -101,26 +97,15 @@ def _checks(run: Run, judged: Sequence[Judged]) -> Table:
         return first, summary.ORDER.index(summary.OVERALL[item.word])
 
     rows: list[list[Cell | str]] = [
-        [item.claim.text, _expected(run, item.claim), Cell(number(run, item), item.word)]
+        [
+            item.claim.text,
+            words.expected(run, item.claim, words.cell_unit),
+            Cell(number(run, item), item.word),
+        ]
         for item in sorted(measured, key=order)
     ]
     columns = [Column("check", "left", wrap=_CLAIM), Column("expected"), Column("here")]
     return Table("", columns, rows)
-
-
-def _expected(run: Run, claim: Claim) -> str:
-    """`3`, `sigbus`, `above 0.5`."""
-    if isinstance(claim, Outcome):
-        return claim.outcome
-    if not isinstance(claim, Count | Within):
-        return ""
-    unit = words.cell_unit(run.metric(claim.metric).unit)
-    if isinstance(claim, Count):
-        return words.quantity(claim.equals, unit)
-    bounds = (("above", claim.above), ("below", claim.below))
-    return " and ".join(
-        f"{word} {words.quantity(bound, unit)}" for word, bound in bounds if bound is not None
-    )
 
 
 def _words(run: Run, figure: Matrix) -> Table:

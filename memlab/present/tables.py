@@ -12,7 +12,7 @@ from memlab.analysis.compare import MOST_BLOCKS, Comparison
 from memlab.analysis.intervals import Interval
 from memlab.analysis.least import least_samples
 from memlab.experiment import At, Experiment, Metric
-from memlab.experiment.points import point_key
+from memlab.experiment.points import combinations, has, point_key
 from memlab.experiment.reach import Reach, advised_s
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import evidence
@@ -67,10 +67,11 @@ def panels(run: Run, *, settled: bool = False) -> list[tuple[At, Table]]:
     by = [name for name in figure.by if name in run.varied] or list(figure.by[:1])
     free = [name for name in run.varied if name not in {figure.over, *by}]
     panel_names = list(dict.fromkeys([*figure.panels, *free]))
-    panels = _combinations(grid, panel_names)
-    inside = [[s for s in grid if _has(s, panel)] for panel in panels]
-    lines = max((len(_combinations(part, by)) for part in inside), default=0)
-    levels = max((len(_combinations(part, [figure.over])) for part in inside), default=0)
+    panels = combinations((s.point.at for s in grid), panel_names)
+    inside = [[s for s in grid if has(s.point.at, panel)] for panel in panels]
+    places = [[s.point.at for s in part] for part in inside]
+    lines = max((len(combinations(part, by)) for part in places), default=0)
+    levels = max((len(combinations(part, [figure.over])) for part in places), default=0)
     turned = lines > max(_SIDE_BY_SIDE, levels)
     results = []
     for panel, part in zip(panels, inside, strict=True):
@@ -139,7 +140,8 @@ def _panel(
 ) -> Table:
     over, metric = run.experiment.figure.over, run.metric(run.experiment.figure.metric)
     unit = words.cell_unit(metric.unit)
-    lines, levels = _combinations(inside, by), _combinations(inside, [over])
+    places = [s.point.at for s in inside]
+    lines, levels = combinations(places, by), combinations(places, [over])
     across, down = (levels, lines) if turned else (lines, levels)
     columns = [Column("" if turned else over)]
     columns += [_column(run, at) for at in across]
@@ -153,7 +155,7 @@ def _panel(
         by_level.setdefault(levels_of, []).append(summary)
     for at in down:
         row = by_level[tuple(at.values())]
-        result = (next((s for s in row if _has(s, other)), None) for other in across)
+        result = (next((s for s in row if has(s.point.at, other)), None) for other in across)
         cells: list[Cell | str] = [_label(run, at)]
         cells += [median(s, metric, unit, mark=mark, settled=settled) if s else "" for s in result]
         if loops:
@@ -197,15 +199,6 @@ def names_of_levels(run: Run) -> str:
         if (label := factor.level_labels.get(level)) and label != factor.kind.format(level)
     }
     return f"-p takes {', '.join(text)}" if text else ""
-
-
-def _combinations(summaries: Sequence[PointSummary], names: Sequence[str]) -> list[At]:
-    result = (tuple((name, s.point.at[name]) for name in names) for s in summaries)
-    return [dict(pairs) for pairs in dict.fromkeys(result)]
-
-
-def _has(summary: PointSummary, at: At) -> bool:
-    return all(summary.point.at[name] == level for name, level in at.items())
 
 
 def median(
@@ -486,12 +479,8 @@ def _spent(run: Run) -> str:
 def ended(run: Run, *, points: bool = True) -> Iterator[str]:
     """How the sweep ended, and with `points` the samples that are not ok; a reason that several
     share, once."""
-    wall_s = sum(session.wall_s for session in run.sessions)
+    yield end(run, _spent(run))
     how = run.sessions[-1].ended if run.sessions else None
-    yield (
-        f"{units.counted(len(run.samples), 'sample')} in {words.quantity(wall_s, 's')}"
-        f"{_spent(run)}; the sweep ended: {_ended(run, how)}"
-    )
     if how in ("budget", "interrupted") and (short := _short_of_samples(run)):
         yield short
     for name, scaled in run.row.request.get("scaled", {}).items():
@@ -524,12 +513,12 @@ def ends(run: Run) -> Iterator[str]:
         yield f"{where}: {outcomes(same)}{why}"
 
 
-def end(run: Run) -> str:
-    """`423 samples in 60.3 s; the sweep ended: budget`."""
-    wall_s = words.quantity(sum(session.wall_s for session in run.sessions), "s")
+def end(run: Run, spent: str = "") -> str:
+    """`423 samples in 60.3 s; the sweep ended: budget`, with what the time was `spent` on."""
+    wall_s = words.quantity(run.wall_s, "s")
     how = run.sessions[-1].ended if run.sessions else None
     samples = units.counted(len(run.samples), "sample")
-    return f"{samples} in {wall_s}; the sweep ended: {_ended(run, how)}"
+    return f"{samples} in {wall_s}{spent}; the sweep ended: {_ended(run, how)}"
 
 
 def _ended(run: Run, how: str | None) -> str:
@@ -600,7 +589,7 @@ def _elapsed_s(run: Run) -> float:
     """What the trials took, with all that lay between them."""
     first_s = float(run.samples.taken("started_at").min())
     made_ready_s = max(0.0, first_s - run.sessions[0].started_at)
-    return sum(session.wall_s for session in run.sessions) - made_ready_s
+    return run.wall_s - made_ready_s
 
 
 def _resume(run: Run, budget_s: int) -> str:

@@ -17,8 +17,8 @@ from memlab.analysis.crossover import CrossingPoint
 from memlab.analysis.exact import most_correlated
 from memlab.analysis.intervals import Interval
 from memlab.analysis.least import least_samples
-from memlab.experiment import At, Count, Experiment, Level, Metric, Outcome
-from memlab.experiment.points import short_label
+from memlab.experiment import At, Claim, Count, Experiment, Level, Outcome, Within
+from memlab.experiment.points import level_label, short_label
 from memlab.judging import evidence, summary
 from memlab.judging.compare import DISTURBED_SHARE, Compared
 from memlab.judging.effects import Effect, Extreme, LevelChange
@@ -325,10 +325,7 @@ def _percent(ratio: float) -> str:
 
 def effect(experiment: Experiment, measured: Effect) -> str:
     """`lock=future: elapsed time +38 % (34 to 41); peak resident memory unchanged (...)`."""
-    level = short_label(experiment, measured.factor, measured.level)
-    level = (
-        level or f"{measured.factor}={experiment.describe_level(measured.factor, measured.level)}"
-    )
+    level = level_label(experiment, measured.factor, measured.level)
     changes: dict[str, list[str]] = {}  # what is the same of several metrics is said once
     for item in measured.changes:
         changes.setdefault(change(item), []).append(item.metric.label)
@@ -345,11 +342,7 @@ def effect(experiment: Experiment, measured: Effect) -> str:
     if not parts and not total:
         parts.append("not measured yet")
     if not parts:
-        base = short_label(experiment, measured.factor, measured.baseline)
-        base = (
-            base
-            or f"{measured.factor}={experiment.describe_level(measured.factor, measured.baseline)}"
-        )
+        base = level_label(experiment, measured.factor, measured.baseline)
         parts.append(f"not compared: {base} did not end well")
     return f"{level}: {'; '.join(parts)}"
 
@@ -388,11 +381,7 @@ def refused_calls(run: Run) -> Iterator[str]:
 def _where(experiment: Experiment, at: At) -> str:
     """The levels that are not the first ones."""
     names = [name for name in at if at[name] != experiment.factor(name).quick[0]]
-    return ", ".join(
-        short_label(experiment, name, at[name])
-        or f"{name}={experiment.describe_level(name, at[name])}"
-        for name in names
-    )
+    return ", ".join(level_label(experiment, name, at[name]) for name in names)
 
 
 def unfelt_limit(run: Run) -> Iterator[str]:
@@ -513,16 +502,6 @@ def long_levels(experiment: Experiment, at: Iterable[At]) -> list[str]:
     ]
 
 
-def metric_label(metric: Metric) -> str:
-    """What an axis calls a metric."""
-    return metric.label
-
-
-def factor_label(experiment: Experiment, name: str) -> str:
-    """What an axis calls a factor."""
-    return experiment.factor(name).label
-
-
 def label(experiment: Experiment, name: str, level: Level) -> str:
     """What figures and tables call a level: its label where it has one, else `free write` of
     free_write."""
@@ -550,6 +529,20 @@ def labels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
 def named_levels(experiment: Experiment, at: At) -> str:
     """Every level with its factor's name: `size 4 KiB, method write`."""
     return ", ".join(f"{name} {_level(experiment, name, at)}" for name in at)
+
+
+def expected(run: Run, claim: Claim, unit: Callable[[str], str] = str) -> str:
+    """`3 VMAs`, `sigbus`, `above 0.5`, in a `unit` made of the metric's; a claim of another kind
+    says it in its sentence."""
+    if isinstance(claim, Outcome):
+        return claim.outcome
+    if not isinstance(claim, Count | Within):
+        return ""
+    named = partial(quantity, unit=unit(run.metric(claim.metric).unit))
+    if isinstance(claim, Count):
+        return named(claim.equals)
+    bounds = (("above", claim.above), ("below", claim.below))
+    return " and ".join(f"{word} {named(bound)}" for word, bound in bounds if bound is not None)
 
 
 def _level(experiment: Experiment, name: str, at: At) -> str:

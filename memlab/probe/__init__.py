@@ -104,15 +104,6 @@ def build() -> dict[str, str]:
     return {"compiler": COMPILER, "flags": FLAGS}
 
 
-def source_path(name: str) -> str:
-    """The probe's source: the C file as installed beside the compiled module, or the module."""
-    if name in _PYTHON:
-        return f"{python_probes.ROOT}/{_PYTHON[name]}"
-    _known(name)
-    folder, _, _ = _probes.__file__.rpartition("/")
-    return f"{folder}/probe_sources/{name}.c"
-
-
 def params(name: str) -> dict[str, Any]:
     """What a probe takes: field name to "int", "bool" or "str", or to an enum's levels.
 

@@ -550,19 +550,22 @@ class Run:
         return float(np.median(pooled)) if pooled.size else None
 
     @property
+    def wall_s(self) -> float:
+        """How long its sessions lasted."""
+        return sum(session.wall_s for session in self.sessions)
+
+    @property
     def window_share(self) -> float | None:
         """The share of the run's wall time that was spent inside timed windows."""
-        wall_s = sum(session.wall_s for session in self.sessions)
         inside_s, trial_s = self.samples.column(_INSIDE) * 1e-9, self.samples.taken("trial_s")
         # The two of a duet have one window, and it lies within the trial of the first.
         inside_s = np.where(trial_s > 0, np.minimum(inside_s, trial_s), inside_s)
-        return float(np.nansum(inside_s)) / wall_s if wall_s else None
+        return float(np.nansum(inside_s)) / self.wall_s if self.wall_s else None
 
     @cached_property
     def trials_share(self) -> float | None:
         """The share that trials took: their windows, and what is made ready and released beside."""
-        wall_s = sum(session.wall_s for session in self.sessions)
-        return float(self.samples.taken("trial_s").sum()) / wall_s if wall_s else None
+        return float(self.samples.taken("trial_s").sum()) / self.wall_s if self.wall_s else None
 
     @property
     def others_busy(self) -> float | None:

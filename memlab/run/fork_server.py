@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from memlab.errors import NotBuilt, WorkerLost
 from memlab.experiment import Experiment
+from memlab.files import folders
 
 # The server imports memlab from where this process has it, and the compiled probes from where
 # they were built (an editable install keeps them apart); -I -S leaves out everything else.
@@ -127,10 +128,8 @@ def layouts(experiment: Experiment) -> list[str]:
 
 def where() -> tuple[str, str]:
     """The import path for the worker, and the folder of the compiled probes; or NotBuilt."""
-    probes, backend = find_spec("memlab._probes"), find_spec("_cffi_backend")
-    if probes is None or probes.origin is None:
-        raise NotBuilt
+    probes, backend = folders.compiled(), find_spec("_cffi_backend")
     if backend is None or backend.origin is None:
         raise NotBuilt("cffi is not installed; `pip install cffi`")
     roots = (Path(__file__).parents[2], Path(backend.origin).parent)
-    return "\n".join(map(str, roots)), str(Path(probes.origin).parent)
+    return "\n".join(map(str, roots)), str(probes)

@@ -179,15 +179,6 @@ class Store:
             for sample in samples:
                 self._tell(lines.of_sample(run, sample))
 
-    def add_samples(self, run: str, session: int, samples: Sequence[SampleRow]) -> int:
-        """Commit many samples in one transaction, all of them or none; returns how many."""
-        if samples:
-            with self._writing(run):
-                self._insert(run, samples)
-                started_at = min(sample.started_at for sample in samples)
-                self._count(run, session, started_at, 0.0, len(samples))
-        return len(samples)
-
     def receive(self, run: str, session: SessionRow, samples: Sequence[SampleRow]) -> int:
         """Take samples that were measured elsewhere, with how far their session has come: all of
         them or none. Those that are there already are left; StoreError where one of them differs.

@@ -9,7 +9,7 @@ import errno
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -263,6 +263,11 @@ def counted(count: int, unit: str = "block") -> str:
     """`20 blocks`, `1 session`, `2 processes`."""
     plural = "es" if unit.endswith("s") else "s"
     return f"{count} {unit}{'' if count == 1 else plural}"
+
+
+def from_to(counts: Collection[int]) -> str:
+    """`6 to 12`, or `6` if all are alike."""
+    return " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
 
 
 def _is_whole(value: float) -> bool:

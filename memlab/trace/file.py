@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import IntEnum, auto
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import IO
 
 from memlab.errors import BadTrace, NotBuilt
-from memlab.files import output, packed
+from memlab.files import folders, output, packed
 from memlab.observe import files
 from memlab.text.printable import printable, signal_name
 
@@ -343,8 +342,7 @@ def file_names(trace: Trace) -> list[str]:
 
 def tool(name: str) -> str:
     """The path of a compiled helper. NotBuilt where it is missing."""
-    found = find_spec("memlab._probes")
-    path = Path(found.origin).parent / "launch" / name if found and found.origin else None
-    if path is None or not path.exists():
+    path = folders.compiled() / "launch" / name
+    if not path.exists():
         raise NotBuilt
     return str(path)

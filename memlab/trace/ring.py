@@ -18,7 +18,7 @@ _CLOSED_AT = 136
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
+class AllocationRing:
     """An open one. `environ` names it to the library that is preloaded."""
 
     file: int
@@ -34,7 +34,7 @@ class Ring:
 
 
 @contextmanager
-def opened(bytes: int) -> Iterator[Ring]:
+def opened(bytes: int) -> Iterator[AllocationRing]:
     """A new one with room for so many bytes of records. CannotRun where there is no room for it."""
     result = os.memfd_create("memlab-allocations", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -47,6 +47,6 @@ def opened(bytes: int) -> Iterator[Ring]:
             ) from None
         fcntl.fcntl(result, fcntl.F_ADD_SEALS,
                     fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)  # fmt: skip
-        yield Ring(result)
+        yield AllocationRing(result)
     finally:
         os.close(result)

@@ -25,7 +25,7 @@ from memlab.errors import CannotRun, EndedBySignal
 from memlab.files.output import Unnamed
 from memlab.run.contained import Contained, starting
 from memlab.trace import file
-from memlab.trace.ring import Ring
+from memlab.trace.ring import AllocationRing
 
 _PATIENCE_S = 5.0  # from a signal on, until the command is killed
 _KILLED_WITHIN_S = 10.0
@@ -61,7 +61,9 @@ class Recorder:
     """The process that writes the trace (recorder/main.c). It prints a line once it follows, one
     when a command has ended, and one at its own end."""
 
-    def __init__(self, made: Unnamed, words: Sequence[str], ring: Ring | None = None) -> None:
+    def __init__(
+        self, made: Unnamed, words: Sequence[str], ring: AllocationRing | None = None
+    ) -> None:
         self.last: dict[str, Any] = {}
         self.follows = self.has_command_ended = self.has_ended = False
         self._made, self._ring = made, ring

@@ -85,8 +85,8 @@ def _fill(
 ) -> None:
     session = store.begin_session(run.id)
     rows = _samples(points, blocks, model, rng)
-    while store.add_samples(run.id, session, _first(rows, _BATCH)):
-        pass
+    while batch := _first(rows, _BATCH):
+        store.add_sample(run.id, session, 0.0, *batch)
     store.end_session(run.id, session, len(points) * blocks * model.trial_s, "complete")
 
 

@@ -65,8 +65,8 @@ def named(words: list[str]) -> tuple[str, ...]:
 EXAMPLES = examples()
 FAR = [one for one in EXAMPLES if any(part in one for part in ELSEWHERE)]
 NEAR = [one for one in EXAMPLES if one not in FAR]
-# Those that measure.
-_LONG = r"memlab (sweep|try|fit|reproduce|history page-fault|report miao)"
+# Those that measure, or that draw the figures of a whole study, or of what another one draws.
+_LONG = r"memlab (sweep|try|fit|reproduce|history page-fault|report example|report$)"
 LONG = [one for one in NEAR if re.match(_LONG, one)]
 
 PROGRAM = "#!/bin/sh\necho Throughput: 1\n"

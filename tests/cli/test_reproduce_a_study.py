@@ -113,15 +113,6 @@ def test_progress_says_which_experiment_of_how_many(reproduced: Any) -> None:
     assert said == [f"{i} of 3: {name}" for i, name in enumerate(STUDY, 1)]
 
 
-@pytest.mark.slow
-def test_the_report_of_the_study_is_written(reproduced: Any, tmp_path: Path) -> None:
-    folder = tmp_path / "made" / "here"
-    last = reproduced("-o", str(folder)).stdout.splitlines()[-1]
-    assert last == str(folder / "logstore-mmap.html")
-    text = (folder / "logstore-mmap.html").read_text()
-    assert all(api.load(f"example:{name}").id in text for name in STUDY)
-
-
 def test_beforehand_it_says_what_is_measured_and_for_how_long(reproduced: Any) -> None:
     """And which study the start of a name means. No store is made."""
     done = CliRunner().invoke(cli, ["reproduce", "logstore", "--dry-run", "--budget", "20s"])

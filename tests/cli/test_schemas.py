@@ -36,7 +36,7 @@ from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder.documents import Ladder
 from memlab.machines.ladder.measure import KernelResult
 from memlab.present import documents
-from memlab.present.documents.lists import Plot
+from memlab.present.documents.lists import ListedExperiment
 from memlab.request import Request
 from memlab.run import journal, plan
 from memlab.run.cleanup import PREFIX
@@ -64,12 +64,9 @@ DOCUMENTS = {
     "fit-trace": "fit --json {folder}/a.trace",
     "history": "history mmap-write -o {folder}",  # of two nights
     "hosts-import": "hosts import {folder}/rows --host b",
-    "hosts-pull": "hosts import {folder}/rows --host b",  # the same, without ssh
-    "kernels-fetch": "kernels list {folder}",  # the same, of what was unpacked
     "kernels-ladder": "",  # see ladder_document
     "kernels-list": "kernels list {folder}",
     "list": "list",
-    "plot": "plot {run}",
     "record": "",  # see record_document; tests/traces records
     "record-runs": "",  # the same, several
     "reproduce": "reproduce vma-lock --budget 1s",
@@ -78,10 +75,11 @@ DOCUMENTS = {
     "show-trace": "show {folder}/a.trace -o {folder}",
     "sweep": f"sweep mmap-write {TINY} --no-controls --blocks 1",
     "sweep-dry-run": "sweep mmap-write --dry-run",
-    "sweep-on": "hosts import {folder}/rows --host b",  # the same; tests/fleet sweeps
     "try": "try --json --blocks 1 -- true",
-    "try-on": "hosts import {folder}/rows --host b",  # the same, as of sweep-on
 }
+# What needs other hosts or kernels, and prints documents of the type of another command.
+ALIKE = dict.fromkeys(["hosts-pull", "sweep-on", "try-on"], "hosts-import")
+ALIKE |= {"kernels-fetch": "kernels-list"}
 
 
 @cache
@@ -156,7 +154,7 @@ FIT = pytest.param("fit", marks=pytest.mark.needs("memory cgroup"))
 OTHERS = [name for name in DOCUMENTS if name != "fit"]
 
 
-@pytest.mark.parametrize("name", [FIT, *mostly_quick(OTHERS, "plot", "show", "try")])
+@pytest.mark.parametrize("name", [FIT, *mostly_quick(OTHERS, "show", "try")])
 def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_type(
     command: Command, measured: Path, tmp_path: Path, name: str
 ) -> None:
@@ -171,7 +169,7 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
             first = opened.find("small")
             opened.add_run(replace(first, id="0123abcd", name="base"), opened.points(first.id))
             samples = [*opened.samples(first.id)]
-            opened.add_samples("0123abcd", opened.begin_session("0123abcd"), samples)
+            opened.add_sample("0123abcd", opened.begin_session("0123abcd"), 0.0, *samples)
     if "rows" in DOCUMENTS[name]:
         rows = command("export", "small", "--format", "rows", MEMLAB_STORE=str(own))
         (tmp_path / "rows").write_text(rows.stdout)
@@ -273,7 +271,9 @@ def test_every_command_with_json_has_a_schema_and_is_run_here() -> None:
     }
     printing = {re.sub(" (--.*|[A-Z]+)$", "", words) for words in schemas._documents()}
     assert with_json == printing
-    assert sorted(DOCUMENTS) == schemas.names()
+    assert sorted([*DOCUMENTS, *ALIKE]) == schemas.names()
+    types = {name: schemas._documents()[words] for name, words in schemas._words().items()}
+    assert all(types[name] == types[other] for name, other in ALIKE.items())
 
 
 def test_the_command_prints_a_schema_and_without_a_name_lists_them(command: Command) -> None:
@@ -310,9 +310,10 @@ def test_a_document_is_made_of_attributes() -> None:
     made = documents.ShownInterval.from_attributes
     seen = Interval(1.0, 4.0, 7.0, 9, "order statistics")
     assert documents.plain(made(seen)) == {"low": 1.0, "estimate": 4.0, "high": 7.0, "n": 9}
-    assert made(Plot("0123abcd", ["x.svg"]), seen, low=None).low is None
+    other = ListedExperiment("mmap-write", "which is faster?", [])
+    assert made(other, seen, low=None).low is None
     with pytest.raises(TypeError, match="low"):
-        made(Plot("0123abcd", ["x.svg"]))
+        made(other)
     with pytest.raises(msgspec.ValidationError, match=">= 1"):
         made(replace(seen, n=0))
 
@@ -344,7 +345,6 @@ def test_every_experiment(command: Command, printed: Printed, store_path: Path, 
     assert printed("show") == swept
     if any(point["metrics"] for point in swept["points"]):
         assert figures
-        assert printed("plot", "-o", store_path.parent / "again.svg")["files"]
     assert printed("claims")["experiments"][0]["run"] == swept["run"]
 
 
@@ -353,7 +353,6 @@ def test_every_experiment(command: Command, printed: Printed, store_path: Path, 
 def test_a_recorded_run(printed: Printed, tmp_path: Path, name: str) -> None:
     assert printed("show", f"example:{name}")["samples"]
     assert printed("claims", f"example:{name}")["experiments"][0]["claims"]
-    assert printed("plot", f"example:{name}", "-o", tmp_path)["files"]
 
 
 @pytest.mark.slow

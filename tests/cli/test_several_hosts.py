@@ -53,7 +53,7 @@ def seven(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 for p in points
             ]
             opened.add_run(row, own)
-            opened.add_samples(row.id, opened.begin_session(row.id), samples)
+            opened.add_sample(row.id, opened.begin_session(row.id), 0.0, *samples)
             opened.end_session(row.id, 1, 1.0, "blocks")
     return path
 
@@ -192,7 +192,9 @@ def again(
         points, samples = opened.points(run.id), list(opened.samples(run.id))[:count]
         request = {**run.request, "guest": guest}
         opened.add_run(replace(run, id=id, origin=host, request=request), points)
-        opened.add_samples(id, opened.begin_session(id), samples)
+        session = opened.begin_session(id)
+        if samples:
+            opened.add_sample(id, session, 0.0, *samples)
         if ended:
             opened.end_session(id, 1, 1.0, ended)
 

@@ -65,7 +65,6 @@ def test_before_5_18_the_kernels_memory_is_the_sum_of_its_parts(tmp_path: Path) 
     stat = {name: value for name, value in STAT_2.items() if name != "kernel"}
     found = group.charge(made(tmp_path, stat, USED), "2")
     assert found.kernel_bytes == 6 * MiB
-    assert found.rest_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,6 @@ def test_v1_gives_the_bounds_of_what_it_does_not_split(tmp_path: Path) -> None:
     assert (found.anonymous_bytes, found.shmem_bytes) == (40 * MiB, 8 * MiB)
     assert (found.file_clean_bytes, found.file_dirty_bytes) == (44 * MiB, 6 * MiB)
     assert (found.kernel_bytes, found.swapped_bytes) == (4 * MiB, 9 * MiB)
-    assert found.rest_bytes == MiB
     assert (found.reached_count, found.oom_kill_count, found.stuck) == (4, 1, False)
     for text, stuck in (("oom_kill_disable 1\nunder_oom 1\noom_kill 1\n", True),
                         ("oom_kill_disable 0\nunder_oom 1\noom_kill 1\n", False)):  # fmt: skip

@@ -30,6 +30,8 @@ def test_on_a_hybrid_host_the_tree_with_the_controller_is_chosen(tmp_path: Path)
     groups = cgroup.locate(grow(tmp_path, HYBRID))
     assert (groups.version, groups.memory_version) == ("hybrid", "1")
     assert groups.memory_dir == tmp_path / "sys/fs/cgroup/memory/batch/job"
+    assert cgroup.v1_dir("memory", tmp_path) == groups.memory_dir
+    assert cgroup.v1_dir("pids", tmp_path) is None
 
 
 def test_a_mount_of_any_name_hides_no_controller(tmp_path: Path) -> None:

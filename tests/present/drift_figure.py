@@ -8,7 +8,7 @@ HIGH = 220.0  # points
 
 
 def title(run, shown):
-    return f"{words.metric_label(run.metric(shown.metric))}, block by block"
+    return f"{run.metric(shown.metric).label}, block by block"
 
 
 def rows(run, shown):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from leavings import leavings, left
 
-from memlab import probe
+from memlab import _probes, probe
 
 FOLDER = Path(__file__).parents[2] / "probes"
 FILES = sorted(FOLDER.glob("*.c"))
@@ -42,7 +42,8 @@ def test_opening_comment_says_what_the_window_holds(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_a_module_says_what_its_window_holds(path: Path) -> None:
-    opening = Path(probe.source_path(path.stem)).read_text().split('"""')[1]
+    source = path / "__init__.py" if path.is_dir() else path
+    opening = source.read_text().split('"""')[1]
     assert opening.startswith(f"{path.stem} - ")
     assert "\nWindow: " in opening
     assert "\nExcluded: " in opening
@@ -91,12 +92,13 @@ def test_build_names_compiler_and_flags() -> None:
     assert re.match(r"(GNU|Clang) \d+", build["compiler"])
 
 
-@pytest.mark.parametrize("name", probe.names())
-def test_source_is_installed_beside_the_module(name: str) -> None:
-    assert f"{name} - " in Path(probe.source_path(name)).read_text().split("\n\n")[0]
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_source_is_installed_beside_the_module(path: Path) -> None:
+    installed = Path(_probes.__file__).parent / "probe_sources" / path.name
+    assert f"{path.stem} - " in installed.read_text().split("\n\n")[0]
 
 
-@pytest.mark.parametrize("function", [probe.hash, probe.params, probe.source_path])
+@pytest.mark.parametrize("function", [probe.hash, probe.params])
 def test_unknown_probe_lists_the_known_ones(function) -> None:
     with pytest.raises(ValueError, match=r"no probe 'nop'.*noop"):
         function("nop")

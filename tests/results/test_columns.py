@@ -27,7 +27,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         session = store.begin_session("0123abcd")
         rows = [sample(p, b, ok(1000 + 10 * b + p)) for b in range(40) for p in (1, 0)]
         rows[3] = sample(0, 1, failed("error", "why"))
-        assert store.add_samples("0123abcd", session, rows) == 80
+        store.add_sample("0123abcd", session, 0.0, *rows)
         store.end_session("0123abcd", session, 1.0, "blocks")
     return path
 
@@ -85,7 +85,7 @@ def asked(path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int) -> Counter[s
         session, first = store.begin_session("0123abcd"), store.sample_count("0123abcd") // 2
         there = range(first, first + blocks)
         rows = [sample(p, block, ok(1000 + block + p)) for block in there for p in (0, 1)]
-        store.add_samples("0123abcd", session, rows)
+        store.add_sample("0123abcd", session, 0.0, *rows)
 
     def counting(name: str, real: Any, amount: Any) -> Any:
         def counted(*args: Any) -> Any:

@@ -96,7 +96,7 @@ def test_what_cannot_be_read_names_the_other_memlab_that_wrote_it(path: Path) ->
     row = run_row(memlab="9.1")
     with Store(path, create=True) as opened:
         opened.add_run(row, [PointRow(0, {"size": 1, "method": "slow", "colour": "blue"}, None)])
-        opened.add_samples(row.id, 1, [sample(0, 0, ok(1000))])
+        opened.add_sample(row.id, 1, 0.0, sample(0, 0, ok(1000)))
     wrote = f"; memlab 9.1 wrote it, and this is memlab {__version__}$"
     with pytest.raises(StoreError, match=f"colour 'blue', which is not a level of .*{wrote}"):
         Run(row, path)
@@ -145,6 +145,7 @@ def test_of_a_run_over_sessions_each_counts_once(path: Path) -> None:
     assert np.isnan(run.values("call_time", run.points[1])).all()
     median = run.summaries[0].medians["call_time"]
     assert (median.n, median.estimate, run.unit) == (2, pytest.approx(3e-6), "session")
+    assert run.wall_s == 4.0
     assert median.low is None  # which takes three
     assert "session" not in stored(path.with_name("one.db"), {0: [ok(1000)]}).frame
 

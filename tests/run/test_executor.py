@@ -19,6 +19,7 @@ from memlab._built import HASHES
 from memlab.errors import CannotRun, NotBuilt, WorkerLost
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
+from memlab.files import folders
 from memlab.observe import proc
 from memlab.run import executor, fork_server, journal
 from memlab.run.admission import Directories
@@ -144,7 +145,7 @@ def test_a_bench_outlives_its_guardian(directories: Directories) -> None:
 def test_a_bench_that_cannot_open_gives_everything_back(
     directories: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fork_server, "find_spec", lambda _: None)
+    monkeypatch.setattr(folders, "find_spec", lambda _: None)
     before = os.sched_getaffinity(0)
     with pytest.raises(NotBuilt):
         open_executor(directories)

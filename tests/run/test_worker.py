@@ -14,6 +14,7 @@ import pytest
 
 from memlab import experiments, probe
 from memlab.errors import NotBuilt, WorkerLost
+from memlab.files import folders
 from memlab.run import fork_server, plan, worker
 from memlab.run.fork_server import ForkServer
 
@@ -317,7 +318,7 @@ def test_a_parent_that_cannot_start_says_why(
 
 
 def test_a_missing_probe_module_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fork_server, "find_spec", lambda _: None)
+    monkeypatch.setattr(folders, "find_spec", lambda _: None)
     with pytest.raises(NotBuilt, match="the probes are not compiled; `pip install"):
         ForkServer()
 

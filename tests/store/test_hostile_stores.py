@@ -374,7 +374,8 @@ def test_what_became_of_a_store_is_said_before_the_next_commit(tmp_path: Path, h
 def test_a_store_that_another_program_vacuums_is_written_on(path: Path) -> None:
     with Store(path, create=True) as opened:
         (sample, *_) = fill(opened)
-        opened.add_samples("0123abcd", 1, [replace(sample, block=b) for b in range(10, 1010)])
+        rows = [replace(sample, block=b) for b in range(10, 1010)]
+        opened.add_sample("0123abcd", 1, 0.0, *rows)
         opened._db.execute("PRAGMA wal_checkpoint")
         opened.note_run("0123abcd", "long")
         before = path.stat().st_size

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from memlab.errors import NotBuilt
 from memlab.experiment.kinds import At
 from memlab.experiment.points import point_key
 from memlab.experiment.tried.host import MOST_PROCESSES
 from memlab.experiment.tried.metrics import UNITS_NS
 from memlab.experiment.tried.policies import fill
 from memlab.experiment.tried.subject import Tried
+from memlab.files import folders
 
 _ALLOCATOR_OPTIONS = ["MALLOC_", "GLIBC_TUNABLES", "TCMALLOC_", "MIMALLOC_"]
 
 
 def tools() -> Path:
     """The folder of the compiled helpers."""
-    probes = find_spec("memlab._probes")
-    if probes is None or probes.origin is None:
-        raise NotBuilt
-    return Path(probes.origin).parent / "launch"
+    return folders.compiled() / "launch"
 
 
 def spec_of(subject: Tried, at: At) -> dict[str, Any]:

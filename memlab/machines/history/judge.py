@@ -121,11 +121,7 @@ def of_runs(
     levels. NotComparable if there are too few."""
     named = [followed] if followed else list(reversed(runs))
     for run in named:
-        points = [
-            point
-            for point in run.points
-            if point.control is None and all(point.at[name] in of for name, of in wanted.items())
-        ]
+        points = _points(run, wanted)
         result = [(other, _logs(other, metric, points)) for other in runs] if points else []
         whole = [other for other, values in result if values is not None]
         if len(whole) >= LEAST_RUNS:
@@ -159,7 +155,7 @@ def _too_few(
 ) -> NotComparable:
     """Which of the three it is: no point with those levels, no values, or one run alone."""
     of = f"{units.counted(len(runs), 'run')} of {run.experiment.name}"
-    if not any(_has(other, wanted) for other in runs):
+    if not any(_points(other, wanted) for other in runs):
         levels = " ".join(
             f"{name}={','.join(run.experiment.describe_level(name, level) for level in of_name)}"
             for name, of_name in wanted.items()
@@ -173,12 +169,13 @@ def _too_few(
     )
 
 
-def _has(run: Run, wanted: Mapping[str, Sequence[Level]]) -> bool:
-    return any(
-        all(point.at[name] in of for name, of in wanted.items())
+def _points(run: Run, wanted: Mapping[str, Sequence[Level]]) -> list[Point]:
+    """Those of the grid that have these levels."""
+    return [
+        point
         for point in run.points
-        if point.control is None
-    )
+        if point.control is None and all(point.at[name] in of for name, of in wanted.items())
+    ]
 
 
 def _logs(run: Run, metric: Metric, points: Sequence[Point]) -> FloatArray | None:

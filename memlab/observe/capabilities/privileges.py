@@ -59,9 +59,9 @@ def _raises_hard_limits(root: Path) -> bool:
     return bool(effective(root) >> CAP_SYS_RESOURCE & 1)
 
 
-def exceeds_limits(root: Path = proc.ROOT) -> bool:
+def exceeds_limits() -> bool:
     """Whether this process need not keep to RLIMIT_NPROC: root, or what fork(2) asks for."""
-    capabilities = effective(root)
+    capabilities = effective()
     return os.getuid() == 0 or bool(
         (capabilities >> CAP_SYS_RESOURCE | capabilities >> CAP_SYS_ADMIN) & 1
     )

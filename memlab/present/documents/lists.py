@@ -1,4 +1,4 @@
-"""`memlab list`, `runs` and `plot`: the experiments, the stored runs, the files drawn."""
+"""`memlab list` and `runs`: the experiments, the stored runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import field
 
-from memlab.present.documents import DateTime, Document, Ended, NonEmpty, Number, RunId
+from memlab.present.documents import DateTime, Document, Ended, Number, RunId
 
 if TYPE_CHECKING:
     from memlab.store import Listed
@@ -19,14 +19,6 @@ class ListedExperiment(Document):
     question: str
     sources: list[str]
     """The studies that it re-runs, by id."""
-
-
-class Plot(Document):
-    """The files that were written."""
-
-    run: RunId
-    files: NonEmpty[str]
-    """Paths of figures, and of the JSON file beside them."""
 
 
 class ListedRun(Document):

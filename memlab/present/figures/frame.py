@@ -17,7 +17,7 @@ import numpy as np
 
 from memlab.analysis.intervals import Interval, ratio_interval
 from memlab.experiment import At, Control, Figure
-from memlab.experiment.points import Point
+from memlab.experiment.points import Point, combinations, has
 from memlab.observe.environment import EMULATED
 from memlab.present import words
 from memlab.published import PrintedCell
@@ -103,23 +103,12 @@ def without_times(run: Run, rows: Rows) -> Rows:
     return [*result, *left_out.values()]
 
 
-def combinations(places: Iterable[At], names: Sequence[str]) -> list[At]:
-    """The combinations of these factors' levels that there are, in the order given."""
-    result = (tuple((name, at[name]) for name in names) for at in places)
-    return [dict(pairs) for pairs in dict.fromkeys(result)]
-
-
 def shared(places: Iterable[At]) -> At:
     """The levels that all places have."""
     first, *others = [*places] or [{}]
     return {
         name: level for name, level in first.items() if all(has(at, {name: level}) for at in others)
     }
-
-
-def has(at: At, levels: At) -> bool:
-    """Does `at` have these levels? A factor that it does not name is no hindrance."""
-    return all(at[name] == level for name, level in levels.items() if name in at)
 
 
 def grid(run: Run) -> list[Point]:

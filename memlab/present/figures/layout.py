@@ -433,8 +433,7 @@ def _machine(run: Run) -> Iterator[str]:
 
 def provenance(run: Run) -> str:
     """Which run this is, and how many samples it holds."""
-    counts = sorted({len(run.by_point[p.index]) for p in run.points}) or [0]
-    each = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
+    counts = [len(run.by_point[p.index]) for p in run.points] or [0]
     text = f"memlab {run.row.memlab}, run {run.id} of {run.row.created_at[:10]}"
-    few = "; no interval below 6 samples" if counts[0] < 6 else ""
-    return f"{text}: {len(run.samples)} samples, {each} per point{few}"
+    few = "; no interval below 6 samples" if min(counts) < 6 else ""
+    return f"{text}: {len(run.samples)} samples, {units.from_to(counts)} per point{few}"

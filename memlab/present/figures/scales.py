@@ -104,11 +104,11 @@ def x_label(axes: Axes, text: str) -> None:
 def metric(shown: Metric, *, log: bool = False) -> str:
     """`threads started (threads/s)`, `latency (log)`: seconds and bytes stand at the ticks."""
     unit = "" if shown.unit.partition("/")[0] in ("s", "B", "1", "count") else shown.unit
-    return _with(words.metric_label(shown), unit, log=log)
+    return _with(shown.label, unit, log=log)
 
 
 def factor(experiment: Experiment, name: str, *, log: bool = False) -> str:
-    return _with(words.factor_label(experiment, name), "", log=log)
+    return _with(experiment.factor(name).label, "", log=log)
 
 
 def _with(text: str, unit: str, *, log: bool) -> str:

@@ -65,9 +65,9 @@ def control_marker(rank: int) -> str:
     return CONTROL_MARKERS[rank % len(CONTROL_MARKERS)]
 
 
-def darker(hue: str, share: float = 0.72) -> str:
+def darker(hue: str) -> str:
     """The same hue for words: thin strokes need more contrast than lines."""
-    parts = (round(int(hue[i : i + 2], 16) * share) for i in (1, 3, 5))
+    parts = (round(int(hue[i : i + 2], 16) * 0.72) for i in (1, 3, 5))
     return "#" + "".join(f"{part:02x}" for part in parts)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memlab.analysis.intervals import Interval
-from memlab.present import words
+from memlab.present import tables
 from memlab.present.figures import frame, groups
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import NARROW, Page
 from memlab.results import Run
 from memlab.results.beside import Beside
+from memlab.text import units
 
 LOG_SPAN = 100.0  # largest over smallest number above which the axis is logarithmic
 _FLIPPED = {"": "", ">": "<", "<": ">"}  # a ratio to what is a bound
@@ -18,8 +19,7 @@ _FLIPPED = {"": "", ">": "<", "<": ">"}  # a ratio to what is a bound
 
 def heading(run: Run, beside: Beside) -> tuple[str, str]:
     """The chart's title, and at which setting of the run it is."""
-    varied = [name for name in beside.setting if name in run.varied]
-    here = words.labels(run.named, beside.setting, varied)
+    here = tables.setting(run, beside)
     return f"{beside.source.id}: {beside.table.title}", f"here: {here}" if here else ""
 
 
@@ -64,7 +64,6 @@ def _marks(run: Run, beside: Beside) -> Iterator[Mark]:
 
 def _counts(medians: Sequence[Interval]) -> str:
     """How many samples stand behind a mark."""
-    counts = sorted({median.n for median in medians}) or [0]
-    each = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
+    each = units.from_to([median.n for median in medians] or [0])
     short = any(median.low is None for median in medians)
     return f"median of {each} samples, {'no interval below 6' if short else '95 % interval'}"

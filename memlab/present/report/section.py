@@ -96,7 +96,7 @@ def _results(run: Run, study: Reproduced) -> Iterator[str]:
 
 def _how_sure(run: Run) -> str:
     counts = [s.outcomes.total() for s in run.summaries] or [0]
-    each = " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
+    each = units.from_to(counts)
     failed = sum(n for s in run.summaries for word, n in s.outcomes.items() if word != "ok")
     ended = "all ended ok" if not failed else f"{failed} did not end ok"
     samples = units.counted(len(run.samples), "sample")

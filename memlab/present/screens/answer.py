@@ -109,7 +109,7 @@ def _results(run: Run, *, verbose: bool) -> Iterator[str]:
 
 def _measured(run: Run) -> Iterator[str]:
     counts = [result.outcomes.total() for result in run.summaries]
-    each = " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
+    each = units.from_to(counts)
     yield (
         f"{units.counted(len(run.points), 'point')}, "
         f"{each} sample{'' if each == '1' else 's'} each{', in turns' if run.turns else ''}, "

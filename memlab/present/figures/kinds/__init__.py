@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from memlab.experiment import Bars, Lines, Percentiles, Ratios, StripPlot
-from memlab.present import words
 from memlab.present.figures import frame, scales
 from memlab.present.figures.frame import Rows
 from memlab.present.figures.layout import Page
@@ -55,4 +54,4 @@ def title(run: Run, shown: Any) -> str:
     if function := getattr(of(shown), "title", None):
         return str(function(run, shown))
     over = scales.factor(run.experiment, shown.over)
-    return f"{words.metric_label(run.metric(shown.metric))}, by {over}"
+    return f"{run.metric(shown.metric).label}, by {over}"

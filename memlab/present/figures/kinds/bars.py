@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from memlab.experiment import At, Bars, Level
-from memlab.experiment.points import point_key
+from memlab.experiment.points import combinations, has, point_key
 from memlab.judging.effects import effects
 from memlab.present import words
 from memlab.present.figures import frame, groups, scales
@@ -31,13 +31,13 @@ def rows(run: Run, shown: Bars) -> Rows:
     summaries = {
         point_key(s.point.at): s for s in run.summaries if s.point.control is None and s.outcomes
     }
-    places = [point.at for point in frame.grid(run) if frame.has(point.at, shown.where)]
+    places = [point.at for point in frame.grid(run) if has(point.at, shown.where)]
     levels = list(dict.fromkeys(at[shown.over] for at in places))
     printed = _printed(run, shown)
     return frame.rows(
         {"panel": panel, "x": x, "_rank": rank, "_group": level} | mark
         for panel in frame.panels(run, shown.panels, [shown.over, *shown.by], shown.where)
-        for rank, line in enumerate(frame.combinations(places, shown.by))
+        for rank, line in enumerate(combinations(places, shown.by))
         for x, level in enumerate(levels)
         for mark in _marks(run, shown, summaries, printed, {**panel, shown.over: level}, line)
     )
@@ -109,7 +109,7 @@ def _marks(
 
 def _key(summaries: Mapping[str, PointSummary], wanted: At) -> str | None:
     """The key of the grid's point with these levels."""
-    return next((k for k, s in summaries.items() if frame.has(wanted, s.point.at)), None)
+    return next((k for k, s in summaries.items() if has(wanted, s.point.at)), None)
 
 
 def finding(run: Run, shown: Bars, rows: Rows) -> str | None:

@@ -70,17 +70,8 @@ def _read(run: Run, claim: Claim) -> str:
 
 
 def _expected(run: Run, claim: Claim) -> str:
-    """`3 VMAs`, `sigbus`, `below 2 us`; a claim of another kind says it in its sentence."""
-    if isinstance(claim, Outcome):
-        return claim.outcome
-    if isinstance(claim, Count):
-        about = f" within {100 * claim.within:.3g} %" if claim.within else ""
-        return _quantity(run, claim, claim.equals) + about
-    if isinstance(claim, Within):
-        bounds = (("above", claim.above), ("below", claim.below))
-        text = (f"{word} {_quantity(run, claim, end)}" for word, end in bounds if end is not None)
-        return " and ".join(text)
-    return ""
+    within = claim.within if isinstance(claim, Count) else 0.0
+    return words.expected(run, claim) + (f" within {100 * within:.3g} %" if within else "")
 
 
 def _quantity(run: Run, claim: Claim, value: float) -> str:

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 
 from memlab.analysis.intervals import median_interval
 from memlab.experiment import At, Lines
-from memlab.experiment.points import Point
+from memlab.experiment.points import Point, combinations, has
 from memlab.judging import costs
 from memlab.judging.costs import Fitted
 from memlab.present import words
@@ -45,11 +45,11 @@ _PUBLISHED: dict[str, Any] = {"color": style.PALE, "linestyle": style.DASHED, "m
 def rows(run: Run, shown: Lines) -> Rows:
     """Lines, controls, the loop alone, printed curves, crossings and models, panel by panel."""
     grid = [s for s in run.summaries if s.point.control is None]
-    lines = frame.combinations((s.point.at for s in grid), shown.by)
+    lines = combinations((s.point.at for s in grid), shown.by)
     marks: list[Mark] = []
     earlier: list[At] = []
     for panel in frame.panels(run, shown.panels, [shown.over, *shown.by]):
-        inside = [s.point for s in grid if frame.has(s.point.at, panel)]
+        inside = [s.point for s in grid if has(s.point.at, panel)]
         results = [
             *_lines(run, shown, inside, lines),
             *_controls(run, shown, panel),
@@ -68,7 +68,7 @@ def _lines(run: Run, shown: Lines, inside: Sequence[Point], lines: Sequence[At])
     names = frame.naming(run, shown.by)
     for rank, at in enumerate(lines):
         cells = {"kind": "line", "series": words.labels(run.named, at, names), "_rank": rank}
-        points = [point for point in inside if frame.has(point.at, at)]
+        points = [point for point in inside if has(point.at, at)]
         yield from (cells | mark for mark in _medians(run, shown, points))
 
 
@@ -100,10 +100,10 @@ def _drawable(shown: Lines, x: float, y: float) -> bool:
 
 def _controls(run: Run, shown: Lines, panel: At) -> Iterator[Mark]:
     for number, inside in frame.controls(run, shown, panel):
-        lines = frame.combinations((point.at for point in inside), shown.by)
+        lines = combinations((point.at for point in inside), shown.by)
         several = [name for name in shown.by if len({at[name] for at in lines}) > 1]
         for at in lines:
-            points = [point for point in inside if frame.has(point.at, at)]
+            points = [point for point in inside if has(point.at, at)]
             label = frame.control_name(run, points[0], several)
             cells = {"kind": "control", "series": label, "_rank": number}
             yield from (cells | mark for mark in _medians(run, shown, points))
@@ -145,16 +145,14 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
         )
         setting = {name: level for name, level in beside.setting.items() if name in panel}
         source = f"{beside.source.id}, {beside.table.id}"
-        if not fits or source in known or not frame.has(panel, setting):
+        if not fits or source in known or not has(panel, setting):
             continue
         known.add(source)
         for column, at in beside.declared.columns.items():
             levels = {name: level for name, level in at.items() if name in panel}
-            if not frame.has(panel, levels):
+            if not has(panel, levels):
                 continue
-            like = next(
-                (rank for rank, item in enumerate(lines) if frame.has(item, at)), len(lines)
-            )
+            like = next((rank for rank, item in enumerate(lines) if has(item, at)), len(lines))
             along = sorted(
                 beside.rows, key=lambda row: float(places[row.level, column][shown.over])
             )
@@ -182,19 +180,19 @@ def _crossings(run: Run, shown: Lines, panel: At, earlier: Sequence[At]) -> Iter
     factor's first level (see results.crossing), so it stands in the first such panel alone.
     """
     places = [point.at for point in frame.grid(run)]
-    grid = frame.combinations(places, shown.panels)
+    grid = combinations(places, shown.panels)
     for crossing in crossings(run):
         controls = [
             control
             for control in run.experiment.controls
-            if frame.has(panel, frame.left_by(control, crossing.panel, places))
-            and any(frame.has(p.at, crossing.panel) for p in run.control(control.name))
+            if has(panel, frame.left_by(control, crossing.panel, places))
+            and any(has(p.at, crossing.panel) for p in run.control(control.name))
         ]
         is_of_grid = dict(crossing.panel) in grid
         at = crossing.panel if is_of_grid else None
         if not is_of_grid and controls:
             at = frame.left_by(controls[0], crossing.panel, places)
-        if at is None or not frame.has(panel, at) or any(frame.has(e, at) for e in earlier):
+        if at is None or not has(panel, at) or any(has(e, at) for e in earlier):
             continue
         result = crossing.found
         yield {

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from memlab import published
 from memlab.experiment import At, Matrix, Printed
+from memlab.experiment.points import has
 from memlab.present import words
 from memlab.present.figures import frame, scales, tables
 from memlab.present.figures.frame import Mark, Rows
@@ -41,7 +42,7 @@ def rows(run: Run, shown: Matrix) -> Rows:
             "samples": run.by_point[summary.point.index].ids,
             "_column": summary.point.at[shown.over],
         }
-        for summary in sorted(run.summaries, key=lambda s: not frame.has(s.point.at, shown.first))
+        for summary in sorted(run.summaries, key=lambda s: not has(s.point.at, shown.first))
         for result in [summary.medians.get(shown.metric)]
         for emulated in [bool(result) and run.is_emulated_time(shown.metric)]
     )
@@ -66,7 +67,7 @@ def _label(run: Run, at: At) -> str:
     for name, level in at.items():
         text = words.label(run.named, name, level)
         labelled = level in run.experiment.factor(name).level_labels
-        parts.append(text if labelled else f"{words.factor_label(run.experiment, name)} {text}")
+        parts.append(text if labelled else f"{run.experiment.factor(name).label} {text}")
     return ", ".join(parts)
 
 

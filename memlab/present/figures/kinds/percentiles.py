@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from memlab.analysis.histogram import LEAST_BEYOND, Histogram
 from memlab.experiment import At, Percentiles
-from memlab.experiment.points import Point
+from memlab.experiment.points import Point, has
 from memlab.present import words
 from memlab.present.figures import frame, paint, scales, style
 from memlab.present.figures.frame import Mark, Rows
@@ -43,7 +43,7 @@ def title(run: Run, shown: Percentiles) -> str:
 
 def _quantity(run: Run, shown: Percentiles) -> str:
     """`delivery time` of `p90 delivery time` or of `delivery time, 99th percentile`."""
-    text = words.metric_label(run.metric(shown.metric))
+    text = run.metric(shown.metric).label
     first, _, rest = text.partition(" ")
     return rest if first[:1] == "p" and first[1:].replace(".", "").isdigit() else text
 
@@ -51,13 +51,13 @@ def _quantity(run: Run, shown: Percentiles) -> str:
 def rows(run: Run, shown: Percentiles) -> Rows:
     """A row per marked percentile of a curve, then its open end, then its longest latency."""
     names = [*shown.by, shown.over]
-    points = [point for point in frame.grid(run) if frame.has(point.at, shown.where)]
+    points = [point for point in frame.grid(run) if has(point.at, shown.where)]
     naming = frame.naming(run, names)
     places = [point.at for point in points]
     marks: list[Mark] = []
     for panel in frame.panels(run, shown.panels, names, shown.where):
         for point in points:
-            if frame.has(point.at, panel):
+            if has(point.at, panel):
                 label = words.labels(run.named, point.at, naming)
                 rank = frame.rank(places, names, point.at)
                 marks += _curve(run, shown, panel, point, label, rank)

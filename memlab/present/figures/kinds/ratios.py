@@ -30,7 +30,7 @@ _SAID = {
 
 def title(run: Run, shown: Ratios) -> str:
     bases = ", ".join(map(_called, shown.bases))
-    return f"{words.metric_label(run.metric(shown.metric))}: {_called(run)} against {bases}"
+    return f"{run.metric(shown.metric).label}: {_called(run)} against {bases}"
 
 
 def rows(run: Run, shown: Ratios) -> Rows:

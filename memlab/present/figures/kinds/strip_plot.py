@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from memlab.analysis.least import least_samples
 from memlab.experiment import StripPlot
-from memlab.experiment.points import Point, varied_factors
+from memlab.experiment.points import Point, combinations, varied_factors
 from memlab.present import words
 from memlab.present.figures import frame, paint, style
 from memlab.present.figures import rows as place
@@ -28,7 +28,7 @@ _DOT: Mapping[str, Any] = {"marker": "o", "markersize": 3.2, "markeredgewidth": 
 
 
 def title(run: Run, shown: StripPlot) -> str:
-    return f"{words.metric_label(run.metric(shown.metric))}: every sample beside its point's median"
+    return f"{run.metric(shown.metric).label}: every sample beside its point's median"
 
 
 def rows(run: Run, shown: StripPlot) -> Rows:
@@ -36,7 +36,7 @@ def rows(run: Run, shown: StripPlot) -> Rows:
     from their median, as a share of it."""
     order = [*shown.panels, shown.over, *shown.by]
     names = [*(n for n in order if n in run.varied), *(n for n in run.varied if n not in order)]
-    lines = frame.combinations((point.at for point in frame.grid(run)), shown.by)
+    lines = combinations((point.at for point in frame.grid(run)), shown.by)
 
     levels = {name: [*dict.fromkeys(p.at[name] for p in run.points)] for name in names}
 

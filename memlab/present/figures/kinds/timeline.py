@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from memlab.experiment import At, Raw, Timeline
-from memlab.experiment.points import Point, varied_factors
+from memlab.experiment.points import Point, combinations, has, varied_factors
 from memlab.present import words
 from memlab.present.figures import frame, scales, style
 from memlab.present.figures.frame import Mark, Rows
@@ -34,7 +34,7 @@ def title(run: Run, shown: Timeline) -> str:
 def rows(run: Run, shown: Timeline) -> Rows:
     """A row per line. The course itself is the sample's own, in the store."""
     fixed, of = _fixed(run, shown), (None, *shown.controls)
-    points = [p for p in run.points if p.control in of and frame.has(p.at, fixed)]
+    points = [p for p in run.points if p.control in of and has(p.at, fixed)]
     points = [p for p in points if _recorded(run, shown, p)]
     split = [name for name in (*shown.panels, shown.over) if name not in shown.by]
     apart = varied_factors(points)
@@ -51,9 +51,9 @@ def rows(run: Run, shown: Timeline) -> Rows:
             "_name": ", ".join(filter(None, (frame.place(run, panel), label))),
         }
         | _cells(run, shown, point)
-        for panel in frame.combinations(places, names)
+        for panel in combinations(places, names)
         for point in points
-        if frame.has(point.at, panel) and run.by_point[point.index]
+        if has(point.at, panel) and run.by_point[point.index]
     )
 
 
