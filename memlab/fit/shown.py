@@ -70,12 +70,12 @@ def _single_runs(fit: FitAnswer) -> str:
 
 
 def _until_decided(fit: FitAnswer) -> Iterator[str]:
-    """What to set before it is decided, and how far runs differ without a limit, if that is what
-    keeps it open."""
-    if fit.peak_bytes and not fit.gate_bytes:
-        mib = setting(fit.peak_bytes) >> 20
-        peak = _size(fit.peak_bytes)
-        yield f"Until then: memory.max={mib}M, its peak of {peak} and a margin of 5 % or more."
+    """What to set before it is decided, unless that is shown too small, and how far runs differ
+    without a limit, if that is what keeps it open."""
+    limit_bytes = setting(fit.peak_bytes or 0)
+    if fit.peak_bytes and not fit.gate_bytes and limit_bytes > (fit.above_bytes or 0):
+        limit, peak = limit_bytes >> 20, _size(fit.peak_bytes)
+        yield f"Until then: memory.max={limit}M, its peak of {peak} and a margin of 5 % or more."
     if fit.apart is None or fit.apart <= fit.within or fit.pairs < LEAST:
         return
     share, apart = map(units.format_percent, (fit.within, fit.apart))

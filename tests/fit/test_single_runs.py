@@ -90,6 +90,15 @@ def test_an_open_fit_names_no_limit_of_few_runs_and_its_peak_until_then() -> Non
     assert not any("To decide it" in line for of in lines.values() for line in of)
 
 
+@pytest.mark.parametrize("above_mib", [80, 84, 90])
+def test_until_it_is_decided_no_limit_is_named_that_is_too_small(above_mib: int) -> None:
+    row = structs.replace(answer().limits[0], limit_bytes=above_mib * MIB, word="broken")
+    row = structs.replace(row, outcomes={"ok": 3, "oom-killed": 1})
+    lines = [*shown.sentences(answer(**OPEN | {"above_bytes": above_mib * MIB}, limits=[row]))]
+    assert any(f"At {above_mib} MiB it is killed (1 of 4)." in line for line in lines)
+    assert any("memory.max=84M" in line for line in lines) == (above_mib < 84)
+
+
 def test_an_open_fit_of_runs_that_differ_says_by_how_much_and_what_helps() -> None:
     helps = (
         "To decide it: more work per run (one takes 52 ms), a quieter machine, or a larger "
