@@ -179,16 +179,18 @@ def test_on_a_log_axis_values_are_dots(tmp_path: Path, patch: pytest.MonkeyPatch
     assert len(figure.axes) == 4
 
 
+@pytest.mark.parametrize("figure", [BARS, LINEAR], ids=["log", "linear"])
 def test_beside_published_values_the_times_of_an_emulated_guest_are_not_drawn(
-    tmp_path: Path, patch: pytest.MonkeyPatch
+    tmp_path: Path, patch: pytest.MonkeyPatch, figure: Bars
 ) -> None:
-    run = stored(tmp_path, patch, figure=BARS)
+    run = stored(tmp_path, patch, figure=figure)
     run.row = replace(run.row, environment=run.environment | {"emulated_time": True})
-    figure = figures.draw(run)
-    assert all(not signs(axes, shape) for axes in figure.axes for shape in "os^")
-    assert signs(figure.axes[0], "x")
-    assert "not drawn: the times of 30 points, measured in an emulated guest" in written(figure)
-    assert collisions(figure) == []
+    drawn = figures.draw(run)
+    assert all(not signs(axes, shape) for axes in drawn.axes for shape in "os^")
+    assert signs(drawn.axes[0], "x")
+    assert not any(legend.get_patches() for legend in drawn.legends)  # no bar is drawn
+    assert "not drawn: the times of 30 points, measured in an emulated guest" in written(drawn)
+    assert collisions(drawn) == []
 
 
 def lost(at: At) -> float | str:

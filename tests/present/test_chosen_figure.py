@@ -112,6 +112,16 @@ def test_no_kind_of_figure_draws_times_of_an_emulated_guest(how: dict[str, Any] 
     assert measured <= {frozenset(row["levels"].items()) for row in found["unavailable"]}
 
 
+def test_no_ratio_to_times_of_an_emulated_guest_is_drawn(run: api.Run) -> None:
+    base = api.load("example:mmap-write")
+    base.row = replace(base.row, environment=base.environment | {"emulated_time": True})
+    chosen = figures.chosen(run, Choice(against=[base]))
+    assert "not drawn: the times of " in written(figures.draw(chosen))
+    found = sidecar.as_data(chosen)
+    assert found["marks"] == []
+    assert len(found["unavailable"]) == sum(point.control is None for point in run.points)
+
+
 def test_where_times_of_an_emulated_guest_cross_is_not_said() -> None:
     run = api.load("example:mmap-write")
     assert crossings(run)

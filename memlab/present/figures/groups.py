@@ -148,9 +148,10 @@ def _name_ranks(page: Page, chart: Chart, marks: Sequence[Mark]) -> None:
     ours = ours or [mark for mark in marks if mark["kind"] == "published"]
     for rank, label in sorted({mark["_rank"]: mark["series"] for mark in ours}.items()):
         hue = style.darker(style.colour(rank))
-        shape = style.PUBLISHED if ours[0]["kind"] == "published" else style.marker(rank)
+        printed = ours[0]["kind"] == "published"
+        shape = style.PUBLISHED if printed else style.marker(rank)
         dot = sign(label, hue, marker=shape, markersize=5.5)
-        page.legend(dot if chart.dots else Patch(label=label, **_look(rank)))
+        page.legend(dot if chart.dots or printed else Patch(label=label, **_look(rank)))
 
 
 def _apart(marks: Sequence[Mark]) -> tuple[list[Mark], list[Mark]]:

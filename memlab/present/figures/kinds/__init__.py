@@ -45,8 +45,10 @@ def rows(run: Run, shown: Any) -> Rows:
 
 def is_left_out(run: Run, shown: Any) -> bool:
     """Whether what a figure draws and compares are times of an emulated guest: no machine's."""
-    compares = isinstance(shown, Bars | Lines | Percentiles | Ratios | StripPlot)
-    return compares and run.is_emulated_time(shown.metric)
+    if not isinstance(shown, Bars | Lines | Percentiles | Ratios | StripPlot):
+        return False
+    bases = shown.bases if isinstance(shown, Ratios) else ()
+    return any(side.is_emulated_time(shown.metric) for side in (run, *bases))
 
 
 def title(run: Run, shown: Any) -> str:
