@@ -122,6 +122,8 @@ def _figures(run: Run, study: Reproduced, prefix: str) -> Iterator[Drawn]:
             every = figures.chosen(run, Choice(samples=True))
             results.append((figures.caption(every), figures.draw(every)))
     for table in study.tables:
+        if run.is_emulated_time(table.declared.metric):
+            continue
         setting = tables.setting(run, table)
         caption = f"{table.source.id}: {table.table.title}, beside this run"
         caption += f" ({setting})" if setting else ""
