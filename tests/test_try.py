@@ -1203,6 +1203,7 @@ def test_times_in_an_emulated_guest_are_not_judged(store_path: Path) -> None:
     assert "elapsed" in times < said.keys()
     assert {said[name] for name in times} == {"not judged (a time in an emulated guest)"}
     assert not any("emulated" in said[name] for name in said.keys() - times)
+    assert [*words_of.empty_program(run)] == []
 
 
 def test_one_block_is_not_a_number_of_a_level_and_says_how_many_are(store_path: Path) -> None:

@@ -219,6 +219,8 @@ def empty_program(run: Run) -> Iterator[str]:
     """What starting any program costs by itself in this run, if each point has samples enough for
     an interval."""
     medians = [s.medians["empty_elapsed"] for s in run.summaries if s.medians]
+    if run.is_emulated_time("empty_elapsed"):
+        return
     if not medians or min(median.n for median in medians) < least_samples(0.95):
         return
     results = [median.estimate for median in medians]
@@ -255,11 +257,11 @@ def change(result: LevelChange) -> str:
         return "not judged (a time in an emulated guest)"
     if result.too_coarse:
         return f"not judged (under {quantity(result.too_coarse, result.metric.unit)} in a replay)"
+    if result.equal_blocks >= least_samples(0.95):
+        return f"the same in all {units.counted(result.equal_blocks, result.unit)}"
     if result.has_few_blocks:
         least = blocks_in_all(compared) if compared else str(least_samples(0.95))
         return f"not decided: {result.blocks} of the {least} {result.unit}s that an interval takes"
-    if result.equal_blocks:
-        return f"the same in all {units.counted(result.equal_blocks, result.unit)}"
     if compared is None:
         # A noun that the label has not is the command's own.
         base_unit = result.metric.unit.partition("/")[0]

@@ -88,6 +88,14 @@ def test_zero_at_both_levels_is_the_same() -> None:
     assert said([0.0] * 5, np.zeros(5)) == "not decided: 5 of the 6 blocks that an interval takes"
 
 
+def test_what_is_the_same_in_each_block_is_so_beside_a_level_that_drifts() -> None:
+    """Whose blocks resemble one another, so that an interval takes more."""
+    (compared,) = compare_paired([(BASE, BASE)], correlation=0.9)
+    assert compared.ratio.low is None
+    same = LevelChange(FAULTS, 100.0, 100.0, BASE.size, compared, blocks=BASE.size)
+    assert words.change(same) == f"the same in all {BASE.size} blocks"
+
+
 @pytest.mark.parametrize("correlation", [0.0, 0.3])
 @pytest.mark.parametrize("sequential", [False, True])
 def test_as_many_blocks_as_are_said_have_an_interval(correlation: float, sequential: bool) -> None:
