@@ -470,6 +470,8 @@ def test_what_a_number_that_is_cut_leaves_out_is_not_blamed() -> None:
     assert "no counter of the report has pipes" in whole
     assert "read in part: 4.69 MiB free" in cut
     assert "no counter" not in cut
+    for end in ("^M", "#015", "\\r", "<br>", " |", "|"):
+        assert "of 1 GiB: " in printed(text.format(f"221000{end}"))
 
 
 def test_a_group_that_a_program_kills_is_none_of_its_processes() -> None:
