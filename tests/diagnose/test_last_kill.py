@@ -422,6 +422,11 @@ def test_what_is_of_two_groups_is_not_summed() -> None:
     text = "".join(f"[  15.{place}] {line}\n" for place, line in enumerate(lines))
     last = kill(text)
     assert (last.group, last.failures, last.statistics["rss"]) == ("/b", 9, 249452 << 10)
+    limits = [f"Task in /{name} killed as a result of limit of /{name}" for name in "ab"]
+    lines = [limits[0], counters[0], limits[1], counters[1]]
+    text = "".join(f"[  15.{place}] {line}\n" for place, line in enumerate(lines))
+    said = [(report.group, report.counters["memory"].failures) for report in read(text).reports]
+    assert said == [("/a", 7), ("/b", 9)]
     text = "".join(f"[  15.{place}] {line}\n" for place, line in enumerate(numbers))
     assert [report.group for report in read(text).reports] == ["/a", "/b", "/c"]
     below = f"{numbers[0]}\n{numbers[0].replace('/a:', '/a/b:')}\n"
