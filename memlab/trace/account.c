@@ -127,6 +127,8 @@ static void make_task(uint32_t parent, uint32_t child, unsigned made)
 		space->users++;
 	acc.spaces[child] = space;
 	note_task(child, made == TRACE_THREAD ? parent : child);
+	if (made != TRACE_THREAD)
+		note_parent(child, parent);
 }
 
 static void resize(struct space *space, uint64_t number, uint64_t bytes)
@@ -237,6 +239,7 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 	case TRACE_READ:
 	case TRACE_WRITE:
 		touch(space, address, kind == TRACE_WRITE);
+		note_fault(record->task);
 		break;
 	case TRACE_MAP:
 		add_area(space, area_of(word, operands));
@@ -470,7 +473,8 @@ static void print_all(void)
 	       acc.again_units, acc.unreclaimable_peak, acc.apart_peak[HUGETLB],
 	       acc.apart_faults[HUGETLB], acc.apart_peak[DEVICE], acc.apart_faults[DEVICE],
 	       acc.has_start ? "true" : "false");
-	printf(", \"unseen_count\": %" PRIu64 ", \"unseen\": [", acc.unseen_count);
+	printf(", \"waited_faults\": %" PRIu64 ", \"unseen_count\": %" PRIu64 ", \"unseen\": [",
+	       waited_faults(), acc.unseen_count);
 	for (unsigned i = 0; i < acc.unseen_count && i < UNSEEN_SHOWN; i++)
 		printf("%s%" PRIu32, i ? ", " : "", acc.unseen[i]);
 	printf("]");

@@ -86,6 +86,7 @@ class TraceAccount(msgspec.Struct, frozen=True):
     device_bytes: int
     device_faults: int
     has_start: bool
+    waited_faults: int  # of the command and all that it could wait for
     unseen_count: int
     unseen: list[int]
     reuse: list[tuple[int, int]]
@@ -148,7 +149,12 @@ def inside_share(trace: file.Trace, counted: TraceAccount) -> float | None:
     if that is not known."""
     if not trace.unfollowed:
         return 1.0
-    return min(1.0, counted.faults / trace.faults) if trace.faults else None
+    return min(1.0, counted.faults / _all_faults(trace, counted)) if trace.faults else None
+
+
+def _all_faults(trace: file.Trace, counted: TraceAccount) -> int:
+    """With those that wait4(2) leaves out."""
+    return trace.faults + counted.faults - counted.waited_faults
 
 
 def inside_most(trace: file.Trace, counted: TraceAccount) -> float | None:
@@ -160,7 +166,7 @@ def inside_most(trace: file.Trace, counted: TraceAccount) -> float | None:
     if "lock_all" in counted.calls:
         return 1.0
     pages = counted.populated_bytes // os.sysconf("SC_PAGESIZE")
-    return min(1.0, (counted.faults + pages) / trace.faults)
+    return min(1.0, (counted.faults + pages) / _all_faults(trace, counted))
 
 
 def inside(trace: file.Trace, counted: TraceAccount) -> str:

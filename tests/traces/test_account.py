@@ -198,3 +198,19 @@ def test_pages_of_its_own_calls_may_be_faults_that_are_not_missing(
     else:
         with pytest.raises(BadLevels, match=r"40 % to 49 % of the program's page faults .*, under"):
             replaying.checked([path], asked, serve=[], metrics=[])
+
+
+def test_faults_that_nobody_waits_for_are_not_of_the_command(tmp_path: Path) -> None:
+    """Nor are they to wait4(2): those of a process that outlives its parent."""
+    made = Made(tasks=5).map(AT, 500).touch(AT, 7).number(TASK, 1, what=FORK)
+    made.number(TASK, 2, what=FORK).touch(AT, 11, task=1).number(TASK, 3, task=1, what=FORK)
+    made.touch(AT, 101, task=3).number(TASK, 4, task=2, what=FORK).touch(AT, 31, task=4)
+    made.add(EXIT, task=4).touch(AT, 61, task=2).add(EXIT, task=1).add(EXIT, task=3)
+    made.add(EXIT, task=2).add(EXIT)
+    path = tmp_path / "a.trace"
+    path.write_bytes(made.bytes(unfollowed=1, faults=7 + 11 + 31 + 61 + 1000))
+    trace = file.read(path)
+    found = account.of(trace)
+    assert found.faults == 7 + 11 + 101 + 31 + 61
+    assert found.waited_faults == 7 + 11 + 31 + 61
+    assert account.inside_share(trace, found) == found.faults / (found.faults + 1000)
