@@ -127,6 +127,8 @@ static void make_task(uint32_t parent, uint32_t child, unsigned made)
 		space->users++;
 	acc.spaces[child] = space;
 	note_task(child, made == TRACE_THREAD ? parent : child);
+	if (made != TRACE_THREAD)
+		note_parent(child, parent);
 }
 
 static void resize(struct space *space, uint64_t number, uint64_t bytes)
@@ -170,6 +172,25 @@ static struct area area_of(uint64_t word, const uint64_t *operands)
 	return area;
 }
 
+/* After a record: in the midst of one, what is moved is there twice, and a child has what it is not
+ * given (MADV_DONTFORK). */
+static void note_mapped(void)
+{
+	uint64_t bytes = acc.mapped_bytes;
+	for (unsigned apart = HUGETLB; apart < APARTS; apart++) {
+		bytes -= acc.apart_bytes[apart];
+		if (acc.apart_bytes[apart] > acc.apart_peak[apart])
+			acc.apart_peak[apart] = acc.apart_bytes[apart];
+	}
+	if (bytes > acc.mapped_peak_bytes)
+		acc.mapped_peak_bytes = bytes;
+}
+
+static void populate(const struct space *space, uint64_t start, uint64_t end)
+{
+	acc.populated_bytes += end - start - bytes_apart(space, start, end);
+}
+
 static void advise(struct space *space, uint64_t start, uint64_t end, uint64_t advice)
 {
 	switch (advice) {
@@ -186,7 +207,7 @@ static void advise(struct space *space, uint64_t start, uint64_t end, uint64_t a
 		break;
 	case 22: /* MADV_POPULATE_READ */
 	case 23: /* MADV_POPULATE_WRITE */
-		acc.populated_bytes += end - start;
+		populate(space, start, end);
 		break;
 	case MADV_DONTFORK:
 		at_fork(space, start, end, LEFT_OUT);
@@ -218,17 +239,20 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 	case TRACE_READ:
 	case TRACE_WRITE:
 		touch(space, address, kind == TRACE_WRITE);
+		note_fault(record->task);
 		break;
 	case TRACE_MAP:
 		add_area(space, area_of(word, operands));
-		if (operands[1] >> 32 & (MAP_POPULATE | MAP_LOCKED) && !apart_of(operands))
-			acc.populated_bytes += operands[0];
+		if (operands[1] >> 32 & (MAP_POPULATE | MAP_LOCKED))
+			populate(space, address, address + operands[0]);
+		note_mapped();
 		break;
 	case TRACE_UNMAP:
 		unmap(space, address, address + operands[0]);
 		break;
 	case TRACE_REMAP:
 		move(space, operands, address);
+		note_mapped();
 		break;
 	case TRACE_PROTECT:
 		protect(space, address, address + operands[0], operands[1] & 7);
@@ -237,10 +261,12 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 		advise(space, address, address + operands[0], operands[1]);
 		break;
 	case TRACE_LOCK:
-		acc.populated_bytes += operands[1] & 1 ? 0 : operands[0]; /* MLOCK_ONFAULT */
+		if (!(operands[1] & 1)) /* MLOCK_ONFAULT */
+			populate(space, address, address + operands[0]);
 		break;
 	case TRACE_TASK:
 		make_task(record->task, (uint32_t)trace_number_of(word), trace_what_of(word));
+		note_mapped();
 		break;
 	case TRACE_EXEC:
 		acc.spaces[record->task] = new_space();
@@ -447,7 +473,8 @@ static void print_all(void)
 	       acc.again_units, acc.unreclaimable_peak, acc.apart_peak[HUGETLB],
 	       acc.apart_faults[HUGETLB], acc.apart_peak[DEVICE], acc.apart_faults[DEVICE],
 	       acc.has_start ? "true" : "false");
-	printf(", \"unseen_count\": %" PRIu64 ", \"unseen\": [", acc.unseen_count);
+	printf(", \"waited_faults\": %" PRIu64 ", \"unseen_count\": %" PRIu64 ", \"unseen\": [",
+	       waited_faults(), acc.unseen_count);
 	for (unsigned i = 0; i < acc.unseen_count && i < UNSEEN_SHOWN; i++)
 		printf("%s%" PRIu32, i ? ", " : "", acc.unseen[i]);
 	printf("]");

@@ -143,6 +143,7 @@ void forget_common(struct chunk *chunk);
 struct area *nth(const struct space *space, size_t number);
 void insert(struct space *space, size_t at, struct area area);
 void mapped(struct space *space, int64_t bytes);
+uint64_t bytes_apart(const struct space *space, uint64_t start, uint64_t end);
 void unmap(struct space *space, uint64_t start, uint64_t end);
 void add_area(struct space *space, struct area area);
 void give_back(struct space *space, uint64_t start, uint64_t end, enum release how);

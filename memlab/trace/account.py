@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 
@@ -85,6 +86,7 @@ class TraceAccount(msgspec.Struct, frozen=True):
     device_bytes: int
     device_faults: int
     has_start: bool
+    waited_faults: int  # of the command and all that it could wait for
     unseen_count: int
     unseen: list[int]
     reuse: list[tuple[int, int]]
@@ -147,15 +149,34 @@ def inside_share(trace: file.Trace, counted: TraceAccount) -> float | None:
     if that is not known."""
     if not trace.unfollowed:
         return 1.0
-    return min(1.0, counted.faults / trace.faults) if trace.faults else None
+    return min(1.0, counted.faults / _all_faults(trace, counted)) if trace.faults else None
+
+
+def _all_faults(trace: file.Trace, counted: TraceAccount) -> int:
+    """With those that wait4(2) leaves out."""
+    return trace.faults + counted.faults - counted.waited_faults
+
+
+def inside_most(trace: file.Trace, counted: TraceAccount) -> float | None:
+    """The most that it can be: what its own calls bring in (MAP_POPULATE, mlock) are faults to
+    wait4(2), and none in the trace."""
+    share = inside_share(trace, counted)
+    if share is None or share == 1:
+        return share
+    if "lock_all" in counted.calls:
+        return 1.0
+    pages = counted.populated_bytes // os.sysconf("SC_PAGESIZE")
+    return min(1.0, (counted.faults + pages) / _all_faults(trace, counted))
 
 
 def inside(trace: file.Trace, counted: TraceAccount) -> str:
     """As a clause."""
-    share = inside_share(trace, counted)
-    if share is None:
+    shares = inside_share(trace, counted), inside_most(trace, counted)
+    percents = [units.format_percent(one) for one in shares if one is not None]
+    said = " to ".join(dict.fromkeys(percents))
+    if not said:
         return "how much of the program is not in the trace is not known"
-    return f"{units.format_percent(share)} of the program's page faults are in the trace"
+    return f"{said} of the program's page faults are in the trace"
 
 
 def of(trace: file.Trace) -> TraceAccount:

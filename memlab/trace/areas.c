@@ -50,8 +50,18 @@ void mapped(struct space *space, int64_t bytes)
 		fail_of_size();
 	space->mapped_bytes += (uint64_t)bytes;
 	acc.mapped_bytes += (uint64_t)bytes;
-	if (acc.mapped_bytes > acc.mapped_peak_bytes)
-		acc.mapped_peak_bytes = acc.mapped_bytes;
+}
+
+uint64_t bytes_apart(const struct space *space, uint64_t start, uint64_t end)
+{
+	uint64_t bytes = 0;
+	for (size_t at = first_after(space, start);
+	     at < space->count && nth(space, at)->start < end; at++) {
+		const struct area *area = nth(space, at);
+		uint64_t from = area->start > start ? area->start : start;
+		bytes += area->apart ? (area->end < end ? area->end : end) - from : 0;
+	}
+	return bytes;
 }
 
 void insert(struct space *space, size_t at, struct area area)

@@ -56,7 +56,7 @@ def predicted(paths: Sequence[Path], within: float) -> FitPrediction:
 def _check(trace: file.Trace, counted: account.TraceAccount) -> None:
     """BadRequest if too little of the program is known."""
     name, remedy = trace.path.name, "measure it: memlab fit -- COMMAND"
-    if (account.inside_share(trace, counted) or 0.0) < account.LEAST_SHARE:
+    if (account.inside_most(trace, counted) or 0.0) < account.LEAST_SHARE:
         raise BadRequest(f"{name}: {account.inside(trace, counted)}; {remedy}")
     if counted.shows_reuse:
         return

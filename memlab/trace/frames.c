@@ -106,10 +106,7 @@ static struct object **object_of(uint64_t id)
 /* More of an area's object is mapped by some space, or less. */
 void map_object(const struct area *area, int64_t bytes)
 {
-	uint64_t *apart = &acc.apart_bytes[area->apart];
-	*apart += (uint64_t)bytes;
-	if (*apart > acc.apart_peak[area->apart])
-		acc.apart_peak[area->apart] = *apart;
+	acc.apart_bytes[area->apart] += (uint64_t)bytes;
 	if (area->kind != SHARED)
 		return;
 	struct object **at = object_of(id_of(area)), *one = *at;

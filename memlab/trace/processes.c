@@ -23,6 +23,8 @@ struct process {
 
 static struct {
 	uint32_t *leaders, *living; /* tasks, by leader */
+	uint32_t *parents;          /* leaders, by leader */
+	uint64_t *faults;           /* by leader, with those of processes that it could wait for */
 	struct process **of;        /* by leader */
 	uint32_t tasks;
 	struct process *courses[COURSES_MOST];
@@ -40,9 +42,11 @@ void begin_processes(uint32_t tasks)
 {
 	all.leaders = calloc(tasks, sizeof(*all.leaders));
 	all.living = calloc(tasks, sizeof(*all.living));
+	all.parents = calloc(tasks, sizeof(*all.parents));
+	all.faults = calloc(tasks, sizeof(*all.faults));
 	all.of = calloc(tasks, sizeof(*all.of));
 	all.tasks = tasks;
-	if (!all.leaders || !all.living || !all.of)
+	if (!all.leaders || !all.living || !all.parents || !all.faults || !all.of)
 		fail();
 	note_task(0, 0);
 }
@@ -51,6 +55,21 @@ void note_task(uint32_t task, uint32_t other)
 {
 	all.leaders[task] = task == other ? task : all.leaders[other];
 	all.living[all.leaders[task]]++;
+}
+
+void note_parent(uint32_t child, uint32_t parent)
+{
+	all.parents[child] = all.leaders[parent];
+}
+
+void note_fault(uint32_t task)
+{
+	all.faults[all.leaders[task]]++;
+}
+
+uint64_t waited_faults(void)
+{
+	return all.faults[0];
 }
 
 static void pass_time(struct process *one, uint64_t at_ns)
@@ -85,7 +104,12 @@ void note_exit(uint32_t task, uint64_t at_ns)
 {
 	uint32_t leader = all.leaders[task];
 	struct process *one = all.of[leader];
-	if (--all.living[leader] || !one)
+	uint32_t parent = all.parents[leader];
+	if (--all.living[leader])
+		return;
+	if (parent != leader && all.living[parent])
+		all.faults[parent] += all.faults[leader];
+	if (!one)
 		return;
 	pass_time(one, at_ns);
 	one->now = (struct resident) { 0, 0, 0 };

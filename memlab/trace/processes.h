@@ -21,7 +21,11 @@ struct sizes {
 void begin_processes(uint32_t tasks);
 /* A task is of the process that the task `other` is of, or begins one. */
 void note_task(uint32_t task, uint32_t other);
+void note_parent(uint32_t child, uint32_t parent);
 void note_exit(uint32_t task, uint64_t at_ns);
+void note_fault(uint32_t task);
+/* Of the first process and all that it could wait for: one whose parent ends before it is nobody's. */
+uint64_t waited_faults(void);
 /* What a task's space holds now. */
 void note_resident(uint32_t task, const struct resident *now, uint64_t at_ns);
 void note_moment(unsigned moment, unsigned of);

@@ -237,7 +237,7 @@ def _inside(
         if not trace.unfollowed:
             continue
         counted = account.of(trace)
-        share, clause = account.inside_share(trace, counted), account.inside(trace, counted)
+        share, clause = account.inside_most(trace, counted), account.inside(trace, counted)
         if share is None or share < LEAST_SHARE:
             why = "" if share is None else ", under half"
             raise BadLevels(

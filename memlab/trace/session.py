@@ -29,7 +29,7 @@ from memlab.trace.ring import AllocationRing
 
 _PATIENCE_S = 5.0  # from a signal on, until the command is killed
 _KILLED_WITHIN_S = 10.0
-_ENDED_BY_ITSELF = 255  # recorder/main.c
+_HAS_ENDED = 255  # recorder/main.c
 _COUNTS = ("records", "lost", "late", "untraced", "looks_cpu_ns")  # recorder/main.c
 _GOES_ON = "the command goes on, and is not recorded any more"
 
@@ -110,8 +110,8 @@ class Recorder:
         self._write_control(bytes([number]))
 
     def mark_exit(self, faults: int) -> None:
-        """Say that the command has ended by itself, with so many page faults."""
-        self._write_control(bytes([_ENDED_BY_ITSELF]) + faults.to_bytes(8, "little"))
+        """Say that the command has ended, with so many page faults."""
+        self._write_control(bytes([_HAS_ENDED]) + faults.to_bytes(8, "little"))
 
     def _write_control(self, message: bytes) -> None:
         with suppress(BrokenPipeError):
@@ -306,7 +306,7 @@ class Session:
             self._is_lost = self._is_ending = True
         if self._command_has_ended:
             self._due_s = math.inf
-            if contained.has_ended and not self._is_ending:
+            if contained.has_ended:
                 counts = {"minor": 0, "minor_before": 0, "major": 0} | contained.report
                 faults = counts["minor"] - counts["minor_before"] + counts["major"]
                 self._recorder.mark_exit(max(0, faults))

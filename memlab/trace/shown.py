@@ -119,7 +119,7 @@ def _covered(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
 
 
 def _is_inside(trace: file.Trace, found: TraceAccount) -> bool:
-    return (account.inside_share(trace, found) or 0.0) >= LEAST_SHARE
+    return (account.inside_most(trace, found) or 0.0) >= LEAST_SHARE
 
 
 def _unseen(trace: file.Trace, found: TraceAccount) -> Iterator[str]:

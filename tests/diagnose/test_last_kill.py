@@ -422,6 +422,11 @@ def test_what_is_of_two_groups_is_not_summed() -> None:
     text = "".join(f"[  15.{place}] {line}\n" for place, line in enumerate(lines))
     last = kill(text)
     assert (last.group, last.failures, last.statistics["rss"]) == ("/b", 9, 249452 << 10)
+    limits = [f"Task in /{name} killed as a result of limit of /{name}" for name in "ab"]
+    lines = [limits[0], counters[0], limits[1], counters[1]]
+    text = "".join(f"[  15.{place}] {line}\n" for place, line in enumerate(lines))
+    said = [(report.group, report.counters["memory"].failures) for report in read(text).reports]
+    assert said == [("/a", 7), ("/b", 9)]
     text = "".join(f"[  15.{place}] {line}\n" for place, line in enumerate(numbers))
     assert [report.group for report in read(text).reports] == ["/a", "/b", "/c"]
     below = f"{numbers[0]}\n{numbers[0].replace('/a:', '/a/b:')}\n"
@@ -470,6 +475,8 @@ def test_what_a_number_that_is_cut_leaves_out_is_not_blamed() -> None:
     assert "no counter of the report has pipes" in whole
     assert "read in part: 4.69 MiB free" in cut
     assert "no counter" not in cut
+    for end in ("^M", "#015", "\\r", "<br>", " |", "|"):
+        assert "of 1 GiB: " in printed(text.format(f"221000{end}"))
 
 
 def test_a_group_that_a_program_kills_is_none_of_its_processes() -> None:

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from memlab.errors import BadLevels
 from memlab.trace import account, file, shown
+from memlab.trace import replay as replaying
 
 from .made import (
     ADVISE,
@@ -13,6 +15,8 @@ from .made import (
     EXEC,
     EXIT,
     FORK,
+    LOCK,
+    LOCK_ALL,
     MAP,
     PAGE,
     PRIVATE,
@@ -170,3 +174,43 @@ def test_a_replay_locks_each_program_that_preloads_nothing(tmp_path: Path) -> No
     path = made.write(tmp_path / "b.trace")
     # Also of the 31 pages that a fork has protected.
     assert replay(path, lock="future").faults == plain.faults + 9 + 401
+
+
+@pytest.mark.parametrize(
+    ("locked", "all_of_it", "most"), [(9, False, ""), (10, False, "50 %"), (9, True, "100 %")]
+)
+def test_pages_of_its_own_calls_may_be_faults_that_are_not_missing(
+    locked: int, all_of_it: bool, most: str, tmp_path: Path
+) -> None:
+    """wait4(2) counts a fault for each page that mlock(2) brings in, and a trace has none."""
+    made = Made().add(START).map(AT, 100).touch(AT, 40).add(LOCK, AT + 50 * PAGE, locked * PAGE)
+    if all_of_it:
+        made.number(LOCK_ALL, 2)
+    path = tmp_path / "a.trace"
+    path.write_bytes(made.bytes(unfollowed=1, faults=100))
+    said = "\n".join(shown.lines(file.read(path), account.of(file.read(path))))
+    asked = {"lock": ["off", "future"]}
+    assert ("try -p lock=off,future" in said) == bool(most)
+    if most:
+        clause = f"40 % to {most} of the program's page faults are in the trace"
+        assert clause in said
+        assert clause in replaying.checked([path], asked, serve=[], metrics=[])
+    else:
+        with pytest.raises(BadLevels, match=r"40 % to 49 % of the program's page faults .*, under"):
+            replaying.checked([path], asked, serve=[], metrics=[])
+
+
+def test_faults_that_nobody_waits_for_are_not_of_the_command(tmp_path: Path) -> None:
+    """Nor are they to wait4(2): those of a process that outlives its parent."""
+    made = Made(tasks=5).map(AT, 500).touch(AT, 7).number(TASK, 1, what=FORK)
+    made.number(TASK, 2, what=FORK).touch(AT, 11, task=1).number(TASK, 3, task=1, what=FORK)
+    made.touch(AT, 101, task=3).number(TASK, 4, task=2, what=FORK).touch(AT, 31, task=4)
+    made.add(EXIT, task=4).touch(AT, 61, task=2).add(EXIT, task=1).add(EXIT, task=3)
+    made.add(EXIT, task=2).add(EXIT)
+    path = tmp_path / "a.trace"
+    path.write_bytes(made.bytes(unfollowed=1, faults=7 + 11 + 31 + 61 + 1000))
+    trace = file.read(path)
+    found = account.of(trace)
+    assert found.faults == 7 + 11 + 101 + 31 + 61
+    assert found.waited_faults == 7 + 11 + 31 + 61
+    assert account.inside_share(trace, found) == found.faults / (found.faults + 1000)

@@ -8,6 +8,7 @@ import pytest
 from memlab.trace import account, file, recording, replay, shown
 
 from .made import (
+    ADVISE,
     ANONYMOUS,
     AT,
     EXIT,
@@ -15,9 +16,11 @@ from .made import (
     HAS_DEVICES,
     HAS_HUGETLB,
     IS_DEVICE,
+    LOCK,
     MAP,
     PAGE,
     PRIVATE,
+    REMAP,
     SHARED,
     START,
     TASK,
@@ -71,6 +74,7 @@ def test_they_are_in_no_other_number(tmp_path: Path) -> None:
     assert (found.hugetlb_bytes, found.hugetlb_faults) == (512 * PAGE, 1)
     assert (found.device_bytes, found.device_faults) == (100 * PAGE, 7)
     assert (found.peak_pages, found.touched_pages, found.outside) == (31, 31, 0)
+    assert found.mapped_peak_bytes == (50 + 5) * PAGE
     assert found.faults == 31 + 1 + 7
     said = "\n".join(shown.lines(file.read(path), found))
     assert "mapped up to 2 MiB of hugetlb pages, with 1 fault: they are in no other" in said
@@ -83,6 +87,29 @@ def test_a_forked_child_has_them_too(tmp_path: Path) -> None:
     made = apart().number(TASK, 1, what=FORK).add(EXIT, task=1)
     found = account.of(file.read(made.write(tmp_path / "a.trace")))
     assert (found.hugetlb_bytes, found.device_bytes) == (2 * 512 * PAGE, 2 * 100 * PAGE)
+
+
+def test_what_is_moved_is_mapped_once(tmp_path: Path) -> None:
+    made = apart().add(REMAP, AT, 512 * PAGE, 1024 * PAGE, 4 * FAR, 0)
+    made.add(REMAP, FAR, 100 * PAGE, 100 * PAGE, 5 * FAR, 0)
+    made.add(REMAP, 2 * FAR, 50 * PAGE, 50 * PAGE, 6 * FAR, 0).touch(4 * FAR, 3)
+    found = account.of(file.read(made.write(tmp_path / "a.trace")))
+    assert (found.hugetlb_bytes, found.hugetlb_faults) == (1024 * PAGE, 1 + 3)
+    assert (found.device_bytes, found.mapped_peak_bytes) == (100 * PAGE, (50 + 5) * PAGE)
+
+
+def test_a_child_is_not_given_what_is_kept_from_it(tmp_path: Path) -> None:
+    made = apart().add(ADVISE, AT, 512 * PAGE, 10).add(ADVISE, FAR, 100 * PAGE, 10)  # DONTFORK
+    made.number(TASK, 1, what=FORK).add(EXIT, task=1)
+    found = account.of(file.read(made.write(tmp_path / "a.trace")))
+    assert (found.hugetlb_bytes, found.device_bytes) == (512 * PAGE, 100 * PAGE)
+
+
+def test_a_lock_brings_in_what_is_replayed(tmp_path: Path) -> None:
+    made = apart().add(LOCK, AT, 512 * PAGE, 0).add(ADVISE, FAR, 100 * PAGE, 23)  # POPULATE_WRITE
+    made.add(LOCK, 2 * FAR, 40 * PAGE, 0)
+    found = account.of(file.read(made.write(tmp_path / "a.trace")))
+    assert found.populated_bytes == 40 * PAGE
 
 
 @pytest.mark.parametrize("words", [[], ["order=free"]])

@@ -1,8 +1,10 @@
 """Programs that the kernel shows to nobody: set-id, with file capabilities."""
 
 import os
+import signal
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,23 @@ def test_what_needs_the_whole_program_is_answered_of_most_of_it(
                 replay.checked([path], policies, serve=[], metrics=[])
     said = replay.checked([path], {"lock": ["off", "current"]}, serve=[], metrics=[])
     assert "page faults are in" not in said
+
+
+def test_the_faults_of_a_program_that_was_ended_are_known(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    runs = f"{folder}/of-nobody 101; {folder}/plain 4001; echo ready; exec sleep 1000"
+    words = ["record", "-o", str(path), "--", "sh", "-c", runs]
+    with subprocess.Popen(
+        [sys.executable, "-m", "memlab", *words], stdout=subprocess.PIPE, text=True
+    ) as recorder:
+        assert recorder.stdout is not None
+        try:
+            assert recorder.stdout.readline() == "ready\n"
+        finally:
+            recorder.send_signal(signal.SIGTERM)
+        recorder.communicate(timeout=300)
+    trace = file.read(path)
+    assert (trace.cut, trace.cut_by) == (file.Cut.SIGNALLED, signal.SIGTERM)
+    found = account.of(trace)
+    assert trace.faults - found.faults >= 101
+    assert "% of the" in replay.checked([path], {"lock": ["off", "future"]}, serve=[], metrics=[])

@@ -12,7 +12,10 @@ _ZONE = re.compile(
 _LIST = re.compile(r"(DMA32|DMA|Normal|HighMem|Movable|Device): \d")
 _NODE = re.compile(r"Node (\d{1,4}) active_anon:")
 _RESERVE = re.compile(r"lowmem_reserve\[\]:((?: \d{1,12}){1,8})")
-_PAGES = re.compile(r"([a-z_]{2,40}(?:\(\w{2,8}\))?):(\d{1,15})(?=[\s,;]|$)")
+# Behind a number is its end, or a logger's mark of one: a number that is cut is another.
+_PAGES = re.compile(
+    r"([a-z_]{2,40}(?:\(\w{2,8}\))?):(\d{1,15})(?=[\s,;|<]|\^[JM]|#01[25]|\\[nrt]|$)"
+)
 _BLOCKS = re.compile(r"(\d{1,12})\*(\d{1,10})kB")
 _KILOBYTES = re.compile(r"([a-z_]{2,40}):(\d{1,20})kB")
 _SWAP = re.compile(r"(Free|Total) swap {0,3}= {0,3}(\d{1,16})kB")

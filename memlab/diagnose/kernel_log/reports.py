@@ -378,6 +378,8 @@ class _ReportReader:
 
     def on_limit(self, value: sentences.Limit, line: str) -> None:
         report = self._undecided(line)
+        if report.counters and report.group not in (None, value.group):
+            report = self._split(report, line)
         report.group, report.task_group = value.group, value.task_group
         report.is_task = value.task_group is not None
 

@@ -28,11 +28,11 @@
  * command's cgroup: whether it is read is noted (looked.c).
  *
  * This says when it follows. `command` waits for that before its execve(2), below the launcher
- * (memlab/command/launch.c). Its end is the recording's. `control` says what ends it: a
- * byte of a signal's number, which memlab passes on to it, of 0, when its time is over, or of
- * ENDED_BY_ITSELF, and then 8 bytes: its page faults. The kernel may end the command before this
- * process hears of what ended it, such as a kill of memlab: so the end of a command is reported, and
- * then that byte is waited for.
+ * (memlab/command/launch.c). Its end is the recording's. `control` says what ends it: a byte of a
+ * signal's number, which memlab passes on to it, or of 0, when its time is over; and, when it has
+ * ended, HAS_ENDED and 8 bytes: its page faults, or SIGKILL if the launcher was killed. The kernel
+ * may end the command before this process hears of what ended it, such as a kill of memlab: so the
+ * end of a command is reported, and then one of these two is waited for.
  *
  * However a recording ends, it ends in `leave`: by the subject's end, SIGTERM, the end of the memlab
  * that has started it (PR_SET_PDEATHSIG), a full disk. What is written by then is a trace that can be
@@ -53,7 +53,7 @@ struct recorder rec = { .ring_bytes = 32 << 20, .processes_most = 8192, .control
 volatile sig_atomic_t asked_to_end;
 static volatile sig_atomic_t driver_ended;
 
-enum { ENDED_BY_ITSELF = 255 };
+enum { HAS_ENDED = 255 };
 
 struct options {
 	pid_t pid, command;
@@ -102,12 +102,12 @@ static void read_control(void)
 	unsigned char byte;
 	while (rec.control >= 0 && read(rec.control, &byte, 1) == 1) {
 		uint64_t faults;
-		if (byte == ENDED_BY_ITSELF &&
+		if (byte == HAS_ENDED &&
 		    read(rec.control, &faults, sizeof(faults)) == sizeof(faults))
 			rec.header.fault_count = faults;
 		rec.is_over |= !byte;
-		rec.is_explained = true;
-		if (byte && byte != ENDED_BY_ITSELF && !rec.cut) {
+		rec.is_explained |= byte == HAS_ENDED || byte == SIGKILL;
+		if (byte && byte != HAS_ENDED && !rec.cut) {
 			rec.cut = TRACE_SIGNALLED;
 			rec.cut_by = byte;
 		}
