@@ -227,7 +227,7 @@ def _inside(
     traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]]
 ) -> Iterator[str]:
     """How much of a program is in the trace if the kernel ended its events; BadLevels if that is
-    under half or not known."""
+    under half."""
     needs = [
         *(["malloc"] if "malloc" in policies else []),
         *(["lock"] if _locks(policies) else []),
@@ -238,10 +238,10 @@ def _inside(
             continue
         counted = account.of(trace)
         share, clause = account.inside_most(trace, counted), account.inside(trace, counted)
-        if share is None or share < LEAST_SHARE:
-            why = "" if share is None else ", under half"
+        if share is not None and share < LEAST_SHARE:
             raise BadLevels(
-                f"{needs[0]}: {trace.path.name}: {clause}{why}: it says nothing of {needs[0]}"
+                f"{needs[0]}: {trace.path.name}: {clause}, under half: it says nothing of "
+                f"{needs[0]}"
             )
         yield clause
 

@@ -200,6 +200,14 @@ def test_pages_of_its_own_calls_may_be_faults_that_are_not_missing(
             replaying.checked([path], asked, serve=[], metrics=[])
 
 
+def test_of_a_running_process_it_is_said_that_the_share_is_not_known(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    made = Made().add(START).map(AT, 100).touch(AT, 40)
+    path.write_bytes(made.bytes(unfollowed=1, faults=0))
+    said = replaying.checked([path], {"lock": ["off", "future"]}, serve=[], metrics=[])
+    assert "how much of the program is not in the trace is not known" in said
+
+
 def test_faults_that_nobody_waits_for_are_not_of_the_command(tmp_path: Path) -> None:
     """Nor are they to wait4(2): those of a process that outlives its parent."""
     made = Made(tasks=5).map(AT, 500).touch(AT, 7).number(TASK, 1, what=FORK)
