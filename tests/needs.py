@@ -24,7 +24,7 @@ from typing import Any
 import bpf_maps
 import pytest
 
-from memlab.diagnose import pages
+from memlab.diagnose import call_rings, pages
 from memlab.errors import CannotRun
 from memlab.experiment.huge_pages import THP
 from memlab.files import ownership
@@ -190,6 +190,17 @@ def _users_do_not_count_the_kernel() -> bool:
     return int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) >= 2
 
 
+def _set_id() -> bool:
+    """Whether the kernel takes set-user-ID bits and capabilities of files there."""
+    capabilities_of_file = struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0)
+    with tempfile.NamedTemporaryFile() as file:
+        try:
+            os.setxattr(file.fileno(), "security.capability", capabilities_of_file)
+        except OSError:
+            return False
+        return not os.fstatvfs(file.fileno()).f_flag & os.ST_NOSUID
+
+
 def _runs_32_bit() -> bool:
     """An executable of 32 bits that ends at once (mov $1, %eax; xor %ebx, %ebx; int $0x80)."""
     if os.uname().machine != "x86_64":
@@ -243,6 +254,13 @@ NEEDS = {
         "a kernel with CONFIG_HUGETLBFS",
     ),
     "traces": Need(lambda: os.uname().machine in ("x86_64", "aarch64"), "x86-64 or arm64"),
+    "set-id files": Need(
+        _set_id, "run as root, with a folder for temporary files that mount(8) shows without nosuid"
+    ),
+    "arguments of calls that end": Need(lambda: call_rings.HAVE_ARGUMENTS, "x86-64"),
+    "memory cgroup v1": Need(
+        lambda: cgroup.locate().memory_version == "1", "a host whose memory controller is of v1"
+    ),
     "32-bit programs": Need(_runs_32_bit, "x86-64 and a kernel with CONFIG_IA32_EMULATION"),
     "/run/lock": Need(Path("/run/lock").is_dir, "mkdir /run/lock"),
     "dpkg-deb": _program("dpkg", "dpkg-deb"),

@@ -1,4 +1,4 @@
-"""Which programs take no preload: as ld.so itself is told, by AT_SECURE."""
+"""Into which programs ld.so preloads nothing: those that the kernel starts with AT_SECURE set."""
 
 import os
 import struct
@@ -11,7 +11,7 @@ from unprivileged import reading
 
 import memlab
 
-pytestmark = pytest.mark.needs("root")
+pytestmark = pytest.mark.needs("root", "set-id files")
 
 NOBODY = 65534
 # vfs_cap_data of version 2 (linux/capability.h): CAP_NET_BIND_SERVICE, and none.
@@ -55,8 +55,6 @@ for path in sys.argv[1:]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("programs")
-    if os.statvfs(made).f_flag & os.ST_NOSUID:
-        pytest.skip("needs a folder for temporary files without nosuid (mount(8))")
     (made / "plain.c").write_text(SAYS)
     subprocess.run(["cc", "-o", "secure", "plain.c"], cwd=made, check=True)
     for name, (mode, owner, group, capabilities) in PROGRAMS.items():
@@ -90,7 +88,7 @@ def test_a_program_that_is_not_counted_inside_has_no_faults(folder: Path, store_
         assert ("set-user-ID" in missing.get("faults", "")) == (name == "of-nobody")
 
 
-@pytest.mark.needs("jemalloc")
+@pytest.mark.needs("jemalloc", "a static C library")
 def test_a_static_program_takes_no_other_allocator(tmp_path: Path, store_path: Path) -> None:
     (tmp_path / "static.c").write_text("int main(void) { return 0; }")
     subprocess.run(["cc", "-static", "-o", "static", "static.c"], cwd=tmp_path, check=True)

@@ -219,7 +219,7 @@ def _receiver(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
 
 
 def _datagram_socket(facts: Facts, number: int) -> sockets.UnixSocket | None:
-    """None of a descriptor that is none of a Unix datagram socket."""
+    """None if the descriptor is not a Unix datagram socket."""
     link = facts.link(number)
     return next(
         (s for s in facts.unix if link == f"socket:[{s.inode}]" and s.kind == _DATAGRAM), None

@@ -18,7 +18,7 @@ from memlab.present.table import Cell, Column, Table
 from memlab.results import Run
 from memlab.text import units
 
-LEAST = least_samples(0.95)  # runs, below which a sentence has no number of them
+LEAST = least_samples(0.95)  # runs; with fewer, a sentence gives no number
 _ROWS_MAX = 14
 _LONGEST = 60  # characters of a command in a sentence
 _WORTH_SHARE = 0.1  # of the peak; less page cache or less to spare is not worth a word

@@ -251,7 +251,7 @@ def blocks_in_all(comparison: Comparison) -> str:
 
 def change(result: LevelChange) -> str:
     """`+38 % (34 to 41)`, `2.1 times (2 to 2.2)`, `unchanged (-2 to 1 %)`, `0 B instead of 4 KiB`,
-    or that nothing is shown yet, and what would. Blocks without an interval have no number."""
+    or that nothing is shown yet, and what would. Without an interval, no number is given."""
     compared = result.comparison
     if result.is_emulated:
         return "not judged (a time in an emulated guest)"

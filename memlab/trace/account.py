@@ -173,10 +173,9 @@ def inside(trace: file.Trace, counted: TraceAccount) -> str:
     """As a clause."""
     shares = inside_share(trace, counted), inside_most(trace, counted)
     percents = [units.format_percent(one) for one in shares if one is not None]
-    said = " to ".join(dict.fromkeys(percents))
-    if not said:
+    if not percents:
         return "how much of the program is not in the trace is not known"
-    return f"{said} of the program's page faults are in the trace"
+    return f"{' to '.join(dict.fromkeys(percents))} of the program's page faults are in the trace"
 
 
 def of(trace: file.Trace) -> TraceAccount:

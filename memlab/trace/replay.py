@@ -197,7 +197,7 @@ def _coverage(
         said = f"allocations are {units.format_percent(share)} of the memory that it touched"
         if share < LEAST_SHARE:
             raise BadLevels(
-                f"malloc: {name}: {said}, under half: it says nothing of another "
+                f"malloc: {name}: {said}, under half: it says nothing about another "
                 "allocator; a static program, or one with its own allocator, calls no malloc"
             )
         yield said
@@ -216,7 +216,7 @@ def _coverage(
         said = f"a lock is in force for {units.format_percent(share)} of what it touched"
         if share < LEAST_SHARE:
             raise BadLevels(
-                f"lock: {name}: {said}, under half: it says nothing of a lock; static "
+                f"lock: {name}: {said}, under half: it says nothing about a lock; static "
                 "programs that it starts and its forked children are not locked"
             )
         yield said
@@ -240,7 +240,7 @@ def _inside(
         share, clause = account.inside_most(trace, counted), account.inside(trace, counted)
         if share is not None and share < LEAST_SHARE:
             raise BadLevels(
-                f"{needs[0]}: {trace.path.name}: {clause}, under half: it says nothing of "
+                f"{needs[0]}: {trace.path.name}: {clause}, under half: it says nothing about "
                 f"{needs[0]}"
             )
         yield clause

@@ -25,7 +25,6 @@ from memlab.diagnose import (
     call_arguments,
     call_causes,
     call_places,
-    call_rings,
     counters,
     diagnosis,
     kernel_numbers,
@@ -247,7 +246,7 @@ def test_a_stream_that_is_full_is_no_failure() -> None:
 
 
 @pytest.mark.needs("recording")
-@pytest.mark.skipif(not call_rings.HAVE_ARGUMENTS, reason="ends of calls have no arguments")
+@pytest.mark.needs("arguments of calls that end")
 def test_a_call_that_rarely_fails_is_explained() -> None:
     """What succeeds begins too, and would fill the ring."""
     at = ctypes.c_void_p(unmapped())

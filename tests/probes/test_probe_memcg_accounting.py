@@ -101,7 +101,7 @@ print(json.dumps(found["after"]["first"]["own_pages"]))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(VERSION != "1", reason="cgroup v2 keeps the threads of a process in one group")
+@pytest.mark.needs("memory cgroup v1")
 def test_where_the_stack_begins_changes_no_count(new_folder: Callable[..., Path]) -> None:
     """Where a worker needs one page of its stack more than it has touched before the start, that
     page is counted, or not, by the place of the stack in its page. After numpy is imported, to

@@ -333,10 +333,10 @@ def _fragmented(report: Report) -> Cause | None:
     if not report.order or report.order < 1:
         return None
     wanted = page << report.order
-    kept = {z.name for z in report.memory.zones if _usable(z, report, page) < wanted}
-    kept -= {z.name for z in report.memory.zones if _usable(z, report, page) >= wanted}
+    reserved = {z.name for z in report.memory.zones if _usable(z, report, page) < wanted}
+    reserved -= {z.name for z in report.memory.zones if _usable(z, report, page) >= wanted}
     usable = [b for b in report.memory.blocks if rank(b.zone) <= _rank(report)]
-    usable = [blocks for blocks in usable if blocks.zone not in kept]
+    usable = [blocks for blocks in usable if blocks.zone not in reserved]
     if not usable:
         return None
     if any(count for blocks in usable for block, count in blocks.counts.items() if block >= wanted):
