@@ -116,7 +116,7 @@ class Run(results.Run):
         judged = plain([JudgedClaim.made_of(item) for item in claims.judge(self)])
         columns = [
             "id",
-            "claim",
+            "text",
             "verdict",
             "low",
             "estimate",
@@ -125,7 +125,7 @@ class Run(results.Run):
             "evidence",
             "published",
         ]
-        rows = [{name: item[name] for name in columns} | item["setting"] for item in judged]
+        rows = [{name: item[name] for name in columns} | item["levels"] for item in judged]
         return pd.DataFrame.from_records(rows)
 
     def compare(

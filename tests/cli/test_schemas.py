@@ -455,9 +455,9 @@ def test_a_refused_reproduce(
     monkeypatch.setattr(experiments, "names", lambda: ["mmap-write", "vma-lock"])
     found = printed("reproduce", "all", "--dir", "/proc/nonexistent", "--budget", "1s")
     writes, locks = found["experiments"]
-    assert (writes["run"], locks["refused"]) == (None, None)
-    assert "/proc/nonexistent is not a directory" in writes["refused"]
-    assert found["not_built"]
+    assert (writes["run"], locks["reason"]) == (None, None)
+    assert "/proc/nonexistent is not a directory" in writes["reason"]
+    assert found["missing"]
 
 
 def test_what_killed_runs_left(

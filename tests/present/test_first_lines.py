@@ -226,7 +226,7 @@ def test_json_is_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     run = api.load("example:mmap-write")
     document = json.loads(documents.text(Claims.made_of([of_run(run)])))
     (found, *_) = document["experiments"]
-    states = {one["setting"].get("file_state") for one in found["claims"]}
+    states = {one["levels"].get("file_state") for one in found["claims"]}
     assert states == {"preallocated", "cached_4k", "sparse"}
     assert all("published" in one for one in found["claims"])
 

@@ -112,7 +112,7 @@ def test_json_holds_the_numbers_and_the_rows_they_rest_on(run: Path) -> None:
     data = json.loads(ask(run, "mmap-write-run", "--json").output)
     (experiment,) = data["experiments"]
     assert experiment["run"] == "mmap-write-run"
-    assert {table["table"] for table in experiment["tables"]} == {"write"}
+    assert {table["table"] for table in experiment["published"]} == {"write"}
     claim = experiment["claims"][-1]
     assert claim["verdict"] == "reproduced"
     assert claim["low"] < claim["estimate"] < claim["high"]

@@ -20,14 +20,14 @@ class JudgedClaim(Document):
 
     id: str
     """Its name among the experiment's claims, which outlives a rewording."""
-    text: str = field(name="claim")
+    text: str
     """The statement."""
     kind: str
     """As `memlab describe` has it: ratio, within, monotone, ..."""
     metric: str
     published: str
     """The printed numbers that it rests on; may be empty."""
-    setting: Levels
+    setting: Levels = field(name="levels")
     word: Word = field(name="verdict")
     low: float | None
     """The lower end of the estimate's 95 % interval; of a count, the smallest seen; null where it
@@ -45,7 +45,7 @@ class JudgedClaim(Document):
     adjusted_p: float | None
     """The same after Benjamini and Hochberg over all verdicts of the run: of those with 0.05 or
     less, at most 5 % are expected to be false."""
-    reason: str = field(name="rule")
+    reason: str
     """Why the verdict is this one."""
     evidence: str
     """What was compared, the estimate, its interval and the samples, in a line."""
@@ -72,9 +72,9 @@ class JudgedExperiment(Document):
     experiment: str
     run: RunId | None
     """null where the host cannot carry the experiment."""
-    refused: str | None
-    """Why there is no run; null where there is one."""
-    tables: list[PublishedTable]
+    refused: str | None = field(name="reason")
+    """Why there is no run; null if there is one."""
+    published: list[PublishedTable]
     claims: list[JudgedClaim]
     """A claim once for every setting of the factors that it leaves free."""
 
@@ -84,7 +84,7 @@ class JudgedExperiment(Document):
             experiment=study.experiment.name,
             run=study.run.id if study.run else None,
             refused=study.refused or None,
-            tables=[PublishedTable.made_of(table) for table in study.tables],
+            published=[PublishedTable.made_of(table) for table in study.tables],
             claims=[JudgedClaim.made_of(judged) for judged in study.judged],
         )
 
@@ -95,12 +95,12 @@ class Claims(Document):
     summary: list[str]
     """The answer in plain words, a sentence each."""
     experiments: list[JudgedExperiment]
-    not_built: list[str]
+    missing: list[str]
     """Printed tables of the study that no experiment answers."""
 
     @classmethod
-    def made_of(cls, studies: Sequence[Reproduced], not_built: Sequence[str] = ()) -> Self:
+    def made_of(cls, studies: Sequence[Reproduced], missing: Sequence[str] = ()) -> Self:
         from memlab.present import words
 
         judged = [JudgedExperiment.made_of(item) for item in studies]
-        return cls(words.headline(studies), judged, list(not_built))
+        return cls(words.headline(studies), judged, list(missing))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from msgspec import field
+
 from memlab.present.documents import Document, Levels, ShownInterval
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class PublishedTable(Document):
     """The study's id."""
     table: str
     """The table's id in the study."""
-    setting: Levels
+    setting: Levels = field(name="levels")
     limit: ShownInterval | None
     """The machine's limit that a control measured; null: there is none, or it was not measured."""
     rows: list[PublishedRow]

@@ -52,7 +52,7 @@ def rows(run: Run, shown: Checks) -> Rows:
             "panel": {},
             "kind": "check",
             "series": judged.claim.text,
-            "levels": {shown.over: level},
+            "levels": {**judged.setting, shown.over: level},
             "expected": _expected(run, judged.claim),
             "seen": _observed(run, judged),
             "_where": words.labels(run.named, judged.setting, others),
@@ -125,7 +125,7 @@ def draw(page: Page, shown: Checks, rows: Rows) -> None:
         created.append(
             [
                 FigureCell([level] if level != before else [], bold=True),
-                FigureCell([mark["claim"] + where], [] if plain else [mark["evidence"]], fill),
+                FigureCell([mark["text"] + where], [] if plain else [mark["evidence"]], fill),
                 FigureCell(quiet=[mark["published"]], fill=fill),
                 FigureCell(quiet=[mark["_read"]], fill=fill),
                 FigureCell([mark["expected"]], fill=fill),
@@ -148,7 +148,7 @@ def _draw_levels(page: Page, shown: Checks, marks: Sequence[Mark]) -> None:
     for mark in marks:
         sign, _ = _SIGNS[mark["verdict"]]
         level = words.label(page.run.named, shown.over, mark["levels"][shown.over])
-        text = f"{sign} {level}: {mark['claim']}: expected {mark['expected']}"
+        text = f"{sign} {level}: {mark['text']}: expected {mark['expected']}"
         text += f", seen {mark['seen']}" if mark["seen"] else f", {mark['verdict']}"
         page.notes += [text] if mark["verdict"] != "reproduced" else []
     met = {mark["verdict"] for mark in marks}
