@@ -136,7 +136,7 @@ class Run(results.Run):
         force: bool = False,
     ) -> pd.DataFrame:
         """One row a point that both sides hold: the base, this run, the ratio this / base with its
-        95 % interval, and the word: slower, faster, same or inconclusive.
+        95 % interval, and the verdict: slower, faster, same or inconclusive.
 
         `base` is a run, a file of rows (`memlab export --format rows`), or levels of this run's
         factors, such as {"library": "old.so"}: its other points are then compared with those,
@@ -155,8 +155,16 @@ class Run(results.Run):
             with self._base(base) as before:
                 compared = compare_runs(before, self, threshold=threshold, force=force)
         points = plain(Compare.made_of(compared))["points"]
-        columns = ["word", "base", "new", "ratio", "ratio_low", "ratio_high", "n"]
-        rows = [point["levels"] | {name: point[name] for name in columns} for point in points]
+        rows = [
+            point["levels"]
+            | {name: point[name] for name in ("verdict", "base", "new")}
+            | {
+                f"ratio_{end}".removesuffix("_estimate"): point["ratio"][end]
+                for end in ("estimate", "low", "high")
+            }
+            | {"n": point["ratio"]["n"]}
+            for point in points
+        ]
         return pd.DataFrame.from_records(rows)
 
     @contextmanager

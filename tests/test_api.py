@@ -54,7 +54,7 @@ def test_a_run_is_not_slower_than_itself(run: memlab.Run) -> None:
     found = run.compare(run)
     assert len(found) == len(run.points)
     assert set(found.ratio) == {1.0}
-    assert not set(found.word) & {"slower", "faster"}
+    assert not set(found.verdict) & {"slower", "faster"}
 
 
 def test_a_run_is_compared_with_an_export(run: memlab.Run, tmp_path: Path) -> None:

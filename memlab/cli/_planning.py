@@ -47,10 +47,10 @@ def dry_run(
     like = None
     if known and known["accelerator"] != "kvm":
         like = measure.emulation(prepared.experiment, store or default_path())
-        data["about_seconds"] *= like[1] if like else 1
+        data["seconds"] *= like[1] if like else 1
     data["promise"], why_not = None, "not known before the guest has measured"
     if not guest:
-        data["promise"], why_not = _promise(prepared.request, store, data["budget_seconds"])
+        data["promise"], why_not = _promise(prepared.request, store, data["budget_s"])
     if as_json:
         from memlab.present.documents import converted
         from memlab.present.documents.dry_run import DryRun, ShownByBlocks
@@ -89,12 +89,11 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
     return {
         "experiment": prepared.experiment.name,
         "points": [{"levels": dict(point.at), "control": point.control} for point in points],
-        "least_blocks": blocks,
-        "trials": blocks * len(points),
+        "blocks": blocks,
         "memory_bytes": need.memory_bytes,
         "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
-        "about_seconds": blocks * need.block_s + request.pauses_s,
-        "budget_seconds": budget_s(prepared.experiment, request),
+        "seconds": blocks * need.block_s + request.pauses_s,
+        "budget_s": budget_s(prepared.experiment, request),
         "turns": prepared.turns,
         "excluded": dict(prepared.plan.excluded),
         "scaled": dict(request.scaled),
@@ -126,14 +125,14 @@ def _show(
         echo(busy)
     echo(f"points   {len(points)}")
     least = "" if prepared.request.blocks else "at least "
-    blocks = data["least_blocks"]
-    echo(f"trials   {least}{blocks} blocks, {least}{data['trials']} trials")
+    blocks = data["blocks"]
+    echo(f"trials   {least}{blocks} blocks, {least}{blocks * len(points)} trials")
     if prepared.experiment.turns:
         echo(f"taken    {turns.said() if data['turns'] else 'in a window each'}")
     echo(f"memory   {units.format_quantity(data['memory_bytes'], 'B')}")
     for place, size in data["disk_bytes"].items():
         echo(f"files    {units.format_quantity(size, 'B')} in {place}")
-    seconds, budget_s = data["about_seconds"], data["budget_seconds"]
+    seconds, budget_s = data["seconds"], data["budget_s"]
     emulated = bool(guest) and guest["accelerator"] != "kvm"
     about = "at least" if emulated and not like else "about"
     how = f", as run {like} took" if like else ", many times that in an emulator" * emulated

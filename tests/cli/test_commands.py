@@ -288,7 +288,7 @@ def test_dry_run_makes_nothing(command: Command, tmp_path: Path, store_path: Pat
     plan = ["-p", "size=1,4k", "-p", "file_size=1m", "-p", "filesystem=dir,tmpfs"]
     plan += ["--dir", str(tmp_path), "--dry-run"]
     found = strict_json(said(command("sweep", "mmap-write", *plan, "--blocks", "5", "--json")))
-    assert found["trials"] == 5 * len(found["points"])
+    assert found["blocks"] == 5
     assert found["disk_bytes"] == {str(tmp_path): 3 * 2**20, "/dev/shm": 3 * 2**20}  # by state
     text = said(command("sweep", "mmap-write", *plan))
     assert f"points   {len(found['points'])}\n" in text
@@ -325,7 +325,7 @@ def test_options_come_from_the_environment(command: Command, tmp_path: Path) -> 
             )
         )
     )
-    assert found["least_blocks"] == 3
+    assert found["blocks"] == 3
     assert str(tmp_path) in found["disk_bytes"]
 
 

@@ -114,7 +114,7 @@ def test_the_name_of_an_older_run_is_said_to_change_hands(
 def test_times_are_written_alike_everywhere(command: Command, runs: list[str]) -> None:
     plan = ["sweep", "mmap-write", "--dry-run", "--json"]
     for budget in ("10", "10s", "10.0"):
-        assert '"budget_seconds": 10.0' in command(*plan, "--budget", budget).stdout
+        assert '"budget_s": 10.0' in command(*plan, "--budget", budget).stdout
     for seconds in ("0.2", "200ms"):
         done = command("diagnose", str(os.getpid()), "--seconds", seconds)
         assert done.returncode == 0, done.stderr

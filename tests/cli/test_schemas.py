@@ -431,9 +431,9 @@ def test_runs_compared_with_points_in_one_alone(
     found = printed("compare", base.id, new.id)
     assert {at["size"] for at in found["only_base"]} == {64}
     assert {at["size"] for at in found["only_new"]} == {65536}
-    assert set(found["counts"]) == {"same", "slower"}
+    assert {point["verdict"] for point in found["points"]} == {"same", "slower"}
     forced = printed("compare", base.id, short.id, "--force", "--metric", "elapsed")
-    assert {point["ratio_low"] for point in forced["points"]} == {None}
+    assert {point["ratio"]["low"] for point in forced["points"]} == {None}
     assert forced["remarks"]
     gated = printed("compare", base.id, new.id, "--fail-on", "regression", code=cli.GATE)
     assert gated == found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from msgspec import Meta, field
 
-from memlab.present.documents import Document, Levels, NonEmpty, Number, Positive, Share
+from memlab.present.documents import Document, Levels, NonEmpty, Number, Share, ShownInterval
 
 if TYPE_CHECKING:
     from memlab.judging.compare import Compared, PointComparison
@@ -16,19 +16,15 @@ class ComparedPoint(Document):
     """A point with samples on both sides."""
 
     at: Levels = field(name="levels")
-    word: Literal["slower", "faster", "same", "inconclusive"]
+    word: Literal["slower", "faster", "same", "inconclusive"] = field(name="verdict")
     text: str
-    """The word, with what it takes to read it."""
+    """The verdict, with what it takes to read it."""
     base: float
     """The median, in the metric's unit."""
     new: float
     """The median, in the metric's unit."""
-    ratio: float
-    """new / base."""
-    ratio_low: float | None
-    """The lower end of its 95 % interval; null where there are too few samples for one."""
-    ratio_high: float | None
-    """The upper end; null as the lower."""
+    ratio: ShownInterval
+    """new / base; n is of the side that has fewer samples."""
     beyond_p: Share
     """Of the test that the ratio lies beyond the threshold, corrected for the number of points."""
     same_p: Share
@@ -39,19 +35,10 @@ class ComparedPoint(Document):
     detectable: float | None
     """The minimum detectable effect: the relative change (0.03 is 3 %) that so many samples show as
     faster or slower with probability 0.9; null where there are too few for an interval."""
-    n: Positive
-    """Samples, on the side that has fewer."""
 
     @classmethod
     def made_of(cls, point: PointComparison) -> Self:
-        ratio = point.comparison.ratio
-        return cls.from_attributes(
-            point,
-            point.comparison,
-            ratio=ratio.estimate,
-            ratio_low=ratio.low,
-            ratio_high=ratio.high,
-        )
+        return cls.from_attributes(point, point.comparison)
 
 
 class Compare(Document):
@@ -69,8 +56,6 @@ class Compare(Document):
     """The run."""
     threshold: Annotated[float, Meta(gt=0)]
     """The relative change that is too small to matter, as a share of 1."""
-    counts: dict[str, Positive]
-    """How many points got each word; a word that none got is left out."""
     remarks: list[str]
     """What else differs between the two."""
     points: NonEmpty[ComparedPoint]

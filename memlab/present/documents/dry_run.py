@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from memlab.present.documents import Document, Levels, NonEmpty, Number, Positive
 
@@ -40,7 +40,7 @@ class PlannedGuest(Document):
 class ShownChangeByBlocks(Document):
     """How many blocks show a change with probability 0.9."""
 
-    change: float
+    change: float = field(name="detectable")
     """Relative: 0.03 is 3 %."""
     blocks: Positive | None
     """null: over 1,000."""
@@ -57,11 +57,11 @@ class ShownByBlocks(Document):
     pairs: Positive
     blocks: Number
     """Those of --blocks, or as many as the budget has time for."""
-    shows: float | None
+    shows: float | None = field(name="detectable")
     """The smallest relative change, of all pairs together; null if so few blocks have no
     interval."""
     noisiest_pair: str
-    noisiest_shows: float | None
+    noisiest_shows: float | None = field(name="noisiest_detectable")
     """The same of that pair."""
     changes: NonEmpty[ShownChangeByBlocks]
 
@@ -71,20 +71,18 @@ class DryRun(Document):
 
     experiment: str
     points: NonEmpty[PlannedPoint]
-    least_blocks: Positive
+    blocks: Positive
     """How often every point is measured at least; with --blocks exactly."""
-    trials: Positive
-    """In those blocks."""
     memory_bytes: Number
     """Free memory that it needs."""
     disk_bytes: dict[str, Number]
     """Room for files that it needs, by folder; memory where that is a tmpfs."""
-    about_seconds: Annotated[float, Meta(ge=0)]
+    seconds: Annotated[float, Meta(ge=0)]
     """An estimate for those blocks; for an emulated guest in which none of these was measured yet,
     what this host would take."""
     promise: ShownByBlocks | None
     """What it can show, by the noise of the newest run here with these points; null without one."""
-    budget_seconds: float | None
+    budget_s: float | None
     """Wall time after which it ends; null where --blocks alone ends it."""
     turns: bool
     """Whether the points of a block take turns of 2 ms; else each trial has a window of its own."""
