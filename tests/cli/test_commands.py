@@ -99,7 +99,7 @@ def test_list(command: Command) -> None:
     assert all(any(source in line for line in lines) for source in published.ids())
     found = strict_json(said(command("list", "--json")))
     assert [item["name"] for item in found] == experiments.names()
-    assert {source for item in found for source in item["sources"]} == set(published.ids())
+    assert {source for item in found for source in item["studies"]} == set(published.ids())
 
 
 def test_doctor_says_what_runs_here_and_what_it_takes(command: Command) -> None:

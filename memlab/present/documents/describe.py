@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 from msgspec.structs import fields
 
 from memlab.experiment import PRESETS
@@ -25,9 +25,9 @@ class DeclaredFactor(Document):
     help: str
     good: list[str] | None
     """Every good level, as it is written; null where they cannot be listed."""
-    least: float
+    least: float = field(name="low")
     """Of a number, in base units."""
-    most: float | None
+    most: float | None = field(name="high")
     """The same; null: no bound."""
     levels: dict[str, NonEmpty[Level]]
     """By preset."""
@@ -64,7 +64,7 @@ class DeclaredControl(Document):
     """Points beside the grid that test an explanation."""
 
     name: str
-    why: str
+    why: str = field(name="reason")
     levels: dict[str, list[Level]]
     """Of the factors that it replaces."""
 
@@ -88,15 +88,8 @@ class DeclaredStudy(Document):
     id: str
     title: str
     """In English, the study's own or a description."""
-    kind: str
-    authors: str
-    """May be empty."""
-    year: int | None
-    language: str
-    appeared: str
-    """Where; may be empty."""
-    missing: str
-    """What a full reference lacks."""
+    reference: str
+    """Title, authors, year, kind, language, where it appeared, and what is not known of these."""
 
 
 class DeclaredClaim(Document):
@@ -161,7 +154,7 @@ class Describe(Document):
     window: str
     """The C file's opening comment: what the timed window holds and leaves out."""
     factors: NonEmpty[DeclaredFactor]
-    excludes: list[str]
+    excluded: list[str]
     """Why points are left out."""
     metrics: NonEmpty[DeclaredMetric]
     """The first one decides when a point is done."""
@@ -184,7 +177,7 @@ class Describe(Document):
             probe=declared.probe_file,
             window=describe.probe_comment(declared).strip(),
             factors=[DeclaredFactor.made_of(factor) for factor in declared.factors],
-            excludes=[exclude.why for exclude in declared.excludes],
+            excluded=[exclude.why for exclude in declared.excludes],
             metrics=[DeclaredMetric.made_of(metric) for metric in declared.metrics],
             controls=[DeclaredControl.made_of(control) for control in declared.controls],
             claims=[DeclaredClaim.made_of(claim) for claim in declared.claims],

@@ -17,7 +17,7 @@ class ListedExperiment(Document):
 
     name: str
     question: str
-    sources: list[str]
+    sources: list[str] = field(name="studies")
     """The studies that it re-runs, by id."""
 
 

@@ -64,7 +64,7 @@ class ShownPoint(Document):
     """What samples said that were not ok, each once."""
     medians: dict[str, ShownInterval] = field(name="metrics")
     """Medians by metric, in its base unit; a metric without a number is left out."""
-    baseline_loops: dict[str, float]
+    baseline_loops: dict[str, float] = field(name="baseline_loop")
     """By metric: the same loop without the operation, in the metric's unit."""
     extrapolated: list[str]
     """Metrics whose value is more than what was measured."""
@@ -83,24 +83,25 @@ class ShownPoint(Document):
 class ShownCrossing(Document):
     """Where one line of the figure becomes cheaper than another."""
 
-    panel: Levels
+    panel: Levels = field(name="levels")
+    """Of the panel that both lines lie in."""
     of: Levels
     to: Levels
     estimate: float | None
     """Where the line `of` becomes cheaper than `to`, a level of the axis; null outside of the
-    levels measured, as words says."""
+    levels measured, as text says."""
     low: float | None
     """The lower end of its 95 % interval; null as the estimate, and below 6 blocks."""
     high: float | None
     """The upper end; null as the lower."""
-    words: str
+    text: str
 
     @classmethod
     def made_of(cls, run: Run, crossing: Crossing) -> Self:
         from memlab.present import verdicts
 
         message = verdicts.crossing(run, crossing)
-        return cls.from_attributes(crossing, words=message, **open_ends(crossing.found))
+        return cls.from_attributes(crossing, text=message, **open_ends(crossing.found))
 
 
 class TailCause(Document):
@@ -110,8 +111,8 @@ class TailCause(Document):
     """Operations that met it; one that met two causes counts for both."""
     main: Number
     """Operations for which it took longest, and a tenth of the time at least."""
-    inside_s: Annotated[float, Meta(ge=0)] = field(name="inside")
-    """Seconds that it took inside them."""
+    inside_s: Annotated[float, Meta(ge=0)]
+    """That it took inside them."""
 
 
 class ShownTail(Document):
@@ -119,12 +120,12 @@ class ShownTail(Document):
 
     share: Share
     """The percentile that its operations lie beyond, as a share of 1: 0.999."""
-    judged: Number
+    judged: Number = field(name="operations")
     """Its operations that were held against the trace."""
     untraced: Number
     """Those that came after the trace was full."""
-    shortest_s: Annotated[float, Meta(ge=0)] = field(name="shortest")
-    """Seconds: its shortest operation."""
+    shortest_s: Annotated[float, Meta(ge=0)]
+    """Of its shortest operation."""
     nothing: Number
     """Operations that met no traced event."""
     brief: Number
