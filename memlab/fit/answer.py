@@ -11,7 +11,7 @@ import numpy as np
 from memlab.analysis.intervals import ratio_interval
 from memlab.experiment import tried
 from memlab.experiment.points import Point
-from memlab.fit.documents import FitAnswer, LimitRow, SingleRuns, State
+from memlab.fit.documents import Baseline, FitAnswer, LimitRow, SingleRuns, State
 from memlab.fit.growth import growth
 from memlab.fit.search import (
     SINGLE,
@@ -62,16 +62,18 @@ def answer(run: Run) -> FitAnswer:
         unmapped_cache_bytes=fit.unmapped_cache_bytes,
         expected_bytes=fit.expected_bytes,
         expected_reused_bytes=fit.expected.reused_bytes(request.within),
-        baseline=float(np.median(base)) if base.size else None,
-        baseline_blocks=int(base.size),
-        baseline_outcomes=dict(outcomes),
-        baseline_detail=next(iter(run.by_point[fit.baseline.index].details), None),
+        baseline=Baseline(
+            value=float(np.median(base)) if base.size else None,
+            blocks=int(base.size),
+            outcomes=dict(outcomes),
+            detail=next(iter(run.by_point[fit.baseline.index].details), None),
+        ),
         pairs=pairs.size,
         pairs_apart=pairs_apart,
         apart=float(np.median(pairs)) if pairs.size else None,
         single_runs=_single_runs(pairs_apart, pairs.size, limits, fits_bytes),
         broken_share_most=None if fits is None else most_broken_share(search.tried[fits].trials),
-        grows_bytes_per_s=grows,
+        growth_bytes_per_s=grows,
         limits=limits,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
+from msgspec import field
 
 Word = Literal["fits", "slow", "broken", "open"]
 SingleRuns = Literal["differ", "exceed", "not shown to exceed"]
@@ -21,7 +22,7 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory."""
 
     limit_bytes: int
-    word: Word
+    word: Word = field(name="verdict")
     cost: float | None
     low: float | None
     high: float | None
@@ -31,6 +32,16 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     refaults_per_s: float | None
     expected_refaults_per_s: float | None
     reached: int
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The trials without a limit. value: the median of the metric; null if no trial has one.
+    detail: what one that did not end well said."""
+
+    value: float | None
+    blocks: int
+    outcomes: Mapping[str, int]
+    detail: str | None
 
 
 class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,12 +68,12 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     apart without a limit, so over one run in twenty exceeds the bound under any limit. "exceed": so
     many do at fits_bytes. The limits are then those of the median run.
     broken_share_most: the upper 95 % bound of how often a run breaks at fits_bytes.
-    grows_bytes_per_s: how fast the unlimited program grew to the end of its runs; null if it did
+    growth_bytes_per_s: how fast the unlimited program grew to the end of its runs; null if it did
     not, or ended within 0.5 s. The state is then "grows", and limits are those of runs so long.
     """
 
     run: str
-    command: str
+    command: str = field(name="command_line")
     metric: str
     within: float
     swap: str
@@ -77,16 +88,13 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     unmapped_cache_bytes: int | None
     expected_bytes: int | None
     expected_reused_bytes: int | None
-    baseline: float | None
-    baseline_blocks: int
-    baseline_outcomes: Mapping[str, int]
-    baseline_detail: str | None
+    baseline: Baseline
     pairs: int
     pairs_apart: int
     apart: float | None
     single_runs: SingleRuns
     broken_share_most: float | None
-    grows_bytes_per_s: float | None
+    growth_bytes_per_s: float | None
     limits: Sequence[LimitRow]
 
 
@@ -105,12 +113,12 @@ class FitPrediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     read its cgroup's limit, and may need another amount under one; null if not known.
     looked_share: of what it touched, how much is of processes whose use of pages again is known.
     guessed_share: of the pages used again, those of which the mapping is known, and not the place.
-    doubts: what each answer from the recordings says. limits: of the recording that needs most,
+    remarks: what each answer from the recordings says. limits: of the recording that needs most,
     with steps of at least 5 % between them.
     """
 
     traces: Sequence[str]
-    program: str
+    command: str
     within: float
     limit_bytes: int
     setting_bytes: int
@@ -118,5 +126,5 @@ class FitPrediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     read_limit: bool | None
     looked_share: float
     guessed_share: float
-    doubts: Sequence[str]
+    remarks: Sequence[str]
     limits: Sequence[PredictedLimit]

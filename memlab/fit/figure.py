@@ -42,7 +42,7 @@ def draw(run: Run, fit: FitAnswer, path: Path) -> Path:
         _limits(above, below, fit)
         _costs(above, fit)
         _refaults(below, fit)
-        trials = sum(sum(row.outcomes.values()) for row in fit.limits) + fit.baseline_blocks
+        trials = sum(sum(row.outcomes.values()) for row in fit.limits) + fit.baseline.blocks
         foot = f"{machine_of(run.environment)}; swap {fit.swap}; {trials} runs; run {fit.run}"
         figure.text(0.02, 0.012, foot, fontsize=style.SMALL, color=style.QUIET, parse_math=False)
     return figures.write(figure, path)

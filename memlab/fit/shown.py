@@ -43,7 +43,7 @@ def sentences(fit: FitAnswer) -> Iterator[str]:
         yield single
     if fit.state == "open":
         yield from _until_decided(fit)
-    if fit.gate_bytes and fit.grows_bytes_per_s:
+    if fit.gate_bytes and fit.growth_bytes_per_s:
         yield f"{_grows(fit, 'It')}, so a longer run may not fit."
     elif fit.setting_bytes and not fit.gate_bytes:
         yield _advice(fit)
@@ -84,8 +84,8 @@ def _until_decided(fit: FitAnswer) -> Iterator[str]:
     )
     known = fit.single_runs == "differ"  # which is a sentence that has this number
     takes = ""
-    if fit.metric == "elapsed" and fit.baseline:
-        takes = f" (one takes {units.format_quantity(fit.baseline, 's')})"
+    if fit.metric == "elapsed" and fit.baseline.value:
+        takes = f" (one takes {units.format_quantity(fit.baseline.value, 's')})"
     yield (
         f"{'' if known else f'{differ} '}To decide it: more work per run{takes}, a quieter "
         "machine, or a larger --keep-within."
@@ -107,7 +107,7 @@ def _named(fit: FitAnswer) -> str:
 
 
 def _grows(fit: FitAnswer, who: str) -> str:
-    rate = units.format_quantity(fit.grows_bytes_per_s or 0.0, "B/s")
+    rate = units.format_quantity(fit.growth_bytes_per_s or 0.0, "B/s")
     return f"{who} grew by {rate} to the end of its runs"
 
 
@@ -228,11 +228,11 @@ def _unmapped(fit: FitAnswer) -> str:
 
 def _fails_anyway(fit: FitAnswer) -> str:
     """Runs without a limit that did not end well: then a limit need not be why others did not."""
-    broken = {w: n for w, n in fit.baseline_outcomes.items() if w not in NOT_COUNTED}
+    broken = {w: n for w, n in fit.baseline.outcomes.items() if w not in NOT_COUNTED}
     if not broken:
         return ""
     words = ", ".join(f"{word} {n}" for word, n in broken.items())
-    runs = sum(fit.baseline_outcomes.values())
+    runs = sum(fit.baseline.outcomes.values())
     return f" Without a limit {sum(broken.values())} of {runs} runs did not end well ({words})."
 
 
@@ -307,28 +307,28 @@ def _options(fit: FitAnswer, run: Run) -> str:
 
 
 def _without_a_limit(fit: FitAnswer) -> str:
-    if fit.baseline == 0:
+    if fit.baseline.value == 0:
         return (
             f"{fit.metric} is 0 without a limit, so no share of it can be kept: name another "
             "metric."
         )
-    if not fit.baseline_outcomes:
+    if not fit.baseline.outcomes:
         return "Nothing was measured: no run without a limit had ended. Give it a larger --budget."
-    if set(fit.baseline_outcomes) == {"ok"}:
+    if set(fit.baseline.outcomes) == {"ok"}:
         return (
             f"{fit.metric} has no value in a run of {fit.command} without a limit: it is not "
             "measured here, or rests on too few numbers (p99 takes 1,000 latencies, p999 10,000)."
         )
-    ends = ", ".join(f"{word} ({n})" for word, n in fit.baseline_outcomes.items())
-    detail = f": {fit.baseline_detail}" if fit.baseline_detail else ""
+    ends = ", ".join(f"{word} ({n})" for word, n in fit.baseline.outcomes.items())
+    detail = f": {fit.baseline.detail}" if fit.baseline.detail else ""
     return f"{fit.command} does not end well even without a limit: {ends}{detail}"
 
 
 def table(fit: FitAnswer) -> Table:
     """The limits that were tried, largest first."""
     rows: list[Sequence[Cell | str]] = []
-    if fit.baseline is not None:
-        rows.append(["none", "", "1", str(fit.baseline_blocks), "", "", ""])
+    if fit.baseline.value is not None:
+        rows.append(["none", "", "1", str(fit.baseline.blocks), "", "", ""])
     for row in sorted(fit.limits, key=lambda limit: -limit.limit_bytes)[:_ROWS_MAX]:
         rates = (row.refaults_per_s, row.expected_refaults_per_s)
         rows.append(

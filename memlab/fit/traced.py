@@ -44,7 +44,7 @@ def sentences(prediction: FitPrediction) -> Iterator[str]:
     )
     of = f"{len(prediction.traces)} recordings" if len(prediction.traces) > 1 else "the recording"
     yield (
-        f"Predicted from {of}, not measured: {prediction.program or 'the program'} keeps its speed "
+        f"Predicted from {of}, not measured: {prediction.command or 'the program'} keeps its speed "
         f"(within {100 * prediction.within:g} %) down to {limit}."
     )
     yield (
@@ -59,7 +59,7 @@ def sentences(prediction: FitPrediction) -> Iterator[str]:
         f"Pages used again are known for {looked} of what it touched; the place of {guessed} of "
         "them is a guess."
     )
-    yield from (f"Doubt: {doubt}." for doubt in prediction.doubts)
+    yield from (f"Doubt: {doubt}." for doubt in prediction.remarks)
     yield f"To set: {to_set}. To measure it: memlab fit -- COMMAND"
 
 

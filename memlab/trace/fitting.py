@@ -37,7 +37,7 @@ def predicted(paths: Sequence[Path], within: float) -> FitPrediction:
     gaps = (f"{trace.path.name} is incomplete: {trace.incomplete}" for trace in traces)
     return FitPrediction(
         traces=[str(path) for path in paths],
-        program=file.name(traces[0]),
+        command=file.name(traces[0]),
         within=within,
         limit_bytes=limit,
         setting_bytes=setting(limit),
@@ -45,7 +45,7 @@ def predicted(paths: Sequence[Path], within: float) -> FitPrediction:
         read_limit=_read_limit(traces),
         looked_share=min(counted.looked_share for counted in counts),
         guessed_share=max(counted.guessed_share for counted in counts),
-        doubts=[
+        remarks=[
             *(gap for gap, trace in zip(gaps, traces, strict=True) if trace.incomplete),
             *dict.fromkeys(doubt for trace in traces for doubt in trace.doubts),
         ],

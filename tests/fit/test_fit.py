@@ -78,7 +78,7 @@ def test_a_known_need_is_the_answer(
     row = next(row for row in found["limits"] if row["limit_bytes"] == found["fits_bytes"])
     assert row["outcomes"] == {"ok": row["blocks"]}
     assert found["broken_share_most"] == pytest.approx(1 - 0.05 ** (1 / row["blocks"]))
-    broken = [row for row in found["limits"] if row["word"] == "broken"]
+    broken = [row for row in found["limits"] if row["verdict"] == "broken"]
     assert all(row["outcomes"].get("oom-killed") == 1 for row in broken)
     assert all(row["limit_bytes"] < found["fits_bytes"] for row in broken)
     cache = found["page_cache_bytes"] / MIB
@@ -94,7 +94,7 @@ def test_a_program_that_leaks_is_advised_no_limit(known: str, how: list[str]) ->
     found = fitted(*how, *words)
     assert found["state"] == "grows"
     assert found["setting_bytes"] is None
-    assert found["grows_bytes_per_s"] > 0  # how fast is of the machine: test_growth.py has rates
+    assert found["growth_bytes_per_s"] > 0  # how fast is of the machine: test_growth.py has rates
     told = memlab("show", found["run"]).stdout
     assert "so a longer run needs more: no limit can be named." in " ".join(told.split())
     assert "Set memory.max" not in told
@@ -123,7 +123,7 @@ def test_a_fit_that_ended_early_goes_on(known: str, how: list[str]) -> None:
     rest = json.loads(done.stdout)
     assert rest["run"] == first["run"]
     assert rest["state"] == "answered"
-    assert rest["baseline_blocks"] > first["baseline_blocks"]
+    assert rest["baseline"]["blocks"] > first["baseline"]["blocks"]
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_one_run_that_is_not_measured_says_what_is_used_again(known: str, how: l
     rows = [row for row in csv.DictReader(exported) if row["memory_max"] == "none"]
     reading = [row["used_pages"] for row in rows]
     assert reading.count("read") == 1
-    assert reading.count("unread") == found["baseline_blocks"]
+    assert reading.count("unread") == found["baseline"]["blocks"]
 
 
 def test_a_trial_under_a_limit_ends_once_it_is_too_slow(tmp_path: Path) -> None:

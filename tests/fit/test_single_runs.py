@@ -11,7 +11,7 @@ from msgspec import structs
 
 from memlab.experiment.tried import Tried
 from memlab.fit import shown
-from memlab.fit.documents import FitAnswer, LimitRow
+from memlab.fit.documents import Baseline, FitAnswer, LimitRow
 from memlab.fit.search import ALPHA, SINGLE, apart, exceed_shown
 
 MIB = 1 << 20
@@ -55,10 +55,10 @@ def answer(**changed: Any) -> FitAnswer:
         "state": "answered", "limit_bytes": 60 * MIB, "above_bytes": 55 * MIB,
         "fits_bytes": 60 * MIB, "setting_bytes": 63 * MIB, "gate_bytes": None,
         "peak_bytes": 80 * MIB, "page_cache_bytes": 0, "unmapped_cache_bytes": None,
-        "expected_bytes": None, "expected_reused_bytes": None, "baseline": 1.0,
-        "baseline_blocks": 12, "baseline_outcomes": {"ok": 12}, "baseline_detail": None,
+        "expected_bytes": None, "expected_reused_bytes": None,
+        "baseline": Baseline(value=1.0, blocks=12, outcomes={"ok": 12}, detail=None),
         "pairs": 6, "pairs_apart": 1, "apart": 0.02, "single_runs": "not shown to exceed",
-        "broken_share_most": 0.22, "grows_bytes_per_s": None, "limits": [row],
+        "broken_share_most": 0.22, "growth_bytes_per_s": None, "limits": [row],
     }  # fmt: skip
     return FitAnswer(**fields | changed)
 
