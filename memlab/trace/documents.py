@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import field
 
-from memlab.present.documents import Document, Number, Positive
+from memlab.present.documents import Document, Number
 
 if TYPE_CHECKING:
     from memlab.trace.account import TraceAccount
@@ -23,15 +23,12 @@ class CheckedMetric(Document):
     metric: str
     live: Number
     replayed: Number
-    error: float
-    """What the replay differs by, as a share of the command's."""
 
 
 class Recording(Document):
     """A trace that was recorded."""
 
-    trace: str
-    """The file's path."""
+    path: str
     elapsed_s: float = field(name="seconds")
     """From the first record to the last."""
     records: Number
@@ -50,7 +47,7 @@ class Recording(Document):
     looked_share: float | None
     """Of what was touched, how much is of processes whose use of pages again is known; null if
     none was looked at."""
-    doubts: list[str]
+    remarks: list[str]
     """What each answer from this trace says."""
     check: list[CheckedMetric] | None
     """The replay beside the command, run once more; null without --check."""
@@ -66,30 +63,43 @@ class Recording(Document):
         return cls.from_attributes(
             trace,
             ended,
-            trace=str(trace.path),
+            path=str(trace.path),
             incomplete=trace.incomplete or None,
             allocated_share=found.allocated_share if found and trace.allocations else None,
             lockable_share=found.lockable_share if found else None,
             looked_share=found.looked_share if found and trace.used_again else None,
-            doubts=[*trace.doubts],
+            remarks=[*trace.doubts],
             check=[CheckedMetric.from_attributes(one) for one in checked] or None,
         )
 
 
 class MappingKind(Document):
-    """What was done with the mappings of one kind. Counts are pages."""
+    """What was done with the mappings of one kind: the pages, in bytes."""
 
-    peak: Number
-    """That were there at a time."""
-    read: Number
-    """First touches that read."""
-    written: Number
-    """First touches that wrote, and those after which a page was copied."""
-    given_back: Number
-    touched_again: Number
+    peak_bytes: Number
+    """The most that were there at a time."""
+    read_bytes: Number
+    """First touched by a read."""
+    written_bytes: Number
+    """First touched by a write, or copied after a touch."""
+    given_back_bytes: Number
+    touched_again_bytes: Number
     """Of those that were given back."""
-    copied: Number
-    """Since a fork had made them common, by whichever process wrote first."""
+    copied_bytes: Number
+    """After a fork had made them common, by whichever process wrote first."""
+
+    @classmethod
+    def made_of(cls, found: TraceAccount, kind: str) -> Self:
+        from memlab.trace.shown import PAGE
+
+        return cls(
+            peak_bytes=found.peak[kind] * PAGE,
+            read_bytes=found.reads[kind] * PAGE,
+            written_bytes=found.writes[kind] * PAGE,
+            given_back_bytes=found.given_back[kind] * PAGE,
+            touched_again_bytes=found.touched_again[kind] * PAGE,
+            copied_bytes=found.copied[kind] * PAGE,
+        )
 
 
 class ProcessMemory(Document):
@@ -110,23 +120,23 @@ class ProcessMemory(Document):
 
 
 class Moment(Document):
-    """What was there at a moment, in bytes."""
+    """What was there at a moment."""
 
-    at_s: float
-    held: dict[str, Number]
+    seconds: float
+    """After the first record."""
+    resident_bytes: dict[str, Number]
     """By kind of mapping."""
-    given_back: Number
+    given_back_bytes: Number
     """So far."""
-    touched_again: Number
+    touched_again_bytes: Number
     """So far."""
 
 
 class TraceShown(Document):
     """What a trace's program did with its memory."""
 
-    trace: str
-    """The file's path."""
-    program: str
+    path: str
+    command: str
     """Its name, of 15 bytes at most; empty where the trace is redacted."""
     live: bool
     """The process ran already when the recording began."""
@@ -134,10 +144,9 @@ class TraceShown(Document):
     records: Number
     incomplete: str | None
     """Why it is; null where it is whole."""
-    processes: Number
-    threads: Number
+    process_count: Number
+    thread_count: Number
     """Beside each process's first."""
-    page_bytes: Positive
     peak_bytes: Number
     """Of the pages that were there at a time."""
     peak_at_s: float
@@ -146,7 +155,7 @@ class TraceShown(Document):
     kinds: dict[str, MappingKind]
     """By kind of mapping."""
     files: dict[str, Number]
-    """The files with the most touched pages."""
+    """The files with most touched memory, in bytes."""
     allocated_share: float | None
     """Of the anonymous memory that was touched, how much is in recorded allocations; null if none
     were asked for."""
@@ -161,10 +170,8 @@ class TraceShown(Document):
     """That calls named which bring pages in at once, without a fault: they are not counted."""
     hugetlb_bytes: Number
     """The most that was mapped of hugetlb pages: a replay leaves them out."""
-    hugetlb_faults: Number
     device_bytes: Number
     """And of devices and buffers of the kernel."""
-    device_faults: Number
     unseen: Number
     """Processes that became programs which are not seen inside: set-id ones and the like."""
     inside_share: float | None
@@ -172,15 +179,15 @@ class TraceShown(Document):
     end, else 1; null if that is not known."""
     without_huge_pages: bool
     """The command was kept from huge pages."""
-    doubts: list[str]
+    remarks: list[str]
     """What each answer from this trace says."""
     forbidden: Number
     """Faults that the rights of a mapping forbid: signals, or errors of calls."""
-    by_process: list[ProcessMemory]
+    processes: list[ProcessMemory]
     """Those with the highest peaks, the highest first."""
     moments: list[Moment]
-    figure: str
-    """The file's path."""
+    figures: list[str]
+    """Paths of the files drawn."""
 
     @classmethod
     def made_of(cls, trace: Trace, found: TraceAccount, figure: Path) -> Self:
@@ -193,10 +200,11 @@ class TraceShown(Document):
         return cls.from_attributes(
             trace,
             found,
-            trace=str(trace.path),
-            program=file.name(trace),
+            path=str(trace.path),
+            command=file.name(trace),
+            process_count=found.processes,
+            thread_count=found.threads,
             incomplete=trace.incomplete or None,
-            page_bytes=PAGE,
             peak_bytes=found.peak_pages * PAGE,
             peak_at_s=found.peak_ns * 1e-9,
             allocated_share=found.allocated_share if trace.allocations else None,
@@ -204,20 +212,10 @@ class TraceShown(Document):
             inside_share=inside_share(trace, found),
             offered_bytes=found.offered_pages * PAGE,
             without_huge_pages=trace.small_pages,
-            doubts=[*trace.doubts],
-            kinds={
-                kind: MappingKind(
-                    peak=found.peak[kind],
-                    read=found.reads[kind],
-                    written=found.writes[kind],
-                    given_back=found.given_back[kind],
-                    touched_again=found.touched_again[kind],
-                    copied=found.copied[kind],
-                )
-                for kind in KINDS
-            },
-            files={names[number]: pages for number, pages in found.files if number < len(names)},
-            by_process=[
+            remarks=[*trace.doubts],
+            kinds={kind: MappingKind.made_of(found, kind) for kind in KINDS},
+            files={names[number]: pages * PAGE for number, pages in found.files if number < len(names)},
+            processes=[
                 ProcessMemory(
                     name=name,
                     peak_at_s=one.peak_ns * 1e-9,
@@ -231,13 +229,13 @@ class TraceShown(Document):
             ],
             moments=[
                 Moment(
-                    at_s=trace.elapsed_s * (i + 1) / count,
-                    held={kind: row[j] * PAGE for j, kind in enumerate(KINDS)},
-                    given_back=row[len(KINDS)] * PAGE,
-                    touched_again=row[len(KINDS) + 1] * PAGE,
+                    seconds=trace.elapsed_s * (i + 1) / count,
+                    resident_bytes={kind: row[j] * PAGE for j, kind in enumerate(KINDS)},
+                    given_back_bytes=row[len(KINDS)] * PAGE,
+                    touched_again_bytes=row[len(KINDS) + 1] * PAGE,
                 )
                 for i, row in enumerate(found.moments)
             ],
             unseen=found.unseen_count,
-            figure=str(figure),
+            figures=[str(figure)],
         )

@@ -569,7 +569,7 @@ def test_runs_are_recorded_one_by_one_and_the_first_failure_is_passed_on(tmp_pat
     assert done.returncode == 1, done.stderr
     shown = json.loads(done.stdout)
     names = [str(tmp_path / f"a{number}.trace") for number in (1, 2, 3)]
-    assert [(one["trace"], one["status"]) for one in shown] == [*zip(names, (1, 2, 0), strict=True)]
+    assert [(one["path"], one["status"]) for one in shown] == [*zip(names, (1, 2, 0), strict=True)]
     assert len({file.read(Path(name)).sum for name in names}) == 3
     done = memlab(*words, "1")
     assert (done.returncode, "--runs and --check repeat a command" in done.stderr) == (2, True)
@@ -583,10 +583,11 @@ def test_a_check_sets_the_replay_beside_the_command_itself(
     done = memlab("record", "--check", "--json", "-o", str(path), "--", *program)
     assert done.returncode == 0, done.stderr
     faults, peak, calls = json.loads(done.stdout)["check"]
-    assert (calls["metric"], calls["error"], calls["replayed"]) == ("calls", 0, calls["live"])
+    assert (calls["metric"], calls["replayed"]) == ("calls", calls["live"])
     assert calls["live"] > 3
     assert faults["live"] > TOUCHED + READS + AGAIN + COPIED
-    assert (faults["metric"], abs(faults["error"]) < 0.1) == ("page faults", True)
+    assert faults["metric"] == "page faults"
+    assert abs(faults["replayed"] - faults["live"]) < 0.1 * faults["live"]
     assert peak["live"] > (TOUCHED + SHARED) * PAGE
     trace = file.read(path)
     assert trace.errors.keys() == {"page faults", "peak resident memory", "calls"}
