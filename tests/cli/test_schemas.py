@@ -222,7 +222,7 @@ def ladder_document() -> Any:
     rows.append(
         ladder.KernelRow("vma-lock", "x", "text", {"check": "mlock"}, "count", cells, "6.18")
     )
-    document = Ladder.made_of(results, rows, Path("ladder.png"), 60.0, 1)
+    document = Ladder.made_of(results, rows, Path("ladder.png"), 60.0)
     return held("kernels-ladder", strict_json(documents.text(document)))
 
 

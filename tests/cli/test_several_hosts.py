@@ -228,7 +228,7 @@ def test_history_says_when_how_much_and_what_changed_there(
     done = command("history", "mmap-write", "-o", str(tmp_path), "--json")
     document = held("history", json.loads(done.stdout))
     (change,) = document["changes"]
-    assert (change["word"], document["alarm"], len(document["runs"])) == (
+    assert (change["verdict"], document["alarm"], len(document["runs"])) == (
         "worse",
         False,
         made_nights.NIGHTS,

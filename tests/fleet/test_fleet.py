@@ -156,8 +156,8 @@ def test_json(hosts: Hosts, command: Command) -> None:
     document = json.loads(done.stdout)
     jsonschema.validate(document, schemas.schema("sweep-on"))
     (one,) = document
-    assert (one["host"], one["wrong"]) == ("a", None)
-    assert one["runs"][0]["new_samples"] > 0
+    assert (one["host"], one["reason"]) == ("a", None)
+    assert one["runs"][0]["samples"] > 0
 
 
 def test_a_command_is_tried_on_several_hosts(hosts: Hosts, command: Command) -> None:
@@ -170,7 +170,7 @@ def test_a_command_is_tried_on_several_hosts(hosts: Hosts, command: Command) -> 
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     jsonschema.validate(document, schemas.schema("try-on"))
-    assert [(one["host"], one["wrong"]) for one in document] == [("a", None), ("b", None)]
+    assert [(one["host"], one["reason"]) for one in document] == [("a", None), ("b", None)]
     assert len(seen.read_text()) >= 4
     for name in ("a", "b"):
         assert held(home(), name) == held(hosts.store(name), None)

@@ -147,7 +147,7 @@ def test_a_host_that_sends_no_rows(swept: Hosts, command: Command) -> None:
 
 def test_json(swept: Hosts, command: Command) -> None:
     (one,) = json.loads(command("hosts", "pull", "a", "--json").stdout)
-    assert (one["host"], one["wrong"], len(one["runs"])) == ("a", None, 2)
+    assert (one["host"], one["reason"], len(one["runs"])) == ("a", None, 2)
 
 
 def test_a_run_of_another_host_is_not_resumed_here(swept: Hosts, command: Command) -> None:

@@ -388,7 +388,7 @@ def test_two_kernels_for_real(
     out, err = capsys.readouterr()
     assert ended.value.code == 0, err
     (row,) = json.loads(out)["rows"]
-    assert [cell["word"] for cell in row["cells"].values()] == ["reproduced"] * 2
+    assert [cell["verdict"] for cell in row["cells"].values()] == ["reproduced"] * 2
     assert row["steps"] == []
     assert (tmp_path / "ladder-vma-lock.png").stat().st_size > 1000
 

@@ -142,7 +142,7 @@ def command(options: LadderOptions) -> None:
     if options.as_json:
         from memlab.machines.ladder.documents import Ladder
 
-        echo_json(Ladder.made_of(results, rows, place, taken_s, guests))
+        echo_json(Ladder.made_of(results, rows, place, taken_s))
         _check(options, results)
         return
     present.show(versions, rows, verbose=options.verbose)

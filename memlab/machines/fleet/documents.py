@@ -22,8 +22,8 @@ class NewRun(Document):
 
     run: RunId
     experiment: str
-    new_samples: Number
-    """0: all of it was there already."""
+    samples: Number
+    """That are new; 0 if all were there already."""
 
 
 class FromHost(Document):
@@ -31,7 +31,7 @@ class FromHost(Document):
 
     host: str
     runs: list[NewRun]
-    wrong: str | None
+    wrong: str | None = field(name="reason")
     """Why not all of it came."""
     clock_s: float = field(name="clock_ahead_s")
     """How far its clock is ahead of this host's, as far as that shows."""
@@ -49,10 +49,10 @@ class HostsRun(Document):
     run: RunId
     machine: str
     """The processor and the kernel."""
-    level: float | None
+    level: float | None = field(name="ratio")
     """Of the first metric, to the median host's over the points that all have; null without one."""
     outlier: bool
-    """Whether that level is an outlier among the hosts."""
+    """Whether that ratio is an outlier among the hosts."""
 
 
 class HostsClaim(Document):
@@ -60,7 +60,7 @@ class HostsClaim(Document):
 
     id: str
     text: str
-    at: Levels
+    at: Levels = field(name="levels")
     verdicts: dict[str, Word]
     """By host."""
 
@@ -86,7 +86,7 @@ class Disagreement(Document):
     """A claim at one setting that some hosts reproduce and others contradict."""
 
     id: str
-    at: Levels
+    at: Levels = field(name="levels")
     groups: dict[str, list[str]] = field(name="hosts")
     """By verdict, the larger group first."""
     outlier: str | None

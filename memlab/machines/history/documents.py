@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+from msgspec import field
+
 from memlab.present.documents import DateTime, Document, NonEmpty, Share, ShownInterval
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class HistoryRun(Document):
 class Changed(Document):
     """A change between two runs of a history; runs by what `runs` calls them."""
 
-    word: Literal["worse", "better", "recovered"]
+    word: Literal["worse", "better", "recovered"] = field(name="verdict")
     """recovered: better, and back within a level that was there before."""
     after: str
     """The last run before it, most likely."""
@@ -39,20 +41,16 @@ class Changed(Document):
     """The same, at 95 %."""
     latest: str
     """The same, at 95 %."""
-    seen: str
+    seen: str = field(name="run")
     """The run that raised the alarm."""
     ratio: ShownInterval
     """Of the runs after it to those before it."""
-    said: ShownInterval
-    """The ratio as the run that raised the alarm showed it."""
-    said_after: str
-    """The last run before it, as that run showed it."""
     withdrawn: str | None
     """The run since which the ratio may be 1; null: the change stands."""
 
     @classmethod
     def made_of(cls, found: SeriesChange, history: History) -> Self:
-        nights, names = history.nights, ("after", "earliest", "latest", "seen", "said_after")
+        nights, names = history.nights, ("after", "earliest", "latest", "seen")
         runs = {name: nights[getattr(found, name)].run for name in names}
         gone = None if found.withdrawn is None else nights[found.withdrawn].run
         return cls.from_attributes(found, word=history.word(found), withdrawn=gone, **runs)
@@ -71,8 +69,6 @@ class RunHistory(Document):
     """The median run's value; null where several points are taken together."""
     rate: Share
     """Of machines on which nothing changes, so many show a change in 365 runs."""
-    correlation: Share
-    """How much a run resembles the one before it: the limits of the alarm follow it."""
     alarm: bool
     """Whether the newest run shows a change that the one before did not, and not a recovery."""
     runs: NonEmpty[HistoryRun]
@@ -80,10 +76,10 @@ class RunHistory(Document):
     changes: list[Changed]
     remarks: list[str]
     """What else moves the series: a drift, weekdays, runs that are missing."""
-    left_out: list[str]
+    left_out: list[str] = field(name="excluded")
     """Runs that lack a point or a value."""
-    figure: str
-    """The file's path."""
+    figures: list[str]
+    """Paths of the files drawn."""
 
     @classmethod
     def made_of(cls, found: History, figure: Path) -> Self:
@@ -94,5 +90,5 @@ class RunHistory(Document):
             metric=found.metric.name,
             runs=[HistoryRun.made_of(night) for night in found.nights],
             changes=[Changed.made_of(change, found) for change in found.changes],
-            figure=str(figure),
+            figures=[str(figure)],
         )

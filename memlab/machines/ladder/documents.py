@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from msgspec import field
+
 from memlab.machines.guest.documents import FoundKernel
 from memlab.present.documents import Document, Levels, NonEmpty, Word
 
@@ -24,8 +26,6 @@ class KernelRuns(Document):
     """A line for each thing that could not be measured under it."""
     seconds: float
     """Of wall time, now; a run that the store had takes none."""
-    boots: list[float]
-    """Of wall time for each of its boots, in seconds."""
 
     @classmethod
     def made_of(cls, found: KernelResult) -> Self:
@@ -37,7 +37,7 @@ class KernelRuns(Document):
 class LadderCell(Document):
     """What one kernel shows."""
 
-    word: Word | None
+    word: Word | None = field(name="verdict")
     """null: the row is a metric."""
     value: float | None
     """The count or the median; null where the claim has none."""
@@ -65,7 +65,7 @@ class LadderRow(Document):
     id: str
     """Of the claim, or the metric's name."""
     text: str
-    at: Levels
+    at: Levels = field(name="levels")
     unit: str
     """Of the values: the base unit."""
     cells: dict[str, LadderCell]
@@ -73,7 +73,7 @@ class LadderRow(Document):
     steps: list[Step]
     since: str | None
     """Of a changelog's claim the version that it names; it is to be contradicted before."""
-    as_claimed: Word | None
+    as_claimed: Word | None = field(name="verdict")
     """The verdict on that step, by the kernels at hand; null without `since`."""
 
     @classmethod
@@ -91,12 +91,10 @@ class Ladder(Document):
 
     kernels: NonEmpty[KernelRuns]
     rows: NonEmpty[LadderRow]
-    figure: str
-    """The file's path."""
+    figures: list[str]
+    """Paths of the files drawn."""
     seconds: float
     """Of wall time, now, for all of it."""
-    guests: int
-    """So many ran at once."""
 
     @classmethod
     def made_of(
@@ -105,12 +103,10 @@ class Ladder(Document):
         rows: Sequence[KernelRow],
         figure: Path,
         seconds: float,
-        guests: int,
     ) -> Self:
         return cls(
             [KernelRuns.made_of(result) for result in results],
             [LadderRow.made_of(row) for row in rows],
-            str(figure),
+            [str(figure)],
             seconds,
-            guests,
         )
