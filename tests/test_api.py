@@ -108,7 +108,7 @@ def test_what_the_command_line_lists() -> None:
     assert "mmap-write" in set(memlab.list_experiments().name)
     assert memlab.describe("mmap-write").name == "mmap-write"
     assert "experiment mmap-write" in set(memlab.doctor().name)
-    assert memlab.diagnose_process(os.getpid(), "200ms").process.subject.pid == os.getpid()
+    assert memlab.diagnose_process(os.getpid(), "200ms").process.pid == os.getpid()
 
 
 def test_progress_is_for_whoever_asks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -48,6 +48,14 @@ class Account:
 _NOTHING = {"B": 4 << 20, "1/s": 1000.0, "count": 2.0}
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A named part of a line: a slab cache, a caller of vmalloc, a kind of shared memory."""
+
+    name: str
+    bytes: int
+
+
 def made(
     name: str, title: str, unit: str, total: float, lines: Sequence[Line], *, whole: bool
 ) -> Account:

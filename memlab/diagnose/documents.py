@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self
 
-from msgspec import Meta
+from msgspec import Meta, field
 
-from memlab.diagnose.account import Account
+from memlab.diagnose import machine_account
+from memlab.diagnose.account import Account, Part
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.diagnosis import Diagnosis, LookCost
+from memlab.diagnose.family import Member
 from memlab.diagnose.finding import Fact, Finding
-from memlab.diagnose.heap import Heap
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.kernel_log import answer
 from memlab.diagnose.kernel_log.answer import Kill
 from memlab.diagnose.kernel_log.killers import Hint
 from memlab.diagnose.kernel_log.reports import Log
-from memlab.diagnose.look import GroupRoom, Look, Rates, Thread
-from memlab.diagnose.machine import MachineLook
-from memlab.diagnose.memory import Memory
-from memlab.diagnose.subject import Subject
+from memlab.diagnose.look import Look, Rates, Thread
+from memlab.diagnose.machine import MachineLook, MachineProcess
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.used import Used
 from memlab.present.documents import Document
@@ -36,11 +35,11 @@ class ShownFinding(Document):
     """The account that it rests on."""
     line: str
     """The line of it."""
-    measured: float
+    measured: float = field(name="value")
     """What the line says, in `unit`."""
     unit: str
     evidence: Sequence[Fact]
-    setting: str
+    setting: str = field(name="remedy")
     """What to try; empty where nothing helps."""
     proof: str | None
     """The `memlab try` line that tests it on this program; null where none can."""
@@ -57,14 +56,38 @@ class ShownFinding(Document):
         )
 
 
+class ShownLimit(Document):
+    """The limit of a memory cgroup that is met first."""
+
+    path: str
+    """The group that has it."""
+    limit_name: str = field(name="name")
+    limit_bytes: int
+    growth_bytes_per_s: float
+    """Of what cannot be dropped; negative where it falls."""
+    seconds_left: float | None
+    """Until what is needed reaches the limit at the present rate; null where it does not grow."""
+    reached_per_s: float
+    kills: int
+    """That the kernel counted in this group during the look."""
+
+
 class ShownProcess(Document):
     """A process that was looked at. What else was read of it is in the accounts and findings."""
 
-    subject: Subject
+    pid: int
+    command: str
+    command_line: str
+    user: str
     cpu_share: float
     """Of one CPU, used by the process."""
     thread_count: int
-    memory: Memory
+    virtual_bytes: int
+    resident_bytes: int
+    peak_resident_bytes: int = field(name="peak_bytes")
+    """The most that was resident."""
+    anonymous_bytes: int
+    swapped_bytes: int
     growth_bytes_per_s: float
     """Of what cannot be dropped; negative where it falls."""
     per_s: Rates
@@ -72,14 +95,52 @@ class ShownProcess(Document):
     threads: Sequence[Thread]
     """Those that did anything that was counted, the busiest first."""
     allocator: Allocator | None
-    heap: Heap | None
-    """What glibc's malloc holds; null of another malloc, or where it was not read."""
-    group: GroupRoom | None
-    """Its memory cgroup."""
+    group: ShownLimit | None = field(name="limit")
+    """Of its memory cgroup."""
 
     @classmethod
     def made_of(cls, look: Look) -> Self:
-        return cls(**{name: getattr(look, name) for name in cls.__struct_fields__})
+        return cls.from_attributes(look, look.subject, look.memory)
+
+
+class ShownGroup(Document):
+    """A memory cgroup that was looked at. What it is charged for is in the accounts."""
+
+    path: str
+    version: str
+    growth_bytes_per_s: float
+    """Of the whole charge."""
+    pressure_share: float | None
+    """Of the time, in which some of its threads waited for memory (memory.pressure, v2)."""
+    room: ShownLimit | None = field(name="limit")
+    """The limit with the least room, of it or of a group above; null without one."""
+    process_count: int
+    members: Sequence[Member] = field(name="processes")
+    """At most 64 of them, those that hold most first."""
+
+    @classmethod
+    def made_of(cls, look: GroupLook) -> Self:
+        return cls.from_attributes(look, process_count=look.processes)
+
+
+class ShownMachine(Document):
+    """The machine that was looked at. What its memory is, is in the account."""
+
+    total_bytes: int
+    available_bytes: int
+    growth_bytes: Mapping[str, int]
+    """Of the counters of /proc/meminfo over the look, those of at least 1 MiB."""
+    holdings: dict[str, Sequence[Part]]
+    """The largest named parts of a line of the account: mounts, caches, callers."""
+    process_count: int
+    members: Sequence[MachineProcess] = field(name="processes")
+    """At most 64: those that hold most first."""
+
+    @classmethod
+    def made_of(cls, look: MachineLook) -> Self:
+        return cls.from_attributes(
+            look, process_count=look.processes, holdings=machine_account.holdings(look)
+        )
 
 
 class Diagnose(Document):
@@ -98,9 +159,9 @@ class Diagnose(Document):
     """What was left out, why, and what it would cost."""
     process: ShownProcess | None
     """null: the subject is a group or the machine."""
-    group: GroupLook | None
+    group: ShownGroup | None
     """null: the subject is a process or the machine."""
-    machine: MachineLook | None
+    machine: ShownMachine | None
     """null: the subject is a process or a group."""
     cost: LookCost
     used: Used | None
@@ -108,9 +169,13 @@ class Diagnose(Document):
 
     @classmethod
     def made_of(cls, found: Diagnosis) -> Self:
-        findings = [ShownFinding.made_of(found, one) for one in found.findings]
-        process = ShownProcess.made_of(found.look) if found.look else None
-        return cls.from_attributes(found, findings=findings, process=process)
+        return cls.from_attributes(
+            found,
+            findings=[ShownFinding.made_of(found, one) for one in found.findings],
+            process=ShownProcess.made_of(found.look) if found.look else None,
+            group=ShownGroup.made_of(found.group) if found.group else None,
+            machine=ShownMachine.made_of(found.machine) if found.machine else None,
+        )
 
 
 class LastKill(Document):

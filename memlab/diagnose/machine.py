@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memlab.diagnose import memory_held_open, message_queues, room, sysvipc
+from memlab.diagnose.account import Part
 from memlab.diagnose.room import TmpfsUse
 from memlab.diagnose.unlooked import Unlooked
 from memlab.errors import CannotLook
@@ -33,14 +34,6 @@ _HOLDERS_MAX = 200  # processes whose open files are read for memory without a n
 _INITIAL_PIDS = 0xEFFFFFFC  # PROC_PID_INIT_INO: the inode of the first PID namespace
 _RECLAIMABLE = re.compile(r"inode_cache|dentry|radix_tree_node|buffer_head|extent_status|-rcl-")
 _DEFLATES = 2  # VIRTIO_BALLOON_F_DEFLATE_ON_OOM
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A named part of a line: a slab cache, a caller of vmalloc, a kind of shared memory."""
-
-    name: str
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)

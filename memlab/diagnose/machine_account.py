@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from memlab.diagnose import account, finding
-from memlab.diagnose.account import Account, Line
+from memlab.diagnose.account import Account, Line, Part
 from memlab.diagnose.finding import (
     COSTLY,
     NOTE,
@@ -16,7 +16,7 @@ from memlab.diagnose.finding import (
     share,
     size,
 )
-from memlab.diagnose.machine import MachineLook, Part
+from memlab.diagnose.machine import MachineLook
 
 SLAB, FIXED_SLAB = "slab, reclaimable", "slab, not reclaimable"
 SHMEM, HUGE, TABLES = "tmpfs, shared memory", "huge pages (hugetlb)", "page tables"
@@ -87,6 +87,12 @@ def _parts(seen: MachineLook, line: str, most: int) -> str:
     found = sorted(_named(seen, line), key=lambda one: -one.bytes)[:most]
     found = [one for one in found if 10 * one.bytes >= found[0].bytes]
     return ", ".join(f"{one.name} {size(one.bytes)}" for one in found)
+
+
+def holdings(seen: MachineLook) -> dict[str, Sequence[Part]]:
+    """The largest named parts, by line."""
+    parts = {line: _named(seen, line) for line in (SHMEM, SLAB, FIXED_SLAB, VMALLOC)}
+    return {line: found for line, found in parts.items() if found}
 
 
 def _named(seen: MachineLook, line: str) -> Sequence[Part]:
@@ -306,7 +312,7 @@ def _grows(seen: MachineLook) -> Iterator[Finding]:
 
 
 def _counted(seen: MachineLook) -> str:
-    hidden = any(one.what.startswith("processes of") for one in seen.not_looked_at)
+    hidden = any(one.name.startswith("processes of") for one in seen.not_looked_at)
     noun = "process" if seen.processes == 1 else "processes"
     return f"{seen.processes:,} {noun}{' that are seen' if hidden else ''}"
 

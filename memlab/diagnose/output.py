@@ -116,12 +116,12 @@ def _left_out(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
 
 
 def _unlooked(one: Unlooked, *, verbose: bool) -> str:
-    names = one.what.split(", ")
+    names = one.name.split(", ")
     more = 0 if verbose or len(names) <= _MOST_NAMES else len(names) - _MOST_NAMES
-    what = f"{', '.join(names[:_MOST_NAMES])} and {more} more" if more else one.what
-    price = "" if one.price_s is None else f" (some {1000 * one.price_s:,.0f} ms)"
+    what = f"{', '.join(names[:_MOST_NAMES])} and {more} more" if more else one.name
+    price = "" if one.seconds is None else f" (some {1000 * one.seconds:,.0f} ms)"
     option = f"; {one.option} does" if one.option else ""
-    return f"{what}: {one.why}{price}{option}"
+    return f"{what}: {one.reason}{price}{option}"
 
 
 def _finding(

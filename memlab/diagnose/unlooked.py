@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Unlooked:
     """What this look left out."""
 
-    what: str
-    why: str
-    price_s: float | None
+    name: str
+    reason: str
+    seconds: float | None
     """What it would cost; None where nothing here can see it."""
     option: str | None

@@ -203,7 +203,7 @@ def test_memory_without_a_known_allocator_is_named_as_not_read(tmp_path: Path) -
     said = {}
     for mib in ("4", "64"):
         with running(binary, mib) as program:
-            said[mib] = [one.why for one in diagnosis.of(program.pid, 0.1).not_looked_at]
+            said[mib] = [one.reason for one in diagnosis.of(program.pid, 0.1).not_looked_at]
     assert "no allocator was recognised in it" in said["64"]
     assert "no allocator was recognised in it" not in said["4"], "little"
 

@@ -210,7 +210,7 @@ def said(found: Diagnosis) -> str:
 
 
 def unseen(found: Diagnosis) -> str:
-    return "; ".join(one.why for one in found.not_looked_at)
+    return "; ".join(one.reason for one in found.not_looked_at)
 
 
 @pytest.mark.parametrize(

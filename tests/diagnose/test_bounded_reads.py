@@ -63,7 +63,7 @@ def test_of_very_many_mappings_a_sample_is_read_with_all_that_are_needed(
     (left_out,) = listed.unlooked()
     assert len(listed.read) <= 1000 + len(NAMED)
     assert left_out.option == "--full"
-    assert f"{listed.count:,} mappings, of which {len(listed.read):,}" in left_out.why
+    assert f"{listed.count:,} mappings, of which {len(listed.read):,}" in left_out.reason
     assert len(mapping_list.read(1, thorough=True).read) == listed.count
 
 
@@ -251,8 +251,8 @@ def test_of_very_many_objects_that_are_mapped_alone_the_rest_is_judged_by_places
     assert (beside.low, beside.high) != (None, None)
     assert re.fullmatch(r"[\d.]+ MiB in [\d,]+ mapped alone", inside.in_objects(whole).note)
     (left_out,) = why
-    assert (left_out.what, left_out.option) == ("each object that malloc maps alone", "--full")
-    assert "places among the others" in left_out.why
+    assert (left_out.name, left_out.option) == ("each object that malloc maps alone", "--full")
+    assert "places among the others" in left_out.reason
 
 
 @pytest.mark.parametrize("pages_left", [50, 150])
@@ -283,7 +283,7 @@ def test_the_estimate_of_what_is_mapped_alone_does_not_lose_the_heap(
     assert (some.arenas, some.held_bytes) == (whole.arenas, whole.held_bytes)
     assert some.mapped_bounds is not None
     assert some.mapped_bounds[0] < whole.mapped_bytes <= some.mapped_bounds[1]
-    assert "no other mapping" in left_out.why
+    assert "no other mapping" in left_out.reason
 
 
 @pytest.mark.needs("flags of pages")

@@ -762,8 +762,8 @@ def test_calls_of_a_32_bit_program_are_not_looked_at(
     monkeypatch.setattr(refusals, "is_narrow", lambda pid: True)
     with running(binary("steady"), "1") as program:
         seen = diagnosis.of(program.pid, 0.1)
-    (said,) = (one for one in seen.not_looked_at if one.why == refusals.NARROW)
-    assert said.what.startswith("which calls fail, madvise, ")
+    (said,) = (one for one in seen.not_looked_at if one.reason == refusals.NARROW)
+    assert said.name.startswith("which calls fail, madvise, ")
     assert not seen.whole
     with counters.counting(PID) as counted:
         of_calls = {one.name for one in counters.EVENTS if "syscalls:sys_" in str(one.tracepoint)}

@@ -116,7 +116,7 @@ def test_a_heap_that_holds_anything_is_given_up(seed: int) -> None:
             program.kill()
     assert held is None
     assert unseen == () or any(
-        w in unseen[0].why for w in ("another form", "not resident", "pieces")
+        w in unseen[0].reason for w in ("another form", "not resident", "pieces")
     )
 
 
@@ -186,5 +186,5 @@ def test_a_process_by_any_name_is_looked_at(name: bytes) -> None:
     said = shown.stdout.decode()
     assert not {"\x1b", "\x07", "\u2028", "\u202e", "\r"} & set(said)
     assert not [line for line in said.splitlines() if line.startswith("::")]
-    seen = json.loads(data.stdout.decode())["process"]["subject"]["command"]
+    seen = json.loads(data.stdout.decode())["process"]["command"]
     assert os.fsencode(seen) == name

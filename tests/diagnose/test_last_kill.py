@@ -79,10 +79,10 @@ def test_every_log_has_an_answer_and_every_change_of_the_kernels_a_log() -> None
 def test_who_was_chosen_and_why_and_what_was_left() -> None:
     last = kill(V1)
     assert (last.killed[0].pid, last.killed[0].name, last.requester) == (701, "worker", "worker")
-    assert (last.group, last.usage_bytes, last.limit_bytes) == ("/job", 64 << 20, 64 << 20)
+    assert (last.group, last.used_bytes, last.limit_bytes) == ("/job", 64 << 20, 64 << 20)
     assert (last.counter, last.failures, last.page_bytes) == ("memory", 77, 4096)
-    assert [(task.pid, task.name) for task in last.tasks] == [(700, "big [x] 1"), (701, "worker")]
-    assert last.tasks[0].resident_bytes == 3619 * 4096
+    assert [(task.pid, task.name) for task in last.processes] == [(700, "big [x] 1"), (701, "worker")]
+    assert last.processes[0].resident_bytes == 3619 * 4096
     text = printed(V1)
     assert "it was the limit of the group /job: 64 MiB of 64 MiB, met 77 times" in text
     assert "chosen by its oom_score_adj of 500: 700 (big [x] 1) holds more" in text
@@ -268,7 +268,7 @@ def test_lines_of_two_reports_that_cannot_be_told_apart_belong_to_none() -> None
     for lines in (mixed, [*mixed[:2], *mixed[3:5], mixed[2], *mixed[5:]]):
         for report in read("\n".join(lines)).reports:
             found = answer.kill_of(report)
-            assert (found.usage_bytes, found.tasks) == (None, ())
+            assert (found.used_bytes, found.processes) == (None, ())
             groups = {701: "/job", 902: "/web"}
             assert [groups[victim.pid or 0] for victim in found.killed] in ([], [found.group])
 
@@ -315,7 +315,7 @@ def test_what_programs_print_of_kills(line: str, answers: str) -> None:
 
 def test_a_pager_cuts_lines() -> None:
     last = kill("\n".join(f"Oct 02 14:14:07 host kernel: {line}"[:110] + ">" for line in BARE))
-    assert (last.group, last.killed[0].name, last.usage_bytes) == ("/job", "worker", 64 << 20)
+    assert (last.group, last.killed[0].name, last.used_bytes) == ("/job", "worker", 64 << 20)
 
 
 def test_a_report_newest_first_twice_escaped_and_in_sixteen_bits() -> None:

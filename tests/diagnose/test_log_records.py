@@ -280,15 +280,15 @@ def test_of_a_line_that_is_cut_no_piece_is_taken_for_the_whole(stamp: str, width
         return
     assert last.group in (None, RIGHT.group)
     assert last.cause in ("unknown", RIGHT.cause)
-    assert last.usage_bytes in (None, RIGHT.usage_bytes)
+    assert last.used_bytes in (None, RIGHT.used_bytes)
     for one in last.killed:
         assert one.pid in (None, VICTIM.pid)
         assert one.name in ("", VICTIM.name)
         assert one.score_adjustment in (None, VICTIM.score_adjustment)
-    for task in last.tasks:
-        assert task.pid in {one.pid for one in RIGHT.tasks}
-        assert task.resident_bytes in {one.resident_bytes for one in RIGHT.tasks}
-        assert task.score_adjustment in {None, *(one.score_adjustment for one in RIGHT.tasks)}
+    for task in last.processes:
+        assert task.pid in {one.pid for one in RIGHT.processes}
+        assert task.resident_bytes in {one.resident_bytes for one in RIGHT.processes}
+        assert task.score_adjustment in {None, *(one.score_adjustment for one in RIGHT.processes)}
 
 
 @pytest.mark.parametrize("columns", range(4, 60, 7))
@@ -455,10 +455,10 @@ def test_an_earlier_victim_that_is_reaped_within_a_report_is_not_its_victim() ->
     at = next(number for number, line in enumerate(lines) if choice in line)
     lines.insert(at, f"[  41.6] {table}")
     whole, mixed = kill(V1), kill("\n".join(lines))
-    assert (mixed.killed, mixed.group, mixed.tasks) == (
-        whole.killed, whole.group, whole.tasks,
+    assert (mixed.killed, mixed.group, mixed.processes) == (
+        whole.killed, whole.group, whole.processes,
     )  # fmt: skip
-    assert mixed.usage_bytes == whole.usage_bytes is not None
+    assert mixed.used_bytes == whole.used_bytes is not None
     text = printed("\n".join(lines))
     assert "earlier" not in text
     assert "also killed, without a report in this log: old" in text
@@ -470,7 +470,7 @@ def test_a_quoted_kill_of_a_whole_group_keeps_its_other_processes() -> None:
     whole = "[  41.6] Tasks in /job are going to be killed due to memory.oom.group set"
     found = kill(f"{first}\n{whole}\n{second}\n{V1}")
     assert [one.pid for one in found.killed] == [701, 702]
-    assert found.usage_bytes == kill(V1).usage_bytes is not None
+    assert found.used_bytes == kill(V1).used_bytes is not None
 
 
 @pytest.mark.needs("root", "a mount namespace")

@@ -19,7 +19,8 @@ import memlab as api
 from memlab.diagnose import diagnosis, machine, machine_account
 from memlab.diagnose.documents import Diagnose
 from memlab.diagnose.finding import Finding, LineRow
-from memlab.diagnose.machine import MachineLook, MachineProcess, Part
+from memlab.diagnose.account import Part
+from memlab.diagnose.machine import MachineLook, MachineProcess
 from memlab.diagnose.machine_account import ROWS
 from memlab.diagnose.room import TmpfsUse
 from memlab.errors import CannotLook
@@ -130,7 +131,7 @@ def test_a_read_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(process, "rollup", lambda *_: stuck.wait() and {})
     look = machine.at(0.01)
     stuck.set()
-    assert "what all processes share" in [one.what for one in look.not_looked_at]
+    assert "what all processes share" in [one.name for one in look.not_looked_at]
     assert {one.proportional_bytes for one in look.members} == {None}
     assert look.proportional_sum_bytes <= look.resident_sum_bytes
 

@@ -76,7 +76,7 @@ def test_node_after_a_heap_snapshot(tmp_path: Path) -> None:
         )
         assert found is not None
         assert found.retained_bytes > 4 << 20
-        assert not [one for one in unlooked if one.what == "what malloc holds free"]
+        assert not [one for one in unlooked if one.name == "what malloc holds free"]
 
 
 class Made(MemoryFiles):
@@ -192,4 +192,4 @@ def test_too_many_free_pieces_are_not_tried_again(monkeypatch: pytest.MonkeyPatc
         )
     assert found is None or found.held_bytes == 0
     assert raised == [TooManyFree]
-    assert [one.what for one in unlooked] == ["what malloc holds free"]
+    assert [one.name for one in unlooked] == ["what malloc holds free"]

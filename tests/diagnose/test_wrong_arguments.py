@@ -148,7 +148,7 @@ def test_a_process_that_ends_when_the_look_is_over_keeps_it(
     (said,) = (one for one in found.findings if one.kind == "write ENOSPC")
     assert "fail with ENOSPC" in said.title
     assert ("arguments of its failing calls", "it ended when the look was over") in [
-        (one.what, one.why) for one in found.not_looked_at
+        (one.name, one.reason) for one in found.not_looked_at
     ]
 
 
@@ -215,7 +215,7 @@ def test_a_stopped_process_is_seen_as_one(binary: Compiled) -> None:
         assert process.stat(program.pid).state == "T"
     assert found.findings[0].name == "stopped"
     assert not found.whole
-    assert [one.why for one in found.not_looked_at if one.what == "what it does"] == [
+    assert [one.reason for one in found.not_looked_at if one.name == "what it does"] == [
         "it is stopped"
     ]
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from memlab.diagnose.account import Part
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_log import cause, holders, killers
 from memlab.diagnose.kernel_log.cause import Kind
-from memlab.diagnose.kernel_log.holders import Holding, Task
+from memlab.diagnose.kernel_log.holders import Task
 from memlab.diagnose.kernel_log.reports import Log, Report
 from memlab.diagnose.kernel_log.sentences import Process
 from memlab.text import units
@@ -43,7 +44,7 @@ class Kill:
     Empty without a stamp."""
     ended: Ended
     cause: Kind
-    sentence: str
+    text: str
     """The cause in words."""
     by: str
     """Who killed: "kernel", or the name of a user-space killer."""
@@ -58,7 +59,7 @@ class Kill:
     """The group of the process."""
     counter: str | None
     """The counter of the group that stands at its limit: memory, memory+swap, kmem."""
-    usage_bytes: int | None
+    used_bytes: int | None
     limit_bytes: int | None
     failures: int | None
     """How often the limit was met."""
@@ -70,12 +71,13 @@ class Kill:
     swap_free_bytes: int | None
     statistics: dict[str, int]
     """Of the group, in bytes; events are counts."""
-    holdings: tuple[Holding, ...]
+    holdings: tuple[Part, ...]
     """What held the memory, the largest first."""
-    tasks: tuple[Task, ...]
+    processes: tuple[Task, ...]
     """The 20 that hold most; empty if the log has no table of tasks."""
-    tasks_total: int
-    tasks_bytes: int
+    process_count: int
+    """In the table."""
+    resident_bytes: int
     """What all tasks of the table hold; pages that several map count several times."""
     missing: tuple[str, ...]
     """What the log does not have, and would have answered more."""
@@ -90,7 +92,7 @@ def kill_of(report: Report) -> Kill:
         at=report.stamp,
         ended=_ended(report),
         cause=reason.kind,
-        sentence=reason.sentence,
+        text=reason.sentence,
         by="kernel",
         killed=tuple(_killed(process, tasks) for process in _victims(report)),
         requester=report.requester,
@@ -98,7 +100,7 @@ def kill_of(report: Report) -> Kill:
         group=report.group,
         process_group=report.task_group,
         counter=reason.counter,
-        usage_bytes=shown.usage if shown else None,
+        used_bytes=shown.usage if shown else None,
         limit_bytes=shown.limit if shown else None,
         failures=shown.failures if shown else None,
         nodes=reason.nodes,
@@ -107,9 +109,9 @@ def kill_of(report: Report) -> Kill:
         swap_free_bytes=report.memory.swap_free,
         statistics=report.statistics,
         holdings=holders.holdings_of(report),
-        tasks=tuple(tasks[:20]),
-        tasks_total=len(tasks),
-        tasks_bytes=sum(task.resident_bytes for task in tasks),
+        processes=tuple(tasks[:20]),
+        process_count=len(tasks),
+        resident_bytes=sum(task.resident_bytes for task in tasks),
         missing=tuple(_missing(report, tasks)),
     )
 
@@ -124,12 +126,12 @@ def user_space_kill(kill: killers.UserSpaceKill) -> Kill:
         sentence += f"; it could not kill: {kill.failure}"
     return Kill(
         at=kill.stamp, ended="nobody killed" if kill.failure else "killed", cause=kind,
-        sentence=sentence, by=kill.by,
+        text=sentence, by=kill.by,
         killed=(victim,), requester=None, order=None,
         group=kill.victim if kill.victim.startswith("/") else None,
-        process_group=None, counter=None, usage_bytes=None, limit_bytes=None, failures=None,
+        process_group=None, counter=None, used_bytes=None, limit_bytes=None, failures=None,
         nodes=None, page_bytes=None, swap_bytes=None, swap_free_bytes=None, statistics={},
-        holdings=(), tasks=(), tasks_total=0, tasks_bytes=0, missing=(),
+        holdings=(), processes=(), process_count=0, resident_bytes=0, missing=(),
     )  # fmt: skip
 
 
@@ -167,7 +169,7 @@ def lines(log: Log) -> Iterator[str]:
         yield from _no_kill(log)
         return
     yield f"{_first_line(kill, report)}{_unread(log)}"
-    yield kill.sentence
+    yield kill.text
     if report is None:
         if log.user_space[-1].processes:
             yield f"it killed {holders.processes(log.user_space[-1].processes)} of it"
@@ -284,17 +286,17 @@ def _choice(kill: Kill, report: Report) -> Iterator[str]:
 
 def _unheld(kill: Kill) -> Iterator[str]:
     """What no task of the table explains."""
-    whole = sum(holding.bytes for holding in kill.holdings) or kill.usage_bytes or 0
+    whole = sum(holding.bytes for holding in kill.holdings) or kill.used_bytes or 0
     free = sum(holding.bytes for holding in kill.holdings if holding.name == "free")
-    rest = whole - free - kill.tasks_bytes
-    if kill.tasks_total and kill.cause in ("group", "machine") and rest > whole / 10:
-        hold = "hold" if kill.tasks_total > 1 else "holds"
-        table = f"the table's {holders.processes(kill.tasks_total)} {hold} {size(kill.tasks_bytes)}"
+    rest = whole - free - kill.resident_bytes
+    if kill.process_count and kill.cause in ("group", "machine") and rest > whole / 10:
+        hold = "hold" if kill.process_count > 1 else "holds"
+        table = f"the table's {holders.processes(kill.process_count)} {hold} {size(kill.resident_bytes)}"
         yield f"{table}; {size(rest)} are in none of them"
 
 
 def _table(kill: Kill) -> Iterator[str]:
-    for task in kill.tasks[:_SHOWN]:
+    for task in kill.processes[:_SHOWN]:
         kinds = (
             (task.anonymous_bytes, "anonymous"),
             (task.file_bytes, "of files"),
@@ -306,7 +308,7 @@ def _table(kill: Kill) -> Iterator[str]:
         shown = ", ".join(f"{size(n)} {kind}" for n, kind in kinds if n and n >= least)
         note = f" ({shown})" if shown else ""
         yield f"  {task.pid:>8}  {size(task.resident_bytes):>9}  {task.name}{note}"
-    names = holders.by_name(kill.tasks) if kill.tasks_total > 1 else None
+    names = holders.by_name(kill.processes) if kill.process_count > 1 else None
     if names is not None:
         yield f"  {names}"
 

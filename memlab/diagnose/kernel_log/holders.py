@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from memlab.diagnose.account import Part
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_log import cause
 from memlab.diagnose.kernel_log.reports import Report
@@ -44,14 +45,6 @@ class Task:
     """null before 3.6."""
     page_table_bytes: int | None
     score_adjustment: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """What held memory."""
-
-    name: str
-    bytes: int
 
 
 def tasks_of(report: Report) -> list[Task]:
@@ -130,15 +123,15 @@ def by_name(tasks: Sequence[Task]) -> str | None:
     return f"{processes(len(sizes))} {name}: {size(sum(sizes))} together"
 
 
-def holdings_of(report: Report) -> tuple[Holding, ...]:
+def holdings_of(report: Report) -> tuple[Part, ...]:
     """Return what held the memory of the group, or of the machine, and what is in no counter."""
     if cause.cause_of(report).kind == "group":
         whole, parts = _of_group(report)
     else:
         whole, parts = _of_machine(report)
-    known = [Holding(name, number) for name, number in parts if number > 0]
+    known = [Part(name, number) for name, number in parts if number > 0]
     if whole and parts and (rest := whole - sum(part.bytes for part in known)) > 0:
-        known.append(Holding("in no counter", rest))
+        known.append(Part("in no counter", rest))
     return tuple(sorted(known, key=lambda holding: -holding.bytes))
 
 
@@ -182,7 +175,7 @@ def _of_machine(report: Report) -> tuple[int, list[tuple[str, int]]]:
     ]
 
 
-def lines(report: Report, holdings: Sequence[Holding]) -> Iterator[str]:
+def lines(report: Report, holdings: Sequence[Part]) -> Iterator[str]:
     """Yield what could be dropped, what a kill does not free, and the account."""
     whole = sum(holding.bytes for holding in holdings)
     if whole:
