@@ -80,7 +80,7 @@ def test_who_was_chosen_and_why_and_what_was_left() -> None:
     last = kill(V1)
     assert (last.killed[0].pid, last.killed[0].name, last.requester) == (701, "worker", "worker")
     assert (last.group, last.used_bytes, last.limit_bytes) == ("/job", 64 << 20, 64 << 20)
-    assert (last.counter, last.failures, last.page_bytes) == ("memory", 77, 4096)
+    assert (last.counter, last.reached, last.page_bytes) == ("memory", 77, 4096)
     assert [(task.pid, task.name) for task in last.processes] == [(700, "big [x] 1"), (701, "worker")]
     assert last.processes[0].resident_bytes == 3619 * 4096
     text = printed(V1)
@@ -421,7 +421,7 @@ def test_what_is_of_two_groups_is_not_summed() -> None:
     lines = [numbers[0], *counters, numbers[1]]
     text = "".join(f"[  15.{place}] {line}\n" for place, line in enumerate(lines))
     last = kill(text)
-    assert (last.group, last.failures, last.statistics["rss"]) == ("/b", 9, 249452 << 10)
+    assert (last.group, last.reached, last.statistics["rss"]) == ("/b", 9, 249452 << 10)
     limits = [f"Task in /{name} killed as a result of limit of /{name}" for name in "ab"]
     lines = [limits[0], counters[0], limits[1], counters[1]]
     text = "".join(f"[  15.{place}] {line}\n" for place, line in enumerate(lines))

@@ -61,7 +61,7 @@ class Kill:
     """The counter of the group that stands at its limit: memory, memory+swap, kmem."""
     used_bytes: int | None
     limit_bytes: int | None
-    failures: int | None
+    reached: int | None
     """How often the limit was met."""
     nodes: str | None
     """The nodes to which a cpuset or a memory policy limited the request."""
@@ -102,7 +102,7 @@ def kill_of(report: Report) -> Kill:
         counter=reason.counter,
         used_bytes=shown.usage if shown else None,
         limit_bytes=shown.limit if shown else None,
-        failures=shown.failures if shown else None,
+        reached=shown.failures if shown else None,
         nodes=reason.nodes,
         page_bytes=cause.page_size(report),
         swap_bytes=report.memory.swap_total,
@@ -129,7 +129,7 @@ def user_space_kill(kill: killers.UserSpaceKill) -> Kill:
         text=sentence, by=kill.by,
         killed=(victim,), requester=None, order=None,
         group=kill.victim if kill.victim.startswith("/") else None,
-        process_group=None, counter=None, used_bytes=None, limit_bytes=None, failures=None,
+        process_group=None, counter=None, used_bytes=None, limit_bytes=None, reached=None,
         nodes=None, page_bytes=None, swap_bytes=None, swap_free_bytes=None, statistics={},
         holdings=(), processes=(), process_count=0, resident_bytes=0, missing=(),
     )  # fmt: skip

@@ -64,13 +64,13 @@ def named_metric(text: str) -> OwnMetric | None:
     if not parts:
         return None
     unit, pattern = parts["unit"] or "1", parts["pattern"] or ""
-    return OwnMetric(parts["name"], unit, pattern, bool(parts["higher"]) or unit.endswith("/s"))
+    return OwnMetric(parts["name"], unit, pattern, not (parts["higher"] or unit.endswith("/s")))
 
 
 def metric_text(metric: OwnMetric, file: str) -> str:
     """As --metric reads it; `file` has the metrics without a pattern."""
     is_rate = metric.unit.endswith("/s")
-    higher = ",higher" if metric.higher_is_better and not is_rate else ""
+    higher = ",higher" if not (metric.lower_is_better or is_rate) else ""
     source = f"={metric.pattern}" if metric.pattern else f"@{file}"
     return f"{metric.name}[{metric.unit}{higher}]{source}"
 
@@ -93,7 +93,7 @@ def own_metric(metric: OwnMetric) -> Metric:
         metric.unit,
         f"{metric.name}; the command's own: {metric.pattern or metric.name}",
         F.metrics[metric.name].optional,
-        lower_is_better=not metric.higher_is_better,
+        lower_is_better=metric.lower_is_better,
     )
 
 

@@ -17,7 +17,7 @@ class OwnMetric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     unit: str = "1"
     pattern: str = ""
-    higher_is_better: bool = False
+    lower_is_better: bool = True
 
 
 class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

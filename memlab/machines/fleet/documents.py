@@ -76,7 +76,7 @@ class TellingPart(Document):
     name: str
     values: dict[str, str]
     """By host."""
-    explained: float
+    explained: float = field(name="share")
     """The share of the verdicts' entropy that it tells: 1 tells all."""
     p: Share
     """The share of shuffles that tell as much: a large one is chance."""

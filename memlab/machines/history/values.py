@@ -86,7 +86,7 @@ def _metric(path: Path, cell: str) -> Metric:
         declared.unit,
         f"{declared.name} in {path.name}",
         lambda raw, _: raw["value"],
-        lower_is_better=not declared.higher_is_better,
+        lower_is_better=declared.lower_is_better,
     )
 
 
