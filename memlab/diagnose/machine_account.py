@@ -91,8 +91,8 @@ def _parts(seen: MachineLook, line: str, most: int) -> str:
 
 def holdings(seen: MachineLook) -> dict[str, Sequence[Part]]:
     """The largest named parts, by line."""
-    parts = {line: _named(seen, line) for line in (SHMEM, SLAB, FIXED_SLAB, VMALLOC)}
-    return {line: found for line, found in parts.items() if found}
+    named = {line: _named(seen, line) for line in (SHMEM, SLAB, FIXED_SLAB, VMALLOC)}
+    return {line: parts for line, parts in named.items() if parts}
 
 
 def _named(seen: MachineLook, line: str) -> Sequence[Part]:

@@ -30,15 +30,17 @@ _OF_TRACE = ("map", "unmap", "protect", "remap")  # in account.c
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A metric of the command and of its replay; `error` is a share of the command's."""
+    """A metric of the command beside that of its replay."""
 
     metric: str
     unit: str
     live: float
+    """Of the command."""
     replayed: float
 
     @property
     def error(self) -> float:
+        """As a share of the command's."""
         return self.replayed / self.live - 1 if self.live else float(self.replayed > 0)
 
     def __str__(self) -> str:

@@ -9,20 +9,12 @@ from typing import TYPE_CHECKING, Self
 from msgspec import field
 
 from memlab.present.documents import Document, Number
+from memlab.trace.checking import Checked
 
 if TYPE_CHECKING:
     from memlab.trace.account import TraceAccount
-    from memlab.trace.checking import Checked
     from memlab.trace.file import Trace
     from memlab.trace.session import Recorded
-
-
-class CheckedMetric(Document):
-    """A metric of the command beside that of its replay."""
-
-    metric: str
-    live: Number
-    replayed: Number
 
 
 class Recording(Document):
@@ -49,7 +41,7 @@ class Recording(Document):
     none was looked at."""
     remarks: list[str]
     """What each answer from this trace says."""
-    check: list[CheckedMetric] | None
+    check: Sequence[Checked] | None
     """The replay beside the command, run once more; null without --check."""
 
     @classmethod
@@ -69,7 +61,7 @@ class Recording(Document):
             lockable_share=found.lockable_share if found else None,
             looked_share=found.looked_share if found and trace.used_again else None,
             remarks=[*trace.doubts],
-            check=[CheckedMetric.from_attributes(one) for one in checked] or None,
+            check=checked or None,
         )
 
 
@@ -89,16 +81,16 @@ class MappingKind(Document):
     """After a fork had made them common, by whichever process wrote first."""
 
     @classmethod
-    def made_of(cls, found: TraceAccount, kind: str) -> Self:
+    def made_of(cls, account: TraceAccount, kind: str) -> Self:
         from memlab.trace.shown import PAGE
 
         return cls(
-            peak_bytes=found.peak[kind] * PAGE,
-            read_bytes=found.reads[kind] * PAGE,
-            written_bytes=found.writes[kind] * PAGE,
-            given_back_bytes=found.given_back[kind] * PAGE,
-            touched_again_bytes=found.touched_again[kind] * PAGE,
-            copied_bytes=found.copied[kind] * PAGE,
+            peak_bytes=account.peak[kind] * PAGE,
+            read_bytes=account.reads[kind] * PAGE,
+            written_bytes=account.writes[kind] * PAGE,
+            given_back_bytes=account.given_back[kind] * PAGE,
+            touched_again_bytes=account.touched_again[kind] * PAGE,
+            copied_bytes=account.copied[kind] * PAGE,
         )
 
 

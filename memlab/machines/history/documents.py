@@ -65,7 +65,7 @@ class RunHistory(Document):
     unit: str
     host: str | None
     """null: this one."""
-    typical: float | None
+    typical: float | None = field(name="value")
     """The median run's value; null where several points are taken together."""
     rate: Share
     """Of machines on which nothing changes, so many show a change in 365 runs."""
