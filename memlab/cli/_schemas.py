@@ -60,7 +60,11 @@ def _documents() -> dict[str, Any]:
 @cache
 def _words() -> dict[str, str]:
     """The words that print each document, by the name of its schema."""
-    return {re.sub("[ -]+", "-", words).lower(): words for words in _documents()}
+    return {_name(words): words for words in _documents()}
+
+
+def _name(words: str) -> str:
+    return re.sub("[ -]+", "-", words).lower()
 
 
 def names() -> list[str]:
@@ -69,8 +73,11 @@ def names() -> list[str]:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The schema (2020-12) of that name; KeyError if there is none."""
+    """The schema (2020-12) of that name; KeyError if there is none. Commands that print documents
+    of one type share a schema."""
     from memlab.present import schemas
 
-    words = _words()[name]
-    return schemas.schema(_documents()[words], name, f"memlab {words} --json")
+    kind = _documents()[_words()[name]]
+    alike = [words for words, other in _documents().items() if other == kind]
+    title = ", ".join(f"memlab {words} --json" for words in alike)
+    return schemas.schema(kind, _name(alike[0]), title)
