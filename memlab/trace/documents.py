@@ -206,7 +206,9 @@ class TraceShown(Document):
             without_huge_pages=trace.small_pages,
             remarks=[*trace.doubts],
             kinds={kind: MappingKind.made_of(found, kind) for kind in KINDS},
-            files={names[number]: pages * PAGE for number, pages in found.files if number < len(names)},
+            files={
+                names[number]: pages * PAGE for number, pages in found.files if number < len(names)
+            },
             processes=[
                 ProcessMemory(
                     name=name,

@@ -81,7 +81,10 @@ def test_who_was_chosen_and_why_and_what_was_left() -> None:
     assert (last.killed[0].pid, last.killed[0].name, last.requester) == (701, "worker", "worker")
     assert (last.group, last.used_bytes, last.limit_bytes) == ("/job", 64 << 20, 64 << 20)
     assert (last.counter, last.reached, last.page_bytes) == ("memory", 77, 4096)
-    assert [(task.pid, task.name) for task in last.processes] == [(700, "big [x] 1"), (701, "worker")]
+    assert [(task.pid, task.name) for task in last.processes] == [
+        (700, "big [x] 1"),
+        (701, "worker"),
+    ]
     assert last.processes[0].resident_bytes == 3619 * 4096
     text = printed(V1)
     assert "it was the limit of the group /job: 64 MiB of 64 MiB, met 77 times" in text

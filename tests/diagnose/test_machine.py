@@ -17,9 +17,9 @@ from command import memlab
 
 import memlab as api
 from memlab.diagnose import diagnosis, machine, machine_account
+from memlab.diagnose.account import Part
 from memlab.diagnose.documents import Diagnose
 from memlab.diagnose.finding import Finding, LineRow
-from memlab.diagnose.account import Part
 from memlab.diagnose.machine import MachineLook, MachineProcess
 from memlab.diagnose.machine_account import ROWS
 from memlab.diagnose.room import TmpfsUse

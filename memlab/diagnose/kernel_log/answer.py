@@ -291,7 +291,8 @@ def _unheld(kill: Kill) -> Iterator[str]:
     rest = whole - free - kill.resident_bytes
     if kill.process_count and kill.cause in ("group", "machine") and rest > whole / 10:
         hold = "hold" if kill.process_count > 1 else "holds"
-        table = f"the table's {holders.processes(kill.process_count)} {hold} {size(kill.resident_bytes)}"
+        count, resident = holders.processes(kill.process_count), size(kill.resident_bytes)
+        table = f"the table's {count} {hold} {resident}"
         yield f"{table}; {size(rest)} are in none of them"
 
 
