@@ -41,7 +41,7 @@ def test_claims_are_the_judged_ones_a_row_each(run: memlab.Run) -> None:
     found = run.claims()
     judged = claims.judge(run)
     assert list(found.verdict) == [one.word for one in judged]
-    assert list(found.claim) == [one.claim.text for one in judged]
+    assert list(found.text) == [one.claim.text for one in judged]
     crossing = found[found.id == "crossover"]
     assert sorted(crossing.file_state) == ["cached_4k", "preallocated", "sparse"]
     bounded = found.dropna(subset=["low", "estimate", "high"])

@@ -20,12 +20,9 @@ from memlab.store import SampleRow
 class Met:
     """How many operations of a tail met one cause."""
 
-    met: int
-    """Operations that met it; one that met two causes counts for both."""
-    main: int
-    """Operations for which it took longest, and a tenth of the time at least."""
+    met: int  # operations; one that met two causes counts for both
+    main: int  # operations in which this cause took the longest
     inside_s: float
-    """That it took inside them."""
 
 
 @dataclass(frozen=True, slots=True)

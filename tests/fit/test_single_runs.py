@@ -44,6 +44,10 @@ def test_few_trials_show_what_is_clear() -> None:
     assert not exceed_shown(3, 60, SINGLE)  # 5 %
 
 
+def ended(value: float) -> Baseline:
+    return Baseline(value=value, blocks=12, outcomes={"ok": 12}, detail=None)
+
+
 def answer(**changed: Any) -> FitAnswer:
     """Of a program that needs 60 MiB, as far as it is not changed."""
     row = LimitRow(
@@ -56,7 +60,7 @@ def answer(**changed: Any) -> FitAnswer:
         "fits_bytes": 60 * MIB, "setting_bytes": 63 * MIB, "gate_bytes": None,
         "peak_bytes": 80 * MIB, "page_cache_bytes": 0, "unmapped_cache_bytes": None,
         "expected_bytes": None, "expected_reused_bytes": None,
-        "baseline": Baseline(value=1.0, blocks=12, outcomes={"ok": 12}, detail=None),
+        "baseline": ended(1.0),
         "pairs": 6, "pairs_apart": 1, "apart": 0.02, "single_runs": "not shown to exceed",
         "broken_share_most": 0.22, "growth_bytes_per_s": None, "limits": [row],
     }  # fmt: skip
@@ -104,7 +108,7 @@ def test_an_open_fit_of_runs_that_differ_says_by_how_much_and_what_helps() -> No
         "To decide it: more work per run (one takes 52 ms), a quieter machine, or a larger "
         "--keep-within."
     )
-    short = OPEN | {"baseline": 0.052, "apart": 0.23}
+    short = OPEN | {"baseline": ended(0.052), "apart": 0.23}
     differ = "Without a limit the median pair of runs differs by 23 %, over the bound of 5 %."
     assert f"{differ} {helps}" in [*shown.sentences(answer(**short))]
     assert helps in [*shown.sentences(answer(**short, single_runs="differ"))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Self
 
 from msgspec import UNSET, Meta, UnsetType, field
@@ -22,7 +21,6 @@ from memlab.present.documents import (
 )
 from memlab.present.documents.published import PublishedTable
 from memlab.present.documents.request import Environment, Request
-from memlab.results.attribution import Met
 
 if TYPE_CHECKING:
     from memlab.experiment.points import Point
@@ -106,6 +104,17 @@ class ShownCrossing(Document):
         return cls.from_attributes(crossing, text=message, **open_ends(crossing.found))
 
 
+class TailCause(Document):
+    """How many of a tail's operations met a cause."""
+
+    met: Number
+    """Operations that met it; one that met two causes counts for both."""
+    main: Number
+    """Operations for which it took longest, and a tenth of the time at least."""
+    inside_s: Annotated[float, Meta(ge=0)]
+    """That it took inside them."""
+
+
 class ShownTail(Document):
     """The slowest operations of a traced point, all samples together."""
 
@@ -121,7 +130,7 @@ class ShownTail(Document):
     """Operations that met no traced event."""
     brief: Number
     """Operations that met only what took under a tenth of them."""
-    causes: Mapping[str, Met]
+    causes: dict[str, TailCause]
     """By cause, those that any operation met."""
 
 
