@@ -58,6 +58,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.seconds(but="words1-20")
 @pytest.mark.needs("lock any amount")
 @pytest.mark.parametrize(
     ("words", "share"),

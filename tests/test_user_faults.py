@@ -32,6 +32,7 @@ int main(void)
 """
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("host root", "kernel.perf_event_paranoid of 2")
 def test_a_count_without_the_kernels_faults_says_so_and_is_compared_with_no_other(
     tmp_path: Path,

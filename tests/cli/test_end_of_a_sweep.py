@@ -109,6 +109,7 @@ def test_a_sweep_ends_with_its_verdicts(
     assert re.fullmatch(rf"next: memlab --store \S+ claims {run.id}", last)
 
 
+@pytest.mark.seconds
 def test_a_run_whose_blocks_are_all_done_says_so(
     command: Command, measured: Path, tmp_path: Path
 ) -> None:

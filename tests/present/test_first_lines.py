@@ -50,6 +50,7 @@ def test_a_skew_or_wide_interval_is_said_by_its_ends(
     assert words.median(Interval(low, estimate, high, 9, "order"), "s") == said
 
 
+@pytest.mark.seconds(but="locked-latency")
 @pytest.mark.parametrize("name", mostly_slow(NAMES, *QUICK))
 def test_a_sweep_ends_on_one_screen_and_show_begins_with_it(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -77,6 +78,7 @@ def test_a_sweep_ends_on_one_screen_and_show_begins_with_it(
     assert shown[:answer] == ended[:answer]
 
 
+@pytest.mark.slow
 def test_a_published_number_stands_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,6 +111,7 @@ def test_a_model_that_is_far_off_is_not_printed(
     assert left_out
 
 
+@pytest.mark.slow
 def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the table, the crossing, the verdicts and the figure."""
     run = api.load("example:mmap-write")
