@@ -28,7 +28,7 @@ test test-ci test-all bench: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/ready-dev ## the tests of every module and probe, without those that take seconds (SHUFFLE=1: in another order)
 	$(BIN)/pytest -n $(PROCESSES) -m "not slow" $(if $(SHUFFLE),--shuffle $(SHUFFLE))
 
-test-ci: $(VENV)/ready-dev ## what CI runs: these, and the slow ones of kills, guests, probes and stores
+test-ci: $(VENV)/ready-dev ## what CI runs: these, what takes seconds, and the slow ones of kills, guests, probes and stores
 	$(BIN)/pytest -n $(PROCESSES) -m "not nightly" $(if $(SHUFFLE),--shuffle $(SHUFFLE))
 
 test-all: $(VENV)/ready-dev ## every test: whole sweeps, guests and builds too

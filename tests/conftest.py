@@ -13,7 +13,7 @@ import needs
 import pytest
 from host_lock import host_lock
 from hypothesis import settings
-from quick import COLLECTED, changes_host, nightly, place, pure, shuffled
+from quick import COLLECTED, changes_host, nightly, place, pure, shuffled, takes_seconds
 from still_measuring import still_measuring
 
 from memlab.run.machine_lock import TEST_LOCK
@@ -62,6 +62,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if nightly(item):
             item.add_marker("nightly")
+        if takes_seconds(item):
+            item.add_marker("slow")
     items.sort(key=lambda item: place(item.path))
     seed = config.getoption("shuffle")
     if seed is not None:

@@ -38,6 +38,13 @@ def pure(path: Path) -> bool:
     return path.parent.name in PURE_FOLDERS or path.as_posix().endswith(PURE_FILES)
 
 
+def takes_seconds(item: pytest.Item) -> bool:
+    """Whether `make test` leaves a test to `make test-ci`: all cases of one that is marked so, but
+    the one that the mark names."""
+    marker = item.get_closest_marker("seconds")
+    return marker is not None and item.name.partition("[")[2][:-1] != marker.kwargs.get("but", item)
+
+
 def nightly(item: pytest.Item) -> bool:
     """Whether a test is left to the night."""
     often = item.path.parent.name in EVERY_CHANGE and item.path.name not in AT_NIGHT

@@ -189,6 +189,7 @@ def test_a_declaration_may_be_given_by_another_way(
     assert _files.declare(str(path)).name == "other"
 
 
+@pytest.mark.seconds
 def test_the_window_is_told_of_the_block_as_the_page_prints_it(folder: Path) -> None:
     """With the line that names the file, or with a licence before it."""
     text = (folder / "mlock_cost.c").read_text()
@@ -197,6 +198,7 @@ def test_the_window_is_told_of_the_block_as_the_page_prints_it(folder: Path) -> 
     assert "one mlock(2) of the whole mapping" in described
 
 
+@pytest.mark.seconds
 def test_what_the_page_locks_is_foreseen(folder: Path) -> None:
     """By who has no capability, and a limit below what a point locks."""
     code = """

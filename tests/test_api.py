@@ -104,6 +104,7 @@ def test_precision_and_budget_as_the_command_line_spells_them(tmp_path: Path) ->
     assert (row["run"], row["samples"]) == (run.id, len(run.samples))
 
 
+@pytest.mark.seconds
 def test_what_the_command_line_lists() -> None:
     assert "mmap-write" in set(memlab.list_experiments().name)
     assert memlab.describe("mmap-write").name == "mmap-write"

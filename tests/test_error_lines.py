@@ -381,6 +381,7 @@ def test_too_few_processes_are_a_line() -> None:
     assert "raise `ulimit -u`" in done.stderr
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("root", "a mount namespace")
 @pytest.mark.parametrize(
     ("command", "code"), [("sweep mmap-write", 3), ("doctor", 0), ("clean", 0)]
@@ -427,6 +428,7 @@ def make_deep(path: Path) -> None:
 READS = ["try {}", "hosts pull {}", "sweep page-fault --dry-run --in guest,kernel={}"]
 
 
+@pytest.mark.seconds(but="make_fifo-hosts pull {}")
 @pytest.mark.parametrize("words", READS)
 @pytest.mark.parametrize("make", [make_fifo, make_endless, make_deep])
 def test_a_file_that_would_be_waited_for_or_has_no_end_is_refused(

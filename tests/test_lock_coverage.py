@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from unprivileged import without_capabilities
 
 import memlab
 from memlab.command.lock_coverage import unread_share
+from memlab.judging import reproduce
 from memlab.present import lock_coverage
 from memlab.present.documents.run import Show
-from memlab.present.screens.answer import answer_lines
+from memlab.present.screens.answer import sentences
 from memlab.text import units
 
 TOUCHES = """
@@ -58,6 +58,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.seconds(but="words1-20")
 @pytest.mark.needs("lock any amount")
 @pytest.mark.parametrize(
     ("words", "share"),
@@ -89,8 +90,7 @@ def test_a_lock_that_short_processes_lack_is_not_answered_without_a_word(
         found = re.match(r"lock=future_onfault: not known to be in force for (\d\d) %", line)
         assert found
         assert share <= int(found[1]) < share + 10
-        answer = "\n".join(map(str, answer_lines(Console(width=400), run, verbose=False)))
-        assert line in answer
+        assert line in [one.text for one in sentences(reproduce.of_run(run), verbose=False)]
         assert line in Show.made_of(run).remarks
 
 

@@ -244,6 +244,7 @@ def _bounded() -> Iterator[None]:
     signal.signal(signal.SIGVTALRM, former)
 
 
+@pytest.mark.seconds
 @pytest.mark.usefixtures("_bounded")
 def test_every_pattern_takes_linear_time_over_a_hostile_line() -> None:
     slow = []
@@ -262,6 +263,7 @@ def test_every_pattern_takes_linear_time_over_a_hostile_line() -> None:
     assert slow == []
 
 
+@pytest.mark.seconds
 @pytest.mark.usefixtures("_bounded")
 def test_that_slow_patterns_are_seen() -> None:
     cubic = r"^oom-kill:(\w+),.*?(?:oom_memcg=([^,]*),|global_oom,).*task=(.*),pid=\d+,uid=\d+$"

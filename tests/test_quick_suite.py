@@ -3,6 +3,7 @@
 The lists come from what is there, and what runs from the tests that this session collected.
 """
 
+import ast
 import re
 from pathlib import Path
 
@@ -67,3 +68,16 @@ def test_each_compiler_of_make_check_is_installed_at_each_change() -> None:
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
     often = re.sub(r"^\s*if \[\[ \$tests == test-all.*?^\s*fi$", "", script, flags=re.M | re.S)
     assert [name for name in COMPILERS if name.startswith("aarch64") and name not in often] == []
+
+
+def test_the_case_that_stays_is_there(quick: list[pytest.Function]) -> None:
+    """Of a test that takes seconds, the case that its mark names: another id would be left out."""
+    named, there = set(), set()
+    for item in quick:
+        if (marker := item.get_closest_marker("seconds")) is not None:
+            there.add((item.path.name, marker.kwargs["but"]))
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        cases = re.findall(r'@pytest\.mark\.seconds\(but=(".*")\)', path.read_text())
+        named.update((path.name, ast.literal_eval(case)) for case in cases)
+    assert named
+    assert named == there

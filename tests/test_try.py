@@ -100,6 +100,7 @@ def outcomes(run: memlab.Run) -> list[str]:
     return [sample.outcome for sample in run.samples]
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("lock any amount")
 def test_page_faults_and_locked_memory_are_those_of_the_program(
     tmp_path: Path, store_path: Path
@@ -154,6 +155,7 @@ def test_a_limit_of_memory_is_an_outcome_with_the_bytes_reached(
     assert reached in (killed.detail or "")
 
 
+@pytest.mark.seconds
 def test_more_work_is_found_and_the_same_work_is_not(toucher: str, store_path: Path) -> None:
     run = memlab.trial(
         [toucher, "9000", "{n}"],
@@ -167,6 +169,7 @@ def test_more_work_is_found_and_the_same_work_is_not(toucher: str, store_path: P
     assert compared["faults"].iloc[1] - compared["faults"].iloc[0] == 600
 
 
+@pytest.mark.seconds(but="words2-sigrtmin+6-ended by SIGRTMIN+6")
 @pytest.mark.parametrize(
     ("words", "outcome", "detail"),
     [
@@ -247,6 +250,7 @@ def test_a_level_that_would_change_nothing_is_unavailable(
 NO_NUMBERS = ["nan", "inf", "1e400", "1e-300", "x"]
 
 
+@pytest.mark.seconds
 def test_what_is_no_number_is_no_metric(
     tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +298,7 @@ def test_variables_limits_and_allocators_reach_the_command(store_path: Path) -> 
     assert set(medians(run, "n").values()) == {5}
 
 
+@pytest.mark.seconds
 def test_a_static_program_cannot_preload_a_lock(tmp_path: Path, store_path: Path) -> None:
     (tmp_path / "static.c").write_text("int main(void) { return 0; }")
     subprocess.run(["cc", "-static", "-o", "static", "static.c"], cwd=tmp_path, check=True)
@@ -368,6 +373,7 @@ int main(void)
 """
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("lock any amount")
 def test_a_program_that_is_slow_to_load_is_locked(
     tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -551,6 +557,7 @@ def test_a_file_that_the_command_writes_has_its_numbers_and_an_old_one_has_none(
     assert said == {"ok": "", "no-metric": "no a.b_ns in numbers.json"}
 
 
+@pytest.mark.seconds
 def test_a_file_of_latencies_gives_percentiles(
     tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -590,6 +597,7 @@ def test_what_a_lock_populates_and_pressure_are_counted(toucher: str, store_path
     assert ("stalled" in raw["missing"]) == (raw["stalled_ns"] is None)
 
 
+@pytest.mark.seconds
 @pytest.mark.changes_host
 def test_huge_pages_of_one_size(toucher: str, store_path: Path) -> None:
     enabled = Path("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled")
@@ -611,6 +619,7 @@ def test_huge_pages_of_one_size(toucher: str, store_path: Path) -> None:
     assert enabled.read_text() == before
 
 
+@pytest.mark.seconds
 @pytest.mark.changes_host
 def test_swap_that_cannot_be_had_says_why(toucher: str, store_path: Path) -> None:
     if available.memory().left < 2 * SWAP_BYTES:  # an area that compresses nothing
@@ -639,6 +648,7 @@ int main(void)
 """
 
 
+@pytest.mark.seconds
 def test_a_command_that_forks_for_ever_is_bounded_and_ended(
     tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -725,6 +735,7 @@ def test_a_command_that_fills_its_disk_has_failed(store_path: Path) -> None:
     assert "No space left on device" in str(run.samples[0].detail)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     "how",
     [
@@ -788,6 +799,7 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return holds()
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     "ready", ["tcp:{port}", "line:^ready", "http://127.0.0.1:{port}/health?all=1"]
 )
@@ -810,6 +822,7 @@ def grouped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: none)
 
 
+@pytest.mark.seconds
 def test_counts_of_a_service_are_those_under_its_load(grouped: None, store_path: Path) -> None:
     run = served(
         store_path, "tcp:{port}", asked="{ask}", blocks=1, ask=["ask", "grow"], thp="never"
@@ -820,6 +833,7 @@ def test_counts_of_a_service_are_those_under_its_load(grouped: None, store_path:
     assert 1009 <= trapped["grow",] < 1109
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("lock any amount")
 def test_what_a_lock_of_a_service_populates_is_counted(grouped: None, store_path: Path) -> None:
     how = {"blocks": 1, "thp": "never", "lock": ["off", "future"]}
@@ -843,6 +857,7 @@ def test_without_a_group_only_the_level_that_needs_one_is_unavailable(
     assert said == {"none": ("ok", ""), 8 << 20: ("unavailable", needs)}
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("how", "outcome", "detail"),
     [
@@ -902,6 +917,7 @@ int main(void)
 """
 
 
+@pytest.mark.seconds
 def test_a_command_that_does_not_end_is_run_for_a_time_and_ended_in_order(
     tmp_path: Path, store_path: Path
 ) -> None:
@@ -1051,6 +1067,7 @@ def test_a_hostile_store_declares_nothing(subject: dict[str, object]) -> None:
         experiments.load("try", subject)
 
 
+@pytest.mark.seconds
 def test_a_gate_decides_nothing_if_others_disturbed_all(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store_path: Path
 ) -> None:
@@ -1081,6 +1098,7 @@ def test_only_placeholders_with_levels_are_filled() -> None:
     assert command.fill("awk '{print $1}' {n} {other}", {"n": 4}) == "awk '{print $1}' 4 {other}"
 
 
+@pytest.mark.seconds
 def test_a_file_keeps_a_command_with_its_policies(
     toucher: str, tmp_path: Path, store_path: Path
 ) -> None:
@@ -1131,6 +1149,7 @@ time.sleep(2)
 LOCKED = pytest.param("lock", marks=pytest.mark.needs("lock any amount"))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("what", [LOCKED, "group", "cpus"])
 def test_a_level_that_the_program_undid_is_not_reported_as_the_level(
     tmp_path: Path, store_path: Path, what: str
@@ -1157,6 +1176,7 @@ def test_a_level_that_the_program_undid_is_not_reported_as_the_level(
     assert said[what] in next(iter(second.details))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("how", ["SEGV", "ABRT", "KILL"])
 def test_a_command_whose_trials_all_die_by_a_signal_measured_nothing(
     store_path: Path, how: str
@@ -1178,6 +1198,7 @@ def test_what_the_oom_killer_ended_was_measured(toucher: str, store_path: Path) 
     assert "oom-killed" in done.stdout
 
 
+@pytest.mark.seconds
 def test_the_least_and_the_most_of_two_policies_together_are_said(store_path: Path) -> None:
     """Either alone changes nothing, as of an interaction no contrast with the first levels says."""
     script = "if [ {a}{b} = 22 ]; then echo took 7; else echo took 5; fi"

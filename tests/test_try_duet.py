@@ -48,6 +48,7 @@ def test_both_run_at_the_same_time_and_each_has_its_own_time_and_memory(tmp_path
     assert run.samples[0].raw["output"].count(",") == 0
 
 
+@pytest.mark.seconds
 def test_the_order_is_drawn(tmp_path: Path) -> None:
     """Of 12 blocks all are in one order by chance once in 2,048."""
     run = duet(tmp_path, ["true", "{n}"], n=["1", "2"], blocks=12, seed=3)
@@ -63,6 +64,7 @@ def test_one_that_fails_leaves_the_other_its_result(tmp_path: Path) -> None:
     assert {s.detail for s in run.samples if s.point == 1} == {"exit status 3"}
 
 
+@pytest.mark.seconds
 def test_one_that_does_not_end_leaves_the_other_its_result(tmp_path: Path) -> None:
     run = duet(tmp_path, ["sleep", "{for}"], **{"for": ["0", "61.73"]}, blocks=1, timeout=5)
     assert {(sample.point, sample.outcome) for sample in run.samples} == {(0, "ok"), (1, "timeout")}

@@ -4,15 +4,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from unprivileged import powerless
 
 import memlab
 from memlab.errors import NotComparable
-from memlab.judging import user_faults
+from memlab.judging import reproduce, user_faults
 from memlab.judging.compare import compare_runs
 from memlab.present.documents.run import Show
-from memlab.present.screens.answer import answer_lines
+from memlab.present.screens.answer import sentences
 
 IN_KERNEL, TOUCHED = 1009, 211
 READS = f"""
@@ -32,6 +31,7 @@ int main(void)
 """
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("host root", "kernel.perf_event_paranoid of 2")
 def test_a_count_without_the_kernels_faults_says_so_and_is_compared_with_no_other(
     tmp_path: Path,
@@ -50,7 +50,7 @@ def test_a_count_without_the_kernels_faults_says_so_and_is_compared_with_no_othe
     assert TOUCHED < part < whole - IN_KERNEL + 50
     (remark,) = Show.made_of(user).remarks
     assert remark.startswith("page faults: those in the kernel")
-    assert remark in "\n".join(map(str, answer_lines(Console(width=400), user, verbose=False)))
+    assert remark in [one.text for one in sentences(reproduce.of_run(user), verbose=False)]
     assert Show.made_of(root).remarks == []
     for sides in ((root, user), (user, root)):
         with pytest.raises(NotComparable, match=f"are not among those of run {user.id}"):

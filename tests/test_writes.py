@@ -179,6 +179,7 @@ def test_a_place_that_memlab_chose_beside_anothers_store_follows_no_link_of_thei
     assert untouched(secret)
 
 
+@pytest.mark.seconds
 @ROOT_ONLY
 @pytest.mark.parametrize("there", mostly_slow(["kept", "new"], "kept"))
 def test_nor_is_their_link_for_the_file_itself_followed(
@@ -199,6 +200,7 @@ def test_nor_is_their_link_for_the_file_itself_followed(
     assert untouched(secret)
 
 
+@pytest.mark.seconds
 @ROOT_ONLY
 @pytest.mark.parametrize(("words", "name"), NAMED.items())
 def test_a_path_that_root_names_leads_through_no_link_of_others(
@@ -295,6 +297,7 @@ def test_a_file_without_a_name_is_nowhere_until_it_is_whole(tmp_path: Path) -> N
     assert {one.name for one in folder.iterdir()} == {"x.trace", "fifo"}
 
 
+@pytest.mark.seconds
 @ROOT_ONLY
 def test_without_links_roots_output_lies_where_it_is_asked_for(theirs: Path) -> None:
     """`sudo memlab plot` in a home."""

@@ -182,13 +182,12 @@ def behind(begin: str, text: str) -> list[str]:
     """A text behind what it belongs to, in lines as wide as the terminal; in a pipe, where other
     programs read lines, in one."""
     import shutil
-    import textwrap
 
-    width = shutil.get_terminal_size(fallback=(sys.maxsize, 1)).columns
-    room = max(20, width - len(begin))
-    lines = textwrap.wrap(printable(text), room, break_long_words=False, break_on_hyphens=False)
-    blank = " " * len(begin)
-    return [f"{blank if n else printable(begin)}{line}" for n, line in enumerate(lines or [""])]
+    from memlab.text.wrapping import wrapped
+
+    begin = printable(begin)
+    columns = shutil.get_terminal_size(fallback=(sys.maxsize, 1)).columns
+    return [*wrapped(printable(text), max(columns, len(begin) + 20), begin, " " * len(begin))]
 
 
 def echo_json(document: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from memlab.text import units
 
 if TYPE_CHECKING:
     from memlab.judging.planning import Promise
+    from memlab.present.answer import Part
     from memlab.present.table import Table
 
 
@@ -59,7 +60,9 @@ def dry_run(
             data["promise"] = converted(data["promise"], ShownByBlocks)
         echo_json(DryRun(**data))
     else:
-        _show(prepared, data, like[0] if like else "", why_not, verbose=verbose)
+        from memlab.present.answer import say
+
+        say(_parts(prepared, data, like[0] if like else "", why_not, verbose=verbose))
 
 
 def _promise(
@@ -100,61 +103,49 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _show(
+def _parts(
     prepared: Prepared, data: dict[str, Any], like: str, why_not: str, *, verbose: bool
-) -> None:
-    """`like` is the run by which the time in an emulated guest is known; empty without one.
-    `why_not` says why it is not known what the sweep can show."""
-    from memlab.present import table
+) -> Iterator[Part]:
+    """The plan in print. `like` is the run by which the time in an emulated guest is known; empty
+    without one. `why_not` says why it is not known what the sweep can show."""
+    from memlab.present.answer import Sentence
 
     points, guest = prepared.plan.points, data["guest"]
-    console = table.console()
-
-    def echo(line: str) -> None:
-        console.print(table.Text(line))
-
     for why, count in data["excluded"].items():
-        echo(f"left out, {units.counted(count, 'point')}: {why}")
+        yield f"left out, {units.counted(count, 'point')}: {why}"
     for why, count in data["unavailable"].items():
-        echo(f"unavailable here, {units.counted(count, 'point')}: {why}")
+        yield f"unavailable here, {units.counted(count, 'point')}: {why}"
     if sum(data["unavailable"].values()) == len(points):
         raise CannotRun(f"nothing can be measured here: {next(iter(data['unavailable']))}")
     for name, how in data["scaled"].items():
-        echo(f"scaled to this {'guest' if guest else 'host'}: {name} {how}")
+        yield f"scaled to this {'guest' if guest else 'host'}: {name} {how}"
     if not guest and (busy := cpu.busy_now()):
-        echo(busy)
-    echo(f"points   {len(points)}")
+        yield busy
+    yield f"points   {len(points)}"
     least = "" if prepared.request.blocks else "at least "
     blocks = data["blocks"]
-    echo(f"trials   {least}{blocks} blocks, {least}{blocks * len(points)} trials")
+    yield f"trials   {least}{blocks} blocks, {least}{blocks * len(points)} trials"
     if prepared.experiment.turns:
-        echo(f"taken    {turns.said() if data['turns'] else 'in a window each'}")
-    echo(f"memory   {units.format_quantity(data['memory_bytes'], 'B')}")
+        yield f"taken    {turns.said() if data['turns'] else 'in a window each'}"
+    yield f"memory   {units.format_quantity(data['memory_bytes'], 'B')}"
     for place, size in data["disk_bytes"].items():
-        echo(f"files    {units.format_quantity(size, 'B')} in {place}")
+        yield f"files    {units.format_quantity(size, 'B')} in {place}"
     seconds, budget_s = data["seconds"], data["budget_s"]
     emulated = bool(guest) and guest["accelerator"] != "kvm"
     about = "at least" if emulated and not like else "about"
     how = f", as run {like} took" if like else ", many times that in an emulator" * emulated
     booted = ", once it has booted" if guest else ""
-    echo(f"time     {about} {units.format_duration(seconds)} for {blocks} blocks{how}{booted}")
-    echo(f"ends     {_ends(prepared.request)}")
+    yield f"time     {about} {units.format_duration(seconds)} for {blocks} blocks{how}{booted}"
+    yield f"ends     {_ends(prepared.request)}"
     if budget_s is not None:
         short = "" if guest else _shortfall(prepared)
-        echo(f"budget   {short or units.format_duration(budget_s)}")
+        yield f"budget   {short or units.format_duration(budget_s)}"
     promised = _promised(data["promise"]) if data["promise"] else filter(None, [why_not])
     for number, text in enumerate(promised):
-        begin = " " * 9 if number else "shows    "
-        for line in table.wrapped(text, console.width, begin, " " * 9):
-            echo(line)
+        yield Sentence(text, lead=" " * 9 if number else "shows    ")
     if guest:
-        _show_guest(guest, echo)
-    if verbose:
-        for part in _points(prepared):
-            table.write(console, part)
-        return
-    for line in _varied(prepared):
-        echo(line)
+        yield from _of_guest(guest)
+    yield from _points(prepared) if verbose else _varied(prepared)
 
 
 def _promised(promise: Promise) -> Iterator[str]:
@@ -250,14 +241,14 @@ def _points(prepared: Prepared) -> Iterator[Table]:
             yield Table("", [Column("point"), *(Column(head, "left") for head in heads)], rows)
 
 
-def _show_guest(guest: dict[str, Any], echo: Callable[[str], None]) -> None:
+def _of_guest(guest: dict[str, Any]) -> Iterator[str]:
     """What holds the plan, and what nobody knows of it yet."""
     memory, disk = (units.format_quantity(guest[f"{of}_bytes"], "B") for of in ("memory", "disk"))
     emulated = guest["accelerator"] != "kvm"
-    echo(
+    yield (
         f"guest    {guest['kernel_release']}, {guest['cpus']} CPUs, {memory}, "
         f"{'emulated' if emulated else 'under KVM'}"
     )
-    echo(f"         /var/tmp on a disk of {disk}, a file with holes in {guest['directory']}")
-    echo("not known before it boots:")
-    echo("         how much of its memory is free; where that is short the plan is shrunk")
+    yield f"         /var/tmp on a disk of {disk}, a file with holes in {guest['directory']}"
+    yield "not known before it boots:"
+    yield "         how much of its memory is free; where that is short the plan is shrunk"

@@ -266,7 +266,7 @@ def end_fit(run: Run, folder: Path, *, as_json: bool) -> None:
 def report_fit(run: Run, folder: Path, *, as_json: bool) -> FitAnswer:
     """What a fit leaves: the answer, the limits and the next command, or JSON; the figure."""
     from memlab.fit import answer, figure, shown
-    from memlab.present import table
+    from memlab.present.answer import Verbatim, say
 
     result = answer.answer(run)
     if result.state in ("fails without a limit", "not measured"):
@@ -275,15 +275,8 @@ def report_fit(run: Run, folder: Path, *, as_json: bool) -> FitAnswer:
     if as_json:
         echo_json(result)
         return result
-    console = table.console()
-    for sentence in shown.sentences(result):
-        for line in table.wrapped(sentence, console.width, "", ""):
-            echo(line)
+    say(shown.sentences(result))
     if path:
-        table.write(console, shown.table(result))
-        for remark in shown.remarks(run):
-            for line in table.wrapped(remark, console.width, "", ""):
-                echo(line)
-        echo(f"figure: {path}")
-    echo(f"next: {shown.next_step(result, run)}")
+        say([shown.table(result), *shown.remarks(run), Verbatim(f"figure: {path}")])
+    say([Verbatim(f"next: {shown.next_step(result, run)}")])
     return result

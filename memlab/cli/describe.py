@@ -19,10 +19,9 @@ def command(experiment: str, verbose: bool, as_json: bool) -> None:
 
         echo_json(Describe.made_of(declared))
     else:
-        from memlab.present import describe, table
+        from memlab.present import describe
 
-        width = table.console().width
         if verbose:
-            click.echo(describe.as_text(declared, width))
+            describe.in_full(declared)
         else:
-            click.echo(describe.on_a_screen(declared, in_full(), width, table.SCREEN))
+            describe.on_a_screen(declared, in_full())

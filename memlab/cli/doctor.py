@@ -50,8 +50,8 @@ def _in_short(
     lines: list[str], part: Sequence[RunsHere], machine: Sequence[Capability]
 ) -> list[str]:
     """`lines`, what is there in a sentence, and what is missing in a line each, on one screen."""
-    from memlab.present.screens.lines import Block, fit
-    from memlab.present.table import SCREEN
+    from memlab.present.answer import Block, Verbatim, fit
+    from memlab.present.table import SCREEN, console
 
     for what, some in (
         ("in part", [c for c in part if c.decides or not c.claims]),
@@ -62,14 +62,13 @@ def _in_short(
     missing = [c for c in machine if not c.available]
     lines += behind("yes  ", ", ".join(c.name for c in machine if c.available))
     width = max((len(c.name) for c in missing), default=0)
-    blocks = [
-        # The first of ways; `-v` has them all.
-        Block(behind(f"no   {c.name:<{width}}  ", _FIRST.split(c.remedy or "")[0]), "more missing")
-        for c in missing
+    of_each = [  # the first of ways; `-v` has them all
+        behind(f"no   {c.name:<{width}}  ", _FIRST.split(c.remedy or "")[0]) for c in missing
     ]
-    shown, left = fit([Block(lines), *blocks], SCREEN - _BELOW)
+    blocks = [Block([*map(Verbatim, lines)], "more missing") for lines in of_each]
+    shown, left = fit(console(), [Block([*map(Verbatim, lines)]), *blocks], SCREEN - _BELOW)
     more = "".join(f"{count} {name}; " for name, count in left.items())
-    return [*shown, f"{more}details and remedies: memlab doctor -v"]
+    return [*"".join(shown).splitlines(), f"{more}details and remedies: memlab doctor -v"]
 
 
 _FIRST = re.compile(r"; |: |, | \(")

@@ -12,7 +12,6 @@ from memlab.cli._fields import argument, global_option, option, shared, takes
 from memlab.cli._options import (
     DURATION,
     Parsed,
-    echo,
     echo_json,
     figure_option,
     json_option,
@@ -110,7 +109,7 @@ def _predict(options: FitOptions) -> None:
     """From recordings of one program, of which nothing is run."""
     from memlab.experiment.fit import read_bound
     from memlab.fit import traced
-    from memlab.present import table
+    from memlab.present.answer import say
     from memlab.trace import fitting
 
     metric, within = read_bound(options.keep_within)
@@ -122,11 +121,7 @@ def _predict(options: FitOptions) -> None:
     if options.as_json:
         echo_json(prediction)
         return
-    console = table.console()
-    for sentence in traced.sentences(prediction):
-        for line in table.wrapped(sentence, console.width, "", ""):
-            echo(line)
-    table.write(console, traced.table(prediction))
+    say([*traced.sentences(prediction), traced.table(prediction)])
 
 
 def _request(options: FitOptions) -> Request:

@@ -6,7 +6,6 @@ Plain text, without rich: importing that takes as much CPU time as the whole loo
 from __future__ import annotations
 
 import shutil
-import textwrap
 from collections.abc import Iterable, Iterator
 
 from memlab.diagnose import growth, held, machine_account, started
@@ -19,6 +18,8 @@ from memlab.diagnose.started import LOAD
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.used import Used
 from memlab.text import units
+from memlab.text.printable import printable
+from memlab.text.wrapping import wrapped
 
 _WIDTH = 100  # characters: longer lines are hard to read
 _LEAST = 60
@@ -181,13 +182,8 @@ def _noted(lead: str, note: str) -> Iterator[str]:
     if not note:
         yield lead.rstrip()[:columns]
         return
-    yield from textwrap.wrap(
-        note,
-        columns,
-        initial_indent=lead,
-        subsequent_indent=" " * min(len(lead), columns - _LEAST_NOTE),
-        break_on_hyphens=False,
-    )
+    rest = " " * min(len(lead), columns - _LEAST_NOTE)
+    yield from wrapped(printable(note), columns, lead, rest)
 
 
 def _used(used: Used | None) -> Iterator[str]:
@@ -357,14 +353,7 @@ def _cost(found: Diagnosis) -> str:
 def _wrapped(first: str, texts: Iterable[str]) -> Iterator[str]:
     """Each text after `first`, its further lines under its beginning, as wide as the terminal."""
     for line in texts:
-        yield from textwrap.wrap(
-            line,
-            _columns(),
-            initial_indent=first,
-            subsequent_indent=" " * min(len(first), 18),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        yield from wrapped(printable(line), _columns(), first, " " * min(len(first), 18))
 
 
 def _columns() -> int:

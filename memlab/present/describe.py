@@ -9,7 +9,7 @@ from pathlib import Path
 from memlab import published as studies
 from memlab.experiment import PRESETS, Claim, Experiment, Expression, Factor, turns
 from memlab.present import table
-from memlab.present.screens.lines import Block, fit, not_shown
+from memlab.present.answer import Block, Part, Sentence, fit, not_shown, put, say
 from memlab.published import load
 
 _BEGINS = re.compile("Window: |Excluded: ")  # a line of a comment that is a part of its own
@@ -42,43 +42,44 @@ def probe_source(experiment: Experiment) -> Path:
     return next(path for path in places if path.exists())
 
 
-def as_text(experiment: Experiment, width: int) -> str:
-    """All of it, in lines of at most `width` characters, unless a word is longer."""
-    return "\n".join(_lines(experiment, min(width, _MOST)))
+def in_full(experiment: Experiment) -> None:
+    """Print all of it."""
+    say(_parts(experiment), _MOST)
 
 
-def on_a_screen(experiment: Experiment, in_full: str, width: int, most: int) -> str:
-    """At most so many lines: what is varied and what stays, the window's first sentence, names, as
+def on_a_screen(experiment: Experiment, in_full: str) -> None:
+    """Print on one screen what is varied and what stays, the window's first sentence, names, as
     many claims as have room, and the command that prints all of it."""
-    width = min(width, _MOST)
-    result = list(table.wrapped(f"{experiment.name}: {experiment.question}", width, "", "  "))
+    console = table.console()
+    console.width = min(console.width, _MOST)
+    claims = [Block([_named("claim", claim.text)], "claim") for claim in experiment.claims]
+    shown, left = fit(console, [Block([*_in_short(experiment)]), *claims], table.SCREEN - 1)
+    put(console, shown, not_shown(left, in_full, "what each of these is"))
 
-    def part(name: str, text: str) -> None:
-        result.extend(table.wrapped(text, width, f"{name:<{_NAME}}", " " * _NAME))
 
+def _in_short(experiment: Experiment) -> Iterator[Sentence]:
+    yield Sentence(f"{experiment.name}: {experiment.question}", under=2)
     for factor in experiment.factors:
         levels = [factor.kind.format(level) for level in factor.levels(PRESETS[0])]
         if len(levels) > 1:
-            part("varied", f"-p {factor.name}: {_some(levels)}")
+            yield _named("varied", f"-p {factor.name}: {_some(levels)}")
     fixed = [f for f in experiment.factors if len(f.levels(PRESETS[0])) == 1]
     if fixed:
         message = (f"{f.name}={f.kind.format(f.levels(PRESETS[0])[0])}" for f in fixed)
-        part("constant", _some([*message]))
-    part("timed", first_sentence(window(experiment)))
+        yield _named("constant", _some([*message]))
+    yield _named("timed", first_sentence(window(experiment)))
     first, *more = (metric.name for metric in experiment.metrics)
     also = f"; also {_some(more)}" if more else ""
-    part("metrics", f"{first}, {experiment.metrics[0].help}{also}")
+    yield _named("metrics", f"{first}, {experiment.metrics[0].help}{also}")
     if experiment.controls:
-        part("controls", _some([control.name for control in experiment.controls]))
+        yield _named("controls", _some([control.name for control in experiment.controls]))
     if experiment.sources:
-        part("studies", ", ".join(experiment.sources))
-    part("budget", ", ".join(f"{p} {experiment.budget_s[p]:g} s" for p in PRESETS))
-    claims = [
-        Block([*table.wrapped(claim.text, width, f"{'claim':<{_NAME}}", " " * _NAME)], "claim")
-        for claim in experiment.claims
-    ]
-    shown, left = fit([Block(result), *claims], most - 1)
-    return "\n".join([*shown, *not_shown(left, in_full, "what each of these is")])
+        yield _named("studies", ", ".join(experiment.sources))
+    yield _named("budget", ", ".join(f"{p} {experiment.budget_s[p]:g} s" for p in PRESETS))
+
+
+def _named(name: str, text: str) -> Sentence:
+    return Sentence(text, lead=f"{name:<{_NAME}}")
 
 
 _NAME = 10  # characters
@@ -112,62 +113,60 @@ def _windows(experiment: Experiment) -> str:
     )
 
 
-def _lines(experiment: Experiment, width: int) -> Iterator[str]:
-    def wrapped(text: str, indent: int, more: int = 2, begin: str = "") -> Iterator[str]:
-        return table.wrapped(text, width, " " * indent + begin, " " * (indent + more))
+def _parts(experiment: Experiment) -> Iterator[Part]:
+    def item(text: str, indent: int, more: int = 2, begin: str = "") -> Sentence:
+        return Sentence(" ".join(text.split()), lead=" " * indent + begin, under=indent + more)
 
-    yield from wrapped(f"{experiment.name}: {experiment.question}", 0)
+    yield item(f"{experiment.name}: {experiment.question}", 0)
     yield ""
     yield "FACTORS, set with -p name=levels"
     for factor in experiment.factors:
         named, levels = _factor(factor)
-        yield from wrapped(named, 2)
-        yield from wrapped(levels, 6)
+        yield item(named, 2)
+        yield item(levels, 6)
     for exclude in experiment.excludes:
-        yield from wrapped(f"left out: {exclude.why}", 2)
+        yield item(f"left out: {exclude.why}", 2)
     yield ""
     yield f"THE TIMED WINDOW, {experiment.probe_file}"
     for paragraph in _paragraphs(probe_comment(experiment)):
-        yield from wrapped(paragraph, 2 + _depth(paragraph), 0) if paragraph else [""]
+        yield item(paragraph, 2 + _depth(paragraph), 0) if paragraph else ""
     yield ""
-    yield from wrapped(_windows(experiment), 2, 0)
+    yield item(_windows(experiment), 2, 0)
     yield ""
     yield "METRICS, from each sample; the first decides when a point is done"
     units = "A field that ends in _ns is read in seconds; at. has the levels of the sample's point."
-    yield from wrapped(units, 2, 0)
+    yield item(units, 2, 0)
     longest = max(len(metric.name) for metric in experiment.metrics)
     for metric in experiment.metrics:
         named = f"{metric.name:<{longest}}  "
-        yield from wrapped(f"{metric.help} ({metric.unit})", 2, len(named), named)
+        yield item(f"{metric.help} ({metric.unit})", 2, len(named), named)
         if isinstance(metric.of, Expression):
-            yield from wrapped(f"= {metric.of}", 2 + len(named), 2)
+            yield item(f"= {metric.of}", 2 + len(named), 2)
     yield ""
     yield "CONTROLS, points beside the grid that test an explanation"
     if not experiment.controls:
         yield "  none"
     for control in experiment.controls:
         where = "" if len(control.presets) == len(PRESETS) else f" ({', '.join(control.presets)})"
-        yield from wrapped(f"{control.name}{where}: {control.description}", 2)
+        yield item(f"{control.name}{where}: {control.description}", 2)
     yield ""
     yield "STUDIES whose claims it tests"
     if not experiment.sources:
         yield "  none: its claims name where they are from"
     for source in experiment.sources:
-        yield from wrapped(f"{source}: {studies.load(source).reference}", 2)
+        yield item(f"{source}: {studies.load(source).reference}", 2)
     yield ""
     yield "CLAIMS, with what they rest on"
     for claim in experiment.claims:
-        yield from wrapped(f"{claim.id}: {claim.text}{_basis(claim)}", 2)
+        yield item(f"{claim.id}: {claim.text}{_basis(claim)}", 2)
     for claim in experiment.changes:
         words = f"{claim.id}: {claim.text}{_basis(claim)}; since {claim.since}"
-        yield from wrapped(f"{words}, by `memlab kernels ladder`", 2)
+        yield item(f"{words}, by `memlab kernels ladder`", 2)
     for published in experiment.published:
-        yield from wrapped(
-            f"table: {published.source}, {published.table}. {published.note}".strip(), 2
-        )
+        yield item(f"table: {published.source}, {published.table}. {published.note}".strip(), 2)
         unsure = load(published.source).tables[published.table].unsure
         if unsure:
-            yield from wrapped(f"unsure in the source: {'; '.join(unsure)}", 4)
+            yield item(f"unsure in the source: {'; '.join(unsure)}", 4)
     yield ""
     yield "BUDGET  " + ", ".join(f"{p} {experiment.budget_s[p]:g} s" for p in PRESETS)
 

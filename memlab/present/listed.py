@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memlab import experiments
-from memlab.present import table
+from memlab.present.answer import say
 from memlab.present.machine import machine_of
-from memlab.present.table import Cell, Column, Table, Text
+from memlab.present.table import Cell, Column, Table
 from memlab.store import Listed
 
 
@@ -20,10 +20,10 @@ def write(runs: Sequence[Listed]) -> None:
     columns = [Column(head, "right" if head == "samples" else "left", wrap=20) for head in heads]
     machines = {str(cells_of[-1]) for cells_of in cells}
     if len(machines) > 1:
-        table.write(table.console(), Table("", columns, cells))
+        say([Table("", columns, cells)])
         return
-    table.write(table.console(), Table("", columns[:-1], [row[:-1] for row in cells]))
-    table.console().print(Text(f"all of them on {machines.pop()}"))
+    shown = Table("", columns[:-1], [row[:-1] for row in cells])
+    say([shown, f"all of them on {machines.pop()}"])
 
 
 def _row(listed: Listed, *, noted: bool) -> list[Cell | str]:

@@ -52,17 +52,6 @@ def console(*, stderr: bool = False) -> Console:
     return result
 
 
-def wrapped(text: str, width: int, begin: str, rest: str) -> Iterator[str]:
-    """Lines of so many cells of a terminal, where a Chinese character takes two."""
-    line, empty = begin, True
-    for word in text.split():
-        if not empty and cell_len(f"{line} {word}") > width:
-            yield line
-            line, empty = rest, True
-        line, empty = f"{line}{'' if empty else ' '}{word}", False
-    yield line
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
     """`style` is a key of STYLES or nothing; `title` is what a browser shows above the cell."""

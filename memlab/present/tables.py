@@ -24,7 +24,7 @@ from memlab.judging.summary import DIFFERS, PARTLY, by_claim
 from memlab.present import words
 from memlab.present.table import Cell, Column, Table
 from memlab.published import PrintedCell as Printed
-from memlab.results import PointSummary, Run, beside
+from memlab.results import PointSummary, Run
 from memlab.results.beside import Beside, PrintedRow
 from memlab.results.run import BASELINE_LOOP_SHARE
 from memlab.text import units
@@ -314,11 +314,11 @@ def published(run: Run, beside: Beside) -> Table:
     return Table(title, [names, *columns], result, notes, names=2)
 
 
-def published_once(run: Run) -> Iterator[Table]:
+def published_once(run: Run, every: Sequence[Beside]) -> Iterator[Table]:
     """Each published table once: the printed numbers, and what those here are of them at each
     setting. The numbers here stand in the tables of medians."""
     results: dict[tuple[str, str], list[Beside]] = {}
-    for item in beside.tables(run):
+    for item in every:
         results.setdefault((item.source.id, item.table.id), []).append(item)
     for of in results.values():
         first = of[0]

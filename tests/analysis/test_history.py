@@ -58,6 +58,7 @@ FEW = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", mostly_slow(FEW, "correlation 0.6"))
 def test_a_year_raises_few_alarms_whatever_its_runs_resemble(noise: str) -> None:
     assert bench.a_year(noise, 20)[:, 0].mean() <= FEW[noise]
@@ -133,6 +134,7 @@ def test_a_large_step_is_seen_after_two_runs_and_a_tenth_after_six() -> None:
         assert np.quantile(later, 0.9) <= most
 
 
+@pytest.mark.seconds(but="1.0-True-2")
 @pytest.mark.parametrize("nights", mostly_slow([2, 3, 5, 8, 12], 2, 5))
 @pytest.mark.parametrize(("then", "is_return"), [(4.0, False), (1.0, True)])
 def test_a_second_step_and_a_recovery_are_seen_in_two_nights(
@@ -157,6 +159,7 @@ def test_after_a_recovery_the_level_is_the_old_one() -> None:
     assert holds(third, 1.5)
 
 
+@pytest.mark.slow
 def test_a_change_that_may_be_none_is_withdrawn_by_name() -> None:
     """Years without a change: what an alarm said was no 1, and what withdraws it may be."""
     rng, withdrawn = RNG(5), []

@@ -43,6 +43,7 @@ def test_a_ratio_deviates_from_the_median_of_the_others_mostly():
         assert deviations(logs) == pytest.approx(logs - middle)
 
 
+@pytest.mark.seconds(but="Pareto 1.1")
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_pilot_promises_what_is_kept(noise):
     """By draws with replacement 20 ratios kept 76 of 90 for eight blocks that stop by a look."""
@@ -142,6 +143,7 @@ def test_what_could_have_shown_is_documented_and_within_five_points_from_twelve_
         assert cells[SAMPLES.index(12) :] == pytest.approx([90] * 3, abs=5.2), label
 
 
+@pytest.mark.seconds(but="pairs, --blocks")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_detectable_change_is_detected(way):
     """A half-width times a normal's factor promised 90 % of two modes and kept 55 to 65."""

@@ -19,6 +19,7 @@ def test_the_interval_is_wilcoxons_test_turned_round(n: int) -> None:
         assert shown == (not low[0] <= 0 <= high[0])
 
 
+@pytest.mark.slow
 def test_the_first_look_spends_what_that_of_signs_spends() -> None:
     """One outcome in 64: all signs alike."""
     assert ranks.leave_looked()[ranks.FIRST] == outside_of_looks(ranks.FIRST, 0.95) == 0

@@ -85,6 +85,7 @@ def test_boundary_of_nine_in_ten():
     assert [int(looks.most(n)[0]) for n in range(41)] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
 def test_every_run_of_a_coin_up_to_16_tosses(level):
     """Both ends of the interval, counted over all 65,536 runs."""
@@ -180,6 +181,7 @@ def test_outcome_and_count_words(n):
         assert count_verdict([1] * hits + [2] * (n - hits), 1).word == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.lists(costs(2, most=9), min_size=1, max_size=3))
 def test_comparison_words(tables):

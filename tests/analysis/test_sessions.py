@@ -58,6 +58,7 @@ def test_the_ratio_of_two_runs_holds_whatever_the_luck(luck, sessions):
     assert ratio_covered(luck, sessions, SETS) > 0.93
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("luck", mostly_slow(LUCK, next(iter(LUCK))))
 def test_ten_sessions_catch_what_one_misses_and_pass_what_is_clean(luck):
     """Of fewer sets than above: what is asked for lies five standard errors and more apart."""

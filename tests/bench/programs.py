@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 REDIS = """\
 redis-server --port 0 --unixsocket s --save '' --daemonize no >/dev/null & p=$!
-until redis-cli -s s ping >/dev/null 2>&1; do kill -0 $p || exit; done
+until redis-cli -s s ping >/dev/null 2>&1; do kill -0 $p || exit; sleep 0.2; done
 timeout 20 redis-benchmark -s s -t set -n 20000 -d 512 -r 20000 -q >/dev/null
 kill $p; wait $p"""
 JAVA = """\
@@ -66,9 +67,59 @@ int main(void)
 }
 """
 
+GO = """\
+package main
+
+func main() {
+	held := make([][]byte, 600)
+	for i := range held {
+		held[i] = make([]byte, 100000)
+		for j := 0; j < len(held[i]); j += 4096 {
+			held[i][j] = 1
+		}
+	}
+	println(len(held))
+}
+"""
+RUST = """\
+fn main() {
+    let held: Vec<String> = (0..300000u32).map(|i| format!("row {}", i * 7919)).collect();
+    let mut sorted = held.clone();
+    sorted.sort();
+    println!("{}", sorted[0]);
+}
+"""
+CPP = """\
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <string>
+int main() { std::map<std::string, int> m; m["a"] = std::regex("b+").mark_count(); return m["a"]; }
+"""
+NUMPY = "import numpy as np; x = np.arange(2_000_000.0) * 7919 % 1_000_003; print(np.sort(x)[1])"
+TCL = "for {set i 0} {$i < 200000} {incr i} {lappend held x$i}; puts [llength $held]"
+AWK = 'BEGIN { for (i = 0; i < 200000; i++) held[i * 7919 % 1000003] = i "x"; print 1 }'
+JQ = "[inputs] | length"
+
 
 def _lines(folder: Path) -> None:
     (folder / "lines").write_text("".join(f"{n * 7919 % 400_009:x} line\n" for n in range(400_000)))
+
+
+def _numbers(folder: Path) -> None:
+    (folder / "numbers").write_text("".join(f'{{"n":{n}}}\n' for n in range(100_000)))
+
+
+def _built(source: str, name: str, *command: str) -> Callable[[Path], None]:
+    """Writes the source, and runs the compiler on it."""
+
+    def make(folder: Path) -> None:
+        (folder / name).write_text(source)
+        if command:  # compilers are asked for by a home that is not the test's
+            home = pwd.getpwuid(os.getuid()).pw_dir
+            subprocess.run(command, cwd=folder, check=True, env={**os.environ, "HOME": home})
+
+    return make
 
 
 def _java(folder: Path) -> None:
@@ -117,6 +168,25 @@ PROGRAMS = {
     "git log -p, 20 commits": Program(
         ("git", "-C", str(ROOT), "--no-pager", "log", "-p", "-20"), ("git",)
     ),
+    "Go, static, 600 slices of 100 kB": Program(
+        ("./go",), ("go",), _built(GO, "a.go", "go", "build", "-o", "go", "a.go")
+    ),
+    "Rust, 300,000 strings, sorted": Program(
+        ("./rust",), ("rustc",), _built(RUST, "a.rs", "rustc", "-O", "-o", "rust", "a.rs")
+    ),
+    "g++ -O1, map and regex": Program(
+        ("g++", "-O1", "-c", "-o", "/dev/null", "a.cc"), ("g++",), _built(CPP, "a.cc")
+    ),
+    "numpy, 2,000,000 numbers, sorted": Program((sys.executable, "-c", NUMPY)),
+    "xz -2, 6 MiB": Program(("xz", "-2", "-k", "-c", "data"), ("xz",), _data),
+    "bzip2, 6 MiB": Program(("bzip2", "-k", "-c", "data"), ("bzip2",), _data),
+    "tar and gzip in a pipe": Program(
+        ("sh", "-c", "tar cf - data data data | gzip -1"), ("tar", "gzip"), _data
+    ),
+    "busybox sort, 400,000 lines": Program(("busybox", "sort", "lines"), ("busybox",), _lines),
+    "jq, 100,000 objects": Program(("jq", "-n", JQ, "numbers"), ("jq",), _numbers),
+    "tclsh, a list of 200,000": Program(("tclsh", "list.tcl"), ("tclsh",), _built(TCL, "list.tcl")),
+    "awk, a hash of 200,000": Program(("awk", AWK), ("awk",)),
 }
 
 

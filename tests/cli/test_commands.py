@@ -132,6 +132,7 @@ def test_describe(name: str) -> None:
     assert len(found["claims"]) == len(declared.claims)
 
 
+@pytest.mark.seconds
 def test_doctor(command: Command) -> None:
     found = strict_json(said(command("doctor", "--json")))
     assert all({"name", "available", "detail", "remedy"} == item.keys() for item in found)
@@ -395,6 +396,7 @@ def test_colour_in_a_terminal_and_none_where_it_is_not_wanted(run: str) -> None:
     assert b"\x1b[3" not in in_a_terminal("show", NO_COLOR="1")
 
 
+@pytest.mark.seconds(but="--help")
 @pytest.mark.parametrize("arguments", ["list", "--help", "show last", "export last", "runs"])
 def test_a_reader_that_has_gone_is_no_error(run: str, arguments: str) -> None:
     reading, writing = os.pipe()

@@ -11,8 +11,8 @@ from made_up import Machine
 
 from memlab import api
 from memlab.present import tables
-from memlab.present.screens.lines import Block, fit, not_shown, open_blocks
-from memlab.present.table import SCREEN_WITH_TABLE
+from memlab.present.answer import Block, fit, not_shown, open_blocks
+from memlab.present.table import SCREEN_WITH_TABLE, console
 from memlab.store import Store
 
 
@@ -63,15 +63,15 @@ def test_a_first_screen_has_no_number_without_an_interval(store_path: Path) -> N
 
 def test_a_claim_is_not_cut_in_the_middle_and_what_has_no_room_is_counted() -> None:
     """The first three lines of claims come before a table, the others after it."""
-    claims = [["a\n"], ["b\n", "c\n"], ["d\n"]]
+    claims, screen = [["a"], ["b", "c"], ["d"]], console()
     blocks = [
-        Block(["x\n"]),
-        *open_blocks(claims, "open claim"),
-        Block(["t\n", "u\n"], "table", rank=1),
-        Block(["m\n"] * 4, "the cost models", rank=3),
+        Block(["x"]),
+        *open_blocks(screen, claims, "open claim"),
+        Block(["t", "u"], "table", rank=1),
+        Block(["m"] * 4, "the cost models", rank=3),
     ]
     shown = {room: ("".join(lines).split(), dict(left)) for room in (1, 4, 6, 7, 11)
-             for lines, left in [fit(blocks, room)]}  # fmt: skip
+             for lines, left in [fit(screen, blocks, room)]}  # fmt: skip
     models = {"the cost models": 1}
     assert shown[1] == (["x"], {"open claim": 3, "table": 1} | models)
     assert shown[4] == (["x", "a", "b", "c"], {"open claim": 1, "table": 1} | models)
@@ -79,20 +79,20 @@ def test_a_claim_is_not_cut_in_the_middle_and_what_has_no_room_is_counted() -> N
     assert shown[7] == (["x", "a", "b", "c", "d", "t", "u"], models)
     assert shown[11][1] == {}
     # The line that names what is left out takes some.
-    assert fit(blocks, 11, reserved=2)[1] == {}
-    assert fit(blocks, 10, reserved=2)[1] == models
-    assert fit(blocks, 8, reserved=2)[1] == {"open claim": 1} | models
-    shorter = [Block(["a\n"] * 9, "table", shorter=lambda room: ["b\n"] * room), *blocks]
-    assert "".join(fit(shorter, 4)[0]).split() == ["b", "b", "b", "x"]
+    assert fit(screen, blocks, 11, reserved=2)[1] == {}
+    assert fit(screen, blocks, 10, reserved=2)[1] == models
+    assert fit(screen, blocks, 8, reserved=2)[1] == {"open claim": 1} | models
+    shorter = [Block(["a"] * 9, "table", shorter=lambda room: ["b"] * room), *blocks]
+    assert "".join(fit(screen, shorter, 4)[0]).split() == ["b", "b", "b", "x"]
     (line,) = not_shown(shown[1][1], "memlab show -v", "the rest")
     assert line == "not shown: 3 open claims, 1 table, the cost models, the rest: memlab show -v"
     assert not_shown({}, "memlab show -v") == []
 
 
 def test_a_long_claim_comes_before_a_table_and_leaves_room_to_short_ones() -> None:
-    long, short = ["a\n"] * 4, ["b\n"]
-    assert [block.rank for block in open_blocks([long, short], "open claim")] == [0, 2]
-    assert [block.rank for block in open_blocks([short, long, short], "open claim")] == [0, 2, 0]
+    long, short = ["a"] * 4, ["b"]
+    for entries, ranks in (([long, short], [0, 2]), ([short, long, short], [0, 2, 0])):
+        assert [block.rank for block in open_blocks(console(), entries, "open claim")] == ranks
 
 
 def test_a_sweep_ends_with_its_verdicts(
@@ -109,6 +109,7 @@ def test_a_sweep_ends_with_its_verdicts(
     assert re.fullmatch(rf"next: memlab --store \S+ claims {run.id}", last)
 
 
+@pytest.mark.seconds
 def test_a_run_whose_blocks_are_all_done_says_so(
     command: Command, measured: Path, tmp_path: Path
 ) -> None:

@@ -191,6 +191,7 @@ def test_an_example_that_measures_runs(example: str, folder: Path) -> None:
     memlab(folder, *words[1:], good=(0, 1) if "--gate" in words else (0,))
 
 
+@pytest.mark.seconds(but="memlab export last --format rows -o baseline.jsonl")
 @pytest.mark.parametrize("example", [one for one in NEAR if one not in LONG])
 def test_an_example_runs(example: str, folder: Path) -> None:
     words = shlex.split(example)

@@ -47,6 +47,7 @@ TINY = "page-fault -p chunks=10 -p lock=none --blocks 1 --no-controls"
 LOOK = "diagnose {pid} --seconds 0.01"  # to import more would cost more than the look
 
 
+@pytest.mark.seconds(but="--version")
 @pytest.mark.parametrize(
     "arguments",
     ["--help", "--version", "list", "sweep --help", "clean", "schema", "schema show", LOOK],
@@ -56,6 +57,7 @@ def test_a_light_command_imports_nothing_heavy(arguments: str) -> None:
     assert modules(COMMAND.format(arguments=words)) & HEAVY == set()
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("arguments", [f"sweep {TINY} --jsonl", "doctor"])
 def test_measuring_imports_no_more_than_the_tutorial_says(
     arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -163,6 +165,7 @@ def test_the_guardian_imports_the_standard_library_and_the_journal() -> None:
     assert "memlab.probe" not in found
 
 
+@pytest.mark.seconds
 def test_reading_a_stored_run_imports_nothing_that_measures() -> None:
     for arguments in ("show example:mmap-write", "claims example:mmap-write"):
         found = modules(COMMAND.format(arguments=arguments.split()))
@@ -173,6 +176,7 @@ def test_reading_a_stored_run_imports_nothing_that_measures() -> None:
         assert found & others == set()
 
 
+@pytest.mark.seconds
 def test_a_figure_needs_no_pandas(tmp_path: Path) -> None:
     """Half of what a figure imported was pandas, for rows that were made of dicts and read as such;
     a third of a second."""

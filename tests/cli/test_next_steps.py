@@ -55,6 +55,7 @@ def proposed(text: str) -> list[str]:
     return shlex.split(last.removeprefix("next: memlab "))
 
 
+@pytest.mark.seconds(but="policies7-sh -c 'exit 3'-short7")
 @pytest.mark.parametrize(
     ("policies", "command", "short"),
     [
@@ -92,6 +93,7 @@ def test_what_a_try_proposes_runs(
     assert all(f"{one}: " in shown for one in short)  # what the short names stand for
 
 
+@pytest.mark.seconds
 def test_a_duet_proposes_what_it_compares_first(store_path: Path) -> None:
     words = ["--store", str(store_path), "try", "--duet", "-p", "n=1,2", "--blocks", "2"]
     found = proposed(ask(*words, "--", "true", "{n}").stdout)
@@ -99,6 +101,7 @@ def test_a_duet_proposes_what_it_compares_first(store_path: Path) -> None:
     ask(*found)
 
 
+@pytest.mark.seconds
 def test_tries_of_other_policies_share_no_point(store_path: Path) -> None:
     for policies in ([], ["-p", "env.A=,x"]):
         ask("--store", str(store_path), "try", *policies, "--blocks", "1", "--", "true")
@@ -158,6 +161,7 @@ def test_the_sweep_that_a_claim_needs_is_one(name: str) -> None:
 SMALL = ["-p", "size=4k", "-p", "file_state=cached_4k", "-p", "file_size=1m", "-p", "slice=1ms"]
 
 
+@pytest.mark.seconds
 def test_what_a_short_sweep_and_its_end_propose_runs(tmp_path: Path) -> None:
     """With a store of its own, in a folder whose name has a blank: the line names it."""
     store = ["--store", str(tmp_path / "a b.db")]
@@ -179,6 +183,7 @@ def test_what_a_reproduction_proposes_runs(store_path: Path) -> None:
     ask(*proposed(next_of(ask(*store, *words).stdout)))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("command", ["describe vma-lock", "claims example:vma-lock", "diagnose"])
 def test_what_has_no_room_is_printed_by_the_command_that_is_named(command: str) -> None:
     with subprocess.Popen(["sleep", "600"]) as process:

@@ -47,6 +47,7 @@ def test_quiet_and_json_end_with_3_as_well(command: Command, store_path: Path) -
     assert (as_json.returncode, as_json.stdout[:1]) == (CannotRun.exit_code, "{")
 
 
+@pytest.mark.seconds
 def test_what_reads_the_run_begins_with_it(command: Command, swept: str, store_path: Path) -> None:
     for name in ("show", "claims"):
         done = command(name)
@@ -64,6 +65,7 @@ def test_claims_that_share_a_reason_give_it_once(
     assert text.count(WHY) <= 2  # the headline, and the claims about it
 
 
+@pytest.mark.seconds
 def test_dry_run_and_doctor_say_it_beforehand(command: Command, store_path: Path) -> None:
     planned = command("sweep", *NOWHERE, "--dry-run")
     assert planned.returncode == 3
@@ -88,6 +90,7 @@ def test_a_try_of_one_level_that_is_left_is_refused_as_it_is_planned(
     assert str(done.exception) == "nothing is left to compare: needs a thing: get it"
 
 
+@pytest.mark.seconds
 def test_a_try_ends_where_its_trials_leave_one_level(store_path: Path) -> None:
     """More open files than any process may have: only setrlimit(2) says so."""
     words = ["try", "-p", "nofile=inherit,2147483647", "--", "true"]

@@ -39,6 +39,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.seconds(but="reproduce miao-2021 --dry-run")
 @pytest.mark.parametrize("words", COMMANDS)
 def test_it_fits_and_the_answer_is_in_the_first_lines(words: str, store: Path) -> None:
     done = CliRunner().invoke(cli, words.split())
@@ -60,6 +61,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return machine.store
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_comparison_of_many_points_fits_and_begins_with_what_differs(
     columns: int, many: Path, monkeypatch: pytest.MonkeyPatch
@@ -84,6 +86,7 @@ def test_a_comparison_of_many_points_fits_and_begins_with_what_differs(
         assert len(whole.splitlines()) > 48
 
 
+@pytest.mark.seconds
 def test_a_dry_run_names_the_command_that_prints_each_point(store: Path) -> None:
     words = ["sweep", "mmap-write", "-p", "size=4k,8k", "--dry-run"]
     last = CliRunner().invoke(cli, words).stdout.splitlines()[-1]

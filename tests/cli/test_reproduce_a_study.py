@@ -62,6 +62,7 @@ def test_the_answer_is_first_and_a_table_by_experiment_last(reproduced: Any) -> 
     assert sum(int(cell) for cell in rows[-1][1:-1]) == len(holding)
 
 
+@pytest.mark.seconds(but="miao-2021-recorded-120")
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize("here", [recorded, refused])
 @pytest.mark.parametrize("study", mostly_quick(["miao-2021", "all"], "all"))

@@ -63,6 +63,7 @@ def test_a_run_is_renamed(command: Command, runs: list[str], store_path: Path) -
     assert command("runs", "--rename", runs[0], "last").returncode == UsageError.exit_code
 
 
+@pytest.mark.seconds
 def test_a_note_stands_beside_its_run(command: Command, runs: list[str], store_path: Path) -> None:
     text = "new firmware;\x1b[1m 2 DIMMs"
     for words in (text[:3], text):
@@ -101,6 +102,7 @@ def test_debug_keeps_the_exit_code(command: Command, runs: list[str]) -> None:
         assert "Traceback" in done.stderr
 
 
+@pytest.mark.seconds
 def test_the_name_of_an_older_run_is_said_to_change_hands(
     command: Command, runs: list[str], tmp_path: Path
 ) -> None:
@@ -111,6 +113,7 @@ def test_the_name_of_an_older_run_is_said_to_change_hands(
     assert f"run {runs[0]} has the name before too" in done.stderr
 
 
+@pytest.mark.seconds
 def test_times_are_written_alike_everywhere(command: Command, runs: list[str]) -> None:
     plan = ["sweep", "mmap-write", "--dry-run", "--json"]
     for budget in ("10", "10s", "10.0"):

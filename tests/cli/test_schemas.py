@@ -154,6 +154,7 @@ FIT = pytest.param("fit", marks=pytest.mark.needs("memory cgroup"))
 OTHERS = [name for name in DOCUMENTS if name != "fit"]
 
 
+@pytest.mark.seconds(but="clean")
 @pytest.mark.parametrize("name", [FIT, *mostly_quick(OTHERS, "show", "try")])
 def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_type(
     command: Command, measured: Path, tmp_path: Path, name: str
@@ -447,6 +448,7 @@ def test_a_file_of_rows_compared(
     assert found["base"] == found["new"]
 
 
+@pytest.mark.seconds
 def test_a_refused_reproduce(
     printed: Printed, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

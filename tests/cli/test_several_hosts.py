@@ -66,6 +66,7 @@ def fleet(seven: Path, store_path: Path) -> Path:
     return store_path
 
 
+@pytest.mark.seconds
 def test_claims_of_several_hosts_are_a_table_with_what_tells_them_apart(
     fleet: Path, command: Command
 ) -> None:
@@ -89,6 +90,7 @@ def test_claims_of_several_hosts_are_a_table_with_what_tells_them_apart(
     assert sorted(map(len, groups.values())) == [2, 5]
 
 
+@pytest.mark.seconds
 def test_hosts_of_the_last_run_are_those_of_its_experiment(fleet: Path, command: Command) -> None:
     named = command("claims", "all:mmap-write")
     assert command("claims", "all:last").stdout == named.stdout
@@ -100,6 +102,7 @@ def test_a_host_that_stands_alone_is_named(fleet: Path, command: Command) -> Non
     assert "which may be chance" in done.stdout  # four hosts show little
 
 
+@pytest.mark.seconds
 def test_the_figure_has_a_row_per_host_and_names_the_one_that_stands_alone(
     fleet: Path, command: Command, tmp_path: Path
 ) -> None:
@@ -136,6 +139,7 @@ def test_one_host_is_called_by_its_name(fleet: Path, command: Command) -> None:
     assert "holds on b" in " ".join(command("claims", "all:mmap-write").stdout.split())
 
 
+@pytest.mark.seconds
 def test_a_lost_host_and_a_guest_stand_apart(fleet: Path, command: Command) -> None:
     """What the others show stays what it is; a run without a sample is none."""
     words = ("claims", "a:last", "b:last")
@@ -215,6 +219,7 @@ def nights(store_path: Path) -> Path:
     return store_path
 
 
+@pytest.mark.seconds
 def test_history_says_when_how_much_and_what_changed_there(
     nights: Path, command: Command, tmp_path: Path
 ) -> None:
@@ -236,6 +241,7 @@ def test_history_says_when_how_much_and_what_changed_there(
     assert 1.03 < change["ratio"]["low"] < change["ratio"]["high"] < 1.08
 
 
+@pytest.mark.seconds
 def test_the_gate_closes_on_the_night_of_the_alarm_alone(
     nights: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,6 +193,7 @@ def test_go_is_known_by_a_section_of_its_own(
     assert allocator_marks.names(file)[0] == found
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("a static C library")
 def test_memory_without_a_known_allocator_is_named_as_not_read(tmp_path: Path) -> None:
     """Of a program that is linked statically the C library's malloc is not recognised."""

@@ -213,6 +213,7 @@ def unseen(found: Diagnosis) -> str:
     return "; ".join(one.reason for one in found.not_looked_at)
 
 
+@pytest.mark.seconds(but="meets_shared---sysv")
 @pytest.mark.parametrize(
     "case",
     [pytest.param(c, id=c.id, marks=() if c.quick else pytest.mark.slow) for c in CASES],

@@ -754,6 +754,7 @@ def test_calls_of_a_32_bit_program_are_not_named_by_the_numbers_of_others(
         assert seen.why.startswith("it is a 32-bit program") == is_narrow
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("recording")
 def test_calls_of_a_32_bit_program_are_not_looked_at(
     binary: Compiled, monkeypatch: pytest.MonkeyPatch

@@ -42,6 +42,7 @@ def tell(program: subprocess.Popen[str], what: str) -> None:
     assert program.stdout.readline() == "ready\n"
 
 
+@pytest.mark.seconds(but="p-expected3")
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
@@ -73,6 +74,7 @@ def test_an_event_that_cannot_be_counted_says_why(
         assert {name for _, name in counted.read()} == {"minor_faults", "major_faults"}
 
 
+@pytest.mark.seconds
 def test_no_descriptor_is_left(binary: Compiled) -> None:
     before = sorted(Path("/proc/self/fd").iterdir())
     with running(binary("acts")) as program, counters.counting(program.pid):
@@ -80,6 +82,7 @@ def test_no_descriptor_is_left(binary: Compiled) -> None:
     assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
+@pytest.mark.seconds
 def test_threads_that_are_made_too_often_are_not_followed(binary: Compiled) -> None:
     with running(binary("makes_threads")) as program, counters.counting(program.pid) as counted:
         if "threads_created" in counted.unseen:

@@ -309,6 +309,7 @@ def test_a_time_is_since_boot_or_since_1970_in_any_unit() -> None:
     assert [records.time_of(text) for text in ("-1", "9" * 5000, "x", "nan", "1e400")] == [""] * 5
 
 
+@pytest.mark.seconds(but="9")
 @pytest.mark.parametrize(
     "text",
     [

@@ -11,6 +11,7 @@ from .looks import MiB
 from .test_asked import Case, started, unseen
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("kind", "count", "expected"), [("malloc", 10, 40), ("malloc", 20, 80), ("own", 10, 0)]
 )

@@ -84,6 +84,7 @@ def test_before_linux_6_7_huge_pages_are_counted_if_the_walk_is_short_or_asked_f
     assert nothing == ()
 
 
+@pytest.mark.seconds
 def test_what_the_walk_would_take_is_said_in_the_second_line(
     binary: Compiled, monkeypatch: pytest.MonkeyPatch
 ) -> None:

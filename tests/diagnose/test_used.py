@@ -19,6 +19,7 @@ from .looks import MiB
 HELD_MIB = 40
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("mib", [0, 17, HELD_MIB])
 def test_what_is_used_is_told_from_what_is_held(mib: int, binary: Compiled) -> None:
     with running(binary("part_used"), str(HELD_MIB), str(mib)) as process:
@@ -32,6 +33,7 @@ def test_what_is_used_is_told_from_what_is_held(mib: int, binary: Compiled) -> N
     assert all(a.seconds < b.seconds for a, b in pairwise(found.windows))
 
 
+@pytest.mark.seconds
 def test_the_price_is_said_before_and_the_answer_once(binary: Compiled) -> None:
     with running(binary("part_used"), str(HELD_MIB), "17") as process:
         words = [sys.executable, "-m", "memlab", "diagnose", str(process.pid), "--used", "1s"]

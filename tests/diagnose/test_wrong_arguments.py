@@ -103,6 +103,7 @@ def test_a_process_that_has_ended_and_waits_to_be_reaped() -> None:
     assert "has ended" in line
 
 
+@pytest.mark.seconds
 def test_a_process_that_ends_while_it_is_looked_at(binary: Compiled) -> None:
     with running(binary("steady"), "1") as program:
         look = subprocess.Popen(
@@ -120,6 +121,7 @@ def test_a_process_that_ends_while_it_is_looked_at(binary: Compiled) -> None:
     assert err == f"memlab: process {program.pid} (steady) ended while it was looked at\n"
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("recording")
 def test_a_process_that_ends_when_the_look_is_over_keeps_it(
     binary: Compiled, monkeypatch: pytest.MonkeyPatch
@@ -206,6 +208,7 @@ def test_a_process_whose_number_another_has_by_now(monkeypatch: pytest.MonkeyPat
         diagnosis.of(os.getpid(), 0.1)
 
 
+@pytest.mark.seconds
 def test_a_stopped_process_is_seen_as_one(binary: Compiled) -> None:
     with running(binary("steady"), "1") as program:
         program.send_signal(signal.SIGSTOP)
@@ -220,6 +223,7 @@ def test_a_stopped_process_is_seen_as_one(binary: Compiled) -> None:
     ]
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("root", "a mount namespace", "a network namespace")
 def test_a_process_in_namespaces_of_its_own() -> None:
     """As in a container: its /proc, its mounts and its PID are others there."""

@@ -47,6 +47,7 @@ def all_measured(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[s
         pytest.skip(refusal)
 
 
+@pytest.mark.seconds(but="load-latency")
 @pytest.mark.parametrize("name", mostly_quick(experiments.names(), *TAKE_SECONDS))
 def test_metrics_read_what_the_probe_returns(name: str, tmp_path: Path) -> None:
     declared = experiments.load(name)

@@ -62,6 +62,7 @@ def trial(bench: LocalExecutor, **levels: Any) -> dict[str, float | None]:
     return {metric.name: metric.of(raw, at) for metric in EXPERIMENT.metrics}
 
 
+@pytest.mark.seconds(but="b-shared")
 @pytest.mark.parametrize(("scenario", "mapping"), WRITING)
 def test_who_is_killed(bench: LocalExecutor, scenario: str, mapping: str) -> None:
     killed, completed = WRITING[scenario, mapping]

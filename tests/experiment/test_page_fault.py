@@ -10,6 +10,7 @@ import memlab
 CHUNKS = 23
 
 
+@pytest.mark.seconds
 @pytest.mark.changes_host
 def test_one_fault_brings_in_a_huge_page_of_the_size_asked_for(store_path: Path) -> None:
     """Exact where memory is free in such pieces: the fewest of three."""

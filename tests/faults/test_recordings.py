@@ -47,6 +47,7 @@ def begins(tmp_path: Path) -> Iterator[Begins]:
         one.clean_up()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_a_signal_to_memlab_alone_ends_all_that_the_command_has_started(
     begins: Begins, number: signal.Signals
@@ -73,6 +74,7 @@ def test_a_command_that_hears_no_signal_is_killed_at_the_second(begins: Begins) 
     assert running.trace().cut == Cut.SIGNALLED
 
 
+@pytest.mark.seconds(but="as an ordinary user-driver launch")
 @pytest.mark.parametrize("parts", ["driver", "driver launch", "driver guardian", "launch"])
 @pytest.mark.parametrize("place", ["here", *ELSEWHERE])
 def test_killed_parts_end_what_the_command_has_started(
@@ -104,6 +106,7 @@ def test_the_command_is_marked_and_its_launchers_are_not(begins: Begins) -> None
     assert mark in Path(f"/proc/{started}/environ").read_bytes()
 
 
+@pytest.mark.seconds(but="driver launch")
 @pytest.mark.needs("root", "a mount namespace")
 @pytest.mark.parametrize("parts", ["inner", "driver launch", "driver inner", "driver guardian"])
 def test_without_cgroup_and_environment_it_ends_if_two_parts_are_killed(
@@ -149,6 +152,7 @@ def test_a_killed_recorder_lets_the_command_go_on(begins: Begins) -> None:
     assert running.trace().cut == Cut.RECORDER_KILLED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "why"),
     [
@@ -173,6 +177,7 @@ def test_a_trace_that_cannot_be_written_lets_the_command_go_on(
     assert len(running.left()) == LEFT
 
 
+@pytest.mark.slow
 @pytest.mark.needs("root", "a mount namespace")
 @pytest.mark.parametrize(("size", "has_trace"), [("4k", False), ("600k", True)])
 def test_a_live_process_on_a_full_disk_leaves_its_whole_state_or_no_trace(
@@ -208,6 +213,7 @@ def test_a_container_is_stopped_in_order(begins: Begins) -> None:
     assert (running.trace().cut, running.trace().cut_by) == (Cut.SIGNALLED, signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_what_a_command_leaves_goes_on_and_is_named(begins: Begins) -> None:
     running = begins()
     running.stop()
@@ -223,6 +229,7 @@ def test_what_a_command_leaves_goes_on_and_is_named(begins: Begins) -> None:
     assert trace.unfollowed == 1
 
 
+@pytest.mark.seconds(but="driver")
 @pytest.mark.parametrize("ending", [*SIGNALS, "driver", "record", "time"], ids=str)
 def test_a_live_process_goes_on_however_its_recording_ends(
     begins: Begins, ending: signal.Signals | str

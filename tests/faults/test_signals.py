@@ -53,6 +53,7 @@ def test_the_terminals_ctrl_c_reaches_the_whole_group(lab: Lab) -> None:
     ended_in_order(lab, *lab.finish(sweep))
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_leaves_nothing_behind_either(lab: Lab) -> None:
     sweep = lab.sweep(1000)
     lab.until_sampled(sweep)
@@ -92,6 +93,7 @@ def test_a_stopped_guardian_does_not_hold_up_the_end(
 UNHEARD = ["2>&1 | head -2", ">/dev/null 2>&-", "2>/dev/full"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", mostly_slow(UNHEARD, "2>&1 | head -2"))
 def test_a_sweep_that_nobody_listens_to_measures_to_its_end(lab: Lab, words: str) -> None:
     arguments = [*TINY, "--blocks", "3", "--dir", str(lab.files)]
@@ -104,6 +106,7 @@ def test_a_sweep_that_nobody_listens_to_measures_to_its_end(lab: Lab, words: str
     settled(lab)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", mostly_slow([">&-", ">/dev/full"], ">/dev/full"))
 def test_a_table_that_cannot_be_written_is_exit_3_with_the_samples_kept(
     lab: Lab, words: str
@@ -232,6 +235,7 @@ def test_an_alarm_of_somebody_elses_ends_the_command_by_its_name() -> None:
     assert (done.returncode, done.stderr) == (142, "memlab: ended by SIGALRM\n")
 
 
+@pytest.mark.slow
 def test_clean_removes_what_killed_commands_left_and_nothing_that_is_used(tmp_path: Path) -> None:
     place, old = tmp_path / "temporary", (0, 0)
     place.mkdir()

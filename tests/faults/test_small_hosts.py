@@ -99,6 +99,7 @@ def inside(before: str, words: str, place: Path) -> subprocess.CompletedProcess[
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", mostly_slow(COMMANDS, SWEEP))
 def test_in_a_cgroup_of_200_mib_and_half_a_cpu(words: str, group: list[Path], place: Path) -> None:
     enter = "\n".join(f"echo $$ > {one}/cgroup.procs" for one in group)
@@ -107,6 +108,7 @@ def test_in_a_cgroup_of_200_mib_and_half_a_cpu(words: str, group: list[Path], pl
     assert COMMANDS[words].replace("PID", str(os.getpid())) in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_doctor_says_what_the_group_leaves(group: list[Path], place: Path) -> None:
     enter = "\n".join(f"echo $$ > {one}/cgroup.procs" for one in group)
     found = json.loads(inside(enter, "doctor --json", place).stdout)
@@ -114,6 +116,7 @@ def test_doctor_says_what_the_group_leaves(group: list[Path], place: Path) -> No
     assert (memory["available"], str(group[0]) in memory["detail"]) == (False, True)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused_with_the_groups_name(group: list[Path], place: Path) -> None:
     enter = "\n".join(f"echo $$ > {one}/cgroup.procs" for one in group)
     for words in ("try --blocks 2 -p memory_max=1G -- true", "sweep mmap-write -p file_size=1G"):
@@ -131,6 +134,7 @@ HOSTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.needs("root", "a mount namespace")
 @pytest.mark.parametrize(
     "case",

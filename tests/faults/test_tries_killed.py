@@ -95,6 +95,7 @@ def ended(pidfd: int) -> bool:
     return bool(select.select([pidfd], [], [], 0)[0])
 
 
+@pytest.mark.seconds(but="here-driver outer")
 @pytest.mark.parametrize(
     "parts", ["driver outer", "driver inner", "driver guardian", "driver guardian server worker"]
 )
@@ -114,6 +115,7 @@ def test_killed_parts_end_what_the_command_has_started(
         assert not list(Path(os.environ["XDG_STATE_HOME"]).glob("memlab/journal/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["here", *ELSEWHERE])
 def test_what_no_part_lives_to_end_is_known_by_its_mark(tmp_path: Path, place: str) -> None:
     with tried(tmp_path, place) as (running, _):

@@ -20,6 +20,7 @@ from memlab.run import machine_lock as machine_lock_module
 from memlab.run.machine_lock import TEST_LOCK, machine_lock
 
 
+@pytest.mark.slow
 def test_a_second_sweep_is_refused_with_the_pid_of_the_first(lab: Lab) -> None:
     first = lab.sweep(1000)
     lab.until_sampled(first)

@@ -84,6 +84,7 @@ def test_above_the_peak_a_limit_fits_if_that_is_shown_only() -> None:
     assert seems({top - 2: fitting, top - 1: slow, top: fitting}) == top
 
 
+@pytest.mark.seconds(but="needs its whole peak")
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
 def test_the_answer_lies_between_the_two_limits_shown(program: Program) -> None:
     """The error is 5 % at most over the whole search: 3 of 24 seeds allow for chance."""

@@ -24,6 +24,7 @@ def home() -> Path:
     return Path(os.environ["MEMLAB_STORE"])
 
 
+@pytest.mark.seconds
 def test_every_host_measures_and_its_rows_come_home(hosts: Hosts, command: Command) -> None:
     done = command("sweep", *TINY, "--blocks", "2", "--on", "ssh:a,b")
     assert done.returncode == 0, done.stderr
@@ -35,6 +36,7 @@ def test_every_host_measures_and_its_rows_come_home(hosts: Hosts, command: Comma
     assert not hosts.store("c").exists()
 
 
+@pytest.mark.seconds
 def test_a_link_that_breaks_loses_the_host_and_no_row(hosts: Hosts, command: Command) -> None:
     """What the lost host measures is measured nowhere else, and comes with the next pull."""
     # Within the samples: the run's row holds what is known of the machine.
@@ -78,6 +80,7 @@ def wait_for_samples(store: Path) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.seconds
 def test_ctrl_c_ends_the_sweeps_of_all_hosts(hosts: Hosts) -> None:
     words = ["sweep", *TINY, "--blocks", "100000", "--budget", "1h", "--on", "ssh:a,b"]
     made = subprocess.Popen(
@@ -111,6 +114,7 @@ sys.exit(made.returncode)
 """
 
 
+@pytest.mark.seconds
 def test_a_sweep_that_ends_with_its_link_is_told_as_interrupted(
     hosts: Hosts, command: Command, tmp_path: Path
 ) -> None:
@@ -129,6 +133,7 @@ def test_a_sweep_that_ends_with_its_link_is_told_as_interrupted(
     assert resume == how
 
 
+@pytest.mark.seconds
 def test_a_run_is_resumed_on_its_own_host(hosts: Hosts, command: Command, tmp_path: Path) -> None:
     """Of those that a file names, which alone says how they are reached."""
     file = tmp_path / "hosts.toml"

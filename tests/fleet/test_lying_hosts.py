@@ -137,6 +137,7 @@ def wrong(liars: Mapping[str, str], store: Path, *, measured: bool) -> dict[str,
     return said
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("measured", [False, True], ids=["pull", "sweep"])
 def test_a_host_that_fails_is_no_success(
     measured: bool, tmp_path: Path, sent: Path, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +156,7 @@ def test_a_host_that_fails_is_no_success(
         assert any(part in said.get(name, "") for part in parts.split("|")), (name, said.get(name))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("measured", [False, True], ids=["pull", "sweep"])
 def test_a_host_that_sends_no_line_is_left(
     measured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

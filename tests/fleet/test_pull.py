@@ -36,6 +36,7 @@ def swept(hosts: Hosts, two_runs: Path) -> Hosts:
     return hosts
 
 
+@pytest.mark.seconds
 def test_jsonl_prints_each_row_and_nothing_else(store_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "memlab", "sweep", *TINY, "--blocks", "3", "--jsonl"],
@@ -61,6 +62,7 @@ def test_jsonl_prints_each_row_and_nothing_else(store_path: Path) -> None:
     assert held(other, "b") == held(store_path, None)
 
 
+@pytest.mark.seconds
 def test_a_sweep_whose_reader_goes_ends_as_ever(store_path: Path) -> None:
     words = [sys.executable, "-m", "memlab", "sweep", *TINY, "--blocks", "3", "--jsonl", "-q"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as made:
@@ -74,6 +76,7 @@ def test_a_sweep_whose_reader_goes_ends_as_ever(store_path: Path) -> None:
     assert sessions == [(1, "blocks", len(samples))]
 
 
+@pytest.mark.seconds
 def test_pull_fetches_what_is_missing_and_no_more(swept: Hosts, command: Command) -> None:
     store = Path(os.environ["MEMLAB_STORE"])
     first = command("hosts", "pull", "a")
@@ -103,6 +106,7 @@ def test_pull_goes_on_where_a_link_broke(swept: Hosts, command: Command, share: 
         assert samples == held(store, "a")[run][1][: len(samples)]
 
 
+@pytest.mark.seconds
 def test_pull_of_a_part_that_is_not_the_first_fetches_the_run_again(
     swept: Hosts, command: Command, tmp_path: Path
 ) -> None:

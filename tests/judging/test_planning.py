@@ -37,6 +37,7 @@ def promised(machine: Machine, *options: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.seconds
 def test_a_dry_run_says_what_shows_and_what_to_type_for_less(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,12 +88,14 @@ def test_without_a_run_it_says_so(machine: Machine) -> None:
     assert promised(machine) is None
 
 
+@pytest.mark.seconds
 def test_what_a_budget_too_short_for_an_interval_shows(machine: Machine) -> None:
     machine.sweep("mmap-write", size=["1", "4k"], controls=False)
     assert "an interval takes 6" in printed(machine, "--budget", "1ms")
     assert promised(machine, "--budget", "1ms")["shows"] is None
 
 
+@pytest.mark.seconds
 def test_a_promise_by_few_blocks_says_so(machine: Machine) -> None:
     for blocks, few in ((8, True), (20, False)):
         machine.blocks = blocks
@@ -111,6 +114,7 @@ def test_a_sweep_that_looks_shows_less_than_one_of_as_many_blocks(machine: Machi
     assert fixed < sequential
 
 
+@pytest.mark.seconds
 def test_one_pair_of_points_is_not_said_twice(machine: Machine) -> None:
     """Of several pairs there is a noisiest one beside all together; of one there is not."""
     machine.blocks = 20

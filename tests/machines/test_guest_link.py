@@ -148,6 +148,7 @@ def places(samples: list[SampleRow]) -> list[tuple[int, int, int]]:
     return [(sample.block, sample.position, sample.point) for sample in samples]
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_guest_are_the_hosts_own(beside: Beside, store: Store) -> None:
     watch = Hearing()
     run = followed(beside, store, watch).sweep(REQUEST)
@@ -166,6 +167,7 @@ def test_the_rows_of_a_guest_are_the_hosts_own(beside: Beside, store: Store) -> 
     assert store.damaged() == {}
 
 
+@pytest.mark.slow
 def test_rows_are_told_on_as_those_of_a_sweep_here(beside: Beside, store_path: Path) -> None:
     told: list[str] = []
     with Store(store_path, create=True, tell=told.append) as opened:
@@ -183,6 +185,7 @@ def test_rows_are_told_on_as_those_of_a_sweep_here(beside: Beside, store_path: P
     assert (began.ended, ended.ended) == (None, "blocks")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gone", "outcome"),
     [
@@ -231,6 +234,7 @@ def test_a_guest_that_goes_after_its_last_trial_loses_none(beside: Beside, store
     assert [sample.outcome for sample in samples] == ["ok"] * points
 
 
+@pytest.mark.slow
 def test_one_changed_byte_of_a_row_is_noticed(beside: Beside, store: Store) -> None:
     def changed(line: bytes) -> bytes:
         return line.replace(b'"block":1', b'"block":2') if line.startswith(SAMPLE) else line
@@ -243,6 +247,7 @@ def test_one_changed_byte_of_a_row_is_noticed(beside: Beside, store: Store) -> N
     assert (first.outcome, last.outcome) == ("ok", "error")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_sweep_inside_and_the_guest_takes_the_next(
     beside: Beside, store: Store
 ) -> None:
@@ -260,6 +265,7 @@ def test_ctrl_c_ends_the_sweep_inside_and_the_guest_takes_the_next(
     assert followed(beside, store).sweep(REQUEST).id != run.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("precision", "ended"), [(None, "decided"), (1000.0, "precise")])
 def test_what_is_still_needed_is_asked_of_the_host(
     beside: Beside, store: Store, precision: float | None, ended: str
@@ -281,6 +287,7 @@ def test_what_is_still_needed_is_asked_of_the_host(
     assert seen == sorted(seen)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_inside_is_a_line_here_and_the_guest_goes_on(
     beside: Beside, store: Store
 ) -> None:

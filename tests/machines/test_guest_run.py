@@ -50,6 +50,7 @@ def test_what_a_command_leaves_ends_with_it(beside: Beside) -> None:
     assert not Path(f"/proc/{int(out)}/exe").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_command(beside: Beside) -> None:
     """By the first line that it prints, so that it has begun."""
 

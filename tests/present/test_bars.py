@@ -179,6 +179,7 @@ def test_on_a_log_axis_values_are_dots(tmp_path: Path, patch: pytest.MonkeyPatch
     assert len(figure.axes) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", [BARS, LINEAR], ids=["log", "linear"])
 def test_beside_published_values_the_times_of_an_emulated_guest_are_not_drawn(
     tmp_path: Path, patch: pytest.MonkeyPatch, figure: Bars
@@ -199,6 +200,7 @@ def lost(at: At) -> float | str:
     return word or collapse(at)
 
 
+@pytest.mark.slow
 def test_a_bar_without_a_value_is_its_word(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
     run = stored(tmp_path, patch, lost, figure=LINEAR)
     figure = figures.draw(run)
@@ -217,6 +219,7 @@ def test_a_bar_without_a_value_is_its_word(tmp_path: Path, patch: pytest.MonkeyP
     assert collisions(figure) == []
 
 
+@pytest.mark.slow
 def test_where_the_base_has_no_value_there_is_no_ratio(
     tmp_path: Path, patch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +245,7 @@ def worded(patch: pytest.MonkeyPatch, folder: Path, **changes: Any) -> Run:
     )
 
 
+@pytest.mark.slow
 def test_groups_may_be_words(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
     run = worded(patch, tmp_path)
     figure = figures.draw(run)

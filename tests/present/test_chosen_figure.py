@@ -61,6 +61,7 @@ def test_samples_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
     assert "every sample" in figure.title  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_ratios_to_other_runs_are_a_row_per_point_and_base(run: api.Run, tmp_path: Path) -> None:
     """A base that took a fifth less time at 1 B, and one that is the run itself."""
     base = tmp_path / "base.jsonl"
@@ -93,6 +94,7 @@ def test_ratios_to_other_runs_are_a_row_per_point_and_base(run: api.Run, tmp_pat
         assert len(json.loads(sidecar.as_json(both))["marks"]) == 2 * len(marks)
 
 
+@pytest.mark.seconds(but="strips")
 @pytest.mark.parametrize(
     "how",
     [None, {"x": "method"}, {"samples": True}, {"against": True}, {"metric": "bandwidth"}],

@@ -74,6 +74,7 @@ def test_an_unknown_format_is_refused_and_nothing_is_made(run: Run, tmp_path: Pa
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_failing_sidecar_leaves_the_old_files(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +131,7 @@ def test_pyplot_is_never_imported() -> None:
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.slow
 def test_the_last_digits_of_the_layouts_solver_change_no_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,6 +190,7 @@ def test_a_crossing_is_ringed_and_said(tmp_path: Path) -> None:
     assert "write cheaper from 1.46 KiB (1.46 to 1.46 KiB)" in written(figure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "said"),
     [(0.1, "write cheaper at every size"), (50.0, "mmap cheaper at every size")],
@@ -358,6 +359,7 @@ def several_times(at: At) -> float | None:
     return 2.0 if at["method"] == "mmap" else 1.0 if at["size"] in (100, 4096) else 3.0
 
 
+@pytest.mark.slow
 def test_words_of_a_panel_stay_in_it(tmp_path: Path) -> None:
     """They were drawn over the panel beside it, and cut off at the edge of the page."""
     states = ["cached_4k", "sparse", "preallocated"]
@@ -416,6 +418,7 @@ def test_a_count_of_claims_is_a_sentence(word: str, one: str, two: str) -> None:
     assert [summary.counted(n, word, "more claim") for n in (1, 2)] == [one, two]
 
 
+@pytest.mark.slow
 def test_a_figure_counts_claims_as_the_text_does() -> None:
     """thp-cost's claims on free memory need a guest: the recorded run was not to measure them."""
     run = api.load("example:thp-cost")

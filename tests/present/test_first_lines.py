@@ -18,11 +18,11 @@ from memlab import api, experiments
 from memlab.analysis.intervals import Interval
 from memlab.judging import claims, costs, reproduce
 from memlab.present import figures, tables, verdicts, words
+from memlab.present.answer import lines, of_most_rows
 from memlab.present.key_table import key_tables, shortened
 from memlab.present.screens import answer
 from memlab.present.screens import claims as claims_screen
 from memlab.present.screens import run as run_screen
-from memlab.present.screens.lines import of_most_rows, table_lines
 from memlab.present.table import SCREEN_WITH_TABLE, Column, Table, console
 from memlab.results import Run, beside
 from memlab.results.run import _inside_ns
@@ -50,6 +50,7 @@ def test_a_skew_or_wide_interval_is_said_by_its_ends(
     assert words.median(Interval(low, estimate, high, 9, "order"), "s") == said
 
 
+@pytest.mark.seconds(but="locked-latency")
 @pytest.mark.parametrize("name", mostly_slow(NAMES, *QUICK))
 def test_a_sweep_ends_on_one_screen_and_show_begins_with_it(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -62,10 +63,10 @@ def test_a_sweep_ends_on_one_screen_and_show_begins_with_it(
     ended = capsys.readouterr().out.splitlines()
     run_screen.show(run)
     shown = capsys.readouterr().out.splitlines()
-    for lines in (ended, shown):
-        assert len(lines) <= SCREEN_WITH_TABLE
-        assert [line for line in lines if line and not line.strip("─")]
-        assert not re.search(r"n=[1-5]\b", "\n".join(lines))
+    for screen in (ended, shown):
+        assert len(screen) <= SCREEN_WITH_TABLE
+        assert [line for line in screen if line and not line.strip("─")]
+        assert not re.search(r"n=[1-5]\b", "\n".join(screen))
     assert ended[-2:] == last
     # The question, and how many claims hold or where a side becomes the cheaper one.
     assert " ".join(ended).startswith(f"run {run.id}")
@@ -77,15 +78,17 @@ def test_a_sweep_ends_on_one_screen_and_show_begins_with_it(
     assert shown[:answer] == ended[:answer]
 
 
+@pytest.mark.slow
 def test_a_published_number_stands_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = api.load("example:mmap-write")
     monkeypatch.setenv("COLUMNS", "120")
-    cells = [cell.text for one in tables.published_once(run) for row in one.cells for cell in row]
-    assert cells.count("22.1 s") == 1
+    every = [*beside.tables(run)]
+    once = tables.published_once(run, every)
+    assert [cell.text for one in once for row in one.cells for cell in row].count("22.1 s") == 1
     run_screen.show(run, verbose=True)
-    settings = len([*beside.tables(run)])
+    settings = len(every)
     assert settings > 1
     assert capsys.readouterr().out.count("22.1 s") == settings  # whole: once for each
 
@@ -109,6 +112,7 @@ def test_a_model_that_is_far_off_is_not_printed(
     assert left_out
 
 
+@pytest.mark.slow
 def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the table, the crossing, the verdicts and the figure."""
     run = api.load("example:mmap-write")
@@ -144,7 +148,7 @@ def test_a_crossing_whose_claim_falls_among_all_verdicts_says_so(
         else one
         for one in claims.judge(run)
     ]
-    for module in (answer, verdicts):
+    for module in (reproduce, verdicts):
         monkeypatch.setattr(module, "judge", lambda _: found)
     run_screen.show(run)
     lines = re.sub(r"\s+", " ", capsys.readouterr().out).partition(" so: ")[0].split("ext4 at ")[1:]
@@ -239,23 +243,26 @@ def test_four_rows_with_too_little_room_stay_with_fewer_columns(
     columns = [Column("policy", "left"), *(Column(f"metric {n}") for n in range(1, 6))]
     rows = [[f"level {n}", *["1.25 s (1.01 to 1.52 s)"] * 5] for n in range(4)]
     whole, run, screen = Table("medians", columns, rows), api.load("example:thp-cost"), console()
-    assert len(table_lines(screen, whole)) > 15
+    assert len(lines(screen, [whole])) > 15
     shown = of_most_rows(screen, whole, 15, lambda table, count: shortened(run, table, count))
-    lines = table_lines(screen, shown)
-    assert len(lines) <= 15
-    assert [line.split("  ")[0] for line in lines if line.startswith("level")] == [
+    printed = lines(screen, [shown])
+    assert len(printed) <= 15
+    assert [line.split("  ")[0] for line in printed if line.startswith("level")] == [
         f"level {n}" for n in range(4)
     ]
-    assert "metric 2" in "".join(lines)
-    assert "2 of 5 columns\n" in lines
+    assert "metric 2" in "".join(printed)
+    assert "2 of 5 columns\n" in printed
 
 
 def test_one_claim_that_holds_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = busy_run(tmp_path / "one.db", 2)
     first = next(item for item in claims.judge(run) if not item.absent)
     held = replace(first, verdict=replace(first.verdict, word="reproduced"), adjusted_p=None)
-    monkeypatch.setattr(answer, "judge", lambda _: [held])
-    assert answer._counted(run) == f"1 of 1 claim holds on this machine: {first.claim.text}"
+    monkeypatch.setattr(reproduce, "judge", lambda _: [held])
+    assert (
+        answer._counted(reproduce.of_run(run))
+        == f"1 of 1 claim holds on this machine: {first.claim.text}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ class Drift(Figure):
     """A metric block by block."""
 
 
+@pytest.mark.slow
 def test_one_file_more_is_a_kind_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "memlab.present.figures.kinds.drift"
     module = ModuleType(name)

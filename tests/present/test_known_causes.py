@@ -152,6 +152,7 @@ def met_together(seed: int) -> list[Interruption]:
 SAYS = {"confirmed": EXPLANATION.confirmed, "refuted": EXPLANATION.refuted}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("interrupt", "expected", "says"),
     [

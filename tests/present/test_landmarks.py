@@ -41,6 +41,7 @@ def marked(folder: Path, times: int, caches: list[dict[str, Any]] | None) -> Run
     return shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2])
 def test_data_caches_are_marked_where_they_are_full(tmp_path: Path, times: int) -> None:
     run = marked(tmp_path, times, CACHES)
@@ -60,6 +61,7 @@ def test_data_caches_are_marked_where_they_are_full(tmp_path: Path, times: int) 
     assert f"{said}: L1 4 KiB, L2 16 KiB, L3 1 MiB" in written(figure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "caches"), [(0, CACHES), (2, None), (2, CACHES[1:2])])
 def test_nothing_is_marked_that_is_not_asked_for_or_known(
     tmp_path: Path, times: int, caches: list[dict[str, Any]] | None

@@ -71,6 +71,7 @@ def drawn_of(path: Path) -> str:
     return found[1] if found else ""
 
 
+@pytest.mark.slow
 def test_the_figure_of_a_history_has_the_numbers_of_today(make: ModuleType, tmp_path: Path) -> None:
     """`make pages` draws it; the other pictures of docs are of runs that do not ship."""
     wanted = make.history_figure.source(make.nights(tmp_path / "store.db"))
@@ -95,6 +96,7 @@ def test_git_has_the_main_figures_and_those_of_guides() -> None:
 WITH_BLOCKS = ["README.md", "docs/tutorial.md", "docs/diagnose.md", "docs/logs.md"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_BLOCKS)
 def test_numbers_in_pages_written_by_hand_are_the_recorded_runs(
     make: ModuleType, page: str
@@ -109,6 +111,7 @@ def test_numbers_in_pages_written_by_hand_are_the_recorded_runs(
     assert make.with_blocks(page, spoiled) != spoiled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "same"), [(1 + 1e-9, True), (1.001, False)])
 def test_a_figure_of_other_numbers_says_so(
     monkeypatch: pytest.MonkeyPatch, factor: float, same: bool

@@ -17,6 +17,7 @@ KINDS = ("mmap-write", "thread-create", "locked-latency", "mmap-overcommit", "al
 KINDS += ("device-pinning",)
 
 
+@pytest.mark.seconds(but="mmap-write")
 @pytest.mark.parametrize("name", mostly_slow(recorded.names(), *KINDS))
 def test_a_figure_can_be_read(name: str) -> None:
     run = api.load(f"example:{name}")

@@ -135,6 +135,7 @@ def test_belady() -> None:
     assert simulated(accessed, 4, 4, lru=True) == 4  # of the first four accesses alone
 
 
+@pytest.mark.slow
 @pytest.mark.changes_host
 def test_a_scan_of_more_than_the_limit_finds_no_page_again(tmp_path: Path) -> None:
     """Both an LRU and a FIFO have reclaimed a page when the scan comes back to it.

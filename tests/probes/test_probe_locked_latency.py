@@ -40,6 +40,7 @@ def test_every_page_is_touched_once(lock: str, pressure: str) -> None:
     assert result["latency"]["max_ns"] <= result["window"]["elapsed_ns"]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("tracing of a CPU")
 def test_traced_touches_are_all_judged() -> None:
     """A page that is brought in by the fill faults no more: nothing to find, and that is said."""

@@ -69,6 +69,7 @@ def test_twice_the_crossings_is_twice_the_notifications() -> None:
     assert result["latency"]["total"] == 2 * PRIME
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thresholds", [2, 16, 128])
 def test_every_threshold_is_told_of_every_crossing(thresholds: int) -> None:
     """Those that nobody waits for count in their eventfd."""
@@ -77,6 +78,7 @@ def test_every_threshold_is_told_of_every_crossing(thresholds: int) -> None:
     assert result["arm_ns"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["up", "down"])
 def test_the_signal_comes_within_a_look_of_the_kernel(direction: str) -> None:
     """A look at the thresholds in 128 pages, and 64 that are charged in advance: between signal and

@@ -101,6 +101,7 @@ def test_is_a_wrong_limit(memlab):
 """
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("root", "memory cgroup")
 def test_a_command_fits_or_does_not(project: pytest.Pytester) -> None:
     project.makepyfile(FITS.replace('"head", "-c", "1", "/dev/zero"', repr(HOLDS)[1:-1]))

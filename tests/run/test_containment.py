@@ -115,6 +115,7 @@ def test_two_hundred_kills_in_a_row_leave_the_witness_and_no_group(
         assert opened.trial(at(page=23, way="touch"))["outcome"] == "ok"
 
 
+@pytest.mark.seconds
 def test_a_witness_that_was_killed_is_in_the_row(
     directories: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,7 @@ def said(kib: int, *names: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
+@pytest.mark.seconds
 def test_an_ordinary_user_may_lock_too_little_for_these() -> None:
     found = said(8192, "thread-create", "page-fault", "stack-map", "vma-lock", "device-pinning")
     lines = dict(line.split(": ", 1) for line in found.splitlines() if "RLIMIT" in line)
@@ -145,6 +146,7 @@ def test_an_ordinary_user_may_lock_too_little_for_these() -> None:
     ]
 
 
+@pytest.mark.seconds
 def test_what_is_declared_covers_what_a_probe_locks(tmp_path: Path) -> None:
     """With exactly what it declares, and no capability, each point that locks is measured."""
     code = f"""

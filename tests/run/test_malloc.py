@@ -30,6 +30,7 @@ def trial(executor: LocalExecutor, allocator: str, setting: Level = "default") -
     return executor.trial(plan.build(EXPERIMENT, "quick", levels, controls=False).points[0])
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("allocator", needs.each(*allocators.LIBRARIES))
 def test_a_worker_runs_under_the_library_and_its_setting(
     executor: LocalExecutor, allocator: str

@@ -177,6 +177,7 @@ def test_a_trial_says_what_it_ran_with(tmp_path: Path) -> None:
     assert EXPERIMENT.metric("rss_share").of(result, point.at) < 1.0
 
 
+@pytest.mark.seconds
 @pytest.mark.needs("qemu")
 def test_kill_9_of_memlab_leaves_no_qemu(store_path: Path, tmp_path: Path) -> None:
     asked = ["guest-memory", "-p", "memory=64m", "-p", "boots=firmware", "-p", "settle=60s"]

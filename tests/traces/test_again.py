@@ -170,6 +170,7 @@ def evicted(paths: Mapping[str, str]) -> Mapping[str, str]:
     return paths
 
 
+@pytest.mark.slow
 @pytest.mark.needs("memory cgroup")
 @pytest.mark.parametrize(
     ("flags", "is_evicted"), [(0, False), (WAS_CACHED, False), (WAS_CACHED, True)]
@@ -213,6 +214,7 @@ def test_what_is_read_again_under_each_limit_is_counted(tmp_path: Path) -> None:
     assert {count for _, count in smaller} <= {TIMES * units}
 
 
+@pytest.mark.slow
 def test_a_limit_is_predicted_from_a_recording(tmp_path: Path) -> None:
     path = of_file(0).map(2 * AT, 512).touch(2 * AT, 512).write(tmp_path / "a.trace")
     words = ["fit", "--json", "--keep-within", "elapsed: 5%", str(path)]
@@ -229,6 +231,7 @@ def test_a_limit_is_predicted_from_a_recording(tmp_path: Path) -> None:
     assert "b.trace does not show which pages are used again: record" in raised.value.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "is_read", "begin"),
     [
@@ -264,6 +267,7 @@ def test_an_answer_says_that_places_are_a_guess(tmp_path: Path) -> None:
         assert subject["knows_reuse"] != said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("looked", "share"), [(97, "97 %"), (61, "61 %"), (47, "")])
 def test_a_limit_is_answered_for_what_was_looked_at_only(
     looked: int, share: str, tmp_path: Path

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 import needs
+import pytest
 
 from .made import AGAIN, PAGE, Record, records
 from .referenced import REFERENCED_KIB
@@ -75,6 +76,7 @@ def groups(uses: list[Record], task: int, at: int) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_groups_are_in_the_order_of_their_faults_and_processes_take_turns(tmp_path: Path) -> None:
     """As if threads had touched them in turns. In a look that fell amid a round of the program some
     groups are missing, and the others are in their order."""

@@ -260,6 +260,7 @@ def test_the_programs_own_files_are_mapped_and_touched(tmp_path: Path) -> None:
 MAPS_MOST, TOO_MANY = 1 << 16, 3001  # shadow.c
 
 
+@pytest.mark.slow
 def test_of_a_forged_trace_no_more_files_are_mapped_than_a_process_may_have(tmp_path: Path) -> None:
     """Each lies below the one before, at the page before it in the file."""
     count, found = MAPS_MOST + TOO_MANY, {}

@@ -120,6 +120,7 @@ def recorded(folder: Path, act: str) -> tuple[file.Trace, int]:
     return file.read(path), ended.status
 
 
+@pytest.mark.seconds(but="a hole over all of it")
 @pytest.mark.parametrize("act", TAMPERED.values(), ids=TAMPERED)
 def test_a_ring_that_is_tampered_with_is_read_no_more(tmp_path: Path, act: str) -> None:
     trace, status = recorded(tmp_path, act)
@@ -129,6 +130,7 @@ def test_a_ring_that_is_tampered_with_is_read_no_more(tmp_path: Path, act: str) 
     assert found.calls["allocate"] >= 500  # those before
 
 
+@pytest.mark.seconds(but="a file that is cut short")
 @pytest.mark.parametrize("act", HARMLESS.values(), ids=HARMLESS)
 def test_what_the_kernel_refuses_is_no_damage(tmp_path: Path, act: str) -> None:
     trace, status = recorded(tmp_path, act)

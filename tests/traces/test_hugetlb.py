@@ -68,6 +68,7 @@ def reserved() -> Iterator[None]:
         journal.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reserved")
 def test_pages_of_hugetlb_are_counted_by_what_is_mapped(tmp_path: Path) -> None:
     """Anonymous ones, of a memfd and of a System V segment: at most 3 and 1 at a time."""

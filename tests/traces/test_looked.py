@@ -54,6 +54,7 @@ def limit_of(group: Path) -> Path:
     return next(group / name for name in LIMITS if (group / name).exists())
 
 
+@pytest.mark.seconds(but="itself-memory limit")
 @pytest.mark.parametrize("limit", [False, True], ids=["huge pages", "memory limit"])
 @pytest.mark.parametrize("by", ["itself", "a child", "a thread", "500 threads", "another"])
 def test_who_reads_a_setting_that_a_policy_changes_is_known(
@@ -114,6 +115,7 @@ def test_what_v1_says_of_the_limits_of_all_above_is_a_limit(tmp_path: Path, grou
     assert result == (False, is_v1)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("a network namespace", "a mount namespace")
 @pytest.mark.parametrize("by", ["unshare", "clone", "setns"])
 def test_in_another_network_namespace_it_is_not_known(by: str, tmp_path: Path) -> None:
@@ -142,6 +144,7 @@ os.wait()
     assert huge is None
 
 
+@pytest.mark.slow
 def test_without_a_descriptor_left_it_is_not_said_that_nothing_was_read(tmp_path: Path) -> None:
     results = []
     for most in range(16, 40):

@@ -37,6 +37,7 @@ def overwritten(path: Path) -> None:
         file.write(os.urandom(400))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [replaced, overwritten, Path.unlink])
 def test_a_trace_that_is_changed_in_mid_run_is_replayed_as_it_was(
     change: object, tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -144,6 +145,7 @@ def written_over(path: Path) -> None:
     assert (now.st_ino, now.st_size) == (status.st_ino, status.st_size)
 
 
+@pytest.mark.seconds(but="of the same size and time")
 @pytest.mark.parametrize(
     ("change", "is_another"),
     [
@@ -174,6 +176,7 @@ def test_a_program_is_known_by_its_contents(
     assert outcomes == ["ok"] * (3 if is_another else 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["a program", "a trace"])
 def test_a_resumed_run_is_about_the_same_contents(
     what: str, tmp_path: Path, store_path: Path

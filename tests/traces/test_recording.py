@@ -187,6 +187,7 @@ def test_the_replay_under_a_lock_brings_in_what_is_mapped(
     assert locked.faults >= without.faults - AGAIN + untouched
 
 
+@pytest.mark.slow
 def test_a_process_that_does_nothing_was_followed_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
     with subprocess.Popen(["sleep", "1000"]) as live:
@@ -351,6 +352,7 @@ int main(void)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [False, True], ids=["small", "huge"])
 def test_huge_pages_hide_touches_where_they_are_kept(tmp_path: Path, keep: bool) -> None:
     """Without them each page is in the trace. With them a huge page that the host had to give is
@@ -373,6 +375,7 @@ def test_huge_pages_hide_touches_where_they_are_kept(tmp_path: Path, keep: bool)
 ENABLES_HUGE = "import ctypes, sys; ctypes.CDLL(None).prctl(41, int(sys.argv[1]), 0, 0, 0)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disabled", [0, 1])
 def test_a_program_that_allows_itself_huge_pages_is_not_without_them(
     disabled: int, tmp_path: Path
@@ -384,6 +387,7 @@ def test_a_program_that_allows_itself_huge_pages_is_not_without_them(
     assert trace.huge is (not disabled and trace.huge_setting == "always")
 
 
+@pytest.mark.slow
 def test_too_small_a_buffer_loses_events_and_the_trace_says_so(tmp_path: Path) -> None:
     path, said = recorded(tmp_path, "--buffer", "64K", "--", sys.executable, "-c", OVERFLOWS)
     trace = file.read(path)
@@ -427,6 +431,7 @@ def _await_end(pid: int) -> None:
     raise AssertionError("the program does not end")
 
 
+@pytest.mark.slow
 def test_a_command_that_ends_at_once_fails_or_is_none(tmp_path: Path) -> None:
     path, said = recorded(tmp_path, "--", "false", status=1)
     assert "exit status 1" in said
@@ -444,12 +449,14 @@ def test_the_time_of_a_command_may_be_bounded(tmp_path: Path) -> None:
     assert "SIGTERM" in said
 
 
+@pytest.mark.slow
 def test_what_a_command_started_ends_with_its_time(tmp_path: Path) -> None:
     script = "for i in 1 2 3 4 5 6 7; do sleep 300.1711 & done; wait"
     recorded(tmp_path, "--seconds", "0.5", "--", "sh", "-c", script)
     assert processes(r"^sleep 300\.1711") == []
 
 
+@pytest.mark.slow
 def test_one_that_forks_for_ever_is_killed_and_the_trace_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -488,6 +495,7 @@ int main(void)
 """
 
 
+@pytest.mark.slow
 def test_a_command_that_may_start_no_more_processes_is_recorded_as_it_was(tmp_path: Path) -> None:
     """What a limit refused it is not in the trace; one that leaves no room for it is a line."""
     (tmp_path / "forks.c").write_text(FORKS)
@@ -560,6 +568,7 @@ def test_another_layout_of_a_tracepoint_is_not_guessed(monkeypatch: pytest.Monke
         recording._events()
 
 
+@pytest.mark.slow
 def test_runs_are_recorded_one_by_one_and_the_first_failure_is_passed_on(tmp_path: Path) -> None:
     counter = tmp_path / "count"
     counter.write_text("0")
@@ -575,6 +584,7 @@ def test_runs_are_recorded_one_by_one_and_the_first_failure_is_passed_on(tmp_pat
     assert (done.returncode, "--runs and --check repeat a command" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_check_sets_the_replay_beside_the_command_itself(
     program: list[str], tmp_path: Path
 ) -> None:

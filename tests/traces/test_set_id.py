@@ -65,6 +65,7 @@ def recorded(path: Path, *command: str) -> tuple[file.Trace, account.TraceAccoun
     return trace, account.of(trace)
 
 
+@pytest.mark.seconds(but="root-capable-False")
 @pytest.mark.parametrize(
     ("user", "name", "is_unseen"),
     [

@@ -65,6 +65,7 @@ def is_replayed(path: Path) -> bool:
     return (done.status, done.refused) == (0, 0)
 
 
+@pytest.mark.seconds(but="shared-static")
 @pytest.mark.parametrize("program", ["dynamic", "static"])
 @pytest.mark.parametrize("shape", ["shared", "memfd"])
 def test_shared_memory_is_what_its_object_has(
@@ -78,6 +79,7 @@ def test_shared_memory_is_what_its_object_has(
     assert is_replayed(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["dynamic", "static"])
 def test_pages_after_a_fork_are_the_kernels(
     program: str, recorded: Callable[..., Recorded]
@@ -90,6 +92,7 @@ def test_pages_after_a_fork_are_the_kernels(
     assert is_replayed(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["spawned", "thread"])
 def test_a_program_that_another_begins_has_its_own_peak(
     shape: str, recorded: Callable[..., Recorded]
@@ -104,6 +107,7 @@ def test_a_program_that_another_begins_has_its_own_peak(
     assert is_replayed(path)
 
 
+@pytest.mark.seconds(but="small-static")
 @pytest.mark.parametrize("program", ["dynamic", "static"])
 @pytest.mark.parametrize("shape", ["moved", "offered", "zeros", "small"])
 def test_the_anonymous_memory_is_that_of_smaps(
@@ -127,6 +131,7 @@ def test_the_anonymous_memory_is_that_of_smaps(
     assert is_replayed(path)
 
 
+@pytest.mark.slow
 def test_pages_without_a_fault_are_said(recorded: Callable[..., Recorded]) -> None:
     needs.of("lock any amount")
     counts, _, path, found = recorded("populated")
@@ -144,6 +149,7 @@ def test_what_a_fork_leaves_out_is_not_in_its_child(recorded: Callable[..., Reco
     assert is_replayed(path)
 
 
+@pytest.mark.slow
 def test_short_processes_are_not_answered_for(recorded: Callable[..., Recorded]) -> None:
     """31 of some 40 ms each, and one that only waits for them: which of their pages are used again
     is not known, and a memory limit is answered by how a replay ends."""
@@ -161,6 +167,7 @@ def test_short_processes_are_not_answered_for(recorded: Callable[..., Recorded])
         request.command([str(path)], {"lock": ["off", "future"]})
 
 
+@pytest.mark.slow
 def test_a_daemon_still_runs(recorded: Callable[..., Recorded]) -> None:
     _, said, path, _ = recorded("daemon")
     assert "1 process still ran: memlab record -o dynamic.trace " in said

@@ -87,6 +87,7 @@ def test_page_faults_and_locked_memory_are_those_of_the_trace(
     }
 
 
+@pytest.mark.slow
 def test_a_user_whose_events_leave_the_kernel_out_has_the_same_page_faults(
     tmp_path: Path, store_path: Path
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_user_whose_events_leave_the_kernel_out_has_the_same_page_faults(
     assert faults(memlab.load(store=store_path), "off") == TOUCHED + execs * LESS
 
 
+@pytest.mark.slow
 def test_the_replayers_own_policies_are_taken_on_the_command_line(
     tmp_path: Path, store_path: Path
 ) -> None:
@@ -173,6 +175,7 @@ def test_small_pages_of_a_recording_with_huge_ones_are_said_to_be_unknown(tmp_pa
     assert "recorded with huge pages" in (request.subject or {})["trace"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("locks", "where"), [("off,future", "lock=future"), ("future,off", "the first levels")]
 )
@@ -308,6 +311,7 @@ def test_a_lock_that_covers_less_than_half_of_a_trace_is_refused(
     assert "a lock" not in subject["trace"]
 
 
+@pytest.mark.slow
 def test_several_recordings_are_one_subject_and_each_counts_once(
     tmp_path: Path, store_path: Path
 ) -> None:
@@ -357,6 +361,7 @@ def test_an_option_behind_a_trace_is_told_its_place(tmp_path: Path) -> None:
         asked.command([str(path), "-p", "thp=never"], {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_a_metric_that_a_check_has_far_off_says_so_in_each_answer(
     is_packed: bool, tmp_path: Path, store_path: Path

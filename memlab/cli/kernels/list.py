@@ -46,10 +46,11 @@ def show(kernels: list[Found], *, as_json: bool) -> None:
 
 def _table(kernels: list[Found]) -> None:
     from memlab.machines.guest.kernels import OPTIONS
-    from memlab.present.table import Cell, Column, Table, console, write
+    from memlab.present.answer import say
+    from memlab.present.table import Cell, Column, Table
 
     boots = sum(not item.why for item in kernels)
-    echo(f"{boots} of {len(kernels)} kernels at hand can boot as a guest")
+    answer = f"{boots} of {len(kernels)} kernels at hand can boot as a guest"
     rows: list[list[Cell | str]] = [
         [
             item.version,
@@ -71,4 +72,4 @@ def _table(kernels: list[Found]) -> None:
     ]
     heads = ["version", "arch", "released", *names, "boots"]
     columns = [Column(head, "left", wrap=20) for head in heads]
-    write(console(), Table("", columns, rows, ["the paths of their images are in --json"]))
+    say([answer, Table("", columns, rows, ["the paths of their images are in --json"])])

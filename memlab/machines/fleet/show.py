@@ -11,8 +11,9 @@ from memlab.machines.fleet import judge as judging
 from memlab.machines.fleet.judge import HostRuns, Level, Split
 from memlab.machines.ladder.judge import KernelRow, verdicts
 from memlab.machines.ladder.show import SHORT
-from memlab.present import table, words
-from memlab.present.table import Cell, Column, Table, Text, write
+from memlab.present import words
+from memlab.present.answer import Part, Sentence, say
+from memlab.present.table import Cell, Column, Table
 from memlab.results import Run
 from memlab.text import units
 
@@ -26,17 +27,14 @@ def show(
     hosts: HostRuns, rows: Sequence[KernelRow], splits: Sequence[Split], levels: Sequence[Level]
 ) -> None:
     """Print the answer, then a row per claim on which the hosts differ, and what separates them."""
-    console = table.console()
-    for number, line in enumerate(answer(hosts, splits)):
-        console.print(Text(line, style="" if number else "bold"))
+    first, *more = answer(hosts, splits)
+    parts: list[Part] = [Sentence(first, "bold"), *more]
     if differing := hosts.differing:
-        write(console, _differing(differing, {split.row.id for split in splits}))
-    for line in _reasons(hosts.runs, splits):
-        console.print(Text(line))
-    for line in _machines(hosts, levels):
-        console.print(Text(line))
+        parts.append(_differing(differing, {split.row.id for split in splits}))
+    parts += [*_reasons(hosts.runs, splits), *_machines(hosts, levels)]
     if together := standing(verdicts(rows), "all hosts"):
-        console.print(Text(together, style="dim"))
+        parts.append(Sentence(together, "dim"))
+    say(parts)
 
 
 def answer(hosts: HostRuns, splits: Sequence[Split]) -> list[str]:

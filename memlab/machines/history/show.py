@@ -11,8 +11,9 @@ from memlab.analysis.intervals import Interval
 from memlab.judging import evidence
 from memlab.machines.history.judge import History, Night
 from memlab.machines.history.remarks import percent
-from memlab.present import table, words
-from memlab.present.table import Cell, Column, Table, Text, write
+from memlab.present import words
+from memlab.present.answer import Part, Sentence, Verbatim, say
+from memlab.present.table import Cell, Column, Table
 from memlab.text import units
 
 _SHOWN, _EVENTS = 20, 5  # runs of the table and changes of the machine, unless asked for all
@@ -21,12 +22,15 @@ _SHOWN, _EVENTS = 20, 5  # runs of the table and changes of the machine, unless 
 def show(found: History, in_full: str = "") -> None:
     """Print what changed, when and by how much, then a row per run: the newest alone where
     `in_full`, the command that prints all, is given."""
-    console = table.console()
-    for number, line in enumerate(answer(found)):
-        console.print(Text(line, style="" if number else "bold"))
+    say(_parts(found, in_full))
+
+
+def _parts(found: History, in_full: str) -> Iterator[Part]:
+    first, *more = answer(found)
+    yield Sentence(first, "bold")
+    yield from more
     for change in found.changes:
-        for line in _change(found, change):
-            console.print(Text(line))
+        yield from _change(found, change)
     shown = found.nights[-_SHOWN:] if in_full else found.nights
     heads = ["run", "measured", _head(found), "changed"]
     first_after = {change.after + 1 for change in found.changes if change.withdrawn is None}
@@ -39,18 +43,17 @@ def show(found: History, in_full: str = "") -> None:
         ]
         for number, night in list(enumerate(found.nights))[-len(shown) :]
     ]
-    write(console, Table("", [Column(head, "left", wrap=24) for head in heads], cells))
+    yield Table("", [Column(head, "left", wrap=24) for head in heads], cells)
     if len(shown) < len(found.nights):
         older = units.counted(len(found.nights) - len(shown), "older run")
-        console.print(Text(f"not shown: {older}: {in_full}"), soft_wrap=True)
+        yield Verbatim(f"not shown: {older}: {in_full}")
     near = {n for change in found.changes for n in _around(change)}
     others = [n for n, night in enumerate(found.nights) if night.events and n not in near]
     for number in others[-_EVENTS:] if in_full else others:
-        for line in _events(found.nights[number]):
-            console.print(Text(line))
+        yield from _events(found.nights[number])
     if found.left_out:
         runs = units.counted(len(found.left_out), "run")
-        console.print(Text(f"{runs} left out, without these points or values: {_few(found)}"))
+        yield f"{runs} left out, without these points or values: {_few(found)}"
 
 
 def answer(found: History) -> Iterator[str]:

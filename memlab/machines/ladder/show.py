@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from memlab import experiments
 from memlab.judging.summary import standing
 from memlab.machines.ladder.judge import Bisected, KernelCell, KernelRow, verdicts
-from memlab.present import table, words
-from memlab.present.table import Column, Table, Text, write
+from memlab.present import words
+from memlab.present.answer import Part, Sentence, say
+from memlab.present.table import Cell, Column, Table
 from memlab.text import units
 
 SHORT = {
@@ -26,29 +27,32 @@ _COLOURS = {"reproduced": "#cfe8d5", "contradicted": "#f3c6c0", "": "#dbe4f0"}
 def show(kernels: Sequence[str], rows: Sequence[KernelRow], *, verbose: bool) -> None:
     """Print what changes between the kernels, then the matrix: the rows that change or that do not
     hold, or all of them."""
-    console = table.console()
+    say(_parts(kernels, rows, verbose=verbose))
+
+
+def _parts(kernels: Sequence[str], rows: Sequence[KernelRow], *, verbose: bool) -> Iterator[Part]:
     for line in steps(rows):
-        console.print(Text(line, style="bold"))
+        yield Sentence(line, "bold")
     for row in rows:
         if row.as_claimed:
             text = f"{_name(row)}: that it is so since {row.since} is {row.as_claimed}"
-            console.print(Text(text, style="bold"))
+            yield Sentence(text, "bold")
     shown = [row for row in rows if verbose or _telling(row)]
     if shown:
         columns = [
             Column("", "left", wrap=_NAMED),
             *(Column(version, wrap=14) for version in kernels),
         ]
-        cells: list[list[table.Cell | str]] = [
+        cells: list[list[Cell | str]] = [
             [_name(row), *(_cell(row, row.cells.get(version)) for version in kernels)]
             for row in shown
         ]
-        write(console, Table("", columns, cells))
+        yield Table("", columns, cells)
     alike = [] if verbose else [row for row in rows if not _telling(row)]
     counted = [row for row in alike if row.is_metric][:_ALIKE]
     for row in counted:
         same = _said(row, next(iter(row.cells.values())))
-        console.print(Text(f"{_name(row)}: {same} everywhere"))
+        yield f"{_name(row)}: {same} everywhere"
     untested = [row for row in alike if _is_untested(row)]
     for name in dict.fromkeys(row.experiment for row in rows):
         more = [row for row in alike if row.experiment == name and row not in counted]
@@ -58,10 +62,9 @@ def show(kernels: Sequence[str], rows: Sequence[KernelRow], *, verbose: bool) ->
             (len(more) - len(testable), "not testable under any"),
         ):
             if number:
-                line = f"{name}: {units.counted(number, 'more row')} {what} (-v)"
-                console.print(Text(line, style="dim"))
+                yield Sentence(f"{name}: {units.counted(number, 'more row')} {what} (-v)", "dim")
     if verbose and (together := standing(verdicts(rows), "all kernels")):
-        console.print(Text(together, style="dim"))
+        yield Sentence(together, "dim")
 
 
 def steps(rows: Sequence[KernelRow]) -> list[str]:
@@ -114,10 +117,8 @@ def _said(row: KernelRow, cell: KernelCell) -> str:
     return " ".join(part for part in (SHORT.get(cell.word, cell.word), number) if part)
 
 
-def _cell(row: KernelRow, cell: KernelCell | None) -> table.Cell | str:
-    if cell is None:
-        return table.Cell("-", "quiet")
-    return table.Cell(_said(row, cell), cell.word)
+def _cell(row: KernelRow, cell: KernelCell | None) -> Cell:
+    return Cell("-", "quiet") if cell is None else Cell(_said(row, cell), cell.word)
 
 
 def figure(kernels: Sequence[str], rows: Sequence[KernelRow], path: Path) -> Path:

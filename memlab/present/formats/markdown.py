@@ -7,20 +7,18 @@ from collections.abc import Sequence
 from memlab.judging.compare import Compared
 from memlab.judging.reproduce import Reproduced
 from memlab.present import tables, words
-from memlab.present.table import Column, Table, markdown
+from memlab.present.answer import Heading, Sentence, markdown
+from memlab.present.table import Column, Table
 from memlab.present.verdicts import verdicts
-from memlab.text.printable import unmentioned
 
 
 def compared(results: Sequence[Compared]) -> str:
     """Runs compared with one base: the answer, a row per point, what else differs."""
     head, what = tables.compared_heads(results)
-    answer = [f"**{line}**" for line in tables.compared_counts(results)]
-    notes = [f"- {line}" for line in tables.compared_notes(results)]
+    answer = [Sentence(line, "bold") for line in tables.compared_counts(results)]
+    notes = [Sentence(line, lead="- ") for line in tables.compared_notes(results)]
     legend = tables.ratio_legend(results[0])
-    table = markdown(tables.compared(results))
-    lines = [f"### {head}", "", *answer, "", what, "", *table, "", *notes, "", legend]
-    return unmentioned("\n".join(lines))
+    return markdown([[Heading(head)], answer, [what], [tables.compared(results)], notes, [legend]])
 
 
 def claims(study: Reproduced) -> str:
@@ -37,7 +35,6 @@ def claims(study: Reproduced) -> str:
         for verdict in claim.verdicts
     ]
     columns = [Column(head) for head in ("verdict", "id", "claim", "here")]
+    title = Heading(f"{study.experiment.name}{f', run {run.id}' if run else ''}")
     headline, *_ = words.headline([study])
-    title = f"### {study.experiment.name}{f', run {run.id}' if run else ''}"
-    lines = [title, "", f"**{headline}**", "", *markdown(Table("", columns, rows))]
-    return unmentioned("\n".join(lines))
+    return markdown([[title], [Sentence(headline, "bold")], [Table("", columns, rows)]])

@@ -14,9 +14,9 @@ from memlab.errors import NotComparable
 from memlab.files import output
 from memlab.judging.compare import compare_runs
 from memlab.present import figures, tables, words
+from memlab.present.answer import Part, Sentence
 from memlab.present.report import inline_svg
 from memlab.present.report.section import Section, section
-from memlab.present.table import Table
 from memlab.results import Run
 from memlab.text.printable import printable
 
@@ -25,13 +25,11 @@ def html(runs: Sequence[Run]) -> str:
     """The report of at least one run. The same runs give the same text."""
     sections = [section(run, f"r{number}") for number, run in enumerate(runs, 1)]
     sections[1:] = [_unlike_first(sections[0], other) for other in sections[1:]]
-    compared, notes = _compared(runs)
     return _template("report").render(
         sections=sections,
         place=words.place(runs),
         memlab=__version__,
-        compared=compared,
-        notes=notes,
+        compared=_compared(runs),
     )
 
 
@@ -43,9 +41,10 @@ def _unlike_first(first: Section, other: Section) -> Section:
     return replace(other, environment=[item for item in other.environment if item not in text])
 
 
-def _compared(runs: Sequence[Run]) -> tuple[list[Table], list[str]]:
+def _compared(runs: Sequence[Run]) -> list[Part]:
     """Later runs beside the first one of their experiment."""
-    result, notes = [], []
+    result: list[Part] = []
+    notes: list[str] = []
     for base in {run.experiment.name: run for run in reversed(runs)}.values():
         results = []
         for run in runs:
@@ -59,7 +58,7 @@ def _compared(runs: Sequence[Run]) -> tuple[list[Table], list[str]]:
             result.append(replace(tables.compared(results), title=title))
             notes += [*tables.compared_counts(results), *tables.compared_notes(results)]
             notes.append(tables.ratio_legend(results[0]))
-    return result, notes
+    return [*result, *(Sentence(line, "dim") for line in notes)]
 
 
 def notebook(run: Run) -> str:

@@ -13,6 +13,7 @@ from memlab.experiment.figures import Choice
 from memlab.judging import reproduce
 from memlab.judging.reproduce import Reproduced
 from memlab.present import figures, tables, words
+from memlab.present.answer import Part, Sentence
 from memlab.present.figures import claims, layout
 from memlab.present.report import inline_svg, provenance
 from memlab.present.table import Table
@@ -46,8 +47,7 @@ class Section:
     found: Sequence[str]
     claims: Sequence[ClaimVerdicts]
     figures: Sequence[Drawn]
-    published: Sequence[Table]
-    published_legend: str
+    published: Sequence[Part]
     points: Sequence[Table]
     noise: Table
     ended: Sequence[str]
@@ -72,8 +72,7 @@ def section(run: Run, prefix: str) -> Section:
         found=list(_results(run, result)),
         claims=verdicts(run, result.judged),
         figures=list(_figures(run, result, prefix)),
-        published=[tables.published(run, table) for table in result.tables],
-        published_legend=tables.PUBLISHED_LEGEND,
+        published=list(_published(run, result)),
         points=[tables.points(run, metric) for metric in tables.metrics_shown(run)],
         noise=tables.noise(run),
         ended=list(tables.ended(run)),
@@ -92,6 +91,15 @@ def _results(run: Run, study: Reproduced) -> Iterator[str]:
     for measured in figures.findings(run):
         yield f"Measured: {measured}."
     yield _how_sure(run)
+
+
+def _published(run: Run, study: Reproduced) -> Iterator[Part]:
+    if not study.tables:
+        yield "No published table has a point of this run."
+        return
+    for item in study.tables:
+        yield tables.published(run, item)
+    yield Sentence(tables.PUBLISHED_LEGEND, "dim")
 
 
 def _how_sure(run: Run) -> str:

@@ -6,17 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text as RichText
-
 from memlab.judging import summary
-from memlab.judging.claims import judge
 from memlab.judging.effects import effects, extremes
 from memlab.judging.reproduce import Reproduced
 from memlab.judging.sight import REFUSED
 from memlab.present import decisions, remarks, tables, words
-from memlab.present.screens.lines import OPEN, in_columns
-from memlab.present.table import Text
+from memlab.present.answer import OPEN, Sentence, in_columns
 from memlab.present.verdicts import crossing, verdicts
 from memlab.results import Run
 from memlab.results.crossing import crossings
@@ -27,54 +22,40 @@ _REASONS = 2  # why points cannot be measured here, on the first screen
 _PRINTED = 8  # lines of a command's output
 
 
-def answer_lines(console: Console, run: Run, *, verbose: bool) -> list[RichText]:
-    """The answer as wide as the terminal."""
-    result = _answer(run, verbose=verbose)
-    results = [part for line in result for part in line.wrap(console, console.width)]
-    for line in results:
-        line.rstrip()
-    return results
-
-
-def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
+def sentences(study: Reproduced, *, verbose: bool) -> Iterator[Sentence]:
     """The question, the answer with its interval per setting, what disturbed it in the third line,
     how many claims hold, and what was measured."""
+    run = study.run
+    assert run is not None
+    has_claims = bool(run.experiment.claims) and run.measured
     if not run.measured:
-        yield Text(words.nothing_measured(run), style="bold")
+        yield Sentence(words.nothing_measured(run), "bold")
     name = f" ({run.row.name})" if run.row.name else ""
-    yield Text(f"run {run.id}{name}: {run.experiment.question}")
+    yield Sentence(f"run {run.id}{name}: {run.experiment.question}")
     results = [*_results(run, verbose=verbose)]
-    if not results and run.measured and run.experiment.claims:
-        results = [_counted(run)]
-        counted = True
-    else:
-        counted = not run.experiment.claims or not run.measured
+    if is_counted := not results and has_claims:
+        results = [_counted(study)]
     if not results and run.measured and not any(summary.medians for summary in run.summaries):
         results = [*tables.ends(run)]  # no number: how it ended is the answer
-    for line in results[:1]:
-        yield Text(line, style="bold")
-    if busy := words.busy(run):
-        yield Text(busy, style="bold yellow")
-    for line in results[1:]:
-        yield Text(line, style="bold")
+    busy = words.busy(run)
+    yield from (Sentence(line, "bold") for line in results[:1])
+    yield from [Sentence(busy, "bold yellow")] if busy else []
+    yield from (Sentence(line, "bold") for line in results[1:])
     if run.measured and run.experiment.so:
-        for text in decisions.lines(run, judged_run(run).judged):
-            yield Text(text, style="bold")
-    if not counted:
-        yield Text(_counted(run), style="bold")
-    for line in _measured(run):
-        yield Text(line)
+        yield from (Sentence(text, "bold") for text in decisions.lines(run, study.judged))
+    if has_claims and not is_counted:
+        yield Sentence(_counted(study), "bold")
+    yield from map(Sentence, _measured(run))
     if run.measured:
-        for line in words.not_testable(run)[:_REASONS]:
-            yield Text(line)
-        yield from map(Text, _uncounted(run))
+        yield from map(Sentence, words.not_testable(run)[:_REASONS])
+        yield from map(Sentence, _uncounted(study))
 
 
-def _uncounted(run: Run) -> Iterator[str]:
+def _uncounted(study: Reproduced) -> Iterator[str]:
     """How many claims need a counter that this user may not read."""
     refused = Counter(
         match[1]
-        for item in summary.by_claim(judged_run(run).judged)
+        for item in summary.by_claim(study.judged)
         if item.overall == summary.OVERALL["not testable here"]
         if (match := REFUSED.search(item.judged[0].verdict.reason))
     )
@@ -84,10 +65,10 @@ def _uncounted(run: Run) -> Iterator[str]:
         yield f"{counted} not testable here: {whose} counter is refused ({why}){remedy}"
 
 
-def _counted(run: Run) -> str:
+def _counted(study: Reproduced) -> str:
     """How many claims hold. Of one that holds what it says: those that do not follow below."""
-    line = words.headline([judged_run(run)])[0]
-    claims = summary.by_claim(judged_run(run).judged)
+    line = words.headline([study])[0]
+    claims = summary.by_claim(study.judged)
     if len(claims) == 1 and claims[0].overall == summary.OVERALL["reproduced"]:
         return f"{line.rstrip('.')}: {claims[0].claim.text}"
     return line
@@ -121,18 +102,18 @@ def _measured(run: Run) -> Iterator[str]:
     yield from words.machine_remarks(run)
 
 
-def open_claims(console: Console, run: Run) -> list[list[RichText]]:
-    """The lines of each claim and setting that is not shown to hold, though it was measured. Why is
-    in `memlab claims`."""
-    if not run.measured or not run.experiment.claims:
-        return []
-    parts = (
+def open_claims(study: Reproduced) -> Iterator[list[Sentence]]:
+    """Each claim and setting that is not shown to hold, though it was measured. Why is in `memlab
+    claims`."""
+    run = study.run
+    assert run is not None
+    shown = verdicts(run, summary.deciding(study.judged)) if run.measured else []
+    return in_columns(
         (verdict.word, f"{claim.text}{f' ({verdict.where})' if verdict.where else ''}")
-        for claim in verdicts(run, summary.deciding(judged_run(run).judged))
+        for claim in shown
         for verdict in claim.verdicts
         if verdict.samples and verdict.word in OPEN
     )
-    return [*in_columns(console, parts)]
 
 
 def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
@@ -180,7 +161,3 @@ def last_output(run: Run) -> Iterator[str]:
             if lines:
                 yield f"the last output of {whose}, {outcome}:"
             yield from (f"  {line}" for line in lines)
-
-
-def judged_run(run: Run) -> Reproduced:
-    return Reproduced(run.experiment, run, (), judge(run))

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-
-from rich.console import Console
-from rich.text import Text as RichText
 
 from memlab import published as studies
 from memlab.judging import summary
 from memlab.judging.reproduce import Reproduced
 from memlab.present import decisions, table, tables, words
-from memlab.present.screens.lines import (
+from memlab.present.answer import (
     FEW_OPEN,
     LEFT_OUT,
     Block,
+    Heading,
+    Part,
+    Sentence,
+    Verbatim,
     fit,
     in_column,
     in_columns,
-    indented,
-    lines_of,
+    lines,
     not_shown,
     of_most_rows,
     open_blocks,
+    put,
     rows_taken,
-    table_lines,
-    unbroken,
+    say,
 )
-from memlab.present.table import SCREEN, STYLES, Text, write
-from memlab.present.table import console as table_console
+from memlab.present.table import SCREEN, STYLES
 from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, ShownVerdict, verdicts
-from memlab.results import Run
-from memlab.results import beside as published
 from memlab.text import units
 
 _WORD = len("contradicted")  # a longer verdict has a line of its own
@@ -49,16 +47,18 @@ def claims(study: Reproduced) -> None:
     console, run = table.console(), study.run
     assert run is not None
     named = {decision.claim for decision in run.experiment.so}
-    with console.capture() as head:
-        console.print(Text(words.headline([study])[0], style="bold"))
-        for message in decisions.lines(run, study.judged):
-            console.print(Text(message, style="bold"))
-        _head(console, study, verbose=False)
-    first = Block(head.get().splitlines(keepends=True))
-    standing = Block(lines_of(console, map(Text, _standing(study, verbose=False))))
+    answer = [words.headline([study])[0], *decisions.lines(run, study.judged)]
+    first: list[Part] = [Sentence(text, "bold") for text in answer]
+    first += _head(study, verbose=False)
+    standing = [*_standing(study, verbose=False)]
+
+    def fitted(
+        entries: Sequence[tuple[str, str, str]], room: int
+    ) -> tuple[list[str], Counter[str]]:
+        return fit(console, [Block(first), *_entries(entries), Block(standing)], room)
+
     shown = verdicts(run, study.judged)
-    entries = _entries(console, [line for claim in shown for line in _lines(claim)])
-    lines, left = fit([first, *entries, standing], SCREEN)
+    text, left = fitted([line for claim in shown for line in _lines(claim)], SCREEN)
     last = []
     if left:
         for longest in (_SHORT, 0):  # all that are contradicted, if they fit without reasons
@@ -68,23 +68,21 @@ def claims(study: Reproduced) -> None:
                 for claim in shown
                 for line in _short_lines(claim, longest)
             )
-            entries = _entries(console, [line for *_, line in short])
-            lines, left = fit([first, *entries, standing], SCREEN - LEFT_OUT)
+            text, left = fitted([line for *_, line in short], SCREEN - LEFT_OUT)
             if not left["contradicted"]:
                 break
         counts = [f"{count} {word}" for word, count in left.items()]
         last = not_shown({}, run.command("claims -v"), *counts, "the evidence")
-    console.file.write("".join(lines))
-    unbroken(last)
+    put(console, text, last)
 
 
-def _entries(console: Console, entries: Sequence[tuple[str, str, str]]) -> Iterator[Block]:
+def _entries(entries: Sequence[tuple[str, str, str]]) -> Iterator[Block]:
     """A block per verdict: its word, the claim, the number or the reason. A reason that several
     share stands once, above them."""
-    lines = _without_repeats(entries)
-    width = max((len(word) for word, _, _ in lines if len(word) <= _WORD), default=0) + 2
+    entries = _without_repeats(entries)
+    width = max((len(word) for word, _, _ in entries if len(word) <= _WORD), default=0) + 2
     shared: dict[tuple[str, str], list[str]] = {}
-    for word, text, reason in lines:
+    for word, text, reason in entries:
         # A number of its own is no reason, even where two claims have the same.
         is_whole = word == "reproduced" or not reason
         whole = f"{text}: {reason}" if reason else text
@@ -94,11 +92,11 @@ def _entries(console: Console, entries: Sequence[tuple[str, str, str]]) -> Itera
     for (word, reason), texts in shared.items():
         if texts[0] == reason or len(texts) == 1:
             message = reason if texts[0] == reason else f"{texts[0]}: {reason}"
-            results = [*in_column(console, word, message, width)]
+            results = in_column(word, message, width)
         else:
-            results = [*in_column(console, word, f"{reason}:", width)]
-            results += [p for text in texts for p in indented(console, Text(f"- {text}"), width)]
-        yield Block(lines_of(console, results), word, count=len(texts))
+            results = in_column(word, f"{reason}:", width)
+            results += [Sentence(f"- {text}", lead=" " * width) for text in texts]
+        yield Block(results, word, count=len(texts))
 
 
 def _without_repeats(lines: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
@@ -151,62 +149,55 @@ def _short_lines(claim: ClaimVerdicts, longest: int) -> Iterator[tuple[str, str,
 def in_full(studies: Sequence[Reproduced], not_built: Sequence[str]) -> None:
     """Print the answer first; then each claim with all its grounds, and the tables that were
     printed; of several experiments a row each last."""
-    console = table.console()
-    console.print(Text(words.headline(studies)[0], style="bold"))
+    say([Sentence(words.headline(studies)[0], "bold")])
     for item in studies:
-        _head(console, item, verbose=True)
+        say(_head(item, verbose=True))
         if item.run is None:
             continue
         for claim in verdicts(item.run, item.judged):
-            for line in _in_full(console, claim):
-                console.print(line)
-        _published(console, item.run)
-        for text in _standing(item, verbose=True):
-            console.print(Text(text))
+            say(_in_full(claim))
+        if item.tables:
+            say(tables.published(item.run, entry) for entry in item.tables)
+            say([Sentence(tables.PUBLISHED_LEGEND, "dim")])
+        say(_standing(item, verbose=True))
     if len(studies) > 1:
         together = summary.verdicts(item for reproduced in studies for item in reproduced.judged)
-        console.print(Text(summary.standing(together, "all experiments")))
-        write(console, by_experiment(studies))
-    if not_built:
-        console.print()
-    for printed in not_built:
-        console.print(Text(printed))
+        say([summary.standing(together, "all experiments"), by_experiment(studies)])
+    say(["", *not_built] if not_built else [])
 
 
-def _in_full(console: Console, claim: ClaimVerdicts) -> Iterator[RichText]:
+def _in_full(claim: ClaimVerdicts) -> Iterator[Part]:
     """The statement, what it rests on, then a verdict with its evidence for each setting."""
     basis = f"  [basis: {claim.published}]" if claim.published else ""
-    yield Text()
-    yield Text.assemble(f"claim {claim.id}: ", (claim.text, "bold"), (basis, "dim"))
+    yield ""
+    yield Sentence([(f"claim {claim.id}: ", ""), (claim.text, "bold"), (basis, "dim")])
     message: set[str] = set()  # a control that says the same of every setting is heard once
     for verdict in claim.verdicts:
         place = f" ({verdict.where})" if verdict.where else ""
-        text = Text.assemble(
-            (verdict.word, STYLES.get(verdict.word, "")), f"{place}: {verdict.evidence}"
-        )
-        yield from indented(console, text, 2)
+        word = verdict.word, STYLES.get(verdict.word, "")
+        yield Sentence([word, (f"{place}: {verdict.evidence}", "")], lead="  ")
         for line in verdict.lines:
-            yield from indented(console, Text(line, style="dim"), 4)
+            yield Sentence(line, "dim", lead="    ")
         for line in verdict.controls:
             if line not in message:
-                yield from indented(console, Text(line), 4)
+                yield Sentence(line, lead="    ")
             message.add(line)
 
 
-def _head(console: Console, reproduced: Reproduced, *, verbose: bool) -> None:
+def _head(reproduced: Reproduced, *, verbose: bool) -> Iterator[Part]:
     """The experiment and its run, its question, the studies; or why it was not measured."""
     run, experiment = reproduced.run, reproduced.experiment
     measured = ""
     if run is not None:
         when = run.row.created_at[:16].replace("T", " ")
         measured = f", run {run.id} of {when}, {units.counted(run.blocks, 'block')}"
-    console.rule(Text(experiment.name + measured, style="bold"), align="left")
-    console.print(Text(experiment.question))
+    yield Heading(experiment.name + measured)
+    yield experiment.question
     for source in map(studies.load, experiment.sources):
         text = source.reference if verbose else source.title
-        console.print(Text(f"from {source.id}: {text}", style="dim"))
+        yield Sentence(f"from {source.id}: {text}", "dim")
     if run is None:
-        console.print(Text(f"not testable here: {reproduced.refused}"))
+        yield f"not testable here: {reproduced.refused}"
 
 
 def _standing(study: Reproduced, *, verbose: bool) -> Iterator[str]:
@@ -214,14 +205,6 @@ def _standing(study: Reproduced, *, verbose: bool) -> Iterator[str]:
     text = summary.standing(summary.verdicts(study.judged))
     if text and (verbose or not all(item.survives for item in study.judged if item.verdict.p)):
         yield text
-
-
-def _published(console: Console, run: Run) -> None:
-    result = list(published.tables(run))
-    for item in result:
-        write(console, tables.published(run, item))
-    if result:
-        console.print(Text(tables.PUBLISHED_LEGEND, style="dim"))
 
 
 def reproduced(
@@ -232,64 +215,57 @@ def reproduced(
     counted, with the command that prints all, `in_full`."""
     console = table.console()
     studied = any(item.experiment.sources for item in studies)
-    first: list[RichText] = [Text(line, style="bold") for line in words.headline(studies)[:1]]
+    first: list[Part] = [Sentence(line, "bold") for line in words.headline(studies)[:1]]
     first += [
-        Text(f"{item.experiment.name}: {busy}")
+        f"{item.experiment.name}: {busy}"
         for item in studies
         if item.run and (busy := words.busy(item.run))
     ][:1]
-    results = _unindented(console, *first)
     refused = (
         f"{item.experiment.name}, not testable here: {item.refused}"
         for item in studies
         if item.run is None
     )
     open_ones = in_columns(
-        console,
-        (
-            (claim.overall, f"{claim.claim.text}{f' ({claim.counts})' if claim.counts else ''}")
-            for item in studies
-            for claim in summary.by_claim(item.judged)
-            if claim.overall in ("contradicted", summary.DIFFERS, summary.PARTLY, "not decided")
-            and not claim.absent
-            and (claim.claim.of_study or not studied)
-        ),
+        (claim.overall, f"{claim.claim.text}{f' ({claim.counts})' if claim.counts else ''}")
+        for item in studies
+        for claim in summary.by_claim(item.judged)
+        if claim.overall in ("contradicted", summary.DIFFERS, summary.PARTLY, "not decided")
+        and not claim.absent
+        and (claim.claim.of_study or not studied)
     )
     blocks = [
-        Block(results),
-        *open_blocks((lines_of(console, claim) for claim in open_ones), "claim"),
-        *(Block(_unindented(console, Text(text)), _NOT_HERE, rank=3) for text in refused),
+        Block(first),
+        *open_blocks(console, open_ones, "claim"),
+        *(Block([text], _NOT_HERE, rank=3) for text in refused),
     ]
     tables_left = units.counted(len(not_built), "table")
     unbuilt = [f"{tables_left} that no experiment measures"] if not_built else []
     longest = not_shown({"claim": 99, _NOT_HERE: 99, "experiment": 99}, in_full, *unbuilt)
     room = SCREEN - rows_taken([*longest, *last], console.width)
-    rows = of_most_rows(console, by_experiment(studies), room - len(results) - FEW_OPEN)
-    of_table = table_lines(console, rows)
-    lines, left = fit(blocks, room - len(of_table))
+    rows = of_most_rows(
+        console, by_experiment(studies), room - len(lines(console, first)) - FEW_OPEN
+    )
+    of_table = lines(console, [rows])
+    text, left = fit(console, blocks, room - len(of_table))
     if len(rows.rows) < len(studies):
         left["experiment"] = len(studies) - len(rows.rows)
-    console.file.write("".join(lines))
-    unbroken([*not_shown(left, in_full, *unbuilt), *last])
-    console.file.write("".join(of_table))
-
-
-def _unindented(console: Console, *texts: RichText) -> list[str]:
-    return lines_of(console, (line for text in texts for line in indented(console, text, 0)))
+    put(console, text, [*not_shown(left, in_full, *unbuilt), *last])
+    put(console, of_table)
 
 
 def table_of(results: Sequence[Reproduced], study: str, table: str, last: Sequence[str]) -> None:
     """Print what holds, then one printed table of a study beside the numbers here, setting by
     setting; of one in words the claims that test it."""
-    console = table_console()
     source = studies.load(study)
-    console.print(Text(f"{study}, {source.tables[table].title} ({source.tables[table].place})"))
+    say([f"{study}, {source.tables[table].title} ({source.tables[table].place})"])
+    say(Sentence(words.headline([item])[0], "bold") for item in results)
     for item in results:
-        console.print(Text(words.headline([item])[0], style="bold"))
-    for run in (entry.run for entry in results if entry.run):
-        if busy := words.busy(run):
-            console.print(Text(busy, style="bold yellow"))
-        for beside in published.tables(run):
+        if item.run is None:
+            continue
+        if busy := words.busy(item.run):
+            say([Sentence(busy, "bold yellow")])
+        for beside in item.tables:
             if (beside.source.id, beside.table.id) == (study, table):
-                write(console, tables.published(run, beside))
-    unbroken(last)
+                say([tables.published(item.run, beside)])
+    say(map(Verbatim, last))

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 from memlab.judging.compare import Compared
 from memlab.present import table, tables
-from memlab.present.screens.lines import (
-    lines_of,
+from memlab.present.answer import (
+    Part,
+    Sentence,
+    Verbatim,
+    lines,
     not_shown,
     of_most_rows,
     rows_taken,
-    table_lines,
-    unbroken,
+    say,
 )
-from memlab.present.table import SCREEN, Text, write
+from memlab.present.table import SCREEN
 
 _ROWS = 2  # that a comparison gives for its medians
 
@@ -25,40 +27,33 @@ def compare(results: Sequence[Compared], in_full: str = "") -> None:
     stand first, the medians go where they have no room beside, and a line says what is left out,
     with the command that prints all, `in_full`; without one nothing is."""
     console = table.console()
-    with console.capture() as head:
-        for line in tables.compared_counts(results):
-            console.print(Text(line, style="bold"))
-        notes = tables.compared_notes(results, in_full=not in_full)
-        for line in [*tables.compared_heads(results), *notes]:
-            console.print(Text(line))
-    lines = len(head.get().splitlines())
-    shown, medians, remaining = tables.compared(results, p=False), True, []
+    head: list[Part] = [Sentence(line, "bold") for line in tables.compared_counts(results)]
+    head += tables.compared_heads(results)
+    head += tables.compared_notes(results, in_full=not in_full)
+    shown, medians, left = tables.compared(results, p=False), True, []
     whole = len(shown.rows)
 
     def room(*, medians: bool) -> int:
         """The lines of one screen that those above a table and its legend leave."""
-        return SCREEN - lines - len(lines_of(console, [_legend(results, medians=medians)]))
+        return SCREEN - len(lines(console, [*head, _legend(results, medians=medians)]))
 
-    if in_full and len(table_lines(console, shown)) > room(medians=True):
-        longest = not_shown({"point": whole}, in_full, "the medians")
-        lines += rows_taken(longest, console.width)
+    if in_full and len(lines(console, [shown])) > room(medians=True):
+        longest = rows_taken(not_shown({"point": whole}, in_full, "the medians"), console.width)
         shown, few = (
             of_most_rows(
                 console,
                 tables.compared(results, p=False, medians=medians, largest_first=True),
-                room(medians=medians),
+                room(medians=medians) - longest,
             )
             for medians in (True, False)
         )
-        fits = len(table_lines(console, shown)) <= room(medians=True)
+        fits = len(lines(console, [shown])) <= room(medians=True) - longest
         if not fits or len(shown.rows) + _ROWS < len(few.rows):
-            shown, medians, remaining = few, False, ["the medians"]
-    left = {"point": whole - len(shown.rows)} if whole > len(shown.rows) else {}
-    console.file.write(head.get())
-    write(console, shown)
-    unbroken(not_shown(left, in_full, *remaining))
-    console.print(_legend(results, medians=medians))
+            shown, medians, left = few, False, ["the medians"]
+    hidden = {"point": whole - len(shown.rows)} if whole > len(shown.rows) else {}
+    rest = map(Verbatim, not_shown(hidden, in_full, *left))
+    say([*head, shown, *rest, _legend(results, medians=medians)])
 
 
-def _legend(results: Sequence[Compared], *, medians: bool) -> Text:
-    return Text(tables.ratio_legend(results[0], medians=medians), style="dim")
+def _legend(results: Sequence[Compared], *, medians: bool) -> Sentence:
+    return Sentence(tables.ratio_legend(results[0], medians=medians), "dim")
