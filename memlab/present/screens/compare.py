@@ -19,11 +19,11 @@ from memlab.present.table import SCREEN, Text, write
 _ROWS = 2  # that a comparison gives for its medians
 
 
-def compare(results: Sequence[Compared], in_full: str = "") -> None:
+def compare(results: Sequence[Compared], in_full: str = "", last: Sequence[str] = ()) -> None:
     """Print how many points got which word, what else differs, and a row per point of runs compared
     with one base. Where these have no room on one screen, the largest effects of either direction
     stand first, the medians go where they have no room beside, and a line says what is left out,
-    with the command that prints all, `in_full`; without one nothing is."""
+    with the command that prints all, `in_full`; without one nothing is. `last` is printed last."""
     console = table.console()
     with console.capture() as head:
         for line in tables.compared_counts(results):
@@ -31,7 +31,7 @@ def compare(results: Sequence[Compared], in_full: str = "") -> None:
         notes = tables.compared_notes(results, in_full=not in_full)
         for line in [*tables.compared_heads(results), *notes]:
             console.print(Text(line))
-    lines = len(head.get().splitlines())
+    lines = len(head.get().splitlines()) + rows_taken(last, console.width)
     shown, medians, remaining = tables.compared(results, p=False), True, []
     whole = len(shown.rows)
 
@@ -58,6 +58,7 @@ def compare(results: Sequence[Compared], in_full: str = "") -> None:
     write(console, shown)
     unbroken(not_shown(left, in_full, *remaining))
     console.print(_legend(results, medians=medians))
+    unbroken(last)
 
 
 def _legend(results: Sequence[Compared], *, medians: bool) -> Text:
