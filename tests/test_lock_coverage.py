@@ -109,7 +109,7 @@ def test_short_programs_that_are_locked_are_answered(programs: Path, store_path:
     assert all(units.format_percent(share) in line for line in lines)
 
 
-@pytest.mark.needs("host root", "lock any amount")
+@pytest.mark.needs("host root", "tracing of a CPU", "lock any amount")
 @pytest.mark.parametrize(("kind", "least"), [("dynamic", 0), ("static", 60), ("", 60)])
 def test_what_perf_counts_bounds_what_is_not_known(
     kind: str, least: int, programs: Path, store_path: Path

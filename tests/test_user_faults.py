@@ -79,7 +79,7 @@ int main(int count, char **words)
 """
 
 
-@pytest.mark.needs("host root", "set-id files")
+@pytest.mark.needs("host root", "tracing of a CPU", "set-id files")
 @pytest.mark.parametrize(
     ("words", "is_lacking"),
     [

@@ -487,5 +487,9 @@ def test_faults_of_a_replay_of_allocations_are_without_its_own(
             trace.add(ALLOCATE, 0, number, 16, 0, AT).touch(AT, 1).add(FREE, 0, number)
         path = write(trace, tmp_path, blocks)
         run = memlab.trial([str(path)], blocks=1, store=store_path, malloc=["glibc"], thp=["never"])
-        counts.append(float(run.values("faults", run.points[0]).min()))
+        (tried,) = run.samples
+        counted = (tried.raw or {})["window"]["counters"]["trapped"]["count"]
+        if counted is None:
+            pytest.skip("perf_event_open(2) of page faults is refused")
+        counts.append(counted)
     assert abs(counts[1] - counts[0]) < 50
