@@ -1232,7 +1232,7 @@ def test_one_block_is_not_a_number_of_a_level_and_says_how_many_are(store_path: 
     assert done.returncode == 0, done
     assert "an interval takes --blocks 6" in done.stderr
     text = " ".join(done.stdout.split())
-    assert "not decided: 1 of the 6 blocks that an interval takes" in text
+    assert "not decided: 1 of the 6 blocks that the interval of a change takes" in text
     assert not re.search(r"[-+][\d.]+ %|[\d.]+ times", text)
     assert "a program that does nothing takes" not in text
 

@@ -1,5 +1,6 @@
 """Page faults that the kernel takes for a command, which an ordinary user's counter leaves out."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -57,3 +58,51 @@ def test_a_count_without_the_kernels_faults_says_so_and_is_compared_with_no_othe
             compare_runs(*sides, metric="faults")
     compare_runs(root, user, metric="peak_rss")
     assert compare_runs(user, user, metric="faults").points
+
+
+STARTS = """
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | (count > 3 ? MAP_POPULATE : 0);
+    volatile char *at = mmap(0, atol(words[1]) * 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
+    for (long i = 0; i < atol(words[1]); i++)
+        at[i * 4096] = 1;
+    if (count > 2 && *words[2] && !fork())
+        execl(words[2], words[2], "4001", NULL);
+    wait(NULL);
+    return 0;
+}
+"""
+
+
+@pytest.mark.needs("host root", "tracing of a CPU", "set-id files")
+@pytest.mark.parametrize(
+    ("words", "is_lacking"),
+    [
+        (["1009", "{}/plain"], False),
+        (["1009", "{}/of-group"], True),
+        (["4001", "", "populates"], True),
+    ],
+)
+def test_faults_that_perf_lacks_are_said(
+    words: list[str], is_lacking: bool, tmp_path: Path
+) -> None:
+    """A set-id program that it starts, and what a call brings in."""
+    (tmp_path / "starts.c").write_text(STARTS)
+    subprocess.run(["cc", "-O1", "-o", "plain", "starts.c"], cwd=tmp_path, check=True)
+    (tmp_path / "of-group").write_bytes((tmp_path / "plain").read_bytes())
+    os.chown(tmp_path / "of-group", 0, 65533)
+    (tmp_path / "of-group").chmod(0o2755)
+    command = [str(tmp_path / "plain"), *(word.format(tmp_path) for word in words)]
+    run = memlab.trial(command, blocks=1, store=tmp_path / "a.db", thp=["never"])
+    lines = [*user_faults.uncounted(run)]
+    assert len(lines) == is_lacking
+    assert all(line.startswith("page faults: perf counted ") for line in lines)
+    assert Show.made_of(run).remarks == lines
+    said = [f"run {run.id}: {line}" for line in lines]
+    assert {*said} <= {*compare_runs(run, run, metric="faults").remarks}
+    assert not {*said} & {*compare_runs(run, run, metric="peak_rss").remarks}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlab import experiments, measure
+from memlab.analysis.least import least_samples
 from memlab.api import Run
 from memlab.cli import GATE
 from memlab.cli._options import echo, echo_json
@@ -227,9 +228,9 @@ def _nothing_compared(run: Run) -> str:
 
 
 def _next(run: Run) -> str:
-    """What to ask of a finished sweep: more samples where no point has an interval, its claims, or
-    how its first two levels differ."""
-    from memlab.present import tables
+    """What to ask of a finished sweep: more samples where no point has an interval, its claims, the
+    same with more blocks if it has too few to compare, or how its first two levels differ."""
+    from memlab.present import measured_again, tables
 
     if more := tables.going_on(run):
         return more
@@ -239,6 +240,8 @@ def _next(run: Run) -> str:
     watched = [name for name in run.experiment.watched if _compares(run, factor, name)]
     if not watched:
         return run.command("show")
+    if run.blocks < least_samples(0.95) and (line := measured_again.with_blocks(run)):
+        return line
     base = factor.kind.format(factor.quick[0])
     if not isinstance(factor.quick[0], str):
         base = base.replace(" ", "")  # 4 KiB

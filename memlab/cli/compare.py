@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from memlab.cli._options import (
 
 if TYPE_CHECKING:
     from memlab.judging.compare import Compared
+    from memlab.results import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,13 @@ def command(options: CompareOptions) -> None:
     if len(new) > 1 and form not in ("text", "markdown"):
         raise click.UsageError(f"--format {form} compares two runs; text and markdown take more")
     if options.level:
-        results = [_within(options)]
+        compared = [_within(options)]
     else:
-        results = [_between(options, run) for run in dict.fromkeys(new or ("last",))]
+        compared = [_between(options, run) for run in dict.fromkeys(new or ("last",))]
+    results = [item.result for item in compared]
     if form == "text":
-        screen.compare(results, "" if options.verbose else in_full())
+        more = dict.fromkeys(f"next: {line}" for item in compared for line in item.more)
+        screen.compare(results, "" if options.verbose else in_full(), [*more])
     elif form == "markdown":
         click.echo(markdown.compared(results))
     elif form == "json":
@@ -106,22 +110,45 @@ def command(options: CompareOptions) -> None:
         raise CannotRun(f"--fail-on is undecided: {undecided}")
 
 
-def _between(options: CompareOptions, new: str) -> Compared:
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """With the commands that measure more blocks, where there are too few."""
+
+    result: Compared
+    more: Sequence[str]
+
+
+def _with_more(result: Compared, runs: Iterable[Run]) -> _Compared:
+    from memlab.analysis.compare import MOST_BLOCKS
+    from memlab.present import measured_again
+
+    few = [point.comparison for point in result.points if point.comparison.too_few]
+    blocks = max((one.n + one.blocks_missing for one in few), default=0)
+    if result.unit != "block" or blocks > MOST_BLOCKS:
+        return _Compared(result, ())
+    lines = (measured_again.with_blocks(run, blocks) for run in runs if run.blocks < blocks)
+    return _Compared(result, [*filter(None, lines)])
+
+
+def _between(options: CompareOptions, new: str) -> _Compared:
     from memlab import api
     from memlab.errors import Unlike
     from memlab.judging.compare import compare_runs
+    from memlab.results import rows_file
     from memlab.text.printable import printable
 
     after = api.load(new, store=options.store)
     with base_of(options.base, after, options.store) as before:
         try:
-            return compare_runs(
+            result = compare_runs(
                 before,
                 after,
                 metric=options.metric,
                 threshold=options.threshold,
                 force=options.force,
             )
+            is_here = not rows_file.is_file(options.base)
+            return _with_more(result, [before, after] if is_here else [after])
         except Unlike as unlike:
             if options.verbose:
                 for line in unlike.differs:
@@ -129,7 +156,7 @@ def _between(options: CompareOptions, new: str) -> Compared:
             raise
 
 
-def _within(options: CompareOptions) -> Compared:
+def _within(options: CompareOptions) -> _Compared:
     from memlab import api
     from memlab.judging.compare_levels import compare_levels
 
@@ -142,4 +169,5 @@ def _within(options: CompareOptions) -> Compared:
             )
         levels[name] = level
     run = api.load(options.base, store=options.store)
-    return compare_levels(run, levels, metric=options.metric, threshold=options.threshold)
+    result = compare_levels(run, levels, metric=options.metric, threshold=options.threshold)
+    return _with_more(result, [run])

@@ -121,7 +121,9 @@ def command(options: RecordOptions) -> None:
             "and --keep-huge-pages"
         )
     if not pid and shutil.which(words[0]) is None:
-        raise click.UsageError(f"{printable(shlex.quote(words[0]))}: no such command or process")
+        is_there = Path(words[0]).exists()
+        what = "it is not executable" if is_there else "no such command or process"
+        raise click.UsageError(f"{printable(shlex.quote(words[0]))}: {what}")
     how = recording.How(
         seconds=options.seconds,
         redact=options.redact,

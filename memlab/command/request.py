@@ -100,8 +100,11 @@ def command(
         if not program or shutil.which(path) is None:
             what = "is not executable" if program and path.exists() else "is not found"
             if trace.is_named([program]) and path.exists():
-                what = "is a trace, and options stand before traces: memlab try -p ... a.trace"
-                raise BadRequest(f"{shlex.quote(program)} {what}")
+                other = next(word for word in words if not trace.is_named([word]))
+                what = "options stand before traces: memlab try -p ... a.trace"
+                if not other.startswith("-"):
+                    what = f"{shlex.quote(other)} is none: name traces alone"
+                raise BadRequest(f"{shlex.quote(program)} is a trace, and {what}")
             raise BadRequest(f"{shlex.quote(program)}: the command to try {what}")
     for command_words in [] if what else [[*words], serve]:
         if process.reads_program(command_words):

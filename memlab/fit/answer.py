@@ -58,6 +58,7 @@ def answer(run: Run) -> FitAnswer:
         setting_bytes=None if fits_bytes is None or grows else setting(fits_bytes),
         gate_bytes=request.gate_bytes or None,
         peak_bytes=int(fit.peak_bytes) or None,
+        is_peak_summed=bool(fit.peak_bytes) and fit.is_peak_summed,
         page_cache_bytes=max(fit.readings(fit.baseline, "group_cache_bytes"), default=None),
         unmapped_cache_bytes=fit.unmapped_cache_bytes,
         expected_bytes=fit.expected_bytes,

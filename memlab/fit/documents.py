@@ -58,6 +58,9 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     that its refaults would exceed the bound: of mapped files, and with swap of all. null if it was
     not read, as of a run within 0.1 s. If expected_bytes exceeds peak_bytes by a tenth, most of
     it is not charged to the program, and no refaults are expected of a limit.
+    peak_bytes: of the unlimited program's cgroup. is_peak_summed: none is known, as of v2 before
+    Linux 5.19, and it is what its processes were seen with at one time, without page cache, or the
+    largest of them had.
     page_cache_bytes: the page cache of files that was charged when the unlimited program ended.
     unmapped_cache_bytes: of it what nothing had mapped when it was read which memory is used again;
     if it exceeds a tenth of peak_bytes, no refaults are expected of a limit. null if nothing was
@@ -84,6 +87,7 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     setting_bytes: int | None
     gate_bytes: int | None
     peak_bytes: int | None
+    is_peak_summed: bool
     page_cache_bytes: int | None
     unmapped_cache_bytes: int | None
     expected_bytes: int | None

@@ -77,7 +77,8 @@ def _limits(above: Axes, below: Axes, fit: FitAnswer) -> None:
         if fit.peak_bytes:
             axes.axvline(fit.peak_bytes, color=style.QUIET, linestyle=style.DASHED, linewidth=1.0)
     if fit.peak_bytes:
-        paint.edge_text(above, "peak without a limit", fit.peak_bytes, 3, 1.0)
+        whose = "seen" if fit.is_peak_summed else "peak"
+        paint.edge_text(above, f"{whose} without a limit", fit.peak_bytes, 3, 1.0)
     if fit.setting_bytes:
         above.axvline(fit.setting_bytes, color=style.INK, linewidth=1.2)
         size = units.format_quantity(fit.setting_bytes, "B")

@@ -75,7 +75,11 @@ def _until_decided(fit: FitAnswer) -> Iterator[str]:
     limit_bytes = setting(fit.peak_bytes or 0)
     if fit.peak_bytes and not fit.gate_bytes and limit_bytes > (fit.above_bytes or 0):
         limit, peak = limit_bytes >> 20, _size(fit.peak_bytes)
-        yield f"Until then: memory.max={limit}M, its peak of {peak} and a margin of 5 % or more."
+        of, more = f"its peak of {peak}", ""
+        if fit.is_peak_summed:
+            of = f"the {peak} that its processes were seen with at one time"
+            more = ", which has no page cache and nothing between two looks"
+        yield f"Until then: memory.max={limit}M, {of} and a margin of 5 % or more{more}."
     if fit.apart is None or fit.apart <= fit.within or fit.pairs < LEAST:
         return
     share, apart = map(units.format_percent, (fit.within, fit.apart))
@@ -181,6 +185,11 @@ def _peak(fit: FitAnswer) -> str:
     if fit.peak_bytes is None:
         return ""
     text = f"Without a limit its peak is {_size(fit.peak_bytes)}"
+    if fit.is_peak_summed:
+        text = (
+            f"Without a limit its processes were seen with {_size(fit.peak_bytes)} at one time "
+            "(no peak of its cgroup is known)"
+        )
     cache, parts = fit.page_cache_bytes or 0, []
     if cache >= _WORTH_SHARE * fit.peak_bytes:
         parts.append(f"it ends with {_size(cache)} of page cache")

@@ -75,12 +75,20 @@ class FitRun:
 
     @cached_property
     def peak_bytes(self) -> float:
-        """The largest peak of the unlimited trials: of the cgroup, else of the processes."""
-        for metric in ("peak_group", "peak_rss"):
-            values = self.run.valued(metric, self.baseline).column(metric)
-            if values.size:
-                return float(values.max())
-        return 0.0
+        """The largest peak of the unlimited trials: of the cgroup, else of what the processes were
+        seen with at one time, or the largest of them had."""
+        if not self.is_peak_summed:
+            return self._most("peak_group")
+        return max(self._most("peak_rss"), float(self._largest("rss_bytes")))
+
+    @property
+    def is_peak_summed(self) -> bool:
+        """Whether no peak of the cgroup is known, as of v2 before Linux 5.19."""
+        return not self._most("peak_group")
+
+    def _most(self, metric: str) -> float:
+        values = self.run.valued(metric, self.baseline).column(metric)
+        return float(values.max()) if values.size else 0.0
 
     @cached_property
     def expected(self) -> Expected:
@@ -88,7 +96,8 @@ class FitRun:
         that was used again in the run that is not measured is brought back."""
         subject: Any = getattr(self.run.experiment, "subject")  # noqa: B009
         swaps = subject.levels["swap"] != ["none"]
-        return Expected(0 if swaps else self._anonymous_bytes(), self._episodes(swaps=swaps))
+        anonymous_bytes = 0 if swaps else self._largest("anonymous_bytes")
+        return Expected(anonymous_bytes, self._episodes(swaps=swaps))
 
     @cached_property
     def expected_bytes(self) -> int | None:
@@ -135,14 +144,15 @@ class FitRun:
         values = self.run.good(self.used_run).read(read, "used_pages")
         return next(iter(values), [])
 
-    def _anonymous_bytes(self) -> int:
-        """Of the unlimited trials, at most; 0 if it was not read."""
+    def _largest(self, name: str) -> int:
+        """What all processes of an unlimited trial had at one time, at most; 0 if it was not
+        read."""
 
         def largest(sample: Any) -> int:
-            series = (sample.readings or {}).get("anonymous_bytes") or {"values": []}
+            series = (sample.readings or {}).get(name) or {"values": []}
             return max(series["values"], default=0)
 
-        values = self.run.good(self.baseline).read(largest, "anonymous_bytes")
+        values = self.run.good(self.baseline).read(largest, name)
         return int(max(values, default=0))
 
     @cached_property

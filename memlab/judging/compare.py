@@ -15,7 +15,7 @@ from memlab.errors import NotComparable, Unlike, nearest
 from memlab.experiment import At, Count, Experiment, Metric
 from memlab.experiment.points import point_key, point_label
 from memlab.experiment.window import OTHERS_BUSY_SHARE, WINDOW_METRICS
-from memlab.judging import user_faults
+from memlab.judging import lock_coverage, user_faults
 from memlab.judging.disturbed import Disturbed, is_timing
 from memlab.observe import environment
 from memlab.results import Run
@@ -136,6 +136,7 @@ def compare_runs(
     remarks += _disturbance(before, after)
     remarks += _flagged([base, new])
     remarks += replayed([base, new])
+    remarks += uncovered([base, new], chosen)
     remarks += _sessions(before, after)
     shared = [key for key in after.values if key in before.values]
     if not shared:
@@ -280,6 +281,17 @@ def replayed(sides: Sequence[Run]) -> list[str]:
         f"run {run.id} is of {(run.experiment.declared_from or {})['trace']}"
         for run in sides
         if run.experiment.copied
+    ]
+
+
+def uncovered(sides: Sequence[Run], metric: Metric) -> list[str]:
+    """What is said of each command: for how much of it a lock is not known to be in force, and of
+    page faults how many are not counted."""
+    faults = user_faults.uncounted if metric.name == user_faults.METRIC else lambda _: ()
+    return [
+        f"run {run.id}: {line}"
+        for run in sides
+        for line in (*lock_coverage.lines(run), *faults(run))
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from memlab.judging.compare import (
     metric_of,
     no_ratio,
     replayed,
+    uncovered,
 )
 from memlab.judging.disturbed import Disturbed
 from memlab.results import Run
@@ -36,6 +38,14 @@ def compare_levels(
     `base` has a level, or its text, for each of some factors: {"library": "old.so"}. Controls
     are left out. Raises NotComparable, or BadLevels where the experiment has no such level.
     """
+    result = levels_compared(run, base, metric, threshold)
+    return replace(result, remarks=[*result.remarks, *uncovered([run], result.metric)])
+
+
+def levels_compared(
+    run: Run, base: Mapping[str, object], metric: str | None = None, threshold: float = 0.05
+) -> Compared:
+    """The same without what each sample says of its command."""
     if threshold <= 0:
         raise NotComparable("the threshold is a share above 0, such as 5%")
     levels = _one_level_each(run, base)

@@ -12,7 +12,7 @@ from memlab.analysis.least import least_samples
 from memlab.errors import NotComparable
 from memlab.experiment import Level, Metric
 from memlab.experiment.points import Point, point_key
-from memlab.judging.compare_levels import compare_levels, shared_values
+from memlab.judging.compare_levels import levels_compared, shared_values
 from memlab.results import PointSummary, Run
 
 
@@ -107,7 +107,7 @@ def extremes(run: Run, metrics: Sequence[str]) -> Iterator[tuple[Extreme, Extrem
         return
     for metric in map(run.metric, metrics):
         try:
-            results = compare_levels(run, first, metric=metric.name).points
+            results = levels_compared(run, first, metric.name).points
         except NotComparable:
             results = []
         compared = {point_key(item.at): item.comparison for item in results}
@@ -144,7 +144,7 @@ def _beside(point: Point, first: dict[str, Level]) -> str | None:
 def _compared(run: Run, metric: str, name: str, first: dict[str, Level]) -> dict[Level, Comparison]:
     """By level of the factor; empty where the metric has no ratio, as one that is 0."""
     try:
-        compared = compare_levels(run, {name: first[name]}, metric=metric)
+        compared = levels_compared(run, {name: first[name]}, metric)
     except NotComparable:
         return {}
     others = {other: level for other, level in first.items() if other != name}

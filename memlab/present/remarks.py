@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlab.judging import user_faults
-from memlab.present import lock_coverage, words
+from memlab.judging import lock_coverage, user_faults
+from memlab.present import words
 from memlab.results import Run
 
 
@@ -15,8 +15,10 @@ def lines(run: Run) -> Iterator[str]:
     yield from words.unfelt_limit(run)
     yield from words.refused_calls(run)
     yield from lock_coverage.lines(run)
+    yield from user_faults.uncounted(run)
     if user_faults.lacks_kernel(run):
         yield (
             "page faults: those in the kernel, as of read(2) into new memory, are not counted for "
-            "this user (kernel.perf_event_paranoid); a replay has them"
+            "this user (kernel.perf_event_paranoid); a replay has them. Those of set-id programs "
+            "that it starts are in neither"
         )

@@ -261,7 +261,8 @@ def change(result: LevelChange) -> str:
         return f"the same in all {units.counted(result.equal_blocks, result.unit)}"
     if result.has_few_blocks:
         least = blocks_in_all(compared) if compared else str(least_samples(0.95))
-        return f"not decided: {result.blocks} of the {least} {result.unit}s that an interval takes"
+        of = f"{result.blocks} of the {least} {result.unit}s"
+        return f"not decided: {of} that the interval of a change takes"
     if compared is None:
         # A noun that the label has not is the command's own.
         base_unit = result.metric.unit.partition("/")[0]

@@ -14,7 +14,7 @@
  * mapped, or does while it is there.
  *
  * Pages of hugetlb and mappings of devices are counted apart: a memory limit, a lock and huge pages
- * by THP pass over them.
+ * by THP pass over them. Those of devices are counted once, and not for each forked child.
  *
  * Of the pages that were used again it counts units of 64 KiB, and of those of files on a disk under
  * which memory limit they would be read again (reuse.c).
@@ -85,8 +85,12 @@ static struct space *copy_of(struct space *space)
 	struct space *copy = new_space();
 	copy->is_forked = true;
 	acc.forks++;
-	for (size_t i = 0; i < space->count; i++)
-		insert(copy, i, *nth(space, i));
+	for (size_t i = 0; i < space->count; i++) {
+		struct area area = *nth(space, i);
+		if (area.apart == DEVICE)
+			area.apart = DEVICE_OF_FORK;
+		insert(copy, i, area);
+	}
 	mapped(copy, (int64_t)space->mapped_bytes);
 	for (size_t i = 0; i < copy->count; i++)
 		map_object(nth(copy, i), (int64_t)(nth(copy, i)->end - nth(copy, i)->start));
@@ -205,6 +209,9 @@ static void advise(struct space *space, uint64_t start, uint64_t end, uint64_t a
 	case MADV_FREE:
 		offer(space, start, end);
 		break;
+	case MADV_HUGEPAGE:
+		acc.huge_asked_bytes += end - start;
+		break;
 	case 22: /* MADV_POPULATE_READ */
 	case 23: /* MADV_POPULATE_WRITE */
 		populate(space, start, end);
@@ -269,6 +276,7 @@ static void act(const struct trace_record *record, const uint64_t *operands)
 		note_mapped();
 		break;
 	case TRACE_EXEC:
+		note_program(record->task);
 		acc.spaces[record->task] = new_space();
 		acc.spaces[record->task]->owner = record->task;
 		let_go(space);
@@ -383,12 +391,27 @@ static void read_whole(int fd)
 	moments_up_to(1, 1);
 }
 
-/* Of the files, behind the records and the tasks. */
+static off_t end_of_records(void)
+{
+	return (off_t)(sizeof(acc.header) + sizeof(struct trace_record) * acc.header.record_count);
+}
+
+/* Of the tasks, behind the records. */
+static const struct trace_task *read_names(int fd)
+{
+	size_t bytes = acc.header.task_count * sizeof(struct trace_task);
+	struct trace_task *names = calloc(acc.header.task_count, sizeof(*names));
+	if (!names)
+		fail("no memory is left to account for it");
+	if (pread(fd, names, bytes, end_of_records()) != (ssize_t)bytes)
+		fail("it is cut short");
+	return names;
+}
+
+/* Of the files, behind the tasks. */
 static void read_files(int fd)
 {
-	off_t at =
-		(off_t)(sizeof(acc.header) + sizeof(struct trace_record) * acc.header.record_count +
-			sizeof(struct trace_task) * acc.header.task_count);
+	off_t at = end_of_records() + (off_t)(sizeof(struct trace_task) * acc.header.task_count);
 	for (uint32_t i = 0; i < acc.header.file_count; i++) {
 		struct trace_file file;
 		if (pread(fd, &file, sizeof(file), at) != (ssize_t)sizeof(file))
@@ -464,20 +487,23 @@ static void print_all(void)
 	       ", \"guessed_pages\": %" PRIu64 ", \"again_units\": %" PRIu64
 	       ", \"unreclaimable_peak\": %" PRIu64 ", \"hugetlb_bytes\": %" PRIu64
 	       ", \"hugetlb_faults\": %" PRIu64 ", \"device_bytes\": %" PRIu64
-	       ", \"device_faults\": %" PRIu64 ", \"has_start\": %s",
+	       ", \"device_faults\": %" PRIu64 ", \"huge_asked_bytes\": %" PRIu64
+	       ", \"has_start\": %s",
 	       acc.outside, acc.forbidden, acc.peak_pages, acc.peak_ns, acc.mapped_peak_bytes,
 	       acc.processes, acc.threads, acc.living_peak, acc.state_pages, acc.memory_pages,
 	       acc.block_pages, acc.untouched_pages, acc.touched_pages,
 	       acc.has_start ? acc.lockable_pages : acc.unforked_pages, acc.looked_pages,
 	       acc.offered_pages, acc.populated_bytes, acc.again_pages, acc.guessed_pages,
 	       acc.again_units, acc.unreclaimable_peak, acc.apart_peak[HUGETLB],
-	       acc.apart_faults[HUGETLB], acc.apart_peak[DEVICE], acc.apart_faults[DEVICE],
+	       acc.apart_faults[HUGETLB], acc.apart_peak[DEVICE],
+	       acc.apart_faults[DEVICE] + acc.apart_faults[DEVICE_OF_FORK], acc.huge_asked_bytes,
 	       acc.has_start ? "true" : "false");
 	printf(", \"waited_faults\": %" PRIu64 ", \"unseen_count\": %" PRIu64 ", \"unseen\": [",
 	       waited_faults(), acc.unseen_count);
 	for (unsigned i = 0; i < acc.unseen_count && i < UNSEEN_SHOWN; i++)
 		printf("%s%" PRIu32, i ? ", " : "", acc.unseen[i]);
 	printf("]");
+	print_series();
 	print_reuse();
 	print_files();
 	print_processes(acc.at_ns, MOMENTS);
@@ -508,7 +534,7 @@ int main(int count, char **words)
 	acc.is_device = calloc(acc.header.file_count + 1ULL, sizeof(bool));
 	if (!acc.spaces || !acc.file_touches || !acc.is_on_disk || !acc.is_device)
 		fail("no memory is left to account for it");
-	begin_processes(acc.header.task_count);
+	begin_processes(acc.header.task_count, read_names(fd));
 	read_files(fd);
 	acc.spaces[0] = new_space();
 	acc.processes = acc.living = acc.living_peak = 1;

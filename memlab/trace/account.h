@@ -36,7 +36,13 @@ struct area {
 };
 
 /* What is counted by itself, and in no other number: no policy of a replay acts on it. */
-enum apart { NOT_APART, HUGETLB, DEVICE, APARTS };
+enum apart {
+	NOT_APART,
+	HUGETLB,
+	DEVICE,
+	DEVICE_OF_FORK, /* a child has it or not (VM_DONTCOPY), which no event says */
+	APARTS
+};
 
 enum at_fork { COPIED, LEFT_OUT, WIPED };
 
@@ -95,6 +101,7 @@ struct account {
 	uint64_t unforked_pages;                /* those of programs that were begun */
 	uint64_t looked_pages;                  /* those of spaces whose use is known */
 	uint64_t offered_pages;                 /* by MADV_FREE */
+	uint64_t huge_asked_bytes;              /* named by MADV_HUGEPAGE, each time */
 	uint64_t populated_bytes; /* named by calls that bring pages in, without a fault */
 	uint64_t forks, objects;
 	bool has_start;

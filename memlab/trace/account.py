@@ -15,6 +15,7 @@ from memlab.text import units
 from memlab.trace import file
 
 LEAST_SHARE = 0.5  # of a program that a recording has to show, or a policy is not answered
+_SERIES_WORTH_SAYING = 0.05
 KINDS = ("heap", "stack", "anonymous", "file", "shared")  # of mappings, as in account.c
 
 
@@ -43,7 +44,8 @@ class TraceAccount(msgspec.Struct, frozen=True):
     a lock can be preloaded into; none of a forked child's are (mlockall(2)). Without `has_start`
     there is no such program, and a replay locks each one at its exec. `looked_pages` are the first
     touches of processes of which it is known what they use again: of shorter ones it is not.
-    `offered_pages` are those that MADV_FREE named, each time; `populated_bytes` were named by calls
+    `offered_pages` are those that MADV_FREE named, each time, `huge_asked_bytes` what MADV_HUGEPAGE
+    did; `populated_bytes` were named by calls
     that bring pages in at once, which have no fault and are not counted. `forbidden` are faults
     that a mapping's rights forbid. `by_process` are the processes with the highest peaks.
     `again_pages` were used again at a look, in `again_units` of 64 KiB; of `guessed_pages` of them
@@ -51,7 +53,9 @@ class TraceAccount(msgspec.Struct, frozen=True):
     again under each, beside `unreclaimable_peak` pages of anonymous and shared memory.
     `hugetlb_bytes` and `device_bytes` are the most that was mapped of hugetlb pages, and of devices
     and the kernel's buffers; they are in no other number, nor are the faults in them. `unseen` are
-    the first of the tasks that became programs which the kernel shows to nobody."""
+    the first of the tasks that became programs which the kernel shows to nobody. `series` are the
+    programs of one name with the most faults that one process started one after another; empty if
+    it has less than three."""
 
     calls: dict[str, int]
     reads: dict[str, int]
@@ -85,10 +89,12 @@ class TraceAccount(msgspec.Struct, frozen=True):
     hugetlb_faults: int
     device_bytes: int
     device_faults: int
+    huge_asked_bytes: int
     has_start: bool
     waited_faults: int  # of the command and all that it could wait for
     unseen_count: int
     unseen: list[int]
+    series: list[int]  # the first task of it, how many programs, and their faults
     reuse: list[tuple[int, int]]
     files: list[tuple[int, int]]
     by_process: list[ProcessAccount]
@@ -176,6 +182,21 @@ def inside(trace: file.Trace, counted: TraceAccount) -> str:
     if not percents:
         return "how much of the program is not in the trace is not known"
     return f"{' to '.join(dict.fromkeys(percents))} of the program's page faults are in the trace"
+
+
+def series(trace: file.Trace, counted: TraceAccount) -> Iterator[str]:
+    """A clause if many page faults are of programs that may be more in another run."""
+    if not counted.series or trace.redacted:
+        return
+    task, count, faults = counted.series
+    share = faults / counted.faults if counted.faults else 0.0
+    if share >= _SERIES_WORTH_SAYING:
+        (name,) = file.task_names(trace, [task])
+        yield (
+            f"{units.format_percent(share)} of its page faults are of {count} processes of "
+            f"{name or 'a program'}, one after another: a loop that waits starts more of them in a "
+            "slower run, as a recorded one is"
+        )
 
 
 def of(trace: file.Trace) -> TraceAccount:

@@ -15,7 +15,8 @@
  * at each call, and each allocator sees the threads that the program had. With `order=free` the tasks
  * of a window run at the same time.
  *
- * This program's own table has 8 bytes per block that was there at a time.
+ * This program's own table has 8 bytes per block that was there at a time. Its page faults there are
+ * counted, for whoever counts those of the whole.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +49,7 @@ enum {
 	KEYS = 1 << 12, /* of the blocks of a window, by hash */
 	WINDOW_BYTES = 1 << 20,
 	LOOK_NS = 100000000,
+	ENTRIES = PAGE / sizeof(uint64_t), /* of the table, a page */
 };
 enum state { UNBORN, ALIVE, ENDED };
 
@@ -71,6 +73,7 @@ struct control {
 	struct trace_header header;
 	uint64_t next, buffered_at, buffered;
 	uint64_t allocated, freed, resized, refused, touches, skipped;
+	uint64_t own_traps;
 	uint32_t ended, killed, failed;
 	uint32_t
 		reporting; /* the task that reports the end: the first, or a thread of it by an exec */
@@ -103,6 +106,9 @@ struct large {
 
 static struct control *control;
 static uint64_t *blocks;
+/* Of each page of `blocks`, by bits: whether it is there, and whether it was written since a fork. */
+enum { IS_THERE = 1, IS_OWN = 2 };
+static unsigned char *pages;
 static struct large *large;
 static uint32_t *by_there;  /* the places of the large blocks by their addresses in the recording */
 static uint32_t large_free; /* the first place without one, + 1 */
@@ -126,6 +132,7 @@ static void *own_memory(void *old, size_t old_bytes, size_t bytes)
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (made == MAP_FAILED)
 		fail("no memory is left for the blocks of the trace");
+	madvise(made, bytes, MADV_NOHUGEPAGE); /* whatever the policy */
 	return made;
 }
 
@@ -247,6 +254,41 @@ static void unlock_large(void)
 
 /* Blocks */
 
+static size_t page_count(void)
+{
+	return (control->header.block_count + 1) / ENTRIES + 1;
+}
+
+static uint64_t faults_of_thread(void)
+{
+	struct rusage usage;
+	getrusage(RUSAGE_THREAD, &usage);
+	return (uint64_t)(usage.ru_minflt + usage.ru_majflt);
+}
+
+/* Before an entry is read or written: have its page be there, by one fault at most. */
+static void enter(uint32_t number)
+{
+	volatile uint64_t *entry = &blocks[number];
+	unsigned char *page = &pages[number / ENTRIES];
+	if (__atomic_load_n(page, __ATOMIC_RELAXED) & IS_OWN)
+		return;
+	uint64_t before = faults_of_thread();
+	if (__atomic_fetch_or(page, IS_THERE | IS_OWN, __ATOMIC_RELAXED) & IS_THERE)
+		*entry = *entry;
+	else
+		*entry = 0;
+	__atomic_fetch_add(&control->own_traps, faults_of_thread() - before, __ATOMIC_RELAXED);
+}
+
+/* Both processes of a fork have a fault a page then. */
+static void disown_pages(void)
+{
+	for (size_t i = 0; i < page_count(); i++)
+		if (pages[i])
+			pages[i] = IS_THERE;
+}
+
 static uint64_t low_bits_of(uint32_t number)
 {
 	return blocks[number] & ((1ULL << ADDRESS_BITS) - 1);
@@ -356,6 +398,7 @@ static void write_pages(const struct block *block, uint64_t from)
 
 static void let_go(uint32_t number)
 {
+	enter(number);
 	char *here = here_of(number);
 	if (!here)
 		return;
@@ -385,6 +428,7 @@ static void allocate(const uint64_t *operands, bool zeroed)
 static void resize(const uint64_t *operands)
 {
 	uint32_t number = (uint32_t)operands[0];
+	enter(number);
 	struct block block = { .here = here_of(number) };
 	if (!block.here)
 		return;
@@ -461,6 +505,7 @@ static void make_task(uint32_t me, uint32_t child, unsigned made)
 	task->process = made == TRACE_THREAD ? control->tasks[me].process : child;
 	task->state = ALIVE;
 	if (made != TRACE_THREAD) {
+		disown_pages();
 		pid_t pid = fork(); /* for vfork(2) too */
 		if (pid == 0) {
 			await_turn(child);
@@ -789,6 +834,8 @@ static void share(size_t bytes)
 	if (control == MAP_FAILED)
 		fail("no memory is left for the tasks of the trace");
 	blocks = own_memory(NULL, 0, (control->header.block_count + 1) * sizeof(*blocks));
+	pages = own_memory(NULL, 0, page_count());
+	memset(pages, 0, page_count());
 }
 
 static size_t shared_bytes(const struct trace_header *header)
@@ -885,8 +932,9 @@ int main(int count, char **words)
 		return 1;
 	}
 	printf("allocated %" PRIu64 ", freed %" PRIu64 ", resized %" PRIu64 "; refused %" PRIu64
-	       "; touches %" PRIu64 "; skipped %" PRIu64 "\n",
+	       "; touches %" PRIu64 "; skipped %" PRIu64 "; own traps %" PRIu64
+	       ", of the kernel 0\n",
 	       control->allocated, control->freed, control->resized, control->refused,
-	       control->touches, control->skipped);
+	       control->touches, control->skipped, control->own_traps);
 	return fflush(stdout) ? 1 : 0;
 }

@@ -1,4 +1,7 @@
-/* Each process's own peak, its mean over time, and its course: the processes with the highest peaks. */
+/* Each process's own peak, its mean over time, and its course: the processes with the highest peaks.
+ * And which programs a process started one after another: a loop that waits for something starts
+ * more of them in a slower run.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +14,16 @@ enum {
 	LEAST_PAGES = 256,      /* of a process whose course is kept */
 	COURSES_MOST = 1 << 12, /* of processes: 40 MB of ours */
 	BLOCKS_MOST = 1 << 27,  /* of all spaces: 1 GiB of ours */
+	SERIES_TABLE = 1 << 12,
+	SERIES_LEAST = 3, /* programs */
+};
+
+/* Programs of one name that one process started. */
+struct series {
+	uint32_t parent, first, living;
+	uint32_t count;  /* that began when no other of them lived */
+	uint64_t faults; /* with those of what they waited for */
+	struct series *next;
 };
 
 struct process {
@@ -26,6 +39,9 @@ static struct {
 	uint32_t *parents;          /* leaders, by leader */
 	uint64_t *faults;           /* by leader, with those of processes that it could wait for */
 	struct process **of;        /* by leader */
+	const struct trace_task *names;
+	struct series **series; /* by leader */
+	struct series *table[SERIES_TABLE];
 	uint32_t tasks;
 	struct process *courses[COURSES_MOST];
 	uint32_t course_count;
@@ -38,15 +54,17 @@ static _Noreturn void fail(void)
 	exit(1);
 }
 
-void begin_processes(uint32_t tasks)
+void begin_processes(uint32_t tasks, const struct trace_task *names)
 {
+	all.names = names;
+	all.series = calloc(tasks, sizeof(struct series *));
 	all.leaders = calloc(tasks, sizeof(*all.leaders));
 	all.living = calloc(tasks, sizeof(*all.living));
 	all.parents = calloc(tasks, sizeof(*all.parents));
 	all.faults = calloc(tasks, sizeof(*all.faults));
 	all.of = calloc(tasks, sizeof(*all.of));
 	all.tasks = tasks;
-	if (!all.leaders || !all.living || !all.parents || !all.faults || !all.of)
+	if (!all.leaders || !all.living || !all.parents || !all.faults || !all.of || !all.series)
 		fail();
 	note_task(0, 0);
 }
@@ -65,6 +83,50 @@ void note_parent(uint32_t child, uint32_t parent)
 void note_fault(uint32_t task)
 {
 	all.faults[all.leaders[task]]++;
+}
+
+static struct series *series_of(uint32_t leader)
+{
+	const char *name = all.names[leader].name;
+	uint64_t mixed = all.parents[leader];
+	for (unsigned i = 0; i < sizeof(all.names->name); i++)
+		mixed = (mixed ^ (unsigned char)name[i]) * 0x100000001b3ULL;
+	struct series **at = &all.table[mixed % SERIES_TABLE];
+	while (*at && ((*at)->parent != all.parents[leader] ||
+		       memcmp(all.names[(*at)->first].name, name, sizeof(all.names->name)) != 0))
+		at = &(*at)->next;
+	if (!*at) {
+		*at = calloc(1, sizeof(**at));
+		if (!*at)
+			fail();
+		**at = (struct series) { .parent = all.parents[leader], .first = leader };
+	}
+	return *at;
+}
+
+void note_program(uint32_t task)
+{
+	uint32_t leader = all.leaders[task];
+	if (leader == 0 || all.series[leader])
+		return;
+	struct series *one = all.series[leader] = series_of(leader);
+	one->count += !one->living++;
+}
+
+void print_series(void)
+{
+	const struct series *most = NULL;
+	for (unsigned i = 0; i < SERIES_TABLE; i++)
+		for (const struct series *one = all.table[i]; one; one = one->next)
+			if (one->count >= SERIES_LEAST &&
+			    (!most || one->faults > most->faults ||
+			     (one->faults == most->faults && one->first < most->first)))
+				most = one;
+	printf(", \"series\": [");
+	if (most)
+		printf("%" PRIu32 ", %" PRIu32 ", %" PRIu64, most->first, most->count,
+		       most->faults);
+	printf("]");
 }
 
 uint64_t waited_faults(void)
@@ -107,6 +169,10 @@ void note_exit(uint32_t task, uint64_t at_ns)
 	uint32_t parent = all.parents[leader];
 	if (--all.living[leader])
 		return;
+	if (all.series[leader]) {
+		all.series[leader]->living--;
+		all.series[leader]->faults += all.faults[leader];
+	}
 	if (parent != leader && all.living[parent])
 		all.faults[parent] += all.faults[leader];
 	if (!one)

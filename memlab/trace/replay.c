@@ -21,7 +21,8 @@
  * made by memlab/trace/cache.c, which has brought into the page cache what the program met there.
  *
  * Pages of hugetlb and mappings of devices are left out: nothing is mapped there, so that a replay is
- * the same on each host.
+ * the same on each host. A call that finds nothing there is not refused by a policy, and not counted
+ * as refused.
  *
  * Pages that were used again are read, where the trace says it: one that reclaim has taken comes
  * back. One that is not mapped here is passed over, and not counted.
@@ -116,6 +117,7 @@ struct control {
 	uint64_t
 		kernel_traps; /* those of these that the kernel took, which a user's perf leaves out */
 	uint64_t shared_bytes;
+	uint64_t holes_from, holes_to; /* what is left out lies between these */
 	uint32_t ended, killed;
 	uint32_t failed; /* the exit status of a child that has said why */
 	uint32_t living; /* tasks, of a free replay */
@@ -919,6 +921,49 @@ static void count(struct counts *counts, long result)
 	counts->refused += result < 0 && result > -4096;
 }
 
+static void reach(uint64_t *bound, uint64_t to, bool is_lower)
+{
+	uint64_t now = __atomic_load_n(bound, __ATOMIC_RELAXED);
+	while ((is_lower ? to < now : to > now) &&
+	       !__atomic_compare_exchange_n(bound, &now, to, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+static void leave_out(uint64_t address, uint64_t bytes)
+{
+	reach(&CONTROL->holes_from, address, true);
+	reach(&CONTROL->holes_to, address + bytes, false);
+}
+
+/* Whether a call on a range was refused where something is left out: msync(2) says that a part of
+ * the range is not mapped, and does nothing else. */
+static bool is_of_hole(long result, uint64_t address, uint64_t bytes)
+{
+	return (result == -ENOMEM || result == -EFAULT) && address < CONTROL->holes_to &&
+	       address + bytes > CONTROL->holes_from &&
+	       CALL(msync, address, bytes, MS_ASYNC) == -ENOMEM;
+}
+
+static void count_range(struct counts *counts, long result, uint64_t address, uint64_t bytes)
+{
+	count(counts, is_of_hole(result, address, bytes) ? 0 : result);
+}
+
+static void remap(struct counts *counts, uint64_t address, const uint64_t *operands)
+{
+	uint64_t bytes = operands[0], new_bytes = operands[1], to = operands[2];
+	long flags = to == address ? 0 : MREMAP_MAYMOVE | MREMAP_FIXED | (long)(operands[3] & 4);
+	long result = CALL(mremap, address, bytes, new_bytes, flags, to);
+	bool is_hole = is_of_hole(result, address, bytes);
+	count(counts, is_hole ? 0 : result);
+	if (!is_hole)
+		return;
+	leave_out(to, new_bytes);
+	if (to != address)
+		CALL(munmap, to, new_bytes);
+}
+
 static void map(struct counts *counts, uint64_t address, const uint64_t *operands)
 {
 	struct control *control = CONTROL;
@@ -927,6 +972,7 @@ static void map(struct counts *counts, uint64_t address, const uint64_t *operand
 	uint64_t kept =
 		flags & (MAP_LOCKED | MAP_NORESERVE | MAP_POPULATE | MAP_NONBLOCK | MAP_STACK);
 	if (flags & MAP_HUGETLB || (operands[2] && places()[operands[2] - 1] == LEFT_OUT)) {
+		leave_out(address, operands[0]);
 		count(counts, CALL(munmap, address, operands[0]));
 		return;
 	}
@@ -954,7 +1000,8 @@ static void advise(struct counts *counts, uint64_t address, const uint64_t *oper
 	uint64_t advice = operands[1];
 	if (advice <= MADV_DONTNEED || (advice >= MADV_FREE && advice <= 25) || /* MADV_COLLAPSE */
 	    advice == 102 || advice == 103) /* MADV_GUARD_INSTALL and _REMOVE */
-		count(counts, CALL(madvise, address, operands[0], advice));
+		count_range(counts, CALL(madvise, address, operands[0], advice), address,
+			    operands[0]);
 	else
 		counts->passed++;
 }
@@ -1003,24 +1050,21 @@ static void act(uint32_t me, uint64_t word, const uint64_t *operands)
 		count(counts, CALL(munmap, address, operands[0]));
 		break;
 	case TRACE_REMAP:
-		if (operands[2] == address)
-			count(counts, CALL(mremap, address, operands[0], operands[1], 0, 0));
-		else
-			count(counts,
-			      CALL(mremap, address, operands[0], operands[1],
-				   MREMAP_MAYMOVE | MREMAP_FIXED | (operands[3] & 4), operands[2]));
+		remap(counts, address, operands);
 		break;
 	case TRACE_PROTECT:
-		count(counts, CALL(mprotect, address, operands[0], operands[1] & 7));
+		count_range(counts, CALL(mprotect, address, operands[0], operands[1] & 7), address,
+			    operands[0]);
 		break;
 	case TRACE_ADVISE:
 		advise(counts, address, operands);
 		break;
 	case TRACE_LOCK:
-		count(counts, CALL(mlock2, address, operands[0], operands[1] & 1));
+		count_range(counts, CALL(mlock2, address, operands[0], operands[1] & 1), address,
+			    operands[0]);
 		break;
 	case TRACE_UNLOCK:
-		count(counts, CALL(munlock, address, operands[0]));
+		count_range(counts, CALL(munlock, address, operands[0]), address, operands[0]);
 		break;
 	case TRACE_LOCK_ALL:
 		if (trace_number_of(word) & MCL_CURRENT) {
@@ -1411,6 +1455,7 @@ HIDDEN _Noreturn void start(long *words)
 	CONTROL->self = (int)self;
 	CONTROL->paced = paced;
 	CONTROL->living = 1;
+	CONTROL->holes_from = UINT64_MAX;
 	CONTROL->cursor.buffer = CONTROL->buffer;
 	CONTROL->cursor.room = BUFFERED;
 	if (lock_word)

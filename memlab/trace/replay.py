@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from memlab.errors import BadLevels, BadRequest
 from memlab.text import units
@@ -24,6 +25,8 @@ _POLICIES = (
 _NO_PRELOAD = (
     "no lock can be preloaded into the program: its replay is locked as if it called mlockall(2)"
 )
+_SMALL_PAGES = ("never", "inherit")  # levels of thp
+_HUGE_BYTES, _HUGE_WORTH_SAYING = 2 << 20, 0.05  # on x86-64 and arm64, of pages of 4 KiB
 _HUGE_SETTINGS = ("madvise", "always")  # what a level may set of the host; `never` is the process's
 _TIME_LACKS = "the kernel's time for files and sockets is not in"
 _GUESSED_WORTH_SAYING = 0.05
@@ -98,13 +101,17 @@ def _notes(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]
         if trace.incomplete:
             which = f"{trace.path.name} is " if len(traces) > 1 else ""
             yield f"{which}incomplete: {trace.incomplete}"
-    yield from _inside(traces, policies)
-    yield from _coverage(traces, policies)
-    yield from (f"not replayed: {what}" for trace in traces for what in trace.left_out)
+    counts = _counted(traces)
+    yield from _inside(traces, counts, policies)
+    yield from _coverage(counts, policies)
+    if len(traces) == 1:  # several show it
+        yield from account.series(traces[0], counts[0].account)
+        yield from _placed(counts[0].account, policies)
+    yield from (f"not replayed: {what}" for what in _of_some(traces, lambda one: one.left_out))
     if has_limits(policies):
-        yield from _reuse(traces)
+        yield from _reuse(traces, counts)
     yield from _settings_read(traces, policies)
-    yield from dict.fromkeys(doubt for trace in traces for doubt in trace.doubts)
+    yield from _of_some(traces, lambda one: one.doubts)
     if len(traces) > 1:
         yield f"{len(traces)} recorded runs; {_TIME_LACKS} them"
     else:
@@ -116,31 +123,81 @@ def _notes(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]
         yield "recorded with huge pages allowed: without them it may have more touches"
 
 
-def _populated(counts: Sequence[account.TraceAccount]) -> Iterator[str]:
+def _placed(
+    counted: account.TraceAccount, policies: Mapping[str, Sequence[object]]
+) -> Iterator[str]:
+    """What huge pages make of a small program is by chance."""
+    asked = any(str(level) not in _SMALL_PAGES for level in policies.get("thp", ()))
+    peak_bytes = counted.peak_pages * os.sysconf("SC_PAGESIZE")
+    if asked and peak_bytes and _HUGE_WORTH_SAYING * peak_bytes <= _HUGE_BYTES:
+        share = units.format_percent(_HUGE_BYTES / peak_bytes)
+        yield (
+            "where a huge page fits depends on addresses, which differ from run to run, and one is "
+            f"{share} of its peak"
+        )
+
+
+def _of_some(
+    traces: Sequence[file.Trace], said_of: Callable[[file.Trace], Iterator[str]]
+) -> Iterator[str]:
+    """What is said of traces, each thing once, with their names if it is not said of all."""
+    names: dict[str, list[str]] = {}
+    for trace in traces:
+        for clause in said_of(trace):
+            names.setdefault(clause, []).append(trace.path.name)
+    for clause, those in names.items():
+        yield clause if len(those) == len(traces) else f"{clause} in {', '.join(those)}"
+
+
+class _Counted(NamedTuple):
+    """A trace of those that are tried. `which` names it in a clause if there are others."""
+
+    name: str
+    account: account.TraceAccount
+    which: str
+
+
+def _counted(traces: Sequence[file.Trace]) -> list[_Counted]:
+    names = (trace.path.name for trace in traces)
+    return [
+        _Counted(name, account.of(trace), f" in {name}" if len(traces) > 1 else "")
+        for name, trace in zip(names, traces, strict=True)
+    ]
+
+
+def _populated(counts: Sequence[_Counted]) -> Iterator[str]:
     """Pages without a fault are in no share of what was touched."""
-    if populated := max(counted.populated_bytes for counted in counts):
+    most = max(counts, key=lambda one: one.account.populated_bytes)
+    if populated := most.account.populated_bytes:
         size = units.format_quantity(populated, "B")
-        yield f"up to {size} that its own calls brought in (MAP_POPULATE, mlock) is in no share"
+        yield (
+            f"up to {size} that its own calls brought in (MAP_POPULATE, mlock){most.which} is in "
+            "no share"
+        )
 
 
-def _reuse(traces: Sequence[file.Trace]) -> Iterator[str]:
+def _reuse(traces: Sequence[file.Trace], counts: Sequence[_Counted]) -> Iterator[str]:
     """What a memory limit acts on and a recording does not show, in the one that shows least."""
     yield "files that it read or wrote without mapping them are not in it"
-    counts = [account.of(trace) for trace in traces]
     if all(trace.used_again for trace in traces):
-        looked = min(counted.looked_share for counted in counts)
+        least = min(counts, key=lambda one: one.account.looked_share)
+        looked = least.account.looked_share
         why = "" if looked >= _LOOKED_WELL else ": other processes ended before two looks"
         share = units.format_percent(looked)
-        yield f"pages used again are known for {share} of what it touched{why}"
-        guessed = max(counted.guessed_share for counted in counts)
-        if guessed >= _GUESSED_WORTH_SAYING:
-            share = units.format_percent(guessed)
-            yield f"of {share} of the pages used again the mapping is known, and not the place"
+        yield f"pages used again are known for {share} of what it touched{least.which}{why}"
+        most = max(counts, key=lambda one: one.account.guessed_share)
+        if most.account.guessed_share >= _GUESSED_WORTH_SAYING:
+            share = units.format_percent(most.account.guessed_share)
+            yield (
+                f"of {share} of the pages used again{most.which} the mapping is known, and not the "
+                "place"
+            )
     yield from _populated(counts)
-    if offered := max(counted.offered_pages for counted in counts):
+    most = max(counts, key=lambda one: one.account.offered_pages)
+    if offered := most.account.offered_pages:
         yield (
-            f"it offered {offered:,} pages by MADV_FREE; whether it wrote to them again is not in "
-            "a trace"
+            f"it offered {offered:,} pages by MADV_FREE{most.which}; whether it wrote to them "
+            "again is not in a trace"
         )
 
 
@@ -184,47 +241,56 @@ def repeated(count: int, how: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _coverage(
-    traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]]
+    counts: Sequence[_Counted], policies: Mapping[str, Sequence[object]]
 ) -> Iterator[str]:
     """How much of the program's memory a policy acts on, in the recording with the least;
     BadLevels if that is under half."""
     if not _locks(policies) and "malloc" not in policies:
         return
-    counts = [(trace.path.name, account.of(trace)) for trace in traces]
     if "malloc" in policies:
-        name, counted = min(counts, key=lambda item: item[1].allocated_share)
-        share = counted.allocated_share
+        least = min(counts, key=lambda one: one.account.allocated_share)
+        share = least.account.allocated_share
         said = f"allocations are {units.format_percent(share)} of the memory that it touched"
         if share < LEAST_SHARE:
             raise BadLevels(
-                f"malloc: {name}: {said}, under half: it says nothing about another "
+                f"malloc: {least.name}: {said}, under half: it says nothing about another "
                 "allocator; a static program, or one with its own allocator, calls no malloc"
             )
-        yield said
-        yield from _populated([counted for _, counted in counts])
-        name, counted = max(counts, key=lambda item: item[1].untouched_share)
-        if counted.untouched_share >= _UNTOUCHED_WORTH_SAYING:
+        yield said + least.which
+        yield from _populated(counts)
+        most = max(counts, key=lambda one: one.account.huge_asked_bytes)
+        if asked := most.account.huge_asked_bytes:
+            size = units.format_quantity(asked, "B")
             yield (
-                f"a replay writes {counted.untouched_pages:,} pages of blocks that the program "
-                f"did not write, beside {counted.block_pages:,} that it wrote"
+                f"it asks for huge pages (MADV_HUGEPAGE, {size} in all){most.which}, and a replay "
+                "of allocations does not"
+            )
+        most = max(counts, key=lambda one: one.account.untouched_share)
+        if most.account.untouched_share >= _UNTOUCHED_WORTH_SAYING:
+            yield (
+                f"a replay writes {most.account.untouched_pages:,} pages of blocks that the "
+                f"program did not write{most.which}, beside {most.account.block_pages:,} that it "
+                "wrote"
             )
         return
-    if not all(counted.has_start for _, counted in counts):
+    if not all(one.account.has_start for one in counts):
         yield _NO_PRELOAD
-    name, counted = min(counts, key=lambda item: item[1].lockable_share)
-    if (share := counted.lockable_share) < 1:
+    least = min(counts, key=lambda one: one.account.lockable_share)
+    if (share := least.account.lockable_share) < 1:
         said = f"a lock is in force for {units.format_percent(share)} of what it touched"
         if share < LEAST_SHARE:
             raise BadLevels(
-                f"lock: {name}: {said}, under half: it says nothing about a lock; static "
+                f"lock: {least.name}: {said}, under half: it says nothing about a lock; static "
                 "programs that it starts and its forked children are not locked"
             )
-        yield said
-        yield from _populated([counted for _, counted in counts])
+        yield said + least.which
+        yield from _populated(counts)
 
 
 def _inside(
-    traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]]
+    traces: Sequence[file.Trace],
+    counts: Sequence[_Counted],
+    policies: Mapping[str, Sequence[object]],
 ) -> Iterator[str]:
     """How much of a program is in the trace if the kernel ended its events; BadLevels if that is
     under half."""
@@ -233,17 +299,15 @@ def _inside(
         *(["lock"] if _locks(policies) else []),
         *(name for name in _LIMITS if has_limits({name: policies.get(name, ())})),
     ]
-    for trace in traces if needs else ():
+    for trace, (name, counted, which) in zip(traces, counts, strict=True) if needs else ():
         if not trace.unfollowed:
             continue
-        counted = account.of(trace)
         share, clause = account.inside_most(trace, counted), account.inside(trace, counted)
         if share is not None and share < LEAST_SHARE:
             raise BadLevels(
-                f"{needs[0]}: {trace.path.name}: {clause}, under half: it says nothing about "
-                f"{needs[0]}"
+                f"{needs[0]}: {name}: {clause}, under half: it says nothing about {needs[0]}"
             )
-        yield clause
+        yield f"{clause}{which and f', {name}'}"
 
 
 def _locks(policies: Mapping[str, Sequence[object]]) -> bool:

@@ -242,6 +242,7 @@ def _huge_pages(trace: file.Trace) -> Iterator[str]:
 def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     for doubt in trace.doubts:
         yield f"a replay differs: {doubt}"
+    yield from account.series(trace, found)
     if trace.late:
         yield f"{units.counted(trace.late, 'event')} came out of order, and may stand a little late"
     yield from _huge_pages(trace)

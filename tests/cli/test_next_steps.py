@@ -22,7 +22,8 @@ from memlab.judging.claims import judge
 from memlab.measure import RunsHere
 from memlab.observe import cpu
 from memlab.observe.capabilities import Capability
-from memlab.run import plan
+from memlab.present import measured_again
+from memlab.run import containment, plan
 from memlab.store import Store
 from memlab.text import units
 
@@ -95,10 +96,58 @@ def test_what_a_try_proposes_runs(
 
 @pytest.mark.seconds
 def test_a_duet_proposes_what_it_compares_first(store_path: Path) -> None:
-    words = ["--store", str(store_path), "try", "--duet", "-p", "n=1,2", "--blocks", "2"]
+    words = ["--store", str(store_path), "try", "--duet", "-p", "n=1,2", "--blocks", "6"]
     found = proposed(ask(*words, "--", "true", "{n}").stdout)
     assert found[found.index("--metric") + 1] == "cpu_time"
     ask(*found)
+
+
+def test_too_few_blocks_to_compare_are_followed_by_the_same_try_with_enough(
+    store_path: Path,
+) -> None:
+    store = ["--store", str(store_path)]
+    words = ["try", "-p", r"env.A=a\,b c,it's", "-p", "n=1,2", "--timeout", "90s"]
+    command = ["--", "true", "{n}"]
+    few = proposed(ask(*store, *words, "--blocks", "1", *command).stdout)
+    assert few == [*words, "--blocks", "7", *command]  # of four levels
+    compared = ask(*store, "compare", "last", "--baseline", "n=1", "--metric", "peak_rss").stdout
+    assert proposed(compared) == few
+    enough = proposed(ask(*few).stdout)
+    assert enough[0] == "compare"
+    ask(*enough)
+
+
+def test_a_comparison_of_two_runs_names_what_measures_more_of_either(store_path: Path) -> None:
+    store = ["--store", str(store_path)]
+    words = ["try", "--metric", "x=([0-9]+)", "--expect", "x > 0", "-p", "nice=0"]
+    for blocks in ("1", "6"):
+        ask(*store, *words, "--name", f"of{blocks}", "--blocks", blocks, "--", "echo", "7")
+    compared = ask(*store, "compare", "of1", "of6", "--metric", "x").stdout
+    assert proposed(compared) == [
+        "try", "-p", "nice=0", "--metric", "x[1]=([0-9]+)", "--expect", "x > 0", "--blocks", "6",
+        "--", "echo", "7",
+    ]  # fmt: skip
+    ask(*proposed(compared))
+    assert "next: " not in ask(*store, "compare", "of6", "last", "--metric", "x").stdout
+
+
+def test_the_command_in_a_report_measures_the_same_again(store_path: Path) -> None:
+    words = ["try", "-p", "env.A=,x y", "-p", "memory_max=none,96M", "--metric", "x=(7)"]
+    words += ["--timeout", "90s", "--expect", "x > 0", "--blocks", "1", "--design", "seed=3"]
+    shell = ["--", "sh", "-c", "echo 7; : {}"]
+    if containment.lack():
+        del words[3:5]
+    ask("--store", str(store_path), *words, *shell)
+    first = memlab.load(store=store_path)
+    line = shlex.split(measured_again.again(first))
+    assert line.pop(0) == "memlab"
+    ask("--store", str(store_path), *line)
+    second = memlab.load(store=store_path)
+    assert first.id != second.id
+    assert first.row.request["subject"] | {"cap_bytes": 0} == second.row.request["subject"] | {
+        "cap_bytes": 0
+    }
+    assert (first.blocks, first.row.seed) == (second.blocks, second.row.seed) == (1, 3)
 
 
 @pytest.mark.seconds

@@ -13,6 +13,7 @@ from memlab.experiment.tried import Tried
 from memlab.fit import shown
 from memlab.fit.documents import Baseline, FitAnswer, LimitRow
 from memlab.fit.search import ALPHA, SINGLE, apart, exceed_shown
+from memlab.fit.trials import FitRun
 
 MIB = 1 << 20
 
@@ -58,7 +59,8 @@ def answer(**changed: Any) -> FitAnswer:
         "run": "r", "command": "./app", "metric": "elapsed", "within": 0.05, "swap": "none",
         "state": "answered", "limit_bytes": 60 * MIB, "above_bytes": 55 * MIB,
         "fits_bytes": 60 * MIB, "setting_bytes": 63 * MIB, "gate_bytes": None,
-        "peak_bytes": 80 * MIB, "page_cache_bytes": 0, "unmapped_cache_bytes": None,
+        "peak_bytes": 80 * MIB, "is_peak_summed": False, "page_cache_bytes": 0,
+        "unmapped_cache_bytes": None,
         "expected_bytes": None, "expected_reused_bytes": None,
         "baseline": ended(1.0),
         "pairs": 6, "pairs_apart": 1, "apart": 0.02, "single_runs": "not shown to exceed",
@@ -143,3 +145,33 @@ def test_the_next_command_is_one_that_helps(
     )
     setting = 63 * MIB if state == "answered" else None
     assert shown.next_step(answer(state=state, setting_bytes=setting), run) == next_words
+
+
+def test_a_peak_that_is_not_of_the_cgroup_is_said_to_be_none() -> None:
+    summed = {"is_peak_summed": True, "state": "open", "fits_bytes": None, "setting_bytes": None}
+    said = "\n".join(shown.sentences(answer(**summed)))
+    assert "Without a limit its processes were seen with 80 MiB at one time (no peak" in said
+    assert "the 80 MiB that its processes were seen with at one time and a margin" in said
+    assert "its peak" not in said
+
+
+class Trials:
+    """The trials without a limit, of two processes with 30 MiB each."""
+
+    def __init__(self, peak_group: list[float]) -> None:
+        self.metrics = {"peak_group": peak_group, "peak_rss": [30.0 * MIB]}
+
+    def valued(self, metric: str, _: object) -> Any:
+        return SimpleNamespace(column=lambda _: np.array(self.metrics[metric]))
+
+    def good(self, _: object) -> Any:
+        sample = SimpleNamespace(readings={"rss_bytes": {"values": [2 * MIB, 60 * MIB, 3 * MIB]}})
+        return SimpleNamespace(read=lambda function, _: [function(sample)])
+
+
+@pytest.mark.parametrize(("group", "peak"), [([70.0 * MIB], 70 * MIB), ([], 60 * MIB)])
+def test_processes_are_summed_where_the_cgroup_has_no_peak(group: list[float], peak: int) -> None:
+    run: Any = Trials(group)
+    fit = FitRun(run)
+    fit.__dict__["baseline"] = None
+    assert (fit.peak_bytes, fit.is_peak_summed) == (peak, not group)

@@ -41,8 +41,8 @@ def change(new: np.ndarray, base: np.ndarray) -> LevelChange:
     ("new", "text"),
     [
         ([100.0] * 8, "the same in all 8 blocks"),
-        ([100.0], "not decided: 1 of the 6 blocks that an interval takes"),
-        ([0.0] * 5, "not decided: 5 of the 6 blocks that an interval takes"),
+        ([100.0], "not decided: 1 of the 6 blocks that the interval of a change takes"),
+        ([0.0] * 5, "not decided: 5 of the 6 blocks that the interval of a change takes"),
         ([0.0] * 6, "0 instead of 100"),
         ([100.0] * 11 + [101.0], "unchanged (equal in most blocks)"),
         ([99.0, 101.0] * 4, "unchanged (-1 to 1 %)"),
@@ -56,8 +56,8 @@ def change(new: np.ndarray, base: np.ndarray) -> LevelChange:
             [90.0, 110.0] * 4,
             "not decided (-10 to +10 %; a verdict takes about 43 blocks)",
         ),
-        ([90.0], "not decided: 1 of the 6 blocks that an interval takes"),
-        ([206.0] * 5, "not decided: 5 of the 6 blocks that an interval takes"),
+        ([90.0], "not decided: 1 of the 6 blocks that the interval of a change takes"),
+        ([206.0] * 5, "not decided: 5 of the 6 blocks that the interval of a change takes"),
     ],
 )
 def test_a_change_in_words(new: list[float], text: str) -> None:
@@ -85,7 +85,10 @@ def test_a_bound_is_rounded_towards_1(end: float, text: str) -> None:
 
 def test_zero_at_both_levels_is_the_same() -> None:
     assert said([0.0] * 8, np.zeros(8)) == "the same in all 8 blocks"
-    assert said([0.0] * 5, np.zeros(5)) == "not decided: 5 of the 6 blocks that an interval takes"
+    assert (
+        said([0.0] * 5, np.zeros(5))
+        == "not decided: 5 of the 6 blocks that the interval of a change takes"
+    )
 
 
 def test_what_is_the_same_in_each_block_is_so_beside_a_level_that_drifts() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from memlab.errors import BadLevels
-from memlab.trace import account, file, shown
+from memlab.trace import account, file, recording, shown
 from memlab.trace import replay as replaying
 
 from .made import (
@@ -222,3 +222,67 @@ def test_faults_that_nobody_waits_for_are_not_of_the_command(tmp_path: Path) -> 
     assert found.faults == 7 + 11 + 101 + 31 + 61
     assert found.waited_faults == 7 + 11 + 31 + 61
     assert account.inside_share(trace, found) == found.faults / (found.faults + 1000)
+
+
+LOCKS = {"lock": ["off", "future"]}
+
+
+def starting(*pages: int, at_once: bool = False) -> Made:
+    """A process that starts a program for each of these, one after another, which touches so
+    many."""
+    made = Made(tasks=1 + len(pages)).add(START).map(AT, 300).touch(AT, 100)
+    for task, count in enumerate(pages, 1):
+        made.number(TASK, task, what=FORK).touch(AT, 3, task=task).add(EXEC, task=task)
+        made.map(FAR, 300, task=task).touch(FAR, count, task=task)
+        if not at_once:
+            made.add(EXIT, task=task)
+    return made
+
+
+def test_programs_that_may_be_more_in_another_run_are_said(tmp_path: Path) -> None:
+    pages = (31, 17, 11, 5)
+    found = counted(starting(*pages), tmp_path)
+    assert found.series == [1, 4, sum(pages) + 4 * 3]
+    trace = file.read(tmp_path / "a.trace")
+    (said,) = account.series(trace, found)
+    assert said.startswith("43 % of its page faults are of 4 processes of made, one after another")
+    assert said in shown.lines(trace, found)
+    assert said in replaying.checked([trace.path], {"nice": ["0"]}, serve=[], metrics=[])
+    for made in (starting(31, 17), starting(*pages, at_once=True)):
+        found = counted(made, tmp_path)
+        assert found.series == []
+        assert [*account.series(trace, found)] == []
+    found = counted(starting(1, 1, 1), tmp_path)  # 12 of 112
+    assert [*account.series(trace, found)]
+    found = counted(starting(1, 1, 1).map(2 * FAR, 300).touch(2 * FAR, 300), tmp_path)
+    assert found.series == [1, 3, 12]
+    assert [*account.series(trace, found)] == []
+
+
+def test_what_is_said_of_one_of_several_recordings_names_it(tmp_path: Path) -> None:
+    paths = [
+        starting(31, 17, 11, 5, *more).write(tmp_path / f"a{number}.trace")
+        for number, more in enumerate([(), (7,)], 1)
+    ]
+    said = replaying.checked(paths, LOCKS, serve=[], metrics=[])
+    shares = [account.of(file.read(path)).lockable_share for path in paths]
+    assert shares[1] < shares[0] < 1
+    share = f"{100 * shares[1]:.0f} % of what it touched in a2.trace"
+    assert f"a lock is in force for {share}" in said
+    assert "one after another" not in said  # several recordings show how many there are
+    devices = Made(flags=65536).add(START).map(AT, 100).touch(AT, 7)
+    paths[1] = devices.write(tmp_path / "a2.trace")
+    said = replaying.checked(paths, {"nice": ["0"]}, serve=[], metrics=[])
+    assert "not replayed: mappings of devices and of the kernel's buffers in a2.trace;" in said
+
+
+@pytest.mark.needs("recording")
+def test_a_shell_that_runs_a_program_again_and_again_is_recorded_so(tmp_path: Path) -> None:
+    words = ["sh", "-c", "for i in 1 2 3 4 5; do /bin/true; done; : end"]
+    recording.record(tmp_path / "a.trace", command=words)
+    trace = file.read(tmp_path / "a.trace")
+    found = account.of(trace)
+    task, count, faults = found.series
+    assert file.task_names(trace, [task]) == ["true"]
+    assert 3 <= count <= 5  # events of two CPUs may come out of order
+    assert 5 <= faults < found.faults

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import subprocess
 from collections import Counter
@@ -133,8 +134,8 @@ def again(path: Path, *words: str, **environ: str) -> tuple[int, dict[str, int],
             [file.tool("allocate"), *words, source], env={**os.environ, **environ},
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
-    parts = [part.split() for part in done.stdout.replace(";", ",").split(",") if part.strip()]
-    return done.returncode, {name: int(number) for name, number in parts}, done.stderr
+    parts = re.findall(r"([a-z ]+) ([0-9]+)", done.stdout)
+    return done.returncode, {name.strip(): int(number) for name, number in parts}, done.stderr
 
 
 def test_prime_numbers_of_allocations_are_in_the_trace(recorded: Path) -> None:
@@ -417,6 +418,28 @@ def test_too_few_allocations_are_no_subject_of_an_allocator(tmp_path: Path, mapp
     assert ("malloc=" in said[-1]) == (not mapped)
 
 
+def test_huge_pages_that_a_program_asks_for_are_not_its_allocators(tmp_path: Path) -> None:
+    trace = Made(flags=HAS_ALLOCATIONS).add(START).map(AT, 100).touch(AT, 30)
+    trace.add(ALLOCATE, 0, 0, 30 * PAGE, 0, AT)
+    for advice, size in ((15, ""), (14, "120 KiB")):  # MADV_NOHUGEPAGE, MADV_HUGEPAGE
+        path = write(trace.add(ADVISE, AT, 30 * PAGE, advice), tmp_path, 1)
+        said = (request.command([str(path)], {"malloc": ["glibc"]}).subject or {})["trace"]
+        assert (f"asks for huge pages (MADV_HUGEPAGE, {size} in all)" in said) == bool(size)
+        said = (request.command([str(path)], {"thp": ["never"]}).subject or {})["trace"]
+        assert "huge page" not in said.replace("recorded without huge pages", "")
+
+
+def test_a_small_program_has_its_huge_pages_by_chance(tmp_path: Path) -> None:
+    for pages, share in ((1024, "50 %"), (10241, "")):
+        path = Made().add(START).map(AT, 20000).touch(AT, pages).write(tmp_path / f"a{pages}.trace")
+        said = (request.command([str(path)], {"thp": ["never", "always"]}).subject or {})["trace"]
+        clause = f"which differ from run to run, and one is {share or '5'} of its peak"
+        assert (clause in said) == bool(share)
+        assert ("run to run" in said) == bool(share)
+        said = (request.command([str(path)], {"thp": ["inherit", "never"]}).subject or {})["trace"]
+        assert "run to run" not in said
+
+
 @pytest.mark.needs("recording")
 def test_a_static_program_has_no_allocations(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text(
@@ -432,3 +455,42 @@ def test_a_static_program_has_no_allocations(tmp_path: Path) -> None:
     assert (found.block_pages, found.memory_pages >= 1024) == (0, True)
     with pytest.raises(BadLevels, match="allocations are 0 % of the memory"):
         request.command([str(path)], {"malloc": ["glibc", "jemalloc"]})
+
+
+def test_the_page_faults_of_its_own_table_are_counted(tmp_path: Path) -> None:
+    """512 entries a page; after a fork one fault a page that either process goes on with."""
+    trace = Made(flags=HAS_ALLOCATIONS, tasks=2)
+    for number in range(5 * 512):
+        trace.add(ALLOCATE, 0, number, 16, 0, AT)
+    path = tmp_path / "a.trace"
+    path.write_bytes(trace.bytes(blocks=5 * 512))
+    assert again(path)[1]["own traps"] == 5
+    trace.number(TASK, 1, what=FORK)
+    for number in (0, 511, 512, 5 * 512 - 1):
+        trace.add(FREE, 0, number, task=1)
+    trace.add(FREE, 0, 7, task=1).add(EXIT, task=1)
+    for number in (1024, 1025):
+        trace.add(FREE, 0, number)
+    path.write_bytes(trace.bytes(blocks=5 * 512))
+    status, done, said = again(path)
+    assert (status, said, done["freed"]) == (0, "", 7)
+    assert done["own traps"] == 5 + (3 + 1) + (1 + 1)  # and one each of what it knows of pages
+
+
+def test_faults_of_a_replay_of_allocations_are_without_its_own(
+    tmp_path: Path, store_path: Path
+) -> None:
+    """A block that is freed at once takes no memory; each takes an entry of the table."""
+    counts = []
+    for blocks in (512, 200 * 512):
+        trace = Made(flags=HAS_ALLOCATIONS).add(START).map(AT, 1)
+        for number in range(blocks):
+            trace.add(ALLOCATE, 0, number, 16, 0, AT).touch(AT, 1).add(FREE, 0, number)
+        path = write(trace, tmp_path, blocks)
+        run = memlab.trial([str(path)], blocks=1, store=store_path, malloc=["glibc"], thp=["never"])
+        (tried,) = run.samples
+        counted = (tried.raw or {})["window"]["counters"]["trapped"]["count"]
+        if counted is None:
+            pytest.skip("perf_event_open(2) of page faults is refused")
+        counts.append(counted)
+    assert abs(counts[1] - counts[0]) < 50

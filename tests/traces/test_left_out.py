@@ -20,10 +20,13 @@ from .made import (
     MAP,
     PAGE,
     PRIVATE,
+    PROTECT,
     REMAP,
     SHARED,
     START,
     TASK,
+    UNLOCK,
+    UNMAP,
     WRITE,
     Made,
     records,
@@ -42,6 +45,7 @@ MAPS = f"""
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 int main(void)
 {{
@@ -56,6 +60,10 @@ int main(void)
     for (int i = 0; i < {WRITTEN}; i++)
         zero[i * {PAGE}] = 1;
     printf("%lx\\n", (long)zero);
+    fflush(stdout);
+    if (!fork())
+        _exit(0); /* without the buffer: perf's is VM_DONTCOPY */
+    wait(NULL);
     return 0;
 }}
 """
@@ -84,9 +92,14 @@ def test_they_are_in_no_other_number(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_has_them_too(tmp_path: Path) -> None:
+    """Which mappings of devices it has depends on the driver: they are counted once."""
+    made = apart().number(TASK, 1, what=FORK).touch(FAR, 3, task=1).add(UNMAP, FAR, PAGE, task=1)
+    found = account.of(file.read(made.write(tmp_path / "a.trace")))
+    assert (found.device_bytes, found.device_faults, found.outside) == (100 * PAGE, 7 + 3, 0)
+    assert found.mapped_peak_bytes == 2 * (50 + 5) * PAGE
     made = apart().number(TASK, 1, what=FORK).add(EXIT, task=1)
     found = account.of(file.read(made.write(tmp_path / "a.trace")))
-    assert (found.hugetlb_bytes, found.device_bytes) == (2 * 512 * PAGE, 2 * 100 * PAGE)
+    assert (found.hugetlb_bytes, found.device_bytes) == (2 * 512 * PAGE, 100 * PAGE)
 
 
 def test_what_is_moved_is_mapped_once(tmp_path: Path) -> None:
@@ -120,6 +133,23 @@ def test_nothing_is_mapped_there_in_a_replay(words: list[str], tmp_path: Path) -
     assert (plain.status, plain.refused, plain.calls) == (0, 0, 4)
     assert (plain.passed, plain.faults) == (1 + 7, 31)
     assert locked.faults == 50 + 5
+
+
+ADVICE, REMOVED = 4, 9  # MADV_DONTNEED, MADV_REMOVE
+
+
+@pytest.mark.parametrize("words", [[], ["order=free"]])
+def test_a_call_on_what_is_left_out_is_not_refused(words: list[str], tmp_path: Path) -> None:
+    made = apart().add(PROTECT, AT, 512 * PAGE, 1).add(ADVISE, AT, 512 * PAGE, ADVICE)
+    made.add(LOCK, FAR, 100 * PAGE, 0).add(UNLOCK, FAR + PAGE, PAGE)
+    made.add(REMAP, AT, 512 * PAGE, 512 * PAGE, 4 * FAR, 0).add(PROTECT, 4 * FAR, PAGE, 1)
+    made.add(REMAP, FAR, 100 * PAGE, 200 * PAGE, FAR, 0).add(ADVISE, FAR + 150 * PAGE, PAGE, 4)
+    ended = replayed(made.write(tmp_path / "a.trace"), *words)
+    assert (ended.status, ended.calls, ended.refused) == (0, 4 + 8, 0)
+    # Between the mappings of devices, but of memory: private memory has nothing to remove.
+    made.add(ADVISE, 2 * FAR, PAGE, REMOVED).add(PROTECT, 9 * FAR, PAGE, 1)
+    ended = replayed(made.write(tmp_path / "b.trace"), *words)
+    assert (ended.status, ended.calls, ended.refused) == (0, 4 + 8 + 2, 2)
 
 
 @pytest.mark.needs("recording")

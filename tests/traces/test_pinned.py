@@ -9,7 +9,9 @@ from click.testing import CliRunner
 
 import memlab
 from memlab.cli import cli
+from memlab.command import request
 from memlab.errors import BadTrace, CannotRun, SubjectChanged
+from memlab.experiment import tried
 from memlab.experiment.points import Point
 from memlab.run import pins
 from memlab.run.executor import LocalExecutor
@@ -64,7 +66,19 @@ def test_a_trace_is_checked_before_any_of_it_is_replayed(tmp_path: Path, store_p
     with pytest.raises(BadTrace, match=r"a\.trace: it is damaged") as raised:
         memlab.trial([str(path)], blocks=1, store=store_path, lock=["off"])
     assert "/proc/" not in str(raised.value)
-    assert not memlab.load(store=store_path).samples
+    assert not store_path.exists()  # nor is anything stored
+
+
+def test_the_copy_of_a_trace_is_checked(tmp_path: Path) -> None:
+    path, copy = (made().write(tmp_path / name) for name in ("a.trace", "copy"))
+    subject = request.command([str(path)], {"lock": ["off"]}).subject
+    assert subject
+    experiment = tried.declare(subject)
+    with (tmp_path / "files").open("wb") as files:
+        experiment.check_copy(path, copy, files.fileno())
+        overwritten(copy)
+        with pytest.raises(BadTrace, match=r"a\.trace: it is damaged"):
+            experiment.check_copy(path, copy, files.fileno())
 
 
 def test_a_file_that_another_appends_to_is_copied_as_long_as_it_was(tmp_path: Path) -> None:

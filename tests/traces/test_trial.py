@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from command import memlab as memlab_command
 from unprivileged import powerless
 
 import memlab
+from memlab.cli import cli
 from memlab.command import request as asked
 from memlab.errors import BadLevels, BadRequest, BadTrace, CannotRun
 from memlab.experiment.tried import experiment
@@ -359,6 +361,16 @@ def test_an_option_behind_a_trace_is_told_its_place(tmp_path: Path) -> None:
     path = Made().map(AT, 3).touch(AT, 3).write(tmp_path / "a.trace")
     with pytest.raises(BadRequest, match=r"is a trace, and options stand before traces: memlab"):
         asked.command([str(path), "-p", "thp=never"], {})
+    with pytest.raises(BadRequest, match=r"is a trace, and x is none: name traces alone"):
+        asked.command([str(path), "x"], {})
+
+
+def test_a_file_that_is_no_program_is_told_from_one_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    for name, why in (("a", "it is not executable"), ("b", "no such command or process")):
+        words = ["record", "-o", str(tmp_path / "a.trace"), "--", str(tmp_path / name)]
+        done = CliRunner().invoke(cli, words)
+        assert (done.exit_code, f"{tmp_path / name}: {why}" in done.stderr) == (2, True)
 
 
 @pytest.mark.slow

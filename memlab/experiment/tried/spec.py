@@ -51,7 +51,6 @@ def spec_of(subject: Tried, at: At) -> dict[str, Any]:
             *([str(folder / replayer)] if subject.trace else []),
             *(fill(word, at) for word in subject.argv),
         ],
-        "is_replay": replayer == "replay",
         "cache": str(folder / "cache") if subject.trace else "",
         "serve": [fill(word, at) for word in subject.serve],
         "ready": fill(subject.ready, at),

@@ -182,7 +182,7 @@ class Show(Document):
     attribution: list[TracedPoint]
     remarks: list[str]
     """What the numbers of a command do not hold: a limit that was not felt, calls that were
-    refused, a lock that is not known to be in force, page faults that this user may not count."""
+    refused, a lock that is not known to be in force, page faults that are not counted."""
     figures: list[str] | UnsetType = UNSET
     """Paths of the files drawn; only `memlab sweep` draws."""
 

@@ -21,11 +21,11 @@ from memlab.present.table import SCREEN
 _ROWS = 2  # that a comparison gives for its medians
 
 
-def compare(results: Sequence[Compared], in_full: str = "") -> None:
+def compare(results: Sequence[Compared], in_full: str = "", last: Sequence[str] = ()) -> None:
     """Print how many points got which word, what else differs, and a row per point of runs compared
     with one base. Where these have no room on one screen, the largest effects of either direction
     stand first, the medians go where they have no room beside, and a line says what is left out,
-    with the command that prints all, `in_full`; without one nothing is."""
+    with the command that prints all, `in_full`; without one nothing is. `last` is printed last."""
     console = table.console()
     head: list[Part] = [Sentence(line, "bold") for line in tables.compared_counts(results)]
     head += tables.compared_heads(results)
@@ -35,7 +35,8 @@ def compare(results: Sequence[Compared], in_full: str = "") -> None:
 
     def room(*, medians: bool) -> int:
         """The lines of one screen that those above a table and its legend leave."""
-        return SCREEN - len(lines(console, [*head, _legend(results, medians=medians)]))
+        below: list[Part] = [_legend(results, medians=medians), *map(Verbatim, last)]
+        return SCREEN - rows_taken(lines(console, [*head, *below]), console.width)
 
     if in_full and len(lines(console, [shown])) > room(medians=True):
         longest = rows_taken(not_shown({"point": whole}, in_full, "the medians"), console.width)
@@ -52,7 +53,7 @@ def compare(results: Sequence[Compared], in_full: str = "") -> None:
             shown, medians, left = few, False, ["the medians"]
     hidden = {"point": whole - len(shown.rows)} if whole > len(shown.rows) else {}
     rest = map(Verbatim, not_shown(hidden, in_full, *left))
-    say([*head, shown, *rest, _legend(results, medians=medians)])
+    say([*head, shown, *rest, _legend(results, medians=medians), *map(Verbatim, last)])
 
 
 def _legend(results: Sequence[Compared], *, medians: bool) -> Sentence:

@@ -272,7 +272,7 @@ def _sample(ran: _Ran, around: _Around) -> dict[str, Any]:
         counters |= {name: {"count": None, "error": "EPERM"} for name in COUNTERS}
         ended_counters = f"the kernel ends its counters: the program {why}"
         result["missing"] |= dict.fromkeys(("faults", "tlb_remote_sent"), ended_counters)
-    if spec["is_replay"]:
+    if spec["cache"]:
         counters["trapped"] = without_own(
             counters["trapped"], ran.output.tail, subject.report["events"]["faults"]["of_user"]
         )
