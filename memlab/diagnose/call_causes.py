@@ -278,7 +278,8 @@ def _queue(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
         if bound is not None and wanted > bound:
             return Cause(
                 f"{field} {wanted:,} is requested, and {words} {bound:,}",
-                name, f"a smaller {field}; sysctl {name}",
+                name,
+                f"a smaller {field}{f'; sysctl {name}' if wanted <= most else ''}",
             )  # fmt: skip
     return None
 

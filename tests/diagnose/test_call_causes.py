@@ -319,6 +319,8 @@ def test_a_posix_queue_that_is_larger_than_it_may_be(
     assert words in said
     assert bool(said) == bool(words)
     assert of("mq_open", "EINVAL", 0, os.O_RDWR, 0, at, 0, 0, facts=facts) == ""
+    cause = call_causes._queue(facts, "mq_open", (0, os.O_CREAT, 0o600, at, 0, 0))
+    assert cause is None or ("sysctl" in cause.setting) == (count <= 65_536)
 
 
 @pytest.mark.needs("recording")
