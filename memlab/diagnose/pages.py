@@ -159,9 +159,11 @@ def _pagemap(pid: int) -> Iterator[int]:
         os.close(fd)
 
 
-def _runs(fd: int, parts: Sequence[process.Mapping], *, apart: bool = False) -> list[PageRun]:
+def _runs(
+    fd: int, parts: Sequence[process.Mapping], *, apart: bool = False, marks_huge: bool = True
+) -> list[PageRun]:
     try:
-        return list(page_scan.runs(fd, parts, apart=apart))
+        return list(page_scan.runs(fd, parts, apart=apart, marks_huge=marks_huge))
     except page_scan.Unsupported:
         raise NotSeen("this kernel has no PAGEMAP_SCAN (Linux 6.7)") from None
 
@@ -170,7 +172,8 @@ def shared_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
     """Anonymous memory that another process maps too, since a fork. Raises as `read` does."""
     private = [one for one in mappings if one.permissions.endswith("p")]
     with _pagemap(pid) as fd:
-        runs = [one for one in _runs(fd, private) if not one.kind & (FILE | SWAPPED | ZERO)]
+        scanned = _runs(fd, private, marks_huge=False)
+        runs = [one for one in scanned if not one.kind & (FILE | SWAPPED | ZERO)]
         drawn = _Drawn(fd, runs, _Weights(private, {}), detailed=False)
     common = round(sum(one.size_bytes for one in runs) * drawn.shared_share)
     return max(0, common - (_merged(pid) or 0))
@@ -180,7 +183,7 @@ def anonymous_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
     """Private memory in these mappings or parts of such. Raises as `read` does."""
     parts, weights = page_scan.parts(mappings, sum(one.size_bytes for one in mappings))
     with _pagemap(pid) as fd:
-        runs = _runs(fd, parts, apart=True)
+        runs = _runs(fd, parts, apart=True, marks_huge=False)
     return round(_sums(runs, mappings, weights)[0]["anonymous"])
 
 
