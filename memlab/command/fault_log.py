@@ -39,8 +39,7 @@ class FaultLog:
     def __init__(self) -> None:
         self._fd = -1
         with suppress(OSError):
-            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-            self._fd = os.open(proc.ROOT / "dev/kmsg", flags)
+            self._fd = os.open(proc.ROOT / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             os.lseek(self._fd, 0, os.SEEK_END)
 
     def close(self) -> None:
