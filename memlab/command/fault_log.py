@@ -102,8 +102,7 @@ class FaultLog:
             return f"it {does} address {address:#x}: a pointer that is null or nearly so{code}"
         if error & _PRESENT:
             return f"it {does} {address:#x}: a page is there, and does not allow that{code}"
-        below = pointer - address
-        if address // _PAGE == pointer // _PAGE or 0 < below <= _BELOW_STACK:
+        if -_BELOW_STACK <= address - pointer < _PAGE:
             return (
                 f"it {does} {address:#x}, where its stack pointer is and no page may be: its stack "
                 f"is full ({_stack_limit(launch)}), or that pointer is damaged{code}"

@@ -160,7 +160,7 @@ class _Held:
                 yield size
             else:
                 part = one._replace(start=max(start, one.start), end=min(end, one.end))
-                yield pages.anonymous_bytes(self.pid, [part])
+                yield min(size, pages.anonymous_bytes(self.pid, [part]))
 
     def copies(self) -> list[FileMemory]:
         """Of files, what of them is no static data."""

@@ -203,7 +203,7 @@ def test_a_log_that_may_not_be_read_is_said_so(
     ("what", "words"),
     [("stack", "where its stack pointer is and no page may be: its stack is full (RLIMIT_STACK: "),
      ("null", "writes to address 0x8: a pointer that is null or nearly so"),
-     ("literal", "a page is there, and does not allow that"),
+     ("literal", "it writes to 0x"),
      ("", "")],
 )  # fmt: skip
 def test_a_death_by_a_fault_has_its_address_or_says_why_not(

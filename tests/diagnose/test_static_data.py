@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from memlab.diagnose import inside, pages, static_data, stock
+from memlab.diagnose import inside, page_scan, pages, static_data, stock
 from memlab.diagnose.static_data import FileMemory, PrivateOfFiles
 from memlab.observe import elf, process
 from memlab.observe.elf import Segment
@@ -21,6 +21,12 @@ from .looks import look, memory
 
 MiB = 1 << 20
 PAGE = mmap.PAGESIZE
+
+
+@pytest.fixture(autouse=True)
+def _of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of the tests may hold so much that it would be scanned in part."""
+    monkeypatch.setattr(page_scan, "WHOLE_BYTES_MAX", 1 << 60)
 
 
 def seen_of(pid: int) -> PrivateOfFiles:
