@@ -261,9 +261,9 @@ def _ports(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
         )
         words = [line.split() for line in "\n".join(tables).splitlines()]
         return sysctl("net/ipv4/ip_local_port_range"), [
-            (int(one[1].rpartition(":")[2], 16), int(one[2].rpartition(":")[2], 16))
-            for one in words
-            if len(one) > 3 and ":" in one[1] and one[3] != _CLOSED
+            (int(row[1].rpartition(":")[2], 16), int(row[2].rpartition(":")[2], 16))
+            for row in words
+            if len(row) > 3 and ":" in row[1] and row[3] != _CLOSED
         ]
 
     bounds, used = namespaces.inside(facts.pid, "net", read)

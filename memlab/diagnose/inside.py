@@ -86,8 +86,8 @@ def lines(look: Look) -> Iterator[Line]:
             ("static data", look.of_files.static),
             ("copies of pages of files, made by writes", look.of_files.copies),
         ):
-            held = sum(one.resident_bytes for one in those)
-            yield Line(name, held, part_of=of, note=_of_files(those))
+            resident = sum(file.resident_bytes for file in those)
+            yield Line(name, resident, part_of=of, note=_of_files(those))
     rest = max(0.0, beside_malloc(look) - (named := named_bytes(look)))
     unread = "; ".join(filter(None, (_not_read(look), _stacks_elsewhere(look))))
     if (named and look.heap) or unread:
@@ -97,10 +97,10 @@ def lines(look: Look) -> Iterator[Line]:
 def _of_files(those: Sequence[FileMemory]) -> str:
     """The largest three."""
     parts = []
-    for one in those[:_FILES_NAMED]:
-        name = one.path.removesuffix(DELETED).rpartition("/")[2][:40]
-        variable = f" ({one.variable[:40]} has {size(one.variable_bytes)})" if one.variable else ""
-        parts.append(f"{size(one.resident_bytes)} of {name}{variable}")
+    for file in those[:_FILES_NAMED]:
+        name, largest = file.path.removesuffix(DELETED).rpartition("/")[2], file.variable[:40]
+        variable = f" ({largest} has {size(file.variable_bytes)})" if largest else ""
+        parts.append(f"{size(file.resident_bytes)} of {name[:40]}{variable}")
     return ", ".join(parts)
 
 

@@ -117,7 +117,7 @@ class _PoolReader(MemoryFiles):
         for start in starts[:: max(1, len(starts) * _TRIES_PER_CHUNK // tries)]:
             is_there = self._is_there(start, min(start + _CHUNK, mapping.end))
             step = _POOLS[0] // _PAGE
-            places = [start + i * _POOLS[0] for i, one in enumerate(is_there[::step]) if one]
+            places = [start + i * _POOLS[0] for i, is_in in enumerate(is_there[::step]) if is_in]
             for at in places[:: max(1, len(places) // _TRIES_PER_CHUNK)]:
                 header = self._header(at)
                 for pool in _POOLS:

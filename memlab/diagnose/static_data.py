@@ -53,70 +53,70 @@ class PrivateOfFiles:
 
     @property
     def resident_bytes(self) -> int:
-        return sum(one.resident_bytes for one in (*self.static, *self.copies))
+        return sum(file.resident_bytes for file in (*self.static, *self.copies))
 
 
 def read(
-    pid: int, mappings: Sequence[process.Mapping], seen: Pages | None
+    pid: int, mappings: Sequence[process.Mapping], scan: Pages | None
 ) -> PrivateOfFiles | None:
     """Of all mappings, in ascending order; None where page tables were not read. Raises `OSError`
     where the process has ended."""
-    if seen is None:
+    if scan is None:
         return None
-    held = _Held(pid, mappings, seen)
+    private = _Private(pid, mappings, scan)
     try:
         all_static = [
-            held.static_data(name) for name, _ in held.candidates().most_common(_FILES_MAX)
+            private.static_data(name) for name, _ in private.candidates().most_common(_FILES_MAX)
         ]
     except pages.NotSeen:  # it runs a program with other rights by now
         return None
-    static = [one for one in all_static if one.resident_bytes >= LEAST_BYTES]
-    return PrivateOfFiles(_largest(static), _largest(held.copies()))
+    static = [file for file in all_static if file.resident_bytes >= LEAST_BYTES]
+    return PrivateOfFiles(_largest(static), _largest(private.copies()))
 
 
 def _largest(those: Sequence[FileMemory]) -> tuple[FileMemory, ...]:
-    return tuple(sorted(those, key=lambda one: -one.resident_bytes))
+    return tuple(sorted(those, key=lambda file: -file.resident_bytes))
 
 
 @dataclass(slots=True)
-class _Held:
+class _Private:
     """The private pages of a process by mapping."""
 
     pid: int
     mappings: Sequence[process.Mapping]
-    seen: Pages
+    scan: Pages
     starts: list[int] = field(init=False)
     private: dict[int, int] = field(init=False)
     by_file: dict[_File, list[process.Mapping]] = field(init=False)
-    taken: set[int] = field(default_factory=set)
+    starts_of_data: set[int] = field(default_factory=set)
     """Starts of mappings that are static data."""
 
     def __post_init__(self) -> None:
-        self.starts = [one.start for one in self.mappings]
-        of_files = self.seen.files_by_mapping
+        self.starts = [mapping.start for mapping in self.mappings]
+        of_files = self.scan.files_by_mapping
         self.private = {
-            start: own
-            for start, size in self.seen.by_mapping.items()
-            if (own := size - of_files.get(start, 0)) > 0
+            start: rest
+            for start, size in self.scan.by_mapping.items()
+            if (rest := size - of_files.get(start, 0)) > 0
         }
         self.by_file = {}
-        for one in self.mappings:
-            if one.path.startswith("/"):
-                self.by_file.setdefault((one.path, one.inode), []).append(one)
+        for mapping in self.mappings:
+            if mapping.path.startswith("/"):
+                self.by_file.setdefault((mapping.path, mapping.inode), []).append(mapping)
 
     def candidates(self) -> Counter[_File]:
         """Files that are executed, with much private memory in their mappings or in nameless ones
         behind these. No other file is opened: it may lie on a file system that does not answer."""
         sizes: Counter[_File] = Counter()
         name, end = None, 0
-        for one in self.mappings:
-            if one.path.startswith("/"):
-                name = one.path, one.inode
-            elif name is None or one.start - end > _GAP_MAX or not _is_nameless(one):
+        for mapping in self.mappings:
+            if mapping.path.startswith("/"):
+                name = mapping.path, mapping.inode
+            elif name is None or mapping.start - end > _GAP_MAX or not _is_nameless(mapping):
                 name = None
                 continue
-            sizes[name] += self.private.get(one.start, 0)
-            end = one.end
+            sizes[name] += self.private.get(mapping.start, 0)
+            end = mapping.end
         return Counter(
             {
                 name: size
@@ -146,27 +146,29 @@ class _Held:
         """Private bytes of each mapping there that is of this file, or nameless; of a nameless one
         that goes on beyond, because the kernel joined it with a neighbour, those that lie there."""
         for i in range(max(0, bisect_right(self.starts, start) - 1), len(self.mappings)):
-            one = self.mappings[i]
-            if one.start >= end:
+            mapping = self.mappings[i]
+            if mapping.start >= end:
                 return
-            size = self.private.get(one.start, 0)
-            if not size or one.start in self.taken or one.end <= start:
+            size = self.private.get(mapping.start, 0)
+            if not size or mapping.start in self.starts_of_data or mapping.end <= start:
                 continue
-            is_inside = start <= one.start and one.end <= end
-            if not _is_nameless(one) and not (one.path == path and is_inside):
+            is_inside = start <= mapping.start and mapping.end <= end
+            if not _is_nameless(mapping) and not (mapping.path == path and is_inside):
                 continue
-            self.taken.add(one.start)
+            self.starts_of_data.add(mapping.start)
             if is_inside:
                 yield size
             else:
-                part = one._replace(start=max(start, one.start), end=min(end, one.end))
+                part = mapping._replace(start=max(start, mapping.start), end=min(end, mapping.end))
                 yield min(size, pages.anonymous_bytes(self.pid, [part]))
 
     def copies(self) -> list[FileMemory]:
         """Of files, what of them is no static data."""
         result = []
         for (path, _), of in self.by_file.items():
-            size = sum(self.private.get(m.start, 0) for m in of if m.start not in self.taken)
+            size = sum(
+                self.private.get(m.start, 0) for m in of if m.start not in self.starts_of_data
+            )
             if size >= LEAST_BYTES and path != _ZEROS and not _is_huge(self.pid, of[0]):
                 result.append(FileMemory(path, size))
         return result
@@ -182,19 +184,19 @@ def _places(
     """Begins and ends of the writable segments in memory, at each place at which the file's code
     is loaded; neighbours as one."""
     moved = {
-        one.start - one.offset_bytes + code.offset - code.address: None
-        for one in of
-        if "x" in one.permissions
+        mapping.start - mapping.offset_bytes + code.offset - code.address: None
+        for mapping in of
+        if "x" in mapping.permissions
         for code in segments
         if code.is_executable
-        and _down(code.offset) <= one.offset_bytes
-        and one.offset_bytes + one.size_bytes <= _up(code.offset + code.file_bytes)
+        and _down(code.offset) <= mapping.offset_bytes
+        and mapping.offset_bytes + mapping.size_bytes <= _up(code.offset + code.file_bytes)
     }
     ranges = sorted(
-        (_down(by + one.address), _up(by + one.address + one.memory_bytes))
+        (_down(by + data.address), _up(by + data.address + data.memory_bytes))
         for by in [*moved][:_PLACES_MAX]
-        for one in segments
-        if one.is_writable
+        for data in segments
+        if data.is_writable
     )
     reached = 0
     for start, end in ranges:

@@ -130,13 +130,13 @@ def largest_object(fd: int, table_bytes_max: int) -> tuple[str, int] | None:
     head = read(64, 0)
     if head[:6] != b"\x7fELF\x02\x01":
         return None
-    parts = [one for one in segments(fd) if one.is_writable]
+    data = [segment for segment in segments(fd) if segment.is_writable]
     largest: tuple[str, int] | None = None
     for names, symbols in _tables(read, head):
         for name_at, info, _, section, address, size in symbols:
             if info & 15 != _OBJECT or not section or (largest and size <= largest[1]):
                 continue
-            if any(0 <= address - one.address < one.memory_bytes for one in parts):
+            if any(0 <= address - part.address < part.memory_bytes for part in data):
                 largest = _name(names, name_at), size
     return largest
 
