@@ -200,9 +200,11 @@ def test_how_a_command_ends_is_its_outcome(
     run = memlab.trial(
         words, blocks=1, store=store_path, timeout=0.3 if outcome == "timeout" else 60
     )
-    assert [(s.outcome, words_of.reason(s.detail or "")) for s in run.samples] == [
-        (outcome, detail)
-    ]
+    ((said, reason),) = [(s.outcome, words_of.reason(s.detail or "")) for s in run.samples]
+    assert said == outcome
+    if outcome == "sigsegv":  # what was not read of it depends on the machine
+        reason = reason.partition(": ")[0]
+    assert reason == detail
     assert eventually(lambda: processes(r"^sleep 6173") == [])
 
 

@@ -3,7 +3,7 @@
 Sources: kernel/sys.c (do_prlimit()), fs/pipe.c, ipc/msg.c, ipc/mqueue.c, ipc/sem.c, mm/mmap.c,
 mm/msync.c, mm/mincore.c, mm/mlock.c, net/unix/af_unix.c, net/core/skbuff.c
 (mm_account_pinned_pages()), net/xdp/xdp_umem.c, net/ipv4/igmp.c, kernel/cgroup/cpuset.c,
-io_uring/io_uring.c of Linux 6.18.
+io_uring/io_uring.c, fs/exec.c, net/core/scm.c, kernel/signal.c of Linux 6.18.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from memlab.diagnose import call_places, sockets
+from memlab.diagnose import call_places, kernel_held, sockets
 from memlab.diagnose.call_arguments import Called, Pair
 from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.finding import size
-from memlab.diagnose.kernel_numbers import sysctl, target_of
+from memlab.diagnose.kernel_numbers import descriptors, sysctl, target_of
 from memlab.diagnose.memory_files import MemoryFiles
 from memlab.diagnose.refusals import SENDS, Refusal
-from memlab.observe import files, proc, process
+from memlab.observe import files, namespaces, proc, process
 from memlab.observe.proc import ROOT
 from memlab.text.printable import printable
 
@@ -37,6 +37,9 @@ _SET_PIPE_SIZE, _GET_SEALS, _SEALED = 1031, 1034, 0x18  # F_SEAL_WRITE, F_SEAL_F
 _WRITES, _EXECUTES, _SHARED, _FIXED, _ANONYMOUS, _HUGE = 2, 4, 1, 0x10, 0x20, 0x40000
 _NO_FILE = 1 << 31
 _ZERO_COPY = 0x4000000
+_STRING_PAGES, _STRINGS_MAX = 32, 512  # MAX_ARG_STRLEN of binfmts.h; those that are looked at
+_PASSED_MAX = 253  # SCM_MAX_FD of net/scm.h
+_CLOSED = "07"  # TCP_CLOSE
 _STREAM, _DATAGRAM, _LISTENS = 1, 2, 10
 _RESOURCES = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
               "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME")  # fmt: skip
@@ -153,7 +156,136 @@ def _pipe_size(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
             f"without {facts.lacks('CAP_SYS_RESOURCE')}",
             "fs.pipe-max-size", "a smaller pipe; sysctl fs.pipe-max-size",
         )  # fmt: skip
+    name = "fs.pipe-user-pages-soft"
+    allowed = next(iter(sysctl(name.replace(".", "/", 1))), 0)
+    if most is None or not allowed or facts.is_capable(_PTRACE_ADMIN):
+        return None
+    held = kernel_held.read(facts.pid, descriptors(facts.pid))
+    used = f"; those of this process have {size(held.pipe_room_bytes)}" if held else ""
+    return Cause(
+        f"a pipe of {size(wanted)} is requested, and all pipes of a user may have "
+        f"{size(allowed * _PAGE)} ({name}) without {facts.lacks('CAP_SYS_RESOURCE')}{used}",
+        name, f"fewer pipes, or smaller ones; sysctl {name}",
+    )  # fmt: skip
+
+
+def _strings(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """E2BIG of execve: copy_strings() of fs/exec.c."""
+    first = 2 if call == "execveat" else 1
+    most = _STRING_PAGES * _PAGE
+    for what, at in zip(("an argument", "a variable"), arguments[first : first + 2], strict=False):
+        raw = facts.memory(at, 8 * _STRINGS_MAX)
+        for (place,) in struct.iter_unpack("=Q", raw[: len(raw) // 8 * 8]):
+            if not place:
+                break
+            begin = facts.memory(place, _PAGE)
+            if b"\0" in begin or len(text := facts.memory(place, most + _PAGE)) < most:
+                continue
+            if b"\0" not in text[:most]:
+                name = begin.partition(b"=")[0][:40].decode("utf-8", "replace")
+                named = f" ({_shown(name)})" if what == "a variable" else ""
+                return Cause(
+                    f"{what}{named} has {size(most)} or more, which the kernel allows no single "
+                    "string of a new program (MAX_ARG_STRLEN), however long all may be",
+                    "MAX_ARG_STRLEN",
+                    "a file, or standard input, for so long a text; several shorter arguments",
+                )  # fmt: skip
     return None
+
+
+def _addresses_to_lock(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """ENOMEM of mlock, if no limit says it: not RLIMIT_MEMLOCK, and not vm.max_map_count."""
+    if facts.limit(8) is not None and not facts.is_capable(_IPC_LOCK):
+        return None
+    most = next(iter(sysctl("vm/max_map_count")), 0)
+    if len(facts.mappings) >= 0.99 * most or _unmapped(facts, call, arguments) is None:
+        return None
+    return Cause(
+        f"a part of the {size(arguments[1])} that it locks is not mapped: RLIMIT_MEMLOCK does not "
+        "limit it",
+        "addresses that are not mapped", "the length, and what unmaps a part of it",
+    )  # fmt: skip
+
+
+def _signal(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EAGAIN of sigqueue: it counts by the limit of who is to receive it
+    (__sigqueue_alloc() of kernel/signal.c)."""
+    pid = arguments[0]
+    if pid == facts.pid or not namespaces.is_shared(facts.pid, "pid"):
+        return None
+    text = files.known(lambda: proc.status(pid)) or {}
+    used, _, most = (text.get("SigQ") or "").partition("/")
+    if not used.isdigit() or not most.isdigit() or int(used) < int(most):
+        return None
+    who = f"process {pid} ({_shown(text.get('Name', ''))})"
+    return Cause(
+        f"{who} may have {int(most):,} signals queued (its RLIMIT_SIGPENDING), and {int(used):,} "
+        "are, of its user",
+        "RLIMIT_SIGPENDING", "a receiver that takes its signals; ulimit -i of the receiver",
+    )  # fmt: skip
+
+
+def _passed(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EINVAL of sendmsg: scm_fp_copy() of net/core/scm.c."""
+    head = facts.memory(arguments[1], 56)  # struct msghdr
+    if len(head) < 56:
+        return None
+    at, length = struct.unpack_from("=2Q", head, 32)
+    raw = facts.memory(at, 16) if length >= 16 else b""  # struct cmsghdr
+    if len(raw) < 16:
+        return None
+    whole, level, kind = struct.unpack("=Qii", raw)
+    count = (whole - 16) // 4
+    if (level, kind) != (1, 1) or not _PASSED_MAX < count <= length // 4:  # SCM_RIGHTS
+        return None
+    return Cause(
+        f"{count:,} open files are passed in one message, and the kernel allows {_PASSED_MAX} "
+        "(SCM_MAX_FD)",
+        "SCM_MAX_FD", "several messages",
+    )  # fmt: skip
+
+
+def _ports(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EADDRNOTAVAIL of connect, and EADDRINUSE of bind, if any port would do. The address may be
+    gone from memory by now."""
+    address = facts.memory(arguments[1], min(arguments[2], 28))
+    is_there = len(address) >= 4 and int.from_bytes(address[:2], sys.byteorder) in (2, 10)
+    port = int.from_bytes(address[2:4], "big") if is_there else None
+    if call == "bind" and port:
+        return None
+
+    def read() -> tuple[list[int], list[tuple[int, int]]]:
+        """The bounds, and the local and the other port of each TCP socket."""
+        tables = (
+            files.text(ROOT / f"proc/thread-self/net/{name}") or "" for name in ("tcp", "tcp6")
+        )
+        words = [line.split() for line in "\n".join(tables).splitlines()]
+        return sysctl("net/ipv4/ip_local_port_range"), [
+            (int(row[1].rpartition(":")[2], 16), int(row[2].rpartition(":")[2], 16))
+            for row in words
+            if len(row) > 3 and ":" in row[1] and row[3] != _CLOSED
+        ]
+
+    bounds, used = namespaces.inside(facts.pid, "net", read)
+    if len(bounds) < 2:
+        return None
+    first, last = bounds[:2]
+    most = last - first + 1
+    to_port = len({mine for mine, other in used if first <= mine <= last and other == port})
+    in_all = len({mine for mine, _ in used if first <= mine <= last})
+    if in_all < 0.95 * most:
+        return None
+    to, met = "", in_all
+    if call == "connect" and to_port >= 0.95 * most:
+        to, met = f" to port {port}", to_port
+    elif call == "bind" and port is None:
+        to = ": that is the cause if any port would do (0), which was not read"
+    name = "net.ipv4.ip_local_port_range"
+    return Cause(
+        f"{met:,} of the {most:,} ports that the kernel may choose ({name}: {first} to {last}) "
+        f"have TCP sockets{to}",
+        name, f"connections that are used again; sysctl {name}; more addresses",
+    )  # fmt: skip
 
 
 def _unmapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
@@ -278,7 +410,8 @@ def _queue(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
         if bound is not None and wanted > bound:
             return Cause(
                 f"{field} {wanted:,} is requested, and {words} {bound:,}",
-                name, f"a smaller {field}; sysctl {name}",
+                name,
+                f"a smaller {field}{f'; sysctl {name}' if wanted <= most else ''}",
             )  # fmt: skip
     return None
 
@@ -517,6 +650,12 @@ def _place(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
 _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("prlimit64 setrlimit", "EPERM", _limit_raised),
     ("fcntl", "EPERM", _pipe_size),
+    ("execve execveat", "E2BIG", _strings),
+    ("mlock mlock2", "ENOMEM", _addresses_to_lock),
+    ("rt_sigqueueinfo", "EAGAIN", _signal),
+    ("sendmsg", "EINVAL", _passed),
+    ("connect", "EADDRNOTAVAIL", _ports),
+    ("bind", "EADDRINUSE", _ports),
     ("msync mincore madvise", "ENOMEM", _unmapped),
     ("connect", "EAGAIN", _backlog),
     (" ".join(SENDS), "EAGAIN", _receiver),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from memlab.diagnose import allocator_marks, growth, inner_heap, started
 from memlab.diagnose.account import Line
@@ -20,10 +20,13 @@ from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.look import Look
 from memlab.diagnose.sockets import Sockets
+from memlab.diagnose.static_data import FileMemory
+from memlab.observe.process import DELETED
 from memlab.text import units
 
 MiB = units.MiB
 _WORTH_SHARE = 0.25
+_FILES_NAMED = 3
 
 
 def beside_malloc(look: Look) -> float:
@@ -63,8 +66,9 @@ def _alone(heap: Heap) -> tuple[str, str]:
 
 
 def named_bytes(look: Look) -> int:
-    """Of it what has a name: stacks, and heaps that were read."""
+    """Of it what has a name: stacks, heaps that were read, memory of files."""
     stacks = look.stacks.resident_bytes if look.stacks else 0
+    stacks += look.of_files.resident_bytes if look.of_files else 0
     return stacks + sum(one.resident_bytes for one in look.inner_heaps)
 
 
@@ -77,10 +81,27 @@ def lines(look: Look) -> Iterator[Line]:
     if look.stacks and look.stacks.count:
         count = units.counted(look.stacks.count, "thread")
         yield Line("stacks of threads", look.stacks.resident_bytes, part_of=of, note=f"of {count}")
+    if look.of_files:
+        for name, those in (
+            ("static data", look.of_files.static),
+            ("copies of pages of files, made by writes", look.of_files.copies),
+        ):
+            resident = sum(file.resident_bytes for file in those)
+            yield Line(name, resident, part_of=of, note=_of_files(those))
     rest = max(0.0, beside_malloc(look) - (named := named_bytes(look)))
     unread = "; ".join(filter(None, (_not_read(look), _stacks_elsewhere(look))))
     if (named and look.heap) or unread:
         yield Line("other mappings", rest, part_of=of, note=unread)
+
+
+def _of_files(those: Sequence[FileMemory]) -> str:
+    """The largest three."""
+    parts = []
+    for file in those[:_FILES_NAMED]:
+        name, largest = file.path.removesuffix(DELETED).rpartition("/")[2], file.variable[:40]
+        variable = f" ({largest} has {size(file.variable_bytes)})" if largest else ""
+        parts.append(f"{size(file.resident_bytes)} of {name[:40]}{variable}")
+    return ", ".join(parts)
 
 
 def _stacks_elsewhere(look: Look) -> str:

@@ -36,6 +36,7 @@ from memlab.diagnose import (
     sockets,
     stacks,
     started,
+    static_data,
     subject,
     waits,
 )
@@ -56,6 +57,7 @@ from memlab.diagnose.sites import Sites
 from memlab.diagnose.sockets import Dropped, Sockets
 from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.started import Started
+from memlab.diagnose.static_data import PrivateOfFiles
 from memlab.diagnose.subject import Subject
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.waits import Waits
@@ -285,6 +287,8 @@ class Look:
     """Heaps beside malloc that were read."""
     stacks: Stacks | None = None
     """Of its threads; None of a process with one, or where none is recognised."""
+    of_files: PrivateOfFiles | None = None
+    """Static data, and copies of pages of files; None where not seen."""
     dropped: tuple[Dropped, ...] = ()
     """Messages to its sockets that were dropped, most first."""
     sockets: Sockets | None = None
@@ -362,7 +366,7 @@ def at(
     resident = pages_after.by_mapping if pages_after else {}
     heaps, not_read = None, listed.unlooked()
     inner: tuple[InnerHeap, ...] = ()
-    stack_use = None
+    stack_use = of_files = None
     if not listed.is_sample:
         heaps, not_read = heap.read(
             pid,
@@ -374,10 +378,12 @@ def at(
         )
         inner = inner_heap.read(pid, mappings, resident, thorough=thorough)
         stack_use = stacks.read(pid, mappings, resident)
+        of_files = static_data.read(pid, mappings, pages_after)
     unread = kept.anonymous_bytes - (heaps.held_bytes + heaps.mapped_bytes if heaps else 0)
     unread -= sum(one.resident_bytes for one in inner) + (
         stack_use.resident_bytes if stack_use else 0
     )
+    unread -= of_files.resident_bytes if of_files else 0
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
     searched: list[str] = []
     if much or any(one.name == inner_heap.MIMALLOC for one in inner):
@@ -437,7 +443,7 @@ def at(
             *_other_ipc(segments, kept.shmem_bytes),
             *_not_read_twice(held_before, is_needed=bool(in_memory or queues)),
         ),
-        pages=replace(pages_after, by_mapping={}) if pages_after else None,
+        pages=replace(pages_after, by_mapping={}, files_by_mapping={}) if pages_after else None,
         unshared_bytes=_unshared(pages_before, pages_after),
         largest=() if listed.is_sample else _largest(mappings, pages_before, pages_after),
         fell_bytes=fell(series.resident),
@@ -485,6 +491,7 @@ def at(
         prices=(*not_read_pages, *not_walked, *not_read),
         inner_heaps=inner,
         stacks=stack_use,
+        of_files=of_files,
         dropped=sockets.dropped(queues_before, read_queues) if held_before is not None else (),
         sockets=queues,
         kernel_held=by_kernel,

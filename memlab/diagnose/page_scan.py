@@ -113,14 +113,17 @@ def _drawn(mapping: process.Mapping, share: float) -> Iterator[process.Mapping]:
     yield mapping._replace(start=at, end=at + size)
 
 
-def runs(fd: int, mappings: Sequence[process.Mapping], *, apart: bool = False) -> Iterator[PageRun]:
+def runs(
+    fd: int, mappings: Sequence[process.Mapping], *, apart: bool = False, marks_huge: bool = True
+) -> Iterator[PageRun]:
     """What is mapped or in swap, in ascending order; `apart`: what lies between the mappings is not
-    scanned. Raises `Unsupported`."""
+    scanned; `marks_huge`: huge pages are of another kind, and each is a run. Raises `Unsupported`.
+    """
     mappings = [m for m in mappings if m.path != "[vsyscall]"]
     starts = [m.start for m in mappings]
     vector = (ctypes.c_uint64 * (3 * _REGIONS))()
     wanted = PRESENT | SWAPPED
-    kinds = wanted | FILE | ZERO | HUGE
+    kinds = wanted | FILE | ZERO | (HUGE if marks_huge else 0)
     passed = 0
     for at, end in _spans(mappings, apart=apart):
         while at < end:

@@ -93,6 +93,8 @@ class Pages:
     """Of the small pages in huge ones, those that hold zeros alone; None without huge pages."""
     seconds: float
     """What reading took, in pieces of at most 8 MiB."""
+    files_by_mapping: dict[int, int] = field(default_factory=dict, repr=False)
+    """Of `by_mapping` pages of files, shared memory and tmpfs; the others are private."""
 
 
 class NotSeen(Exception):
@@ -120,7 +122,7 @@ def read(
         draw = _Drawn(fd, runs, counted, detailed=detailed)
     in_part = is_sample or bool(weights)
     lazy, locked = _flags(draw.frames, in_part=in_part) if detailed else (None, None)
-    sums, by_mapping, share = _sums(runs, mappings, weights)
+    sums, by_mapping, of_files, share = _sums(runs, mappings, weights)
     if in_part:
         sums = _scaled(sums, status)
     merged = _merged(pid)
@@ -136,6 +138,7 @@ def read(
         swapped_bytes=round(sums["swapped"]),
         zeros_bytes=round(sums["zeros"]),
         by_mapping=by_mapping,
+        files_by_mapping=of_files,
         lazyfree=lazy,
         locked=locked,
         unused=_unused(pid, runs, counted, in_part=in_part) if detailed else None,
@@ -156,9 +159,11 @@ def _pagemap(pid: int) -> Iterator[int]:
         os.close(fd)
 
 
-def _runs(fd: int, parts: Sequence[process.Mapping], *, apart: bool = False) -> list[PageRun]:
+def _runs(
+    fd: int, parts: Sequence[process.Mapping], *, apart: bool = False, marks_huge: bool = True
+) -> list[PageRun]:
     try:
-        return list(page_scan.runs(fd, parts, apart=apart))
+        return list(page_scan.runs(fd, parts, apart=apart, marks_huge=marks_huge))
     except page_scan.Unsupported:
         raise NotSeen("this kernel has no PAGEMAP_SCAN (Linux 6.7)") from None
 
@@ -167,10 +172,19 @@ def shared_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
     """Anonymous memory that another process maps too, since a fork. Raises as `read` does."""
     private = [one for one in mappings if one.permissions.endswith("p")]
     with _pagemap(pid) as fd:
-        runs = [one for one in _runs(fd, private) if not one.kind & (FILE | SWAPPED | ZERO)]
+        scanned = _runs(fd, private, marks_huge=False)
+        runs = [one for one in scanned if not one.kind & (FILE | SWAPPED | ZERO)]
         drawn = _Drawn(fd, runs, _Weights(private, {}), detailed=False)
     common = round(sum(one.size_bytes for one in runs) * drawn.shared_share)
     return max(0, common - (_merged(pid) or 0))
+
+
+def anonymous_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
+    """Private memory in these mappings or parts of such. Raises as `read` does."""
+    parts, weights = page_scan.parts(mappings, sum(one.size_bytes for one in mappings))
+    with _pagemap(pid) as fd:
+        runs = _runs(fd, parts, apart=True, marks_huge=False)
+    return round(_sums(runs, mappings, weights)[0]["anonymous"])
 
 
 def _merged(pid: int) -> int | None:
@@ -183,11 +197,13 @@ def _merged(pid: int) -> int | None:
 
 def _sums(
     runs: Sequence[PageRun], mappings: Sequence[process.Mapping], weights: dict[int, float]
-) -> tuple[dict[str, float], dict[int, int], float]:
-    """Bytes by what they are, the resident ones by mapping, and the share that was scanned."""
+) -> tuple[dict[str, float], dict[int, int], dict[int, int], float]:
+    """Bytes by what they are, the resident ones by mapping, of these the ones of files, and the
+    share that was scanned."""
     starts = [mapping.start for mapping in mappings]
     sums: dict[str, float] = dict.fromkeys(("zeros", "swapped", "files", "anonymous", "huge"), 0.0)
     by_mapping: Counter[int] = Counter()
+    of_files: Counter[int] = Counter()
     scanned = total = 0.0
     for start, _, kind, part in runs:
         at = starts[max(0, bisect_right(starts, start) - 1)]
@@ -197,12 +213,15 @@ def _sums(
         elif kind & SWAPPED:
             sums["swapped"] += size
         else:
-            sums["files" if kind & FILE else "anonymous"] += size
-            if kind & HUGE and not kind & FILE:
-                sums["huge"] += size
             by_mapping[at] += round(size)
+            if kind & FILE:
+                sums["files"] += size
+                of_files[at] += round(size)
+            else:
+                sums["anonymous"] += size
+                sums["huge"] += size if kind & HUGE else 0
             scanned, total = scanned + part, total + size
-    return sums, dict(by_mapping), scanned / total if total else 1.0
+    return sums, dict(by_mapping), dict(of_files), scanned / total if total else 1.0
 
 
 def _scaled(sums: dict[str, float], status: dict[str, str]) -> dict[str, float]:

@@ -115,8 +115,10 @@ class _PoolReader(MemoryFiles):
         """The size of pools of a mapping, if one of some resident places in it is a pool in use."""
         starts = range(-(-mapping.start // _POOLS[0]) * _POOLS[0], mapping.end, _CHUNK)
         for start in starts[:: max(1, len(starts) * _TRIES_PER_CHUNK // tries)]:
-            places = self._places(start, min(start + _CHUNK, mapping.end), _POOLS[0])
-            for at, _ in places[:: max(1, len(places) // _TRIES_PER_CHUNK)]:
+            is_there = self._is_there(start, min(start + _CHUNK, mapping.end))
+            step = _POOLS[0] // _PAGE
+            places = [start + i * _POOLS[0] for i, is_in in enumerate(is_there[::step]) if is_in]
+            for at in places[:: max(1, len(places) // _TRIES_PER_CHUNK)]:
                 header = self._header(at)
                 for pool in _POOLS:
                     if _used(header, at, pool) is not None:
@@ -148,14 +150,17 @@ class _PoolReader(MemoryFiles):
 
     def _places(self, start: int, end: int, pool: int) -> list[tuple[int, int]]:
         """Where a pool may begin on a resident page, and how much of it is resident."""
-        step = pool // _PAGE
-        entries = os.pread(self._pagemap, 8 * ((end - start) // _PAGE), 8 * (start // _PAGE))
-        is_there = entries[7::8].translate(IS_PRESENT)
+        step, is_there = pool // _PAGE, self._is_there(start, end)
         return [
             (start + i * _PAGE, is_there.count(1, i, i + step) * _PAGE)
             for i in range(0, len(is_there) - step + 1, step)
             if is_there[i]
         ]
+
+    def _is_there(self, start: int, end: int) -> bytes:
+        """Of each page 1 if it is resident."""
+        entries = os.pread(self._pagemap, 8 * ((end - start) // _PAGE), 8 * (start // _PAGE))
+        return entries[7::8].translate(IS_PRESENT)
 
     def _header(self, at: int) -> bytes:
         return os.pread(self._memory, _HEADER.size, at)

@@ -33,7 +33,8 @@ _USER_MODE_ONLY = 1  # UFFD_
 ERRNOS = {
     1: "EPERM", 7: "E2BIG", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 19: "ENODEV", 22: "EINVAL",
     23: "ENFILE", 24: "EMFILE", 27: "EFBIG", 28: "ENOSPC", 37: "ENOLCK", 87: "EUSERS",
-    90: "EMSGSIZE", 105: "ENOBUFS", 109: "ETOOMANYREFS", 122: "EDQUOT",
+    90: "EMSGSIZE", 98: "EADDRINUSE", 99: "EADDRNOTAVAIL", 105: "ENOBUFS", 109: "ETOOMANYREFS",
+    122: "EDQUOT",
 }  # fmt: skip
 _OF_ANY_CALL = (
     "ENOMEM", "ENFILE", "EMFILE", "EFBIG", "ENOSPC", "ENOLCK", "EUSERS", "ENOBUFS", "ETOOMANYREFS",
@@ -49,7 +50,9 @@ _OF_SOME = {
               "mbind", "set_mempolicy", "migrate_pages", "move_pages", "keyctl", "add_key"),
     "EACCES": ("mmap", "mprotect", "shmget", "shmat", "perf_event_open"),
     "ENODEV": ("mmap",),
-    "EINVAL": ("mmap", "shmget", "semget", "msgsnd", "mq_open"),
+    "EINVAL": ("mmap", "shmget", "semget", "msgsnd", "mq_open", "sendmsg"),
+    "EADDRINUSE": ("bind",),
+    "EADDRNOTAVAIL": ("connect",),
     "E2BIG": ("execve", "execveat"),
 }  # fmt: skip
 SENDS = ("sendto", "sendmsg", "sendmmsg")

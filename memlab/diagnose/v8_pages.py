@@ -33,7 +33,6 @@ class V8Pages:
     used_bytes: int
     """Allocated, dead objects among it until they are swept; of the young generation, which has no
     count, all."""
-    young_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ def read(
         return None
     young = sum(held for one, held in pages_of if one.is_young)
     old = sum(min(one.allocated, held) for one, held in pages_of if not one.is_young)
-    return V8Pages(len(pages_of), sum(held for _, held in pages_of), young + old, young)
+    return V8Pages(len(pages_of), sum(held for _, held in pages_of), young + old)
 
 
 class _PageReader(MemoryFiles):

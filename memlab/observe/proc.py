@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path("/")
@@ -64,6 +65,11 @@ class Life:
 
 def read(path: Path) -> str:
     """The whole text of a /proc or /sys file, in the fewest reads that the kernel allows."""
+    return os.fsdecode(raw(path))
+
+
+def raw(path: Path) -> bytes:
+    """The same, as it is."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         pieces = []
@@ -71,7 +77,7 @@ def read(path: Path) -> str:
             pieces.append(piece)
     finally:
         os.close(fd)
-    return os.fsdecode(b"".join(pieces))
+    return b"".join(pieces)
 
 
 def read_small(path: str) -> bytes:
@@ -152,7 +158,13 @@ def parse_life(text: str) -> Life:
 
 def parse_mountinfo(text: str) -> list[Mount]:
     """The mounts that a process sees, in the order of /proc/PID/mountinfo."""
-    return [_mount(line) for line in lines(text)]
+    return [*_mounts(text)]
+
+
+@lru_cache(maxsize=4)
+def _mounts(text: str) -> tuple[Mount, ...]:
+    """A look at a process asks for its mounts and for those of this program some eight times."""
+    return tuple(_mount(line) for line in lines(text))
 
 
 def parse_swaps(text: str) -> list[dict[str, str | int]]:

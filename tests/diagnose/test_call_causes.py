@@ -37,6 +37,7 @@ from memlab.diagnose.call_causes import Facts
 from memlab.diagnose.finding import NOTE, Finding
 from memlab.diagnose.refusals import Refusal
 from memlab.observe import files, proc, process, system_calls
+from memlab.text import units
 
 from .live import Compiled, running
 from .looks import look
@@ -103,9 +104,132 @@ def of(call: str, errno: str, *arguments: int, facts: Facts | None = None) -> st
 @pytest.mark.parametrize("call", ["mlock", "mlock2", "mprotect"])
 def test_what_a_limit_may_have_refused_and_is_unmapped_since_is_not_blamed(call: str) -> None:
     """RLIMIT_MEMLOCK and vm.max_map_count say ENOMEM too, and who is refused unmaps."""
-    at = unmapped()
+    at, facts = unmapped(), Facts(PID, {"CapEff": "0"})
+    facts.__dict__["limits"] = "Max locked memory         65536                65536    bytes\n"
     assert "are not mapped" in of("msync", "ENOMEM", at, MiB, 0)
-    assert of(call, "ENOMEM", at, MiB, 0) == ""
+    assert of(call, "ENOMEM", at, MiB, 0, facts=facts) == ""
+
+
+def test_a_lock_that_no_limit_refuses_is_of_addresses_that_are_not_mapped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at, facts = unmapped(), Facts(PID, {"CapEff": "0"})
+    facts.__dict__["limits"] = "Max locked memory         unlimited            unlimited    bytes\n"
+    said = of("mlock", "ENOMEM", at, MiB, facts=facts)
+    assert said.startswith("a part of the 1 MiB that it locks is not mapped: ")
+    with mmap.mmap(-1, 8192) as memory:
+        start = ctypes.addressof(held := ctypes.c_char.from_buffer(memory))
+        later = Facts(PID, {"CapEff": "0"})
+        later.__dict__["limits"] = facts.limits
+        said = of("mlock", "ENOMEM", start, 8192, facts=later)
+        del held
+    assert said == ""
+    monkeypatch.setattr(call_causes, "sysctl", lambda name: [len(facts.mappings)])
+    assert of("mlock", "ENOMEM", at, MiB, facts=facts) == "", "vm.max_map_count says so too"
+
+
+@pytest.mark.parametrize("call", ["execve", "execveat"])
+def test_a_string_that_is_too_long_for_a_new_program(call: str) -> None:
+    """To the byte, with the zero at its end."""
+    most = 32 * mmap.PAGESIZE
+    for length in (most - 1, most):
+        try:
+            subprocess.run(["true", "x" * length], check=True)
+            fits = True
+        except OSError:
+            fits = False
+        short, long = (
+            ctypes.create_string_buffer(text) for text in (b"a", b"LIST=" + b"x" * (length - 5))
+        )
+        strings = (ctypes.c_void_p * 3)(*map(ctypes.addressof, (short, long)), None)
+        none = (ctypes.c_void_p * 1)(None)
+        at, empty = ctypes.addressof(strings), ctypes.addressof(none)
+        first = (0, 0) if call == "execveat" else (0,)
+        of_arguments = of(call, "E2BIG", *first, at, empty, 0, 0)
+        of_variables = of(call, "E2BIG", *first, empty, at, 0, 0)
+        assert (of_arguments == "") is (of_variables == "") is fits
+        if not fits:
+            assert of_arguments.startswith("an argument has 128 KiB or more")
+            assert of_variables.startswith("a variable (LIST) has 128 KiB or more")
+
+
+def test_a_signal_is_refused_by_the_limit_of_who_is_to_receive_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = Facts(PID, proc.status(PID))
+    for queue, words in (
+        (
+            "100/100",
+            "process 1 (init) may have 100 signals queued (its RLIMIT_SIGPENDING), and 100",
+        ),
+        ("99/100", ""),
+        ("", ""),
+    ):
+        monkeypatch.setattr(
+            call_causes.proc, "status", lambda _, queue=queue: {"SigQ": queue, "Name": "init"}
+        )
+        said = of("rt_sigqueueinfo", "EAGAIN", 1, 34, 0, facts=facts)
+        assert said.startswith(words)
+        assert bool(said) == bool(words)
+        assert of("rt_sigqueueinfo", "EAGAIN", PID, 34, 0, facts=facts) == ""
+
+
+@pytest.mark.parametrize("count", [253, 254, 300])
+def test_more_open_files_than_a_message_may_pass(count: int) -> None:
+    sending, receiving = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    rights = struct.pack(f"={count}i", *[receiving.fileno()] * count)
+    try:
+        sending.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        fits = True
+    except OSError:
+        fits = False
+    control = ctypes.create_string_buffer(struct.pack("=Qii", 16 + len(rights), 1, 1) + rights)
+    head = ctypes.create_string_buffer(
+        struct.pack("=QIxxxxQQQQI4x", 0, 0, 0, 0, ctypes.addressof(control), len(control) - 1, 0)
+    )
+    said = of("sendmsg", "EINVAL", sending.fileno(), ctypes.addressof(head), 0)
+    assert (said == "") is fits is (count <= 253)
+    assert fits or said.startswith(
+        f"{count} open files are passed in one message, and the kernel allows 253"
+    )
+    sending.close()
+    receiving.close()
+
+
+def test_ports_that_are_all_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of connections by who is called, of a bind if any port would do."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        client = socket.create_connection(server.getsockname())
+        port = client.getsockname()[1]
+        monkeypatch.setattr(call_causes, "sysctl", lambda _: [port, port])
+
+        def said(call: str, errno: str, to: int) -> str:
+            raw = (
+                struct.pack("=H", socket.AF_INET)
+                + struct.pack(">H", to)
+                + bytes([127, 0, 0, 1])
+                + bytes(8)
+            )
+            held = ctypes.create_string_buffer(raw)
+            return of(call, errno, 3, ctypes.addressof(held), 16)
+
+        words = "1 of the 1 ports that the kernel may choose (net.ipv4.ip_local_port_range: "
+        called, another = server.getsockname()[1], other.getsockname()[1]
+        assert said("connect", "EADDRNOTAVAIL", called).startswith(words)
+        assert said("connect", "EADDRNOTAVAIL", called).endswith(
+            f"have TCP sockets to port {called}"
+        )
+        assert said("connect", "EADDRNOTAVAIL", another).endswith("have TCP sockets")
+        assert said("bind", "EADDRINUSE", 0).endswith("have TCP sockets")
+        assert said("bind", "EADDRINUSE", 80) == ""
+        gone = of("bind", "EADDRINUSE", 3, 0, 16)
+        assert gone.endswith("that is the cause if any port would do (0), which was not read")
+        monkeypatch.setattr(call_causes, "sysctl", lambda _: [port, port + 1])
+        assert said("connect", "EADDRNOTAVAIL", called) == "", "one is free"
+        client.close()
 
 
 def test_a_range_that_is_mapped_is_not_said_to_be_missing() -> None:
@@ -319,6 +443,8 @@ def test_a_posix_queue_that_is_larger_than_it_may_be(
     assert words in said
     assert bool(said) == bool(words)
     assert of("mq_open", "EINVAL", 0, os.O_RDWR, 0, at, 0, 0, facts=facts) == ""
+    cause = call_causes._queue(facts, "mq_open", (0, os.O_CREAT, 0o600, at, 0, 0))
+    assert cause is None or ("sysctl" in cause.setting) == (count <= 65_536)
 
 
 @pytest.mark.needs("recording")
@@ -369,13 +495,23 @@ def test_root_of_another_user_namespace_has_no_right_to_a_limit(
     assert bool(said) == bool(words)
 
 
-def test_a_pipe_may_not_be_larger_than_the_kernel_allows() -> None:
-    most = int(Path("/proc/sys/fs/pipe-max-size").read_text())
+def test_a_pipe_may_not_be_larger_than_the_kernel_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below that, and without a right, all pipes of the user have a limit together."""
+    most, pages = 1 << 20, 16384
+    limits = {"fs/pipe-max-size": [most], "fs/pipe-user-pages-soft": [pages]}
+    monkeypatch.setattr(call_causes, "sysctl", limits.__getitem__)
     ordinary = Facts(PID, {"CapEff": "0"})
-    for asked, expected in ((most + 1, True), (most, False)):
-        cause = call_causes._pipe_size(ordinary, "fcntl", (3, 1031, asked))
-        assert (cause is not None) == expected
+    allowed = units.format_quantity(pages * mmap.PAGESIZE, "B")
+    for wanted, words in (
+        (most + 1, "and fs.pipe-max-size allows 1 MiB"),
+        (most, f"all pipes of a user may have {allowed} (fs.pipe-user-pages-soft)"),
+    ):
+        cause = call_causes._pipe_size(ordinary, "fcntl", (3, 1031, wanted))
+        assert cause
+        assert words in cause.words
     assert call_causes._pipe_size(ordinary, "fcntl", (3, 1033, most + 1)) is None
+    limits["fs/pipe-user-pages-soft"] = [0]
+    assert call_causes._pipe_size(ordinary, "fcntl", (3, 1031, most)) is None
     root = Facts(PID, {"CapEff": f"{1 << 24:x}"})
     root.__dict__["is_contained"] = False
     assert call_causes._pipe_size(root, "fcntl", (3, 1031, most + 1)) is None

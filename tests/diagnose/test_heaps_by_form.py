@@ -101,11 +101,9 @@ def v8(memory: Memory, count: int, **wrong: int) -> v8_pages.V8Pages | None:
 
 def test_pages_of_v8_are_counted_with_what_is_allocated_in_them(memory: Memory) -> None:
     for count in (8, 16, 32):
-        assert v8(memory, count) == v8_pages.V8Pages(
-            count, count * V8_PAGE, count * 100_000, young_bytes=0
-        )
+        assert v8(memory, count) == v8_pages.V8Pages(count, count * V8_PAGE, count * 100_000)
     young = v8(memory, 8, flags=8)
-    assert young == v8_pages.V8Pages(8, 8 * V8_PAGE, 8 * V8_PAGE, 8 * V8_PAGE)
+    assert young == v8_pages.V8Pages(8, 8 * V8_PAGE, 8 * V8_PAGE)
     assert v8(memory, 3) is None, "so few may be chance"
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from memlab.command import bus_error
+import memlab
+from memlab.command import bus_error, fault_log
+from memlab.command.fault_log import FaultLog
 from memlab.diagnose import family, flow, group_limits, group_rows, held, limits, shared, stock
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, LineRow
@@ -17,6 +21,7 @@ from memlab.diagnose.room import Room
 from memlab.diagnose.waits import Waits
 from memlab.observe import files
 
+from .live import Compiled
 from .looks import GiB, MiB, charge, look, memory, rates
 
 
@@ -135,3 +140,80 @@ def test_a_bus_error_says_what_was_read_and_no_cause(monkeypatch: pytest.MonkeyP
     assert "else" not in neither
     assert "a file or its disk ended before the mapping" in neither
     assert "because" not in none + full + neither
+
+
+FAULTS = {
+    "n": ("at 8 ip 55e0 sp 7ffc33f0b8e0 error 6 in dies[55e000+1000]",
+          "it writes to address 0x8: a pointer that is null or nearly so, in code of dies"),
+    "l": ("at 402010 ip 401136 sp 7ffc33f0b8e0 error 7 in dies[401000+1000]",
+          "it writes to 0x402010: a page is there, and does not allow that, in code of dies"),
+    "s": ("at 7ffc33bbfff8 ip 401136 sp 7ffc33bc0000 error 6 in dies[401000+1000]",
+          "it writes to 0x7ffc33bbfff8, where its stack pointer is and no page may be: its stack "
+          "is full (RLIMIT_STACK: 8 MiB; of a thread by its own size), or that pointer is damaged, "
+          "in code of dies"),
+    "w": ("at 123456789000 ip 401136 sp 7ffc33f0b8e0 error 4",
+          "it reads 0x123456789000, where no page of it is: whether a mapping without that right "
+          "lies there was not read"),
+    "x": ("at 7ffc33f0b8e0 ip 7ffc33f0b8e0 sp 7ffc33f0b8e8 error 15",
+          "it executes 0x7ffc33f0b8e0: a page is there, and does not allow that"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "words"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_told_by_the_kernels_line_of_that_process(
+    line: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = "6,9,9,-;dies[70]: segfault at 0 ip 0 sp 0 error 4"
+    logged = [other, f"6,8,8,-;dies[7]: segfault {line}", other]
+    monkeypatch.setattr(FaultLog, "_lines", lambda _: logged)
+    log = FaultLog()
+    launch = ("launch", "stack=8388608")
+    assert log.why(7, signal.SIGSEGV, launch) == words
+    assert log.why(8, signal.SIGSEGV, launch).startswith("which address it touched was not read: ")
+    assert log.why(7, signal.SIGABRT, launch) == ""
+    log.close()
+
+
+def test_a_kill_for_want_of_memory_and_a_general_fault_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logged = [
+        "4,1,1,-;traps: dies[7] general protection fault ip:401136 sp:7ffc error:0 in dies[4+1]",
+        "3,2,2,-;Memory cgroup out of memory: Killed process 9 (dies) total-vm:1kB, anon-rss:1kB",
+    ]
+    monkeypatch.setattr(FaultLog, "_lines", lambda _: logged)
+    log = FaultLog()
+    assert "general protection fault" in log.why(7, signal.SIGSEGV, ())
+    assert log.why(9, signal.SIGKILL, ()).startswith("by the kernel, for want of memory")
+    assert log.why(7, signal.SIGKILL, ()) == ""
+    log.close()
+
+
+def test_a_log_that_may_not_be_read_is_said_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(fault_log.proc, "ROOT", tmp_path)
+    log = FaultLog()
+    assert log.why(7, signal.SIGSEGV, ()).endswith("the kernel's log (/dev/kmsg) may not be read")
+    assert log.why(7, signal.SIGKILL, ()) == ""
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [("stack", "where its stack pointer is and no page may be: its stack is full (RLIMIT_STACK: "),
+     ("null", "writes to address 0x8: a pointer that is null or nearly so"),
+     ("literal", "it writes to 0x"),
+     ("", "")],
+)  # fmt: skip
+def test_a_death_by_a_fault_has_its_address_or_says_why_not(
+    what: str, words: str, binary: Compiled, store_path: Path
+) -> None:
+    """How many faults are logged is limited for all programs of the machine."""
+    program = [str(binary("dies")), what] if what else ["sh", "-c", "kill -11 $$"]
+    run = memlab.trial(program, blocks=1, store=store_path)
+    (sample,) = run.samples
+    assert sample.outcome == "sigsegv"
+    said = sample.detail or ""
+    unread = "ended by SIGSEGV: which address it touched was not read: "
+    assert said.startswith(unread) or (words and words in said)

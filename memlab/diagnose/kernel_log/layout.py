@@ -65,9 +65,10 @@ def unwrapped(lines: Sequence[str], is_stamped: Callable[[str], bool]) -> list[s
     width = max(map(len, bare), default=0)
     if not _WIDTH_LEAST <= width <= _WIDTH_MAX:
         return list(lines)
-    if sum(len(line) == width for line in bare) < _FULL_LINES or not is_stamped(bare[0]):
-        return list(lines)
     stamped = [is_stamped(line) for line in bare]
+    stamped[0] |= len(bare[0]) == width and any(stamped[1:_FULL_LINES])  # its stamp may be cut
+    if sum(len(line) == width for line in bare) < _BROKEN_LEAST or not stamped[0]:
+        return list(lines)
     if not _is_broken(bare, stamped, width):
         return list(lines)
     result: list[str] = []

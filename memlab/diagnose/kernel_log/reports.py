@@ -181,6 +181,9 @@ def _parts(reports: list[Report], lines: list[str]) -> list[str]:
     """What of a report a log has without its beginning, which would say what it is about."""
     parts = []
     memory = next((report.memory for report in reports if report.memory.zones), None)
+    counted = next((report.memory for report in reports if report.memory.is_counted), None)
+    if memory is None and counted is not None and "free" in counted.pages:
+        parts.append(f"the machine's memory ({counted.pages['free']:,} pages free)")
     if memory is not None:
         swap = "" if memory.swap_total else ", no swap" if memory.swap_total == 0 else ""
         parts.append(

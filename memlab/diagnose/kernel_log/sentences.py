@@ -21,7 +21,6 @@ _GFP = re.compile(r"gfp_mask=0x([0-9a-fA-F]{1,16})")
 _ORDER = re.compile(r"order=(-?\d{1,4})")
 _NODEMASK = re.compile(r"nodemask=([\d,-]{1,200}), ")
 _PID = re.compile(r"(\d{1,10})")
-_UID = re.compile(r"UID:? ?(\d{1,10})")
 _SCORE = re.compile(r"score (-?\d{1,10})")
 _ADJUSTMENT = re.compile(r"oom_score_adj:(-?\d{1,5})(?!\d)")
 _COUNTER = re.compile(

@@ -10,11 +10,12 @@ import shlex
 import stat
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from memlab.diagnose.kernel_log import forms, records, reports
-from memlab.errors import CannotLook
+from memlab.errors import BadRequest, CannotLook
 from memlab.observe import capabilities, files
 from memlab.observe.proc import ROOT
 from memlab.text import units
@@ -29,13 +30,16 @@ _PADDING = re.compile(rb"\0*")
 # By what a line is known as the kernel's: its name, seconds since boot or since the line before, a
 # level, a clock of dmesg.
 _MARKED = re.compile(
-    rb"kernel|Linux version|\[ {0,12}\d{1,12}\.\d{3,9}[\] ]|^\s{0,8}<\d{1,3}>"
+    rb"Linux version \d|[\"=]kernel[\"\s]|\[ {0,12}\d{1,12}\.\d{3,9}[\] ]|^\s{0,8}<\d{1,3}>"
     rb"|^\s{0,8}\[\w{3} \w{3} {1,2}\d|^\s{0,8}\[[^\[\]\n]{3,40} \d\d:\d\d:\d\d \d{4}[\] ]"
     rb"|\[ {0,12}\+\d{1,12}\.\d{6}\]|\[< {0,12}\d{1,12}\.\d{6}>\]|\[\w{3}[ \d]\d \d\d:\d\d\] "
     rb'|"dmesg": ?\[|^\d{1,4},\d{1,20},\d{1,20}'
     rb"|^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{6}[+-]|^kern {1,4}:[a-z]{3,7} {0,4}: ",
     re.MULTILINE,
 )
+_SYSLOG = re.compile(rb"\bkernel(?:\[\d{1,8}\])? {0,4}:")
+_SYSLOG_MAX = 10_000
+_DIGIT = re.compile(rb"\d")
 # What a file begins with that holds a log, but no text.
 _NO_TEXT = {
     b"LPKSHHRH": "a journal's file: journalctl -k --file {}",
@@ -47,7 +51,7 @@ _NO_TEXT = {
 
 
 def read(path: Path | None) -> reports.Log:
-    """Read a file, or the kernel's log. Raises `CannotLook`."""
+    """Read a file, or the kernel's log. Raises `CannotLook` and `BadRequest`."""
     if path is None:
         return reports.read(_kernels_log())
     content = files.content(path, _BYTES_MAX)
@@ -65,19 +69,29 @@ def read(path: Path | None) -> reports.Log:
 
 
 def _of_kernel(path: Path, text: bytes, log: reports.Log) -> reports.Log:
-    """A log without a kill says something only if it is the kernel's. Raises `CannotLook`."""
+    """A log without a kill says something only if it is the kernel's. Raises `BadRequest`."""
     says = log.reports or log.user_space or log.hints or log.reaped or log.refused or log.lost
     says = says or log.failures or log.parts
     if says or log.hidden or not log.lines:
         return log
     text = forms.narrow(text).strip(b"\0")  # as a crash or a rotation leaves at a file's ends
     is_text = b"\0" not in text[:_BEGIN_BYTES] or records.is_export(text)
-    if is_text and _MARKED.search(text):
+    if is_text and (_MARKED.search(text) or _has_syslog(text)):
         return log
-    raise CannotLook(
-        f"{path}: no line can be recognised as the kernel's ('kernel:', or a stamp of dmesg), so "
-        "nothing can be said of a kill: give the output of journalctl -k, or of dmesg -T"
+    raise BadRequest(
+        f"{path}: no line of it has a form of the kernel's log ({units.counted(log.lines, 'line')} "
+        "read): give the output of journalctl -k (as text, JSON or export), of dmesg, with its "
+        "stamps or -T, or a syslog file whose lines have 'kernel:'"
     )
+
+
+def _has_syslog(text: bytes) -> bool:
+    """Whether a line has `kernel:` at its beginning or behind a stamp, not within a sentence."""
+    for place in islice(_SYSLOG.finditer(text), _SYSLOG_MAX):
+        before = text[text.rfind(b"\n", 0, place.start()) + 1 : place.start()]
+        if not before.strip() or _DIGIT.search(before):
+            return True
+    return False
 
 
 def _refuse_no_text(path: Path, content: bytes) -> None:

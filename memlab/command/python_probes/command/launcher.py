@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from memlab.command.fault_log import FaultLog
 from memlab.command.python_probes.command.group import TrialGroup
 from memlab.command.python_probes.command.output import Output
 from memlab.command.python_probes.command.sampler import Sampler, tree
@@ -55,6 +56,7 @@ class Launched:
             os.set_blocking(self._taken, False)
             environ = {**environ, "MEMLAB_LOCK_TAKEN": str(lock_end)}
             theirs.append(lock_end)
+        self._launch, self._log = launch, FaultLog()
         printed_to = subprocess.PIPE if output else subprocess.DEVNULL
         self._process = subprocess.Popen(
             [launch[0], f"report={report}", f"asked={request}", *launch[1:], "--", *argv],
@@ -114,7 +116,8 @@ class Launched:
             elif "at_ns" in line:
                 self.counters.append(line)
             else:
-                self.report = line
+                why = self._log.why(self.pid, line.get("signal", 0), self._launch)
+                self.report = {**line, "why": why}
                 self._let_go()
 
     def _await_launcher(self) -> None:
@@ -141,6 +144,7 @@ class Launched:
         for descriptor in (self._report, self._asking, self._taken):
             if descriptor >= 0:
                 os.close(descriptor)
+        self._log.close()
         self.waiting = []
 
     def stop(self, group: TrialGroup) -> None:

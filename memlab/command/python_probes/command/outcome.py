@@ -77,8 +77,8 @@ def command_ended(
 
 def how_it_ended(report: dict[str, Any]) -> str:
     if report["signal"]:
-        why = f": {bus_error.read()}" if report["signal"] == signal.SIGBUS else ""
-        return f"ended by {signal_name(report['signal'])}{why}"
+        why = bus_error.read() if report["signal"] == signal.SIGBUS else report["why"]
+        return f"ended by {signal_name(report['signal'])}{why and f': {why}'}"
     return f"exit status {report['status']}"
 
 

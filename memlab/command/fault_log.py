@@ -1,0 +1,120 @@
+"""What the kernel's log says of a program that it ended: the fault of one that ended by SIGSEGV,
+and a kill for want of memory.
+
+The kernel writes a line of a fault that nobody handles, with the number of the thread
+(arch/x86/mm/fault.c, show_signal_msg(); kernel.traps: arch/x86/kernel/traps.c), if
+debug.exception-trace is 1 and it has not written too many. Numbers of other architectures are not
+read here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+
+from memlab.observe import files, proc
+from memlab.text import units
+from memlab.text.printable import printable
+
+_FAULT = re.compile(
+    r"\[(\d{1,10})\]: segfault at ([0-9a-f]{1,16}) ip [0-9a-f]{1,16} sp ([0-9a-f]{1,16}) "
+    r"error ([0-9a-f]{1,8})(?: in ([^\n]{1,80}?)\[)?"
+)
+_GENERAL = re.compile(r"\[(\d{1,10})\] general protection fault ip:")
+_KILLED = re.compile(r"Killed process (\d{1,10}) \(")
+_PRESENT, _WRITES, _EXECUTES = 1, 2, 16  # X86_PF_, arch/x86/include/asm/trap_pf.h
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_NULL_BELOW = 64 << 10  # vm.mmap_min_addr as it is by default
+_BELOW_STACK = 64 << 10  # a call or a large frame begins so far below the stack pointer
+_RECORDS_MAX = 20_000
+
+
+class FaultLog:
+    """The kernel's log from here on."""
+
+    def __init__(self) -> None:
+        self._fd = -1
+        with suppress(OSError):
+            self._fd = os.open(proc.ROOT / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._fd, 0, os.SEEK_END)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+    def why(self, pid: int, number: int, launch: Sequence[str]) -> str:
+        """Why this process was ended by this signal, or what was not read of it; empty of other
+        signals. `launch` has the limit of its stack, if it has another than this process."""
+        if number == signal.SIGKILL:
+            killed = any(int(m[1]) == pid for line in self._lines() for m in _KILLED.finditer(line))
+            what = "by the kernel, for want of memory (memlab diagnose --last-kill)"
+            return what if killed else ""
+        if number != signal.SIGSEGV:
+            return ""
+        lines = self._lines()
+        for line in reversed(lines):
+            if (fault := _FAULT.search(line)) and int(fault[1]) == pid:
+                return self._fault(fault, launch)
+            if (fault := _GENERAL.search(line)) and int(fault[1]) == pid:
+                return (
+                    "an address that no program has, or an instruction that it may not execute "
+                    "(general protection fault)"
+                )
+        return f"which address it touched was not read: {self._unread(pid)}"
+
+    def _lines(self) -> list[str]:
+        """Of each record since then the first line."""
+        result = []
+        for _ in range(_RECORDS_MAX if self._fd >= 0 else 0):
+            try:
+                record = os.read(self._fd, 8192)
+            except BrokenPipeError:  # overwritten meanwhile: the next read goes on
+                continue
+            except OSError:
+                break
+            if not record:
+                break
+            result.append(record.decode("utf-8", "replace").partition("\n")[0])
+        return result
+
+    def _unread(self, pid: int) -> str:
+        if self._fd < 0:
+            return "the kernel's log (/dev/kmsg) may not be read"
+        if os.uname().machine != "x86_64":
+            return "lines of faults are read on x86-64 alone"
+        if files.number(proc.ROOT / "proc/sys/debug/exception-trace") != 1:
+            return "debug.exception-trace is not 1"
+        return (
+            f"the kernel's log has no fault of thread {pid}: a process sent the signal, it is of "
+            "another thread, or too many faults were logged"
+        )
+
+    def _fault(self, fault: re.Match[str], launch: Sequence[str]) -> str:
+        address, pointer, error = (int(fault[i], 16) for i in (2, 3, 4))
+        code = f", in code of {printable(fault[5])}" if fault[5] else ""
+        does = "executes" if error & _EXECUTES else "writes to" if error & _WRITES else "reads"
+        if address < _NULL_BELOW:
+            return f"it {does} address {address:#x}: a pointer that is null or nearly so{code}"
+        if error & _PRESENT:
+            return f"it {does} {address:#x}: a page is there, and does not allow that{code}"
+        if -_BELOW_STACK <= address - pointer < _PAGE:
+            return (
+                f"it {does} {address:#x}, where its stack pointer is and no page may be: its stack "
+                f"is full ({_stack_limit(launch)}), or that pointer is damaged{code}"
+            )
+        return (
+            f"it {does} {address:#x}, where no page of it is: whether a mapping without that right "
+            f"lies there was not read{code}"
+        )
+
+
+def _stack_limit(launch: Sequence[str]) -> str:
+    given = [word.removeprefix("stack=") for word in launch if word.startswith("stack=")]
+    most = int(given[-1]) if given else resource.getrlimit(resource.RLIMIT_STACK)[0]
+    limit = "unlimited" if most == resource.RLIM_INFINITY else units.format_size(most)
+    return f"RLIMIT_STACK: {limit}; of a thread by its own size"
