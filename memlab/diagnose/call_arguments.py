@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from memlab.diagnose import call_rings
-from memlab.diagnose.call_rings import Events, Ring
+from memlab.diagnose.call_rings import CallEvents, Ring
 from memlab.diagnose.refusals import ERRNOS
 from memlab.observe import system_calls
 
@@ -40,7 +40,7 @@ class Called:
 
 
 def read(
-    events: Events,
+    events: CallEvents,
     failing: Mapping[int, Mapping[tuple[int, int], float]],
     wanted: Callable[[str, str], bool],
     wait: Callable[[float], object],
@@ -73,7 +73,7 @@ def _names(pair: tuple[int, int]) -> Pair:
     return system_calls.name(pair[0]), ERRNOS.get(-pair[1], "")
 
 
-def _opened(events: Events, task: int, pairs: Sequence[tuple[int, int]]) -> Iterator[Ring]:
+def _opened(events: CallEvents, task: int, pairs: Sequence[tuple[int, int]]) -> Iterator[Ring]:
     """Begins first: each end that is recorded has its begin then. Where ends have the arguments,
     begins have a ring of their own, which may be full: a call that succeeds begins too."""
     calls = " || ".join(f"id == {call}" for call in {call for call, _ in pairs})
@@ -91,7 +91,10 @@ def _opened(events: Events, task: int, pairs: Sequence[tuple[int, int]]) -> Iter
 
 
 def _pair(
-    events: Events, ring: Ring, pairs: Mapping[tuple[int, int], float], result: dict[Pair, Called]
+    events: CallEvents,
+    ring: Ring,
+    pairs: Mapping[tuple[int, int], float],
+    result: dict[Pair, Called],
 ) -> None:
     begun: dict[int, tuple[int, ...]] = {}
     brk = system_calls.NUMBERS.get("brk")

@@ -25,7 +25,7 @@ HAVE_ARGUMENTS = bool(_REGISTERS)
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class CallEvents:
     """The numbers of the tracepoints, and where their fields lie."""
 
     exit: int
@@ -59,16 +59,16 @@ class Events:
         return _number(raw, self._mmap[name])
 
 
-def events() -> Events:
+def events() -> CallEvents:
     """Raises `OSError` if tracefs may not be read."""
     with tracefs.opened() as known:
-        return Events(
+        return CallEvents(
             known.number(_EXIT), known.number(_ENTER), known.number(_MMAP),
             known.fields(_EXIT), known.fields(_ENTER), known.fields(_MMAP),
         )  # fmt: skip
 
 
-class Recorded(NamedTuple):
+class CallEnd(NamedTuple):
     """One event of a ring."""
 
     raw: bytes
@@ -85,7 +85,7 @@ class Ring:
     fds: Sequence[int]
     pages: mmap.mmap
 
-    def stopped(self) -> tuple[list[Recorded], float | None]:
+    def stopped(self) -> tuple[list[CallEnd], float | None]:
         """Stop it. Each event, and the time that a full ring covers; None where it has room."""
         with suppress(OSError):
             for fd in self.fds:
@@ -134,16 +134,16 @@ def _arguments(registers: bytes) -> tuple[int, ...]:
     return tuple(by_number[number] for number in _REGISTERS)
 
 
-def _read(ring: mmap.mmap) -> tuple[list[Recorded], float | None]:
+def _read(ring: mmap.mmap) -> tuple[list[CallEnd], float | None]:
     """Each event, and the time that a full ring covers; None where it has room."""
-    events: list[Recorded] = []
+    events: list[CallEnd] = []
     times: list[int] = []
     for kind, content in perf_event.records(ring):
         if kind == perf_event.SAMPLE and len(content) >= 12:
             time_ns, length = struct.unpack_from("=QI", content)
             times.append(time_ns)
             raw, registers = content[12 : 12 + length], content[12 + length :]
-            events.append(Recorded(raw, _arguments(registers)))
+            events.append(CallEnd(raw, _arguments(registers)))
     room = _RING_PAGES * mmap.PAGESIZE - perf_event.written(ring)
     full = room < _RECORD_MAX and len(times) > 1
     covered_s = (times[-1] - times[0]) * len(times) / (len(times) - 1) * 1e-9 if full else None

@@ -31,7 +31,7 @@ _HIGHMEM, _MOVABLE, _DMA, _DMA32 = 0x2, 0x8, 0x1, 0x4  # ___GFP_* of every versi
 _RANKS = {"DMA": 0, "DMA32": 1, "Normal": 2, "HighMem": 3, "Movable": 4}
 
 
-class Cause(NamedTuple):
+class KillCause(NamedTuple):
     """Whose memory was short."""
 
     kind: Kind
@@ -41,13 +41,13 @@ class Cause(NamedTuple):
     nodes: str | None = None
 
 
-def cause_of(report: Report) -> Cause:
+def cause_of(report: Report) -> KillCause:
     """Return the one answer."""
     if report.is_by_hand or report.order == -1:
         return _by_hand(report)
     if report.container is not None:
         sentence = f"it was the limit of the OpenVZ container {report.container}, or of its node"
-        return Cause("group", f"{sentence}: the log does not say which")
+        return KillCause("group", f"{sentence}: the log does not say which")
     if _is_group(report):
         return _group(report)
     if report.constraint == "CONSTRAINT_MEMORY_POLICY" or report.words == "policy":
@@ -120,7 +120,7 @@ def _is_at_limit(counter: Counter, batch: int) -> bool:
     return bound is not None and counter.usage + max(batch, bound >> 9) >= bound
 
 
-def _group(report: Report) -> Cause:
+def _group(report: Report) -> KillCause:
     counter = limiting(report)
     memory = report.counters.get("memory")
     name = {"memory+swap": "memory+swap limit", "kmem": "kernel memory limit"}.get(
@@ -146,7 +146,7 @@ def _group(report: Report) -> Cause:
             sentence += f"; its swap is full ({size(swap_of_group.limit or 0)})"
     elif shown is not None:
         sentence += f": {size(shown.usage)} used, without a limit of its own"
-    return Cause("group", sentence, counter.name if counter else None)
+    return KillCause("group", sentence, counter.name if counter else None)
 
 
 def _with_swap(report: Report, memory: Counter) -> str:
@@ -159,21 +159,21 @@ def _with_swap(report: Report, memory: Counter) -> str:
     return f"; memory+swap too: {size(both.usage)} of {size(both.limit)}"
 
 
-def _by_hand(report: Report) -> Cause:
+def _by_hand(report: Report) -> KillCause:
     free, total = report.memory.free, report.memory.total(page_or_usual(report))
     sentence = "it was requested by hand (SysRq f)"
     if free is not None:
         sentence += f": {size(free)}{f' of {size(total)}' if total else ''} were free"
-    return Cause("by hand", sentence)
+    return KillCause("by hand", sentence)
 
 
-def _node(report: Report, nodes: str | None, by: str) -> Cause:
+def _node(report: Report, nodes: str | None, by: str) -> KillCause:
     memory = report.memory
     where = f"node{'s' if nodes and not nodes.isdigit() else ''} {nodes}" if nodes else "some nodes"
     sentence = f"it was the memory of {where}, to which {by} limits the request"
     inside = [zone for zone in memory.zones if zone.node in node_numbers(nodes)]
     if not inside:
-        return Cause("node", f"{sentence}; what was free there is not in this log", nodes=nodes)
+        return KillCause("node", f"{sentence}; what was free there is not in this log", nodes=nodes)
     free = sum(zone.free for zone in inside)
     pages = memory.pages.get("free")
     everywhere = max(pages * page_or_usual(report) if pages else 0, memory.free or 0)
@@ -181,7 +181,7 @@ def _node(report: Report, nodes: str | None, by: str) -> Cause:
     usable = [zone for zone in inside if zone.rank <= _rank(report)]
     if not usable:
         sentence += f"; this request cannot use its zone {inside[0].name}"
-    return Cause("node", sentence, nodes=nodes)
+    return KillCause("node", sentence, nodes=nodes)
 
 
 def node_numbers(text: str | None) -> set[int]:
@@ -219,7 +219,7 @@ def _is_short(zone: Zone, report: Report, page: int) -> bool:
     return _usable(zone, report, page) <= max(2 * zone.high, zone.present // 100)
 
 
-def _machine(report: Report) -> Cause:
+def _machine(report: Report) -> KillCause:
     is_said = report.constraint == "CONSTRAINT_NONE"
     memory, page = report.memory, page_or_usual(report)
     if not memory.zones:
@@ -244,7 +244,7 @@ def _machine(report: Report) -> Cause:
         return _zone(report, eligible, others, free)
     if memory.high_pages and _rank(report) < _RANKS["HighMem"] and not others:
         return _zone(report, eligible, others, free)
-    return Cause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
+    return KillCause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
 
 
 def _impossible(memory: MemInfo, page: int) -> Zone | None:
@@ -274,7 +274,7 @@ def swap(memory: MemInfo) -> str:
     return f"; swap {size(memory.swap_free)} free of {size(memory.swap_total)}"
 
 
-def _zone(report: Report, eligible: list[Zone], others: list[Zone], free: int) -> Cause:
+def _zone(report: Report, eligible: list[Zone], others: list[Zone], free: int) -> KillCause:
     names = ", ".join(dict.fromkeys(zone.name for zone in eligible))
     plural = "s" if "," in names else ""
     sentence = f"it was the memory of the zone{plural} {names}, to which the request was limited: "
@@ -287,21 +287,21 @@ def _zone(report: Report, eligible: list[Zone], others: list[Zone], free: int) -
     if not others:
         total = report.memory.high_pages * page_or_usual(report)
         sentence += f"; it cannot use the {size(total)} of HighMem"
-    return Cause("zone", sentence)
+    return KillCause("zone", sentence)
 
 
-def _without_zones(report: Report, is_said: bool) -> Cause:
+def _without_zones(report: Report, is_said: bool) -> KillCause:
     if (cause := _fragmented(report)) is not None:
         return cause
     if is_said:
         free = free_in_sum(report)
         if free is None:
-            return Cause("machine", "it was the whole machine's memory" + swap(report.memory))
+            return KillCause("machine", "it was the whole machine's memory" + swap(report.memory))
         if free > _sum(report) // 20:
             return _with_room(report, free, is_said)
-        return Cause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
+        return KillCause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
     if report.words in ("machine", "requester") or report.panic:
-        return Cause(
+        return KillCause(
             "unknown",
             "by the kernel's words it was not the limit of a memory group; whether it was the "
             "whole machine's memory or that of a cpuset or a memory policy is not in this log"
@@ -310,7 +310,7 @@ def _without_zones(report: Report, is_said: bool) -> Cause:
     sentence = "whose memory was short is not in this log"
     if report.is_nobody and not report.panic:
         sentence += "; for the whole machine's the kernel would have panicked"
-    return Cause("unknown", sentence)
+    return KillCause("unknown", sentence)
 
 
 def free_in_sum(report: Report) -> int | None:
@@ -327,7 +327,7 @@ def _sum(report: Report) -> int:
     return report.memory.total(page) or counted
 
 
-def _fragmented(report: Report) -> Cause | None:
+def _fragmented(report: Report) -> KillCause | None:
     """No free block that is large enough, though there is free memory."""
     page = page_or_usual(report)
     if not report.order or report.order < 1:
@@ -341,14 +341,14 @@ def _fragmented(report: Report) -> Cause | None:
         return None
     if any(count for blocks in usable for block, count in blocks.counts.items() if block >= wanted):
         return None
-    return Cause(
+    return KillCause(
         "fragmentation",
         f"it was a free block of {size(wanted)} in one piece (order {report.order}): there was "
         f"none, and {size(sum(blocks.free for blocks in usable))} were free in smaller blocks",
     )
 
 
-def _with_room(report: Report, free: int, is_said: bool) -> Cause:
+def _with_room(report: Report, free: int, is_said: bool) -> KillCause:
     """Free memory was there: it does not explain the kill."""
     if (cause := _fragmented(report)) is not None:
         return cause
@@ -361,7 +361,7 @@ def _with_room(report: Report, free: int, is_said: bool) -> Cause:
             "defect of the kernel or of a driver"
         )
     if report.gfp_mask == 0:
-        return Cause(
+        return KillCause(
             "unknown",
             f"it was not for want of free memory: {state}. A page fault was refused memory "
             "(gfp_mask 0); by which limit is not in this log",
@@ -371,5 +371,5 @@ def _with_room(report: Report, free: int, is_said: bool) -> Cause:
         state += f"; requested was a block of {wanted} in one piece (order {report.order})"
     if is_said:
         sentence = "it was the whole machine's memory by the kernel's word, but not all was used"
-        return Cause("machine", f"{sentence}: {state}")
-    return Cause("unknown", f"free memory does not explain it: {state}")
+        return KillCause("machine", f"{sentence}: {state}")
+    return KillCause("unknown", f"free memory does not explain it: {state}")
