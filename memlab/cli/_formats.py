@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from memlab.present.formats.cases import Cases
+    from memlab.present.cases import Cases
 
+# Each is a module with `text` of the cases: a new one is its file.
+_FOR_PROGRAMS = sorted(
+    path.stem for path in (Path(__file__).parents[1] / "present/formats").glob("[!_]*.py")
+)
 format_option = click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "junit", "github", "bmf"]),
+    type=click.Choice(["text", "markdown", *_FOR_PROGRAMS]),
     help="Output format (default: text). github: annotations for GitHub Actions and a table in "
     "the step's summary; bmf: Bencher Metric Format.",
 )
@@ -30,9 +35,8 @@ def chosen(form: str | None, as_json: bool) -> str:
 def echo_cases(form: str, cases: Cases) -> None:
     """Print in a format that other programs read; GitHub's goes to the step's summary too."""
     from memlab.files import output
-    from memlab.present.formats import bmf, github, junit
 
-    formats = {"junit": junit, "github": github, "bmf": bmf}
-    click.echo(formats[form].text(cases))
+    module = import_module(f"memlab.present.formats.{form}")
+    click.echo(module.text(cases))
     if form == "github" and (page := os.environ.get("GITHUB_STEP_SUMMARY")):
-        output.append(Path(page), github.summary(cases).encode())
+        output.append(Path(page), module.summary(cases).encode())

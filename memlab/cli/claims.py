@@ -49,7 +49,7 @@ def command(options: ClaimsOptions) -> None:
     from memlab import api
     from memlab.cli import GATE
     from memlab.judging import reproduce, summary
-    from memlab.present.formats import cases, markdown
+    from memlab.present import cases, markdown
     from memlab.present.screens import claims as screen
 
     form = chosen(options.form, options.as_json)

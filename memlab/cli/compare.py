@@ -77,7 +77,7 @@ def command(options: CompareOptions) -> None:
     """
     from memlab.cli import GATE
     from memlab.errors import CannotRun
-    from memlab.present.formats import cases, markdown
+    from memlab.present import cases, markdown
     from memlab.present.screens import compare as screen
 
     form, new = chosen(options.form, options.as_json), options.new

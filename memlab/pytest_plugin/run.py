@@ -14,8 +14,7 @@ from memlab.judging.claims import Judged, judge
 from memlab.judging.compare import FAILS, Compared, compare_runs, metric_of
 from memlab.judging.compare_levels import compare_levels
 from memlab.judging.disturbed import Disturbed, is_undecided
-from memlab.present import exports, words
-from memlab.present.formats import cases
+from memlab.present import cases, exports, words
 from memlab.pytest_plugin import baselines
 from memlab.pytest_plugin.account import TallyEntry
 from memlab.pytest_plugin.context import Context

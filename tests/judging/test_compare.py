@@ -15,8 +15,7 @@ from memlab.errors import BadExport, CannotRun, NotComparable, Unlike
 from memlab.experiment import At, Count
 from memlab.judging.compare import Compared, compare_runs
 from memlab.judging.disturbed import Disturbed, is_timing
-from memlab.present import exports, tables, words
-from memlab.present.formats import cases
+from memlab.present import cases, exports, tables, words
 from memlab.results import Run, rows_file
 
 Measure = Callable[..., Run]

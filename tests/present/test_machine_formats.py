@@ -11,8 +11,9 @@ from made_up import Machine
 
 from memlab import experiments
 from memlab.cli import cli
-from memlab.present.formats import bmf, cases, github, junit
-from memlab.present.formats.cases import Case, Cases, Measure
+from memlab.present import cases
+from memlab.present.cases import Case, Cases, Measure
+from memlab.present.formats import bmf, github, junit
 from memlab.run import plan
 from memlab.text.printable import unmentioned
 

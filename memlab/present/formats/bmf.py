@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from memlab.present.formats.cases import Cases, Measure
+from memlab.present.cases import Cases, Measure
 from memlab.text.printable import json_text
 
 _NAME = 1024  # characters; Bencher refuses longer names

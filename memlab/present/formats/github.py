@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memlab.present.formats.cases import Case, Cases
+from memlab.present.cases import Case, Cases
 from memlab.text.printable import printable, unmentioned
 
 ANNOTATIONS = 10  # of one level in a step; GitHub shows no more

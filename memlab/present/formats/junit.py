@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from xml.etree import ElementTree
 
-from memlab.present.formats.cases import Case, Cases
+from memlab.present.cases import Case, Cases
 from memlab.text.printable import printable
 
 _NO_CHARACTERS = str.maketrans(
