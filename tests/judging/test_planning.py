@@ -54,16 +54,20 @@ def test_a_dry_run_says_what_shows_and_what_to_type_for_less(
     run = machine.sweep("mmap-write", size=["1", "4k"], controls=False)
     found = promised(machine)
     text = printed(machine)
-    percent = units.format_percent(found["shows"])
+    percent = units.format_percent(found["detectable"])
     assert f"shows in {found['blocks']} blocks, with probability 0.9: a change of {percent}" in text
-    assert f"{units.format_percent(found['noisiest_shows'])} or more of the noisiest pair" in text
+    assert (
+        f"{units.format_percent(found['noisiest_detectable'])} or more of the noisiest pair" in text
+    )
     assert f"by the noise of time_2gib in run {run.id}, {found['pairs']} pairs of points" in text
     for one in found["changes"]:
-        assert f"{one['change']:.0%} takes --blocks".replace("%", " %") in text
+        assert f"{one['detectable']:.0%} takes --blocks".replace("%", " %") in text
         assert f"takes --blocks {one['blocks']}, about " in text
     one = found["changes"][-1]
     again = promised(machine, "--blocks", str(one["blocks"]))
-    assert again["shows"] <= one["change"] * 1.000001  # what it says is kept by what it shows
+    assert (
+        again["detectable"] <= one["detectable"] * 1.000001
+    )  # what it says is kept by what it shows
 
 
 def test_a_smaller_change_takes_more_blocks(machine: Machine) -> None:
@@ -71,7 +75,7 @@ def test_a_smaller_change_takes_more_blocks(machine: Machine) -> None:
     found = promised(machine)
     blocks = [one["blocks"] or 1001 for one in found["changes"]]
     assert blocks == sorted(blocks)
-    assert found["noisiest_shows"] >= 0
+    assert found["noisiest_detectable"] >= 0
     assert found["pairs"] >= 2
 
 
@@ -92,7 +96,7 @@ def test_without_a_run_it_says_so(machine: Machine) -> None:
 def test_what_a_budget_too_short_for_an_interval_shows(machine: Machine) -> None:
     machine.sweep("mmap-write", size=["1", "4k"], controls=False)
     assert "an interval takes 6" in printed(machine, "--budget", "1ms")
-    assert promised(machine, "--budget", "1ms")["shows"] is None
+    assert promised(machine, "--budget", "1ms")["detectable"] is None
 
 
 @pytest.mark.seconds
