@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from memlab.present.answer import Block, Heading, Sentence, Verbatim, lines, markdown, write
 from memlab.present.table import Column, Table
-from memlab.text.wrapping import wrapped
+from memlab.text import wrapping
+from memlab.text.wrapping import cells, wrapped
 
 ROWS = Table("", [Column("a", "left"), Column("b")], [["x", "1"]])
 
@@ -40,6 +42,14 @@ def test_a_path_and_a_command_are_not_broken() -> None:
 def test_a_wide_character_takes_two_cells() -> None:
     assert list(wrapped("内存 内存 内存", 10, "a ", "  ")) == ["a 内存", "  内存", "  内存"]
     assert list(wrapped("内存 内存 内存", 11, "a ", "  ")) == ["a 内存 内存", "  内存"]
+
+
+def test_a_text_in_one_line_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+    monkeypatch.setattr(wrapping, "cells", lambda text: measured.append(text) or cells(text))
+    text = "a b " * 500
+    assert [*wrapped(text, 10_000, "", "")] == [text.rstrip()]
+    assert sum(map(len, measured)) <= len(text)
 
 
 def test_a_screen_ends_with_what_it_leaves_out_and_the_last_lines() -> None:
