@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
+from memlab import experiments
+from memlab.present import describe
 from memlab.present.answer import Block, Heading, Sentence, Verbatim, lines, markdown, write
 from memlab.present.table import Column, Table
 from memlab.text import wrapping
@@ -76,3 +80,10 @@ def test_a_block_is_a_paragraph_and_an_empty_one_is_none() -> None:
         "- for @<!-- -->all",
         "- b",
     ]
+
+
+def test_a_declared_text_of_several_lines_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    declared = replace(experiments.load("stack-map"), question="How\n    fast?")
+    for shown in (partial(describe.on_a_screen, in_full=""), describe.in_full):
+        shown(declared)
+        assert capsys.readouterr().out.startswith("stack-map: How fast?\n")
