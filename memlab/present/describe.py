@@ -58,7 +58,7 @@ def on_a_screen(experiment: Experiment, in_full: str) -> None:
 
 
 def _in_short(experiment: Experiment) -> Iterator[Sentence]:
-    yield Sentence(f"{experiment.name}: {experiment.question}", under=2)
+    yield _item(f"{experiment.name}: {experiment.question}", 0)
     for factor in experiment.factors:
         levels = [factor.kind.format(level) for level in factor.levels(PRESETS[0])]
         if len(levels) > 1:
@@ -79,7 +79,12 @@ def _in_short(experiment: Experiment) -> Iterator[Sentence]:
 
 
 def _named(name: str, text: str) -> Sentence:
-    return Sentence(text, lead=f"{name:<{_NAME}}")
+    return _item(text, 0, _NAME, f"{name:<{_NAME}}")
+
+
+def _item(text: str, indent: int, more: int = 2, begin: str = "") -> Sentence:
+    """A declared text may have lines of its own."""
+    return Sentence(" ".join(text.split()), lead=" " * indent + begin, under=indent + more)
 
 
 _NAME = 10  # characters
@@ -114,59 +119,56 @@ def _windows(experiment: Experiment) -> str:
 
 
 def _parts(experiment: Experiment) -> Iterator[Part]:
-    def item(text: str, indent: int, more: int = 2, begin: str = "") -> Sentence:
-        return Sentence(" ".join(text.split()), lead=" " * indent + begin, under=indent + more)
-
-    yield item(f"{experiment.name}: {experiment.question}", 0)
+    yield _item(f"{experiment.name}: {experiment.question}", 0)
     yield ""
     yield "FACTORS, set with -p name=levels"
     for factor in experiment.factors:
         named, levels = _factor(factor)
-        yield item(named, 2)
-        yield item(levels, 6)
+        yield _item(named, 2)
+        yield _item(levels, 6)
     for exclude in experiment.excludes:
-        yield item(f"left out: {exclude.why}", 2)
+        yield _item(f"left out: {exclude.why}", 2)
     yield ""
     yield f"THE TIMED WINDOW, {experiment.probe_file}"
     for paragraph in _paragraphs(probe_comment(experiment)):
-        yield item(paragraph, 2 + _depth(paragraph), 0) if paragraph else ""
+        yield _item(paragraph, 2 + _depth(paragraph), 0) if paragraph else ""
     yield ""
-    yield item(_windows(experiment), 2, 0)
+    yield _item(_windows(experiment), 2, 0)
     yield ""
     yield "METRICS, from each sample; the first decides when a point is done"
     units = "A field that ends in _ns is read in seconds; at. has the levels of the sample's point."
-    yield item(units, 2, 0)
+    yield _item(units, 2, 0)
     longest = max(len(metric.name) for metric in experiment.metrics)
     for metric in experiment.metrics:
         named = f"{metric.name:<{longest}}  "
-        yield item(f"{metric.help} ({metric.unit})", 2, len(named), named)
+        yield _item(f"{metric.help} ({metric.unit})", 2, len(named), named)
         if isinstance(metric.of, Expression):
-            yield item(f"= {metric.of}", 2 + len(named), 2)
+            yield _item(f"= {metric.of}", 2 + len(named), 2)
     yield ""
     yield "CONTROLS, points beside the grid that test an explanation"
     if not experiment.controls:
         yield "  none"
     for control in experiment.controls:
         where = "" if len(control.presets) == len(PRESETS) else f" ({', '.join(control.presets)})"
-        yield item(f"{control.name}{where}: {control.description}", 2)
+        yield _item(f"{control.name}{where}: {control.description}", 2)
     yield ""
     yield "STUDIES whose claims it tests"
     if not experiment.sources:
         yield "  none: its claims name where they are from"
     for source in experiment.sources:
-        yield item(f"{source}: {studies.load(source).reference}", 2)
+        yield _item(f"{source}: {studies.load(source).reference}", 2)
     yield ""
     yield "CLAIMS, with what they rest on"
     for claim in experiment.claims:
-        yield item(f"{claim.id}: {claim.text}{_basis(claim)}", 2)
+        yield _item(f"{claim.id}: {claim.text}{_basis(claim)}", 2)
     for claim in experiment.changes:
         words = f"{claim.id}: {claim.text}{_basis(claim)}; since {claim.since}"
-        yield item(f"{words}, by `memlab kernels ladder`", 2)
+        yield _item(f"{words}, by `memlab kernels ladder`", 2)
     for published in experiment.published:
-        yield item(f"table: {published.source}, {published.table}. {published.note}".strip(), 2)
+        yield _item(f"table: {published.source}, {published.table}. {published.note}".strip(), 2)
         unsure = load(published.source).tables[published.table].unsure
         if unsure:
-            yield item(f"unsure in the source: {'; '.join(unsure)}", 4)
+            yield _item(f"unsure in the source: {'; '.join(unsure)}", 4)
     yield ""
     yield "BUDGET  " + ", ".join(f"{p} {experiment.budget_s[p]:g} s" for p in PRESETS)
 

@@ -28,9 +28,9 @@ def again(run: Run) -> str:
 
 def with_blocks(run: Run, blocks: int = 0) -> str:
     """With so many blocks, or as many as decide one of its comparisons, into the same store; empty
-    if it cannot be asked for so: a run that ships with memlab, and one of several sessions or
-    recordings."""
-    if recorded.ships(run.store_path) or run.clustered:
+    if it cannot be asked for so: a run that ships with memlab, one of another host, and one of
+    several sessions or recordings."""
+    if recorded.ships(run.store_path) or run.row.origin or run.clustered:
         return ""
     design = ",".join(_design(run))
     how = [

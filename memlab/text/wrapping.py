@@ -20,12 +20,13 @@ def cells(text: str) -> int:
 def cut(text: str, first: int, rest: int) -> Iterator[slice]:
     """The lines of a text: the first of at most `first` cells, the others of `rest`. A word that
     is longer is not broken: a path is to be copied whole."""
-    start = end = 0
+    start = end = taken = 0
     room = first
     for word in _WORD.finditer(text):
-        if end and cells(text[start : word.end()]) > room:
+        taken += cells(text[end : word.end()])
+        if end and taken > room:
             yield slice(start, end)
-            start, room = word.start(), rest
+            start, room, taken = word.start(), rest, cells(word[0])
         end = word.end()
     yield slice(start, end)
 

@@ -181,7 +181,7 @@ def test_outcome_and_count_words(n):
         assert count_verdict([1] * hits + [2] * (n - hits), 1).word == expected
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.lists(costs(2, most=9), min_size=1, max_size=3))
 def test_comparison_words(tables):

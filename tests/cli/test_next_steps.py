@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from warnings import catch_warnings, simplefilter
 
@@ -23,6 +24,7 @@ from memlab.measure import RunsHere
 from memlab.observe import cpu
 from memlab.observe.capabilities import Capability
 from memlab.present import measured_again
+from memlab.results import Run
 from memlab.run import containment, plan
 from memlab.store import Store
 from memlab.text import units
@@ -129,6 +131,13 @@ def test_a_comparison_of_two_runs_names_what_measures_more_of_either(store_path:
     ]  # fmt: skip
     ask(*proposed(compared))
     assert "next: " not in ask(*store, "compare", "of6", "last", "--metric", "x").stdout
+
+
+def test_a_run_of_another_host_is_not_measured_again_here(tmp_path: Path) -> None:
+    run = Machine(tmp_path / "a.db").sweep("mmap-write", size=["1"], controls=False)
+    assert " sweep mmap-write " in measured_again.with_blocks(run)
+    of_host = Run(replace(run.row, origin="b"), run.store_path)
+    assert measured_again.with_blocks(of_host) == ""
 
 
 def test_the_command_in_a_report_measures_the_same_again(store_path: Path) -> None:

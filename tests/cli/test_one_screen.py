@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from made_up import Machine
@@ -84,6 +85,18 @@ def test_a_comparison_of_many_points_fits_and_begins_with_what_differs(
         assert "not shown" not in whole
         assert "base" in whole
         assert len(whole.splitlines()) > 48
+
+
+@pytest.mark.seconds
+def test_colours_take_no_room(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "78")
+    monkeypatch.setenv("TERM", "xterm")
+    words = ["--store", str(many), "compare", "00000001", "00000002"]
+    plain = CliRunner().invoke(cli, words).stdout
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = CliRunner().invoke(cli, words).stdout
+    assert coloured != plain
+    assert click.unstyle(coloured) == plain
 
 
 @pytest.mark.seconds

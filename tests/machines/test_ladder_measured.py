@@ -97,7 +97,7 @@ def measure(store: Path, *kernels: Found) -> list[ladder.KernelResult]:
     return ladder.measure(ASKED, kernels, store, Silent(), lambda _: None)
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 def test_one_boot_a_kernel_and_a_failure_is_a_line(boots: list[str], store_path: Path) -> None:
     """A kernel that hangs or cannot boot costs its own rows alone; nothing is measured twice."""
     kernels = [
@@ -161,7 +161,7 @@ def test_several_guests_at_once(
     assert all(len(result.boots) == 1 and len(result.runs) == 2 for result in results)
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 @pytest.mark.parametrize("dies", [1, 99], ids=["once", "each time"])
 def test_a_lost_guest_boots_again_and_goes_on(
     boots: list[str], store_path: Path, monkeypatch: pytest.MonkeyPatch, dies: int

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
+from memlab import experiments
+from memlab.present import describe
 from memlab.present.answer import Block, Heading, Sentence, Verbatim, lines, markdown, write
 from memlab.present.table import Column, Table
-from memlab.text.wrapping import wrapped
+from memlab.text import wrapping
+from memlab.text.wrapping import cells, wrapped
 
 ROWS = Table("", [Column("a", "left"), Column("b")], [["x", "1"]])
 
@@ -42,6 +48,14 @@ def test_a_wide_character_takes_two_cells() -> None:
     assert list(wrapped("内存 内存 内存", 11, "a ", "  ")) == ["a 内存 内存", "  内存"]
 
 
+def test_a_text_in_one_line_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+    monkeypatch.setattr(wrapping, "cells", lambda text: measured.append(text) or cells(text))
+    text = "a b " * 500
+    assert [*wrapped(text, 10_000, "", "")] == [text.rstrip()]
+    assert sum(map(len, measured)) <= len(text)
+
+
 def test_a_screen_ends_with_what_it_leaves_out_and_the_last_lines() -> None:
     file = StringIO()
     blocks = [Block(["first"]), Block(["1", "2", "3"], "list", rank=1), Block([ROWS], "table")]
@@ -66,3 +80,10 @@ def test_a_block_is_a_paragraph_and_an_empty_one_is_none() -> None:
         "- for @<!-- -->all",
         "- b",
     ]
+
+
+def test_a_declared_text_of_several_lines_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    declared = replace(experiments.load("stack-map"), question="How\n    fast?")
+    for shown in (partial(describe.on_a_screen, in_full=""), describe.in_full):
+        shown(declared)
+        assert capsys.readouterr().out.startswith("stack-map: How fast?\n")

@@ -78,7 +78,7 @@ def test_a_sweep_ends_on_one_screen_and_show_begins_with_it(
     assert shown[:answer] == ended[:answer]
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 def test_a_published_number_stands_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_model_that_is_far_off_is_not_printed(
     assert left_out
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the table, the crossing, the verdicts and the figure."""
     run = api.load("example:mmap-write")

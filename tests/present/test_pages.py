@@ -96,7 +96,7 @@ def test_git_has_the_main_figures_and_those_of_guides() -> None:
 WITH_BLOCKS = ["README.md", "docs/tutorial.md", "docs/diagnose.md", "docs/logs.md"]
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 @pytest.mark.parametrize("page", WITH_BLOCKS)
 def test_numbers_in_pages_written_by_hand_are_the_recorded_runs(
     make: ModuleType, page: str

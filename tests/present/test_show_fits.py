@@ -23,7 +23,7 @@ def printed(*words: str, columns: int = 80) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", mostly_slow(recorded.names(), "mmap-write", "vma-lock"))
 @pytest.mark.parametrize("columns", mostly_slow([80, 120], 80))
 def test_a_recorded_run_fits(name: str, columns: int) -> None:
@@ -41,7 +41,7 @@ def test_a_recorded_run_fits(name: str, columns: int) -> None:
     assert [cell for cell in cells if cell not in text] == []
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 def test_what_is_left_out_is_counted_and_asked_for_with_the_store(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "a b.db")
     states = ["preallocated", "cached_4k", "sparse"]

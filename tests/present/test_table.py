@@ -91,7 +91,7 @@ def test_markdown_escapes_what_would_end_a_cell() -> None:
     assert [*markdown(shown)] == ["| a<br>b | c |", "| --- | --- |", "| x \\| y | &lt; z |"]
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 def test_a_published_number_is_in_the_metrics_unit_and_as_printed_above_it(tmp_path: Path) -> None:
     run = stored(tmp_path, blocks=6, size=[1, 1024], method=["mmap", "write"])
     (table,) = {t.table.id: t for t in published(run)}.values()

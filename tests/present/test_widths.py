@@ -49,7 +49,7 @@ def letters(text: str) -> str:
     return re.sub(r"\s", "", text)
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", mostly_slow(experiments.names(), "thread-create", "memcg-notify"))
 def test_what_is_said_beforehand(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan, of the default sweep and of every control, and what an experiment declares."""
@@ -60,7 +60,7 @@ def test_what_is_said_beforehand(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         printed(monkeypatch, width, "describe", "-v", name)
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 @pytest.mark.parametrize("words", [["list"], ["doctor", "-v"]])
 def test_what_there_is_and_what_runs_here(
     words: list[str], monkeypatch: pytest.MonkeyPatch
@@ -72,7 +72,7 @@ def test_what_there_is_and_what_runs_here(
     assert len(set(texts)) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 def test_only_a_word_that_is_longer_leaves_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as the path of a cgroup, which has to be copied whole; and the last line, a command."""
     monkeypatch.setenv("COLUMNS", "80")
@@ -117,7 +117,7 @@ def parts_of(table: Table) -> list[str]:
     return [table.title, *heads, *(cell.text for row in table.cells for cell in row)]
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 def test_claims_have_their_words_and_texts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found = verdicts.verdicts(run, of_run(run).judged)
     for width in WIDTHS:
@@ -129,7 +129,7 @@ def test_claims_have_their_words_and_texts(run: Run, monkeypatch: pytest.MonkeyP
             assert all(letters(one.word) in text for one in claim.verdicts)
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 def test_claims_fit_on_a_screen_and_what_is_left_out_is_counted(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +146,7 @@ def test_claims_fit_on_a_screen_and_what_is_left_out_is_counted(
         assert left_out or all(letters(one.claim.text) in text for one in judged.judged)
 
 
-@pytest.mark.slow
+@pytest.mark.seconds
 @pytest.mark.parametrize("run", mostly_slow(recorded.names(), "mmap-write"), indirect=True)
 def test_a_comparison_keeps_its_words(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -35,8 +35,8 @@ def compare(results: Sequence[Compared], in_full: str = "", last: Sequence[str] 
 
     def room(*, medians: bool) -> int:
         """The lines of one screen that those above a table and its legend leave."""
-        below: list[Part] = [_legend(results, medians=medians), *map(Verbatim, last)]
-        return SCREEN - rows_taken(lines(console, [*head, *below]), console.width)
+        above = lines(console, [*head, _legend(results, medians=medians)])
+        return SCREEN - len(above) - rows_taken(last, console.width)
 
     if in_full and len(lines(console, [shown])) > room(medians=True):
         longest = rows_taken(not_shown({"point": whole}, in_full, "the medians"), console.width)
