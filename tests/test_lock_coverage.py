@@ -6,6 +6,8 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from unprivileged import without_capabilities
@@ -132,6 +134,16 @@ def test_what_perf_counts_bounds_what_is_not_known(
     faults = user_faults.of(tried)
     assert faults
     assert faults.counted / faults.all_of < 0.1 or least
+
+
+def test_a_forged_share_of_a_run_without_a_lock_is_passed_over() -> None:
+    sample = SimpleNamespace(outcome="ok", raw={"lock_unread": 0.9}, point=0)
+    run: Any = SimpleNamespace(
+        experiment=SimpleNamespace(starts_programs=True),
+        samples=SimpleNamespace(read=lambda function, _: [function(sample)]),
+        points=[SimpleNamespace(at={})],
+    )
+    assert [*lock_coverage.lines(run)] == []
 
 
 LIMIT = 8 << 20  # RLIMIT_MEMLOCK's default: a shell has less, this program more

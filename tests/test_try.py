@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -1094,6 +1095,16 @@ def test_a_gate_decides_nothing_if_others_disturbed_all(
     assert str(undecided.exception).startswith("--gate is undecided: others disturbed all 6 ")
     assert gated("peak_rss: n=1 < 1G").exit_code == 0
     assert gated("peak_rss: n=1 < 1").exit_code == 1
+
+
+def test_a_command_line_is_pasted_as_it_was() -> None:
+    words = ["a{b,c}d", "{1..3}", "{}", "{n}{m}", "it's", "two\nlines", "$HOME", "", "~", "#"]
+    line = command.command_line(words)
+    assert " {n}{m} " in line
+    python = shlex.join([sys.executable, "-c", "import sys; print(sys.argv[1:])"])
+    shell = shutil.which("bash") or "sh"  # bash has more to say of braces
+    done = subprocess.run([shell, "-c", f"{python} {line}"], capture_output=True, text=True)
+    assert done.stdout == f"{words}\n"
 
 
 def test_only_placeholders_with_levels_are_filled() -> None:

@@ -13,6 +13,7 @@ import os
 import re
 import resource
 import signal
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -30,7 +31,10 @@ _PRESENT, _WRITES, _EXECUTES = 1, 2, 16  # X86_PF_, arch/x86/include/asm/trap_pf
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _NULL_BELOW = 64 << 10  # vm.mmap_min_addr as it is by default
 _BELOW_STACK = 64 << 10  # a call or a large frame begins so far below the stack pointer
+_KERNELS_FROM = 1 << 63  # of these the kernel always says that a page is there
 _RECORDS_MAX = 20_000
+_DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
+_INITIAL_PIDS = 0xEFFFFFFC  # PROC_PID_INIT_INO: the PID namespace whose numbers the log has
 
 
 class FaultLog:
@@ -39,6 +43,9 @@ class FaultLog:
     def __init__(self) -> None:
         self._fd = -1
         with suppress(OSError):
+            about = (proc.ROOT / "dev/kmsg").stat()  # a container may have its terminal there
+            if not (stat.S_ISCHR(about.st_mode) and about.st_rdev == _DEVICE and _has_its_pids()):
+                return
             self._fd = os.open(proc.ROOT / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             os.lseek(self._fd, 0, os.SEEK_END)
 
@@ -84,7 +91,9 @@ class FaultLog:
 
     def _unread(self, pid: int) -> str:
         if self._fd < 0:
-            return "the kernel's log (/dev/kmsg) may not be read"
+            return (
+                "the kernel's log (/dev/kmsg) may not be read here, or has other PIDs (container)"
+            )
         if os.uname().machine != "x86_64":
             return "lines of faults are read on x86-64 alone"
         if files.number(proc.ROOT / "proc/sys/debug/exception-trace") != 1:
@@ -100,6 +109,11 @@ class FaultLog:
         does = "executes" if error & _EXECUTES else "writes to" if error & _WRITES else "reads"
         if address < _NULL_BELOW:
             return f"it {does} address {address:#x}: a pointer that is null or nearly so{code}"
+        if address >= _KERNELS_FROM:
+            return (
+                f"it {does} {address:#x}, where no program has memory: a pointer that is -1, as "
+                f"of a mmap(2) that failed, or damaged{code}"
+            )
         if error & _PRESENT:
             return f"it {does} {address:#x}: a page is there, and does not allow that{code}"
         if -_BELOW_STACK <= address - pointer < _PAGE:
@@ -111,6 +125,10 @@ class FaultLog:
             f"it {does} {address:#x}, where no page of it is: whether a mapping without that right "
             f"lies there was not read{code}"
         )
+
+
+def _has_its_pids() -> bool:
+    return (proc.ROOT / "proc/self/ns/pid").stat().st_ino == _INITIAL_PIDS
 
 
 def _stack_limit(launch: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from memlab.diagnose import pages
 from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.pages import Pages
-from memlab.observe import elf, files, process
+from memlab.observe import elf, files, proc, process
 from memlab.observe.elf import Segment
 from memlab.observe.proc import ROOT
 
@@ -165,12 +165,14 @@ class _Private:
     def copies(self) -> list[FileMemory]:
         """Of files, what of them is no static data."""
         result = []
+        has_huge = bool(proc.status_bytes(proc.status(self.pid), "HugetlbPages"))
         for (path, _), of in self.by_file.items():
             size = sum(
                 self.private.get(m.start, 0) for m in of if m.start not in self.starts_of_data
             )
-            if size >= LEAST_BYTES and path != _ZEROS and not _is_huge(self.pid, of[0]):
-                result.append(FileMemory(path, size))
+            if size < LEAST_BYTES or path == _ZEROS or (has_huge and _is_huge(self.pid, of[0])):
+                continue
+            result.append(FileMemory(path, size))
         return result
 
 
@@ -214,8 +216,10 @@ def _up(address: int) -> int:
 
 
 def _is_huge(pid: int, mapping: process.Mapping) -> bool:
-    """Whether it is a file of a hugetlbfs, whose pages are no part of resident memory."""
+    """Whether it is a file of a hugetlbfs, whose pages are no part of resident memory, or may be
+    one: only root may ask. Of a process without such pages no file is asked, which may lie on a
+    file system that does not answer."""
     path = ROOT / f"proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
     about = files.known(path.stat)
     sizes = files.names(ROOT / "sys/kernel/mm/hugepages")
-    return about is not None and f"hugepages-{about.st_blksize >> 10}kB" in sizes
+    return about is None or f"hugepages-{about.st_blksize >> 10}kB" in sizes

@@ -77,7 +77,7 @@ def _until_decided(fit: FitAnswer) -> Iterator[str]:
         limit, peak = limit_bytes >> 20, _size(fit.peak_bytes)
         of, more = f"its peak of {peak}", ""
         if fit.is_peak_summed:
-            of = f"the {peak} that its processes were seen with at one time"
+            of = f"the {peak} or more that its processes took at one time"
             more = ", which has no page cache and nothing between two looks"
         yield f"Until then: memory.max={limit}M, {of} and a margin of 5 % or more{more}."
     if fit.apart is None or fit.apart <= fit.within or fit.pairs < LEAST:
@@ -187,7 +187,7 @@ def _peak(fit: FitAnswer) -> str:
     text = f"Without a limit its peak is {_size(fit.peak_bytes)}"
     if fit.is_peak_summed:
         text = (
-            f"Without a limit its processes were seen with {_size(fit.peak_bytes)} at one time "
+            f"Without a limit its processes took {_size(fit.peak_bytes)} or more at one time "
             "(no peak of its cgroup is known)"
         )
     cache, parts = fit.page_cache_bytes or 0, []

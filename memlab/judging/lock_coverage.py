@@ -35,9 +35,8 @@ def lines(run: Run) -> Iterator[str]:
     most: dict[Level, float] = {}
     lacking = _lacking(run)
     for unread in run.samples.read(_unread, "how much a lock was in force for"):
-        if unread is None:
+        if unread is None or "lock" not in (at := run.points[unread.point].at):
             continue
-        at = run.points[unread.point].at
         share = min(unread.share, _share_at_most(unread, at, lacking))
         if share >= _LEAST:
             most[at["lock"]] = max(most.get(at["lock"], 0.0), share)

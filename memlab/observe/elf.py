@@ -17,7 +17,7 @@ _SYMTAB, _DYNSYM, _LOAD, _EXECUTABLE, _WRITABLE = 2, 11, 1, 1, 2
 _OBJECT, _FUNCTION = 1, 2  # types of symbols
 _PROGRAM, _ALLOCATED, _CODE = 1, 2, 4  # of a section: its type, and two of its flags
 _NAME_MAX = 200  # bytes
-_SEGMENTS_MAX = 64
+_SEGMENTS_MAX, _TABLES_MAX = 64, 2  # a file has one table of symbols of each type
 
 
 class Function(NamedTuple):
@@ -86,8 +86,9 @@ def _tables(
     """The names and symbols of each table."""
     (at,), (count,) = struct.unpack_from("<Q", head, 40), struct.unpack_from("<H", head, 60)
     sections = [*_SECTION.iter_unpack(read(_SECTION.size * count, at))]
-    for _, kind, _, _, offset, size, link, _, _, _ in sections:
-        if kind in (_SYMTAB, _DYNSYM) and link < len(sections):
+    tables = [one for one in sections if one[1] in (_SYMTAB, _DYNSYM)]
+    for _, _, _, _, offset, size, link, _, _, _ in tables[:_TABLES_MAX]:
+        if link < len(sections):
             names = read(sections[link][5], sections[link][4])
             yield names, _SYMBOL.iter_unpack(read(size - size % _SYMBOL.size, offset))
 

@@ -11,6 +11,7 @@ from memlab import recorded
 from memlab.analysis.least import least_pairs
 from memlab.experiment import Experiment, Level, tried
 from memlab.store import default_path
+from memlab.text.printable import printable
 
 if TYPE_CHECKING:
     from memlab.results import Run
@@ -28,8 +29,8 @@ def again(run: Run) -> str:
 
 def with_blocks(run: Run, blocks: int = 0) -> str:
     """With so many blocks, or as many as decide one of its comparisons, into the same store; empty
-    if it cannot be asked for so: a run that ships with memlab, one of another host, and one of
-    several sessions or recordings."""
+    if it cannot be asked for so: a run that ships with memlab, one of another host, one of several
+    sessions or recordings, and of words that a terminal does not show as they are."""
     if recorded.ships(run.store_path) or run.row.origin or run.clustered:
         return ""
     design = ",".join(_design(run))
@@ -38,7 +39,8 @@ def with_blocks(run: Run, blocks: int = 0) -> str:
         *([_option("--design", design)] if design else []),
     ]
     other = run.store_path != default_path()
-    return _line(run, how, _option("--store", str(run.store_path)) if other else "")
+    line = _line(run, how, _option("--store", str(run.store_path)) if other else "")
+    return line if printable(line) == line else ""
 
 
 def _enough(run: Run) -> int:
@@ -117,9 +119,10 @@ def _levels(run: Run) -> Iterator[str]:
 
 def _place(run: Run) -> Iterator[str]:
     if guest := run.row.request.get("guest"):
-        words = [f"kernel={guest['kernel']}", f"memory={guest['memory_bytes']}"]
-        words += [f"cpus={guest['cpus']}", *(["iommu"] if guest.get("iommu") else [])]
-        words += [f"append={guest['append']}"] if guest["append"] else []
+        keys = {"kernel": "kernel", "memory": "memory_bytes", "cpus": "cpus"}
+        words = [f"{key}={guest[name]}" for key, name in keys.items() if guest.get(name)]
+        words += ["iommu"] if guest.get("iommu") else []
+        words += [f"append={guest['append']}"] if guest.get("append") else []
         yield _option("--in", ",".join(["guest", *words]))
 
 

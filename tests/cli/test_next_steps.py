@@ -119,6 +119,12 @@ def test_too_few_blocks_to_compare_are_followed_by_the_same_try_with_enough(
     ask(*enough)
 
 
+def test_no_command_is_proposed_that_pasting_would_change(store_path: Path) -> None:
+    words = ["--store", str(store_path), "try", "-p", "n=1,2", "--blocks", "1", "--"]
+    text = ask(*words, "sh", "-c", "true\n: {n}").stdout
+    assert " try " not in text.partition("next: ")[2]
+
+
 def test_a_comparison_of_two_runs_names_what_measures_more_of_either(store_path: Path) -> None:
     store = ["--store", str(store_path)]
     words = ["try", "--metric", "x=([0-9]+)", "--expect", "x > 0", "-p", "nice=0"]

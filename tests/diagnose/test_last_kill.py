@@ -631,6 +631,18 @@ def test_a_file_without_a_line_of_the_kernel_says_nothing_of_a_kill(
         assert source.read(path).lines == 2
 
 
+def test_a_line_that_is_very_long_is_not_searched_for_a_stamp_again_and_again(
+    tmp_path: Path,
+) -> None:
+    """What lies far before `kernel:` is no stamp of it."""
+    path, sentence = tmp_path / "log", "of the kernel: "
+    path.write_text("May 10 06:50:01 " + sentence + "\n")
+    assert source.read(path).lines == 1
+    path.write_text("May 10 06:50:01 " + "x" * 500 + sentence * 9 + "\n")
+    with pytest.raises(BadRequest, match="no line of it"):
+        source.read(path)
+
+
 DMESG = {
     "-H": "[Nov29 14:09] {0}\n[  +0.000012] {0}\n",
     "-H, a day of one digit": "[Nov 5 14:09] {0}\n",

@@ -156,6 +156,9 @@ FAULTS = {
           "lies there was not read"),
     "x": ("at 7ffc33f0b8e0 ip 7ffc33f0b8e0 sp 7ffc33f0b8e8 error 15",
           "it executes 0x7ffc33f0b8e0: a page is there, and does not allow that"),
+    "m": ("at ffffffffffffffff ip 401136 sp 7ffc33f0b8e0 error 7 in dies[401000+1000]",
+          "it writes to 0xffffffffffffffff, where no program has memory: a pointer that is -1, as "
+          "of a mmap(2) that failed, or damaged, in code of dies"),
 }  # fmt: skip
 
 
@@ -192,10 +195,25 @@ def test_a_kill_for_want_of_memory_and_a_general_fault_are_told(
 def test_a_log_that_may_not_be_read_is_said_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    line = "6,8,8,-;dies[7]: segfault at 8 ip 1 sp 1 error 6\n"
+    (tmp_path / "dev").mkdir()
     monkeypatch.setattr(fault_log.proc, "ROOT", tmp_path)
+    for begin in ("", line):  # no such file; one that is not the kernel's
+        if begin:
+            (tmp_path / "dev/kmsg").write_text(begin)
+        log = FaultLog()
+        assert "(/dev/kmsg) may not be read here" in log.why(7, signal.SIGSEGV, ())
+        assert log.why(7, signal.SIGKILL, ()) == ""
+        log.close()
+
+
+def test_the_log_is_not_read_where_its_numbers_are_of_other_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fault_log, "_has_its_pids", lambda: False)
     log = FaultLog()
-    assert log.why(7, signal.SIGSEGV, ()).endswith("the kernel's log (/dev/kmsg) may not be read")
-    assert log.why(7, signal.SIGKILL, ()) == ""
+    assert log._fd < 0
+    assert "has other PIDs (container)" in log.why(7, signal.SIGSEGV, ())
     log.close()
 
 
@@ -204,6 +222,7 @@ def test_a_log_that_may_not_be_read_is_said_so(
     [("stack", "where its stack pointer is and no page may be: its stack is full (RLIMIT_STACK: "),
      ("null", "writes to address 0x8: a pointer that is null or nearly so"),
      ("literal", "it writes to 0x"),
+     ("failed", "it writes to 0xffffffffffffffff, where no program has memory: "),
      ("", "")],
 )  # fmt: skip
 def test_a_death_by_a_fault_has_its_address_or_says_why_not(

@@ -13,7 +13,7 @@ import pytest
 
 from memlab.diagnose import inside, page_scan, pages, static_data, stock
 from memlab.diagnose.static_data import FileMemory, PrivateOfFiles
-from memlab.observe import elf, process
+from memlab.observe import elf, files, process
 from memlab.observe.elf import Segment
 
 from .live import Compiled, await_rest, running
@@ -94,6 +94,29 @@ def test_copies_of_a_files_pages_are_known_by_its_name(tmp_path: Path) -> None:
     assert gone.resident_bytes == 4 * MiB
     private.close()
     shared.close()
+
+
+@pytest.mark.needs("flags of pages")
+def test_only_what_may_be_of_a_hugetlbfs_is_asked_and_is_no_copy_if_it_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of an ordinary user, who may not ask."""
+    path = tmp_path / "weights.bin"
+    path.write_bytes(bytes(2 * MiB))
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as private:
+        private[:] = b"\1" * len(private)
+        mappings = process.maps(os.getpid())
+        scan = pages.read(os.getpid(), mappings, detailed=False)[0]
+        asked: list[int] = []
+        monkeypatch.setattr(files, "known", asked.append)
+        for huge, copied in (("0 kB", 2 * MiB), ("8192 kB", 0)):
+            monkeypatch.setattr(
+                static_data.proc, "status", lambda _, now=huge: {"HugetlbPages": now}
+            )
+            seen = static_data.read(os.getpid(), mappings, scan)
+            assert seen
+            assert of(seen.copies, path).resident_bytes == copied
+            assert bool(asked) == (not copied)
 
 
 def header(draw: Random, size: int) -> bytes:

@@ -150,8 +150,8 @@ def test_the_next_command_is_one_that_helps(
 def test_a_peak_that_is_not_of_the_cgroup_is_said_to_be_none() -> None:
     summed = {"is_peak_summed": True, "state": "open", "fits_bytes": None, "setting_bytes": None}
     said = "\n".join(shown.sentences(answer(**summed)))
-    assert "Without a limit its processes were seen with 80 MiB at one time (no peak" in said
-    assert "the 80 MiB that its processes were seen with at one time and a margin" in said
+    assert "Without a limit its processes took 80 MiB or more at one time (no peak" in said
+    assert "the 80 MiB or more that its processes took at one time and a margin" in said
     assert "its peak" not in said
 
 

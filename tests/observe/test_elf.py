@@ -30,3 +30,20 @@ def test_a_library_is_read_and_a_damaged_one_has_none_some_or_is_refused(tmp_pat
             functions(path)
         except (ValueError, struct.error, OSError):
             continue
+
+
+def test_of_many_tables_of_symbols_few_are_read(tmp_path: Path) -> None:
+    """A file that says it has thousands, all of them the same, would be read for minutes."""
+    count, path = 9, tmp_path / "x.so"
+    at = 64 + 56 + 64 * (count + 1)
+    head = struct.pack(
+        "<4sBBB9xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 3, 62, 1, 0, 64, 120, 0, 64, 56, 1, 64,
+        count + 1, 0,
+    )  # fmt: skip
+    code = struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 4096, 4096, 4096)
+    table = struct.pack("<IIQQQQIIQQ", 0, 2, 0, 0, at, 24, count, 0, 8, 24)
+    names = struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, at + 24, 5, 0, 0, 1, 0)
+    symbol = struct.pack("<IBBHQQ", 0, 2, 0, 1, 8, 9)
+    path.write_bytes(head + code + count * table + names + symbol + b"work\0")
+    with path.open("rb") as opened:
+        assert [*elf.functions(opened.fileno())] == 2 * [elf.Function(8, 9, "work")]

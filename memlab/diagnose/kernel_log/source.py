@@ -39,6 +39,7 @@ _MARKED = re.compile(
 )
 _SYSLOG = re.compile(rb"\bkernel(?:\[\d{1,8}\])? {0,4}:")
 _SYSLOG_MAX = 10_000
+_STAMP_MAX = 400  # bytes before `kernel:` that are looked at
 _DIGIT = re.compile(rb"\d")
 # What a file begins with that holds a log, but no text.
 _NO_TEXT = {
@@ -88,7 +89,7 @@ def _of_kernel(path: Path, text: bytes, log: reports.Log) -> reports.Log:
 def _has_syslog(text: bytes) -> bool:
     """Whether a line has `kernel:` at its beginning or behind a stamp, not within a sentence."""
     for place in islice(_SYSLOG.finditer(text), _SYSLOG_MAX):
-        before = text[text.rfind(b"\n", 0, place.start()) + 1 : place.start()]
+        before = text[max(0, place.start() - _STAMP_MAX) : place.start()].rpartition(b"\n")[2]
         if not before.strip() or _DIGIT.search(before):
             return True
     return False

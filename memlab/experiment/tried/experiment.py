@@ -248,8 +248,8 @@ def _question(subject: Tried) -> str:
 
 
 def command_line(words: Sequence[str]) -> str:
-    """As in a shell; a placeholder needs no quotes here."""
-    plain = re.compile(r"[\w{}@%+=:,./-]+")
+    """As in a shell; a placeholder needs no quotes here, as `{a,b}` and `{1..3}` do."""
+    plain = re.compile(r"(?:[\w@%+=:,./-]|\{\w*\})+")
     return " ".join(word if plain.fullmatch(word) else shlex.quote(word) for word in words)
 
 

@@ -1,5 +1,7 @@
-/* Ends by a fault: of a null pointer, a constant, or a stack of 1 MiB that is full. */
+/* Ends by a fault: of a null pointer, a constant, the result of a mmap that failed, or a
+ * stack of 1 MiB that is full. */
 #include "program.h"
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 static __attribute__((noinline)) int deeper(volatile char *above, int count)
@@ -20,6 +22,8 @@ int main(int argc, char **argv)
 		*(volatile char *)(long)(argc * 4) = 1;
 	if (what == 'l')
 		*(volatile char *)"constant" = 1;
+	if (what == 'f')
+		*(volatile char *)MAP_FAILED = 1;
 	setrlimit(RLIMIT_STACK, &limit);
 	return deeper(first, argc);
 }
