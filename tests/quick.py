@@ -58,10 +58,17 @@ def changes_host(path: Path) -> bool:
 
 
 @cache
-def place(path: Path) -> tuple[bool, bool, int]:
+def boots(path: Path) -> bool:
+    """Whether tests of a file boot guests, each of which takes minutes if it is emulated."""
+    return path.parent.name == "machines" or '"guest kernel"' in path.read_text(encoding="utf-8")
+
+
+@cache
+def place(path: Path) -> tuple[bool, bool, bool, int]:
     """Where a file's tests stand: what changes the host first, and beside it what needs nothing of
-    the host; of the rest long files first, so that no process is left with one at the end."""
-    return not changes_host(path), not pure(path), -path.stat().st_size
+    the host; of the rest what boots guests and then long files, so that no process is left with one
+    at the end."""
+    return not changes_host(path), not pure(path), not boots(path), -path.stat().st_size
 
 
 def shuffled(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
