@@ -112,7 +112,7 @@ WRONG_USAGE = {
     "show example:last": ["no recorded run of 'last'; `memlab list` lists them"],
     "reproduce zzz": ["no study or experiment 'zzz'; `memlab list` lists them"],
     "reproduce logstore-mmap --table 7": ["there are: write, read, overcommit"],
-    "reproduce mmap-write --table 5": ["mmap-write is no study"],
+    "reproduce mmap-write --table 5": ["mmap-write is not a study"],
     "reproduce phytium-reserved --table expected": ["no experiment measures it"],
     # hosts
     "hosts pull ssh:": ["names no host: write ssh:HOST,HOST"],

@@ -95,7 +95,7 @@ class FaultLog:
                 "the kernel's log (/dev/kmsg) may not be read here, or has other PIDs (container)"
             )
         if os.uname().machine != "x86_64":
-            return "lines of faults are read on x86-64 alone"
+            return "lines of faults are read only on x86-64"
         if files.number(proc.ROOT / "proc/sys/debug/exception-trace") != 1:
             return "debug.exception-trace is not 1"
         return (

@@ -103,7 +103,7 @@ def command(
                 other = next(word for word in words if not trace.is_named([word]))
                 what = "options stand before traces: memlab try -p ... a.trace"
                 if not other.startswith("-"):
-                    what = f"{shlex.quote(other)} is none: name traces alone"
+                    what = f"{shlex.quote(other)} is not a trace: name only traces"
                 raise BadRequest(f"{shlex.quote(program)} is a trace, and {what}")
             raise BadRequest(f"{shlex.quote(program)}: the command to try {what}")
     for command_words in [] if what else [[*words], serve]:

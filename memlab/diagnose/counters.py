@@ -166,7 +166,7 @@ def counting(pid: int) -> Iterator[Counters]:
     """Counts from here on, as much as the kernel allows."""
     numbers, unseen = _numbers()
     if os.uname().machine != "x86_64":
-        other = "what a fault's code means is known for x86-64 alone"
+        other = "what a fault's code means is known only for x86-64"
         unseen.update(dict.fromkeys(("present_faults_user", "present_faults_kernel"), other))
     if refusals.is_narrow(pid):
         by_name = [one.name for one in EVENTS if (one.tracepoint or "").startswith("syscalls:")]

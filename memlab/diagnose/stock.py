@@ -217,7 +217,7 @@ def _retained(look: Look) -> Iterator[Finding]:
     if at_the_ends:
         setting = (
             f"{name}=131072 pins the threshold from which the end of a heap is given back; "
-            "malloc_trim(0) shortens the main one alone; MALLOC_ARENA_MAX=2 makes fewer heaps"
+            "malloc_trim(0) shortens only the main one; MALLOC_ARENA_MAX=2 makes fewer heaps"
         )
         policies = {f"env.{name}": [started.present(look.started, name), "131072"], **policies}
     yield _RETAINED.found(

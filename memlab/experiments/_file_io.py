@@ -92,7 +92,7 @@ def turns(at: At) -> bool:
 
 NO_DONTCACHE_ON_TMPFS = Exclude(
     lambda at: at["method"] == "dontcache" and at["filesystem"] == "tmpfs",
-    "what tmpfs holds is in the page cache alone",
+    "what tmpfs holds is only in the page cache",
 )
 EXCLUDES = [
     Exclude(

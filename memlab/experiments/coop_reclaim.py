@@ -25,7 +25,7 @@ FACTORS = [
         quick=["notified", "kernel"],
         help="eviction; notified: the cache is notified of the threshold and evicts its coldest "
         "entries; notified_random: it is notified and evicts any entries; self_counted: it is not "
-        "notified, counts its own memory and evicts the coldest; kernel: the kernel alone swaps",
+        "notified, counts its own memory and evicts the coldest; kernel: only the kernel swaps",
         level_labels={
             "notified": "application evicts",
             "notified_random": "application evicts at random",

@@ -150,7 +150,7 @@ EXPERIMENT = Experiment(
                     above=1.0,
                     timed=False,
                 ),
-                "with mem-lock and a guest that boots its firmware alone, QEMU's resident memory "
+                "with mem-lock and a guest that boots only its firmware, QEMU's resident memory "
                 "is {value} times the guest's",
                 confirmed="the lock takes the memory, not the guest",
                 refuted="the lock alone does not take all of it",

@@ -235,7 +235,7 @@ EXPERIMENT = Experiment(
             thp_kind(*enum_levels("page_fault", "thp")),
             quick=["never"],
             help="transparent huge pages; never: off for the process; madvise, always: the host's "
-            "setting (needs root); a size such as 64K: that size alone (Linux 6.8)",
+            "setting (needs root); a size such as 64K: only that size (Linux 6.8)",
         ),
         LIBC,
     ],

@@ -444,7 +444,7 @@ EXPERIMENT = Experiment(
                 ),
                 "with a trim threshold of 128 KiB, malloc_trim gives back a share of {value} of "
                 "what is retained between objects that live",
-                confirmed="a threshold trims an arena's end alone, and the call what is between",
+                confirmed="a threshold trims only an arena's end, and the call what is between",
                 refuted="the threshold has given it back already",
             ),
         ),

@@ -357,7 +357,7 @@ EXPERIMENT = Experiment(
             quick=["host"],
             plain="host",
             help="free memory; host: as it is; else broken into pieces of 15 pages at most, by "
-            "pages that compaction can move or by those that it cannot (in guests alone)",
+            "pages that compaction can move or by those that it cannot (only in guests)",
             level_labels={
                 "host": "free memory as it is",
                 "movable": "in pieces, movable",

@@ -180,7 +180,7 @@ CHECKS = [
     check("lock_of_guard", [mmap(0, 7), madvise(3, 1, Madv.GUARD_INSTALL), mlock(0, 7)],
           reads("call_errno", errno.ENOMEM, OWN, "mlock over a guard fails with ENOMEM"),
           reads("locked_vma_count", 1, OWN, "mlock over a guard locks the whole VMA"),
-          reads("resident_pages", 3, OWN, "mlock brings in the pages before a guard alone")),
+          reads("resident_pages", 3, OWN, "mlock brings in only the pages before a guard")),
     check("secret", [mmap_secret(0, 7)],
           reads("locked_vma_count", 1, SECRET, "memory of memfd_secret is locked without mlock"),
           reads("vm_lck_pages", 7, SECRET, "memory of memfd_secret counts in VmLck"),

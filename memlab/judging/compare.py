@@ -326,7 +326,7 @@ def _no_shared_level(experiment: Experiment, base: Measured, new: Measured) -> s
     apart = []
     for factor in experiment.factors:
         if any(factor.name not in at for at in base.at.values()):  # of another `try`
-            apart.append(f"{factor.name} is a factor of one run alone")
+            apart.append(f"{factor.name} is a factor of only one run")
             continue
         sides = [list(dict.fromkeys(at[factor.name] for at in s.at.values())) for s in (base, new)]
         if all(sides) and not set(sides[0]) & set(sides[1]):

@@ -52,7 +52,7 @@ def only(study: Study, table: str) -> Study:
     """The same of one printed table, by its id: `5`. Raises UnknownExperiment."""
     sources = [item for item in published.ids() if item == study.name]
     if not sources:
-        raise UnknownExperiment(f"--table {table}: {study.name} is no study; it has no tables")
+        raise UnknownExperiment(f"--table {table}: {study.name} is not a study; it has no tables")
     known = published.load(study.name).tables
     if table not in known:
         raise UnknownExperiment(f"{study.name} has no table {table!r}; {there_are(known)}")

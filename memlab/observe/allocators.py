@@ -156,7 +156,7 @@ def _read_options(malloc: Malloc, named: str, options: Options | None) -> Option
 def _check(path: Path) -> None:
     """NoAllocator if a library that a user named would be loaded and change nothing."""
     if not _loadable(path):
-        raise NoAllocator(f"{path} is no library of this machine's kind: name another")
+        raise NoAllocator(f"{path} is not a library of this machine's kind: name another")
     if not _defines_malloc(path):
         raise NoAllocator(f"{path} defines no malloc and free: name an allocator's library")
 

@@ -119,7 +119,7 @@ def _shootdowns_hidden(
 ) -> tuple[bool | None, str]:
     """Whether /proc/interrupts misses shootdowns, and how that is known."""
     if "flags" not in cpu.first_block(root):
-        return None, "TLB shootdowns are interrupts on x86 alone; this is another architecture"
+        return None, "TLB shootdowns are interrupts only on x86; this is another architecture"
     if not virtual:
         return False, "not a virtual machine"
     if name != "KVM":

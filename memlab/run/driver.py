@@ -133,7 +133,9 @@ def stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
     with run.naming_writer():
         if unknown := sorted(run.request.keys() - {field.name for field in fields(Request)}):
             name = printable(unknown[0])[:60]
-            raise BadRequest(f"run {run.id} was asked for with {name!r}, which is no option here")
+            raise BadRequest(
+                f"run {run.id} was asked for with {name!r}, which is not an option here"
+            )
         request = Request(**run.request)
         request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
         experiment = experiments.load(run.experiment, request.subject)

@@ -80,7 +80,7 @@ def check_directory(path: Path, level: str = "dir") -> None:
     """`level` is whose files go there: of `tmpfs` nobody can name another."""
     remedy = "name another directory with --dir"
     if level == "tmpfs":
-        remedy = "measure on a disk alone: -p filesystem=dir --no-controls"
+        remedy = "measure only on a disk: -p filesystem=dir --no-controls"
     if not path.is_dir():
         raise CannotRun(f"{path} is not a directory; {remedy}")
     if not os.access(path, os.W_OK | os.X_OK):

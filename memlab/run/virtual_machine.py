@@ -75,7 +75,7 @@ class VirtualMachines:
         if self._initramfs is None:
             if not init().exists():
                 raise Unavailable(
-                    "needs the init of a guest, which is built on x86-64 alone; the firmware boots "
+                    "needs the init of a guest, which is built only on x86-64; the firmware boots "
                     "without: -p boots=firmware"
                 )
             folder = self._journal.make_folder(self._place, f"{self._journal.name}-machine")

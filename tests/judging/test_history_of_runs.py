@@ -161,14 +161,14 @@ class TestCsv:
         [
             ("", "FILE has no values: write a header `date,NAME`, then a row per run"),
             ("date,x\n2026-01-01,1\n", "FILE has 1 values: a history takes 2 or more"),
-            ("date,x\n1.1.26,1\n", "FILE, line 2: '1.1.26' is no date; write it as 2026-02-08"),
+            ("date,x\n1.1.26,1\n", "FILE, line 2: '1.1.26' is not a date; write it as 2026-02-08"),
             ("date,x\n2026-01-01,a\n", "FILE, line 2: 'a' is no number"),
             ("date,x\n2026-01-01,nan\n", "FILE, line 2: nan is not above 0"),
             ("date,x\n2026-01-01,-1\n", "FILE, line 2: -1 is not above 0"),
             ("date,x\n2026-01-01,1,2\n", "FILE, line 2 has 3 columns, and the first line 2"),
             ("date,\x1b[2J\n2026-01-01,1\n", "FILE: column '\\x1b[2J': name it NAME"),
-            ('date,x\n"2026-01-01,1\n', "FILE is no CSV file: "),
-            (b"date,x\n\xff\xfe,1\n", "FILE is no text: write lines of date,value in UTF-8"),
+            ('date,x\n"2026-01-01,1\n', "FILE is not a CSV file: "),
+            (b"date,x\n\xff\xfe,1\n", "FILE is not text: write lines of date,value in UTF-8"),
         ],
     )
     def test_what_is_wrong_is_a_line(self, tmp_path: Path, text: str | bytes, error: str) -> None:

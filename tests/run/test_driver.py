@@ -544,7 +544,7 @@ def test_a_block_that_was_interrupted_in_its_turns_is_taken_again_whole(lab: Lab
 def test_a_run_that_asks_for_what_is_unknown_is_not_resumed(lab: Lab) -> None:
     run = lab.sweep(steady, blocks=1)
     newer = replace(run, request={**run.request, "colour": "blue"}, memlab="9.1")
-    said = "asked for with 'colour', which is no option here; memlab 9.1 wrote it, and this is "
+    said = "asked for with 'colour', which is not an option here; memlab 9.1 wrote it, and this is "
     with pytest.raises(BadRequest, match=said):
         driver.resume(newer, lab.store, lab.heard)
     assert lab.taken(run) == in_order(1)

@@ -361,7 +361,7 @@ def test_an_option_behind_a_trace_is_told_its_place(tmp_path: Path) -> None:
     path = Made().map(AT, 3).touch(AT, 3).write(tmp_path / "a.trace")
     with pytest.raises(BadRequest, match=r"is a trace, and options stand before traces: memlab"):
         asked.command([str(path), "-p", "thp=never"], {})
-    with pytest.raises(BadRequest, match=r"is a trace, and x is none: name traces alone"):
+    with pytest.raises(BadRequest, match=r"is a trace, and x is not a trace: name only traces"):
         asked.command([str(path), "x"], {})
 
 

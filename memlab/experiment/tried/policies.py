@@ -97,11 +97,11 @@ POLICIES = {
         Factor(
             "thp",
             thp_kind("inherit", "never", "madvise", "always"),
-            "transparent huge pages; never by prctl(2), madvise, always or one size alone (64K) on "
+            "transparent huge pages; never by prctl(2), madvise, always or only one size (64K) on "
             "the whole host",
         ),
         Factor("memory_max", _LIMIT, "memory limit; of the cgroup"),
-        Factor("memory_high", _LIMIT, "memory.high; of the cgroup, v2 alone"),
+        Factor("memory_high", _LIMIT, "memory.high; of the cgroup, v2 only"),
         Factor("swap", choice("none", "file", "zram"), "swap; an area of the run's own"),
         Factor(
             "page_cache",

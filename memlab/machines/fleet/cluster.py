@@ -174,9 +174,7 @@ async def _remote(address: str, name: str, words: Sequence[str]) -> int:
             request = scheduler.broadcast(msg=message, workers=[at])
             text = (await asyncio.wait_for(request, _SILENT_S))[at]
             if text is None:
-                raise OSError(
-                    f"{name} is a worker of Dask alone: start `memlab hosts worker` there"
-                )
+                raise OSError(f"{name} is only a worker of Dask: start `memlab hosts worker` there")
             return text
 
         if refused := (await ask("start", words=list(words)))["refused"]:

@@ -163,7 +163,7 @@ def _checked(request: Request) -> Experiment:
         host.check_seen(path)
     experiment = experiments.load(request.experiment, request.subject)
     if experiment.home:
-        raise BadRequest(f"{experiment.name} is not memlab's own: it runs on the host alone")
+        raise BadRequest(f"{experiment.name} is not memlab's own: it runs only on the host")
     return experiment
 
 

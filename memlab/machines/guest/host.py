@@ -178,14 +178,14 @@ class GuestTarget:
 
 def _check_host(spec: GuestSpec, image: Kernel) -> None:
     if os.uname().machine != "x86_64":
-        raise CannotRun(f"guests run on x86_64 alone, and this is {os.uname().machine}")
+        raise CannotRun(f"guests run only on x86_64, and this is {os.uname().machine}")
     if lacks := guest_tools.missing(image.machine):
         raise CannotRun(f"a guest needs {lacks.program}, and it is not here: {lacks.remedy}")
     need = Resources(memory_bytes=spec.memory_bytes, disk_bytes={}, block_s=0.0)
     if short := admission.shortage(need, "the guest"):
         raise Refused(f"{short}; give it less: --in guest,memory=SIZE")
     if spec.iommu and image.machine != kernel.X86_64:
-        raise CannotRun("iommu: QEMU emulates that IOMMU for x86_64 alone")
+        raise CannotRun("iommu: QEMU emulates that IOMMU only for x86_64")
     for path in (Path(sys.executable), Path(__file__)):
         check_seen(path)
 

@@ -55,9 +55,9 @@ def _rows(path: Path) -> list[list[str]]:
     except OSError as error:
         raise CannotRun(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadRequest(f"{path} is no text: write lines of date,value in UTF-8") from None
+        raise BadRequest(f"{path} is not text: write lines of date,value in UTF-8") from None
     except csv.Error as error:
-        raise BadRequest(f"{path} is no CSV file: {error}") from None
+        raise BadRequest(f"{path} is not a CSV file: {error}") from None
     if len(text) > _LARGEST:
         raise BadRequest(f"{path} is larger than {_LARGEST >> 20} MiB: cut it to newer rows")
     if len(rows) < 2 or len(rows[0]) < 2:
@@ -95,7 +95,7 @@ def _date(at: str, text: str) -> datetime:
         date = datetime.fromisoformat(text.strip())
     except ValueError:
         raise BadRequest(
-            f"{at}: {text[:_SHOWN]!r} is no date; write it as 2026-02-08 or 2026-02-08T03:00"
+            f"{at}: {text[:_SHOWN]!r} is not a date; write it as 2026-02-08 or 2026-02-08T03:00"
         ) from None
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
