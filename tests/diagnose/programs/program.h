@@ -8,10 +8,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A test that is killed leaves nothing running. */
+/* A test that is killed leaves nothing running. A forked child whose parent ended before this has
+ * missed the signal. */
 static inline void ending_with_parent(void)
 {
+	static pid_t caller;
+
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (caller && getpid() != caller && getppid() != caller)
+		_exit(0);
+	caller = getpid();
 }
 
 static inline void ready(void)
