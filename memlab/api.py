@@ -234,7 +234,7 @@ def sweep(
     experiment: a name of `list_experiments()`, or the path of a declaration: "./mlock_cost.py".
     store: the store's file; else memlab's own.
     guest: a virtual machine in which trials run; else this host.
-    progress: a line per block on standard error; by default in a notebook alone.
+    progress: a line per block on standard error; by default only in a notebook.
     wait_for_others: how long to wait until another memlab here is done, such as "10min".
     {asked}
     levels: factors of the experiment, one level or a list each, as values or as text: "4k".

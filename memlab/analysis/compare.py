@@ -31,7 +31,7 @@ ALPHA, LEVEL = 0.05, 0.95
 LEAST_SAMPLES = 5
 
 
-MOST_BLOCKS = 1_000  # more are no advice: the ratio lies at the threshold
+MOST_BLOCKS = 1_000  # more are not advised: the ratio lies at the threshold
 
 
 def bound(end: float) -> str:

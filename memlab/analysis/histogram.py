@@ -48,8 +48,8 @@ class Histogram:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Histogram:
-        """From what a probe returned. ValueError, TypeError or LookupError where it is none: a
-        store's samples may come from anybody."""
+        """From what a probe returned. ValueError, TypeError or LookupError if it is not a
+        histogram: a store's samples may come from anybody."""
         total, least, most = raw["total"], raw["min_ns"], raw["max_ns"]
         buckets = tuple([(index, count) for index, count in raw["buckets"]])
         indices, counts = zip(*buckets, strict=True) if buckets else ((), ())

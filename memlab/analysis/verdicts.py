@@ -81,7 +81,7 @@ def ratio_verdict(
     Baseline loops are costs of the same loop without the operation. One above 20 % of its side
     makes the ratio a bound: the operation costs between nothing and the whole side. A large one of
     b leaves "a/b is at least low", of a "at most high" (less what the other side's could add); the
-    claim is then judged by that bound alone. Large ones on both sides leave nothing, and the ratio
+    claim is then judged only by that bound. Large ones on both sides leave nothing, and the ratio
     is refused.
     """
     if not 0 <= above < below or (above == 0 and below == inf):

@@ -119,7 +119,7 @@ def _host(result: Result, rows: dict[str, RunRow]) -> None:
         echo(f"  its clock is {units.format_long(abs(result.clock_s))} {way} this host's")
 
 
-# What is this side's alone: where rows go, and how the result is printed.
+# What only this side uses: where rows go, and how the result is printed.
 _LOCAL = frozenset({"on", "output", "quiet", "as_json"})
 
 

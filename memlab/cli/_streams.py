@@ -2,7 +2,7 @@
 reader has gone, or of an encoding that lacks a character.
 
 What fails on standard error is passed over: a message that nobody can get ends no sweep. What
-fails on standard output is an error, once; a reader that has gone is none.
+fails on standard output is an error, once; a reader that has gone is not an error.
 """
 
 from __future__ import annotations

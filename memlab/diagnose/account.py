@@ -32,7 +32,7 @@ class Account:
     title: str
     unit: str
     total: float | None
-    """None where the lines are no parts of a sum: limits."""
+    """None if the lines are not parts of a sum: limits."""
     lines: tuple[Line, ...]
     rest: float
     """What no line explains; negative where lines count something twice."""

@@ -181,7 +181,7 @@ def _each(look: Look, read_per_s: float) -> Fact | None:
 
 
 def _on_files(look: Look) -> bool:
-    """Whether most sampled faults are on files: then they are no wait for swap."""
+    """Whether most sampled faults are on files: then they are not waits for swap."""
     seen = look.sites
     if seen is None or not seen.sampled:
         return False

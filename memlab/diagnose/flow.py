@@ -240,7 +240,7 @@ def _uffd(look: Look, flow: Flow) -> Iterator[Finding]:
 
 
 def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
-    """Memory that is given back and taken again. Calls alone are no finding: something has to be
+    """Memory that is given back and taken again. Calls alone are not a finding: something has to be
     touched again, or the calls themselves have to be many."""
     calls = give_backs(look)
     found = look.allocator

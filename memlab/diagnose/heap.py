@@ -308,7 +308,7 @@ def _joined(mappings: Sequence[process.Mapping]) -> list[process.Mapping]:
 def _thread_part(
     memory: _Memory, start: int, end: int, arena_bytes: int
 ) -> tuple[int, int, int] | None:
-    """None where what begins there is no heap."""
+    """None if what begins there is not a heap."""
     page = memory.page(start // _PAGE)
     if page is None:
         return None

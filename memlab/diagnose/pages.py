@@ -3,7 +3,7 @@
 smaps walks a whole mapping under the mmap_lock: some 15 ms per GiB, in which calls that map memory
 wait. PAGEMAP_SCAN (page_scan.py) stops after so many pages, and a read of pagemap takes the lock
 again for every 2 MiB, so that what waits gets it in between. Flags of pages (LazyFree, locked, KSM)
-come from /proc/kpageflags for a random sample, which root alone may read.
+come from /proc/kpageflags for a random sample, which only root may read.
 
 Sources: the kernel's admin-guide/mm/pagemap.rst; include/uapi/linux/kernel-page-flags.h.
 """
@@ -90,7 +90,7 @@ class Pages:
     locked: Sampled | None
     """Of all resident pages, locked by mlock(2)."""
     unused: Sampled | None
-    """Of the small pages in huge ones, those that hold zeros alone; None without huge pages."""
+    """Of the small pages in huge ones, those that hold only zeros; None without huge pages."""
     seconds: float
     """What reading took, in pieces of at most 8 MiB."""
     files_by_mapping: dict[int, int] = field(default_factory=dict, repr=False)

@@ -184,7 +184,7 @@ class Segments:
 
 
 def left_segments(pid: int, *, made_by: bool = False) -> Segments | None:
-    """Those that no process attaches, of this process alone with `made_by`; None if its IPC
+    """Those that no process attaches, with `made_by` only those of this process; None if its IPC
     namespace may not be entered."""
     rows = sysvipc.rows(pid, "shm")
     if rows is None:

@@ -50,12 +50,12 @@ class Attached:
     destroyed_bytes: int
     """Of these removed already: they go when the last process detaches."""
     elsewhere: tuple[int, ...]
-    """Numbers of those that it made, that were removed, and that others alone attach."""
+    """Numbers of those that it made, that were removed, and that only others attach."""
     elsewhere_bytes: int
 
 
 def kind(mapping: process.Mapping) -> str | None:
-    """None of a mapping that is no shared memory."""
+    """None of a mapping that is not shared memory."""
     return kind_of(mapping.path)
 
 

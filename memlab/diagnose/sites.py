@@ -211,7 +211,7 @@ def _sites(
     by_code = Counter(code(chain[0]) for _, chain in faults)
     by_memory = Counter(memory(address) for address, _ in faults)
     most = by_code.most_common(1)[0][0]
-    # A frame that is in no mapping is no frame: what it comes from has no frame pointers.
+    # A frame that is in no mapping is not a frame: what it comes from has no frame pointers.
     chains = (chain[:1] + tuple(takewhile(of, chain[1:])) for _, chain in faults)
     stacks = Counter(chain for chain in chains if code(chain[0]) == most)
     return Sites(

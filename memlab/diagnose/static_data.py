@@ -163,7 +163,7 @@ class _Private:
                 yield min(size, pages.anonymous_bytes(self.pid, [part]))
 
     def copies(self) -> list[FileMemory]:
-        """Of files, what of them is no static data."""
+        """Of files, what of them is not static data."""
         result = []
         has_huge = bool(proc.status_bytes(proc.status(self.pid), "HugetlbPages"))
         for (path, _), of in self.by_file.items():
@@ -216,7 +216,7 @@ def _up(address: int) -> int:
 
 
 def _is_huge(pid: int, mapping: process.Mapping) -> bool:
-    """Whether it is a file of a hugetlbfs, whose pages are no part of resident memory, or may be
+    """Whether it is a file of a hugetlbfs, whose pages are not part of resident memory, or may be
     one: only root may ask. Of a process without such pages no file is asked, which may lie on a
     file system that does not answer."""
     path = ROOT / f"proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"

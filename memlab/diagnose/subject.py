@@ -30,7 +30,7 @@ class Subject:
 
 
 def named(text: str) -> int:
-    """The PID of a number, or of a name that one process alone has: its command (comm), or the
+    """The PID of a number, or of a name that only one process has: its command (comm), or the
     file name of its program. Raises `BadSubject`."""
     if text.isascii() and text.isdecimal() and len(text) < 10:
         if int(text) < 1:

@@ -192,7 +192,7 @@ def findings(look: Look) -> Iterator[Finding]:
 
 def _seldom(look: Look) -> bool:
     """Whether the samples are of a wait or two: a reader of its /proc, as this look is, had the
-    lock and no CPU. Sleeps are counted of the process alone, samples are of those beside it too."""
+    lock and no CPU. Sleeps are counted only of the process, samples also of those beside it."""
     sleeps = look.rate("lock_sleeps")
     return sleeps is not None and sleeps * look.seconds < _LEAST_SAMPLES and not look.members
 

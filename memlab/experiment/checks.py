@@ -40,7 +40,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One row. The `expected` claims are made at this check alone."""
+    """One row. The `expected` claims are made only at this check."""
 
     name: str
     steps: Sequence[Step]

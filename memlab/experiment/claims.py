@@ -49,7 +49,7 @@ class Claim:
     text: str = ""
     id: str = ""
     where: Where = field(default_factory=dict)
-    judged_over: Sequence[str] = ()  # factors of which not the plain level alone is judged
+    judged_over: Sequence[str] = ()  # factors of which not only the plain level is judged
     nearest: Where = field(default_factory=dict)
     published: str = ""  # what the sentence rests on: printed numbers, or one of BASES
     controls: Sequence[str] = ()  # the names of the controls that test the explanation

@@ -264,7 +264,7 @@ class _OneOf(Expression):
 
 
 class _When(Expression):
-    """Each side is asked of those samples alone that it is for."""
+    """Each side is asked only of those samples that it is for."""
 
     __slots__ = ("_condition", "_otherwise", "_then")
 

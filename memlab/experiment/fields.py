@@ -1,6 +1,6 @@
 """The fields of many samples, for expressions: an array a field, with nan where there is none.
 
-A field is read once for all expressions. What is computed of some of the samples alone (a side of a
+A field is read once for all expressions. What is computed of only some of the samples (a side of a
 `when`) is asked of those: another's missing field is not an error of theirs.
 """
 

@@ -139,7 +139,7 @@ class Timeline(Figure):
 
     `series` is the field of the raw sample that holds it, as support/series.h makes it; `quantity`
     is what it is, in words, and `unit` its unit as a metric's. `marks` is a field that holds events
-    on it; with `moments` their times alone count, and they are drawn where the line is then.
+    on it; with `moments` only their times count, and they are drawn where the line is then.
     `ended` is a flag that the quantity ended with its bearer. The trial drawn is the one whose
     metric is its point's median, the lower of two; the point's other trials lie behind it, pale.
     `limit` is a level of the quantity, and `limit_label` what it is, in the margin. Where a factor

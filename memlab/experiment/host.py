@@ -72,8 +72,8 @@ class VirtualMachine:
     """The virtual machine that a trial starts under QEMU. The probe finds QEMU's command line, a
     word a line, in its param `command`, and in `booted_sign` what the console says then.
 
-    The guest of a kernel is an init that says one line and sleeps; without a kernel the firmware
-    boots alone. A device is passed through where vfio-pci has one already.
+    The guest of a kernel is an init that says one line and sleeps; without a kernel only the
+    firmware boots. A device is passed through if vfio-pci has one already.
     """
 
     memory_bytes: int
@@ -107,7 +107,7 @@ class Host:
     prints, "memory cgroup v2", or files that must exist. `locks` is the most bytes that one process
     of a trial has locked at once, and `tasks` the most processes and threads that live at once in
     it: limits of the user may be lower. A trial that `endangers` all that runs on
-    its machine runs in a guest of memlab's alone.
+    its machine runs only in a guest of memlab's.
 
     `kept` names what a trial may leave running, "" for nothing. The trials of a block with one name
     follow each other, in one worker and without a preparation between them, as long as a trial's

@@ -1,4 +1,4 @@
-"""Transparent huge pages as levels and settings of the host: the common switch, and one size alone
+"""Transparent huge pages as levels and settings of the host: the common switch, and a single size
 (admin-guide/mm/transhuge.rst; sizes below 2 MiB since Linux 6.8)."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def size_bytes(level: Level) -> int | None:
 
 
 def thp_settings(level: Level) -> dict[str, str]:
-    """What the host is set to. Pages of one size alone: all others are off, those of 2 MiB too,
+    """What the host is set to. Pages of only one size: all others are off, those of 2 MiB too,
     which follow the common setting. `never` is the process's own, and `inherit` is nothing."""
     if size := size_bytes(level):
         others = sorted(Path(THP).glob("hugepages-*kB/enabled"))

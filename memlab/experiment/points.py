@@ -46,7 +46,7 @@ def short_label(experiment: Experiment, name: str, level: Level) -> str:
 
 
 def has(at: At, levels: At) -> bool:
-    """Does `at` have these levels? A factor that it does not name is no hindrance."""
+    """Does `at` have these levels? A factor that it does not name is not compared."""
     return all(at[name] == level for name, level in levels.items() if name in at)
 
 

@@ -93,8 +93,8 @@ def control(
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """The file a trial works on; the probe's `path`. The names are the factors that shape it. Where
-    it is not `timed`, no metric is a time, and what a first touch of memory costs is no matter."""
+    """The file a trial works on; the probe's `path`. The names are the factors that shape it. If it
+    is not `timed`, no metric is a time, and what a first touch of memory costs does not matter."""
 
     filesystem: str = "filesystem"
     state: str = "file_state"
@@ -195,7 +195,7 @@ class Attribution:
     """That an experiment's control traces: what its operations are, and what tracing may cost.
 
     `overhead` names the metrics whose ratio, traced to not, is the price; a traced point is
-    compared with the point that differs in `trace` alone.
+    compared with the point that differs only in `trace`.
     """
 
     operations: str  # in the plural: "touches"

@@ -20,7 +20,7 @@ _POPULATED = larger(
     F.window.minor_fault_count + F.window.major_fault_count - F.window.counters.trapped,
 )
 
-# None outside of a group, and where the kernel cannot say it of one trial alone.
+# None outside of a group, and if the kernel cannot say it of a single trial.
 PEAK_GROUP = F.contained.peak_bytes.optional
 
 WINDOW_METRICS = (

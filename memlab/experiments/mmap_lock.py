@@ -80,7 +80,7 @@ FAULTING = ("fault_anonymous", "fault_file")
 
 
 def under_mmap_lock(side: str) -> Expression:
-    """The share of the faults; None for operations that are none, and in older samples."""
+    """The share of the faults; None for operations that are not faults, and in older samples."""
     count = F[side].writes.optional + F[side].reads.optional
     return (count / F[side].faults.optional).where(victim=FAULTING)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from memlab.experiment import *
 from memlab.experiments._vm_script import *
 
-UNKNOWN = 8  # the lowest bit that is no flag of mlockall
+UNKNOWN = 8  # the lowest bit that is not a flag of mlockall
 READ_EXEC = Prot.READ | Prot.EXEC
 KIB, MIB = 2**10, 2**20
 

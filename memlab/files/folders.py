@@ -66,7 +66,7 @@ def _replaceable(place: Path) -> bool:
 
 @contextmanager
 def temporary(purpose: str) -> Iterator[Path]:
-    """A folder of this user alone, removed at the end; its name has the purpose. CannotRun where
+    """A folder only for this user, removed at the end; its name has the purpose. CannotRun where
     there is no place for it, for root also one where another user could put something else."""
     from tempfile import TemporaryDirectory  # which the guardian, who needs none, would load
 

@@ -55,7 +55,7 @@ class Unnamed:
 
 @contextmanager
 def unnamed(path: Path) -> Iterator[Unnamed]:
-    """A file to write to for long, its user's alone, which has no name (and so is nowhere once all
+    """A file to write to for long, only for its user, which has no name (and so is nowhere once all
     that have it open have ended) until whoever writes it gives it one. OSError, with the file's
     name."""
     with _held() as opener:
@@ -139,7 +139,7 @@ def _try_new_file(place: _Place) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A name in a folder that is held open, and what lies there; it is a link in /proc alone."""
+    """A name in a folder that is held open, and what lies there; it is a link only in /proc."""
 
     folder: int
     path: Path

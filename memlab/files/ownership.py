@@ -13,7 +13,7 @@ _EVERY_UID = ["0", "0", "4294967295"]  # user_namespaces(7): the map of the init
 
 
 def is_host_root(root: Path = Path("/")) -> bool:
-    """Whether this process is root of the machine, and not of a user namespace alone. Without a
+    """Whether this process is root of the machine, and not only of a user namespace. Without a
     /proc that says so, it is."""
     if os.geteuid() != 0:
         return False

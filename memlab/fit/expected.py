@@ -3,7 +3,7 @@
 A page that is used again after w seconds is evicted meanwhile if the program used more other
 memory in w seconds than there is room for. So with room for r bytes, refaults come at the rate at
 which the memory that is used in a window grows with the window, where it passes r (Denning, The
-working set model for program behavior, 1968). What a program touches first is no refault.
+working set model for program behavior, 1968). What a program touches first is not a refault.
 """
 
 from __future__ import annotations

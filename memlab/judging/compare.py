@@ -238,7 +238,7 @@ def _of_run(run: Run, metric: Metric) -> Measured:
 
 
 def _sessions(base: Measured, new: Measured) -> list[str]:
-    """A remark where one side alone says how much a session differs from the next."""
+    """A remark if only one side says how much a session differs from the next."""
     sides = {side.unit: side.name for side in (base, new)}
     if sides.keys() != {"block", "session"}:
         return []
@@ -322,7 +322,7 @@ def left_out(
 
 
 def _no_shared_level(experiment: Experiment, base: Measured, new: Measured) -> str:
-    """The factors of which the two sides have no level in common, or that one alone has."""
+    """The factors of which the two sides have no level in common, or that only one has."""
     apart = []
     for factor in experiment.factors:
         if any(factor.name not in at for at in base.at.values()):  # of another `try`

@@ -154,7 +154,7 @@ def _count(run: Run, term: CostTerm, point: Point) -> float:
 
 def lines_for_show(run: Run, *, every: bool = True) -> list[str]:
     """The cost models in words, a line each, of those that predict points they have not seen,
-    without `every` those alone that do so at the ends too; none where the experiment declares no
+    without `every` only those that do so at the ends too; none if the experiment declares no
     cost."""
     results = [fitted for fitted in models(run) if predicts(fitted)]
     names = [n for n in (results[0].at if results else ()) if len({f.at[n] for f in results}) > 1]

@@ -110,10 +110,10 @@ def is_nearest(judged: Judged) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SettingGroup:
-    """Settings of one claim that agree on the verdict and differ along one factor alone.
+    """Settings of one claim that agree on the verdict and differ along only one factor.
 
     `at`: the levels they share, of the factors that the claim's settings vary. `span`: the
-    first and last level of the factor they differ in, None for one setting alone. `closest`:
+    first and last level of the factor they differ in, None for a single setting. `closest`:
     the one whose interval comes nearest to the bound, the least safe of them.
     """
 
@@ -246,7 +246,7 @@ def _corrected(results: Sequence[Said]) -> list[tuple[str, float]]:
 
 
 def groups(summary: ClaimSummary, along: str) -> list[SettingGroup]:
-    """A claim's settings, those merged that share the verdict and differ in `along` alone."""
+    """A claim's settings, those merged that share the verdict and differ only in `along`."""
     varied = [
         name
         for name in summary.judged[0].setting

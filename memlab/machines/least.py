@@ -54,7 +54,7 @@ def least_points(
 
 
 def fitted(request: Request) -> tuple[Request, dict[str, int]]:
-    """A request for an emulated guest, whose times are no machine's: the points that claims on
+    """A request for an emulated guest, whose times are not a machine's: the points that claims on
     counts need, unless it names others; and why points are left out, and how many."""
     declared = experiments.load(request.experiment, request.subject)
     claims = selected(declared, (), timed=False)

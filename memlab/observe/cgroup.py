@@ -183,7 +183,7 @@ def _placed(
 
 
 def _directory(root: Path, mount: proc.Mount, path: str | None) -> Path | None:
-    # A container often sees its own group alone, mounted as the root of the hierarchy. A path
+    # A container often sees only its own group, mounted as the root of the hierarchy. A path
     # with ".." is a group outside this process's cgroup namespace.
     if path is None or ".." in path or not PurePosixPath(path).is_relative_to(mount.root):
         return None

@@ -43,7 +43,7 @@ class Segment(NamedTuple):
 
 def functions(fd: int, table_bytes_max: int = 64 << 20) -> Iterator[Function]:
     """Those that the file defines, in the order of its tables: one may have several names, and
-    be in two tables. None where it is no such file; ValueError or struct.error where it is damaged
+    be in two tables. None if it is not 64-bit ELF; ValueError or struct.error if it is damaged
     or one of its tables, or their names, is longer than `table_bytes_max`."""
     read = _reader(fd, table_bytes_max)
     head = read(64, 0)

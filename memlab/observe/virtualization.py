@@ -71,7 +71,7 @@ def read(root: Path) -> dict[str, Any]:
 
 
 def memlab_guest(root: Path) -> bool:
-    """Whether memlab booted this machine, for its own trials alone."""
+    """Whether memlab booted this machine, only for its own trials."""
     ports = (root / "sys/class/virtio-ports").glob("*/name")
     return any(files.text(port) == GUEST_PORT for port in ports)
 

@@ -1,7 +1,7 @@
 """What a reader may decide by a run's claims: `so: ...`.
 
 A clause is said if the whole interval lies in the range that it is about. An interval that allows
-both clauses is no advice, however the claim itself is judged.
+both clauses gives no advice, however the claim itself is judged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from memlab.results import Run
 from memlab.results.crossing import crossings
 
 Clause = Literal["holds", "fails", "between", ""]
-_SPREAD = 4  # times the lower end: a number that is known no better is no advice
+_SPREAD = 4  # times the lower end: a number that is known no better gives no advice
 _ALONE = {"reproduced": "holds", "contradicted": "is contradicted"}
 _NAMED = 2  # settings that are named, if a clause is about some of them
 

@@ -667,7 +667,7 @@ def _verdict(comparison: Comparison) -> str:
 def _largest_first(
     by_point: Sequence[Mapping[str, PointComparison]], keys: Iterable[str]
 ) -> list[str]:
-    """Those that any run shows to differ, by a verdict or by an interval alone, then the undecided
+    """Those that any run shows to differ, by a verdict or only by an interval, then the undecided
     ones and the same; of each the largest, of the two directions in turn."""
     groups: dict[int, dict[bool, list[tuple[float, str]]]] = {}
     for key in dict.fromkeys(keys):

@@ -484,7 +484,7 @@ def cell_unit(unit: str) -> str:
 
 
 def levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
-    """`write, tmpfs, 4 KiB`: levels alone where they speak for themselves."""
+    """`write, tmpfs, 4 KiB`: only levels if they speak for themselves."""
     return ", ".join(
         (short_label(experiment, name, level) or _level(experiment, name, at))
         if isinstance(level := at[name], str)

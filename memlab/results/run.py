@@ -160,7 +160,7 @@ class Run:
             )
 
     def _levels(self, first: Mapping[str, Level], point: PointRow) -> dict[str, Level]:
-        """A stored point's levels; StoreError where they are none of the experiment's factors."""
+        """A stored point's levels; StoreError if one is not of the experiment's factors."""
         at = {**first, **point.levels}
         for name, level in at.items():
             if name not in first or not self._fits(name, level, first[name]):
@@ -267,10 +267,10 @@ class Run:
         return other
 
     def only(self, points: Sequence[Point]) -> Run:
-        """The same run as if it had been planned with these of its points alone."""
+        """The same run as if it had been planned with only these of its points."""
         other = self._fresh()
         indices = {point.index for point in points}
-        if "summaries" in vars(self):  # each is of its point's samples alone
+        if "summaries" in vars(self):  # each is only of its point's samples
             vars(other)["summaries"] = tuple(s for s in self.summaries if s.point.index in indices)
         # How blocks resemble each other is of the whole run: an interval is the same in each part.
         vars(other)["correlations"] = self.correlations

@@ -52,8 +52,8 @@ Of = Literal["ok", "any", "raw"]
 @dataclass(frozen=True, slots=True)
 class Derived:
     """A number derived from a sample: the expression, what it is in words, and what of the sample
-    it is read from: its readings where it is `ok`, or however it ended (`any`), or what the probe
-    alone returned (`raw`). nan where it has none."""
+    it is read from: its readings where it is `ok`, or however it ended (`any`), or only what
+    the probe returned (`raw`). nan if it has none."""
 
     expression: Expression | Callable[[Any, At], Any]
     what: str

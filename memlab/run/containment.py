@@ -45,7 +45,7 @@ class Shape:
 def entrance(group: Path, version: str | None) -> Path:
     """The file that moves the process of one thread that writes 0 to it into the group. v1's for
     threads takes no lock of all thread groups, which would wait 7 ms and more for a grace period
-    (kernel commit 9a3284fad42f); v2's moves a thread within its domain alone (cgroup-v2.rst)."""
+    (kernel commit 9a3284fad42f); v2's moves a thread only within its domain (cgroup-v2.rst)."""
     return group / ("tasks" if version == "1" else "cgroup.procs")
 
 
@@ -81,7 +81,7 @@ class Group:
             self._reshape(shape, chain, members)
             self._held = shape
         self._forget_peak(is_new=shape.fresh)
-        # v2 counts a kill in the groups above too, v1 (memcg_memory_event) in the group alone.
+        # v2 counts a kill in the groups above too, v1 (memcg_memory_event) only in the group.
         counting = [self.path] if self.version == "2" else [*chain, *members]
         return {
             "procs": None if members else str(entrance(chain[-1], self.version)),
@@ -91,8 +91,8 @@ class Group:
         }
 
     def peak_bytes(self) -> int | None:
-        """The most that was charged at once since the group was held; asked once. None where the
-        kernel knows it of the group's whole life alone."""
+        """The most that was charged at once since the group was held; asked once. None if the
+        kernel knows it only of the group's whole life."""
         peak, self._peak = self._peak, None
         if peak is None:
             return None

@@ -103,7 +103,7 @@ class LocalExecutor:
         """One trial's reply; the longest one of the experiment's reference took `reference_s`, 0 if
         it is not known. If the fork server dies, the trial is an error and the next one gets a
         new server. A server that dies before its first answer raises WorkerLost. What was taken of
-        a program that is another by now is no sample: SubjectChanged."""
+        a program that is another by now is not a sample: SubjectChanged."""
         reply = self._reply(point, reference_s)
         self._pins.check()
         return reply
@@ -297,7 +297,7 @@ class LocalExecutor:
 
 def _opened(folder: Path) -> int:
     """The run's own folder as a descriptor. What is put in its place on the path is not followed:
-    neither a link nor a folder that is not empty and this user's alone."""
+    neither a link nor a folder that is not empty and only this user's."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(fd)
     full = os.listdir(fd)  # noqa: PTH208 - of a descriptor

@@ -274,7 +274,7 @@ def _is_change(line: object) -> bool:
 
 
 def _is_text(value: object, *, path: bool = False) -> bool:
-    """Whether the kernel can be given it: a path may have bytes that are no UTF-8."""
+    """Whether the kernel can be given it: a path may have bytes that are not UTF-8."""
     if not isinstance(value, str) or len(value) > _TEXT_MAX or "\0" in value:
         return False
     try:

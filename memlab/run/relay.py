@@ -41,7 +41,7 @@ from memlab.text import units
 # The variance of n normal values' interquartile mean over that of their mean, as of a mean trimmed
 # by a quarter at each end (Stigler, "The asymptotic distribution of the trimmed mean", 1973).
 OF_MIDDLE_HALF = 1.195
-# For estimates alone: to fork, map, park and end a worker, and to make its file.
+# Only for estimates: to fork, map, park and end a worker, and to make its file.
 PARKING_S, MAKING_S_PER_BYTE = 0.02, 1e-9
 
 

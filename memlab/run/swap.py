@@ -43,7 +43,7 @@ class Swap:
         self._on = "none"
 
     def use(self, kind: str) -> None:
-        """Turn on the area of this kind (none, file, zram) alone. Raises Unavailable."""
+        """Turn on only the area of this kind (none, file, zram). Raises Unavailable."""
         if kind == self._on:
             return
         if self._on != "none":

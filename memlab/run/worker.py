@@ -432,7 +432,7 @@ def _full_disk(trial: Mapping[str, Any]) -> str:
 
 
 def _counts(group: Mapping[str, Any] | None, cpus: Collection[int]) -> dict[str, int]:
-    """What the host counts, and for a contained trial the OOM kills in its group alone: another
+    """What the host counts, and for a contained trial the OOM kills of only its group: another
     program of the host may be killed at the same time. `cpus` are the trial's own."""
     counts = _host_counts() | (_others(cpus) if cpus else {})
     if group:

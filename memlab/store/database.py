@@ -182,7 +182,7 @@ def check_file(path: Path) -> bool:
 
 
 def _log(path: Path) -> Path:
-    """SQLite's write-ahead log: what is committed may lie there alone."""
+    """SQLite's write-ahead log: what is committed may lie only there."""
     return path.with_name(f"{path.name}-wal")
 
 

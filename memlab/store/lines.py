@@ -107,7 +107,7 @@ def _read(line: str) -> tuple[str, Line, Counts]:
     try:
         values = decode(f"{text}}}")
     except (ValueError, RecursionError):
-        # Lone surrogates and numbers without bounds are JSON to json alone.
+        # Lone surrogates and numbers without bounds are JSON only to json.
         values = json.loads(f"{text}}}", parse_constant=_no_number)
     if not isinstance(values, dict):
         raise ValueError(f"it is not a row of memlab: {line[:60]!r}")

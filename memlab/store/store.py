@@ -122,7 +122,7 @@ class Store:
             database.seal(db, "runs", "id = ?", run)
 
     def note_run(self, run: str, text: str) -> None:
-        """Keep a user's words beside a run, in place of older ones; empty ones are none."""
+        """Keep a user's words beside a run, in place of older ones; empty words remove those."""
         with database.transaction(self._db, self.path) as db:
             db.execute("DELETE FROM notes WHERE run = ?", (run,))
             if text:
@@ -294,7 +294,7 @@ class Store:
         return sorted(rows, key=lambda row: row.created_at)
 
     def heads(self) -> list[RunHead]:
-        """Every run by its id and name alone, oldest first. What is shown or measured of one is to
+        """Every run by only its id and name, oldest first. What is shown or measured of one is to
         be asked of `run`, which checks it."""
         with self._reading():
             rows = self._db.execute("SELECT id, experiment, name, created_at, origin FROM runs")
@@ -366,8 +366,8 @@ class Store:
 
     def find(self, wanted: str) -> RunRow:
         """A run by its id, the start of its id, its name, `last`, or as the newest run of an
-        experiment by the experiment's name. What came from another host is its newest by
-        HOST:last alone, and by HOST:EXPERIMENT: its clock is another one."""
+        experiment by the experiment's name. What came from another host is its newest only
+        by HOST:last and by HOST:EXPERIMENT: its clock is another one."""
         if not wanted:
             raise UnknownRun("a run's id or name is empty; `memlab runs` lists them")
         matches = []

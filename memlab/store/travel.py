@@ -312,7 +312,7 @@ def _staged() -> Iterator[Path]:
 
 
 def lines_of(source: LineSource, *, partial: bool) -> Iterator[str]:
-    """With `partial`, a last line that is cut short is none."""
+    """With `partial`, a last line that is cut short is skipped."""
     while line := source.readline(lines.LONGEST + 1):
         if len(line) > lines.LONGEST:
             raise ValueError(f"it has more than {lines.LONGEST >> 20} MiB")

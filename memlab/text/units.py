@@ -42,7 +42,7 @@ _DURATION_FACTORS = {
     "h": (3600, 1),
 }
 
-# ASCII digits alone: \d also matches other scripts. 19 digits hold 2**63.
+# Only ASCII digits: \d also matches other scripts. 19 digits hold 2**63.
 _DECIMAL = r"(?P<whole>[0-9]{1,19})(?:\.(?P<part>[0-9]{1,18}))?"
 _SIZE = re.compile(_DECIMAL + r" ?(?:(?P<prefix>[kKmMgGtT])(?:[iI][bB])?|[bB])?")
 _DURATION = re.compile(_DECIMAL + r" ?(?P<unit>[a-zµ]+)?")

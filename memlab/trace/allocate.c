@@ -485,7 +485,7 @@ static void *run_thread(void *number)
 	return NULL;
 }
 
-/* A limit on processes is no policy of the trace: what the task did would be missing. */
+/* A limit on processes is not a policy of the trace: what the task did would be missing. */
 static void refused_task(struct task *task, uint32_t number, int error)
 {
 	task->state = ENDED;

@@ -7,7 +7,7 @@
 
 #include "format.h"
 
-/* How many records of operands a kind has; -1 for a kind that is none. */
+/* How many records of operands a kind has; -1 for what is not a kind. */
 static inline int trace_operands_of(enum trace_kind kind)
 {
 	switch (kind) {

@@ -1,4 +1,4 @@
-"""The head and the names of a trace's file (format.h). The records are read in C alone."""
+"""The head and the names of a trace's file (format.h). The records are read only in C."""
 
 from __future__ import annotations
 

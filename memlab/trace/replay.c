@@ -433,7 +433,7 @@ static void bring_in(uint64_t from, uint64_t bytes)
 }
 
 /* Have all that a task reads and writes here be mapped, so that no touch of the trace is delayed by
- * it. What that took is no fault of the trace. The task's faults since `before` have trapped. */
+ * it. What that took is not a fault of the trace. The task's faults since `before` have trapped. */
 static void ready(uint32_t me, int who, uint64_t before)
 {
 	note_traps(0); /* the count is mapped then */
@@ -832,7 +832,7 @@ static void make_task(uint32_t me, uint32_t child, unsigned made)
 	__atomic_fetch_sub(&task_of(task->process)->threads, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&CONTROL->living, 1, __ATOMIC_RELAXED);
 	parent->counts.refused++;
-	/* A limit on processes is no policy of the trace: what the task did would be missing. */
+	/* A limit on processes is not a policy of the trace: what the task did would be missing. */
 	if (tid == -EAGAIN) {
 		CONTROL->too_many = child + 1;
 		end_all();

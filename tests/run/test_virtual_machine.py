@@ -138,7 +138,9 @@ def test_without_an_init(
     machines: VirtualMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(virtual_machine, "init", lambda: tmp_path / "guest_init")
-    with pytest.raises(Unavailable, match="needs the init of a guest, which is built only on x86-64"):
+    with pytest.raises(
+        Unavailable, match="needs the init of a guest, which is built only on x86-64"
+    ):
         machines._the_initramfs()
 
 

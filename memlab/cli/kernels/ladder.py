@@ -157,7 +157,7 @@ def command(options: LadderOptions) -> None:
 
 
 def _check(options: LadderOptions, results: Sequence[KernelResult]) -> None:
-    """CannotRun if a kernel failed; one that nobody named and that cannot boot is none."""
+    """CannotRun if a kernel failed; one that nobody named and that cannot boot is not a failure."""
     from memlab.errors import CannotRun
 
     wanted = [result for result in results if options.kernels or not result.kernel.why]

@@ -102,7 +102,7 @@ def lines_of(content: bytes) -> Iterator[str]:
 
 
 def narrow(content: bytes) -> bytes:
-    """Return UTF-16 as UTF-8, and what is no UTF-16 as it is."""
+    """Return UTF-16 as UTF-8, and what is not UTF-16 as it is."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):  # as PowerShell redirects
         return content.decode("utf-16", "replace").encode("utf-8", "replace")
     if _is_wide(content[:_BEGIN_BYTES]):

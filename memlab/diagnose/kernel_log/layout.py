@@ -89,7 +89,7 @@ def unwrapped(lines: Sequence[str], is_stamped: Callable[[str], bool]) -> list[s
 
 def _is_broken(lines: Sequence[str], stamped: Sequence[bool], width: int) -> bool:
     """Whether several stamped lines are broken: of those before text without a stamp, which a
-    program may have printed, most are as long as the width. A ruler is no text."""
+    program may have printed, most are as long as the width. A ruler is not text."""
     before = {
         lines[i]
         for i in range(len(lines) - 1)

@@ -95,7 +95,7 @@ def is_export(content: bytes) -> bool:
 
 
 def export(content: bytes) -> Iterator[str]:
-    """`journalctl -o export`: binary fields have a size. What is no field is a line."""
+    """`journalctl -o export`: binary fields have a size. What is not a field is a line."""
     record: dict[str, Any] = {}
     position, end = 0, len(content)
     while position < end:

@@ -79,7 +79,7 @@ def check_pattern(pattern: str, where: str) -> None:
     """BadRequest where it cannot search what a program prints, which is bytes."""
     try:
         re.compile(pattern.encode())
-    except Exception as error:  # one too large, too deep or in no encoding is no re.error
+    except Exception as error:  # not re.error if too large, too deep or in no encoding
         raise BadRequest(f"{where}: {error}") from None
 
 

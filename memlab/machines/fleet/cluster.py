@@ -7,7 +7,7 @@ where it can, and a row of another machine is a wrong row. So each worker answer
 scheduler only passes on: start a command, write to its input, read what it printed. A command
 prints into a file of its host, so that a reader who is slow, or gone, holds nothing up there.
 
-The package `distributed` is imported here alone, and when it is needed.
+The package `distributed` is imported only here, and only when it is needed.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from memlab.results import Run
 from memlab.text import units
 
 HERE = "this host"
-_LEVEL = 0.05  # a host that differs by less is none to name
+_LEVEL = 0.05  # a host that differs by less is not an outlier
 _MOST = 5  # differences of environment that are named of a claim
 
 
@@ -192,7 +192,7 @@ def _parts(seen: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _word(value: object) -> str:
-    """A value on one line; of caches their sizes alone."""
+    """A value on one line; of caches only their sizes."""
     if isinstance(value, list) and all(
         isinstance(item, dict) and "level" in item for item in value
     ):

@@ -17,7 +17,7 @@ from memlab.present.table import Cell, Column, Table
 from memlab.results import Run
 from memlab.text import units
 
-_SAME = 0.01  # levels that differ by less are no column
+_SAME = 0.01  # levels that differ by less are not named
 _ENOUGH = 0.05  # a p-value above it is chance
 _ROWS = 12  # claims of the table
 _NAMED = 6  # hosts, or claims, that a line names

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from memlab.observe import proc
 
-# QEMU emulates this IOMMU on its machine q35 alone.
+# QEMU emulates this IOMMU only on its machine q35.
 QEMU_OPTIONS = ("-machine", "q35", "-device", "intel-iommu", "-device", "edu")
 KERNEL_OPTION = "intel_iommu=on"
 # In this order, each with its options. Where interrupts are not remapped, as under KVM's own

@@ -76,7 +76,7 @@ class Followed:
 
     def _inside(self, request: Request) -> Request:
         """As the guest is asked. How precise a median is it asks its host. A fork server for each
-        layout takes memory, and where code lies changes times alone."""
+        layout takes memory, and where code lies changes only times."""
         layouts = request.layouts and not self._emulated
         return replace(request, precision=None, guest=None, layouts=layouts)
 

@@ -141,7 +141,7 @@ class Guest:
     ) -> Iterator[host.GuestTarget]:
         """The target for one sweep: the guest that runs, else one for as long as this lasts, which
         waits so long for another memlab to end. None: the caller has the machine's lock. `libcs`
-        are for a guest that is booted; one that runs has those of this host's root alone."""
+        are for a guest that is booted; one that runs has only those of this host's root."""
         if self._booted is not None:
             yield self._booted
             return

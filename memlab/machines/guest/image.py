@@ -3,7 +3,7 @@
 Where the guest is emulated, Python and memlab take half a minute to start if each of their files is
 read over 9p. So the initramfs holds those files, at the paths that they have on this host. They are
 the upper of two layers; the lower one is this host's own root over 9p, for whatever else a trial
-needs. A kernel without 9p or overlayfs has the upper layer alone.
+needs. A kernel without 9p or overlayfs has only the upper layer.
 """
 
 from __future__ import annotations

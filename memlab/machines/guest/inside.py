@@ -38,7 +38,7 @@ from memlab.run.watch import Silent
 from memlab.store import RunRow, Store, lines, travel
 
 BEAT_S = 1.0  # so often the guest says that it is alive
-EMULATED_PATIENCE = 10.0  # a slow emulator is no reason for an outcome of `timeout`
+EMULATED_PATIENCE = 10.0  # a slow emulator is not a reason for an outcome of `timeout`
 FILES = Path("/var/tmp")  # where its disk is mounted
 SWEEP, RUN, STOP = "sweep ", "run ", "stop"  # what its host says; the last in Ctrl-C's place
 _PIECE = 1 << 16
@@ -165,7 +165,7 @@ class _Rows:
 
 
 class _Guest(LocalTarget):
-    """This machine, with what its host alone knows of it, and whose host chooses the points."""
+    """This machine, with what only its host knows of it, and whose host chooses the points."""
 
     role: Role = "follows"
     own = admission.GUESTS_OWN_BYTES

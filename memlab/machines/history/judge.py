@@ -153,7 +153,7 @@ def of_runs(
 def _too_few(
     runs: Sequence[Run], metric: Metric, wanted: Mapping[str, Sequence[Level]], run: Run
 ) -> NotComparable:
-    """Which of the three it is: no point with those levels, no values, or one run alone."""
+    """Which of the three it is: no point with those levels, no values, or only one run."""
     of = f"{units.counted(len(runs), 'run')} of {run.experiment.name}"
     if not any(_points(other, wanted) for other in runs):
         levels = " ".join(

@@ -20,7 +20,7 @@ _SHOWN, _EVENTS = 20, 5  # runs of the table and changes of the machine, unless 
 
 
 def show(found: History, in_full: str = "") -> None:
-    """Print what changed, when and by how much, then a row per run: the newest alone where
+    """Print what changed, when and by how much, then a row per run: only the newest if
     `in_full`, the command that prints all, is given."""
     say(_parts(found, in_full))
 
@@ -172,7 +172,7 @@ def _events(night: Night) -> list[str]:
 
 
 def _name(night: Night) -> str:
-    """`run a0000026 of 2026-02-08 03:00`, or the date alone if that is its name."""
+    """`run a0000026 of 2026-02-08 03:00`, or only the date if that is its name."""
     day = _day(night)
     return day if night.run[:10] == day[:10] else f"run {night.run} of {day}"
 

@@ -68,7 +68,7 @@ class KernelRow:
     @property
     def as_claimed(self) -> VerdictWord | None:
         """Whether a changelog's claim became true at its version: contradicted under a kernel
-        before, and reproduced since. None where the row is no such claim."""
+        before, and reproduced since. None if the row is not such a claim."""
         if not self.since:
             return None
         order = version_order(self.since)

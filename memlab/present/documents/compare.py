@@ -60,9 +60,9 @@ class Compare(Document):
     """What else differs between the two."""
     points: NonEmpty[ComparedPoint]
     only_base: list[Levels]
-    """Points with samples in base alone."""
+    """Points with samples only in base."""
     only_new: list[Levels]
-    """Points with samples in new alone."""
+    """Points with samples only in new."""
 
     @classmethod
     def made_of(cls, compared: Compared) -> Self:

@@ -83,7 +83,7 @@ class DryRun(Document):
     promise: ShownByBlocks | None
     """What it can show, by the noise of the newest run here with these points; null without one."""
     budget_s: float | None
-    """Wall time after which it ends; null where --blocks alone ends it."""
+    """Wall time after which it ends; null if only --blocks ends it."""
     turns: bool
     """Whether the points of a block take turns of 2 ms; else each trial has a window of its own."""
     excluded: dict[str, Positive]

@@ -142,6 +142,6 @@ class Environment(msgspec.Struct):
     caches: list[Cache] | UnsetType | None = UNSET
     mitigations: dict[str, str | None] | UnsetType | None = UNSET
     emulated_time: bool | UnsetType = UNSET
-    """Whether a guest's processor is emulated: its times are no times of any machine."""
+    """Whether a guest's processor is emulated: its times are not those of any machine."""
     guest: BootedGuest | UnsetType = UNSET
     numa_nodes: list[NumaNode] | UnsetType | None = UNSET

@@ -112,7 +112,7 @@ def upper(text: str) -> str:
 
 
 def chosen(run: Run, choice: Choice) -> Run:
-    """The same run with the chosen figure alone. Raises BadRequest where a name is wrong, factors
+    """The same run with only the chosen figure. Raises BadRequest if a name is wrong, factors
     stand twice, or no point is left."""
     x, series, panels, against = choice.x, choice.series, choice.panels, choice.against
     if against and (choice.samples or x or series is not None or panels is not None):

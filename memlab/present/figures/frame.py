@@ -2,7 +2,7 @@
 
 Every kind has the columns `panel` (the levels that hold there), `kind`, `series` (its name in
 words) and `levels`, and of a measured mark `samples`. A row with `why` is a point that was tried
-and has no value to draw. A column whose name begins with _ is for drawing alone: the sidecar has
+and has no value to draw. A column whose name begins with _ is only for drawing: the sidecar has
 all others.
 """
 

@@ -143,7 +143,7 @@ def draw(page: Page, chart: Chart, marks: Sequence[Mark], lost: Sequence[Mark]) 
 
 
 def _name_ranks(page: Page, chart: Chart, marks: Sequence[Mark]) -> None:
-    """A sign per bar of a group; one alone is named by the axis."""
+    """A sign per bar of a group; a single one is named by the axis."""
     ours = [mark for mark in marks if mark["kind"] == "bar" and mark["series"]]
     ours = ours or [mark for mark in marks if mark["kind"] == "published"]
     for rank, label in sorted({mark["_rank"]: mark["series"] for mark in ours}.items()):

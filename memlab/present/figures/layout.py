@@ -260,7 +260,7 @@ class Page:
 
     def _solve(self, area: tuple[float, float, float, float]) -> None:
         """Panels in an area (left, bottom, width, height), as shares of the page: names of the y
-        axis and its ticks stand left of the first column alone."""
+        axis and its ticks stand only left of the first column."""
         for axes in self.figure.axes:
             place = axes.get_subplotspec()
             if place is not None and not place.is_first_col():
@@ -384,7 +384,7 @@ def _obstacles(axes: Axes, to_points: Transform, size: Spot) -> tuple[NDArray[An
         text.get_window_extent()  # brings its arrow up to date
         if text.get_text():
             boxes.append(Text.get_window_extent(text).transformed(to_points))
-        elif isinstance(text, Annotation) and text.arrow_patch:  # an arrow alone
+        elif isinstance(text, Annotation) and text.arrow_patch:  # only an arrow
             path = to_points.transform(text.arrow_patch.get_path().vertices)
             ink.append(placing.along(path, _INK_STEP))
     return np.concatenate(ink), boxes

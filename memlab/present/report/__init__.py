@@ -34,7 +34,7 @@ def html(runs: Sequence[Run]) -> str:
 
 
 def _unlike_first(first: Section, other: Section) -> Section:
-    """Of the same machine, what differs from the first run's alone."""
+    """Of the same machine, only what differs from the first run's."""
     if first.machine != other.machine:
         return other
     text = set(first.environment)

@@ -83,7 +83,7 @@ def _entries(entries: Sequence[tuple[str, str, str]]) -> Iterator[Block]:
     width = max((len(word) for word, _, _ in entries if len(word) <= _WORD), default=0) + 2
     shared: dict[tuple[str, str], list[str]] = {}
     for word, text, reason in entries:
-        # A number of its own is no reason, even where two claims have the same.
+        # A number of its own is not a reason, even if two claims have the same.
         is_whole = word == "reproduced" or not reason
         whole = f"{text}: {reason}" if reason else text
         shared.setdefault((word, whole if is_whole else reason), []).append(

@@ -152,7 +152,7 @@ _Noreturn void leave(enum trace_cut cut, uint32_t by)
 		if (driver_ended && !rec.cut)
 			rec.cut = TRACE_DRIVER_KILLED;
 		else if (rec.is_command && asked_to_end && !rec.cut && !rec.is_over) {
-			rec.cut = TRACE_SIGNALLED; /* of this process alone */
+			rec.cut = TRACE_SIGNALLED; /* only of this process */
 			rec.cut_by = SIGTERM;
 		}
 		if (rec.is_command && !rec.cut && !rec.is_over)

@@ -30,7 +30,7 @@ static void see_file(const uint64_t *operands)
 	file->shared_memory |= (flags & MAP_SHARED) && (operands[1] & PROT_WRITE);
 }
 
-/* A record and its operands; how many records these are, 0 where they are none. */
+/* A record and its operands; how many records these are, 0 if they are incomplete or wrong. */
 static uint64_t see(const struct trace_record *records, uint64_t left, uint32_t *tasks)
 {
 	uint64_t operands[2 * TRACE_MORE_MOST] = { 0 };

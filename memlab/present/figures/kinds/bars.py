@@ -27,7 +27,7 @@ Printed = tuple[PrintedCell, str]  # a value and the table that it stands in
 
 def rows(run: Run, shown: Bars) -> Rows:
     """Bars, printed values, ratios of both to the base bar; x is a group's number from the left.
-    Controls are no bars."""
+    Controls are not drawn."""
     summaries = {
         point_key(s.point.at): s for s in run.summaries if s.point.control is None and s.outcomes
     }

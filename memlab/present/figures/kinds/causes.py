@@ -157,7 +157,7 @@ def _bar(axes: Axes, tail: SlowestOperations, middle: float, wide: float) -> Non
     for name, count in _parts(tail):
         part, share = count / tail.judged, attribution.share(count, tail.judged)
         axes.barh(middle, part, height=_BAR, left=start, linewidth=0.8, zorder=3, **_look(name))
-        # A part's name and share, or its share alone, or nothing, as there is room.
+        # A part's name and share, or only its share, or nothing, as there is room.
         texts = (text for text in (f"{_NAMES[name]} {share}", share))
         room = part * wide - _PAD
         fits = next((text for text in texts if style.width(text, style.SMALL) <= room), "")

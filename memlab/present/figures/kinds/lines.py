@@ -176,8 +176,8 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
 def _crossings(run: Run, shown: Lines, panel: At, earlier: Sequence[At]) -> Iterator[Mark]:
     """The crossings of the panel's own lines and of the lines of its controls.
 
-    Where a factor that the figure does not name splits a panel, the crossing is of that
-    factor's first level (see results.crossing), so it stands in the first such panel alone.
+    If a factor that the figure does not name splits a panel, the crossing is of that
+    factor's first level (see results.crossing), so it stands only in the first such panel.
     """
     places = [point.at for point in frame.grid(run)]
     grid = combinations(places, shown.panels)

@@ -33,7 +33,7 @@ def nines(share: float) -> float:
 
 
 def percent(share: float) -> str:
-    """`99.9 %`, without the last bits of a share that is none in binary."""
+    """`99.9 %`, without the last bits of a share that is inexact in binary."""
     return f"{round(100 * share, 7):.10g} %"
 
 
