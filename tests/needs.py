@@ -224,6 +224,9 @@ NEEDS = {
     "host root": Need(ownership.is_host_root, "run as root, in no user namespace"),
     "writable settings": Need(_settings, "run as root, where /sys and /proc/sys are writable"),
     "root's capabilities": Need(_capable, "run in a container with all of them, or as a user"),
+    "counts of page faults": Need(
+        lambda: _doctor()["perf software events"].available, "sysctl kernel.perf_event_paranoid=2"
+    ),
     "tracing of a CPU": Need(_traces, "run as root, with perf and tracefs allowed"),
     "a real-time policy": Need(
         _real_time, "run as root, in no cpu cgroup with cpu.rt_runtime_us 0"

@@ -85,7 +85,7 @@ class Comparison:
 
     @property
     def too_few(self) -> bool:
-        """Whether more blocks would give a verdict: either there is no interval yet, or all of it
+        """Whether more blocks would give a verdict: the interval is still missing, or all of it
         lies beyond the threshold."""
         no_interval = self.ratio.low is None or self.ratio.high is None
         return self.word == "inconclusive" and (no_interval or self.beyond is not None)

@@ -73,8 +73,8 @@ def names() -> list[str]:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The schema (2020-12) of that name; KeyError if there is none. Commands that print documents
-    of one type share a schema."""
+    """The schema (2020-12) of that name; KeyError if the name is unknown. Commands that print
+    documents of one type share a schema."""
     from memlab.present import schemas
 
     kind = _documents()[_words()[name]]

@@ -132,7 +132,7 @@ def _has_its_pids() -> bool:
 
 
 def _stack_limit(launch: Sequence[str]) -> str:
-    given = [word.removeprefix("stack=") for word in launch if word.startswith("stack=")]
-    most = int(given[-1]) if given else resource.getrlimit(resource.RLIMIT_STACK)[0]
+    limits = [word.removeprefix("stack=") for word in launch if word.startswith("stack=")]
+    most = int(limits[-1]) if limits else resource.getrlimit(resource.RLIMIT_STACK)[0]
     limit = "unlimited" if most == resource.RLIM_INFINITY else units.format_size(most)
     return f"RLIMIT_STACK: {limit}; of a thread by its own size"

@@ -156,12 +156,14 @@ def _pipe_size(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
             f"without {facts.lacks('CAP_SYS_RESOURCE')}",
             "fs.pipe-max-size", "a smaller pipe; sysctl fs.pipe-max-size",
         )  # fmt: skip
-    name = "fs.pipe-user-pages-soft"
-    allowed = next(iter(sysctl(name.replace(".", "/", 1))), 0)
+    names = ("fs.pipe-user-pages-soft", "fs.pipe-user-pages-hard")
+    limits = {name: next(iter(sysctl(name.replace(".", "/", 1))), 0) for name in names}
+    allowed, name = min(((pages, name) for name, pages in limits.items() if pages), default=(0, ""))
     if most is None or not allowed or facts.is_capable(_PTRACE_ADMIN):
         return None
-    held = kernel_held.read(facts.pid, descriptors(facts.pid))
-    used = f"; those of this process have {size(held.pipe_room_bytes)}" if held else ""
+    in_kernel = kernel_held.read(facts.pid, descriptors(facts.pid))
+    room = in_kernel.pipe_room_bytes if in_kernel else None
+    used = "" if room is None else f"; those of this process have {size(room)}"
     return Cause(
         f"a pipe of {size(wanted)} is requested, and all pipes of a user may have "
         f"{size(allowed * _PAGE)} ({name}) without {facts.lacks('CAP_SYS_RESOURCE')}{used}",

@@ -55,9 +55,9 @@ class Unnamed:
 
 @contextmanager
 def unnamed(path: Path) -> Iterator[Unnamed]:
-    """A file to write to for long, only for its user, which has no name (and so is nowhere once all
-    that have it open have ended) until whoever writes it gives it one. OSError, with the file's
-    name."""
+    """A file that only its user may open, for a long time of writing. It gets its name when the
+    writer says so: until then it vanishes with the last process that has it open. OSError, with the
+    file's name."""
     with _held() as opener:
         with _named(path):
             place = _reached(path, opener)

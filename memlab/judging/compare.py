@@ -322,7 +322,7 @@ def left_out(
 
 
 def _no_shared_level(experiment: Experiment, base: Measured, new: Measured) -> str:
-    """The factors of which the two sides have no level in common, or that only one has."""
+    """The factors that only one side has, or whose levels differ entirely between the two."""
     apart = []
     for factor in experiment.factors:
         if any(factor.name not in at for at in base.at.values()):  # of another `try`

@@ -134,23 +134,23 @@ def fit(
             if len(text) <= rest:
                 shown[block] = text
                 rest -= len(text)
-        left = Counter[str]()
+        hidden = Counter[str]()
         for block in blocks:
             if block not in shown:
-                left[block.name] += block.count
-        if not left:
+                hidden[block.name] += block.count
+        if not hidden:
             break
-    return [line for block in blocks for line in shown.get(block, ())], left
+    return [line for block in blocks for line in shown.get(block, ())], hidden
 
 
 def open_blocks(console: Console, entries: Iterable[Sequence[Part]], name: str) -> Iterator[Block]:
     """Claims that do not hold: the first one and those that fill FEW_OPEN lines are given room
     before a table, the others after."""
-    taken = 0
+    line_count = 0
     for entry in entries:
         count = len(lines(console, entry))
-        is_first = taken == 0 or taken + count <= FEW_OPEN
-        taken += count if is_first else 0
+        is_first = line_count == 0 or line_count + count <= FEW_OPEN
+        line_count += count if is_first else 0
         yield Block(entry, name, rank=0 if is_first else 2)
 
 

@@ -3,8 +3,8 @@
 A program is known by its inode, size, times and contents. If only its times have changed, its
 contents are compared with those at the start: `chmod` is not a change, and a program that was
 written to is another one, even if its time was set back. Of a changed program no further sample is
-taken. Files that trials read, such as traces, are copied at the start of a session, and the trials
-have only the copies, which have no name that another could write to.
+taken. Files that trials read, such as traces, are copied at the start of a session into unnamed
+files, and the trials read those, which nobody else can open for writing.
 """
 
 from __future__ import annotations

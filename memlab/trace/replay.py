@@ -126,10 +126,10 @@ def _notes(traces: Sequence[file.Trace], policies: Mapping[str, Sequence[object]
 def _placed(
     counted: account.TraceAccount, policies: Mapping[str, Sequence[object]]
 ) -> Iterator[str]:
-    """What huge pages make of a small program is by chance."""
-    asked = any(str(level) not in _SMALL_PAGES for level in policies.get("thp", ()))
+    """A clause if the effect of huge pages on a small program is due to chance."""
+    has_huge_pages = any(str(level) not in _SMALL_PAGES for level in policies.get("thp", ()))
     peak_bytes = counted.peak_pages * os.sysconf("SC_PAGESIZE")
-    if asked and peak_bytes and _HUGE_WORTH_SAYING * peak_bytes <= _HUGE_BYTES:
+    if has_huge_pages and peak_bytes and _HUGE_WORTH_SAYING * peak_bytes <= _HUGE_BYTES:
         share = units.format_percent(_HUGE_BYTES / peak_bytes)
         yield (
             "where a huge page fits depends on addresses, which differ from run to run, and one is "
@@ -181,9 +181,9 @@ def _reuse(traces: Sequence[file.Trace], counts: Sequence[_Counted]) -> Iterator
     yield "files that it read or wrote without mapping them are not in it"
     if all(trace.used_again for trace in traces):
         least = min(counts, key=lambda one: one.account.looked_share)
-        looked = least.account.looked_share
-        why = "" if looked >= _LOOKED_WELL else ": other processes ended before two looks"
-        share = units.format_percent(looked)
+        share_known = least.account.looked_share
+        why = "" if share_known >= _LOOKED_WELL else ": other processes ended before two looks"
+        share = units.format_percent(share_known)
         yield f"pages used again are known for {share} of what it touched{least.which}{why}"
         most = max(counts, key=lambda one: one.account.guessed_share)
         if most.account.guessed_share >= _GUESSED_WORTH_SAYING:

@@ -499,6 +499,7 @@ def test_a_pipe_may_not_be_larger_than_the_kernel_allows(monkeypatch: pytest.Mon
     """Below that, and without a right, all pipes of the user have a limit together."""
     most, pages = 1 << 20, 16384
     limits = {"fs/pipe-max-size": [most], "fs/pipe-user-pages-soft": [pages]}
+    limits["fs/pipe-user-pages-hard"] = [0]
     monkeypatch.setattr(call_causes, "sysctl", limits.__getitem__)
     ordinary = Facts(PID, {"CapEff": "0"})
     allowed = units.format_quantity(pages * mmap.PAGESIZE, "B")
@@ -510,7 +511,11 @@ def test_a_pipe_may_not_be_larger_than_the_kernel_allows(monkeypatch: pytest.Mon
         assert cause
         assert words in cause.words
     assert call_causes._pipe_size(ordinary, "fcntl", (3, 1033, most + 1)) is None
-    limits["fs/pipe-user-pages-soft"] = [0]
+    limits["fs/pipe-user-pages-hard"] = [pages // 2]
+    cause = call_causes._pipe_size(ordinary, "fcntl", (3, 1031, most))
+    assert cause
+    assert "(fs.pipe-user-pages-hard)" in cause.words
+    limits["fs/pipe-user-pages-soft"] = limits["fs/pipe-user-pages-hard"] = [0]
     assert call_causes._pipe_size(ordinary, "fcntl", (3, 1031, most)) is None
     root = Facts(PID, {"CapEff": f"{1 << 24:x}"})
     root.__dict__["is_contained"] = False

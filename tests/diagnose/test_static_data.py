@@ -74,7 +74,7 @@ def test_a_stripped_program_is_known_by_its_file_alone(binary: Compiled, tmp_pat
 
 @pytest.mark.needs("flags of pages")
 def test_copies_of_a_files_pages_are_known_by_its_name(tmp_path: Path) -> None:
-    """A page that is read alone, and one of a shared mapping, is no copy."""
+    """A page that was only read is not a copy, nor is a page of a shared mapping."""
     path = tmp_path / "weights.bin"
     path.write_bytes(bytes(8 * MiB))
     with path.open("r+b") as file:
@@ -177,7 +177,7 @@ def test_a_damaged_file_has_few_segments_and_no_variable(tmp_path: Path) -> None
 
 
 def test_segments_lie_where_the_code_of_the_file_was_loaded() -> None:
-    """The first page of the data is a mapping of its own, which RELRO has made readable alone, and
+    """The first page of the data is a mapping of its own, which RELRO has made read-only, and
     lies in the page of the file in which the constants end."""
     segments = [
         Segment(False, False, 0, 0, 0x600, 0x600),

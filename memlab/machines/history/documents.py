@@ -41,7 +41,7 @@ class Changed(Document):
     """The same, at 95 %."""
     latest: str
     """The same, at 95 %."""
-    seen: str = field(name="run")
+    run: str
     """The run that raised the alarm."""
     ratio: ShownInterval
     """Of the runs after it to those before it."""
@@ -50,8 +50,9 @@ class Changed(Document):
 
     @classmethod
     def made_of(cls, found: SeriesChange, history: History) -> Self:
-        nights, names = history.nights, ("after", "earliest", "latest", "seen")
+        nights, names = history.nights, ("after", "earliest", "latest")
         runs = {name: nights[getattr(found, name)].run for name in names}
+        runs["run"] = nights[found.seen].run
         gone = None if found.withdrawn is None else nights[found.withdrawn].run
         return cls.from_attributes(found, word=history.word(found), withdrawn=gone, **runs)
 

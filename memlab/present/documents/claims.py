@@ -73,7 +73,7 @@ class JudgedExperiment(Document):
     run: RunId | None
     """null where the host cannot carry the experiment."""
     refused: str | None = field(name="reason")
-    """Why there is no run; null if there is one."""
+    """Why the run is missing; null if it exists."""
     published: list[PublishedTable]
     claims: list[JudgedClaim]
     """A claim once for every setting of the factors that it leaves free."""

@@ -76,8 +76,8 @@ def _on_a_screen(run: Run, study: Reproduced, blocks: Sequence[Block], last: Seq
 
 
 def _blocks(run: Run, study: Reproduced, *, verbose: bool) -> Iterator[Block]:
-    """What follows the first lines, in the order in which it is printed. What has no name stands on
-    each screen."""
+    """What follows the first lines, in the order in which it is printed. A block without a name is
+    on each screen."""
 
     def optional(name: str, *parts: Part) -> Block:
         return Block(parts, name, rank=3)
