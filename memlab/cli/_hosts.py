@@ -88,7 +88,7 @@ def _without_a_worker(path: Path, hosts: Collection[str]) -> None:
     if cut:
         more = f" and {units.counted(len(cut) - _SHOWN, 'more run')}" if len(cut) > _SHOWN else ""
         _say(
-            "memlab: unfinished here, of hosts that are no worker of this scheduler: "
+            "memlab: unfinished here, of hosts that are not workers of this scheduler: "
             f"{', '.join(cut[:_SHOWN])}{more}"
         )
 

@@ -4,7 +4,7 @@ The claims are those of guides that ask for huge pages to be switched off, and o
 documentation. Until Linux 5.7 a store to a shared huge page copied 2 MiB; since 5.8 it splits the
 mapping and copies one small page (commit 3917c80280c9).
 
-Free memory is broken up in guests alone, where the whole machine is memlab's: all of it is taken,
+Free memory is broken up only in guests, where the whole machine is memlab's: all of it is taken,
 and 15 of each 16 pages are given back. Compaction can move the pages that stay, or not. Counts of
 huge pages and of compaction are those of /proc/vmstat in the window, of the whole machine.
 """

@@ -67,7 +67,7 @@ def of_comparison(compared: Compared) -> Cases:
     """A case a point; a point that one side lacks is open."""
     experiment = compared.experiment
     alone = [
-        Case(name(experiment, at), "not compared", f"samples in {side} alone")
+        Case(name(experiment, at), "not compared", f"samples only in {side}")
         for points, side in (
             (compared.only_base, compared.base),
             (compared.only_new, compared.new),

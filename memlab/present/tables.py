@@ -706,7 +706,7 @@ def compared_notes(results: Sequence[Compared], *, in_full: bool = False) -> lis
     """What else differs, each thing once, and how many points one side lacks; `in_full`, in what
     unlike machines differ, a line each."""
     alone = [
-        f"{units.counted(len(at), 'point')} with samples in {name} alone: not compared"
+        f"{units.counted(len(at), 'point')} with samples only in {name}: not compared"
         for item in results
         for at, name in ((item.only_base, item.base), (item.only_new, item.new))
         if at

@@ -62,7 +62,7 @@ def test_dask_goes_alone_in_a_file_of_hosts(command: Command, tmp_path: Path) ->
     done = command("hosts", "pull", str(file))
     assert (done.returncode, done.stderr) == (
         2,
-        "memlab: a: dask goes alone; its worker knows the rest\n",
+        "memlab: a: dask takes no other option; its worker has the rest\n",
     )
 
 
@@ -142,7 +142,7 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
         pulled = process(*home, "hosts", "pull", *on[1:])
         *_, unfinished = held(Path(store), "a")
         assert pulled.stderr.splitlines()[0] == (
-            "memlab: unfinished here, of hosts that are no worker of this scheduler: "
+            "memlab: unfinished here, of hosts that are not workers of this scheduler: "
             f"a (run {unfinished})"
         )
     finally:

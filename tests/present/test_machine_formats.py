@@ -25,7 +25,7 @@ FOUND = Cases(
         Case("size=1", "slower", f"slower: {AWKWARD}", {"time": Measure(2.0, 1.5, 2.5)}),
         Case(f"size={AWKWARD}", "inconclusive", "5 more blocks", {"time": Measure(2.0, None, 3.0)}),
         Case("size=3", "same", "same within 5 %", {"time": Measure(1.0, 0.9, 1.1)}),
-        Case("size=4", "not compared", "samples in run 1 alone"),
+        Case("size=4", "not compared", "samples only in run 1"),
     ],
     remarks=["the probes differ, 1 and 2: a difference may be theirs"],
     last_line="3 points: 1 slower, 1 same within 5 %, 1 inconclusive",

@@ -120,7 +120,7 @@ def hosts(text: str) -> dict[str, HostLink]:
         if host.dask:
             cluster.check_address(host.dask)
             if host != HostLink(dask=host.dask):
-                raise BadRequest(f"{name}: dask goes alone; its worker knows the rest")
+                raise BadRequest(f"{name}: dask takes no other option; its worker has the rest")
     return results
 
 
