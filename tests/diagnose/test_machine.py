@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -19,9 +18,8 @@ import memlab as api
 from memlab.diagnose import diagnosis, machine, machine_account
 from memlab.diagnose.account import Part
 from memlab.diagnose.documents import Diagnose
-from memlab.diagnose.finding import Finding, LineRow
+from memlab.diagnose.finding import Finding
 from memlab.diagnose.machine import MachineLook, MachineProcess
-from memlab.diagnose.machine_account import ROWS
 from memlab.diagnose.room import TmpfsUse
 from memlab.errors import CannotLook
 from memlab.observe import proc, process
@@ -75,30 +73,6 @@ def test_what_is_used_is_said_by_its_parts_and_beside_the_sum_of_resident_memory
     assert title.startswith("5 GiB are used, as free(1) has it")
     assert "3 GiB anonymous" in title
     assert "the resident memory of 40 processes adds up to 5 GiB, 4 GiB if what they share" in title
-
-
-# The counter of each row's line.
-_COUNTER = {
-    "machine-slab": "SUnreclaim", "machine-droppable": "SReclaimable", "machine-tmpfs": "Shmem",
-    "machine-page-tables": "PageTables", "machine-per-cpu": "Percpu",
-    "machine-compressed": "Zswap", "machine-dirty": "Dirty",
-}  # fmt: skip
-_FIELD = {"machine-vmalloc": "vmalloc_bytes", "machine-balloon": "balloon_bytes",
-          "machine-sockets": "socket_bytes", "machine-messages": "message_bytes"}  # fmt: skip
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_each_row_is_said_from_its_bound_on_and_not_below(row: LineRow) -> None:
-    bound = round(row.least_share * 16 * GiB) + 4096
-
-    def with_line(value: int) -> MachineLook:
-        if row.name in _FIELD:
-            return replace(seen(), **{_FIELD[row.name]: value})
-        return seen(**{_COUNTER[row.name]: value})
-
-    found = said(with_line(bound))[row.name]
-    assert (found.measured, found.line) == (bound, row.line)
-    assert row.name not in said(with_line(bound // 2))
 
 
 def test_only_caches_that_the_kernel_cannot_drop_are_named_as_such() -> None:
