@@ -280,9 +280,9 @@ def refused_calls() -> str:
 
 def lines_of_no_process() -> str:
     """The rows of findings about a machine and a group, by the line that each is about."""
-    lines = ["Of MemTotal:", ""]
+    lines = ["Of MemTotal, 64 MiB at least:", ""]
     lines += [f"- `{r.name}`, {100 * r.least_share:g} %: {r.what}" for r in machine_account.ROWS]
-    lines += ["", "Of the group:", ""]
+    lines += ["", "Of the group, 16 MiB at least:", ""]
     lines += [f"- `{r.name}`, {100 * r.least_share:g} %: {r.what}" for r in group_rows.ROWS]
     return "\n".join(lines)
 

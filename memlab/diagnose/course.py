@@ -93,7 +93,7 @@ _GROWING = FindingRow(
     "stock",
     "anonymous, private",
     "B/s",
-    "it grows in every part of the look",
+    "it grows by 64 KiB, in every part of the look",
     setting=(
         "a look later (--seconds 60) tells a load or warm-up, which ends, from a leak, which "
         "goes on; then what it allocates and keeps (heaptrack, a heap profile), a bound for "

@@ -109,7 +109,7 @@ class ShownGroup(Document):
     path: str
     version: str
     growth_bytes_per_s: float
-    """Of the whole charge."""
+    """Of what cannot be dropped."""
     pressure_share: float | None
     """Of the time, in which some of its threads waited for memory (memory.pressure, v2)."""
     room: ShownLimit | None = field(name="limit")

@@ -30,6 +30,7 @@ from memlab.text import units
 
 _MAPPED_BYTES = 64 << 10  # around a fault, at most
 _UNUSED_LEAST = 0.3
+_LEAST_PER_S = 5.0
 _COSTLY_WAIT = 0.1  # of a thread's time
 _OF_FILES = 0.5  # of the sampled faults
 
@@ -47,10 +48,10 @@ _READS_FILES = FindingRow(
 
 def findings(look: Look, read_per_s: float) -> Iterator[Finding]:
     """Of faults that wait for a device."""
-    severity = severity_of(read_per_s, 5, 50)
+    severity = severity_of(read_per_s, _LEAST_PER_S, 50)
     if severity is None:
         return
-    if look.memory.swapped_bytes and not _on_files(look):
+    if waits_for_swap(look, read_per_s):
         yield _swap(look, read_per_s, severity)
         return
     unused = _unused_share(look, read_per_s)
@@ -68,6 +69,11 @@ def findings(look: Look, read_per_s: float) -> Iterator[Finding]:
         facts(_each(look, read_per_s), threads_of(look, "major_faults")),
         policies={"lock": ["off", "future"]},
     )
+
+
+def waits_for_swap(look: Look, read_per_s: float) -> bool:
+    """Whether faults that read a device are waits for swap."""
+    return read_per_s >= _LEAST_PER_S and look.memory.swapped_bytes > 0 and not _on_files(look)
 
 
 _READS_SWAP = FindingRow(

@@ -248,16 +248,14 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
     if calls is None:
         options = {option.name: option.value for option in found.options} if found else {}
         eager = found is not None and malloc_options.gives_back_at_once(found.name, options)
-        severity = severity_of(flow.total - flow.first - flow.copies - flow.read, 1000, 5000)
+        fit = flow.again + flow.rest
+        severity = severity_of(fit, 1000, 5000)
         if eager and severity is not None:
             yield _return(
-                look,
-                flow,
-                "malloc-set-to-give-back",
-                severity,
-                f"{name} is set to give freed memory back at once, and the faults fit that; its "
-                "calls are not seen",
-            )
+                look, fit, "malloc-set-to-give-back", severity,
+                f"{name} is set to give freed memory back at once, and "
+                f"{per_second(fit, 'page faults')} fit that; its calls are not seen",
+            )  # fmt: skip
         return
     many = severity_of(calls, 500, 2000)
     large = severity_of(flow.again, 5000, 20_000) if flow.again >= 0.3 * flow.total else None
@@ -265,7 +263,7 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
         of_malloc = severity_of(calls, 200, 1000)
         if of_malloc is not None and (flow.again >= 0.3 * flow.total or many is not None):
             yield _return(
-                look, flow, "malloc-gives-back", max(of_malloc, large or NOTE),
+                look, flow.again, "malloc-gives-back", max(of_malloc, large or NOTE),
                 f"{name} gives freed memory back to the kernel and takes it again: "
                 f"{per_second(calls, 'calls')}, {per_second(flow.again, 'page faults')} on it",
             )  # fmt: skip
@@ -274,7 +272,7 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
     trims = severity_of(brk, 200, 1000)
     if name == "glibc" and trims is not None and flow.again >= brk:
         yield _return(
-            look, flow, "glibc-trims", trims,
+            look, flow.again, "glibc-trims", trims,
             f"glibc trims its heap and grows it again: {per_second(brk, 'calls of brk')}, "
             f"{per_second(flow.again, 'page faults')} on what was given back",
         )  # fmt: skip
@@ -284,14 +282,14 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
         return
     if large is not None and (many is None or large > many):
         yield _return(
-            look, flow, "gives-back-large-pieces", severity,
+            look, flow.again, "gives-back-large-pieces", severity,
             f"it gives memory back in large pieces and touches it again: "
             f"{per_second(calls, 'calls')}, "
             f"{per_second(flow.again, 'page faults')} on it",
         )  # fmt: skip
     else:
         yield _return(
-            look, flow, "gives-memory-back", severity,
+            look, flow.again, "gives-memory-back", severity,
             f"it gives memory back to the kernel all the time ({per_second(calls, 'calls')}) and "
             f"takes {per_second(flow.again, 'page faults')} on it again",
         )  # fmt: skip
@@ -317,7 +315,7 @@ _RETURNS = {
 }  # fmt: skip
 
 
-def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -> Finding:
+def _return(look: Look, again: float, name: str, severity: Severity, title: str) -> Finding:
     found = look.allocator
     setting = "keep the memory and use it again, or give it back in fewer, larger calls"
     policies: dict[str, Sequence[str]] = {}
@@ -340,7 +338,7 @@ def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -
     return _RETURNS[name].found(
         severity,
         title,
-        flow.again,
+        again,
         facts(
             Fact("malloc", f"{found.name} {found.version or ''}".strip()) if found else None,
             *_options(look),
@@ -349,7 +347,7 @@ def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -
             growth.rate_fact(look, "munmap", "munmap"),
             growth.rate_fact(look, "brk", "brk"),
             threads_of(look, "madvise", "munmap", "brk"),
-            _cost(look, flow.again),
+            _cost(look, again),
             growth.rate_fact(look, "shootdowns_asked", "TLB flushes asked of other CPUs"),
             growth.rate_fact(look, "shootdowns_taken", "its threads interrupted to flush"),
             *sites.facts(look.sites),
@@ -409,7 +407,7 @@ _MADE_WRITABLE_AGAIN = FindingRow(
     "flow",
     "writes to pages that are there",
     "1/s",
-    "5,000 writes per second to pages that are there",
+    "5,000 writes per second to pages that are there, without a fork",
     setting=(
         "fewer changes of protection (garbage collectors' write barriers, soft-dirty or "
         "userfaultfd write protection); fewer msync and fsync of a file mapping"
@@ -476,7 +474,8 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
         yield _MADE_WRITABLE_AGAIN.found(
             severity,
             f"{per_second(copies, 'page faults')} are writes to pages that are there: pages of "
-            "files that are written back, or memory that is protected and opened again",
+            "files that are written back, memory that is protected and opened again, or what a "
+            "fork before the look had shared",
             copies,
             facts(
                 growth.rate_fact(look, "mprotect", "mprotect"),

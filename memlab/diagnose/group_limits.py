@@ -61,7 +61,7 @@ _GROUP_DIRTY = FindingRow(
     "stock",
     "page cache, dirty",
     "B",
-    "16 MiB and three tenths of the limit are dirty page cache",
+    "16 MiB and three tenths of the limit are unwritten page cache",
     setting=("write sooner (sync_file_range, fsync in pieces); memory.high below the limit"),
     experiments=("reclaim-or-kill",),
 )

@@ -15,6 +15,7 @@ from memlab.diagnose import (
     group,
     group_limits,
     group_rows,
+    growth,
     limits,
     look,
     message_queues,
@@ -31,6 +32,7 @@ from memlab.diagnose.finding import (
     Finding,
     FindingRow,
     facts,
+    left,
     per_day,
     per_second,
     size,
@@ -59,7 +61,7 @@ class GroupLook:
     seconds: float
     charge: Charge
     growth_bytes_per_s: float
-    """Of the whole charge."""
+    """Of what cannot be dropped."""
     faults_per_s: float
     room: GroupRoom | None
     """The limit with the least room, of it or of a group above; None where there is none."""
@@ -68,8 +70,6 @@ class GroupLook:
     """At most 64 of them, those that hold most first."""
     unshared_bytes: int
     """Shared with other processes at the beginning and private at the end."""
-    shared_bytes: int
-    """Still shared, counted once for each process that maps it."""
     tmpfs: tuple[TmpfsUse, ...]
     waits: Waits
     pressure_share: float | None
@@ -116,14 +116,14 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         own = cgroup.MemoryLimit(directory, version, "", 0)
         count = max(4, round(seconds / _SAMPLE_S))
         with closing(waits.WaitSampler(pids[:16], count + 1)) as sampler:
-            for left in range(count, -1, -1):
+            for still in range(count, -1, -1):
                 sampler.sample()
                 charged.append(group.used_bytes(own) or 0)
                 if limit:
                     charged_limit.append(group.used_bytes(limit) or 0)
                 for one in began_below:
                     charged_below[one.limit.group].append(group.used_bytes(one.limit) or 0)
-                if left:
+                if still:
                     time.sleep(seconds / count)
         after = group.charge(directory, version)
         of_limit_after = _of_limit(after, directory, limit)
@@ -142,7 +142,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         version=version,
         seconds=elapsed,
         charge=after,
-        growth_bytes_per_s=(after.used_bytes - before.used_bytes) / elapsed,
+        growth_bytes_per_s=(after.needed_bytes - before.needed_bytes) / elapsed,
         faults_per_s=max(0, after.fault_count - before.fault_count) / elapsed,
         room=look.room_of(
             limit, of_limit, of_limit_after, elapsed, charged_limit, _slab() - slab, directory
@@ -153,7 +153,6 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         new_processes=group.new(listed, group.listed(directory)),
         members=members,
         unshared_bytes=sum(max(0, m.unshared_bytes or 0) for m in members),
-        shared_bytes=sum(m.shared_bytes or 0 for m in members),
         tmpfs=tuple(tmpfs(first)) if first else (),
         waits=sampler.result(),
         pressure_share=stall,
@@ -237,10 +236,10 @@ def accounts(seen: GroupLook) -> list[Account]:
     if seen.events and seen.events_before:
         lines += tree.lines(seen.below, seen.events_before, seen.events)
     known = sum(m.faults for m in seen.members) / seen.seconds
-    growth = sum(max(0, m.growth_bytes) for m in seen.members) / 4096 / seen.seconds
+    grown = sum(max(0, m.growth_bytes) for m in seen.members) / 4096 / seen.seconds
     faults = [
-        Line("first touches", min(seen.faults_per_s, growth)),
-        Line("other faults of its processes", max(0.0, min(seen.faults_per_s, known) - growth)),
+        Line("first touches", min(seen.faults_per_s, grown)),
+        Line("other faults of its processes", max(0.0, min(seen.faults_per_s, known) - grown)),
     ]
     wait = seen.waits
     states = [
@@ -273,7 +272,7 @@ _GROWING = FindingRow(
     "stock",
     "anonymous",
     "B/s",
-    "it grows in every part of the look",
+    "it grows by 64 KiB, in every part of the look",
     experiments=("retained-memory",),
 )
 
@@ -310,23 +309,24 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     if seen.events and seen.events_before:
         of_tree = tree.findings(seen.below, seen.events_before, seen.events, seen.room)
         yield from _with_last_kill(of_tree, seen.last_kill)
+    of_limit: list[Finding] = []
     if seen.room:
-        of_limit = group_limits.of_group(
+        of_limit += group_limits.of_group(
             seen.room,
             unshares=(per_s, more),
             mounts=seen.tmpfs,
             segments=seen.segments,
             kinds=seen.shared_kinds,
         )
-        yield from group_limits.placed(seen.room, of_limit)
+        yield from group_limits.placed(seen.room, iter(of_limit))
     else:
         yield from group_limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
     yield from group_rows.findings(charge)
     yield from group_rows.of_messages(charge, seen.message_bytes)
-    if per_s >= 16 * 4096 and seen.shared_bytes >= 4 * MiB:
+    if per_s >= 16 * 4096 and more >= 4 * MiB:
         alone = sum(max(0, m.growth_bytes) for m in seen.members) / seen.seconds
         yield _UNSHARED.found(
-            COSTLY if per_s >= MiB or seen.shared_bytes >= 256 * MiB else NOTE,
+            COSTLY if per_s >= MiB or more >= 256 * MiB else NOTE,
             f"memory that its processes share since a fork becomes private by {size(per_s)}/s: the "
             f"group grows, no process does, by at most {size(more)} more",
             per_s,
@@ -366,18 +366,26 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             "moved out, or in swap cache",
             gone,
         )
-    if not seen.room and seen.grows_steadily and seen.growth_bytes_per_s >= 4096:
+    grown = seen.growth_bytes_per_s * seen.seconds
+    fills = any(one.name == "group-limit-nears" for one in of_limit)
+    if not fills and seen.grows_steadily and grown >= growth.LEAST_GROWTH_BYTES:
         most = max(seen.members, key=lambda m: m.growth_bytes, default=None)
         who = (
             f", most of it process {most.pid} ({most.command})"
             if most and most.growth_bytes > 0
             else ""
         )
+        more_per_s = seen.growth_bytes_per_s
+        goes_on = f"it has {_NO_LIMIT}"
+        if seen.room:
+            above = f" of the group {seen.room.above} above" if seen.room.above else ""
+            lasts = left(seen.room.room_bytes / more_per_s)
+            goes_on = f"{seen.room.limit_name}{above} has room for {lasts} of it"
         yield _GROWING.found(
             NOTE,
-            f"the group grows by {size(seen.growth_bytes_per_s)}/s, "
-            f"{per_day(seen.growth_bytes_per_s)}{who}; it has {_NO_LIMIT}",
-            seen.growth_bytes_per_s,
+            f"the group grows by {size(more_per_s)}/s, {per_day(more_per_s)}, of what cannot be "
+            f"dropped{who}; {goes_on}",
+            more_per_s,
             setting=f"memlab diagnose {most.pid}" if most else "",
         )
     if seen.pressure_share is not None and seen.pressure_share >= 0.05:

@@ -171,7 +171,7 @@ _TOUCHES_SHARED = FindingRow(
     "stock",
     "shared memory, tmpfs",
     "B/s",
-    "it touches shared memory that was there before",
+    "it touches 64 KiB of older shared memory",
     setting=(
         "PSS, or RSS without RssShmem, in the monitoring; huge pages make fewer faults and "
         "page tables"

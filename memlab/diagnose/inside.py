@@ -289,6 +289,7 @@ def _sockets(look: Look) -> Iterator[Finding]:
                 seen.sending_bytes,
                 f"{size(seen.sending_bytes)} written by it and not taken by the other side",
             ),
+            (seen.other_bytes, f"{size(seen.other_bytes)} reserved for what comes next"),
         )
         if value >= seen.bytes / 20
     ]

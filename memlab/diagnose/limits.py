@@ -159,7 +159,8 @@ _NEARS = {
 }
 _GROWS = {
     kind: FindingRow(
-        f"{kind}-grow", "limits", limit, "1/s", "the count grows in every part of the look",
+        f"{kind}-grow", "limits", limit, "1/s",
+        "the count grows in every part of the look, or between two readings",
         "close, end or unmap what is not used", experiments=experiments,
     )
     for kind, limit, experiments in (
@@ -244,7 +245,7 @@ _TMPFS_FULL = FindingRow(
     "limits",
     "the mount",
     "1",
-    "a tmpfs is 90 % full and holds 16 MiB",
+    "a tmpfs is 90 % full and holds 16 MiB, and it maps shared memory",
     setting="remove what is no longer used; size= of the mount",
     experiments=("memcg-accounting",),
 )

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlab.diagnose import account, course, growth, held_shared, inside, shared, started
+from memlab.diagnose import (
+    account,
+    course,
+    file_reads,
+    flow,
+    growth,
+    held_shared,
+    inside,
+    shared,
+    started,
+)
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -368,7 +378,7 @@ _SWAPPED_OUT = FindingRow(
     "stock",
     "in swap",
     "B",
-    "a tenth of what it holds lies in swap",
+    "16 MiB and a tenth of what it holds lie in swap, and none is read",
     setting="mlock what has to answer in time, or memory.swap.max=0 for its group",
     experiments=("locked-latency",),
 )
@@ -377,8 +387,10 @@ _SWAPPED_OUT = FindingRow(
 def _swapped(look: Look) -> Iterator[Finding]:
     memory = look.memory
     held = memory.swapped_bytes + memory.resident_bytes
-    if not growth.worth(memory.swapped_bytes, held) or (look.rate("major_faults") or 0) >= 5:
+    if not growth.worth(memory.swapped_bytes, held):
         return
+    if file_reads.waits_for_swap(look, flow.split(look).read):
+        return  # that is a finding of its own
     yield _SWAPPED_OUT.found(
         NOTE,
         f"{size(memory.swapped_bytes)} of {size(held)} lie in swap: the next touch waits for the "

@@ -26,8 +26,9 @@ _MORE = {
 }
 _WAITS = {
     kind: FindingRow(
-        name, "time", kind, "1", f"a twentieth of the samples wait for it{_MORE.get(name, '')}",
-        setting, experiments=(experiment,) if experiment else (),
+        name, "time", kind, "1",
+        f"3 samples, a twentieth of all, wait for it{_MORE.get(name, '')}", setting,
+        experiments=(experiment,) if experiment else (),
     )
     for name, kind, setting, experiment in (
         ("waits-for-reclaim", "reclaim",
@@ -118,7 +119,7 @@ _STOPPED = FindingRow(
     "time",
     "stopped",
     "count",
-    "its state is T",
+    "its state is T or t",
     setting="look again while it runs",
 )
 

@@ -63,3 +63,12 @@ def test_reads_of_files_are_no_wait_for_swap() -> None:
     few = said(6, memory=held, sites=on_heap)
     assert few is not None
     assert (second.severity, few.severity) == (COSTLY, NOTE)
+
+
+def test_what_lies_in_swap_is_said_beside_reads_of_files() -> None:
+    """Faults that read files do not wait for swap, and those that do are said once."""
+    held = memory(swapped_bytes=64 * MiB)
+    on_files = Sites(100, 0, (), (Site("/srv/index", 90), Site("[heap]", 10)), ())
+    for sites, names in ((on_files, ["reads-files", "swapped-out"]), (None, ["reads-swap"])):
+        seen = look(memory=held, sites=sites, per_s=rates(major_faults=20.0))
+        assert sorted(one.name for one in diagnosis._findings(seen)) == names

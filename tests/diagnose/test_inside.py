@@ -247,6 +247,11 @@ def test_each_part_that_is_large_has_a_sentence_and_a_small_one_has_none() -> No
     assert said(sockets=Sockets(81, 81, 1 * MiB, 2 * MiB, 0)) == []
 
 
+def test_what_sockets_reserve_is_said_not_to_be_in_a_queue() -> None:
+    (found,) = said(sockets=Sockets(2, 2, 30 * MiB, 0, 2 * MiB))
+    assert "30 MiB received and not read by it, 2 MiB reserved for what comes next" in found.title
+
+
 def test_parts_of_what_is_beside_malloc_add_up_to_it() -> None:
     held = memory(resident_bytes=210 * MiB, anonymous_bytes=200 * MiB)
     seen = look(

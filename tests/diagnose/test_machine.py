@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -19,9 +18,8 @@ import memlab as api
 from memlab.diagnose import diagnosis, machine, machine_account
 from memlab.diagnose.account import Part
 from memlab.diagnose.documents import Diagnose
-from memlab.diagnose.finding import Finding, LineRow
+from memlab.diagnose.finding import Finding
 from memlab.diagnose.machine import MachineLook, MachineProcess
-from memlab.diagnose.machine_account import ROWS
 from memlab.diagnose.room import TmpfsUse
 from memlab.errors import CannotLook
 from memlab.observe import proc, process
@@ -77,30 +75,6 @@ def test_what_is_used_is_said_by_its_parts_and_beside_the_sum_of_resident_memory
     assert "the resident memory of 40 processes adds up to 5 GiB, 4 GiB if what they share" in title
 
 
-# The counter of each row's line.
-_COUNTER = {
-    "machine-slab": "SUnreclaim", "machine-droppable": "SReclaimable", "machine-tmpfs": "Shmem",
-    "machine-page-tables": "PageTables", "machine-per-cpu": "Percpu",
-    "machine-compressed": "Zswap", "machine-dirty": "Dirty",
-}  # fmt: skip
-_FIELD = {"machine-vmalloc": "vmalloc_bytes", "machine-balloon": "balloon_bytes",
-          "machine-sockets": "socket_bytes", "machine-messages": "message_bytes"}  # fmt: skip
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_each_row_is_said_from_its_bound_on_and_not_below(row: LineRow) -> None:
-    bound = round(row.least_share * 16 * GiB) + 4096
-
-    def with_line(value: int) -> MachineLook:
-        if row.name in _FIELD:
-            return replace(seen(), **{_FIELD[row.name]: value})
-        return seen(**{_COUNTER[row.name]: value})
-
-    found = said(with_line(bound))[row.name]
-    assert (found.measured, found.line) == (bound, row.line)
-    assert row.name not in said(with_line(bound // 2))
-
-
 def test_only_caches_that_the_kernel_cannot_drop_are_named_as_such() -> None:
     title = said(seen(SUnreclaim=1 * GiB))["machine-slab"].title
     assert "kmalloc-1k 200 MiB" in title
@@ -154,12 +128,13 @@ def test_what_a_program_holds_is_in_its_line_and_twice_as_much_twice() -> None:
         "for _ in range({0}): os.write(f, b'x' * (1 << 20))\n"
     )
     held, own = [], []
-    for mib in (0, 64, 128):
+    for mib in (64, 128, 192):  # one that holds less may not be among the largest
         with holding(code.format(mib)) as pid:
             look = machine.at(0.01)
             held.append(memfds(look))
             found = next((one for one in look.members if one.pid == pid), None)
-            own.append(found.anonymous_bytes if found else 0)
+            assert found
+            own.append(found.anonymous_bytes)
     for grown in (held, own):
         assert grown[1] - grown[0] == pytest.approx(64 * MiB, rel=0.02)
         assert grown[2] - grown[0] == pytest.approx(128 * MiB, rel=0.02)

@@ -11,9 +11,9 @@ import pytest
 import memlab
 from memlab.command import bus_error, fault_log
 from memlab.command.fault_log import FaultLog
-from memlab.diagnose import family, flow, group_limits, group_rows, held, limits, shared, stock
+from memlab.diagnose import family, flow, group_limits, held, limits, shared, stock
 from memlab.diagnose.family import Member
-from memlab.diagnose.finding import COSTLY, NOTE, Finding, LineRow
+from memlab.diagnose.finding import COSTLY, NOTE, Finding
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
@@ -73,15 +73,6 @@ def test_a_setting_of_malloc_is_advised_where_malloc_holds_the_memory() -> None:
         assert bool(found.policies) == advised
 
 
-@pytest.mark.parametrize("row", group_rows.ROWS, ids=lambda row: row.name)
-def test_each_line_of_a_group_is_said_from_its_bound_on(row: LineRow) -> None:
-    used = 400 * MiB
-    bound = round(row.least_share * used)
-    (found,) = group_rows.findings(charge(used_bytes=used, **{row.field: bound}))
-    assert (found.name, found.measured) == (row.name, bound)
-    assert list(group_rows.findings(charge(used_bytes=used, **{row.field: bound // 2}))) == []
-
-
 def test_anonymous_shared_memory_of_a_group_is_no_file_to_remove() -> None:
     full = charge(used_bytes=200 * MiB, shmem_bytes=100 * MiB)
     (unread,) = group_limits.of_files(full, (), (), None, {})
@@ -100,7 +91,7 @@ def test_memory_of_a_process_that_is_not_seen_belongs_to_no_other() -> None:
     waits = Waits(0, 0, {}, 0, {}, 0.0, None)
     whole = GroupLook(
         "/sys/fs/cgroup/job", "2", 1.0, charge(anonymous_bytes=120 * MiB), 0.0, 0.0, None, 1,
-        (member,), 0, 0, (), waits, None, grows_steadily=False,
+        (member,), 0, (), waits, None, grows_steadily=False,
     )  # fmt: skip
     names = [one.name for one in held.findings(whole)]
     assert "held-elsewhere" in names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,6 +156,38 @@ def test_a_limit_above_is_said_of_the_group_that_has_it(
         seen = held.findings(held.at(directory, version, 0.01))
         (found,) = (one for one in seen if one.account == "limits")
         assert found.title.startswith(begins)
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("limit", [None, 10_000])
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_group_grows_by_what_cannot_be_dropped(
+    tmp_path: Path, version: str, limit: int | None, *, cache: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By page cache it does not; a limit that is hours away hides no growth."""
+    mounted = replace(cgroup.locate(), memory_mount=tmp_path)
+    monkeypatch.setattr(cgroup, "locate", lambda **_: mounted)
+    directory = made(tmp_path / "app", version, 40, limit)
+    used = iter(range(41, 100))
+
+    def grows(_: float) -> None:
+        now = next(used)
+        made(directory, version, now, limit, cache=now - 40 if cache else 0)
+
+    monkeypatch.setattr(time, "sleep", grows)
+    seen = held.at(directory, version, 1.0)
+
+    def said(left_s: float) -> list[str]:
+        room = replace(seen.room, seconds_left=left_s) if seen.room else None
+        names = [one.name for one in held.findings(replace(seen, room=room))]
+        return [one for one in names if one in ("growing", "group-limit-nears")]
+
+    assert (seen.room is None) == (limit is None)
+    if cache:
+        assert said(7200) == []
+    else:
+        assert said(7200) == ["growing"]
+        assert said(1800) == (["growing"] if limit is None else ["group-limit-nears"])
 
 
 def test_a_process_throttled_above_its_group() -> None:
