@@ -208,6 +208,11 @@ def _children(look: Look) -> Iterator[Finding]:
     largest = max(children, key=lambda member: member.anonymous_bytes)
     children_bytes = held_by_children(look)
     whose = "child process" if len(children) == 1 else f"{len(children)} child processes"
+    if len(look.descendants) > family.MEMBERS_MAX:
+        whose = (
+            f"{len(look.descendants)} child processes, of which the {len(children)} largest "
+            "were read,"
+        )
     if children_bytes >= growth.WORTH_BYTES and children_bytes >= look.memory.anonymous_bytes:
         yield _CHILDREN_HOLD.found(
             NOTE,

@@ -59,7 +59,7 @@ class MostOpen:
     """Descriptors in all."""
 
 
-_ENDED_MAX = 20_000  # processes whose state is read
+_PROCESSES_MAX = 20_000  # whose state and parent are read
 _PARENTS_MAX = 100
 
 
@@ -71,7 +71,7 @@ def unreaped(pid: int, *, of_user: bool = False) -> tuple[int, int, str]:
     groups = files.text(ROOT / f"proc/{pid}/cgroup")
     parents: Counter[int] = Counter()
     names = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
-    for name in names[:_ENDED_MAX]:
+    for name in names[:_PROCESSES_MAX]:
         _, _, words = (files.text(ROOT / f"proc/{name}/stat") or "").rpartition(")")
         fields = words.split()
         if fields[:1] == ["Z"] and (not of_user or _uid(int(name)) == uid):
@@ -89,18 +89,42 @@ def _uid(pid: int) -> str:
 
 
 def descendants(pid: int) -> list[int]:
-    """Its children and theirs, at most 64, from /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN)
-    or, without it, by the parents of all processes."""
+    """Its children and theirs, from /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN)."""
     found: list[int] = []
     todo = [pid]
-    while todo and len(found) < MEMBERS_MAX:
+    while todo:
         one = todo.pop()
         for task in files.known(lambda one=one: process.tasks(one)) or []:  # type: ignore[misc]
             text = files.text(ROOT / f"proc/{one}/task/{task}/children") or ""
             children = [int(word) for word in text.split()]
             found += children
             todo += children
-    return found[:MEMBERS_MAX]
+        if len(found) > MEMBERS_MAX:
+            return _by_parents(pid)
+    return found
+
+
+def _by_parents(pid: int) -> list[int]:
+    """Of many processes one small file each, which names its parent: their threads are more."""
+    children: dict[int, list[int]] = {}
+    names = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
+    for name in names[:_PROCESSES_MAX]:
+        _, _, words = proc.read_small(f"{ROOT}/proc/{name}/stat").rpartition(b")")
+        fields = words.split()
+        if len(fields) > 1:
+            children.setdefault(int(fields[1]), []).append(int(name))
+    found: list[int] = []
+    todo = [pid]
+    while todo:
+        those = children.pop(todo.pop(), [])
+        found += those
+        todo += those
+    return found
+
+
+def those_with_most(pids: Sequence[int]) -> list[int]:
+    """At most 64; of more the ones that hold most."""
+    return list(pids) if len(pids) <= MEMBERS_MAX else largest(pids)[0][:MEMBERS_MAX]
 
 
 def largest(pids: Sequence[int]) -> tuple[list[int], int]:

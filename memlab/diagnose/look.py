@@ -243,7 +243,7 @@ class Look:
     members: tuple[Member, ...] = ()
     """Its children, theirs, and the other processes of its limited group; at most 64."""
     descendants: frozenset[int] = frozenset()
-    """Which of them are its children or theirs."""
+    """Its children and theirs, in `members` or not."""
     userfaultfds: int = 0
     port: int | None = None
     """The lowest port that it listens on."""
@@ -318,7 +318,8 @@ def at(
     descendants = children = family.descendants(pid)
     if limit:  # those beside it in its group, such as the other workers of one parent
         children = list(dict.fromkeys([*children, *group.processes(limit.group)]))
-        children = [one for one in children if one != pid][: family.MEMBERS_MAX]
+        children = [one for one in children if one != pid]
+    children = family.those_with_most(children)
     faults = _faults_per_s(pid)
     with (
         counters.counting(pid) as counted,
@@ -484,7 +485,11 @@ def at(
         within=tuple(within),
         shared=shared.uses(pid, mappings, resident),
         attached=segments,
-        attached_by=tuple(shared.attaching(segments.elsewhere, descendants)) if segments else (),
+        attached_by=tuple(
+            shared.attaching(segments.elsewhere, family.those_with_most(descendants))
+            if segments
+            else ()
+        ),
         removed_growth_bytes=shared.removed_bytes(segments) - shared.removed_bytes(segments_before),
         met_shared_bytes=met_shared,
         refused=refused,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 
-from memlab.diagnose import growth, held, machine_account, started
+from memlab.diagnose import family, growth, held, machine_account, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
@@ -241,9 +241,10 @@ def _members(found: Diagnosis) -> Iterator[str]:
         yield from machine_account.members(found.machine)
         return
     if found.group:
-        whose, members = "processes", found.group.members
+        whose, members, count = "processes", found.group.members, found.group.processes
     else:
         whose, members = "children", _children(found)
+        count = len(found.look.descendants) if found.look else 0
     if not members:
         return
     yield f"its {whose}: anonymous memory, of it shared, growth in the look"
@@ -253,8 +254,10 @@ def _members(found: Diagnosis) -> Iterator[str]:
             f"  {member.pid:>8}  {member.command:<16}  {_size(member.anonymous_bytes):>9}  "
             f"{shared:>9}  {_size(member.growth_bytes):>9}"
         )
-    if len(members) > _MEMBERS_SHOWN:
-        yield f"  and {units.counted(len(members) - _MEMBERS_SHOWN, 'process')} that hold less"
+    # Those that have ended, or may not be read, are no members.
+    count = count if len(members) >= family.MEMBERS_MAX else len(members)
+    if more := max(0, count - _MEMBERS_SHOWN):
+        yield f"  and {units.counted(more, 'process')} that hold{'s' if more == 1 else ''} less"
     yield ""
 
 

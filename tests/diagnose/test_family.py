@@ -58,3 +58,31 @@ def test_descriptors_are_read_by_number() -> None:
     finally:
         os.close(read)
         os.close(write)
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """100 children of a process and their one child each, the last of which hold most."""
+    children = list(range(100, 200))
+    grandchildren = list(range(200, 300))
+    for child, parent in (*((n, PID) for n in children), *((n + 100, n) for n in children), (7, 1)):
+        below = [n for n in (child + 100,) if child in children]
+        folder = tmp_path / f"proc/{child}/task/{child}"
+        folder.mkdir(parents=True)
+        (folder / "children").write_text(" ".join(map(str, below)))
+        (tmp_path / f"proc/{child}/stat").write_text(f"{child} (a) b) S {parent} 1 1 0 -1")
+        (tmp_path / f"proc/{child}/statm").write_text(f"9999 {child} 1 1 0 1 0")
+    own = tmp_path / f"proc/{PID}/task/{PID}"
+    own.mkdir(parents=True)
+    (own / "children").write_text(" ".join(map(str, children)))
+    monkeypatch.setattr(family, "ROOT", tmp_path)
+    monkeypatch.setattr(process, "tasks", lambda pid: [pid])
+    return [*children, *grandchildren]
+
+
+def test_of_many_children_those_that_hold_most_are_read(many: list[int]) -> None:
+    found = family.descendants(PID)
+    assert sorted(found) == many
+    assert family.those_with_most(found) == list(range(299, 235, -1))
+    assert family.those_with_most(found[:3]) == found[:3]
+    assert family.descendants(150) == [250]
