@@ -28,6 +28,7 @@ MiB = units.MiB
 _NEAR = {"vm.max_map_count": 0.5, "RLIMIT_MEMLOCK": 0.8, PINNED: 0.5}
 _NEAR_OF_OTHERS = 0.9
 _FAILS = 0.99
+_CONFINES_BELOW = {"B": 64 << 10, "count": 16}
 _SOON_S = 600.0  # a growth of a count is worth an alarm where its limit is nearer than this
 
 
@@ -175,6 +176,8 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
     if room.name in ("RLIMIT_STACK", "RLIMIT_AS", "RLIMIT_DATA") and room.limit > 1 << 46:
         return
     left_s = room.seconds_left
+    if left_s is None and _confines(room):
+        return
     grows = ""
     if left_s is not None:
         grows = (
@@ -204,6 +207,12 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
         line=room.name,
         setting=refused.hint(room.name),
     )
+
+
+def _confines(room: Room) -> bool:
+    """Whether a program has set it lower than any needs, to give up what it does not use. A call
+    that fails for it has a finding."""
+    return room.name.startswith("RLIMIT_") and room.limit < _CONFINES_BELOW[room.unit]
 
 
 def _course(room: Room) -> str:

@@ -42,6 +42,24 @@ def test_a_limit_that_is_far_is_a_note_and_one_that_nothing_nears_is_none() -> N
     assert near(Room("RLIMIT_AS", 424 * MiB, 1 << 40, "B", "mmap fails", 1.0)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "used", "limit", "unit"),
+    [
+        ("RLIMIT_MEMLOCK", 0, 0, "B"),
+        ("RLIMIT_NPROC", 3, 3, "count"),
+        ("RLIMIT_NOFILE", 5, 0, "count"),
+    ],
+)
+def test_a_limit_by_which_a_program_confines_itself_is_no_finding(
+    name: str, used: int, limit: int, unit: str
+) -> None:
+    """As avahi-daemon and rtkit-daemon set them: of a call that it refuses there is a finding."""
+    room = Room(name, used, limit, unit, "calls fail")
+    assert near(room) == []
+    assert [one.severity for one in near(replace(room, growth_per_s=1.0))] == [COSTLY]
+    assert near(replace(room, used=64 << 10, limit=64 << 10)) != []
+
+
 def test_of_limits_of_one_kind_the_one_that_is_met_first_comes_first() -> None:
     many = Room("kernel.threads-max", 1000, 190_000, "count", "fork fails", 10.0)
     few = Room("pids.max", 100, 200, "count", "fork fails", 10.0)
