@@ -7,6 +7,7 @@ Sources: the kernel's admin-guide/mm/pagemap.rst; include/uapi/linux/fs.h.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import math
 import os
@@ -55,7 +56,7 @@ class PageRun(NamedTuple):
 
 
 class Unsupported(Exception):
-    """The kernel has no PAGEMAP_SCAN."""
+    """Why the kernel does not scan."""
 
 
 def parts(
@@ -138,7 +139,7 @@ def runs(
             except OSError as error:
                 if isinstance(error, ProcessLookupError):
                     raise
-                raise Unsupported from None
+                raise Unsupported(_why(error)) from None
             yield from _joined(vector[: 3 * count], starts)
             reached = _ARGUMENTS.unpack(argument)[4]
             if reached <= at:
@@ -148,6 +149,13 @@ def runs(
             if at < end or passed >= PIECE_PAGES * PAGE:
                 time.sleep(PAUSE_S)
                 passed = 0
+
+
+def _why(error: OSError) -> str:
+    """Of pagemap ENOTTY says that it has no such call."""
+    if error.errno == errno.ENOTTY:
+        return "this kernel has no PAGEMAP_SCAN (Linux 6.7)"
+    return f"PAGEMAP_SCAN fails with {errno.errorcode.get(error.errno or 0, error.errno)}"
 
 
 def _joined(words: list[int], starts: Sequence[int]) -> Iterator[PageRun]:

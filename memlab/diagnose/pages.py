@@ -164,8 +164,8 @@ def _runs(
 ) -> list[PageRun]:
     try:
         return list(page_scan.runs(fd, parts, apart=apart, marks_huge=marks_huge))
-    except page_scan.Unsupported:
-        raise NotSeen("this kernel has no PAGEMAP_SCAN (Linux 6.7)") from None
+    except page_scan.Unsupported as why:
+        raise NotSeen(str(why)) from None
 
 
 def shared_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
