@@ -146,8 +146,8 @@ def _removed(look: Look) -> Iterator[Finding]:
         yield _SEGMENTS_REMOVED.found(
             NOTE,
             f"{size(seen.destroyed_bytes)} lie in {count} of System V shared memory that were "
-            f"removed (IPC_RMID) and that it still attaches{grows}: they go when it detaches or "
-            "ends",
+            f"removed (IPC_RMID) and that it still attaches{grows}: they go when the last process "
+            "that attaches them detaches or ends",
             seen.destroyed_bytes,
             facts(Fact("attached by it in all", seen.count, "count")),
         )

@@ -79,8 +79,8 @@ def lines(look: Look) -> Iterator[Line]:
         yield _line(f"in {one.name}", one.used_bytes, one, of, one.note)
         yield _line(f"free in {one.name}", one.free_bytes, one, of, "")
     if look.stacks and look.stacks.count:
-        count = units.counted(look.stacks.count, "thread")
-        yield Line("stacks of threads", look.stacks.resident_bytes, part_of=of, note=f"of {count}")
+        note = f"of {units.counted(look.stacks.count, 'thread')}{_ended(look)}"
+        yield Line("stacks of threads", look.stacks.resident_bytes, part_of=of, note=note)
     if look.of_files:
         for name, those in (
             ("static data", look.of_files.static),
@@ -92,6 +92,12 @@ def lines(look: Look) -> Iterator[Line]:
     unread = "; ".join(filter(None, (_not_read(look), _stacks_elsewhere(look))))
     if (named and look.heap) or unread:
         yield Line("other mappings", rest, part_of=of, note=unread)
+
+
+def _ended(look: Look) -> str:
+    """How many of the threads with a stack have ended: glibc keeps their stacks."""
+    kept = look.stacks.count - (look.thread_count - 1) if look.stacks else 0
+    return f", of which {kept} or more have ended and left it for new ones" if kept > 0 else ""
 
 
 def _of_files(those: Sequence[FileMemory]) -> str:
@@ -255,9 +261,9 @@ def _stacks(look: Look) -> Iterator[Finding]:
     each = seen.resident_bytes / seen.count
     yield _STACKS.found(
         NOTE,
-        f"{size(seen.resident_bytes)} are the stacks of {units.counted(seen.count, 'thread')}, "
-        f"{size(each)} each that its deepest calls have touched: a stack keeps that until its "
-        "thread ends",
+        f"{size(seen.resident_bytes)} are the stacks of {units.counted(seen.count, 'thread')}"
+        f"{_ended(look)}: {size(each)} each, which its deepest calls touched; a stack keeps that "
+        "until its thread ends",
         seen.resident_bytes,
         facts(Fact("mapped for them", seen.mapped_bytes, "B")),
     )
