@@ -95,6 +95,30 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
     )  # fmt: skip
 
 
+def in_pipes(descriptors: Mapping[int, Mapping[int, str]]) -> tuple[dict[int, int], bool]:
+    """Data in the pipes of these processes, each pipe once, by the process in which it was met
+    first; and whether all pipes were read."""
+    met: set[str] = set()
+    sizes: dict[int, int] = {}
+    is_whole = True
+    for pid, held in descriptors.items():
+        pipes = {link: number for number, link in held.items() if link.startswith("pipe:")}
+        new = {link: number for link, number in pipes.items() if link not in met}
+        is_whole &= len(met) + len(new) <= _PIPES_MAX
+        if not new or len(met) >= _PIPES_MAX:
+            continue
+        try:
+            with _taken_from(pid) as take:
+                for link, number in list(new.items())[: _PIPES_MAX - len(met)]:
+                    sizes[pid] = sizes.get(pid, 0) + _pipe(take, number)[0]
+                    met.add(link)
+        except ProcessLookupError:
+            continue  # it ended
+        except OSError:
+            is_whole = False
+    return sizes, is_whole
+
+
 def in_flight(pid: int, held: Mapping[int, str]) -> int:
     """Files that lie in the queues of its sockets (since Linux 5.9)."""
     sockets = [number for number, link in held.items() if link.startswith("socket:")]

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memlab.diagnose import memory_held_open, message_queues, room, sysvipc
+from memlab.diagnose import kernel_held, memory_held_open, message_queues, room, sysvipc
 from memlab.diagnose.account import Part
 from memlab.diagnose.room import TmpfsUse
 from memlab.diagnose.unlooked import Unlooked
@@ -33,6 +33,8 @@ _SPACES_MAX = 16  # mount namespaces whose tmpfs is read
 _HOLDERS_MAX = 200  # processes whose open files are read for memory without a name
 _INITIAL_PIDS = 0xEFFFFFFC  # PROC_PID_INIT_INO: the inode of the first PID namespace
 _RECLAIMABLE = re.compile(r"inode_cache|dentry|radix_tree_node|buffer_head|extent_status|-rcl-")
+_OF_STACKS = re.compile(r"clone|fork|copy_process|dup_task|thread_stack")
+"""Functions that make a thread, whatever the compiler joined: a line of the account has stacks."""
 _DEFLATES = 2  # VIRTIO_BALLOON_F_DEFLATE_ON_OOM
 
 
@@ -87,6 +89,14 @@ class MachineLook:
     shared: tuple[Part, ...]
     """System V segments, and unnamed memory files (memfd_create(2))."""
     not_looked_at: tuple[Unlooked, ...]
+    pipe_bytes: int = 0
+    """Data that nobody has read in pipes: pages that no counter has."""
+    pipes_of: str = ""
+    """The process that holds most of it."""
+    pipes_whole: bool = True
+    """Whether all pipes were read."""
+    zram_holds_bytes: int = 0
+    """What lies compressed in zram, as it was."""
     message_bytes: int = 0
     """The text of messages in queues of System V and of mqueue, which lie in slab."""
 
@@ -127,10 +137,15 @@ def at(seconds: float) -> MachineLook:
     )
     anonymous = sum(one.anonymous_bytes for one in (*members, *unread))
     callers, vmalloc = _vmalloc(now)
+    zram, in_zram = _zram()
     growth = {
         name: value - before.get(name, 0) for name, value in now.items() if name[:4] != "Huge"
     }
     slab = [(_drops(one.name), one) for one in _slab()]
+    descriptors = {pid: _descriptors(pid) for pid in pids[:_HOLDERS_MAX]}
+    pipes, whole = kernel_held.in_pipes(descriptors)
+    most = max(pipes, key=lambda pid: pipes[pid], default=0)
+    whole &= len(pids) <= _HOLDERS_MAX and (not os.geteuid() or all(descriptors.values()))
     return MachineLook(
         seconds=elapsed,
         total_bytes=now["MemTotal"],
@@ -138,7 +153,8 @@ def at(seconds: float) -> MachineLook:
         counters=now,
         growth_bytes={name: more for name, more in growth.items() if abs(more) >= 1 << 20},
         cpu_lists_bytes=lists,
-        zram_bytes=_zram(),
+        zram_bytes=zram,
+        zram_holds_bytes=in_zram,
         balloon_bytes=_balloon(now),
         vmalloc_bytes=vmalloc,
         socket_bytes=_sockets(),
@@ -151,7 +167,10 @@ def at(seconds: float) -> MachineLook:
         fixed_slab=tuple([one for drops, one in slab if not drops][:_NAMED]),
         vmalloc=tuple(callers[:_NAMED]),
         tmpfs=tuple(mounts),
-        shared=tuple(_shared(pids)),
+        shared=tuple(_shared(descriptors)),
+        pipe_bytes=sum(pipes.values()),
+        pipes_of=f"{most} ({files.text(ROOT / f'proc/{most}/comm') or ''})" if most else "",
+        pipes_whole=whole,
         not_looked_at=(
             *_unlooked(now, lists, members, known=bool(slab), vmalloc=vmalloc),
             *_stuck(slow=slow, slow_mounts=slow_mounts),
@@ -185,13 +204,15 @@ def _cpu_lists() -> int | None:
     return sum(map(int, counts)) * _PAGE if counts else None
 
 
-def _zram() -> int:
-    total = 0
+def _zram() -> tuple[int, int]:
+    """What zram takes, and what it holds compressed: orig_data_size and mem_used_total."""
+    taken = holds = 0
     for name in files.names(ROOT / "sys/block"):
         if name.startswith("zram"):
             words = (files.text(ROOT / f"sys/block/{name}/mm_stat") or "").split()
-            total += int(words[2]) if len(words) > 2 else 0
-    return total
+            if len(words) > 2:
+                holds, taken = holds + int(words[0]), taken + int(words[2])
+    return taken, holds
 
 
 def _balloon(now: Mapping[str, int]) -> int:
@@ -304,7 +325,7 @@ def _vmalloc(now: Mapping[str, int]) -> tuple[list[Part], int | None]:
         pages = next((word[6:] for word in words if word.startswith("pages=")), "")
         if pages.isdigit() and "vmap" not in words and len(words) > 2:
             sums[words[2].partition("+")[0]] += int(pages) * _PAGE
-    callers = [Part(name, size) for name, size in sums.most_common()]
+    callers = [Part(*one) for one in sums.most_common() if not _OF_STACKS.search(one[0])]
     counted = now.get("VmallocUsed", 0) or sum(sums.values())  # 0 from Linux 4.4 to 5.2
     stacks = now.get("KernelStack", 0)
     if not counted:
@@ -329,7 +350,11 @@ def _tmpfs(pids: Sequence[int]) -> Iterator[TmpfsUse]:
     yield from sorted(mounts.values(), key=lambda one: -one.used_bytes)[:_NAMED]
 
 
-def _shared(pids: Sequence[int]) -> Iterator[Part]:
+def _descriptors(pid: int) -> Mapping[int, str]:
+    return files.known(lambda: process.descriptors(pid)) or {}
+
+
+def _shared(descriptors: Mapping[int, Mapping[int, str]]) -> Iterator[Part]:
     """Shared memory that no mount shows."""
     segments = 0
     for words in sysvipc.rows(os.getpid(), "shm") or ():
@@ -337,8 +362,7 @@ def _shared(pids: Sequence[int]) -> Iterator[Part]:
     if segments:
         yield Part("System V segments", segments)
     sizes: dict[tuple[int, int], int] = {}
-    for pid in pids[:_HOLDERS_MAX]:
-        held = files.known(lambda pid=pid: process.descriptors(pid)) or {}  # type: ignore[misc]
+    for pid, held in descriptors.items():
         sizes.update(memory_held_open.nameless(memory_held_open.read(pid, held)))
     if sizes:
         yield Part("open memfds and deleted files of tmpfs", sum(sizes.values()))

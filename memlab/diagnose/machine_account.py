@@ -24,7 +24,7 @@ VMALLOC, PER_CPU, COMPRESSED, BALLOON = "vmalloc", "per-CPU memory", "zswap and 
 CLEAN, DIRTY, ANONYMOUS, STACKS = (
     "page cache, clean", "page cache, to be written", "anonymous", "kernel stacks",
 )  # fmt: skip
-LISTS = "free, on lists of CPUs"
+LISTS, PIPES = "free, on lists of CPUs", "data in pipes"
 _BESIDE = (
     ANONYMOUS,
     LISTS,
@@ -37,6 +37,7 @@ _BESIDE = (
     COMPRESSED,
     BALLOON,
     STACKS,
+    PIPES,
 )
 _WORTH_BYTES = 64 << 20
 _LOW = 0.1
@@ -68,10 +69,11 @@ def of(seen: MachineLook) -> Account:
         Line(PER_CPU, held("Percpu")),
         Line(VMALLOC, seen.vmalloc_bytes or 0, note=_parts(seen, VMALLOC, 1)),
         Line(HUGE, held("Hugetlb"), note=f"{size(free_pool)} of it in use by nobody"),
-        Line(COMPRESSED, held("Zswap") + seen.zram_bytes),
+        Line(COMPRESSED, held("Zswap") + seen.zram_bytes, note=_compressed(seen)),
         Line(BALLOON, seen.balloon_bytes, note="taken by the host"),
         Line("graphics", held("GPUActive") + held("GPUReclaim")),
         Line("bounce buffers", held("Bounce")),
+        Line(PIPES, seen.pipe_bytes, note=f"most of {seen.pipes_of}" if seen.pipes_of else ""),
         Line("queues of sockets", seen.socket_bytes or 0, part_of="all", note="in slab and rest"),
         Line("messages in queues", seen.message_bytes, part_of="all", note="in slab"),
     ]
@@ -80,6 +82,19 @@ def of(seen: MachineLook) -> Account:
         "stock", "what the machine's memory is", "B", seen.total_bytes, shown,
         whole="Percpu" in seen.counters and seen.vmalloc_bytes is not None,
     )  # fmt: skip
+
+
+def _compressed(seen: MachineLook) -> str:
+    """What each takes, and what lies in it; of zswap the kernel says that since 5.19."""
+    parts = (
+        ("zswap", seen.bytes("Zswap"), seen.counters.get("Zswapped")),
+        ("zram", seen.zram_bytes, seen.zram_holds_bytes),
+    )
+    return ", ".join(
+        f"{name} {size(taken)}{'' if holds is None else f' for {size(holds)}'}"
+        for name, taken, holds in parts
+        if taken
+    )
 
 
 def _parts(seen: MachineLook, line: str, most: int) -> str:
@@ -105,7 +120,7 @@ ROWS = (
     LineRow("machine-slab", FIXED_SLAB, 0.05, "slab of the kernel that it cannot drop, of no "
             "process", "slabtop; a cache that grows and never falls is a leak of the kernel or of "
             "a driver", 3),
-    LineRow("machine-droppable", SLAB, 0.25, "directory entries, inodes and the like, of no "
+    LineRow("machine-droppable", SLAB, 0.25, "directory entries and inodes, of no "
             "process: dropped when memory is short; no leak", "no action; alarms by MemAvailable",
             3),
     LineRow("machine-tmpfs", SHMEM, 0.05, "tmpfs and shared memory: only swap, a delete or the end "
@@ -115,16 +130,19 @@ ROWS = (
             "map the same shared memory", experiment="page-fault"),
     LineRow("machine-vmalloc", VMALLOC, 0.02, "vmalloc of the kernel and its modules, of no "
             "process", "/proc/vmallocinfo names the callers", 3),
-    LineRow("machine-per-cpu", PER_CPU, 0.02, "per-CPU memory of the kernel, of no process: memory "
-            "cgroups, mounts and BPF maps are its usual users", "fewer or removed cgroups"),
-    LineRow("machine-compressed", COMPRESSED, 0.1, "compressed pages of zswap and zram, of no "
-            "process", "zramctl; a smaller zram, swap on a disk"),
+    LineRow("machine-per-cpu", PER_CPU, 0.02, "per-CPU memory of the kernel, of no process: mostly "
+            "of memory cgroups, mounts and BPF maps", "fewer or removed cgroups"),
+    LineRow("machine-compressed", COMPRESSED, 0.1, "compressed pages of zswap and zram, "
+            "nobody's resident memory", "zswap: max_pool_percent, zpool=zsmalloc in "
+            "/sys/module/zswap/parameters; zram: zramctl, a smaller one, swap on a disk"),
     LineRow("machine-balloon", BALLOON, 0.02, "in a balloon: the host has taken them",
             "the host deflates it"),
     LineRow("machine-dirty", DIRTY, 0.1, "page cache that has to be written before it can be "
             "dropped", "vm.dirty_bytes; a faster device", experiment="mmap-write"),
     LineRow("machine-sockets", "queues of sockets", 0.02, "in queues of sockets, of no process",
             "ss -tmp shows whose; net.ipv4.tcp_mem bounds them"),
+    LineRow("machine-pipes", PIPES, 0.02, "data in pipes, of no process",
+            "a reader that keeps up (ls -l /proc/PID/fd); fs.pipe-user-pages-soft bounds it"),
     LineRow("machine-messages", "messages in queues", 0.02, "messages that nobody has received, "
             "of no process", "a reader that keeps up; ipcs -qp, ipcrm -q ID"),
 )  # fmt: skip
@@ -147,6 +165,10 @@ def findings(seen: MachineLook) -> Iterator[Finding]:
 def _of_line(seen: MachineLook, row: LineRow, value: float) -> Finding:
     parts = _parts(seen, row.line, row.parts) if row.parts else ""
     named = f" (most: {parts})" if parts else ""
+    if row.line == COMPRESSED:
+        named = f" ({_compressed(seen)})"
+    if row.line == PIPES and seen.pipes_of:
+        named = f" (most: {seen.pipes_of})"
     title = f"{size(value)} of {size(seen.total_bytes)} are {row.what}{named}"
     return row.found(value, title)
 
@@ -262,12 +284,17 @@ _MACHINE_UNEXPLAINED = finding.FindingRow(
 
 def _rest(seen: MachineLook) -> Iterator[Finding]:
     rest = of(seen).rest
+    queued = min(rest, seen.socket_bytes or 0)
+    sockets = ", sockets"
+    if queued >= rest / 20:
+        sockets = f", and up to {size(queued)} of it in queues of sockets"
+    pipes = "" if seen.pipes_whole else ", pipes"
     if rest >= max(_WORTH_BYTES, 0.02 * seen.total_bytes):
         yield _MACHINE_UNEXPLAINED.found(
             NOTE,
             f"{size(rest)} of {size(seen.total_bytes)} are in no counter of the kernel: pages that "
-            "it gave to drivers (graphics, network, a balloon), pipes, sockets or rings of perf "
-            "events; which of these was not read",
+            f"it gave to drivers (graphics, network, a balloon){pipes}, rings of perf events"
+            f"{sockets}; which of these was not read",
             rest,
         )
     elif -rest >= max(_WORTH_BYTES, 0.01 * seen.total_bytes):

@@ -44,6 +44,23 @@ def test_data_in_pipes_is_counted_once_for_both_ends(count: int) -> None:
             os.close(end)
 
 
+@pytest.mark.parametrize("count", [8, 16])
+def test_data_in_pipes_of_several_processes_is_counted_once(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = [end for _ in range(count) for end in os.pipe()]
+    try:
+        for end in ends[1::2]:
+            os.write(end, b"x" * 10_000)
+        both = {PID: links(*ends[::2]), os.getppid(): links(*ends[1::2])}
+        assert kernel_held.in_pipes(both) == ({PID: count * 10_000}, True)
+        monkeypatch.setattr(kernel_held, "_PIPES_MAX", count - 1)
+        assert kernel_held.in_pipes(both) == ({PID: (count - 1) * 10_000}, False)
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 @pytest.mark.parametrize("count", [3, 6])
 def test_files_in_flight_are_counted_and_their_memory_is_not_looked_at(count: int) -> None:
     sender, receiver = socket.socketpair()

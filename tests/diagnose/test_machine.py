@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,10 +19,11 @@ import memlab as api
 from memlab.diagnose import diagnosis, machine, machine_account
 from memlab.diagnose.account import Part
 from memlab.diagnose.documents import Diagnose
-from memlab.diagnose.finding import Finding
+from memlab.diagnose.finding import Finding, size
 from memlab.diagnose.machine import MachineLook, MachineProcess
 from memlab.diagnose.room import TmpfsUse
 from memlab.errors import CannotLook
+from memlab.machines.guest.image import CGROUP_V1
 from memlab.observe import proc, process
 from memlab.observe.proc import Mount
 
@@ -79,6 +81,49 @@ def test_only_caches_that_the_kernel_cannot_drop_are_named_as_such() -> None:
     title = said(seen(SUnreclaim=1 * GiB))["machine-slab"].title
     assert "kmalloc-1k 200 MiB" in title
     assert "dentry" not in title
+
+
+def test_of_compressed_pages_it_is_said_what_they_take_and_for_how_much() -> None:
+    pages = {"Zswap": 2 * GiB, "Zswapped": 6 * GiB}
+    look = replace(seen(**pages), zram_bytes=1 * GiB, zram_holds_bytes=3 * GiB)
+    (line,) = [one for one in machine_account.of(look).lines if one.name == "zswap and zram"]
+    assert (line.value, line.note) == (3 * GiB, "zswap 2 GiB for 6 GiB, zram 1 GiB for 3 GiB")
+    assert line.note in said(look)["machine-compressed"].title
+    # Before Linux 5.19 it is not known what lies in zswap.
+    assert "(zswap 2 GiB)" in said(seen(Zswap=2 * GiB))["machine-compressed"].title
+
+
+VMALLOC = """0x0-0x1    20480 kernel_clone+0x94/0x3e0 pages=4 vmalloc N0=4
+0x1-0x2    20480 copy_process.part.0+0x94/0x3e0 pages=4 vmalloc N0=4
+0x2-0x3    12288 bpf_prog_alloc_no_stats+0x39/0x230 pages=2 vmalloc N0=2
+0x3-0x4    12288 a_driver+0x39/0x230 pages=3 vmap phys=0x0
+"""
+ZRAM = "262148096 137600073 149811200 0 149811200 0 0 0 0\n"
+
+
+def test_stacks_of_threads_are_no_caller_of_vmalloc_and_zram_has_what_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zrams = [(f"sys/block/{name}/mm_stat", ZRAM) for name in ("zram0", "zram1", "vda")]
+    for path, text in (("proc/vmallocinfo", VMALLOC), *zrams):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    monkeypatch.setattr(machine, "ROOT", tmp_path)
+    counted = {"VmallocUsed": 40 << 10, "KernelStack": 32 << 10}
+    assert machine._vmalloc(counted) == ([Part("bpf_prog_alloc_no_stats", 8192)], 8 << 10)
+    assert machine._zram() == (2 * 149811200, 2 * 262148096)
+
+
+def test_what_pipes_hold_is_a_line_and_what_sockets_hold_is_in_the_rest() -> None:
+    full = replace(seen(), pipe_bytes=1 * GiB, pipes_of="7 (big)", socket_bytes=1 * GiB)
+    assert machine_account.of(full).rest == machine_account.of(seen()).rest - 1 * GiB
+    assert said(full)["machine-pipes"].title.endswith(
+        "data in pipes, of no process (most: 7 (big))"
+    )
+    rest = replace(seen(MemFree=8 * GiB), socket_bytes=1 * GiB, pipes_whole=False)
+    title = said(rest)["machine-unexplained"].title
+    assert "pipes, rings of perf events, and up to 1 GiB of it in queues of sockets" in title
+    assert "pipes" not in said(seen(MemFree=8 * GiB))["machine-unexplained"].title
 
 
 def test_huge_pages_that_nobody_uses_and_a_rest_are_findings() -> None:
@@ -160,23 +205,31 @@ def test_it_is_one_subject_and_is_looked_at_once() -> None:
 
 @pytest.mark.slow
 @pytest.mark.needs("qemu", "busybox", "modprobe", "guest kernel")
-def test_the_lines_of_a_guest_leave_less_than_a_hundredth_of_it(store_path: Path) -> None:
+@pytest.mark.parametrize("append", ["", CGROUP_V1], ids=["v2", "v1"])
+def test_the_lines_of_a_guest_leave_less_than_a_hundredth_of_it(
+    append: str, store_path: Path
+) -> None:
     run = api.trial(
         [sys.executable, str(Path(__file__).parent / "machine_in_guest.py")],
         blocks=1,
         store=store_path,
-        guest=api.Guest(needs.guest_kernel() or "", memory=1024 * MiB),
+        guest=api.Guest(needs.guest_kernel() or "", memory=1024 * MiB, append=append),
     )
     (sample,) = run.samples
     output = (sample.raw or {}).get("output", "")
     assert sample.outcome == "ok", (sample.detail, output)
     looks = json.loads(output.partition("seen: ")[2].splitlines()[0])
-    assert [one["rest"] / one["total"] < 0.01 for one in looks] == [True, True, True]
-    assert [one["rest"] > -0.001 * one["total"] for one in looks] == [True, True, True]
-    plain, pool, shared = (one["lines"] for one in looks)
+    assert [one["rest"] / one["total"] < 0.01 for one in looks] == [True] * 5
+    assert [one["rest"] > -0.001 * one["total"] for one in looks] == [True] * 5
+    plain, pool, shared, zswap, zram = (one["lines"] for one in looks)
     assert pool["huge pages (hugetlb)"] == 64 * 2 * MiB
-    assert plain["free"] - pool["free"] == pytest.approx(128 * MiB, rel=0.05)
+    assert plain["free"] - pool["free"] == pytest.approx(128 * MiB, abs=16 * MiB)
     name = "tmpfs, shared memory"
     assert shared[name] - pool[name] == pytest.approx(200 * MiB, rel=0.02)
     assert "machine-huge-pages" in looks[1]["findings"]
     assert "machine-tmpfs" in looks[2]["findings"]
+    for lines, about, kind in ((zswap, looks[3], "zswap"), (zram, looks[4], "zram")):
+        assert about["swap"] >= 200 * MiB
+        title = about["findings"]["machine-compressed"]
+        assert f"({kind} {size(lines['zswap and zram'])} for " in title
+        assert 100 * MiB < lines["zswap and zram"] < 210 * MiB

@@ -515,7 +515,8 @@ _COUNTERS = {
     "machine-compressed": "Zswap", "machine-dirty": "Dirty",
 }  # fmt: skip
 _FIELDS = {"machine-vmalloc": "vmalloc_bytes", "machine-balloon": "balloon_bytes",
-           "machine-sockets": "socket_bytes", "machine-messages": "message_bytes"}  # fmt: skip
+           "machine-sockets": "socket_bytes", "machine-messages": "message_bytes",
+           "machine-pipes": "pipe_bytes"}  # fmt: skip
 
 
 def of_line(row: LineRow, value: float, whole: float) -> Seen:
