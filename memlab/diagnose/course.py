@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from memlab.diagnose import family, growth, shared, sites
 from memlab.diagnose.family import Member
@@ -53,7 +53,8 @@ _UNSHARED = FindingRow(
 
 def _unshared(look: Look) -> Iterator[Finding]:
     """Pages shared since a fork that become private: of the process or of its children."""
-    lost, more = unsharing(look)
+    shares = _sharing(look)
+    lost, more = unsharing(look, shares)
     per_s = lost / look.seconds
     shared = (look.pages.shared_bytes or 0) if look.pages else 0
     if per_s < 16 * 4096 or more < 4 * MiB:
@@ -61,7 +62,7 @@ def _unshared(look: Look) -> Iterator[Finding]:
     # A process that forks all the time shares again what it has made private.
     if (look.rate("processes_forked") or 0) >= 0.1:
         return
-    others = sum(1 for m in look.members if m.shared_bytes)
+    others = sum(1 for m in shares if m.shared_bytes)
     who = f"it and {others} other processes" if others else "it and those that share with it"
     yield _UNSHARED.found(
         COSTLY if per_s >= 1 * MiB or more >= 256 * MiB else NOTE,
@@ -78,11 +79,18 @@ def _unshared(look: Look) -> Iterator[Finding]:
     )
 
 
-def unsharing(look: Look) -> tuple[int, int]:
-    """Bytes that became private in the look, of the process and those beside it; and how many more
-    may."""
+def _sharing(look: Look) -> Sequence[Member]:
+    """Those with which it may share: its children, and others of its group only if it shares."""
+    mine = (look.pages.shared_bytes or 0) if look.pages else 0
+    if mine + max(0, look.unshared_bytes or 0) >= 1 * MiB:
+        return look.members
+    return [m for m in look.members if m.pid in look.descendants]
+
+
+def unsharing(look: Look, members: Sequence[Member]) -> tuple[int, int]:
+    """Bytes that became private in the look, of the process and of these; and how many more may."""
     became_private = look.unshared_bytes or 0
-    others = [m for m in look.members if m.unshared_bytes is not None]
+    others = [m for m in members if m.unshared_bytes is not None]
     lost = max(0, became_private) + sum(max(0, m.unshared_bytes or 0) for m in others)
     shared = (look.pages.shared_bytes or 0) if look.pages else 0
     return lost, family.may_grow_bytes([shared, *(m.shared_bytes or 0 for m in others)])

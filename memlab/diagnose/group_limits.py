@@ -26,6 +26,8 @@ from memlab.observe import files, proc
 from memlab.text import units
 
 MiB = units.MiB
+_LONGEST_S = 600
+_LASTS_LOOKS = 100  # as of a process's growth: of a shorter look it is a note
 
 
 _DROPPED = ": dropped before anyone is killed; no danger, no leak"
@@ -180,7 +182,7 @@ def of_group(
     elif _fills(group) and not is_throttled:
         assert group.seconds_left is not None
         if unshares is None and look is not None:
-            lost, more = course.unsharing(look)
+            lost, more = course.unsharing(look, look.members)
             unshares = lost / look.seconds, more
         yield from _filling(group, look, evidence, raise_it, unshares, swap=swap)
     elif full >= 0.85 and not is_throttled:
@@ -355,6 +357,9 @@ def _filling(
         return  # the growth itself is said, with this bound
     seen = look.seconds if look else 0.0
     soon = bound is not None and group.seconds_left <= seen and not swap
+    others = ""
+    if look is not None and look.growth_bytes_per_s < 0.5 * group.growth_bytes_per_s:
+        others = " (most is not this process's)"
     then = (
         "it is made to wait" if group.limit_name == "memory.high"
         else "what is in it is swapped out" if swap else "something in it is killed"
@@ -365,16 +370,18 @@ def _filling(
         else f"the group has room for {size(room)}; no bound of the growth was found, and whether "
         "it goes on is unknown"
     )
+    lasts = 0 < _LASTS_LOOKS * seen < group.seconds_left
+    rate, longer = f"{size(group.growth_bytes_per_s)}/s", max(20, round(2 * group.seconds_left))
+    longer = min(_LONGEST_S, longer)
     yield _GROUP_LIMIT_NEARS.found(
-        CRITICAL if soon else COSTLY,
-        f"if its growth of {size(group.growth_bytes_per_s)}/s goes on, its memory cgroup is full "
-        "in "
+        CRITICAL if soon else NOTE if lasts else COSTLY,
+        f"if the growth of its memory cgroup by {rate} goes on{others}, the group is full in "
         f"{left(group.seconds_left)}, and then {then}: {limits}",
         group.seconds_left,
         evidence,
         line=group.limit_name,
-        setting=f"a look of --seconds {max(20, round(2 * group.seconds_left))} would see whether "
-        f"it falls again, as a collected heap does; {raise_it}",
+        setting=f"a look of --seconds {longer} would see whether it falls again, as a collected "
+        f"heap does; {raise_it}",
     )
 
 

@@ -143,7 +143,7 @@ def _locked_resident(
             sum(m.bytes_by_field.get(name, 0) for m in of) for name in ("Rss", "Pss")
         )
         return resident, share
-    if seen is None or seen.locked is None:
+    if seen is None or seen.locked is None or not seen.locked.value:  # too few for the sample
         return None, None
     return min(locked, round(seen.locked.value * resident)), None
 

@@ -155,6 +155,8 @@ def readings(pid: int, held: Mapping[int, str]) -> Readings:
     by_inode = {inode: queue for inode, queue in by_inode.items() if inode in inodes}
     missing = [number for number, link in held.items()
                if link.startswith("socket:[") and int(link[8:-1]) not in by_inode]  # fmt: skip
+    now = files.known(lambda: process.descriptors(pid)) or {} if missing else {}
+    inodes -= {int(held[number][8:-1]) for number in missing if now.get(number) != held[number]}
     by_inode |= {int(held[number][8:-1]): queue for number, queue in _alone(pid, missing)}
     why = why if len(by_inode) < len(inodes) else ""
     return Readings(by_inode, len(inodes), why)

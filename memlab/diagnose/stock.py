@@ -332,8 +332,8 @@ def _bloat(look: Look) -> Iterator[Finding]:
         return
     yield _HUGE_PAGES_UNUSED.found(
         NOTE,
-        f"{size(wasted)} of {size(seen.huge_bytes)} in huge pages are zeros, never written: memory "
-        "that small pages would not take",
+        f"{size(wasted)} of {size(seen.huge_bytes)} in huge pages are zeros: memory that small "
+        "pages would not take, unless the program wrote these zeros",
         wasted,
         facts(
             Fact("small pages sampled", seen.unused.sampled, "count"),

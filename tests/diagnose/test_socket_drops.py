@@ -177,3 +177,12 @@ def test_a_read_that_says_so_is_told_apart() -> None:
     assert {(one.call, one.errno): round(one.per_s) for one in failing} == {
         ("recvfrom", "ENOBUFS"): times
     }
+
+
+def test_a_socket_that_was_closed_meanwhile_is_not_of_another_kind() -> None:
+    """As of a server under load."""
+    with socket.socket() as closed:
+        held = {closed.fileno(): os.readlink(f"/proc/self/fd/{closed.fileno()}")}  # noqa: PTH115
+        assert sockets.readings(PID, held).count == 1
+    seen = sockets.readings(PID, held)
+    assert (seen.count, seen.queues, seen.why) == (0, {}, "")

@@ -8,11 +8,14 @@ from dataclasses import replace
 import pytest
 
 from memlab.diagnose import limits, stock
+from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, per_second
 from memlab.diagnose.look import Series, floor_growth
+from memlab.diagnose.memory import _locked_resident
+from memlab.diagnose.pages import Pages, Sampled
 from memlab.diagnose.room import Room
 
-from .looks import MiB, heap, look, memory
+from .looks import MiB, group, heap, look, memory
 
 
 def near(room: Room) -> list[Finding]:
@@ -150,3 +153,50 @@ def test_mappings_too_many_to_list_again_are_counted_at_both_ends() -> None:
     assert "870 more per s between two readings" in found.title
     stands = replace(grown, growth_per_s=0.0, two_readings=False)
     assert list(limits.findings(look(rooms=(stands,)))) == []
+
+
+def beside(pid: int) -> Member:
+    """Another process of its group, which makes shared pages private."""
+    return Member(pid, "worker", 40 * MiB, 0, 16 * MiB, 20 * MiB, 0)
+
+
+def test_what_others_of_its_group_share_with_each_other_is_not_told_of_it() -> None:
+    """A benchmark beside the workers of another program, in one limited group."""
+    stranger = look(members=(beside(7),), group=group())
+    assert "unshared" not in {one.name for one in stock.findings(stranger)}
+    parent = replace(stranger, descendants=frozenset({7}))
+    assert "unshared" in {one.name for one in stock.findings(parent)}
+    assert stranger.pages
+    worker = replace(stranger, pages=replace(stranger.pages, shared_bytes=8 * MiB))
+    assert "unshared" in {one.name for one in stock.findings(worker)}
+
+
+def test_a_stack_that_is_mapped_and_not_touched_is_not_at_its_limit() -> None:
+    """As of ruby, which maps all of its stack at its start."""
+    full = Room("RLIMIT_STACK", 8 * MiB, 8 * MiB, "B", "a deeper stack ends it with SIGSEGV")
+    for touched, count in ((1 * MiB, 0), (5 * MiB, 1), (None, 1)):
+        found = list(limits.findings(look(rooms=(full,), main_stack_touched_bytes=touched)))
+        assert len(found) == count
+
+
+@pytest.mark.parametrize(("left_s", "severity"), [(900.0, COSTLY), (1200.0, NOTE)])
+def test_the_growth_of_a_group_costs_if_its_room_lasts_for_less_than_100_looks(
+    left_s: float, severity: int
+) -> None:
+    filling = group(
+        growth_bytes_per_s=1.0 * MiB, grows_steadily=True, seconds_left=left_s,
+        highest_bytes=32 * MiB,
+    )  # fmt: skip
+    (found,) = [one for one in limits.findings(look(group=filling)) if one.name != "growing"]
+    assert (found.name, found.severity) == ("group-limit-nears", severity)
+    assert "(most is not this process's), the group is full in" in found.title
+
+
+def test_a_locked_part_that_a_sample_does_not_meet_is_not_said_to_be_absent() -> None:
+    def seen(matches: int) -> Pages:
+        whole = look().pages
+        assert whole
+        return replace(whole, locked=Sampled(1000, matches))
+
+    assert _locked_resident(16 << 10, 300 * MiB, None, seen(0)) == (None, None)
+    assert _locked_resident(64 * MiB, 300 * MiB, None, seen(100)) == (30 * MiB, None)
