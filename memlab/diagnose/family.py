@@ -150,8 +150,9 @@ def first(pids: Sequence[int]) -> list[MemberStart]:
         if life is None or status is None or life.state in "ZX":
             continue
         anonymous = proc.status_bytes(status, "RssAnon") or 0
-        left -= proc.status_bytes(status, "VmRSS") or 0
-        shared = _shared(pid) if left > 0 and len(found) < SHARED_READ else None
+        resident, shared = proc.status_bytes(status, "VmRSS") or 0, None
+        if resident <= left and len(found) < SHARED_READ:
+            left, shared = left - resident, _shared(pid)
         found.append(MemberStart(pid, life.start_ticks, anonymous, shared, life.minor_faults))
     return found
 

@@ -267,8 +267,10 @@ def _members(held: Sequence[MachineProcess], read: list[MachineProcess]) -> None
     """Fills `read` with those whose proportional memory may be read."""
     left = _RESIDENT_BYTES_MAX
     for one in held:
+        if one.resident_bytes > left:
+            continue  # the others may be read all the same
         left -= one.resident_bytes
-        sums = files.known(lambda one=one: process.rollup(one.pid)) if left > 0 else None  # type: ignore[misc]
+        sums = files.known(lambda one=one: process.rollup(one.pid))  # type: ignore[misc]
         if sums and "Pss" in sums:
             anonymous = sums.get("Pss_Anon", one.anonymous_bytes)
             made = MachineProcess(one.pid, one.command, one.resident_bytes, sums["Pss"], anonymous)

@@ -155,6 +155,17 @@ def test_a_read_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch) 
     assert look.proportional_sum_bytes <= look.resident_sum_bytes
 
 
+def test_a_process_too_large_to_read_does_not_keep_others_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "rollup", lambda pid: {"Pss": pid})
+    sizes = {1: 10 * GiB, 2: 3 * GiB, 3: 2 * GiB, 4: 1 * GiB}
+    held = [MachineProcess(pid, "", size, None, size) for pid, size in sizes.items()]
+    read: list[MachineProcess] = []
+    machine._members(held, read)
+    assert [(one.pid, one.proportional_bytes) for one in read] == [(2, 2), (4, 4)]
+
+
 @contextmanager
 def holding(code: str) -> Iterator[int]:
     with running(sys.executable, "-c", f"{code}\nimport sys; print('ready', flush=True)\n"
