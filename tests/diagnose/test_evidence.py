@@ -85,6 +85,6 @@ def test_each_finding_has_a_program_or_a_reason_for_none() -> None:
 def test_the_test_that_is_named_makes_the_finding(name: str) -> None:
     file, _, function = LIVE[name].partition("::")
     text = (Path(__file__).parent / file).read_text(encoding="utf-8")
-    body = re.search(rf"^def {function}\(.*?(?=^\S(?!\))|\Z)", text, re.MULTILINE | re.DOTALL)
+    body = re.search(rf"^def {function}\(.*?(?=^(?!\))\S|\Z)", text, re.MULTILINE | re.DOTALL)
     assert body, LIVE[name]
     assert f'"{name}"' in body[0]
