@@ -31,33 +31,55 @@ _PROT_WRITE, _MAP_SHARED, _MAP_NORESERVE, _MAP_HUGETLB = 2, 1, 0x4000, 0x40000
 _USER_MODE_ONLY = 1  # UFFD_
 
 ERRNOS = {
-    1: "EPERM", 7: "E2BIG", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 19: "ENODEV", 22: "EINVAL",
-    23: "ENFILE", 24: "EMFILE", 27: "EFBIG", 28: "ENOSPC", 37: "ENOLCK", 87: "EUSERS",
-    90: "EMSGSIZE", 98: "EADDRINUSE", 99: "EADDRNOTAVAIL", 105: "ENOBUFS", 109: "ETOOMANYREFS",
-    122: "EDQUOT",
+    1: "EPERM", 7: "E2BIG", 9: "EBADF", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 14: "EFAULT",
+    16: "EBUSY", 19: "ENODEV", 22: "EINVAL", 23: "ENFILE", 24: "EMFILE", 27: "EFBIG",
+    28: "ENOSPC", 31: "EMLINK", 34: "ERANGE", 37: "ENOLCK", 40: "ELOOP", 75: "EOVERFLOW",
+    87: "EUSERS", 90: "EMSGSIZE", 98: "EADDRINUSE", 99: "EADDRNOTAVAIL", 105: "ENOBUFS",
+    109: "ETOOMANYREFS", 122: "EDQUOT",
 }  # fmt: skip
 _OF_ANY_CALL = (
-    "ENOMEM", "ENFILE", "EMFILE", "EFBIG", "ENOSPC", "ENOLCK", "EUSERS", "ENOBUFS", "ETOOMANYREFS",
-    "EDQUOT",
+    "ENOMEM", "ENFILE", "EMFILE", "EFBIG", "ENOSPC", "EMLINK", "ENOLCK", "EUSERS", "ENOBUFS",
+    "ETOOMANYREFS", "EDQUOT",
 )  # fmt: skip
 # Of other calls these mean that there is nothing to read yet, or that a right is missing.
 _OF_SOME = {
     "EAGAIN": ("mmap", "mremap", "brk", "mlock", "mlock2", "mlockall", "clone", "clone3", "fork",
-               "vfork", "execve", "io_setup", "io_uring_setup", "timer_create", "rt_sigqueueinfo",
-               "msgsnd", "mq_timedsend", "mkdir", "mkdirat", "connect"),
-    "EPERM": ("mmap", "mlock", "mlock2", "mlockall", "perf_event_open", "bpf", "io_uring_setup",
-              "io_uring_register", "fcntl", "shmget", "userfaultfd", "prlimit64", "setrlimit",
-              "mbind", "set_mempolicy", "migrate_pages", "move_pages", "keyctl", "add_key"),
-    "EACCES": ("mmap", "mprotect", "shmget", "shmat", "perf_event_open"),
+               "vfork", "execve", "execveat", "io_setup", "io_submit", "io_uring_setup",
+               "io_uring_register", "timer_create", "rt_sigqueueinfo", "rt_tgsigqueueinfo",
+               "tgkill", "tkill", "pidfd_send_signal", "msgsnd", "mq_timedsend", "mkdir", "mkdirat",
+               "connect", "madvise", "process_madvise", "mincore", "unshare", "setuid", "setreuid",
+               "setresuid"),
+    "EPERM": ("mmap", "mremap", "munmap", "mprotect", "mlock", "mlock2", "mlockall",
+              "perf_event_open", "bpf", "io_uring_setup", "io_uring_register", "fcntl", "shmget",
+              "shmctl", "userfaultfd", "prlimit64", "setrlimit", "mbind", "set_mempolicy",
+              "migrate_pages", "move_pages", "keyctl", "add_key", "sched_setscheduler",
+              "sched_setparam", "sched_setattr"),
+    "EACCES": ("mmap", "mprotect", "shmget", "shmat", "perf_event_open", "setpriority"),
+    "EBUSY": ("sched_setattr", "madvise", "process_madvise", "io_uring_enter", "write"),
     "ENODEV": ("mmap",),
     "EINVAL": ("mmap", "shmget", "semget", "msgsnd", "mq_open", "sendmsg"),
     "EADDRINUSE": ("bind",),
     "EADDRNOTAVAIL": ("connect",),
-    "E2BIG": ("execve", "execveat"),
+    "E2BIG": ("execve", "execveat", "bpf", "semop", "semtimedop", "landlock_restrict_self",
+              "landlock_add_rule", "setxattr", "lsetxattr", "fsetxattr"),
+    "ERANGE": ("semop", "semtimedop"),
+    "ELOOP": ("epoll_ctl",),
+    "EOVERFLOW": ("perf_event_open", "io_uring_register"),
+    "EMSGSIZE": ("mq_timedsend",),
 }  # fmt: skip
 SENDS = ("sendto", "sendmsg", "sendmmsg")
 """Of other sockets than Unix datagrams EAGAIN says that there is no room yet, and EMSGSIZE what a
 path carries."""
+IF_EXPLAINED: dict[str, tuple[str, ...]] = {
+    "EINVAL": ("poll", "ppoll", "fcntl", "readv", "writev", "preadv", "pwritev", "preadv2",
+               "pwritev2", "vmsplice", "process_madvise", "process_vm_readv", "process_vm_writev",
+               "io_uring_setup"),
+    "EBADF": ("dup2", "dup3"),
+    "EFAULT": ("io_uring_register",),
+    "EMSGSIZE": ("recvmsg", *SENDS),
+    "EAGAIN": SENDS,
+}  # fmt: skip
+"""Calls that fail so for many reasons: each is a finding only if its arguments tell a limit."""
 _ENOMEM = 12
 NARROW = "it is a 32-bit program, whose calls have other numbers"
 
@@ -309,18 +331,18 @@ def with_counts(
 
 
 def _filter(datagrams: bool) -> str:
+    """A call that succeeds is compared once."""
     numbers = {name: number for number, name in ERRNOS.items()}
     parts = [f"ret == -{numbers[name]}" for name in _OF_ANY_CALL]
-    of_some = dict(_OF_SOME)
-    if datagrams:
-        of_some["EAGAIN"] += SENDS
-        of_some["EMSGSIZE"] = ("sendto",)
-    for errno, calls in of_some.items():
-        known = [system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS]
+    for errno in dict.fromkeys((*_OF_SOME, *IF_EXPLAINED)):
+        calls = {*_OF_SOME.get(errno, ()), *IF_EXPLAINED.get(errno, ())}
+        if not datagrams:
+            calls -= {*SENDS} if errno == "EAGAIN" else {"sendto"} if errno == "EMSGSIZE" else set()
+        known = sorted(system_calls.NUMBERS[one] for one in calls & system_calls.NUMBERS.keys())
         if known:
             some = " || ".join(f"id == {number}" for number in known)
             parts.append(f"(ret == -{numbers[errno]} && ({some}))")
-    return " || ".join(parts)
+    return f"ret < 0 && ({' || '.join(parts)})"
 
 
 def _with_arguments() -> str:

@@ -272,10 +272,12 @@ def _open(known: Row, candidates: Sequence[Room]) -> str:
 
 def _counts(asked: Refusal, limit: Room) -> bool:
     """Whether a limit counts such a mapping at all."""
-    if asked.call not in ("mmap", "brk"):
+    if asked.call not in ("mmap", "brk", "mremap", "mprotect", "shmat"):
         return limit.name != MACHINE
     if limit.name == MACHINE:
         return asked.data and not asked.noreserve and asked.asked_bytes < _SPACE_BYTES
+    if limit.name == "RLIMIT_AS":
+        return asked.call != "mprotect"
     return asked.data or limit.name not in ("RLIMIT_DATA", "CommitLimit")
 
 
