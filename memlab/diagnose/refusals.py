@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -67,6 +67,8 @@ _OF_SOME = {
     "EOVERFLOW": ("perf_event_open", "io_uring_register"),
     "EMSGSIZE": ("mq_timedsend",),
 }  # fmt: skip
+# Of these no limit is the cause: an argument or a file that is not for it, or a policy.
+NO_LIMIT = {("mmap", "EINVAL"), ("mmap", "ENODEV"), ("mmap", "EACCES"), ("mprotect", "EACCES")}
 SENDS = ("sendto", "sendmsg", "sendmmsg")
 """Of other sockets than Unix datagrams EAGAIN says that there is no room yet, and EMSGSIZE what a
 path carries."""
@@ -91,6 +93,7 @@ class Refusal:
     call: str
     """Its name; `another call` of a thread that began after the look did."""
     errno: str
+    """Its name; `another errno` of several such calls."""
     per_s: float
     asked_bytes: int = 0
     """What the last such call asks for, of mlock, shmget and io_uring_register, and of mmap if it
@@ -304,6 +307,7 @@ _COUNTED = {
     "fork_eagain": ("fork", "EAGAIN"), "vfork_eagain": ("vfork", "EAGAIN"),
 }  # fmt: skip
 _OF_ERRNO = {"enomem": "ENOMEM", "emfile": "EMFILE", "enospc": "ENOSPC"}
+ANOTHER = "another errno"
 
 
 def with_counts(
@@ -327,18 +331,43 @@ def with_counts(
     for name, errno in _OF_ERRNO.items():
         if rest := more(rates.get(name) or 0.0, [one for one in found if one.errno == errno]):
             found.append(Refusal("another call", errno, rest))
+    if rates.get("threads_created"):
+        those = [one for one in found if _is_of_others(one.call, one.errno)]
+        if rest := more(rates.get("other_errnos") or 0.0, those):
+            found.append(Refusal("another call", ANOTHER, rest))
     return tuple(sorted(found, key=lambda one: -one.per_s))
 
 
 def _filter(datagrams: bool) -> str:
+    parts = dict.fromkeys((*_OF_SOME, *IF_EXPLAINED))
+    of_some = {errno: {*_OF_SOME.get(errno, ()), *IF_EXPLAINED.get(errno, ())} for errno in parts}
+    if not datagrams:
+        of_some["EAGAIN"] -= {*SENDS}
+        of_some["EMSGSIZE"] -= {"sendto"}
+    return _compared(_OF_ANY_CALL, of_some)
+
+
+def of_others() -> str:
+    """A filter for the errnos that no count of `counters.EVENTS` has, without what is no finding
+    by itself."""
+    of_any = [errno for errno in _OF_ANY_CALL if errno not in _OF_ERRNO.values()]
+    return _compared(of_any, {
+        errno: {call for call in calls if _is_of_others(call, errno)}
+        for errno, calls in _OF_SOME.items()
+    })  # fmt: skip
+
+
+def _is_of_others(call: str, errno: str) -> bool:
+    return errno not in _OF_ERRNO.values() and (call, errno) not in NO_LIMIT and (
+        call not in IF_EXPLAINED.get(errno, ()))  # fmt: skip
+
+
+def _compared(of_any: Iterable[str], of_some: Mapping[str, Iterable[str]]) -> str:
     """A call that succeeds is compared once."""
     numbers = {name: number for number, name in ERRNOS.items()}
-    parts = [f"ret == -{numbers[name]}" for name in _OF_ANY_CALL]
-    for errno in dict.fromkeys((*_OF_SOME, *IF_EXPLAINED)):
-        calls = {*_OF_SOME.get(errno, ()), *IF_EXPLAINED.get(errno, ())}
-        if not datagrams:
-            calls -= {*SENDS} if errno == "EAGAIN" else {"sendto"} if errno == "EMSGSIZE" else set()
-        known = sorted(system_calls.NUMBERS[one] for one in calls & system_calls.NUMBERS.keys())
+    parts = [f"ret == -{numbers[name]}" for name in of_any]
+    for errno, calls in of_some.items():
+        known = sorted(system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS)
         if known:
             some = " || ".join(f"id == {number}" for number in known)
             parts.append(f"(ret == -{numbers[errno]} && ({some}))")

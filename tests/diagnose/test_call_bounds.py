@@ -35,7 +35,7 @@ def facts_with(limits: str = "", capabilities: str = "0", **status: str) -> Fact
     return facts
 
 
-def held(raw: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
+def in_memory(raw: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
     """Memory with this content, and its address."""
     buffer = ctypes.create_string_buffer(raw, len(raw))
     return buffer, ctypes.addressof(buffer)
@@ -210,8 +210,10 @@ def test_a_priority_above_the_limit(
     text = f"Max realtime priority     {limit}                    {limit}                    \n"
     facts = facts_with(text, f"{capabilities:x}")
     facts.__dict__["is_contained"] = False
-    parameter, at = held(priority.to_bytes(4, sys.byteorder))
-    attributes, of_attributes = held(struct.pack("=IIQiIQQQ", 48, policy, 0, 0, priority, 0, 0, 0))
+    parameter, at = in_memory(priority.to_bytes(4, sys.byteorder))
+    attributes, of_attributes = in_memory(
+        struct.pack("=IIQiIQQQ", 48, policy, 0, 0, priority, 0, 0, 0)
+    )
     for call, arguments in (
         ("sched_setscheduler", (0, policy, at)),
         ("sched_setattr", (PID, of_attributes, 0)),
@@ -242,11 +244,11 @@ def test_a_niceness_below_the_limit(nice: int, limit: int, words: str) -> None:
 
 def test_a_deadline_that_the_cpus_have_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_bounds, "sysctl", lambda name: [1_000_000 - 50_000 * ("run" in name)])
-    attributes, at = held(struct.pack("=IIQiIQQQ", 48, 6, 0, 0, 0, 9_000_000, 10**7, 10**7))
+    attributes, at = in_memory(struct.pack("=IIQiIQQQ", 48, 6, 0, 0, 0, 9_000_000, 10**7, 10**7))
     said = of("sched_setattr", "EBUSY", 0, at, 0)
     assert said.startswith("9 of every 10 ms are requested (SCHED_DEADLINE)")
     assert said.endswith("may have 950 of every 1000 ms each")
-    other, at = held(struct.pack("=IIQiIQQQ", 48, 1, 0, 0, 5, 0, 0, 0))
+    other, at = in_memory(struct.pack("=IIQiIQQQ", 48, 1, 0, 0, 5, 0, 0, 0))
     assert of("sched_setattr", "EBUSY", 0, at, 0) == ""
     del attributes, other
 
@@ -266,13 +268,13 @@ def test_a_message_longer_than_its_queue_is_made_for() -> None:
 
 
 def test_rings_and_their_buffers() -> None:
-    parameters, at = held(bytes(120))
+    parameters, at = in_memory(bytes(120))
     assert "a ring of 32,769 entries is requested" in of("io_uring_setup", "EINVAL", 32_769, at)
     assert of("io_uring_setup", "EINVAL", 32_768, at) == ""
-    clamped, at = held(bytes(8) + (1 << 4).to_bytes(4, sys.byteorder) + bytes(108))
+    clamped, at = in_memory(bytes(8) + (1 << 4).to_bytes(4, sys.byteorder) + bytes(108))
     assert of("io_uring_setup", "EINVAL", 32_769, at) == ""
     for length, expected in ((1 << 30, False), ((1 << 30) + 1, True)):
-        buffers, at = held(struct.pack("=4Q", 0, 4096, 0, length))
+        buffers, at = in_memory(struct.pack("=4Q", 0, 4096, 0, length))
         said = of("io_uring_register", "EFAULT", 3, 0, at, 2)
         assert ("a buffer of 1 GiB is registered" in said) == expected == bool(said)
         assert of("io_uring_register", "EFAULT", 3, 2, at, 2) == "", "these are files"
@@ -281,7 +283,7 @@ def test_rings_and_their_buffers() -> None:
 
 
 def test_requests_of_a_context_that_is_full() -> None:
-    ring, at = held(struct.pack("=II", 0, 127))
+    ring, at = in_memory(struct.pack("=II", 0, 127))
     said = of("io_submit", "EAGAIN", at, 1, 0)
     assert said.startswith("its context (io_setup) has room for 126 requests, which are under way")
     assert of("io_submit", "EAGAIN", 0, 1, 0) == ""
@@ -309,7 +311,7 @@ def test_a_map_that_is_full(
     info.parent.mkdir(parents=True)
     info.write_text(f"map_type:\t{kind}\nmax_entries:\t8\n" if kind else "pos:\t0\n")
     monkeypatch.setattr(call_bounds, "ROOT", tmp_path)
-    about, at = held(struct.pack("=IIQQQ", 3, 0, 0, 0, 0))
+    about, at = in_memory(struct.pack("=IIQQQ", 3, 0, 0, 0, 0))
     said = of("bpf", "E2BIG", 2, at, 32)
     assert said == (f"the BPF map of descriptor 3 has max_entries 8, {expected}" if kind else "")
     assert of("bpf", "E2BIG", 0, at, 32) == "", "a map is made"
@@ -323,7 +325,7 @@ def test_a_map_that_is_full(
 def test_a_program_that_is_too_long(capabilities: int, length: int, expected: str) -> None:
     facts = facts_with("", f"{capabilities:x}")
     facts.__dict__["is_contained"] = False
-    about, at = held(struct.pack("=IIQQQ", 1, length, 0, 0, 0))
+    about, at = in_memory(struct.pack("=IIQQQ", 1, length, 0, 0, 0))
     said = of("bpf", "E2BIG", 5, at, 32, facts=facts)
     assert said == (
         f"a BPF program of {length:,} instructions is loaded, and {expected} are allowed"
@@ -406,7 +408,7 @@ def test_a_file_and_a_folder_with_as_many_links_as_there_may_be(tmp_path: Path) 
     file.touch()
     (tmp_path / "second").hardlink_to(file)
     (tmp_path / "other").symlink_to(folder)
-    paths = [held(bytes(one) + b"\0") for one in (file, folder / "b", tmp_path / "other/b")]
+    paths = [in_memory(bytes(one) + b"\0") for one in (file, folder / "b", tmp_path / "other/b")]
     (_, of_file), (_, of_folder), (_, by_link) = paths
     assert of("link", "EMLINK", of_file, 0).startswith("the file has 2 links, as many as its file")
     links = folder.stat().st_nlink
@@ -431,7 +433,7 @@ def test_attributes_of_a_file_share_a_block(
 
 
 def test_ports_of_udp_that_are_all_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    address, at = held(
+    address, at = in_memory(
         socket.AF_INET.to_bytes(2, sys.byteorder) + b"\0\x09" + bytes([127, 0, 0, 1]) + bytes(8)
     )
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
@@ -441,7 +443,7 @@ def test_ports_of_udp_that_are_all_in_use(monkeypatch: pytest.MonkeyPatch) -> No
         said = of("connect", "EAGAIN", 3, at, 16)
         assert said.startswith("1 of the 1 ports that the kernel may choose")
         assert said.endswith("have UDP sockets")
-    unix, at = held(socket.AF_UNIX.to_bytes(2, sys.byteorder) + b"/run/1\0")
+    unix, at = in_memory(socket.AF_UNIX.to_bytes(2, sys.byteorder) + b"/run/1\0")
     assert of("connect", "EAGAIN", 3, at, 9) == ""
     del address, unix
 
@@ -452,8 +454,8 @@ def test_the_pieces_of_a_message_are_added(call: str) -> None:
     with one, other:
         most = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) - 32
         for length, is_said in ((most, False), (most + 1, True)):
-            pieces, of_pieces = held(struct.pack("=4Q", 0, length - 8, 0, 8))
-            head, at = held(struct.pack("=QIxxxxQQQQIxxxx", 0, 0, of_pieces, 2, 0, 0, 0))
+            pieces, of_pieces = in_memory(struct.pack("=4Q", 0, length - 8, 0, 8))
+            head, at = in_memory(struct.pack("=QIxxxxQQQQIxxxx", 0, 0, of_pieces, 2, 0, 0, 0))
             arguments = (at, length, 0) if call == "sendto" else (at, 0, 0)
             said = of(call, "EMSGSIZE", one.fileno(), *arguments)
             assert ("is sent by a Unix datagram socket" in said) == is_said == bool(said)
@@ -465,7 +467,7 @@ def test_control_data_that_is_larger_than_a_socket_may_have(
 ) -> None:
     monkeypatch.setattr(call_causes, "sysctl", lambda _: [131_072])
     for length, words in ((131_073, "a message has 128 KiB of control data"), (131_072, "")):
-        head, at = held(struct.pack("=QIxxxxQQQQIxxxx", 0, 0, 0, 0, 0, length, 0))
+        head, at = in_memory(struct.pack("=QIxxxxQQQQIxxxx", 0, 0, 0, 0, 0, length, 0))
         said = of("sendmsg", "ENOBUFS", 3, at, 0)
         assert words in said
         assert bool(said) == bool(words)
