@@ -133,8 +133,11 @@ class _Asked:
 class Refusals:
     """Rings of the threads of a process."""
 
-    def __init__(self, pid: int, tasks: Sequence[int], *, datagrams: bool = False) -> None:
-        self._pid = pid
+    def __init__(
+        self, pid: int, tasks: Sequence[int], *, datagrams: bool = False, sizes: bool = True
+    ) -> None:
+        """`sizes`: what mappings ask for is recorded, and brk, which fails without an errno."""
+        self._pid, self._sizes = pid, sizes
         self._rings: list[Ring] = []
         self._mappings: list[Ring] = []
         self.failing: dict[int, dict[tuple[int, int], float]] = {}
@@ -167,7 +170,8 @@ class Refusals:
             (events.mmap, _LARGE),
             (events.enter, f"id == {numbers['brk']}"),
         ]
-        for wanted, rings in ((failing, self._rings), (pieces, self._mappings)):
+        both = ((failing, self._rings), (pieces, self._mappings))
+        for wanted, rings in both if self._sizes else both[:1]:
             try:
                 rings.append(call_rings.record(task, wanted))
             except ProcessLookupError:
