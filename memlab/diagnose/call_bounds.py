@@ -129,7 +129,8 @@ def _file_size(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
     else:
         begin = arguments[3]
         end = begin + 1
-    most = facts.limit(FSIZE)
+    keeps_size = call == "fallocate" and arguments[1] & 1  # FALLOC_FL_KEEP_SIZE
+    most = None if keeps_size else facts.limit(FSIZE)
     does = f"is written to at byte {begin:,}" if begin < end else f"is to have {begin:,} bytes"
     file = shown(facts.link(number))
     if most is not None and end > most:

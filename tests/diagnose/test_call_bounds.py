@@ -117,6 +117,7 @@ def test_descriptors_and_pieces(
     [
         ("fallocate", (0, MiB, 1), 0, "is to have 1,048,577 bytes, and RLIMIT_FSIZE is 1,048,576"),
         ("fallocate", (0, 0, MiB), 0, ""),
+        ("fallocate", (1, MiB, 1), 0, ""),  # FALLOC_FL_KEEP_SIZE
         ("ftruncate", (MiB + 1,), 0, "is to have 1,048,577 bytes, and RLIMIT_FSIZE"),
         ("ftruncate", (MiB,), 0, ""),
         ("write", (0, 9), MiB, "is written to at byte 1,048,576, and RLIMIT_FSIZE is"),
