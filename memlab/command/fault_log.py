@@ -72,7 +72,23 @@ class FaultLog:
                     "an address that no program has, or an instruction that it may not execute "
                     "(general protection fault)"
                 )
-        return f"which address it touched was not read: {self._unread(pid)}"
+        return self._of_another_thread(pid, lines, launch)
+
+    def _of_another_thread(self, pid: int, lines: Sequence[str], launch: Sequence[str]) -> str:
+        """The kernel writes the number of the thread, not that of its process: of one fault the
+        thread is named, if it has ended as well."""
+        unread = f"which address it touched was not read: {self._unread(pid)}"
+        faults = {int(fault[1]): (line, fault) for line in lines if (fault := _FAULT.search(line))}
+        if len(faults) != 1:
+            return unread
+        ((number, (line, fault)),) = faults.items()
+        if (proc.ROOT / f"proc/{number}").exists():
+            return unread
+        name = printable(line[: fault.start()].partition(";")[2])[:16]
+        return (
+            f"if thread {number} ({name}), which has ended too, was of this process, "
+            f"{self._fault(fault, launch)}"
+        )
 
     def _lines(self) -> list[str]:
         """Of each record since then the first line."""

@@ -14,25 +14,21 @@ import re
 import struct
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
-from memlab.diagnose import call_places, kernel_held, sockets
+from memlab.diagnose import call_bounds, call_places, kernel_held, sockets, sysvipc
 from memlab.diagnose.call_arguments import Called, Pair
+from memlab.diagnose.call_facts import PAGE, Cause, Facts, Reader, shown
 from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.finding import size
-from memlab.diagnose.kernel_numbers import descriptors, sysctl, target_of
-from memlab.diagnose.memory_files import MemoryFiles
-from memlab.diagnose.refusals import SENDS, Refusal
-from memlab.observe import files, namespaces, proc, process
+from memlab.diagnose.kernel_numbers import descriptors, sysctl
+from memlab.diagnose.refusals import IF_EXPLAINED, SENDS, Refusal
+from memlab.observe import files, namespaces, proc
 from memlab.observe.proc import ROOT
-from memlab.text.printable import printable
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _IPC_LOCK, _PTRACE_ADMIN, _RESOURCE, _PERFMON, _BPF = 14, 21, 24, 38, 39
-_FIRST_USERS = "user:[4026531837]"  # PROC_USER_INIT_INO of include/linux/proc_ns.h
 _SET_PIPE_SIZE, _GET_SEALS, _SEALED = 1031, 1034, 0x18  # F_SEAL_WRITE, F_SEAL_FUTURE_WRITE
 _WRITES, _EXECUTES, _SHARED, _FIXED, _ANONYMOUS, _HUGE = 2, 4, 1, 0x10, 0x20, 0x40000
 _NO_FILE = 1 << 31
@@ -43,85 +39,6 @@ _CLOSED = "07"  # TCP_CLOSE
 _STREAM, _DATAGRAM, _LISTENS = 1, 2, 10
 _RESOURCES = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
               "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME")  # fmt: skip
-_LINES = ("cpu time", "file size", "data size", "stack size", "core file size", "resident set",
-          "processes", "open files", "locked memory", "address space", "file locks",
-          "pending signals", "msgqueue size", "nice priority", "realtime priority",
-          "realtime timeout")  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why a call fails, as it was read."""
-
-    words: str
-    line: str
-    """What it is about."""
-    setting: str = ""
-    harmless: bool = False
-    """The call fails for no want of anything."""
-
-
-class Facts:
-    """What is read of a process, once, for the causes of all its calls."""
-
-    def __init__(self, pid: int, status: Mapping[str, str]) -> None:
-        self.pid, self.status = pid, status
-
-    @cached_property
-    def mappings(self) -> Sequence[process.Mapping]:
-        return files.known(lambda: process.maps(self.pid)) or ()
-
-    @cached_property
-    def limits(self) -> str:
-        return files.text(ROOT / f"proc/{self.pid}/limits") or ""
-
-    @cached_property
-    def unix(self) -> Sequence[sockets.UnixSocket]:
-        return files.known(lambda: sockets.unix(self.pid)) or ()
-
-    @cached_property
-    def mounts(self) -> call_places.Mounts:
-        return call_places.mounts(self.pid)
-
-    def limit(self, number: int, *, is_hard: bool = False) -> int | None:
-        """The soft or hard limit of a resource; None without one."""
-        line = re.search(rf"^Max {_LINES[number]} +(\S+) +(\S+)", self.limits, re.MULTILINE)
-        word = line[2 if is_hard else 1] if line else ""
-        return int(word) if word.isdigit() else None
-
-    @cached_property
-    def is_contained(self) -> bool:
-        """Whether it is in a user namespace whose capabilities the kernel's own limits do not
-        count."""
-        return target_of(ROOT / f"proc/{self.pid}/ns/user") != _FIRST_USERS
-
-    def is_capable(self, *numbers: int) -> bool:
-        """In the first user namespace (capable() of kernel/capability.c)."""
-        if self.is_contained:
-            return False
-        capabilities = int(self.status.get("CapEff", "0"), 16)
-        return any(capabilities >> number & 1 for number in numbers)
-
-    def lacks(self, capability: str) -> str:
-        return f"{capability}{' of the first user namespace' if self.is_contained else ''}"
-
-    def memory(self, at: int, count: int) -> bytes:
-        """What lies there now, as far as it is resident: since the call it may have changed."""
-        with suppress(OSError, OverflowError), MemoryFiles(self.pid) as memory:
-            pages = range(at // _PAGE * _PAGE, at + count, _PAGE)
-            end = next((page for page in pages if not memory.is_present(page)), at + count)
-            return memory.read(at, end - at) if end > at else b""
-        return b""
-
-    def link(self, number: int) -> str:
-        """What a descriptor is."""
-        return target_of(ROOT / f"proc/{self.pid}/fd/{number & 0xFFFF_FFFF}") or ""
-
-    def size_of(self, name: str) -> int:
-        return proc.status_bytes(self.status, name) or 0
-
-
-Reader = Callable[[Facts, str, Sequence[int]], Cause | None]
 
 
 def _limit_raised(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
@@ -166,7 +83,7 @@ def _pipe_size(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
     used = "" if room is None else f"; those of this process have {size(room)}"
     return Cause(
         f"a pipe of {size(wanted)} is requested, and all pipes of a user may have "
-        f"{size(allowed * _PAGE)} ({name}) without {facts.lacks('CAP_SYS_RESOURCE')}{used}",
+        f"{size(allowed * PAGE)} ({name}) without {facts.lacks('CAP_SYS_RESOURCE')}{used}",
         name, f"fewer pipes, or smaller ones; sysctl {name}",
     )  # fmt: skip
 
@@ -174,18 +91,18 @@ def _pipe_size(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
 def _strings(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """E2BIG of execve: copy_strings() of fs/exec.c."""
     first = 2 if call == "execveat" else 1
-    most = _STRING_PAGES * _PAGE
+    most = _STRING_PAGES * PAGE
     for what, at in zip(("an argument", "a variable"), arguments[first : first + 2], strict=False):
         raw = facts.memory(at, 8 * _STRINGS_MAX)
         for (place,) in struct.iter_unpack("=Q", raw[: len(raw) // 8 * 8]):
             if not place:
                 break
-            begin = facts.memory(place, _PAGE)
-            if b"\0" in begin or len(text := facts.memory(place, most + _PAGE)) < most:
+            begin = facts.memory(place, PAGE)
+            if b"\0" in begin or len(text := facts.memory(place, most + PAGE)) < most:
                 continue
             if b"\0" not in text[:most]:
                 name = begin.partition(b"=")[0][:40].decode("utf-8", "replace")
-                named = f" ({_shown(name)})" if what == "a variable" else ""
+                named = f" ({shown(name)})" if what == "a variable" else ""
                 return Cause(
                     f"{what}{named} has {size(most)} or more, which the kernel allows no single "
                     "string of a new program (MAX_ARG_STRLEN), however long all may be",
@@ -213,13 +130,17 @@ def _signal(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """EAGAIN of sigqueue: it counts by the limit of who is to receive it
     (__sigqueue_alloc() of kernel/signal.c)."""
     pid = arguments[0]
-    if pid == facts.pid or not namespaces.is_shared(facts.pid, "pid"):
+    if call == "pidfd_send_signal":
+        info = files.text(ROOT / f"proc/{facts.pid}/fdinfo/{pid & 0xFFFF_FFFF}") or ""
+        number = re.search(r"^Pid:\s*(\d{1,10})$", info, re.MULTILINE)
+        pid = int(number[1]) if number else 0
+    if not pid or facts.is_thread(pid) or not namespaces.is_shared(facts.pid, "pid"):
         return None
     text = files.known(lambda: proc.status(pid)) or {}
     used, _, most = (text.get("SigQ") or "").partition("/")
     if not used.isdigit() or not most.isdigit() or int(used) < int(most):
         return None
-    who = f"process {pid} ({_shown(text.get('Name', ''))})"
+    who = f"process {pid} ({shown(text.get('Name', ''))})"
     return Cause(
         f"{who} may have {int(most):,} signals queued (its RLIMIT_SIGPENDING), and {int(used):,} "
         "are, of its user",
@@ -248,52 +169,70 @@ def _passed(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
 
 
 def _ports(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
-    """EADDRNOTAVAIL of connect, and EADDRINUSE of bind, if any port would do. The address may be
-    gone from memory by now."""
+    """EADDRNOTAVAIL of connect of TCP, EAGAIN of UDP (inet_autobind() of net/ipv4/af_inet.c), and
+    EADDRINUSE of bind, if any port would do. The address may be gone from memory by now."""
     address = facts.memory(arguments[1], min(arguments[2], 28))
     is_there = len(address) >= 4 and int.from_bytes(address[:2], sys.byteorder) in (2, 10)
     port = int.from_bytes(address[2:4], "big") if is_there else None
     if call == "bind" and port:
         return None
 
-    def read() -> tuple[list[int], list[tuple[int, int]]]:
-        """The bounds, and the local and the other port of each TCP socket."""
-        tables = (
-            files.text(ROOT / f"proc/thread-self/net/{name}") or "" for name in ("tcp", "tcp6")
-        )
-        words = [line.split() for line in "\n".join(tables).splitlines()]
-        return sysctl("net/ipv4/ip_local_port_range"), [
-            (int(row[1].rpartition(":")[2], 16), int(row[2].rpartition(":")[2], 16))
-            for row in words
-            if len(row) > 3 and ":" in row[1] and row[3] != _CLOSED
-        ]
+    def read() -> tuple[list[int], dict[str, list[tuple[int, int]]]]:
+        """The bounds, and the local and the other port of each socket, by protocol."""
+        return sysctl("net/ipv4/ip_local_port_range"), {
+            kind: [
+                (int(row[1].rpartition(":")[2], 16), int(row[2].rpartition(":")[2], 16))
+                for name in (kind, f"{kind}6")
+                for row in map(str.split, _table(name).splitlines())
+                if len(row) > 3 and ":" in row[1] and (kind == "udp" or row[3] != _CLOSED)
+            ]
+            for kind in ("tcp", "udp")
+        }
 
-    bounds, used = namespaces.inside(facts.pid, "net", read)
+    bounds, by_kind = namespaces.inside(facts.pid, "net", read)
     if len(bounds) < 2:
         return None
     first, last = bounds[:2]
     most = last - first + 1
-    to_port = len({mine for mine, other in used if first <= mine <= last and other == port})
-    in_all = len({mine for mine, _ in used if first <= mine <= last})
+    inside = {
+        kind: {mine for mine, _ in used if first <= mine <= last} for kind, used in by_kind.items()
+    }
+    kind = {"connect": "tcp", "connect of UDP": "udp"}.get(call) or max(
+        inside, key=lambda kind: len(inside[kind])
+    )
+    to_port = len({mine for mine, other in by_kind[kind] if mine in inside[kind] and other == port})
+    in_all = len(inside[kind])
     if in_all < 0.95 * most:
         return None
     to, met = "", in_all
-    if call == "connect" and to_port >= 0.95 * most:
+    if kind == "tcp" and call == "connect" and to_port >= 0.95 * most:
         to, met = f" to port {port}", to_port
     elif call == "bind" and port is None:
         to = ": that is the cause if any port would do (0), which was not read"
     name = "net.ipv4.ip_local_port_range"
     return Cause(
         f"{met:,} of the {most:,} ports that the kernel may choose ({name}: {first} to {last}) "
-        f"have TCP sockets{to}",
+        f"have {kind.upper()} sockets{to}",
         name, f"connections that are used again; sysctl {name}; more addresses",
     )  # fmt: skip
+
+
+def _table(name: str) -> str:
+    return files.text(ROOT / f"proc/thread-self/net/{name}") or ""
+
+
+def _udp_port(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EAGAIN of connect, to an address of the internet."""
+    family = facts.memory(arguments[1], 2)
+    if len(family) < 2 or int.from_bytes(family, sys.byteorder) not in (2, 10):
+        return None
+    return _ports(facts, "connect of UDP", arguments)
 
 
 def _unmapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """Some of the range is not mapped, of calls that say ENOMEM for nothing else. To mlock and
     mprotect a limit says it too, and a program may unmap what that refused."""
-    at, end = arguments[0] // _PAGE * _PAGE, arguments[0] + arguments[1]
+    at, end = arguments[0] // PAGE * PAGE, arguments[0] + arguments[1]
     if not facts.mappings or end >= 1 << 63 or end <= at:
         return None
     for mapping in facts.mappings:
@@ -318,7 +257,7 @@ def _backlog(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     somaxconn = next(iter(sysctl("net/core/somaxconn")), None)
     bound = f", and net.core.somaxconn {somaxconn:,}" if somaxconn is not None else ""
     return Cause(
-        f"{listener.queued:,} connections to the Unix socket {_shown(listener.name)} wait until it "
+        f"{listener.queued:,} connections to the Unix socket {shown(listener.name)} wait until it "
         f"accepts them: its backlog is {listener.queue_max:,}{bound}",
         "backlog of a Unix socket",
         "a listener that accepts sooner; a larger backlog of listen(2), up to net.core.somaxconn",
@@ -328,7 +267,7 @@ def _backlog(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
 def _receiver(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     if (sender := _datagram_socket(facts, arguments[0])) is None:
         return None
-    if sender.sent + _PAGE >= sender.send_buffer:
+    if sender.sent + PAGE >= sender.send_buffer:
         return Cause(
             f"the send buffer of its Unix datagram socket is full: {size(sender.sent)} of "
             f"{size(sender.send_buffer)} (SO_SNDBUF) are not received yet",
@@ -343,7 +282,7 @@ def _receiver(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
     most = next(iter(sysctl("net/unix/max_dgram_qlen")), None)
     bound = f", {most:,} for new sockets" if most is not None else ""
     return Cause(
-        f"the queue of the receiver{f' {_shown(name)}' if name else ''} or the send buffer was "
+        f"the queue of the receiver{f' {shown(name)}' if name else ''} or the send buffer was "
         f"full: the buffer is not now, {size(sender.sent)} of {size(sender.send_buffer)}, and the "
         f"kernel does not show the queue (net.unix.max_dgram_qlen{bound})",
         "net.unix.max_dgram_qlen",
@@ -361,15 +300,26 @@ def _datagram_socket(facts: Facts, number: int) -> sockets.UnixSocket | None:
 
 
 def _datagram(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
-    """EMSGSIZE of sendto."""
+    """EMSGSIZE of sendto and sendmsg."""
     sender = _datagram_socket(facts, arguments[0])
-    if sender is None or arguments[2] <= sender.send_buffer - 32:
+    length = arguments[2] if call == "sendto" else _length_of(facts, arguments[1])
+    if sender is None or length <= sender.send_buffer - 32:
         return None
     return Cause(
-        f"a message of {size(arguments[2])} is sent by a Unix datagram socket whose send buffer "
-        f"has {size(sender.send_buffer)} (SO_SNDBUF)",
+        f"a message of {size(length)} is sent by a Unix datagram socket whose send buffer has "
+        f"{size(sender.send_buffer)} (SO_SNDBUF)",
         "SO_SNDBUF", "smaller messages; a larger SO_SNDBUF, up to net.core.wmem_max",
     )  # fmt: skip
+
+
+def _length_of(facts: Facts, at: int) -> int:
+    """Of a message (struct msghdr); 0 of one that is gone."""
+    head = facts.memory(at + 16, 16)  # msg_iov, msg_iovlen
+    if len(head) < 16:
+        return 0
+    pieces, count = struct.unpack("=2Q", head)
+    raw = facts.memory(pieces, 16 * min(count, _STRINGS_MAX))
+    return sum(length for _, length in struct.iter_unpack("=2Q", raw[: len(raw) // 16 * 16]))
 
 
 def _semaphores(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
@@ -425,11 +375,6 @@ def _unix_name(address: bytes) -> str:
     return sockets.unix_name(address[2:])
 
 
-def _shown(text: str) -> str:
-    """A name that another process chose."""
-    return printable(text)[:80]
-
-
 def _mapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """EPERM of mmap."""
     at, _, protection, flags, number, _ = arguments
@@ -446,16 +391,16 @@ def _mapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
         path, mount = call_places.of_descriptor(facts.pid, number, facts.mounts) or ("", None)
         if mount is not None and "noexec" in mount.options:
             return Cause(
-                f"it maps a file to execute it, and descriptor {number} is now {_shown(path)} on a "
-                f"mount that is noexec: {_shown(mount.mount_point)} ({mount.filesystem})",
-                f"noexec of {_shown(mount.mount_point)}",
+                f"it maps a file to execute it, and descriptor {number} is now {shown(path)} on a "
+                f"mount that is noexec: {shown(mount.mount_point)} ({mount.filesystem})",
+                f"noexec of {shown(mount.mount_point)}",
                 "a folder on another mount for such files (TMPDIR, java.io.tmpdir); remount it: "
                 "exec",
             )  # fmt: skip
     if protection & _WRITES and flags & _SHARED and _seals(facts.pid, number) & _SEALED:
         return Cause(
             f"it maps a file to write to it, and descriptor {number} is now "
-            f"{_shown(facts.link(number))}, which is sealed (F_SEAL_WRITE)",
+            f"{shown(facts.link(number))}, which is sealed (F_SEAL_WRITE)",
             "F_SEAL_WRITE", "a private mapping, or one that is only read",
         )  # fmt: skip
     return None
@@ -503,12 +448,13 @@ def _huge(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     )
     bytes_of_files, folder = call_places.huge_files(facts.pid, page, facts.mounts.values())
     if bytes_of_files >= page:
-        words += f", and {bytes_of_files // page:,} in files of {_shown(folder)}"
+        words += f", and {bytes_of_files // page:,} in files of {shown(folder)}"
     setting = f"{pool}/nr_hugepages; files that are left in a hugetlbfs keep theirs"
     return Cause(words, "huge pages (hugetlb)", setting)
 
 
-_MEMBERSHIPS = {(0, 35), (0, 39), (0, 42), (0, 46)}  # IP_ADD_MEMBERSHIP, MCAST_JOIN_GROUP, ...
+_MEMBERSHIPS = {(0, 35), (0, 42)}  # IP_ADD_MEMBERSHIP, MCAST_JOIN_GROUP
+_SOURCES = {(0, 39), (0, 46)}  # IP_ADD_SOURCE_MEMBERSHIP, MCAST_JOIN_SOURCE_GROUP
 _FILTERS = {(1, 26), (1, 50), (1, 51), (1, 52)}  # SO_ATTACH_FILTER, _BPF, _REUSEPORT_*
 _UMEM = (283, 4)  # SOL_XDP, XDP_UMEM_REG
 
@@ -523,6 +469,15 @@ def _option(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
             f"as it may be, net.ipv4.igmp_max_memberships ({groups:,})",
             "net.ipv4.igmp_max_memberships",
             "sysctl net.ipv4.igmp_max_memberships; more sockets, each with fewer groups",
+        )  # fmt: skip
+    if option in _SOURCES:
+        names = "net.ipv4.igmp_max_memberships", "net.ipv4.igmp_max_msf"
+        groups, sources = (next(iter(sysctl(name.replace(".", "/"))), 0) for name in names)
+        return Cause(
+            "a source of a multicast group is joined: by exclusion of other causes this socket is "
+            f"in as many groups ({groups:,}, {names[0]}) or has as many sources of this one "
+            f"({sources:,}, {names[1]}) as it may",
+            names[1], "more sockets, each with fewer groups and sources; these sysctls",
         )  # fmt: skip
     if option in _FILTERS:
         return Cause(
@@ -551,8 +506,21 @@ def _zero_copy(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
     """ENOBUFS of a send."""
     length, flags = (arguments[2], arguments[3]) if call == "sendto" else (None, arguments[2])
     if not flags & _ZERO_COPY:
-        return None
+        return _control(facts, arguments[1]) if call == "sendmsg" else None
     return _pins(facts, length, "it sends without a copy (MSG_ZEROCOPY)")
+
+
+def _control(facts: Facts, at: int) -> Cause | None:
+    """____sys_sendmsg() of net/socket.c."""
+    raw = facts.memory(at + 40, 8)  # msg_controllen
+    length, most = int.from_bytes(raw, sys.byteorder), next(iter(sysctl("net/core/optmem_max")), 0)
+    if len(raw) < 8 or not most or length <= most:
+        return None
+    return Cause(
+        f"a message has {size(length)} of control data, and net.core.optmem_max allows "
+        f"{size(most)}",
+        "net.core.optmem_max", "several messages; sysctl net.core.optmem_max",
+    )  # fmt: skip
 
 
 def _ring(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
@@ -622,9 +590,9 @@ def _heap_end(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
             "RLIMIT_DATA", "ulimit -d, LimitDATA= of its unit",
         )  # fmt: skip
     behind = min((m for m in facts.mappings if m.start >= end), key=lambda m: m.start, default=None)
-    if behind is not None and behind.start < wanted + _PAGE:
+    if behind is not None and behind.start < wanted + PAGE:
         return Cause(
-            f"a mapping lies in the way: {_shown(behind.path) or 'anonymous'}, "
+            f"a mapping lies in the way: {shown(behind.path) or 'anonymous'}, "
             f"{size(behind.start - end)} behind the heap, which is to grow by "
             f"{size(max(0, wanted - end))}",
             "a mapping behind the heap",
@@ -654,14 +622,15 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("fcntl", "EPERM", _pipe_size),
     ("execve execveat", "E2BIG", _strings),
     ("mlock mlock2", "ENOMEM", _addresses_to_lock),
-    ("rt_sigqueueinfo", "EAGAIN", _signal),
+    ("rt_sigqueueinfo rt_tgsigqueueinfo tgkill tkill pidfd_send_signal", "EAGAIN", _signal),
     ("sendmsg", "EINVAL", _passed),
     ("connect", "EADDRNOTAVAIL", _ports),
     ("bind", "EADDRINUSE", _ports),
     ("msync mincore madvise", "ENOMEM", _unmapped),
     ("connect", "EAGAIN", _backlog),
+    ("connect", "EAGAIN", _udp_port),
     (" ".join(SENDS), "EAGAIN", _receiver),
-    ("sendto", "EMSGSIZE", _datagram),
+    ("sendto sendmsg", "EMSGSIZE", _datagram),
     ("semget", "EINVAL", _semaphores),
     ("msgsnd", "EINVAL", _message),
     ("mq_open", "EINVAL", _queue),
@@ -675,6 +644,7 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("brk", "ENOMEM", _heap_end),
     ("mlockall", "ENOMEM", _lock_all),
     (call_places.CALLS, "ENOSPC", _place),
+    *call_bounds.READERS,
 )
 _FILTERED = Cause(
     "a filter of system calls refuses it (seccomp), not a limit",
@@ -683,18 +653,22 @@ _FILTERED = Cause(
 )
 
 
+_WITH_LENGTH = {(call, "ENOMEM") for call in ("mmap", "mremap", "mprotect", "shmat")}
+
+
 def needs_arguments(call: str, errno: str) -> bool:
     """Whether the arguments of such a call may tell the cause."""
-    return errno == "EPERM" or any(
-        call in calls.split() and errno in errnos.split() for calls, errnos, _ in _READERS
+    return (
+        errno == "EPERM"
+        or (call, errno) in _WITH_LENGTH
+        or any(call in calls.split() and errno in errnos.split() for calls, errnos, _ in _READERS)
     )
 
 
 def explained(
     pid: int, status: Mapping[str, str], refused: Sequence[Refusal], called: Mapping[Pair, Called]
 ) -> tuple[Refusal, ...]:
-    """With the cause that most of the recorded calls tell. A send that would wait, or is too large,
-    is a refusal only of a Unix datagram socket: for others it is how they work."""
+    """With the cause that most of the recorded calls tell."""
     facts = Facts(pid, status)
     each = [
         _explained(facts, refusal, called.get((refusal.call, refusal.errno), Called()))
@@ -703,7 +677,7 @@ def explained(
     return tuple(
         refusal
         for refusal in each
-        if refusal.cause or refusal.errno not in ("EAGAIN", "EMSGSIZE") or refusal.call not in SENDS
+        if refusal.cause or refusal.call not in IF_EXPLAINED.get(refusal.errno, ())
     )
 
 
@@ -717,8 +691,8 @@ def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
             setting=cause.setting,
             harmless=cause.harmless,
         )
-    if refusal.call == "mmap" and called_with.arguments:
-        return _with_length(refusal, called_with.arguments[-1])
+    if (refusal.call, refusal.errno) in _WITH_LENGTH and called_with.arguments:
+        return _with_length(facts, refusal, called_with.arguments[-1])
     return refusal
 
 
@@ -737,10 +711,27 @@ def _cause(facts: Facts, refusal: Refusal, called_with: Called) -> Cause | None:
     return causes.most_common(1)[0][0] if causes else None
 
 
-def _with_length(refusal: Refusal, arguments: Sequence[int]) -> Refusal:
-    length, protection, flags = arguments[1:4]
+def _with_length(facts: Facts, refusal: Refusal, arguments: Sequence[int]) -> Refusal:
+    """What a call asks for that no limit of the arguments' own explains."""
+    if refusal.call == "shmat":
+        rows = sysvipc.rows(facts.pid, "shm") or ()
+        lengths = [int(w[3]) for w in rows if len(w) > 3 and w[1] == str(arguments[0])]
+        return replace(refusal, asked_bytes=sum(lengths[:1]))
+    if refusal.call == "mmap":
+        length, protection, flags = arguments[1:4]
+        return replace(
+            refusal, asked_bytes=length, reserved=protection == 0,
+            data=bool(protection & _WRITES) and not flags & (_SHARED | _HUGE),
+            noreserve=bool(flags & 0x4000),
+        )  # fmt: skip
+    here = next((m for m in facts.mappings if m.start <= arguments[0] < m.end), None)
+    if here is None:
+        return refusal
+    private, writable = here.permissions.endswith("p"), "w" in here.permissions
+    if refusal.call == "mremap":
+        more = max(0, arguments[2] - arguments[1])
+        return replace(refusal, asked_bytes=more, data=private and writable)
+    more = min(arguments[1], here.end - arguments[0])
     return replace(
-        refusal, asked_bytes=length, reserved=protection == 0,
-        data=bool(protection & _WRITES) and not flags & (_SHARED | _HUGE),
-        noreserve=bool(flags & 0x4000),
-    )  # fmt: skip
+        refusal, asked_bytes=more, data=private and not writable and bool(arguments[2] & _WRITES)
+    )

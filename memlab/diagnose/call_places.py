@@ -34,12 +34,13 @@ _CURRENT = 0xFFFF_FF9C  # AT_FDCWD
 # Which argument is the descriptor.
 _BY_DESCRIPTOR = {
     **dict.fromkeys(("write", "pwrite64", "writev", "pwritev", "pwritev2", "fallocate", "ftruncate",
-                     "fsync", "fdatasync", "sendfile"), 0),
+                     "fsync", "fdatasync", "sendfile", "fsetxattr"), 0),
     "splice": 2, "copy_file_range": 2,
 }  # fmt: skip
 # Which arguments are the folder, None for the working directory, and the path.
 _BY_PATH: Mapping[str, tuple[int | None, int]] = {
-    **dict.fromkeys(("open", "creat", "mkdir", "mknod", "truncate"), (None, 0)),
+    **dict.fromkeys(("open", "creat", "mkdir", "mknod", "truncate", "setxattr", "lsetxattr"),
+                    (None, 0)),
     **dict.fromkeys(("rename", "link", "symlink"), (None, 1)),
     **dict.fromkeys(("openat", "openat2", "mkdirat", "mknodat"), (0, 1)),
     **dict.fromkeys(("renameat", "renameat2", "linkat"), (2, 3)), "symlinkat": (1, 2),
@@ -85,18 +86,74 @@ def of_call(
         with suppress(OSError), _opened(pid, number, known) as (fd, mount):
             return _of_file(pid, number, fd, mount, _length(call, arguments), known)
         return None
-    at, of_path = _BY_PATH[call]
+    with (
+        suppress(OSError),
+        _by_path(pid, arguments, _BY_PATH[call], memory, known) as (fd, name, mount),
+    ):
+        if mount.filesystem not in OF_THE_KERNEL and name != "ptmx":
+            return _of_mount(mount, os.fstatvfs(fd), 0, creates="xattr" not in call)
+    return None
+
+
+def mount_of_call(
+    pid: int,
+    call: str,
+    arguments: Sequence[int],
+    memory: Callable[[int, int], bytes],
+    known: Mounts,
+) -> tuple[proc.Mount, int] | None:
+    """The mount that a call is about, and the size of its blocks."""
+    with suppress(OSError):
+        if call in _BY_DESCRIPTOR:
+            with _opened(pid, arguments[_BY_DESCRIPTOR[call]], known) as (fd, mount):
+                return mount, os.fstatvfs(fd).f_frsize
+        with _by_path(pid, arguments, _BY_PATH[call], memory, known) as (fd, _, mount):
+            return mount, os.fstatvfs(fd).f_frsize
+    return None
+
+
+def links_of_call(
+    pid: int,
+    call: str,
+    arguments: Sequence[int],
+    memory: Callable[[int, int], bytes],
+    known: Mounts,
+) -> tuple[int, str, bool] | None:
+    """How many links the file has that a call makes a link to, its file system, and whether it is a
+    folder, to which each folder in it is a link."""
+    is_folder = call in ("mkdir", "mkdirat")
+    places = {"link": (None, 0), "linkat": (0, 1)}
+    with (
+        suppress(OSError),
+        _by_path(pid, arguments, places.get(call, _BY_PATH[call]), memory, known) as place,
+    ):
+        fd, name, mount = place
+        about = os.fstat(fd) if is_folder else os.stat(name, dir_fd=fd, follow_symlinks=False)
+        return about.st_nlink, mount.filesystem, is_folder
+    return None
+
+
+@contextmanager
+def _by_path(
+    pid: int,
+    arguments: Sequence[int],
+    places: tuple[int | None, int],
+    memory: Callable[[int, int], bytes],
+    known: Mounts,
+) -> Iterator[tuple[int, str, proc.Mount]]:
+    """The folder of a path by an own descriptor, the last name, and the mount. Raises `OSError` of
+    a path that is not read."""
+    at, of_path = places
     raw, end, _ = memory(arguments[of_path], 4096).partition(b"\0")
     path = raw.decode("utf-8", "surrogateescape")
-    if not path or not end or path.endswith("ptmx"):
-        return None
+    if not path or not end:
+        raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
     begin = "root" if path.startswith("/") else "cwd"
     if begin == "cwd" and at is not None and arguments[at] & 0xFFFF_FFFF != _CURRENT:
         begin = f"fd/{arguments[at] & 0xFFFF_FFFF}"
-    with suppress(OSError), _folder(pid, begin, path.split("/")[:-1], known) as (fd, mount):
-        if mount.filesystem not in OF_THE_KERNEL:
-            return _of_mount(mount, os.fstatvfs(fd), 0, creates=True)
-    return None
+    *folders, name = path.split("/")
+    with _folder(pid, begin, folders, known) as (fd, mount):
+        yield fd, name, mount
 
 
 def _length(call: str, arguments: Sequence[int]) -> int:

@@ -36,7 +36,9 @@ class Row:
 _NEW_FILES = (
     "open openat openat2 creat socket socketpair accept accept4 pipe pipe2 dup dup2 dup3 fcntl "
     "eventfd eventfd2 epoll_create epoll_create1 timerfd_create signalfd signalfd4 memfd_create "
-    "pidfd_open userfaultfd perf_event_open bpf io_uring_setup recvmsg memfd_secret"
+    "pidfd_open userfaultfd perf_event_open bpf io_uring_setup io_uring_register recvmsg recvmmsg "
+    "memfd_secret open_by_handle_at open_tree fsopen fspick fsmount landlock_create_ruleset "
+    "pidfd_getfd seccomp clone clone3 ioctl"
 )
 _GROWS = (
     "write pwrite64 writev pwritev pwritev2 fallocate ftruncate truncate sendfile splice "
@@ -44,7 +46,8 @@ _GROWS = (
 )
 _WRITES = (
     f"{_GROWS} fsync fdatasync msync open openat openat2 creat mkdir mkdirat rename renameat "
-    "renameat2 link linkat symlink symlinkat mknod mknodat setxattr fsetxattr"
+    "renameat2 link linkat symlink symlinkat mknod mknodat setxattr lsetxattr "
+    "fsetxattr"
 )
 LOCK = "ulimit -l, LimitMEMLOCK= of its unit, or CAP_IPC_LOCK"
 _TASKS = ("pids.max", "RLIMIT_NPROC", "kernel.threads-max", "kernel.pid_max")
@@ -72,12 +75,13 @@ ROWS = (
     Row("pin-refused", "bpf", "ENOMEM", ("pinned of RLIMIT_MEMLOCK",), "map pins",
         "memory of the kernel is refused", LOCK, unread="the limit of its group"),
     Row("right-refused", "io_uring_setup io_uring_register perf_event_open bpf prlimit64 setrlimit "
-        "mbind set_mempolicy migrate_pages move_pages keyctl add_key fcntl shmget", "EPERM EACCES",
+        "mbind set_mempolicy migrate_pages move_pages keyctl add_key fcntl shmget shmctl "
+        "sched_setscheduler sched_setparam sched_setattr setpriority", "EPERM EACCES",
         ("a right",), refuses="a right is missing",
         unread="capabilities, filters of system calls (seccomp) and security modules"),
     Row("mapping-refused", "mmap", "EPERM", ("pinned of RLIMIT_MEMLOCK", NOEXEC), "mappings",
         "a mapping is refused", unread="a sealed file and a security module"),
-    Row("threads-refused", "clone clone3 fork vfork execve", "EAGAIN", _TASKS,
+    Row("threads-refused", "clone clone3 fork vfork execve execveat", "EAGAIN", _TASKS,
         refuses="new threads or processes are refused", certain=True),
     Row("inotify-refused", "inotify_add_watch", "ENOSPC", ("fs.inotify.", "user.max_inotify_"),
         "inotify watches", "a watch is refused, of files or folders",
@@ -134,7 +138,8 @@ ROWS = (
     Row("messages-refused", "mq_open", "ENOSPC", ("fs.mqueue.queues_max",), "message queues",
         "a message queue is refused", "sysctl fs.mqueue.queues_max; queues that nobody removed "
         "(mq_unlink; ls /dev/mqueue, if it is mounted)", unread="queues, if no mqueue is mounted"),
-    Row("signals-refused", "timer_create rt_sigqueueinfo", "EAGAIN", ("RLIMIT_SIGPENDING",),
+    Row("signals-refused", "timer_create rt_sigqueueinfo rt_tgsigqueueinfo tgkill tkill "
+        "pidfd_send_signal", "EAGAIN", ("RLIMIT_SIGPENDING",),
         "signals", "timers and queued signals are refused", "ulimit -i, LimitSIGPENDING="),
     Row("keys-refused", "add_key request_key keyctl", "EDQUOT", ("kernel.keys.",), "keys",
         "a key is refused", "sysctl kernel.keys.maxkeys, kernel.keys.maxbytes"),

@@ -78,6 +78,7 @@ EVENTS = (
     Event("enomem", "raw_syscalls:sys_exit", "ret == -12"),
     Event("emfile", "raw_syscalls:sys_exit", "ret == -24"),
     Event("enospc", "raw_syscalls:sys_exit", "ret == -28"),
+    Event("other_errnos", "raw_syscalls:sys_exit", refusals.of_others()),
     Event("mmap_eagain", "syscalls:sys_exit_mmap", "ret == -11"),
     Event("mmap_enomem", "syscalls:sys_exit_mmap", "ret == -12"),
     Event("mremap_eagain", "syscalls:sys_exit_mremap", "ret == -11"),
@@ -169,7 +170,9 @@ def counting(pid: int) -> Iterator[Counters]:
         other = "what a fault's code means is known only for x86-64"
         unseen.update(dict.fromkeys(("present_faults_user", "present_faults_kernel"), other))
     if refusals.is_narrow(pid):
+        by_number = [one.name for one in EVENTS if "id == " in (one.filtered or "")]
         by_name = [one.name for one in EVENTS if (one.tracepoint or "").startswith("syscalls:")]
+        by_name += by_number
         unseen.update(dict.fromkeys(by_name, refusals.NARROW))
     tasks, at_most = busiest_first(pid), min(THREADS_MAX, _room())
     made_per_s = _threads_made_per_s(numbers, tasks[:at_most])

@@ -118,10 +118,10 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     seen = held.at(directory, version, seconds)
     findings = tuple(finding.ranked(held.findings(seen)))
     cost = _cost(starting_cpu_s, seen.seconds, 0.0, 0.0)
-    left_out: tuple[Unlooked, ...] = ()
+    left_out = seen.calls.unlooked
     if len(seen.members) < seen.processes:
         what = f"{seen.processes - len(seen.members)} of {seen.processes} processes"
-        left_out = (Unlooked(what, _unseen_members(seen), None, None),)
+        left_out = (Unlooked(what, _unseen_members(seen), None, None), *left_out)
     if count := seen.new_processes:
         what = units.counted(count, "process")
         left_out = (*left_out, Unlooked(what, "in the group only since the look began", None, None))

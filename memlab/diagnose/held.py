@@ -13,6 +13,7 @@ from memlab.diagnose import (
     account,
     family,
     group,
+    group_calls,
     group_limits,
     group_rows,
     growth,
@@ -38,6 +39,7 @@ from memlab.diagnose.finding import (
     size,
 )
 from memlab.diagnose.group import Charge
+from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.look import GroupRoom
 from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
 from memlab.diagnose.tree import Below, Events
@@ -94,6 +96,8 @@ class GroupLook:
     segments: Segments | None = None
     """System V shared memory that no process attaches, in the IPC namespace of its first process;
     None where that is another than this program's."""
+    calls: GroupCalls = field(default_factory=lambda: GroupCalls({}, ()))
+    """Of its processes, those that fail."""
 
 
 def at(directory: Path, version: str, seconds: float) -> GroupLook:
@@ -115,7 +119,10 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         charged_below: dict[Path, list[int]] = {one.limit.group: [] for one in began_below}
         own = cgroup.MemoryLimit(directory, version, "", 0)
         count = max(4, round(seconds / _SAMPLE_S))
-        with closing(waits.WaitSampler(pids[:16], count + 1)) as sampler:
+        with (
+            closing(waits.WaitSampler(pids[:16], count + 1)) as sampler,
+            closing(GroupRefusals(pids)) as refused,
+        ):
             for still in range(count, -1, -1):
                 sampler.sample()
                 charged.append(group.used_bytes(own) or 0)
@@ -125,6 +132,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
                     charged_below[one.limit.group].append(group.used_bytes(one.limit) or 0)
                 if still:
                     time.sleep(seconds / count)
+            calls = refused.result(time.monotonic() - began)
         after = group.charge(directory, version)
         of_limit_after = _of_limit(after, directory, limit)
     except FileNotFoundError:
@@ -155,6 +163,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         unshared_bytes=sum(max(0, m.unshared_bytes or 0) for m in members),
         tmpfs=tuple(tmpfs(first)) if first else (),
         waits=sampler.result(),
+        calls=calls,
         pressure_share=stall,
         grows_steadily=look.steadily(charged),
         below=tree.last(directory, began_below, elapsed, charged_below),
@@ -321,6 +330,7 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
         yield from group_limits.placed(seen.room, iter(of_limit))
     else:
         yield from group_limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
+    yield from group_calls.findings(seen.calls, {one.pid: one.command for one in seen.members})
     yield from group_rows.findings(charge)
     yield from group_rows.of_messages(charge, seen.message_bytes)
     if per_s >= 16 * 4096 and more >= 4 * MiB:

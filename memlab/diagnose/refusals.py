@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -31,33 +31,57 @@ _PROT_WRITE, _MAP_SHARED, _MAP_NORESERVE, _MAP_HUGETLB = 2, 1, 0x4000, 0x40000
 _USER_MODE_ONLY = 1  # UFFD_
 
 ERRNOS = {
-    1: "EPERM", 7: "E2BIG", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 19: "ENODEV", 22: "EINVAL",
-    23: "ENFILE", 24: "EMFILE", 27: "EFBIG", 28: "ENOSPC", 37: "ENOLCK", 87: "EUSERS",
-    90: "EMSGSIZE", 98: "EADDRINUSE", 99: "EADDRNOTAVAIL", 105: "ENOBUFS", 109: "ETOOMANYREFS",
-    122: "EDQUOT",
+    1: "EPERM", 7: "E2BIG", 9: "EBADF", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 14: "EFAULT",
+    16: "EBUSY", 19: "ENODEV", 22: "EINVAL", 23: "ENFILE", 24: "EMFILE", 27: "EFBIG",
+    28: "ENOSPC", 31: "EMLINK", 34: "ERANGE", 37: "ENOLCK", 40: "ELOOP", 75: "EOVERFLOW",
+    87: "EUSERS", 90: "EMSGSIZE", 98: "EADDRINUSE", 99: "EADDRNOTAVAIL", 105: "ENOBUFS",
+    109: "ETOOMANYREFS", 122: "EDQUOT",
 }  # fmt: skip
 _OF_ANY_CALL = (
-    "ENOMEM", "ENFILE", "EMFILE", "EFBIG", "ENOSPC", "ENOLCK", "EUSERS", "ENOBUFS", "ETOOMANYREFS",
-    "EDQUOT",
+    "ENOMEM", "ENFILE", "EMFILE", "EFBIG", "ENOSPC", "EMLINK", "ENOLCK", "EUSERS", "ENOBUFS",
+    "ETOOMANYREFS", "EDQUOT",
 )  # fmt: skip
 # Of other calls these mean that there is nothing to read yet, or that a right is missing.
 _OF_SOME = {
     "EAGAIN": ("mmap", "mremap", "brk", "mlock", "mlock2", "mlockall", "clone", "clone3", "fork",
-               "vfork", "execve", "io_setup", "io_uring_setup", "timer_create", "rt_sigqueueinfo",
-               "msgsnd", "mq_timedsend", "mkdir", "mkdirat", "connect"),
-    "EPERM": ("mmap", "mlock", "mlock2", "mlockall", "perf_event_open", "bpf", "io_uring_setup",
-              "io_uring_register", "fcntl", "shmget", "userfaultfd", "prlimit64", "setrlimit",
-              "mbind", "set_mempolicy", "migrate_pages", "move_pages", "keyctl", "add_key"),
-    "EACCES": ("mmap", "mprotect", "shmget", "shmat", "perf_event_open"),
+               "vfork", "execve", "execveat", "io_setup", "io_submit", "io_uring_setup",
+               "io_uring_register", "timer_create", "rt_sigqueueinfo", "rt_tgsigqueueinfo",
+               "tgkill", "tkill", "pidfd_send_signal", "msgsnd", "mq_timedsend", "mkdir", "mkdirat",
+               "connect", "madvise", "process_madvise", "mincore", "unshare", "setuid", "setreuid",
+               "setresuid"),
+    "EPERM": ("mmap", "mremap", "munmap", "mprotect", "mlock", "mlock2", "mlockall",
+              "perf_event_open", "bpf", "io_uring_setup", "io_uring_register", "fcntl", "shmget",
+              "shmctl", "userfaultfd", "prlimit64", "setrlimit", "mbind", "set_mempolicy",
+              "migrate_pages", "move_pages", "keyctl", "add_key", "sched_setscheduler",
+              "sched_setparam", "sched_setattr"),
+    "EACCES": ("mmap", "mprotect", "shmget", "shmat", "perf_event_open", "setpriority"),
+    "EBUSY": ("sched_setattr", "madvise", "process_madvise", "io_uring_enter", "write"),
     "ENODEV": ("mmap",),
     "EINVAL": ("mmap", "shmget", "semget", "msgsnd", "mq_open", "sendmsg"),
     "EADDRINUSE": ("bind",),
     "EADDRNOTAVAIL": ("connect",),
-    "E2BIG": ("execve", "execveat"),
+    "E2BIG": ("execve", "execveat", "bpf", "semop", "semtimedop", "landlock_restrict_self",
+              "landlock_add_rule", "setxattr", "lsetxattr", "fsetxattr"),
+    "ERANGE": ("semop", "semtimedop"),
+    "ELOOP": ("epoll_ctl",),
+    "EOVERFLOW": ("perf_event_open", "io_uring_register"),
+    "EMSGSIZE": ("mq_timedsend",),
 }  # fmt: skip
+# Of these no limit is the cause: an argument or a file that is not for it, or a policy.
+NO_LIMIT = {("mmap", "EINVAL"), ("mmap", "ENODEV"), ("mmap", "EACCES"), ("mprotect", "EACCES")}
 SENDS = ("sendto", "sendmsg", "sendmmsg")
 """Of other sockets than Unix datagrams EAGAIN says that there is no room yet, and EMSGSIZE what a
 path carries."""
+IF_EXPLAINED: dict[str, tuple[str, ...]] = {
+    "EINVAL": ("poll", "ppoll", "fcntl", "readv", "writev", "preadv", "pwritev", "preadv2",
+               "pwritev2", "vmsplice", "process_madvise", "process_vm_readv", "process_vm_writev",
+               "io_uring_setup"),
+    "EBADF": ("dup2", "dup3"),
+    "EFAULT": ("io_uring_register",),
+    "EMSGSIZE": ("recvmsg", *SENDS),
+    "EAGAIN": SENDS,
+}  # fmt: skip
+"""Calls that fail so for many reasons: each is a finding only if its arguments tell a limit."""
 _ENOMEM = 12
 NARROW = "it is a 32-bit program, whose calls have other numbers"
 
@@ -69,6 +93,7 @@ class Refusal:
     call: str
     """Its name; `another call` of a thread that began after the look did."""
     errno: str
+    """Its name; `another errno` of several such calls."""
     per_s: float
     asked_bytes: int = 0
     """What the last such call asks for, of mlock, shmget and io_uring_register, and of mmap if it
@@ -108,8 +133,11 @@ class _Asked:
 class Refusals:
     """Rings of the threads of a process."""
 
-    def __init__(self, pid: int, tasks: Sequence[int], *, datagrams: bool = False) -> None:
-        self._pid = pid
+    def __init__(
+        self, pid: int, tasks: Sequence[int], *, datagrams: bool = False, sizes: bool = True
+    ) -> None:
+        """`sizes`: what mappings ask for is recorded, and brk, which fails without an errno."""
+        self._pid, self._sizes = pid, sizes
         self._rings: list[Ring] = []
         self._mappings: list[Ring] = []
         self.failing: dict[int, dict[tuple[int, int], float]] = {}
@@ -142,7 +170,8 @@ class Refusals:
             (events.mmap, _LARGE),
             (events.enter, f"id == {numbers['brk']}"),
         ]
-        for wanted, rings in ((failing, self._rings), (pieces, self._mappings)):
+        both = ((failing, self._rings), (pieces, self._mappings))
+        for wanted, rings in both if self._sizes else both[:1]:
             try:
                 rings.append(call_rings.record(task, wanted))
             except ProcessLookupError:
@@ -282,6 +311,7 @@ _COUNTED = {
     "fork_eagain": ("fork", "EAGAIN"), "vfork_eagain": ("vfork", "EAGAIN"),
 }  # fmt: skip
 _OF_ERRNO = {"enomem": "ENOMEM", "emfile": "EMFILE", "enospc": "ENOSPC"}
+ANOTHER = "another errno"
 
 
 def with_counts(
@@ -305,22 +335,47 @@ def with_counts(
     for name, errno in _OF_ERRNO.items():
         if rest := more(rates.get(name) or 0.0, [one for one in found if one.errno == errno]):
             found.append(Refusal("another call", errno, rest))
+    if rates.get("threads_created"):
+        those = [one for one in found if _is_of_others(one.call, one.errno)]
+        if rest := more(rates.get("other_errnos") or 0.0, those):
+            found.append(Refusal("another call", ANOTHER, rest))
     return tuple(sorted(found, key=lambda one: -one.per_s))
 
 
 def _filter(datagrams: bool) -> str:
+    parts = dict.fromkeys((*_OF_SOME, *IF_EXPLAINED))
+    of_some = {errno: {*_OF_SOME.get(errno, ()), *IF_EXPLAINED.get(errno, ())} for errno in parts}
+    if not datagrams:
+        of_some["EAGAIN"] -= {*SENDS}
+        of_some["EMSGSIZE"] -= {"sendto"}
+    return _compared(_OF_ANY_CALL, of_some)
+
+
+def of_others() -> str:
+    """A filter for the errnos that no count of `counters.EVENTS` has, without what is no finding
+    by itself."""
+    of_any = [errno for errno in _OF_ANY_CALL if errno not in _OF_ERRNO.values()]
+    return _compared(of_any, {
+        errno: {call for call in calls if _is_of_others(call, errno)}
+        for errno, calls in _OF_SOME.items()
+    })  # fmt: skip
+
+
+def _is_of_others(call: str, errno: str) -> bool:
+    return errno not in _OF_ERRNO.values() and (call, errno) not in NO_LIMIT and (
+        call not in IF_EXPLAINED.get(errno, ()))  # fmt: skip
+
+
+def _compared(of_any: Iterable[str], of_some: Mapping[str, Iterable[str]]) -> str:
+    """A call that succeeds is compared once."""
     numbers = {name: number for number, name in ERRNOS.items()}
-    parts = [f"ret == -{numbers[name]}" for name in _OF_ANY_CALL]
-    of_some = dict(_OF_SOME)
-    if datagrams:
-        of_some["EAGAIN"] += SENDS
-        of_some["EMSGSIZE"] = ("sendto",)
+    parts = [f"ret == -{numbers[name]}" for name in of_any]
     for errno, calls in of_some.items():
-        known = [system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS]
+        known = sorted(system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS)
         if known:
             some = " || ".join(f"id == {number}" for number in known)
             parts.append(f"(ret == -{numbers[errno]} && ({some}))")
-    return " || ".join(parts)
+    return f"ret < 0 && ({' || '.join(parts)})"
 
 
 def _with_arguments() -> str:

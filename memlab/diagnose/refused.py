@@ -23,7 +23,7 @@ from memlab.diagnose.finding import (
     size,
 )
 from memlab.diagnose.look import Look
-from memlab.diagnose.refusals import Refusal
+from memlab.diagnose.refusals import ANOTHER, NO_LIMIT, Refusal
 from memlab.diagnose.room import Room
 from memlab.observe import files, proc
 
@@ -34,8 +34,6 @@ _OPEN_SHOWN = 3
 _LEAST_PER_S = 0.2
 _UNKNOWN_PER_S = 1.0
 _SPACE_BYTES = 1 << 46  # a larger mapping may not fit the address space either
-# Of these no limit is the cause: an argument or a file that is not for it, or a policy.
-_NO_LIMIT = {("mmap", "EINVAL"), ("mmap", "ENODEV"), ("mmap", "EACCES"), ("mprotect", "EACCES")}
 
 
 _HINTS = {
@@ -89,7 +87,7 @@ def findings(look: Look) -> Iterator[Finding]:
             by_cause.setdefault((known.name if known else "calls-fail", one.cause), []).append(one)
         elif known is not None:
             by_row.setdefault(known, []).append(one)
-        elif (one.call, one.errno) not in _NO_LIMIT:
+        elif (one.call, one.errno) not in NO_LIMIT:
             unknown.append(one)
     for (name, _), refused in by_cause.items():
         if sum(one.per_s for one in refused) >= _LEAST_PER_S:
@@ -177,6 +175,8 @@ def _unexplained(unknown: Sequence[Refusal]) -> Finding:
 
 
 def _page(one: Refusal) -> str:
+    if one.errno == ANOTHER:
+        return "another look while the threads run that began in this one"
     if one.call.startswith(("system call", "another call")):
         return f"the call's page of manual says what {one.errno} means to it"
     return f"man 2 {one.call} says what {one.errno} means to it; of a socket, its family's page too"
@@ -272,10 +272,12 @@ def _open(known: Row, candidates: Sequence[Room]) -> str:
 
 def _counts(asked: Refusal, limit: Room) -> bool:
     """Whether a limit counts such a mapping at all."""
-    if asked.call not in ("mmap", "brk"):
+    if asked.call not in ("mmap", "brk", "mremap", "mprotect", "shmat"):
         return limit.name != MACHINE
     if limit.name == MACHINE:
         return asked.data and not asked.noreserve and asked.asked_bytes < _SPACE_BYTES
+    if limit.name == "RLIMIT_AS":
+        return asked.call != "mprotect"
     return asked.data or limit.name not in ("RLIMIT_DATA", "CommitLimit")
 
 

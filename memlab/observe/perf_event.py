@@ -147,7 +147,8 @@ def write_to(fd: int, other: int) -> None:
 
 def _filter(fd: int, text: str) -> None:
     try:
-        fcntl.ioctl(fd, _SET_FILTER.get(_MACHINE, 0x4008_2406), text.encode() + b"\0")
+        filtered = bytearray(text.encode() + b"\0")  # of bytes ioctl takes no more than 1,024
+        fcntl.ioctl(fd, _SET_FILTER.get(_MACHINE, 0x4008_2406), filtered)
     except OSError as refused:
         if refused.errno != errno.EINVAL:
             raise

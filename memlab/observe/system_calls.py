@@ -1,61 +1,117 @@
-"""Names of system calls by number, of those that can fail for want of something.
+"""Names of system calls by number.
 
 Sources: arch/x86/entry/syscalls/syscall_64.tbl; include/uapi/asm-generic/unistd.h, which aarch64
-and riscv64 have.
+and riscv64 have; of Linux 6.18.
 """
 
 import os
 
+# Names in the order of their numbers, which go on from the last that is written.
 _X86_64 = (
-    "mmap:9 mremap:25 brk:12 mprotect:10 munmap:11 madvise:28 mlock:149 mlock2:325 mlockall:151 "
-    "clone:56 clone3:435 fork:57 vfork:58 execve:59 inotify_init:253 inotify_init1:294 "
-    "inotify_add_watch:254 fanotify_init:300 fanotify_mark:301 open:2 openat:257 openat2:437 "
-    "creat:85 socket:41 socketpair:53 accept:43 accept4:288 pipe:22 pipe2:293 dup:32 dup2:33 "
-    "dup3:292 fcntl:72 eventfd:284 eventfd2:290 epoll_create:213 epoll_create1:291 "
-    "epoll_ctl:233 timerfd_create:283 signalfd:282 signalfd4:289 memfd_create:319 "
-    "pidfd_open:434 userfaultfd:323 perf_event_open:298 bpf:321 io_uring_setup:425 "
-    "io_uring_register:427 io_uring_enter:426 io_setup:206 io_submit:209 semget:64 semop:65 "
-    "semtimedop:220 semctl:66 shmget:29 shmat:30 msgget:68 msgsnd:69 mq_open:240 "
-    "mq_timedsend:242 timer_create:222 rt_sigqueueinfo:129 write:1 pwrite64:18 writev:20 "
-    "pwritev:296 pwritev2:328 fallocate:285 ftruncate:77 truncate:76 sendfile:40 splice:275 "
-    "copy_file_range:326 mkdir:83 mkdirat:258 rename:82 renameat:264 renameat2:316 link:86 "
-    "linkat:265 symlink:88 symlinkat:266 mknod:133 mknodat:259 setxattr:188 fsetxattr:190 "
-    "fsync:74 fdatasync:75 msync:26 sendto:44 sendmsg:46 sendmmsg:307 recvmsg:47 add_key:248 "
-    "request_key:249 keyctl:250 mbind:237 set_mempolicy:238 move_pages:279 migrate_pages:256 "
-    "prctl:157 setsockopt:54 connect:42 bind:49 mount:165 unshare:272 setns:308 ioctl:16 "
-    "flock:73 pkey_alloc:330 pkey_mprotect:329 mincore:27 process_madvise:440 memfd_secret:447 "
-    "landlock_create_ruleset:444 seccomp:317 swapon:167 fsmount:432 move_mount:429 open_tree:428 "
-    "recvfrom:45 recvmmsg:299 read:0 prlimit64:302 setrlimit:160 "
-    "sigaltstack:131 remap_file_pages:216 process_vm_readv:310 process_vm_writev:311 "
-    "init_module:175 finit_module:313 mq_notify:244 getdents64:217 statx:332 mseal:462"
+    "0: read write open close stat fstat lstat poll lseek mmap mprotect munmap brk "
+    "rt_sigaction rt_sigprocmask rt_sigreturn ioctl pread64 pwrite64 readv writev access pipe "
+    "select sched_yield mremap msync mincore madvise shmget shmat shmctl dup dup2 pause "
+    "nanosleep getitimer alarm setitimer getpid sendfile socket connect accept sendto "
+    "recvfrom sendmsg recvmsg shutdown bind listen getsockname getpeername socketpair "
+    "setsockopt getsockopt clone fork vfork execve exit wait4 kill uname semget semop semctl "
+    "shmdt msgget msgsnd msgrcv msgctl fcntl flock fsync fdatasync truncate ftruncate "
+    "getdents getcwd chdir fchdir rename mkdir rmdir creat link unlink symlink readlink chmod "
+    "fchmod chown fchown lchown umask gettimeofday getrlimit getrusage sysinfo times ptrace "
+    "getuid syslog getgid setuid setgid geteuid getegid setpgid getppid getpgrp setsid "
+    "setreuid setregid getgroups setgroups setresuid getresuid setresgid getresgid getpgid "
+    "setfsuid setfsgid getsid capget capset rt_sigpending rt_sigtimedwait rt_sigqueueinfo "
+    "rt_sigsuspend sigaltstack utime mknod uselib personality ustat statfs fstatfs sysfs "
+    "getpriority setpriority sched_setparam sched_getparam sched_setscheduler "
+    "sched_getscheduler sched_get_priority_max sched_get_priority_min sched_rr_get_interval "
+    "mlock munlock mlockall munlockall vhangup modify_ldt pivot_root _sysctl prctl arch_prctl "
+    "adjtimex setrlimit chroot sync acct settimeofday mount umount2 swapon swapoff reboot "
+    "sethostname setdomainname iopl ioperm create_module init_module delete_module "
+    "get_kernel_syms query_module quotactl nfsservctl getpmsg putpmsg afs_syscall tuxcall "
+    "security gettid readahead setxattr lsetxattr fsetxattr getxattr lgetxattr fgetxattr "
+    "listxattr llistxattr flistxattr removexattr lremovexattr fremovexattr tkill time futex "
+    "sched_setaffinity sched_getaffinity set_thread_area io_setup io_destroy io_getevents "
+    "io_submit io_cancel get_thread_area lookup_dcookie epoll_create epoll_ctl_old "
+    "epoll_wait_old remap_file_pages getdents64 set_tid_address restart_syscall semtimedop "
+    "fadvise64 timer_create timer_settime timer_gettime timer_getoverrun timer_delete "
+    "clock_settime clock_gettime clock_getres clock_nanosleep exit_group epoll_wait epoll_ctl "
+    "tgkill utimes vserver mbind set_mempolicy get_mempolicy mq_open mq_unlink mq_timedsend "
+    "mq_timedreceive mq_notify mq_getsetattr kexec_load waitid add_key request_key keyctl "
+    "ioprio_set ioprio_get inotify_init inotify_add_watch inotify_rm_watch migrate_pages "
+    "openat mkdirat mknodat fchownat futimesat newfstatat unlinkat renameat linkat symlinkat "
+    "readlinkat fchmodat faccessat pselect6 ppoll unshare set_robust_list get_robust_list "
+    "splice tee sync_file_range vmsplice move_pages utimensat epoll_pwait signalfd "
+    "timerfd_create eventfd fallocate timerfd_settime timerfd_gettime accept4 signalfd4 "
+    "eventfd2 epoll_create1 dup3 pipe2 inotify_init1 preadv pwritev rt_tgsigqueueinfo "
+    "perf_event_open recvmmsg fanotify_init fanotify_mark prlimit64 name_to_handle_at "
+    "open_by_handle_at clock_adjtime syncfs sendmmsg setns getcpu process_vm_readv "
+    "process_vm_writev kcmp finit_module sched_setattr sched_getattr renameat2 seccomp "
+    "getrandom memfd_create kexec_file_load bpf execveat userfaultfd membarrier mlock2 "
+    "copy_file_range preadv2 pwritev2 pkey_mprotect pkey_alloc pkey_free statx io_pgetevents "
+    "rseq 424: pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree "
+    "move_mount fsopen fsconfig fsmount fspick pidfd_open clone3 close_range openat2 "
+    "pidfd_getfd faccessat2 process_madvise epoll_pwait2 mount_setattr quotactl_fd "
+    "landlock_create_ruleset landlock_add_rule landlock_restrict_self memfd_secret "
+    "process_mrelease futex_waitv set_mempolicy_home_node cachestat fchmodat2 "
+    "map_shadow_stack futex_wake futex_wait futex_requeue statmount listmount "
+    "lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal setxattrat getxattrat "
+    "listxattrat removexattrat open_tree_attr file_getattr file_setattr"
 )
 _GENERIC = (
-    "mmap:222 mremap:216 brk:214 mprotect:226 munmap:215 madvise:233 mlock:228 mlock2:284 "
-    "mlockall:230 clone:220 clone3:435 execve:221 inotify_init1:26 inotify_add_watch:27 "
-    "fanotify_init:262 fanotify_mark:263 openat:56 openat2:437 socket:198 socketpair:199 "
-    "accept:202 accept4:242 pipe2:59 dup:23 dup3:24 fcntl:25 eventfd2:19 epoll_create1:20 "
-    "epoll_ctl:21 timerfd_create:85 signalfd4:74 memfd_create:279 pidfd_open:434 "
-    "userfaultfd:282 perf_event_open:241 bpf:280 io_uring_setup:425 io_uring_register:427 "
-    "io_uring_enter:426 io_setup:0 io_submit:2 semget:190 semop:193 semtimedop:192 semctl:191 "
-    "shmget:194 shmat:196 msgget:186 msgsnd:189 mq_open:180 mq_timedsend:182 timer_create:107 "
-    "rt_sigqueueinfo:138 write:64 pwrite64:68 writev:66 pwritev:70 pwritev2:287 fallocate:47 "
-    "ftruncate:46 truncate:45 sendfile:71 splice:76 copy_file_range:285 mkdirat:34 renameat:38 "
-    "renameat2:276 linkat:37 symlinkat:36 mknodat:33 setxattr:5 fsetxattr:7 fsync:82 "
-    "fdatasync:83 msync:227 sendto:206 sendmsg:211 sendmmsg:269 recvmsg:212 add_key:217 "
-    "request_key:218 keyctl:219 mbind:235 set_mempolicy:237 move_pages:239 migrate_pages:238 "
-    "prctl:167 setsockopt:208 connect:203 bind:200 mount:40 unshare:97 setns:268 ioctl:29 "
-    "flock:32 pkey_alloc:289 pkey_mprotect:288 mincore:232 process_madvise:440 memfd_secret:447 "
-    "landlock_create_ruleset:444 seccomp:277 swapon:224 fsmount:432 move_mount:429 open_tree:428 "
-    "recvfrom:207 recvmmsg:243 read:63 prlimit64:261 setrlimit:164 "
-    "sigaltstack:132 remap_file_pages:234 process_vm_readv:270 process_vm_writev:271 "
-    "init_module:105 finit_module:273 mq_notify:184 getdents64:61 statx:291 mseal:462"
+    "0: io_setup io_destroy io_submit io_cancel io_getevents setxattr lsetxattr fsetxattr "
+    "getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr removexattr lremovexattr "
+    "fremovexattr getcwd lookup_dcookie eventfd2 epoll_create1 epoll_ctl epoll_pwait dup dup3 "
+    "fcntl inotify_init1 inotify_add_watch inotify_rm_watch ioctl ioprio_set ioprio_get flock "
+    "mknodat mkdirat unlinkat symlinkat linkat renameat umount2 mount pivot_root nfsservctl "
+    "statfs fstatfs truncate ftruncate fallocate faccessat chdir fchdir chroot fchmod "
+    "fchmodat fchownat fchown openat close vhangup pipe2 quotactl getdents64 lseek read write "
+    "readv writev pread64 pwrite64 preadv pwritev sendfile pselect6 ppoll signalfd4 vmsplice "
+    "splice tee readlinkat newfstatat fstat sync fsync fdatasync sync_file_range "
+    "timerfd_create timerfd_settime timerfd_gettime utimensat acct capget capset personality "
+    "exit exit_group waitid set_tid_address unshare futex set_robust_list get_robust_list "
+    "nanosleep getitimer setitimer kexec_load init_module delete_module timer_create "
+    "timer_gettime timer_getoverrun timer_settime timer_delete clock_settime clock_gettime "
+    "clock_getres clock_nanosleep syslog ptrace sched_setparam sched_setscheduler "
+    "sched_getscheduler sched_getparam sched_setaffinity sched_getaffinity sched_yield "
+    "sched_get_priority_max sched_get_priority_min sched_rr_get_interval restart_syscall kill "
+    "tkill tgkill sigaltstack rt_sigsuspend rt_sigaction rt_sigprocmask rt_sigpending "
+    "rt_sigtimedwait rt_sigqueueinfo rt_sigreturn setpriority getpriority reboot setregid "
+    "setgid setreuid setuid setresuid getresuid setresgid getresgid setfsuid setfsgid times "
+    "setpgid getpgid getsid setsid getgroups setgroups uname sethostname setdomainname "
+    "getrlimit setrlimit getrusage umask prctl getcpu gettimeofday settimeofday adjtimex "
+    "getpid getppid getuid geteuid getgid getegid gettid sysinfo mq_open mq_unlink "
+    "mq_timedsend mq_timedreceive mq_notify mq_getsetattr msgget msgctl msgrcv msgsnd semget "
+    "semctl semtimedop semop shmget shmctl shmat shmdt socket socketpair bind listen accept "
+    "connect getsockname getpeername sendto recvfrom setsockopt getsockopt shutdown sendmsg "
+    "recvmsg readahead brk munmap mremap add_key request_key keyctl clone execve mmap "
+    "fadvise64 swapon swapoff mprotect msync mlock munlock mlockall munlockall mincore "
+    "madvise remap_file_pages mbind get_mempolicy set_mempolicy migrate_pages move_pages "
+    "rt_tgsigqueueinfo perf_event_open accept4 recvmmsg 260: wait4 prlimit64 fanotify_init "
+    "fanotify_mark name_to_handle_at open_by_handle_at clock_adjtime syncfs setns sendmmsg "
+    "process_vm_readv process_vm_writev kcmp finit_module sched_setattr sched_getattr "
+    "renameat2 seccomp getrandom memfd_create bpf execveat userfaultfd membarrier mlock2 "
+    "copy_file_range preadv2 pwritev2 pkey_mprotect pkey_alloc pkey_free statx io_pgetevents "
+    "rseq kexec_file_load 424: pidfd_send_signal io_uring_setup io_uring_enter "
+    "io_uring_register open_tree move_mount fsopen fsconfig fsmount fspick pidfd_open clone3 "
+    "close_range openat2 pidfd_getfd faccessat2 process_madvise epoll_pwait2 mount_setattr "
+    "quotactl_fd landlock_create_ruleset landlock_add_rule landlock_restrict_self "
+    "memfd_secret process_mrelease futex_waitv set_mempolicy_home_node cachestat fchmodat2 "
+    "map_shadow_stack futex_wake futex_wait futex_requeue statmount listmount "
+    "lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal setxattrat getxattrat "
+    "listxattrat removexattrat open_tree_attr file_getattr file_setattr"
 )
 _TABLES = {"x86_64": _X86_64, "aarch64": _GENERIC, "riscv64": _GENERIC}
 
 
 def _numbers(table: str) -> dict[str, int]:
-    pairs = (word.split(":") for word in table.split())
-    return {name: int(number) for name, number in pairs}
+    numbers: dict[str, int] = {}
+    number = 0
+    for word in table.split():
+        if word.endswith(":"):
+            number = int(word[:-1])
+        else:
+            numbers[word] = number
+            number += 1
+    return numbers
 
 
 NUMBERS = _numbers(_TABLES.get(os.uname().machine, ""))

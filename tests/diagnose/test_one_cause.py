@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -168,6 +169,24 @@ def test_a_fault_is_told_by_the_kernels_line_of_that_process(
     log.close()
 
 
+@pytest.mark.parametrize(
+    ("logged", "is_named"),
+    [((4194305,), True), ((4194305, 4194306), False), ((os.getpid(),), False), ((), False)],
+)
+def test_a_fault_of_another_thread_is_only_named_as_that(
+    logged: tuple[int, ...], is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number above the largest PID there may be has no process."""
+    end = "segfault at 8 ip 1 sp 7f00 error 6"
+    lines = [f"6,8,8,-;pool w[{number}]: {end}" for number in logged]
+    monkeypatch.setattr(FaultLog, "_lines", lambda _: lines)
+    log = FaultLog()
+    said = log.why(7, signal.SIGSEGV, ())
+    words = "if thread 4194305 (pool w), which has ended too, was of this process, it writes to "
+    assert said.startswith(words if is_named else "which address it touched was not read: ")
+    log.close()
+
+
 def test_a_kill_for_want_of_memory_and_a_general_fault_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,6 +231,7 @@ def test_the_log_is_not_read_where_its_numbers_are_of_other_processes(
     ("what", "words"),
     [("stack", "where its stack pointer is and no page may be: its stack is full (RLIMIT_STACK: "),
      ("null", "writes to address 0x8: a pointer that is null or nearly so"),
+     ("thread", "which has ended too, was of this process, it writes to address 0x8: "),
      ("literal", "it writes to 0x"),
      ("failed", "it writes to 0xffffffffffffffff, where no program has memory: "),
      ("", "")],
@@ -226,4 +246,5 @@ def test_a_death_by_a_fault_has_its_address_or_says_why_not(
     assert sample.outcome == "sigsegv"
     said = sample.detail or ""
     unread = "ended by SIGSEGV: which address it touched was not read: "
-    assert said.startswith(unread) or (words and words in said)
+    unnamed = "ended by SIGSEGV: if thread "  # another program had a fault meanwhile
+    assert said.startswith((unread, unnamed)) or (words and words in said)

@@ -175,6 +175,22 @@ def test_counts_of_threads_that_came_later_complete_the_recorded() -> None:
     assert (found.per_s, found.asked_bytes) == (pytest.approx(21.4), 1 << 20)
 
 
+def test_an_errno_without_a_count_of_its_own_is_said_of_threads_that_came_later() -> None:
+    """What is recorded is counted too, and what is no finding by itself is not."""
+    recorded = [Refusal("semop", "ERANGE", 20.0), Refusal("poll", "EINVAL", 50.0)]
+    counted = rates(other_errnos=60.0, threads_created=0.5)
+    (more, *_) = (one for one in refusals.with_counts(recorded, counted) if "another" in one.call)
+    assert (more.errno, more.per_s) == ("another errno", 40.0)
+    (said,) = refused.findings(look(refused=(more,)))
+    assert said.title == (
+        "40 calls per second fail: another call with another errno; the cause was not read"
+    )
+    for less in (rates(other_errnos=60.0), rates(other_errnos=20.4, threads_created=0.5)):
+        assert set(refusals.with_counts(recorded, less)) == {*recorded}
+    assert "ret == -12 " not in refusals.of_others()
+    assert f"ret == -22 && (id == {system_calls.NUMBERS['mmap']}" not in refusals.of_others()
+
+
 def test_each_row_names_calls_that_have_a_number_and_limits_that_are_read() -> None:
     named = {call for one in ROWS for call in one.calls.split()} - {"*"}
     assert not system_calls.NUMBERS or named <= system_calls.NUMBERS.keys()

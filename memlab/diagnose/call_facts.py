@@ -1,0 +1,108 @@
+"""What is read of a process to explain its failing calls, and a cause as it is said."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+from memlab.diagnose import call_places, sockets
+from memlab.diagnose.kernel_numbers import target_of
+from memlab.diagnose.memory_files import MemoryFiles
+from memlab.observe import files, proc, process
+from memlab.observe.proc import ROOT
+from memlab.text.printable import printable
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+_FIRST_USERS = "user:[4026531837]"  # PROC_USER_INIT_INO of include/linux/proc_ns.h
+FSIZE, DATA, NOFILE, MEMLOCK, AS, NICE, RTPRIO = 1, 2, 7, 8, 9, 13, 14
+_LINES = ("cpu time", "file size", "data size", "stack size", "core file size", "resident set",
+          "processes", "open files", "locked memory", "address space", "file locks",
+          "pending signals", "msgqueue size", "nice priority", "realtime priority",
+          "realtime timeout")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a call fails, as it was read."""
+
+    words: str
+    line: str
+    """What it is about."""
+    setting: str = ""
+    harmless: bool = False
+    """The call fails for no want of anything."""
+
+
+class Facts:
+    """What is read of a process, once, for the causes of all its calls."""
+
+    def __init__(self, pid: int, status: Mapping[str, str]) -> None:
+        self.pid, self.status = pid, status
+
+    @cached_property
+    def mappings(self) -> Sequence[process.Mapping]:
+        return files.known(lambda: process.maps(self.pid)) or ()
+
+    @cached_property
+    def limits(self) -> str:
+        return files.text(ROOT / f"proc/{self.pid}/limits") or ""
+
+    @cached_property
+    def unix(self) -> Sequence[sockets.UnixSocket]:
+        return files.known(lambda: sockets.unix(self.pid)) or ()
+
+    @cached_property
+    def mounts(self) -> call_places.Mounts:
+        return call_places.mounts(self.pid)
+
+    def limit(self, number: int, *, is_hard: bool = False) -> int | None:
+        """The soft or hard limit of a resource; None without one."""
+        line = re.search(rf"^Max {_LINES[number]} +(\S+) +(\S+)", self.limits, re.MULTILINE)
+        word = line[2 if is_hard else 1] if line else ""
+        return int(word) if word.isdigit() else None
+
+    @cached_property
+    def is_contained(self) -> bool:
+        """Whether it is in a user namespace whose capabilities the kernel's own limits do not
+        count."""
+        return target_of(ROOT / f"proc/{self.pid}/ns/user") != _FIRST_USERS
+
+    def is_capable(self, *numbers: int) -> bool:
+        """In the first user namespace (capable() of kernel/capability.c)."""
+        if self.is_contained:
+            return False
+        capabilities = int(self.status.get("CapEff", "0"), 16)
+        return any(capabilities >> number & 1 for number in numbers)
+
+    def lacks(self, capability: str) -> str:
+        return f"{capability}{' of the first user namespace' if self.is_contained else ''}"
+
+    def memory(self, at: int, count: int) -> bytes:
+        """What lies there now, as far as it is resident: since the call it may have changed."""
+        with suppress(OSError, OverflowError), MemoryFiles(self.pid) as memory:
+            pages = range(at // PAGE * PAGE, at + count, PAGE)
+            end = next((page for page in pages if not memory.is_present(page)), at + count)
+            return memory.read(at, end - at) if end > at else b""
+        return b""
+
+    def is_thread(self, number: int) -> bool:
+        return (ROOT / f"proc/{self.pid}/task/{number}").exists()
+
+    def link(self, number: int) -> str:
+        """What a descriptor is."""
+        return target_of(ROOT / f"proc/{self.pid}/fd/{number & 0xFFFF_FFFF}") or ""
+
+    def size_of(self, name: str) -> int:
+        return proc.status_bytes(self.status, name) or 0
+
+
+Reader = Callable[[Facts, str, Sequence[int]], Cause | None]
+
+
+def shown(text: str) -> str:
+    """A name that another process chose."""
+    return printable(text)[:80]

@@ -1,0 +1,102 @@
+"""Calls of a group's processes that fail. Their arguments are not recorded: a look at the process
+says why they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from memlab.diagnose import counters
+from memlab.diagnose.call_table import row
+from memlab.diagnose.finding import COSTLY, CRITICAL, Fact, Finding, facts, per_second
+from memlab.diagnose.refusals import IF_EXPLAINED, NO_LIMIT, Refusal, Refusals
+from memlab.diagnose.unlooked import Unlooked
+from memlab.text import units
+
+_PROCESSES_MAX, _THREADS_MAX = 32, 64
+_LEAST_PER_S = 1.0
+_NAMED = 3
+_WHICH = "which calls fail"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCalls:
+    """What failed in a look."""
+
+    by_process: Mapping[int, Sequence[Refusal]]
+    unlooked: tuple[Unlooked, ...]
+
+
+class GroupRefusals:
+    """Rings of the busiest threads of the largest processes."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._of_each: list[tuple[int, Refusals]] = []
+        self._left_out = max(0, len(pids) - _PROCESSES_MAX)
+        self._threads_left_out = 0
+        room = _THREADS_MAX
+        for place, pid in enumerate(pids[:_PROCESSES_MAX]):
+            tasks: list[int] = []
+            with suppress(OSError):  # it has ended
+                tasks = counters.busiest_first(pid)
+            others = min(len(pids), _PROCESSES_MAX) - place - 1  # each has a thread at least
+            recorded = tasks[: room - others]
+            room -= len(recorded)
+            self._threads_left_out += len(tasks) - len(recorded)
+            self._of_each.append((pid, Refusals(pid, recorded, sizes=False)))
+
+    def result(self, seconds: float) -> GroupCalls:
+        """Each call that failed in so many seconds, and what was not recorded."""
+        by_process = {
+            pid: [
+                one
+                for one in refusals.result(seconds)
+                if one.call not in IF_EXPLAINED.get(one.errno, ())
+                and (one.call, one.errno) not in NO_LIMIT
+            ]
+            for pid, refusals in self._of_each
+        }
+        return GroupCalls(by_process, tuple(self._unlooked()))
+
+    def _unlooked(self) -> Iterator[Unlooked]:
+        for why in dict.fromkeys(refusals.why for _, refusals in self._of_each if refusals.why):
+            yield Unlooked(_WHICH, why, None, None)
+        for count, kind in ((self._left_out, "process"), (self._threads_left_out, "thread")):
+            if count:
+                why = (
+                    f"smaller than the {_PROCESSES_MAX} largest"
+                    if kind == "process"
+                    else f"not of the {_THREADS_MAX} busiest of the largest processes"
+                )
+                what = f"which calls of {units.counted(count, kind)} fail"
+                yield Unlooked(what, why, None, None)
+
+    def close(self) -> None:
+        for _, refusals in self._of_each:
+            refusals.close()
+
+
+def findings(calls: GroupCalls, names: Mapping[int, str]) -> Iterator[Finding]:
+    """Of the processes whose calls fail most."""
+    most = sorted(calls.by_process.items(), key=lambda item: -_per_s(item[1]))
+    for pid, refused in most[:_NAMED]:
+        per_s = _per_s(refused)
+        if per_s < _LEAST_PER_S:
+            continue
+        ranked = sorted(refused, key=lambda one: -one.per_s)
+        pairs = ", ".join(f"{one.call} with {one.errno}" for one in ranked[:_NAMED])
+        more = f" and {len(ranked) - _NAMED} more" if len(ranked) > _NAMED else ""
+        known = (row(one.call, one.errno) for one in ranked if one.per_s >= _LEAST_PER_S)
+        yield Finding(
+            "calls-fail", CRITICAL if any(one and one.certain for one in known) else COSTLY,
+            f"{per_second(per_s, 'calls')} of process {pid} ({names.get(pid, '?')}) fail: {pairs}"
+            f"{more}",
+            "limits", ranked[0].call, per_s, "1/s",
+            facts(*(Fact(f"{one.call} ({one.errno})", one.per_s, "1/s") for one in ranked)),
+            f"memlab diagnose {pid}", kind=str(pid),
+        )  # fmt: skip
+
+
+def _per_s(refused: Sequence[Refusal]) -> float:
+    return sum(one.per_s for one in refused)
