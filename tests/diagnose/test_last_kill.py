@@ -1,4 +1,4 @@
-"""Kills explained from any log: the kernel's sentences since 2.6.26, in every form of paste."""
+"""Kills explained from any log: the kernel's sentences since 2.6.9, in every form of paste."""
 
 from __future__ import annotations
 

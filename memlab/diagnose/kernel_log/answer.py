@@ -95,7 +95,7 @@ def kill_of(report: Report) -> Kill:
         text=reason.sentence,
         by="kernel",
         killed=tuple(_killed(process, tasks) for process in _victims(report)),
-        requester=report.requester,
+        requester=report.requester or None,
         order=report.order,
         group=report.group,
         process_group=report.task_group,
@@ -138,11 +138,14 @@ def user_space_kill(kill: killers.UserSpaceKill) -> Kill:
 def last(log: Log) -> tuple[Kill | None, Report | None, int]:
     """Return the last kill, its report if it is the kernel's, and how many were before it."""
     ended = [report for report in log.reports if _ended(report) != "cut"]
-    count = len(ended) + len(log.user_space)
+    kills = sum(_ended(report) != "nobody killed" for report in ended)
+    programs = sum(not kill.failure for kill in log.user_space)
     if log.user_space and (not ended or log.user_space[-1].line > ended[-1].line):
-        return user_space_kill(log.user_space[-1]), None, count - 1
+        is_kill = not log.user_space[-1].failure
+        return user_space_kill(log.user_space[-1]), None, kills + programs - is_kill
     if ended:
-        return kill_of(ended[-1]), ended[-1], count - 1
+        is_kill = _ended(ended[-1]) != "nobody killed"
+        return kill_of(ended[-1]), ended[-1], kills + programs - is_kill
     if log.reaped:
         process = log.reaped[-1]
         report = Report(0, victims=[process], is_stuck=bool(process.words))
@@ -317,6 +320,8 @@ def _table(kill: Kill) -> Iterator[str]:
 def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
     if earlier:
         yield f"{units.counted(earlier, 'earlier kill')} in the same log"
+    if in_vain := sum(r.is_nobody and not r.panic and r is not report for r in log.reports):
+        yield f"{units.counted(in_vain, 'other report')} in which no process could be killed"
     if report is not None and log.reports and (later := log.reports[-1]).line > report.line > 0:
         reason = f": {cause.cause_of(later).sentence}" if later.memory.zones else ""
         yield f"a later report in this log is cut before its kill{reason}"
@@ -348,7 +353,7 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
         yield "what was free of each zone" if is_sum else "the machine's free memory (Mem-Info)"
     if not tasks:
         yield "the table of processes"
-    elif victims and holders.in_table(victims[0], tasks) is None:
+    elif not report.columns or (victims and holders.in_table(victims[0], tasks) is None):
         yield "a part of the table of processes"
     elif cause.page_size(report) is None:
         yield "the size of a page (4 KiB is assumed)"
@@ -383,10 +388,12 @@ def _no_kill(log: Log) -> Iterator[str]:
             f"a part of a report stands in it, {' and '.join(log.parts)}, as the kernel prints it "
             "for a kill, a refused request and SysRq: what it is of is not in this log"
         )
+    for end in log.ends[-1:]:
+        yield f"a process was ended for another reason than want of memory: {end}"
     for hint in log.hints[-1:]:
         reported = f"{hint.by} reports a kill, but the kernel's own report is not in this log"
         yield f"{reported}: {hint.text}"
     yield from _holes(log)
-    says = log.refused or log.hints or log.failures or log.parts
+    says = log.refused or log.hints or log.failures or log.parts or log.ends
     if not says and not log.lost and not log.hidden and not log.unread:
         yield "it may have been overwritten, or stands in an earlier boot: journalctl -k -b -1"

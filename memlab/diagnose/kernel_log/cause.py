@@ -52,7 +52,7 @@ def cause_of(report: Report) -> KillCause:
         return _group(report)
     if report.constraint == "CONSTRAINT_MEMORY_POLICY" or report.words == "policy":
         return _node(report, report.nodes or report.mems_allowed, "a memory policy")
-    if report.constraint == "CONSTRAINT_CPUSET":
+    if report.constraint == "CONSTRAINT_CPUSET" or report.words == "cpuset":
         name = f"the cpuset {report.cpuset}" if report.cpuset else "a cpuset"
         return _node(report, report.mems_allowed or report.nodes, name)
     return _machine(report)
@@ -98,7 +98,8 @@ def page_or_usual(report: Report) -> int:
 def _is_group(report: Report) -> bool:
     if report.constraint is not None:
         return report.constraint == "CONSTRAINT_MEMCG"
-    return report.words == "group" or report.group is not None or report.is_charge
+    is_memcg = "memory(memcg)" in (report.panic or "")
+    return report.words == "group" or report.group is not None or report.is_charge or is_memcg
 
 
 def limiting(report: Report) -> Counter | None:
@@ -127,7 +128,7 @@ def _group(report: Report) -> KillCause:
         counter.name if counter else "", "limit"
     )
     if report.group is None:
-        sentence = f"it was the {name} of a memory group; which one is not in this log"
+        sentence = f"it was the {name} of a memory group"
     else:
         sentence = f"it was the {name} of the group {report.group}"
         if report.task_group is not None and report.task_group != report.group:
@@ -146,6 +147,7 @@ def _group(report: Report) -> KillCause:
             sentence += f"; its swap is full ({size(swap_of_group.limit or 0)})"
     elif shown is not None:
         sentence += f": {size(shown.usage)} used, without a limit of its own"
+    sentence += "; which one is not in this log" if report.group is None else ""
     return KillCause("group", sentence, counter.name if counter else None)
 
 
@@ -209,9 +211,18 @@ def _rank(report: Report) -> int:
 def _usable(zone: Zone, report: Report, page: int) -> int:
     """What a request may take: without CMA if it does not move, without what is kept from it."""
     movable = report.gfp_mask is None or report.gfp_mask & _MOVABLE
-    is_top = _rank(report) >= _RANKS["HighMem"] or not report.memory.high_pages
-    reserve = zone.reserve[-1] * page if zone.reserve and is_top else 0
+    reserve = _reserve(zone, report) * page
     return max(0, zone.free - (0 if movable else zone.cma) - reserve)
+
+
+def _reserve(zone: Zone, report: Report) -> int:
+    """The pages of a zone that are kept from requests of this class. The numbers are of all classes
+    of the kernel: those whose zones are printed, Normal, and at the end Movable and Device."""
+    if not zone.reserve:
+        return 0
+    ranks = {other.rank for other in report.memory.zones} | {_RANKS["Normal"]}
+    place = sum(rank <= _rank(report) for rank in ranks) - 1
+    return zone.reserve[min(max(place, 0), len(zone.reserve) - 1)]
 
 
 def _is_short(zone: Zone, report: Report, page: int) -> bool:
@@ -220,7 +231,7 @@ def _is_short(zone: Zone, report: Report, page: int) -> bool:
 
 
 def _machine(report: Report) -> KillCause:
-    is_said = report.constraint == "CONSTRAINT_NONE"
+    is_said = report.constraint == "CONSTRAINT_NONE" or _is_panic_of_all(report)
     memory, page = report.memory, page_or_usual(report)
     if not memory.zones:
         return _without_zones(report, is_said)
@@ -237,14 +248,19 @@ def _machine(report: Report) -> KillCause:
     if not is_said and _elsewhere(memory, page) > least:
         listed = ",".join(str(node) for node in sorted({zone.node for zone in memory.zones}))
         return _node(report, listed, "a cpuset or a memory policy")
-    outside = sum(zone.free for zone in others if zone.free > 4 * zone.high)
-    if outside > 4 * free:
+    if any(zone.free > max(4 * zone.high, zone.present // 100) for zone in others):
         if not is_said and {zone.node for zone in others} - allowed:
             return _node(report, report.mems_allowed, f"the cpuset {report.cpuset or 'of it'}")
         return _zone(report, eligible, others, free)
     if memory.high_pages and _rank(report) < _RANKS["HighMem"] and not others:
         return _zone(report, eligible, others, free)
     return KillCause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
+
+
+def _is_panic_of_all(report: Report) -> bool:
+    """Whether vm.panic_on_oom is 1, by which the kernel panics only if all memory is short."""
+    panic = (report.panic or "").lower()
+    return "system-wide panic_on_oom" in panic or "out of memory. panic_on_oom" in panic
 
 
 def _impossible(memory: MemInfo, page: int) -> Zone | None:
@@ -260,7 +276,10 @@ def _elsewhere(memory: MemInfo, page: int) -> int:
 
 def _of_all(report: Report, free: int) -> str:
     total = report.memory.total(page_or_usual(report))
-    return f"{size(free)}{f' of {size(total)}' if total else ''} free{swap(report.memory)}"
+    state = f"{size(free)}{f' of {size(total)}' if total else ''} free{swap(report.memory)}"
+    if 2 * (cma := sum(zone.cma for zone in report.memory.zones)) > free:
+        state += f"; {size(cma)} of the free memory are for movable pages only (CMA)"
+    return state
 
 
 def swap(memory: MemInfo) -> str:
@@ -300,6 +319,12 @@ def _without_zones(report: Report, is_said: bool) -> KillCause:
         if free > _sum(report) // 20:
             return _with_room(report, free, is_said)
         return KillCause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
+    if report.words == "fault":
+        return KillCause(
+            "unknown",
+            "a page fault was refused memory, and its process was killed without a report; whose "
+            "memory was short is not in this log",
+        )
     if report.words in ("machine", "requester") or report.panic:
         return KillCause(
             "unknown",
@@ -333,19 +358,28 @@ def _fragmented(report: Report) -> KillCause | None:
     if not report.order or report.order < 1:
         return None
     wanted = page << report.order
-    reserved = {z.name for z in report.memory.zones if _usable(z, report, page) < wanted}
-    reserved -= {z.name for z in report.memory.zones if _usable(z, report, page) >= wanted}
+    zones = report.memory.zones
+    reserved = {z.name for z in zones if _usable(z, report, page) - z.least < wanted}
+    reserved -= {z.name for z in zones if _usable(z, report, page) - z.least >= wanted}
     usable = [b for b in report.memory.blocks if rank(b.zone) <= _rank(report)]
     usable = [blocks for blocks in usable if blocks.zone not in reserved]
     if not usable:
         return None
-    if any(count for blocks in usable for block, count in blocks.counts.items() if block >= wanted):
+    free, large = (sum(b.free for b in usable), sum(b.free_of(wanted) for b in usable))
+    begin = f"it was a free block of {size(wanted)} in one piece (order {report.order}): "
+    if not large:
+        is_kept = any(block >= wanted for blocks in usable for block in blocks.kept)
+        none = "none that this request may take" if is_kept else "none"
+        end = f"there was {none}, and {size(free)} were free in smaller blocks"
+        return KillCause("fragmentation", begin + end)
+    least = {z.name: z.least >> report.order for z in zones if z.is_before_4_2}
+    if any(b.free_of(wanted) > least.get(b.zone, 0) for b in usable):
         return None
-    return KillCause(
-        "fragmentation",
-        f"it was a free block of {size(wanted)} in one piece (order {report.order}): there was "
-        f"none, and {size(sum(blocks.free for blocks in usable))} were free in smaller blocks",
+    end = (
+        f"of {size(free)} free only {size(large)} were in blocks of that size or larger, less than "
+        "the kernel keeps of them"
     )
+    return KillCause("fragmentation", begin + end)
 
 
 def _with_room(report: Report, free: int, is_said: bool) -> KillCause:
@@ -353,8 +387,6 @@ def _with_room(report: Report, free: int, is_said: bool) -> KillCause:
     if (cause := _fragmented(report)) is not None:
         return cause
     state = _of_all(report, free)
-    if 2 * (cma := sum(zone.cma for zone in report.memory.zones)) > free:
-        state += f"; {size(cma)} of the free memory are for movable pages only (CMA)"
     if zone := _impossible(report.memory, page_or_usual(report)):
         state += (
             f"; the watermark of the zone {zone.name} is {size(zone.high)}, more than there is: a "

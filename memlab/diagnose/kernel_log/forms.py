@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from memlab.diagnose.kernel_log import layout, records
+from memlab.diagnose.kernel_log import layout, near, records
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _COLOUR = re.compile(  # also with its first character as text, or without it
     r"(?:\x1b|\^\[|\\x1b|\\u001b|\\033|\\e|\u241b)(?:\[[0-9;?]{0,20}[A-Za-z]|\([A-Z0-9])"
     r"|\[\d{1,3}(?:;\d{1,3}){0,8}m"
 )
-_COLOUR_MARKS = ("\x1b", "^[", "\\x1b", "\\u001b", "\\033", "\\e", "\u241b", "[0m")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 _KMSG = re.compile(  # netconsole may put the kernel's version before it
     r"(?:\d[\w.+~-]{1,64},)?\d{1,4},\d{1,20},(?P<micro>\d{1,18}),[^;]{1,64};"
@@ -81,9 +80,13 @@ _PIECES = (
     re.compile(r"(?:(?P<sender>\S{1,64}) )?[\w.@/-]{1,64}\[\d{1,10}\]: "),
     re.compile(r"(?P<sender>[\w.-]{1,64})(?::| {1,40}\|) (?=\[ {0,12}[\d\w])"),  # of several hosts
 )
+_USUAL_STAMP = re.compile(  # with which most lines begin; the pieces take far longer
+    rf"(?:<\d{{1,3}}>)?(?:\[ {{0,12}}\d{{1,12}}\.\d{{3,9}}[\] ]|\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
+    rf"|(?:{'|'.join(_MONTHS)}) [ \d]\d \d\d:\d\d:\d\d )"
+)
 _STAMP = re.compile(  # behind words of any form
     rf"\[ {{0,12}}\d{{1,12}}\.\d{{3,9}}(?=[\] <])|\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
-    r"|\d{10}\.\d{3,9}(?=[, ])"
+    r"|\d{10}\.\d{3,9}(?=[, ])|(?<![\w.,])\d{1,4},\d{1,20},\d{1,18},[^;\s]{1,64};"
     rf"|\[?(?:\w{{2,4}},? )?(?:{'|'.join(_MONTHS)}) {{1,2}}\d{{1,2}}(?: \d{{4}})?,? \d\d:\d\d:\d\d"
 )
 _STAMP_AT_MOST = 160
@@ -111,7 +114,8 @@ def narrow(content: bytes) -> bytes:
 
 
 def _lines_of_text(content: bytes) -> list[str]:
-    if content.count(b"=3D") > 2:  # a mail's quoted-printable
+    quoted = content.count(b"=3D")
+    if quoted and quoted + content.count(b"=\n") + content.count(b"=\r\n") > 2:  # of a mail
         content = quopri.decodestring(content)
     text = content.decode("utf-8-sig", "replace").removesuffix("\n")
     lines = records.read(text)
@@ -128,6 +132,8 @@ def _is_wide(begin: bytes) -> bool:
 
 def _is_stamped(line: str) -> bool:
     """By what it begins with: a stamp behind other words may be a program's."""
+    if _USUAL_STAMP.match(line):
+        return True
     prefix, _ = _prefix_at(line[:512], 0)
     return bool(prefix.boot or prefix.clock)
 
@@ -143,8 +149,12 @@ def _in_order(lines: list[str]) -> Iterator[str]:
         yield from _reversed(lines)
         return
     for part in _parts(lines, marks):
-        for line in part:
-            yield from logical(line)
+        for begin, end, is_near in near.ranges(part):
+            if not is_near:
+                yield from part[begin:end]
+                continue
+            for line in part[begin:end]:
+                yield from logical(line)
 
 
 def _reversed(lines: list[str]) -> Iterator[str]:
@@ -263,7 +273,7 @@ def logical(line: str) -> Iterator[str]:
         for _ in range(2):  # a ticket may escape what was escaped
             text = _ENTITY.sub(lambda one: html.unescape(one[0]), text[: records.RECORD_MAX])
         text = text.replace("\u00a0", " ")
-    if any(mark in text for mark in _COLOUR_MARKS):
+    if "\x1b" in text or "\\" in text or "^[" in text or "\u241b" in text or "[0m" in text:
         text = _COLOUR.sub("", text[: records.RECORD_MAX])
     if stamp := _KMSG.match(text):
         text = stamp[0] + unescaped(text[stamp.end() : stamp.end() + records.RECORD_MAX])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from memlab.diagnose.account import Part
@@ -95,7 +95,12 @@ def why_chosen(report: Report, victim: Process) -> Iterator[str]:
         return
     first = max(tasks, key=_weight)
     if _weight(row) >= _weight(first):
-        yield f"chosen as the largest of {len(tasks)} processes"
+        is_cut = not report.columns  # its head is not in the log
+        yield (
+            f"it is the largest of the {len(tasks)} processes that this log lists"
+            if is_cut
+            else f"chosen as the largest of {len(tasks)} processes"
+        )
     elif (row.score_adjustment or 0) > (first.score_adjustment or 0):
         yield (
             f"chosen by its oom_score_adj of {row.score_adjustment}: {first.pid} ({first.name}) "
@@ -155,22 +160,27 @@ def _of_group(report: Report) -> tuple[int, list[tuple[str, int]]]:
 def _of_machine(report: Report) -> tuple[int, list[tuple[str, int]]]:
     memory, page = report.memory, cause.page_or_usual(report)
     pages = memory.pages
-    if pages.keys().isdisjoint(("slab_unreclaimable", "active_anon", "free")):
+    if pages.keys().isdisjoint(("slab_unreclaimable", "active_anon", "active", "free")):
         return 0, []
 
     def counted(*names: str) -> int:
         return sum(pages.get(name, 0) for name in names) * page
 
+    anonymous = counted("active_anon", "inactive_anon", "isolated_anon") - counted("shmem")
+    locked = max(0, -anonymous)  # shared memory that is in no list of anonymous pages
     return (memory.total(page) or 0) if memory.is_counted else 0, [
-        ("anonymous", counted("active_anon", "inactive_anon", "isolated_anon") - counted("shmem")),
+        ("anonymous", anonymous),
         ("tmpfs or shared memory", counted("shmem")),
         ("page cache", counted("active_file", "inactive_file", "isolated_file")),
-        ("unevictable", counted("unevictable")),
+        ("anonymous and page cache", counted("active", "inactive")),
+        ("unevictable", counted("unevictable") - locked),
+        ("slab", counted("slab")),
         ("reclaimable slab", counted("slab_reclaimable", "kernel_misc_reclaimable")),
         ("unreclaimable slab", counted("slab_unreclaimable")),
         ("page tables", counted("pagetables", "sec_pagetables")),
         ("kernel stacks", memory.kernel_stack),
         ("huge pages", memory.huge),
+        ("in a balloon", memory.balloon or 0),
         ("free", counted("free", "free_pcp")),
     ]
 
@@ -185,12 +195,12 @@ def lines(report: Report, holdings: Sequence[Part]) -> Iterator[str]:
         yield f"{begin}: " + ", ".join(f"{size(h.bytes)} {h.name}" for h in shown)
     known = {holding.name: holding.bytes for holding in holdings}
     if "in no counter" in known and known["in no counter"] >= 0.05 * whole:
-        is_group = cause.cause_of(report).kind == "group"
-        yield "no counter of the report has " + (
-            "other memory of the kernel"
-            if is_group
-            else "pipes, sockets, zswap, drivers, balloons or vmalloc"
-        )
+        others = "pipes, sockets, zswap, drivers, balloons or vmalloc"
+        if cause.cause_of(report).kind == "group":
+            others = "other memory of the kernel"
+        elif report.memory.balloon is not None:
+            others = others.replace(" balloons", "").replace("drivers, or", "drivers or")
+        yield f"no counter of the report has {others}"
     yield from _droppable(report, known, whole)
     shared = known.get("tmpfs or shared memory", 0)
     if shared >= max(1 << 20, _LEAST * whole):
@@ -212,10 +222,12 @@ def _is_total(report: Report) -> bool:
 
 
 def _droppable(report: Report, known: dict[str, int], whole: int) -> Iterator[str]:
-    is_counted = any(name in report.statistics for name in ("file", "cache", "total_cache"))
-    if not is_counted and "active_file" not in report.memory.pages:
+    numbers: Iterable[str] = report.memory.pages
+    if cause.cause_of(report).kind == "group":  # older reports have the machine's memory, too
+        numbers = report.statistics
+    if not any(name in numbers for name in ("file", "cache", "total_cache", "active_file")):
         return
-    has_slab = "slab_reclaimable" in report.statistics or "slab_reclaimable" in report.memory.pages
+    has_slab = "slab_reclaimable" in numbers
     cache, dirty = known.get("page cache", 0), min(known.get("page cache", 0), _dirty(report))
     droppable = cache - dirty + known.get("reclaimable slab", 0)
     if droppable > _LEAST * dirty:

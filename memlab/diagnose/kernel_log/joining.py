@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from memlab.diagnose.kernel_log import forms
 
-_LENGTH_MAX = 8192
+_LENGTH_MAX, _PARTS_MAX = 8192, 8
 # The words of a sentence, its last field, how a rest of it begins, and what joins them.
-_SIZES = ("(", "total-vm:", "anon-rss:", "file-rss:", "shmem-rss:", "UID", "pgtables:", "oom_score")
+_SIZES = ("(", "UID", "oom_score")
 _COLUMNS = ("rss", "pgtables", "swapents", "nr_", "oom_", "name", "cpu")
 _BROKEN = (
     ("oom-kill:constraint=", ",uid=", (), ""),
@@ -20,16 +20,22 @@ _BROKEN = (
     (": usage ", "failcnt", ("limit", "failcnt", *"0123456789"), " "),
     ("total_vm ", " name", _COLUMNS, " "),
 )
+# How a part of a kill's sizes may begin, broken at a blank or at a hyphen; marks of a comment may
+# stand before it.
+_SIZES_REST = re.compile(
+    r"(?:(?:total-|anon-|file-|shmem-)?(?:vm|rss|vsz):|\d{1,16}kB|UID|pgtables|oom_score|\()"
+)
+_MARKS = " \t>|*#/"
 _PID = re.compile(r"\d{1,10}(?: \(|, UID)")
 _CONTEXT = ("nodemask=", "cpuset=", "mems_allowed=", "task=", ",pid=", "memcg=", "global_oom")
 
 
 def joined(lines: Iterable[str]) -> Iterator[str]:
-    """Put a broken sentence together: at most four lines, the next ones without a stamp."""
+    """Put a broken sentence together: at most some lines, the next ones without a stamp."""
     waiting, parts = "", 0
     for line in lines:
         if waiting:
-            rest = _continuation(waiting, line) if parts < 4 else None
+            rest = _continuation(waiting, line) if parts < _PARTS_MAX else None
             if rest is not None:
                 waiting, parts = waiting + rest, parts + 1
                 if _broken(waiting) is None:
@@ -51,7 +57,8 @@ def _lacks_pid(line: str) -> bool:
 
 
 def _broken(line: str) -> tuple[str, str, tuple[str, ...], str] | None:
-    if not any(word in line for word in ("oom", "emory", "illed", "total_vm", ": usage ")):
+    is_near = "oom" in line or "emory" in line or "illed" in line
+    if not is_near and "total_vm" not in line and ": usage " not in line:
         return None
     for form in _BROKEN:
         if (at := line.find(form[0])) >= 0 and form[1] not in line[at + len(form[0]) - 1 :]:
@@ -68,8 +75,18 @@ def _continuation(waiting: str, line: str) -> str | None:
     _, _, begins, glue = form
     if _lacks_pid(waiting):
         return f" {rest}" if _PID.match(rest) else None
+    if begins == _SIZES:
+        return _rest_of_sizes(waiting.rstrip(), rest.lstrip(_MARKS))
     if begins:
         return glue + rest if rest.startswith(begins) else None
     is_other = "ut of memory" in rest or "oom-kill:" in rest
     is_rest = any(key in rest for key in _CONTEXT) and not is_other
     return glue + rest if is_rest and not forms.parted(line)[0] else None
+
+
+def _rest_of_sizes(waiting: str, rest: str) -> str | None:
+    if not _SIZES_REST.match(rest) or (
+        rest[0] == "(" and not waiting.endswith((",", *"0123456789"))
+    ):
+        return None
+    return rest if waiting.endswith((":", "-")) else f" {rest}"

@@ -29,6 +29,10 @@ _LMKD = re.compile(
     r"(?:Kill|Killing) '(.{1,256}?)' \((\d{1,10})\)"
     r"(?:.{0,200}?to free (\d{1,12})kB)?(?:.{0,200}?; reason: (.{0,120}))?"
 )
+_DRIVER_FREED = re.compile(r"^[\s>|]{0,40}(?:<\d>)?\s{1,8}to free (\d{1,12})kB on behalf of ")
+_DRIVER_FORMER = re.compile(
+    r"send sigkill to (\d{1,10}) \((.{1,64}?)\), (?:oom_)?adj -?\d{1,5}, size \d{1,12}"
+)
 _DRIVER = re.compile(r"cache \d{1,12}kB is below limit \d{1,12}kB for oom_score_adj -?\d{1,5}")
 _FACEBOOK = re.compile(r"illed (\d{1,6}): (\d{1,10})(?:\((.{0,64}?)\))?")
 _FACEBOOK_PICK = re.compile(r'Picked "(.{1,512}?)" \((\d{1,9})MB\) based on (.{1,80})')
@@ -42,12 +46,25 @@ LMKD = "Android's lmkd"
 DRIVER = "Android's driver lowmemorykiller"
 """A part of the kernel, but not its OOM killer."""
 
+_OTHER_ENDS = re.compile(
+    r"Memory failure: 0x[0-9a-f]{1,16}: (?:Killing|Sending SIGBUS to) .{1,64} due to hardware "
+    r"memory corruption|MCE 0x[0-9a-f]{1,16}: Killing .{1,64} due to hardware memory corruption"
+    r"|Watchdog timeout \(limit .{1,16}\)!|CPU Watchdog Timeout: .{1,64}"
+    r"|: Killing process \d{1,10} \(.{1,64}\) with signal SIG[A-Z]{3,5}"
+)
+"""Ends of processes that are not for want of memory: mm/memory-failure.c, kernel/time, systemd."""
+_END_MARKS = ("due to hardware memory corruption", "Watchdog", ": Killing process ")
 _HINT_MARKS = (
     ("has been killed by the OOM killer", "systemd"),
     ("Failed with result 'oom-kill'", "systemd"),
     ("OOM killer killed some processes", "systemd"),
     ("Invoking oom killer", "earlyoom"),
+    (" OOM encountered, victim process: ", "kubelet"),
     ("System OOM encountered", "kubelet"),
+    ("Created an OOM event in container", "kubelet"),
+    ("OutOfMemoryError: Container killed due to memory usage", "ECS"),
+    ("TERM_MEMLIMIT: job killed", "LSF"),
+    ("oom_kill event in StepId", "Slurm"),
     (", OOM kill of PID ", "oomkill (BPF)"),
     ("oom-kill event(s)", "Slurm"),
     ("oom_kill event(s)", "Slurm"),
@@ -58,12 +75,14 @@ _HINT_MARKS = (
 )
 
 
+_CONTAINER_OOM = re.compile(r"\d container oom [0-9a-f]{12,64}\b")  # of docker events
 _FAILURE_MARKS = (
     ("Failed to kill any cgroup", "systemd-oomd"),
     ("Could not find a process to kill", "earlyoom"),
     ("kill failed: ", "earlyoom"),
 )
 """By which a program says that it tried to kill, and that nobody ended."""
+_HINT_MAX = 200
 _FAILURE_LINES = 20  # behind the line of the kill
 # Words of earlyoom that others print too are its own only behind its name, or behind no name.
 _BEHIND_EARLYOOM = re.compile(
@@ -108,8 +127,14 @@ class Hint:
 class Reader:
     """Collects what programs print."""
 
-    def __init__(self, kills: list[UserSpaceKill], hints: list[Hint], failures: list[Hint]) -> None:
-        self._kills, self._hints, self._failures = kills, hints, failures
+    def __init__(
+        self,
+        kills: list[UserSpaceKill],
+        hints: list[Hint],
+        failures: list[Hint],
+        ends: list[str],
+    ) -> None:
+        self._kills, self._hints, self._failures, self._ends = kills, hints, failures, ends
         self._victim: tuple[int | None, str] = (None, "")
         self._limit = ""
         self._picked: tuple[str, int, str] | None = None
@@ -125,12 +150,15 @@ class Reader:
             if marker in line and (by != "earlyoom" or self._is_earlyooms(line, marker)):
                 self._fail(by, line[line.find(marker) :].strip()[:160], number)
                 return True
-        for marker, by in _HINT_MARKS:
-            if marker in line:
-                if len(self._hints) < 100:
-                    self._hints.append(Hint(number, by, line.strip()[-160:]))
-                return True
-        return False
+        is_end = any(marker in line for marker in _END_MARKS) and len(self._ends) < 100
+        if is_end and (end := _OTHER_ENDS.search(line)):
+            self._ends.append(end[0].lstrip(": "))
+        mark = next((mark for mark in _HINT_MARKS if mark[0] in line), None)
+        if " container oom " in line and _CONTAINER_OOM.search(line):
+            mark = " container oom ", "docker"
+        if mark is not None and len(self._hints) < 100:
+            self._hints.append(Hint(number, mark[1], _around(line, mark[0])))
+        return mark is not None
 
     def _is_earlyooms(self, line: str, marker: str) -> bool:
         before = line[: line.find(marker)]
@@ -219,6 +247,24 @@ class Reader:
             UserSpaceKill(number, by, match[1], int(match[2]), size, "SIGKILL", match[4] or "")
         )
 
+    def driver_former(self, line: str, number: int) -> bool:
+        """Of Android's kernels up to 3.4, which print the size in pages."""
+        if not (match := _DRIVER_FORMER.search(line)):
+            return False
+        return self._add(
+            UserSpaceKill(number, DRIVER, match[2], int(match[1]), None, "SIGKILL", "")
+        )
+
+    def driver_freed(self, line: str, number: int) -> bool:
+        """The size stands in the line behind the name."""
+        match = _DRIVER_FREED.search(line)
+        if match is None or not self._kills or self._kills[-1].by != DRIVER:
+            return False
+        if number - self._kills[-1].line > 1:
+            return False
+        self._kills[-1] = replace(self._kills[-1], resident=int(match[1]) << 10)
+        return True
+
     def driver(self, line: str, number: int) -> bool:
         """The reason stands in a line behind the name."""
         match = _DRIVER.search(line)
@@ -263,6 +309,13 @@ class Reader:
         )
 
 
+def _around(line: str, marker: str) -> str:
+    """What a line says, without its prefix; of a long line what is around the marker."""
+    text = forms.parted(line[: line.find(marker) + _HINT_MAX])[1].strip()
+    begin = text.find(marker)
+    return text[max(0, begin - _HINT_MAX // 2) : begin + _HINT_MAX].strip() if begin >= 0 else text
+
+
 _PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
     (" due to ", Reader.oomd),
     ("systemd-oomd killed", Reader.oomd_count),
@@ -272,6 +325,8 @@ _PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
     (", badness: ", Reader.nohang_victim),
     ("SIG", Reader.nohang),
     ("owmemorykiller", Reader.lmkd),
+    ("send sigkill to ", Reader.driver_former),
+    (" on behalf of ", Reader.driver_freed),
     (" is below limit ", Reader.driver),
     ("Picked ", Reader.facebook),
     ("illed ", Reader.facebook),
@@ -279,3 +334,9 @@ _PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
     ("must evict pod(s)", Reader.kubelet),
     ("evicted successfully", Reader.kubelet),
 )
+MARKS = (
+    *(marker for marker, _ in (*_PROGRAMS, *_HINT_MARKS, *_FAILURE_MARKS)),
+    " container oom ",
+    *_END_MARKS,
+)
+"""One of which stands in each line that is read here."""

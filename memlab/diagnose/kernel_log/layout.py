@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 _WIDTH_LEAST, _WIDTH_MAX = 60, 250
 _FULL_LINES, _BROKEN_LEAST = 3, 2
+_FULL_MAX = 20_000
 LINE_MAX = 4096  # characters; the kernel's records are shorter (LOG_LINE_MAX)
 _BREAKING_TAG = re.compile(r"<(?:br|/p|/div|/tr|/li|/pre)\b[^<>]{0,100}>", re.I)
 _TAG = re.compile(
@@ -65,11 +66,13 @@ def unwrapped(lines: Sequence[str], is_stamped: Callable[[str], bool]) -> list[s
     width = max(map(len, bare), default=0)
     if not _WIDTH_LEAST <= width <= _WIDTH_MAX:
         return list(lines)
+    if sum(len(line) == width for line in bare) < _BROKEN_LEAST:
+        return list(lines)
+    if not _has_broken(bare, is_stamped, width):
+        return list(lines)
     stamped = [is_stamped(line) for line in bare]
     stamped[0] |= len(bare[0]) == width and any(stamped[1:_FULL_LINES])  # its stamp may be cut
-    if sum(len(line) == width for line in bare) < _BROKEN_LEAST or not stamped[0]:
-        return list(lines)
-    if not _is_broken(bare, stamped, width):
+    if not stamped[0] or not _is_broken(bare, stamped, width):
         return list(lines)
     result: list[str] = []
     parts: list[str] = []  # of the line that is open
@@ -85,6 +88,12 @@ def unwrapped(lines: Sequence[str], is_stamped: Callable[[str], bool]) -> list[s
             result.append("".join(parts))
             parts = []
     return [*result, "".join(parts)] if parts else result
+
+
+def _has_broken(lines: Sequence[str], is_stamped: Callable[[str], bool], width: int) -> bool:
+    """Whether a line of full width is followed by one without a stamp, of those looked at."""
+    full = (i for i in range(len(lines) - 1) if len(lines[i]) == width)
+    return any(not is_stamped(lines[i + 1]) for i in itertools.islice(full, _FULL_MAX))
 
 
 def _is_broken(lines: Sequence[str], stamped: Sequence[bool], width: int) -> bool:

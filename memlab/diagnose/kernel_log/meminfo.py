@@ -11,18 +11,27 @@ _ZONE = re.compile(
 )
 _LIST = re.compile(r"(DMA32|DMA|Normal|HighMem|Movable|Device): \d")
 _NODE = re.compile(r"Node (\d{1,4}) active_anon:")
+_BALLOON = re.compile(r"\bBalloon:(\d{1,16})kB")
 _RESERVE = re.compile(r"lowmem_reserve\[\]:((?: \d{1,12}){1,8})")
 # Behind a number is its end, or a logger's mark of one: a number that is cut is another.
 _PAGES = re.compile(
-    r"([a-z_]{2,40}(?:\(\w{2,8}\))?):(\d{1,15})(?=[\s,;|<]|\^[JM]|#01[25]|\\[nrt]|$)"
+    r"([A-Za-z][a-z_]{1,39}(?:\(\w{2,8}\))?):(\d{1,15})(?=[\s,;|<]|\^[JM]|#01[25]|\\[nrt]|$)"
 )
-_BLOCKS = re.compile(r"(\d{1,12})\*(\d{1,10})kB")
+_BLOCKS = re.compile(r"(\d{1,12})\*(\d{1,10})kB(?: {1,3}\(([A-Z]{1,8})\))?")
 _KILOBYTES = re.compile(r"([a-z_]{2,40}):(\d{1,20})kB")
 _SWAP = re.compile(r"(Free|Total) swap {0,3}= {0,3}(\d{1,16})kB")
-_COUNT = re.compile(r"(\d{1,15}) pages (RAM|reserved|HighMem)")
+_COUNT = re.compile(r"(\d{1,15}) (?:pages (?:of )?(RAM|reserved|HighMem|HIGHMEM)|(reserved) pages)")
 _HUGE = re.compile(r"hugepages_total=(\d{1,12}) .{1,80}hugepages_size=(\d{1,12})kB")
 _SLAB = re.compile(r"([\w.:-]{1,48}) {1,40}(\d{1,14})KB {1,20}(\d{1,14})KB")
+_COUNTER_WORDS = (
+    "_anon:", "_file:", "Active:", "unevictable:", "slab", "pagetables:", "free:", "misc"
+)  # fmt: skip
 _GLOBAL_MAX = 64  # of the counters of all nodes
+_BLOCKS_MAX = 1 << 31
+# The rest of a line of a zone that a mail broke.
+_REST = re.compile(
+    r"[\s>|]{0,40}(?:[a-z_]{3,24}(?:\([a-z]{4}\))?:\d{1,16}kB|all_unreclaimable\?)", re.I
+)
 
 
 @dataclass(slots=True)
@@ -32,12 +41,16 @@ class Zone:
     node: int
     name: str
     free: int
+    least: int
+    """The watermark below which only the kernel's own emergencies get memory."""
     high: int
     cma: int
     """Free, but only for pages that can be moved."""
     present: int
     reserve: tuple[int, ...] = ()
     """In pages: what is kept from requests of each higher class."""
+    is_before_4_2: bool = False
+    """By the fields of the line. Until 4.3 the kernel kept a share of the large blocks, too."""
 
     @property
     def rank(self) -> int:
@@ -51,11 +64,18 @@ class Blocks:
 
     zone: str
     counts: dict[int, int] = field(default_factory=dict)
+    kept: set[int] = field(default_factory=set)
+    """Sizes of which all blocks are for CMA, for a reserve or isolated."""
 
     @property
     def free(self) -> int:
         """What they hold, in bytes."""
         return sum(size * count for size, count in self.counts.items())
+
+    def free_of(self, least: int) -> int:
+        """What blocks hold that are of this size or larger, and not kept."""
+        sizes = self.counts.items()
+        return sum(size * n for size, n in sizes if size >= least and size not in self.kept)
 
 
 def rank(zone: str) -> int:
@@ -72,6 +92,8 @@ class MemInfo:
     """Counters of all nodes, in pages."""
     kernel_stack: int = 0
     """In bytes."""
+    balloon: int | None = None
+    """In bytes; None if it is not printed."""
     ram_pages: int | None = None
     reserved_pages: int = 0
     high_pages: int = 0
@@ -83,23 +105,28 @@ class MemInfo:
     slabs: dict[str, int] = field(default_factory=dict)
     """Unreclaimable caches, in bytes."""
     _is_slab_table: bool = False
+    _is_in_zone: bool = False
 
     def read(self, text: str) -> bool:
         """Read a line, wherever its prefix ends; whether it was one of these."""
         if "free:" in text and (zone := _ZONE.search(text)):
             self._zone(zone, text)
+        elif self._is_in_zone and self._zone_rest(text):
+            return True
         elif "lowmem_reserve[]" in text and self.zones:
             if reserve := _RESERVE.search(text):
                 self.zones[-1].reserve = tuple(int(pages) for pages in reserve[1].split())
         elif "active_anon:" in text and _NODE.search(text):
             stack = _KILOBYTES.search(text, text.find("kernel_stack:"))
             self.kernel_stack += int(stack[2]) << 10 if stack and "kernel_stack:" in text else 0
+            if balloon := _BALLOON.search(text):
+                self.balloon = (self.balloon or 0) + (int(balloon[1]) << 10)
         elif "kB" in text and "*" in text and (blocks := _BLOCKS.findall(text)):
             self._blocks(text, blocks)
         elif " swap" in text and (swap := _SWAP.search(text)):
             self._swap(swap[1], int(swap[2]) << 10)
-        elif " pages " in text and (count := _COUNT.search(text)):
-            self._count(count[2], int(count[1]))
+        elif " pages" in text and (count := _COUNT.search(text)):
+            self._count(count[2] or count[3], int(count[1]))
         elif "hugepages_total=" in text and (huge := _HUGE.search(text)):
             self.huge += int(huge[1]) * int(huge[2]) << 10
         elif "Unreclaimable slab info" in text:
@@ -112,23 +139,42 @@ class MemInfo:
 
     def _zone(self, match: re.Match[str], text: str) -> None:
         numbers = {m[1]: int(m[2]) << 10 for m in _KILOBYTES.finditer(text, match.start(3) - 5)}
+        least = numbers.get("min", 0)
         self.zones.append(
             Zone(
-                int(match[1] or 0), match[2], numbers.get("free", 0),
-                numbers.get("high", 2 * numbers.get("min", 0)), numbers.get("free_cma", 0),
+                int(match[1] or 0), match[2], numbers.get("free", 0), least,
+                numbers.get("high", 2 * least), numbers.get("free_cma", 0),
                 numbers.get("managed") or numbers.get("present") or 0,
             )
         )  # fmt: skip
         self.kernel_stack += numbers.get("kernel_stack", 0)
+        self._is_in_zone = "pages_scanned:" not in text and "free_cma:" not in text
+        self.zones[-1].is_before_4_2 = "pages_scanned:" in text and "free_pcp:" not in text
 
-    def _blocks(self, text: str, blocks: list[tuple[str, str]]) -> None:
+    def _zone_rest(self, text: str) -> bool:
+        """The next line of a zone; whether it is one."""
+        if not self._is_in_zone or not _REST.match(text):
+            self._is_in_zone = False
+            return False
+        numbers = {m[1]: int(m[2]) << 10 for m in _KILOBYTES.finditer(text)}
+        zone = self.zones[-1]
+        zone.high = numbers.get("high", zone.high)
+        zone.cma = numbers.get("free_cma", zone.cma)
+        zone.present = numbers.get("managed") or numbers.get("present") or zone.present
+        self.kernel_stack += numbers.get("kernel_stack", 0)
+        return True
+
+    def _blocks(self, text: str, blocks: list[tuple[str, str, str]]) -> None:
         """A list of free blocks; a mail breaks it, and the rest has no zone."""
         if name := _LIST.search(text):
             self.blocks.append(Blocks(name[1]))
         if self.blocks:
-            counts = self.blocks[-1].counts
-            for count, size in blocks:
-                counts.setdefault(int(size) << 10, int(count))
+            listed = self.blocks[-1]
+            for count, size, types in blocks:
+                if 0 <= int(count) < _BLOCKS_MAX:  # before 2.6.12 some are below 0
+                    listed.counts.setdefault(int(size) << 10, int(count))
+                if types and not types.strip("CHI"):
+                    listed.kept.add(int(size) << 10)
 
     def _swap(self, word: str, size: int) -> None:
         if word == "Free":
@@ -146,20 +192,20 @@ class MemInfo:
 
     def _counters(self, text: str) -> bool:
         """The lines behind "Mem-Info:", in pages."""
-        if ":" not in text or not any(
-            word in text for word in ("_anon:", "_file:", "slab", "pagetables:", "free:", "misc")
-        ):
+        if ":" not in text or not any(word in text for word in _COUNTER_WORDS):
             return False
         counters = _PAGES.findall(text)
         for name, number in counters:
             if len(self.pages) < _GLOBAL_MAX:
-                self.pages.setdefault(name, int(number))
+                self.pages.setdefault(name.lower(), int(number))
         return bool(counters)
 
     @property
     def is_counted(self) -> bool:
-        """Whether the counters have both kinds of anonymous memory: a line may be cut."""
-        return {"active_anon", "inactive_anon"} <= self.pages.keys()
+        """Whether the counters have both kinds of anonymous memory: a line may be cut. Before
+        2.6.28 there are two lists of all kinds."""
+        kinds = self.pages.keys()
+        return {"active_anon", "inactive_anon"} <= kinds or {"active", "inactive"} <= kinds
 
     @property
     def free(self) -> int | None:

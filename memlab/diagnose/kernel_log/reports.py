@@ -7,29 +7,35 @@ only a complete report has (memory, tasks) are read until its kill.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from memlab.diagnose.kernel_log import forms, joining, killers, lost, sentences
+from memlab.diagnose.kernel_log import forms, joining, killers, lost, near, sentences
 from memlab.diagnose.kernel_log.meminfo import MemInfo
 from memlab.diagnose.kernel_log.sentences import Counter, Process, ProcessRow
 from memlab.text import units
 
 _STATISTICS_MAX = 400
 _SOURCES_MAX = 64  # hosts and callers whose reports are kept apart
+_ROWS_MAX = 10_000
 _ROWS_LEAST = 3  # of a table of which no other line is there
 _MIXED_LINES = 3  # after which a report has more than its beginning
 _REPORT_S = 600
 _STAMPED = 50  # lines at each end of a log, of which one may have a stamp
-# What opens a report may begin in its midst; a line without any of these is passed over.
-_MEMORY = ("Mem-Info:", "active_anon:", "slab_reclaimable:", "kB min:", "slab info:", "Free swap ")
-_GATE = (
-    "oom", "OOM", "emory", "ill", "SIG", "total_vm", "badness", "allocation failure",
-    "vmalloc error: ", "  cache: ", "SLUB", "evict", "is below limit", *_MEMORY, *lost.MARKS,
-)  # fmt: skip
+_MARKS = tuple(
+    dict.fromkeys(
+        (
+            *(s.marker for s in sentences.TABLE),
+            *killers.MARKS,
+            *lost.MARKS,
+            *near.MEMORY,
+            "  cache: ",
+        )
+    )
+)
 _CHARGES = ("mem_cgroup_out_of_memory", "mem_cgroup_oom_synchronize", "try_charge_memcg")
 
-Kills = set[tuple[int, str, int | None, int | None]]
+Kills = set[tuple[int | None, str, int | None, int | None]]
 
 
 @dataclass(slots=True)
@@ -42,6 +48,7 @@ class Report:
     clock: str = ""
     """The clock time, if the stamp is in seconds since boot and the line has both."""
     requester: str | None = None
+    """Empty if the kernel does not name it; None if that line is not in the log."""
     gfp_mask: int | None = None
     order: int | None = None
     is_by_hand: bool = False
@@ -54,7 +61,8 @@ class Report:
     cpuset: str | None = None
     mems_allowed: str | None = None
     words: str = ""
-    """How the kill is opened: "group", "machine", "requester", "policy", or nothing."""
+    """How the kill is opened: "group", "machine", "requester", "policy", "cpuset", "fault", or
+    nothing."""
     group: str | None = None
     task_group: str | None = None
     container: str | None = None
@@ -132,6 +140,8 @@ class Log:
     """Sentences of other programs that tell of a kill without the kernel's report."""
     failures: list[killers.Hint] = field(default_factory=list)
     """Sentences of programs that tried to kill, and could not."""
+    ends: list[str] = field(default_factory=list)
+    """Sentences about other ends of processes, which are not for want of memory."""
     parts: list[str] = field(default_factory=list)
     """What stands in it of reports that have neither a beginning nor a kill."""
     refused: list[str] = field(default_factory=list)
@@ -195,6 +205,14 @@ def _parts(reports: list[Report], lines: list[str]) -> list[str]:
     return parts
 
 
+def _has_mark(line: str) -> bool:
+    """Whether a line may open a report, or say something without one."""
+    for mark in _MARKS:  # noqa: SIM110  a generator takes half as long again
+        if mark in line:
+            return True
+    return False
+
+
 def _is_below(group: str, limit: str) -> bool:
     return f"{group}/".startswith(f"{limit.rstrip('/')}/")
 
@@ -223,19 +241,30 @@ class _Sources:
         self._kills: Kills = set()
         self._readers: dict[tuple[str, str], _ReportReader] = {}
         self._source = "", ""
+        self._rows: list[str] = []
 
     def feed(self, line: str) -> None:
         """Read a line."""
         self.log.lines += 1
-        is_open = any(reader.is_open for reader in self._readers.values())
-        if not is_open and not any(word in line for word in _GATE):
+        is_open = bool(self._readers) and any(r.is_open for r in self._readers.values())
+        if not is_open and not (near.has_word(line) and _has_mark(line)):
+            self._keep(line)
             return
+        rows, self._rows = self._rows, []
         prefix = forms.prefix_of(line)
         if lost.is_hidden(line):
             self.log.hidden += 1
         elif (sentence := lost.read(line)) is not None and len(self.log.lost) < 100:
             self.log.lost.append(sentence)
-        self._reader(prefix).feed(line, prefix)
+        self._reader(prefix).feed(line, prefix, () if is_open else rows)
+
+    def _keep(self, line: str) -> None:
+        """Keep rows of a table whose head is cut off until the kill that follows them."""
+        if sentences.is_row(line):
+            if len(self._rows) < _ROWS_MAX:
+                self._rows.append(line)
+        elif self._rows and not line.isspace() and line:
+            self._rows = []
 
     def _reader(self, prefix: forms.Prefix) -> _ReportReader:
         """That of the line's host and caller; a line that has none belongs to the one before."""
@@ -264,18 +293,22 @@ class _ReportReader:
         self._is_refused = False
         self._is_other = False  # the lines about memory belong to something else
         self._row = ""
+        self._rows_before: Sequence[str] = ()
         self._kills = kills
         self._before = forms.Prefix("", "", "", "", "")
-        self._killers = killers.Reader(self.log.user_space, self.log.hints, self.log.failures)
+        self._killers = killers.Reader(
+            self.log.user_space, self.log.hints, self.log.failures, self.log.ends
+        )
 
     @property
     def is_open(self) -> bool:
         """Whether it is in a report that does not say yet how it ended."""
         return self._open is not None and not self._open.is_decided
 
-    def feed(self, line: str, prefix: forms.Prefix) -> None:
-        """Read a line."""
+    def feed(self, line: str, prefix: forms.Prefix, rows: Sequence[str]) -> None:
+        """Read a line; `rows` are those of a table without a head just before it."""
         before, self._before = self._before, prefix
+        self._rows_before = rows
         if _is_copy(before, prefix):
             return
         if self._open is not None and _is_long_after(self._open.stamp, prefix.boot):
@@ -295,7 +328,7 @@ class _ReportReader:
             self._is_refused = False
             return
         report = self._open
-        if not self._is_other and any(mark in line for mark in _MEMORY):
+        if not self._is_other and any(mark in line for mark in near.MEMORY):
             report = self._undecided(line)
         if report is None or report.is_decided:
             return
@@ -346,6 +379,14 @@ class _ReportReader:
         self._open = report
         return report
 
+    def _new_after_rows(self, line: str) -> Report:
+        """A report that begins with its end: the rows before it are of its table."""
+        report = self._new(line)
+        for text in self._rows_before:
+            if (row := sentences.row(text, None)) is not None:
+                report.rows.append(row)
+        return report
+
     def _requester(self, report: Report, line: str) -> None:
         """The line behind the first one has the name without a prefix."""
         name = line.partition(" Comm: ")[2]
@@ -376,7 +417,7 @@ class _ReportReader:
         )
         body = forms.parted(value.before)[1]
         name = body if len(body) <= 15 else (body.rsplit(": ", 1)[-1].rsplit("] ", 1)[-1])
-        report.requester = name if len(name) <= 15 else name.split()[-1][-15:]
+        report.requester = name if len(name) <= 15 else (name.split() or [""])[-1][-15:]
         report.gfp_mask, report.order, report.nodes = value.gfp_mask, value.order, value.nodes
 
     def on_limit(self, value: sentences.Limit, line: str) -> None:
@@ -416,7 +457,7 @@ class _ReportReader:
     def on_chosen(self, value: sentences.Chosen, line: str) -> None:
         report = self._open
         if report is None or report.is_decided or report.is_summed:
-            report = self._new(line)
+            report = self._new_after_rows(line)
         report.is_summed = True
         report.constraint, report.nodes = value.constraint, value.nodes or report.nodes
         report.cpuset = value.cpuset or report.cpuset
@@ -428,8 +469,11 @@ class _ReportReader:
 
     def on_victim(self, value: Process, line: str) -> None:
         report = self._open
+        if report is not None and report.chosen is not None:
+            other = report.chosen.pid != value.pid and bool(report.chosen.words)
+            report = None if other else report
         if report is None or report.is_decided:
-            report = self._new(line)
+            report = self._new_after_rows(line)
             report.is_second = self._is_repeated(value)  # or another child of it is killed
         report.chosen, report.words = value, value.words or report.words
 
@@ -452,7 +496,7 @@ class _ReportReader:
         if report is not None and self._is_after(report, value):
             report.settle()
         if report is None or (report.is_decided and report.whole_group is None):
-            report = self._new(line)
+            report = self._new_after_rows(line)
         report.victims += [value, *others]
         report.whole_group = report.whole_group or whole_group
         report.words = value.words or report.words
@@ -491,6 +535,10 @@ class _ReportReader:
         """A second copy of a report that was read already."""
         self.log.reports.remove(report)
         self._open = None
+
+    def on_ended_by_fault(self, value: Process, line: str) -> None:
+        report = self._new(line)
+        report.victims, report.words = [value], value.words
 
     def on_container(self, value: tuple[str, Process], line: str) -> None:
         report = self._new(line)

@@ -35,13 +35,19 @@ _SUPPRESSED = re.compile(r"oom_kill_process: (\d{1,9}) callbacks suppressed")
 _UB = re.compile(r"in UB (\S{1,40}): OOM killed process ")
 _VM = re.compile(r"vm:(\d{1,16})kB, rss:(\d{1,16})kB")
 _PANIC = re.compile(r"Kernel panic - not syncing: (.{0,120})")
+_ENDED_BY_FAULT = re.compile(r"([^()]{1,15})(?:\((\d{1,10})\))?")
+# What the kernel prints behind a name: other programs go on with a sentence of their own.
+_SIZES = ("total-vm:", "vsz:", "anon-rss:", "UID")
+_OTHER_WORDS = re.compile(r"[\s,]{0,8}([A-Za-z][\w-]{0,16}:?)")
+_INVOKED_REST = re.compile(r"\s{0,8}(?:[:,.]|in ub |[\"'`]?[,}\])]{0,8}$)")
+_CALLED_BY_NAME = re.compile(r",?\s{0,4}(?:UID \d{1,10},\s{0,4})?\(")
 
 
 class Invoked(NamedTuple):
     """Who requested the memory that was not there."""
 
     before: str
-    """What stands before it: a prefix, and at its end the name."""
+    """What stands before it: a prefix, and at its end the name; empty without a name."""
     gfp_mask: int | None
     order: int | None
     nodes: str | None
@@ -64,7 +70,7 @@ class Chosen(NamedTuple):
 class Process(NamedTuple):
     """A process that was chosen or killed; sizes in bytes, None if the version prints none."""
 
-    pid: int
+    pid: int | None
     name: str
     words: str = ""
     score: int | None = None
@@ -127,10 +133,13 @@ class Sentence:
 
 
 def invoked(text: str, at: int) -> Invoked | None:
-    rest = text[at:]
+    """Since 2.6.19 with a name before it; not a part of a sentence, which goes on with a word."""
+    rest = text[text.find("oom-killer", at) + len("oom-killer") :]
+    if not _INVOKED_REST.match(rest):
+        return None
     mask, order, nodes = _GFP.search(rest), _ORDER.search(rest), _NODEMASK.search(rest)
     return Invoked(
-        text[:at],
+        text[:at] if text.startswith(" invoked", at) else "",
         int(mask[1], 16) if mask else None,
         int(order[1]) if order else None,
         nodes[1] if nodes else None,
@@ -188,11 +197,13 @@ def _groups(head: str) -> tuple[str, str | None, str | None]:
 def killed(text: str, at: int) -> Process | None:
     """`Killed process 7 (a) total-vm:...`; Red Hat's 2.6.32 and 3.10 put the UID into it."""
     rest = text[at + len("Killed process ") :]
-    if not (pid := _PID.match(rest)):
+    words = _words(text[:at])
+    if not (pid := _PID.match(rest)) or not _is_kernels(rest, pid.end(), words):
         return None
     sizes = max(rest.rfind(" total-vm:"), rest.rfind(" vsz:"))
     naming = rest[:sizes] if sizes >= 0 else rest[: pid.end() + 64]
-    begin, end = naming.find("("), naming.rfind(")")
+    is_named = _CALLED_BY_NAME.match(rest, pid.end()) is not None
+    begin, end = (naming.find("("), naming.rfind(")")) if is_named else (-1, -1)
     numbers = rest[sizes:] if sizes >= 0 else ""
     adjustment = _ADJUSTMENT.search(numbers)
     virtual = _kilobytes(numbers, "total-vm:") or _kilobytes(numbers, "vsz:")
@@ -200,7 +211,7 @@ def killed(text: str, at: int) -> Process | None:
     return Process(
         int(pid[1]),
         naming[begin + 1 : end] if 0 <= begin < end else "",
-        words=_words(text[:at]),
+        words=words,
         score_adjustment=int(adjustment[1]) if adjustment else None,
         virtual=virtual,
         anonymous=_kilobytes(numbers, "anon-rss:"),
@@ -211,15 +222,37 @@ def killed(text: str, at: int) -> Process | None:
     )
 
 
+def _is_kernels(rest: str, end: int, words: str) -> bool:
+    """Whether it is the kernel's: behind its words about memory, or with a name in brackets before
+    its sizes or nothing. Scripts and supervisors print `Killed process 7` too."""
+    if words:
+        return True
+    if not _CALLED_BY_NAME.match(rest, end):
+        return False
+    tail = rest[rest.rfind(")", end, end + 96) + 1 :]
+    other = _OTHER_WORDS.match(tail)
+    return other is None or any(sizes.startswith(other[1]) for sizes in _SIZES)
+
+
 def victim(text: str, at: int) -> Process | None:
     """`Kill process 7 (a) score 12 or sacrifice child`, which may kill another one."""
     rest = text[at + len("ill process ") :]
     if not (pid := _PID.match(rest)) or "sharing same memory" in rest:
         return None
-    end = rest.rfind(") score ")
+    end, words = rest.rfind(") score "), _words(text[:at])
+    if not words and end < 0:
+        return None
     name = rest[rest.find("(") + 1 : end] if end > 0 else ""
     score = _SCORE.search(rest[end:]) if end > 0 else None
-    return Process(int(pid[1]), name, _words(text[:at]), int(score[1]) if score else None)
+    return Process(int(pid[1]), name, words, int(score[1]) if score else None)
+
+
+def ended_by_fault(text: str, at: int) -> Process | None:
+    """Until 2.6.35 a page fault that found no memory ended its process without a report."""
+    match = _ENDED_BY_FAULT.fullmatch(text[at + len("VM: killing process ") :].rstrip())
+    if match is None or match[1].lower() == "%s":
+        return None
+    return Process(int(match[2]) if match[2] else None, match[1], words="fault")
 
 
 def reaped(text: str, at: int) -> Process | None:
@@ -236,13 +269,15 @@ def container(text: str, at: int) -> tuple[str, Process] | None:
     """OpenVZ's kernels, whose groups are beancounters."""
     if not (group := _UB.match(text, at)):
         return None
-    process = killed(f"Killed process {text[group.end() :]}", 0)
+    words = "ut of memory: "
+    process = killed(f"{words}Killed process {text[group.end() :]}", len(words))
     sizes = _VM.search(text, group.end())
     if process is None or sizes is None:
         return None
     name = process.name.partition(") score")[0]
     virtual, resident = int(sizes[1]) << 10, int(sizes[2]) << 10
-    return group[1], process._replace(name=name, virtual=virtual, anonymous=resident)
+    process = process._replace(name=name, words="", virtual=virtual, anonymous=resident)
+    return group[1], process
 
 
 def limit(text: str, at: int) -> Limit | None:
@@ -304,6 +339,11 @@ def row(text: str, width: int | None) -> ProcessRow | None:
     return ProcessRow(int(match[1]), tuple(int(number) for number in numbers), name)
 
 
+def is_row(text: str) -> bool:
+    """Whether a line is one of the table of tasks."""
+    return _ROW.search(text) is not None
+
+
 def suppressed(text: str, at: int) -> int | None:
     match = _SUPPRESSED.match(text, at)
     return int(match[1]) if match else None
@@ -330,6 +370,8 @@ def _words(before: str) -> str:
         return "group"
     if "(oom_kill_allocating_task)" in before:
         return "requester"
+    if "No available memory in cpuset" in before:
+        return "cpuset"
     if "No available memory" in before:
         return "policy"
     return "machine" if "ut of memory" in before or "ut of Memory" in before else ""
@@ -343,6 +385,7 @@ def _kilobytes(text: str, key: str) -> int | None:
 
 TABLE = (
     Sentence("invoked", " invoked oom-killer", invoked),
+    Sentence("invoked", "oom-killer: gfp_mask=", invoked),
     Sentence("limit", " killed as a result of limit of ", limit),
     Sentence("limit", "Memory limit reached of cgroup ", reached),
     Sentence("counter", ": usage ", counter),
@@ -353,6 +396,7 @@ TABLE = (
     Sentence("killed", "Killed process ", killed),
     Sentence("victim", "ill process ", victim),
     Sentence("whole_group", " are going to be killed due to memory.oom.group set", whole_group),
+    Sentence("ended_by_fault", "VM: killing process ", ended_by_fault),
     Sentence("reaped", "oom_reaper: ", reaped),
     Sentence("nobody", "no killable processes", nobody),
     Sentence("panic", "Kernel panic - not syncing: ", panic),

@@ -28,16 +28,28 @@ _BEGIN_BYTES = 1000  # enough to tell a program or an image from text
 _DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
 _PADDING = re.compile(rb"\0*")
 # By what a line is known as the kernel's: its name, seconds since boot or since the line before, a
-# level, a clock of dmesg.
-_MARKED = re.compile(
-    rb"Linux version \d|[\"=]kernel[\"\s]|\[ {0,12}\d{1,12}\.\d{3,9}[\] ]|^\s{0,8}<\d{1,3}>"
-    rb"|^\s{0,8}\[\w{3} \w{3} {1,2}\d|^\s{0,8}\[[^\[\]\n]{3,40} \d\d:\d\d:\d\d \d{4}[\] ]"
-    rb"|\[ {0,12}\+\d{1,12}\.\d{6}\]|\[< {0,12}\d{1,12}\.\d{6}>\]|\[\w{3}[ \d]\d \d\d:\d\d\] "
-    rb'|"dmesg": ?\[|^\d{1,4},\d{1,20},\d{1,20}'
-    rb"|^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{6}[+-]|^kern {1,4}:[a-z]{3,7} {0,4}: ",
-    re.MULTILINE,
+# level, a clock of dmesg. Each begins with a byte that is quick to search.
+_MARKED = tuple(
+    map(
+        re.compile,
+        (
+            rb"Linux version \d",
+            rb'"kernel["\s]',
+            rb'=kernel["\s]',
+            rb'"dmesg": ?\[',
+            rb"\[ {0,12}(?:\d{1,12}\.\d{3,9}[\] ]|\+\d{1,12}\.\d{6}\])",
+            rb"\[< {0,12}\d{1,12}\.\d{6}>\]|\[\w{3}[ \d]\d \d\d:\d\d\] ",
+            rb"\n\s{0,8}(?:<\d{1,3}>|\[\w{3} \w{3} {1,2}\d)",
+            rb"\n\s{0,8}\[[^\[\]\n]{3,40} \d\d:\d\d:\d\d \d{4}[\] ]",
+            rb"\n(?:\d{1,4},\d{1,20},\d{1,20}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{6}[+-])",
+            rb"\nkern {1,4}:[a-z]{3,7} {0,4}: ",
+            rb"\n(?:\S{1,64}: )?(?:kern|user|daemon): {1,8}[a-z]{3,8}: \[\d{4}-",  # of Talos
+        ),
+    )
 )
-_SYSLOG = re.compile(rb"\bkernel(?:\[\d{1,8}\])? {0,4}:")
+_SYSLOG = re.compile(rb"\bkernel(?:\[\d{1,8}\])? {0,4}:|\[kernel\] ")
+_BARE_SYSLOG = re.compile(rb"^[ \t]{0,8}(\S{1,64}) kernel(?:\[\d{1,8}\])?: ", re.M)
+_BARE_LEAST, _BARE_MAX = 2, 1 << 20
 _SYSLOG_MAX = 10_000
 _STAMP_MAX = 400  # bytes before `kernel:` that are looked at
 _DIGIT = re.compile(rb"\d")
@@ -55,18 +67,38 @@ def read(path: Path | None) -> reports.Log:
     """Read a file, or the kernel's log. Raises `CannotLook` and `BadRequest`."""
     if path is None:
         return reports.read(_kernels_log())
-    content = files.content(path, _BYTES_MAX)
-    if content is None:
-        size = units.format_size(_BYTES_MAX)
-        raise CannotLook(f"{path}: no regular file of at most {size} that may be read")
-    _refuse_no_text(path, content)
-    packing = next((one for one in _PACKED if content.startswith(one.begin)), None)
+    content, is_cut = _content(path)
+    packing = None
+    if not is_cut:
+        _refuse_no_text(path, content)
+        packing = next((one for one in _PACKED if content.startswith(one.begin)), None)
     if packing is None:
-        return _of_kernel(path, content, reports.read(forms.lines_of(content)))
+        log = reports.read(forms.lines_of(content))
+        if is_cut:
+            log.unread = f"only the last {units.format_size(_BYTES_MAX)} of the file were read"
+        return _of_kernel(path, content, log)
     text, rest = _unpacked(path, content, packing)
     log = reports.read(forms.lines_of(text))
     log.unread = rest.format("1 line was" if log.lines == 1 else f"{log.lines:,} lines were")
     return _of_kernel(path, text, log)
+
+
+def _content(path: Path) -> tuple[bytes, bool]:
+    """The file, or of a larger one its end, and whether it is cut. Raises `CannotLook`."""
+    try:
+        with files.opened(path) as file:
+            begin, size = file.read(_BEGIN_BYTES), os.fstat(file.fileno()).st_size
+            if size <= _BYTES_MAX:
+                rest = file.read(_BYTES_MAX) if begin else b""
+                return (begin or b"") + (rest or b""), False
+            packed = (*_NO_TEXT, *(one.begin for one in _PACKED))
+            if begin.startswith(packed):
+                most = units.format_size(_BYTES_MAX)
+                raise CannotLook(f"{path}: it is packed, and over {most}: unpack it, give its end")
+            file.seek(size - _BYTES_MAX)
+            return file.read(_BYTES_MAX).partition(b"\n")[2], True
+    except OSError:
+        raise CannotLook(f"{path}: no regular file that may be read") from None
 
 
 def _of_kernel(path: Path, text: bytes, log: reports.Log) -> reports.Log:
@@ -77,7 +109,7 @@ def _of_kernel(path: Path, text: bytes, log: reports.Log) -> reports.Log:
         return log
     text = forms.narrow(text).strip(b"\0")  # as a crash or a rotation leaves at a file's ends
     is_text = b"\0" not in text[:_BEGIN_BYTES] or records.is_export(text)
-    if is_text and (_MARKED.search(text) or _has_syslog(text)):
+    if is_text and (_has_syslog(text) or _is_marked(b"\n" + text)):
         return log
     raise BadRequest(
         f"{path}: no line of it has a form of the kernel's log ({units.counted(log.lines, 'line')} "
@@ -86,13 +118,19 @@ def _of_kernel(path: Path, text: bytes, log: reports.Log) -> reports.Log:
     )
 
 
+def _is_marked(text: bytes) -> bool:
+    return any(mark.search(text) for mark in _MARKED)
+
+
 def _has_syslog(text: bytes) -> bool:
     """Whether a line has `kernel:` at its beginning or behind a stamp, not within a sentence."""
     for place in islice(_SYSLOG.finditer(text), _SYSLOG_MAX):
         before = text[max(0, place.start() - _STAMP_MAX) : place.start()].rpartition(b"\n")[2]
         if not before.strip() or _DIGIT.search(before):
             return True
-    return False
+    hosts = [match[1] for match in islice(_BARE_SYSLOG.finditer(text), _SYSLOG_MAX)]
+    lines = sum(map(bool, map(bytes.strip, text[:_BARE_MAX].split(b"\n"))))
+    return len(hosts) >= _BARE_LEAST and len(set(hosts)) == 1 and 2 * len(hosts) > lines
 
 
 def _refuse_no_text(path: Path, content: bytes) -> None:

@@ -42,6 +42,7 @@ CHANGES = (
            "mm, shmem: add internal shmem resident memory accounting"),
     Change("4.6", "oom_reaper: reaped process", "bc448e897b6d",
            "mm, oom_reaper: report success/failure"),
+    Change("4.9", "nodemask=(null), ", "82e7d3abec86", "oom: print nodemask in the oom report"),
     Change("4.15", "pgtables_bytes swapents", "af5b0f6a09e4",
            "mm: consolidate page table accounting"),
     Change("4.19", "Tasks state (memory values in pages):", "c3b78b11efbb",
