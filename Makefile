@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml CMakeLists.txt packaging/constraints.txt memlab/experiments/_build_probes.py \
-	$(wildcard probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/trace/*.[ch] memlab/trace/*/*.[ch])
+	$(wildcard probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/diagnose/*.c memlab/trace/*.[ch] memlab/trace/*/*.[ch])
 
 PIN := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	--no-header --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
@@ -39,7 +39,7 @@ check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/trace/*.[ch] memlab/trace/*/*.[ch]
+	$(BIN)/clang-format --dry-run --Werror probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/diagnose/*.c memlab/trace/*.[ch] memlab/trace/*/*.[ch]
 	$(BIN)/python tests/warnings_as_errors.py
 
 bench: $(VENV)/ready-dev ## compare memlab with peers and with itself, by time, into tests/bench/README.md
@@ -52,7 +52,7 @@ storm: $(VENV)/ready-dev ## kill sweeps and recordings at KILLS random moments (
 format: $(VENV)/ready-dev ## format Python and C
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/trace/*.[ch] memlab/trace/*/*.[ch]
+	$(BIN)/clang-format -i probes/*.[ch] probes/*/*.[ch] memlab/machines/guest/*.c memlab/command/*.c memlab/diagnose/*.c memlab/trace/*.[ch] memlab/trace/*/*.[ch]
 
 docs-commands: $(VENV)/ready-dev ## run every command that README and the guides show
 	$(BIN)/pytest tests/test_docs.py tests/test_adding.py tests/machines/test_guest_docs.py tests/fleet/test_page.py

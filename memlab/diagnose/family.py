@@ -145,12 +145,12 @@ def first(pids: Sequence[int]) -> list[MemberStart]:
     """What each holds now. One that may not be read is left out."""
     left, found = _RESIDENT_BYTES_MAX, list[MemberStart]()
     for pid in pids[:MEMBERS_MAX]:
-        life = files.known(lambda pid=pid: process.stat(pid))  # type: ignore[misc]
-        status = files.known(lambda pid=pid: proc.status(pid))  # type: ignore[misc]
-        if life is None or status is None or life.state in "ZX":
+        life = _life(pid)
+        status = proc.read_small(f"{ROOT}/proc/{pid}/status")
+        if life is None or not status or life.state in "ZX":
             continue
-        anonymous = proc.status_bytes(status, "RssAnon") or 0
-        resident, shared = proc.status_bytes(status, "VmRSS") or 0, None
+        anonymous = proc.number_of(b"RssAnon", status) << 10
+        resident, shared = proc.number_of(b"VmRSS", status) << 10, None
         if resident <= left and len(found) < SHARED_READ:
             left, shared = left - resident, _shared(pid)
         found.append(MemberStart(pid, life.start_ticks, anonymous, shared, life.minor_faults))
@@ -161,11 +161,11 @@ def last(before: Sequence[MemberStart]) -> tuple[Member, ...]:
     """The same processes at the end of the look, those that hold most first."""
     members = []
     for one in before:
-        life = files.known(lambda one=one: process.stat(one.pid))  # type: ignore[misc]
-        status = files.known(lambda one=one: proc.status(one.pid))  # type: ignore[misc]
-        if life is None or status is None or life.start_ticks != one.start_ticks:
+        life = _life(one.pid)
+        status = proc.read_small(f"{ROOT}/proc/{one.pid}/status")
+        if life is None or not status or life.start_ticks != one.start_ticks:
             continue
-        anonymous = proc.status_bytes(status, "RssAnon") or 0
+        anonymous = proc.number_of(b"RssAnon", status) << 10
         shared = None if one.shared_bytes is None else _shared(one.pid)
         unshared = None
         if shared is not None and one.shared_bytes is not None:
@@ -179,6 +179,11 @@ def last(before: Sequence[MemberStart]) -> tuple[Member, ...]:
     return tuple(sorted(members, key=lambda member: -member.anonymous_bytes))
 
 
+def _life(pid: int) -> process.Stat | None:
+    text = proc.read_small(f"{ROOT}/proc/{pid}/stat")
+    return files.known(lambda: process.parse_stat(os.fsdecode(text)))
+
+
 def may_grow_bytes(shared: Sequence[int]) -> int:
     """At most so much more is taken where each of these shares becomes private: one of the
     processes keeps the pages that there are."""
@@ -188,7 +193,7 @@ def may_grow_bytes(shared: Sequence[int]) -> int:
 
 def _shared(pid: int) -> int | None:
     try:
-        return pages.shared_bytes(pid, process.maps(pid))
+        return pages.shared_bytes(pid, process.private_maps(pid))
     except (OSError, ValueError, pages.NotSeen):
         return None
 

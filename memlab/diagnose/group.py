@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -69,6 +70,23 @@ class Charge:
     @property
     def needed_bytes(self) -> int:
         return max(0, self.used_bytes - self.droppable_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class OfProcesses:
+    """What the processes of a group have."""
+
+    stacks_bytes: int
+    """Of the kernel."""
+    page_tables_bytes: int
+    resident_bytes: Mapping[int, int]
+    """By PID, without kernel threads, which have no memory."""
+    hidden: int
+    """How many are not seen."""
+
+    def largest(self) -> tuple[list[int], int]:
+        """The same as `family.largest`, which reads less of each."""
+        return sorted(self.resident_bytes, key=lambda pid: -self.resident_bytes[pid]), self.hidden
 
 
 def nearest_of(directory: Path, version: str) -> cgroup.MemoryLimit | None:
@@ -174,15 +192,22 @@ def new(before: list[int], after: list[int]) -> int:
 
 
 def charge(
-    directory: Path, version: str, *, limit_name: str | None = None, root: Path = proc.ROOT
+    directory: Path,
+    version: str,
+    *,
+    limit_name: str | None = None,
+    root: Path = proc.ROOT,
+    processes: OfProcesses | None = None,
 ) -> Charge:
-    """Raises `OSError` where the group has gone."""
+    """`processes` are those of the group, where they were read already. Raises `OSError` where the
+    group has gone."""
     used = cgroup.used_bytes(directory, version)
     if used is None:
         raise FileNotFoundError(directory)
     stat = pairs(directory / "memory.stat")
-    read = _charge_1 if version == "1" else _charge_2
-    return read(directory, used, stat, limit_name, root)
+    if version == "1":
+        return _charge_1(directory, used, stat, root, processes)
+    return _charge_2(directory, used, stat, limit_name)
 
 
 def killed(kills: int, whole_kills: int | None) -> str:
@@ -205,8 +230,24 @@ def used_bytes(limit: cgroup.MemoryLimit) -> int | None:
     return cgroup.used_bytes(limit.group, limit.version)
 
 
+@contextmanager
+def charge_file(directory: Path, version: str) -> Iterator[int]:
+    """A descriptor of what is charged to a group; -1 if it has gone, or accounts nothing."""
+    file = cgroup.used_file(directory, version)
+    fd = files.known(lambda: os.open(file, os.O_RDONLY | os.O_CLOEXEC))
+    try:
+        yield -1 if fd is None else fd
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
 def _charge_1(
-    directory: Path, used: int, stat: Mapping[str, int], _: str | None, root: Path
+    directory: Path,
+    used: int,
+    stat: Mapping[str, int],
+    root: Path,
+    processes: OfProcesses | None,
 ) -> Charge:
     def of(name: str) -> int:
         return stat.get(f"total_{name}", stat.get(name, 0))
@@ -215,9 +256,10 @@ def _charge_1(
     # Of the root group the kernel adds up anonymous memory and page cache, no memory of its own
     # (mm/memcontrol-v1.c, mem_cgroup_usage()).
     used += kernel if directory.is_mount() else 0
-    stacks, tables, whole = _of_processes(directory, root)
-    stacks = min(stacks, kernel)
-    tables = min(tables, kernel - stacks)
+    if kernel and processes is None:
+        processes = of_processes(listed(directory), root)
+    stacks = min(processes.stacks_bytes, kernel) if processes else 0
+    tables = min(processes.page_tables_bytes, kernel - stacks) if processes else 0
     other = kernel - stacks - tables
     machine = files.known(lambda: proc.meminfo(root)) or {}
     # No more is reclaimable here than on the whole machine, and no more is not: slab, per-CPU
@@ -229,7 +271,9 @@ def _charge_1(
     unnamed = machine.get("MemTotal", 0) - sum(machine.get(name, 0) for name in named)
     not_slab = machine.get("Percpu", 0) + max(0, unnamed)
     least = max(0, other - machine.get("SUnreclaim", other) - not_slab)
-    if not whole:  # stacks and page tables of processes that are not seen are in it too
+    if (
+        processes and processes.hidden
+    ):  # stacks and page tables of processes that are not seen are in it too
         unseen = machine.get("KernelStack", 0) + machine.get("PageTables", 0) - stacks - tables
         least = max(0, least - max(0, unseen))
     most = min(other, machine.get("SReclaimable", 0))
@@ -257,7 +301,7 @@ _BATCHES_BYTES = 1 << 20  # counts of lists and of caches are brought together i
 
 
 def _charge_2(
-    directory: Path, used: int, stat: Mapping[str, int], limit_name: str | None, _: Path
+    directory: Path, used: int, stat: Mapping[str, int], limit_name: str | None
 ) -> Charge:
     def of(name: str) -> int:
         return stat.get(name, 0)
@@ -320,23 +364,19 @@ def _of_users(
     )
 
 
-def _of_processes(directory: Path, root: Path) -> tuple[int, int, bool]:
-    """Kernel stacks and page tables of the group's processes, and whether all were seen."""
-    stacks = tables = 0
-    whole = True
-    for pid in listed(directory):
-        if text := proc.read_small(f"{root}/proc/{pid}/status"):
-            stacks += _number(b"\nThreads:", text) * _STACK_BYTES
-            tables += _number(b"\nVmPTE:", text) << 10
-        else:
-            whole = False
-    return stacks, tables, whole
-
-
-def _number(name: bytes, text: bytes) -> int:
-    """The first word of a line of status; 0 if it has no such line."""
-    at = text.find(name)
-    return int(text[at + len(name) : at + len(name) + 24].split()[0]) if at >= 0 else 0
+def of_processes(pids: Sequence[int], root: Path = proc.ROOT) -> OfProcesses:
+    """By /proc/PID/status of each."""
+    stacks = tables = hidden = 0
+    resident = {}
+    for pid in pids:
+        if not (text := proc.read_small(f"{root}/proc/{pid}/status")):
+            hidden += 1
+            continue
+        stacks += proc.number_of(b"Threads", text) * _STACK_BYTES
+        if b"\nVmRSS:" in text:
+            resident[pid] = proc.number_of(b"VmRSS", text) << 10
+            tables += proc.number_of(b"VmPTE", text) << 10
+    return OfProcesses(stacks, tables, resident, hidden)
 
 
 def _least(limits: list[cgroup.MemoryLimit]) -> cgroup.MemoryLimit | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -42,6 +42,7 @@ from memlab.diagnose.group import Charge
 from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.look import GroupRoom
 from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
+from memlab.diagnose.ticks import Ticks
 from memlab.diagnose.tree import Below, Events
 from memlab.diagnose.waits import Waits
 from memlab.errors import CannotLook
@@ -105,34 +106,36 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
     listed = group.listed(directory)
     limit = group.nearest_of(directory, version)
     try:
-        pids, hidden = family.largest(listed)
+        of_processes = group.of_processes(listed) if version == "1" else None
+        pids, hidden = of_processes.largest() if of_processes else family.largest(listed)
         before_members = family.first(pids)
         below, tree_whole = tree.folders(directory)
         events_before, began_below = (
             tree.events(directory, version, below), tree.first(below, version)
         )  # fmt: skip
-        before = group.charge(directory, version)
+        before = group.charge(directory, version, processes=of_processes)
         of_limit = _of_limit(before, directory, limit)
         began, stalled, slab = time.monotonic(), tree.stalled_us(directory), _slab()
         charged: list[int] = []
         charged_limit: list[int] = []
         charged_below: dict[Path, list[int]] = {one.limit.group: [] for one in began_below}
-        own = cgroup.MemoryLimit(directory, version, "", 0)
         count = max(4, round(seconds / _SAMPLE_S))
-        with (
-            closing(waits.WaitSampler(pids[:16], count + 1)) as sampler,
-            closing(GroupRefusals(pids)) as refused,
-        ):
-            for still in range(count, -1, -1):
-                sampler.sample()
-                charged.append(group.used_bytes(own) or 0)
-                if limit:
-                    charged_limit.append(group.used_bytes(limit) or 0)
-                for one in began_below:
-                    charged_below[one.limit.group].append(group.used_bytes(one.limit) or 0)
-                if still:
-                    time.sleep(seconds / count)
+        sampled = [(directory, version, charged)]
+        if limit:
+            sampled.append((limit.group, limit.version, charged_limit))
+        sampled += [(one, version, samples) for one, samples in charged_below.items()]
+        with ExitStack() as opened:
+            ticks = Ticks(
+                [opened.enter_context(group.charge_file(one, its)) for one, its, _ in sampled]
+            )
+            sampler = waits.WaitSampler(pids[:16], count + 1, ticks)
+            opened.enter_context(closing(sampler))
+            refused = opened.enter_context(closing(GroupRefusals(pids)))
+            sampler.sample()
+            sampler.sample(count, seconds / count)
             calls = refused.result(time.monotonic() - began)
+        for at, (_, _, samples) in enumerate(sampled):
+            samples += [int(one.contents[at] or 0) for one in ticks.readings]
         after = group.charge(directory, version)
         of_limit_after = _of_limit(after, directory, limit)
     except FileNotFoundError:

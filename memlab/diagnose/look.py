@@ -7,7 +7,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -59,6 +59,7 @@ from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.started import Started
 from memlab.diagnose.static_data import PrivateOfFiles
 from memlab.diagnose.subject import Subject
+from memlab.diagnose.ticks import Ticks
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.waits import Waits
 from memlab.observe import cgroup, files, perf_event, process
@@ -538,7 +539,8 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
 
 
 class Series:
-    """Samples during the look, 0.1 s apart: what is held, and where threads sleep."""
+    """Samples during the look, 0.1 s apart: what is held, and where threads sleep. What was read is
+    taken apart at the end."""
 
     def __init__(
         self,
@@ -549,11 +551,21 @@ class Series:
         seconds: float,
         mappings: int,
     ) -> None:
-        self._found, self._pidfd, self._limit = found, pidfd, limit
+        self._found, self._pidfd = found, pidfd
         self._seconds, self._count = seconds, max(_PARTS, round(seconds / _SAMPLE_S))
         self._states = max(1, min(_STATES_PER_SAMPLE, _STATES // self._count))
-        self._status = os.open(ROOT / f"proc/{found.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
-        self.sampler = waits.WaitSampler(pids, self._count * self._states)
+        self._opened = ExitStack()
+        status = os.open(ROOT / f"proc/{found.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+        self._opened.callback(os.close, status)
+        opened = [status]
+        if limit:
+            charge = group.charge_file(limit.group, limit.version)
+            opened.append(self._opened.enter_context(charge))
+        # Since Linux 6.2 the size of the folder is the number of open files.
+        folder = f"{ROOT}/proc/{found.pid}/fd"
+        self._ticks = Ticks(opened, every=self._states, pidfd=pidfd, folder=folder)
+        self.sampler = waits.WaitSampler(pids, self._count * self._states, self._ticks)
+        self._opened.callback(self.sampler.close)
         self.held: list[int] = []
         """Anonymous and shared memory, and what of it is in swap."""
         self.private: list[int] = []
@@ -567,14 +579,16 @@ class Series:
     def run(self) -> None:
         """Raises `CannotLook` where the process ends meanwhile."""
         count, each_s = self._count, self._seconds / self._count / self._states
-        self._sample()
-        for at in range(1, count + 1):
-            for _ in range(self._states):
-                subject.wait(self._found, self._pidfd, each_s)
-                self.sampler.sample()
-            self._sample()
-            if at * _PARTS // count > (at - 1) * _PARTS // count:
-                self._count_mappings()
+        self._ticks.read()
+        ends = [-(-part * count // _PARTS) for part in range(_PARTS + 1)]
+        for before, end in pairwise(ends):
+            if not self.sampler.sample((end - before) * self._states, each_s):
+                subject.wait(self._found, self._pidfd, 0)
+            self._count_mappings()
+        for one in self._ticks.readings:
+            status, *charge = one.contents
+            self._add(status or b"", one.size)
+            self.charged += [int(text) for text in charge if text]
 
     def growth_per_s(self, name: str, elapsed: float) -> float:
         """Of a count that every part of the look shows; else 0."""
@@ -587,15 +601,14 @@ class Series:
     def _count_mappings(self) -> None:
         seen = self.counts["mappings"]
         if seen[-1] <= mapping_list.MANY:
-            seen.append((files.text(ROOT / f"proc/{self._found.pid}/maps") or "").count("\n"))
+            listed = files.known(lambda: observed.raw_long(ROOT / f"proc/{self._found.pid}/maps"))
+            seen.append((listed or b"").count(b"\n"))
 
     def close(self) -> None:
-        os.close(self._status)
-        self.sampler.close()
+        self._opened.close()
 
-    def _sample(self) -> None:
-        # Ten per second: the fields that are needed, of a file that stays open.
-        text = files.known(lambda: os.pread(self._status, 8192, 0)) or b""
+    def _add(self, text: bytes, descriptors: int | None) -> None:
+        """The fields that are needed."""
         seen = {name.decode(): int(value) for name, value in _STATUS.findall(text)}
         if seen:  # of a process that has ended there is none, which the next wait says
             memory = {name: value << 10 for name, value in seen.items() if name != "Threads"}
@@ -607,10 +620,8 @@ class Series:
             self.counts["threads"].append(seen.get("Threads", 0))
             for name, of in (("virtual", "VmSize"), ("data", "VmData"), ("locked", "VmLck")):
                 self.counts[name].append(memory.get(of, 0))
-            if held := room.open_files(self._found.pid, listed=False):
-                self.counts["files"].append(held)
-        if self._limit and (used := group.used_bytes(self._limit)) is not None:
-            self.charged.append(used)
+            if descriptors:
+                self.counts["files"].append(descriptors)
 
 
 def _growing(one: Room, series: Series, elapsed: float, mappings_more: int) -> Room:

@@ -17,7 +17,6 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import NamedTuple
 
 from memlab.observe import process
@@ -115,11 +114,16 @@ def _drawn(mapping: process.Mapping, share: float) -> Iterator[process.Mapping]:
 
 
 def runs(
-    fd: int, mappings: Sequence[process.Mapping], *, apart: bool = False, marks_huge: bool = True
+    fd: int,
+    mappings: Sequence[process.Mapping],
+    *,
+    apart: bool = False,
+    marks_huge: bool = True,
+    without: int = 0,
 ) -> Iterator[PageRun]:
     """What is mapped or in swap, in ascending order; `apart`: what lies between the mappings is not
-    scanned; `marks_huge`: huge pages are of another kind, and each is a run. Raises `Unsupported`.
-    """
+    scanned; `marks_huge`: huge pages are of another kind, and each is a run; `without`: what is of
+    one of these kinds is left out. Raises `Unsupported`."""
     mappings = [m for m in mappings if m.path != "[vsyscall]"]
     starts = [m.start for m in mappings]
     vector = (ctypes.c_uint64 * (3 * _REGIONS))()
@@ -140,7 +144,7 @@ def runs(
                 if isinstance(error, ProcessLookupError):
                     raise
                 raise Unsupported(_why(error)) from None
-            yield from _joined(vector[: 3 * count], starts)
+            yield from _joined(vector[: 3 * count], starts, without)
             reached = _ARGUMENTS.unpack(argument)[4]
             if reached <= at:
                 break
@@ -158,31 +162,38 @@ def _why(error: OSError) -> str:
     return f"PAGEMAP_SCAN fails with {errno.errorcode.get(error.errno or 0, error.errno)}"
 
 
-def _joined(words: list[int], starts: Sequence[int]) -> Iterator[PageRun]:
+def _joined(words: list[int], starts: Sequence[int], without: int = 0) -> Iterator[PageRun]:
     """Neighbours of one kind as one: a program that touches every second page has a region for
     each. Huge pages stay apart, because their content is read, and reading a page that is not there
     would bring it in."""
     begins, ends, kinds = words[::3], words[1::3], words[2::3]
-    if begins and len(set(kinds)) == 1 and not kinds[0] & HUGE:
+    if begins and len(set(kinds)) == 1 and not kinds[0] & (HUGE | without):
         inside = bisect_right(starts, begins[0])
         if inside == len(starts) or ends[-1] <= starts[inside]:
-            yield PageRun(begins[0], ends[-1], _kind((0, 0, kinds[0])), sum(ends) - sum(begins))
+            yield PageRun(begins[0], ends[-1], _kind(kinds[0]), sum(ends) - sum(begins))
             return
-    for kind, those in groupby(zip(begins, ends, kinds, strict=True), key=_kind):
-        group = list(those)
-        start, end = group[0][0], group[-1][1]
+    at = 0
+    of_kind = [*map(_kind, kinds)]
+    while at < len(begins):
+        first, kind = at, of_kind[at]
+        while at < len(begins) and of_kind[at] == kind:
+            at += 1
+        if kind & without:
+            continue
+        start, end = begins[first], ends[at - 1]
         inside = bisect_right(starts, start)
         if not kind & HUGE and (inside == len(starts) or end <= starts[inside]):
-            yield PageRun(
-                start, end, kind, sum(b for _, b, _ in group) - sum(a for a, _, _ in group)
-            )
+            yield PageRun(start, end, kind, sum(ends[first:at]) - sum(begins[first:at]))
             continue
-        for first, last, _ in group:
-            yield from _by_mapping(first, last, kind, starts)
+        for start, end in zip(begins[first:at], ends[first:at], strict=True):
+            inside = bisect_right(starts, start)
+            if inside == len(starts) or end <= starts[inside]:
+                yield PageRun(start, end, kind, end - start)
+            else:
+                yield from _by_mapping(start, end, kind, starts)
 
 
-def _kind(region: tuple[int, int, int]) -> int:
-    kind = region[2]
+def _kind(kind: int) -> int:
     return kind if kind & PRESENT else kind & ~ZERO
 
 

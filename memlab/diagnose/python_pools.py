@@ -12,6 +12,7 @@ import random
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 
 from memlab.diagnose.memory_files import IS_PRESENT, MemoryFiles
 from memlab.observe import process
@@ -117,7 +118,8 @@ class _PoolReader(MemoryFiles):
         for start in starts[:: max(1, len(starts) * _TRIES_PER_CHUNK // tries)]:
             is_there = self._is_there(start, min(start + _CHUNK, mapping.end))
             step = _POOLS[0] // _PAGE
-            places = [start + i * _POOLS[0] for i, is_in in enumerate(is_there[::step]) if is_in]
+            inside = range(start, start + len(is_there) * _PAGE, step * _PAGE)
+            places = [*compress(inside, is_there[::step])]
             for at in places[:: max(1, len(places) // _TRIES_PER_CHUNK)]:
                 header = self._header(at)
                 for pool in _POOLS:

@@ -155,10 +155,12 @@ class Refusals:
         except OSError:
             self.why = "tracepoints may not be read: run as root"
             return
+        wanted = self._wanted(datagrams)
         for task in tasks:
-            self._open(task, datagrams)
+            self._open(task, *wanted)
 
-    def _open(self, task: int, datagrams: bool) -> None:
+    def _wanted(self, datagrams: bool) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+        """The events of both rings of a thread, with their filters."""
         events = self.events
         failing = [(events.exit, _filter(datagrams))]
         if ids := _with_arguments():
@@ -170,6 +172,11 @@ class Refusals:
             (events.mmap, _LARGE),
             (events.enter, f"id == {numbers['brk']}"),
         ]
+        return failing, pieces
+
+    def _open(
+        self, task: int, failing: Sequence[tuple[int, str]], pieces: Sequence[tuple[int, str]]
+    ) -> None:
         both = ((failing, self._rings), (pieces, self._mappings))
         for wanted, rings in both if self._sizes else both[:1]:
             try:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
+from memlab.diagnose.ticks import Ticks
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
@@ -84,8 +86,8 @@ class Waits:
 class WaitSampler:
     """Reads where threads sleep, each of so many times that it is asked to."""
 
-    def __init__(self, pids: list[int], times: int) -> None:
-        self._pids = pids
+    def __init__(self, pids: list[int], times: int, ticks: Ticks | None = None) -> None:
+        self._pids, self._ticks = pids, ticks or Ticks()
         self._at_once = max(1, min(_SAMPLED, _SAMPLES // times))
         self._functions: Counter[str] = Counter()
         self._samples = self._at = self._asked = self._tasks = 0
@@ -94,45 +96,67 @@ class WaitSampler:
         """Held open: to open one takes ten times as long as to read it."""
         self._queued = _queued_s(pids)
 
-    def sample(self) -> None:
-        if self._asked % _LISTED_EVERY == 0:
-            self._listed = [
-                (pid, task)
-                for pid in self._pids[:_THREADS_MAX]
-                for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])  # type: ignore[misc]
-            ]
-        tasks = self._listed
-        self._asked += 1
-        self._tasks += len(tasks)
-        for i in range(min(self._at_once, len(tasks))):
-            pid, task = tasks[(self._at + i) % len(tasks)]
-            found = self._sleeps_in(pid, task)
-            if found is not None:
-                self._functions[_of_a_call(pid, task, found)] += 1
-                self._samples += 1
-        self._at += self._at_once
+    def sample(self, times: int = 1, wait_s: float = 0.0) -> bool:
+        """So many times, each after a wait; False if the process ends whose end the ticks know."""
+        while times:
+            left = _LISTED_EVERY - self._asked % _LISTED_EVERY
+            if left == _LISTED_EVERY:
+                self._listed = [
+                    (pid, task)
+                    for pid in self._pids[:_THREADS_MAX]
+                    for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])  # type: ignore[misc]
+                ]
+            count = min(times, left)
+            if not self._several(count, wait_s):
+                return False
+            times -= count
+        return True
+
+    def _several(self, count: int, wait_s: float) -> bool:
+        """Of the threads that are listed."""
+        tasks, step = self._listed, self._at_once
+        turn = [
+            tasks[(self._at + tick * step + i) % len(tasks)]
+            for tick in range(count)
+            for i in range(min(step, len(tasks)))
+        ]
+
+        def ask(place: int, text: bytes) -> bool:
+            function, may_be_of_a_call = _read(text)
+            if may_be_of_a_call:
+                function = _of_a_call(*turn[place], function)
+            self._functions[function] += 1
+            self._samples += 1
+            return not may_be_of_a_call
+
+        self._asked += count
+        self._tasks += count * len(tasks)
+        self._at += count * step
+        return self._ticks.run(count, wait_s, self._opened(turn), ask)
 
     def close(self) -> None:
         for fd in self._wchans.values():
             os.close(fd)
         self._wchans.clear()
 
-    def _sleeps_in(self, pid: int, task: int) -> str | None:
-        """None where the thread has ended. A read from the beginning is a new look: seq_read()."""
-        fd = self._wchans.get((pid, task))
-        try:
-            if fd is None:  # a Path for each costs more than the read
-                fd = os.open(f"{ROOT}/proc/{pid}/task/{task}/wchan", os.O_RDONLY | os.O_CLOEXEC)
-                if len(self._wchans) >= _HELD_OPEN:
-                    os.close(self._wchans.pop(next(iter(self._wchans))))
-                self._wchans[pid, task] = fd
-            return os.pread(fd, 128, 0).decode(errors="replace").strip()
-        except OSError:
-            return None
+    def _opened(self, turn: Sequence[tuple[int, int]]) -> list[int]:
+        """The wchan of each; -1 of a thread that has ended."""
+        if len(self._wchans.keys() | set(turn)) > _HELD_OPEN:
+            for thread in self._wchans.keys() - set(turn):
+                os.close(self._wchans.pop(thread))
+        for thread in turn:
+            if thread not in self._wchans:
+                with suppress(OSError):  # a Path for each costs more than the read
+                    path = f"{ROOT}/proc/{thread[0]}/task/{thread[1]}/wchan"
+                    self._wchans[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return [self._wchans.get(thread, -1) for thread in turn]
 
     def result(self) -> Waits:
         by_kind: Counter[str] = Counter()
         functions: Counter[str] = Counter()
+        for text, count in self._ticks.counted():
+            self._functions[_read(text)[0]] += count
+            self._samples += count
         for name, count in self._functions.items():
             kind = kind_of(name)
             if kind:
@@ -165,11 +189,16 @@ def kind_of(function: str) -> str | None:
     return None
 
 
+@cache
+def _read(text: bytes) -> tuple[str, bool]:
+    """The function of a wchan, and whether its wait may be for what a call writes."""
+    function = text.decode(errors="replace").strip()
+    return function, kind_of(function) in ("a page of a file", "writeback")
+
+
 def _of_a_call(pid: int, task: int, function: str) -> str:
     """Marks a wait for a page of a file that a call such as fsync(2) or write(2) writes. A thread
     that runs again when its call is asked for waits for nothing: the sample is of that moment."""
-    if kind_of(function) not in ("a page of a file", "writeback"):
-        return function
     words = (files.text(ROOT / f"proc/{pid}/task/{task}/syscall") or "").split()
     call = words[0] if words else ""
     if call == "running":  # proc_pid_syscall() in fs/proc/base.c

@@ -141,7 +141,12 @@ def process_limits(root: Path = proc.ROOT, pid: int | str = "self") -> list[Proc
 
 def used_bytes(group: Path, version: str) -> int | None:
     """What is charged to a group now, page cache too; None of what accounts none."""
-    return files.number(group / _USED[version])
+    return files.number(used_file(group, version))
+
+
+def used_file(group: Path, version: str) -> Path:
+    """The file that holds it."""
+    return group / _USED[version]
 
 
 def needed_bytes(groups: Cgroups, group: Path) -> int:

@@ -10,7 +10,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from enum import IntEnum
-from functools import cache
+from functools import cache, lru_cache
 
 SOFTWARE, HARDWARE, TRACEPOINT = 1, 0, 2  # perf_event_attr.type has 0 for hardware
 PAGE_FAULTS = 2  # PERF_COUNT_SW_PAGE_FAULTS
@@ -195,7 +195,21 @@ def read(fd: int) -> int:
 
 @cache
 def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)  # to make one takes as long as to open an event
+    libc = ctypes.CDLL(None, use_errno=True)  # to make one takes as long as to open an event
+    libc.syscall.argtypes = [ctypes.c_long] * 6
+    libc.syscall.restype = ctypes.c_long
+    return libc
+
+
+@lru_cache(maxsize=256)
+def _attributes(
+    kind: int, config: int, flags: int, period: int, sampled: int, registers: int
+) -> ctypes.Array[ctypes.c_char]:
+    """A perf_event_attr, which is the same for each of many threads."""
+    more = _ATTR_REGISTERS.pack(0, 0, registers, 0, 0) if registers else b""
+    length = _ATTR.size + len(more)
+    attr = _ATTR.pack(kind, length, config, period, sampled, 0, flags, 0, 0, 0)
+    return ctypes.create_string_buffer(attr + more, length)
 
 
 def _open(
@@ -210,13 +224,9 @@ def _open(
 ) -> int:
     if _MACHINE not in _SYSCALL:
         raise OSError(errno.ENOSYS, f"perf_event_open: its number on {_MACHINE} is not known")
-    more = _ATTR_REGISTERS.pack(0, 0, registers, 0, 0) if registers else b""
-    length = _ATTR.size + len(more)
-    attr = ctypes.create_string_buffer(
-        _ATTR.pack(kind, length, config, period, sampled, 0, flags, 0, 0, 0) + more, length
-    )
-    arguments = map(ctypes.c_long, (_SYSCALL[_MACHINE], ctypes.addressof(attr), pid, cpu, -1))
-    fd: int = _libc().syscall(*arguments, ctypes.c_long(_FD_CLOEXEC))
+    attr = _attributes(kind, config, flags, period, sampled, registers)
+    at = ctypes.addressof(attr)
+    fd: int = _libc().syscall(_SYSCALL[_MACHINE], at, pid, cpu, -1, _FD_CLOEXEC)
     if fd < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"perf_event_open: {os.strerror(number)}")

@@ -52,7 +52,7 @@ def test_of_very_many_mappings_a_sample_is_read_with_all_that_are_needed(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = listing(count)
-    monkeypatch.setattr(proc, "raw", lambda _: text.encode())
+    monkeypatch.setattr(proc, "raw_long", lambda _: text.encode())
     listed = mapping_list.read(1)
     names = {one.path for one in listed.read if one.path}
     assert (listed.count, names) == (count + len(NAMED), NAMED)

@@ -1,0 +1,122 @@
+"""What is read at each tick of a look, and what ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from memlab.diagnose.ticks import Ticks
+
+
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def descriptor(opened: ExitStack, folder: Path, text: str) -> int:
+    path = folder / str(len([*folder.iterdir()]))
+    path.write_text(text)
+    fd = os.open(path, os.O_RDONLY)
+    opened.callback(os.close, fd)
+    return fd
+
+
+def test_a_text_is_asked_about_until_it_may_be_counted(tmp_path: Path, opened: ExitStack) -> None:
+    plain, waits = (descriptor(opened, tmp_path, text) for text in ("do_wait", "folio_wait_bit"))
+    asked: list[tuple[int, bytes]] = []
+
+    def ask(place: int, text: bytes) -> bool:
+        asked.append((place, text))
+        return text == b"do_wait"
+
+    ticks = Ticks()
+    assert ticks.run(3, 0.0, [plain, waits, -1, plain, waits, plain], ask)
+    assert asked == [(0, b"do_wait"), (1, b"folio_wait_bit"), (4, b"folio_wait_bit")]
+    assert list(ticks.counted()) == [(b"do_wait", 2)]
+    assert ticks.run(1, 0.0, [plain], ask)
+    assert list(ticks.counted()) == [(b"do_wait", 3)]
+    assert ticks.readings == []
+
+
+def test_of_very_many_texts_the_last_are_always_asked_about(
+    tmp_path: Path, opened: ExitStack
+) -> None:
+    texts = [f"waits_{i}" for i in range(70)]
+    threads = [descriptor(opened, tmp_path, text) for text in texts]
+    asked: list[bytes] = []
+
+    def ask(_: int, text: bytes) -> bool:
+        asked.append(text)
+        return True
+
+    ticks = Ticks()
+    assert ticks.run(2, 0.0, [*threads, *threads], ask)
+    assert asked == [text.encode() for text in (*texts, *texts[64:])]
+    assert sum(count for _, count in ticks.counted()) == 64
+
+
+def test_files_are_read_at_every_so_many_ticks(tmp_path: Path, opened: ExitStack) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    files = [descriptor(opened, tmp_path, "VmRSS: 1"), -1]
+    ticks = Ticks(files, every=3, folder=str(folder))
+    ticks.read()
+    assert len(ticks.readings) == 1
+    for _ in range(7):
+        assert ticks.run(1, 0.0, [], lambda _, __: False)
+    assert ticks.run(5, 0.0, [], lambda _, __: False)
+    assert len(ticks.readings) == 1 + 12 // 3
+    size = folder.stat().st_size
+    assert {(one.contents, one.size) for one in ticks.readings} == {((b"VmRSS: 1", None), size)}
+
+
+def test_the_end_of_the_process_is_the_end() -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        fd = os.pidfd_open(process.pid)
+        try:
+            ticks = Ticks(pidfd=fd)
+            assert ticks.run(1, 0.0, [], lambda _, __: False)
+            process.kill()
+            assert not ticks.run(1, 600.0, [], lambda _, __: False)
+        finally:
+            os.close(fd)
+
+
+def test_a_signal_is_handled_during_a_wait() -> None:
+    class Came(Exception):
+        pass
+
+    handled = threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def came(*_: object) -> None:
+        if not handled.is_set():
+            handled.set()
+            raise Came
+
+    def send() -> None:
+        while not handled.wait(0.01):
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+    sender = threading.Thread(target=send)
+
+    def wait() -> None:
+        sender.start()
+        Ticks().run(1, 600.0, [], lambda _, __: False)
+
+    before = signal.signal(signal.SIGUSR1, came)
+    try:
+        with pytest.raises(Came):
+            wait()
+        sender.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
