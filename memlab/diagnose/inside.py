@@ -32,7 +32,7 @@ _FILES_NAMED = 3
 def beside_malloc(look: Look) -> float:
     """Anonymous memory that is not of malloc's heaps: the program's own mappings, or a heap that a
     runtime has beside it."""
-    held = look.heap.held_bytes + look.heap.mapped_bytes if look.heap else 0
+    held = look.heap.resident_bytes + look.heap.mapped_bytes if look.heap else 0
     return max(0, look.memory.anonymous_bytes - held)
 
 
@@ -41,14 +41,14 @@ def beside_malloc_line(look: Look) -> Line:
     heap, low, high = look.heap, None, None
     if heap and heap.mapped_bounds:
         least, most = heap.mapped_bounds
-        rest = look.memory.anonymous_bytes - heap.held_bytes
+        rest = look.memory.anonymous_bytes - heap.resident_bytes
         low, high = max(0, rest - most), max(0, rest - least)
     return Line("beside malloc", beside_malloc(look), low, high, part_of="anonymous")
 
 
 def in_objects(heap: Heap) -> Line:
     """What is in malloc's objects, and how much of it in such as have a mapping each."""
-    used = max(0, heap.held_bytes - heap.free_bytes)
+    used = heap.used_bytes
     low, high = heap.mapped_bounds or (None, None)
     if low is not None and high is not None:
         low, high = used + low, used + high
@@ -217,7 +217,7 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
     runtimes = [*(one.name for one in look.inner_heaps), *look.within]
     if heap is None or not runtimes or growth.is_growing(look):
         return
-    used = max(0, heap.held_bytes - heap.free_bytes) + heap.mapped_bytes
+    used = heap.used_bytes + heap.mapped_bytes
     if not growth.worth(used, look.memory.resident_bytes / 2.5):
         return
     alone = ""

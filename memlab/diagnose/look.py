@@ -379,7 +379,7 @@ def at(
         inner = inner_heap.read(pid, mappings, resident, thorough=thorough)
         stack_use = stacks.read(pid, mappings, resident)
         of_files = static_data.read(pid, mappings, pages_after)
-    unread = kept.anonymous_bytes - (heaps.held_bytes + heaps.mapped_bytes if heaps else 0)
+    unread = kept.anonymous_bytes - (heaps.resident_bytes + heaps.mapped_bytes if heaps else 0)
     unread -= sum(one.resident_bytes for one in inner) + (
         stack_use.resident_bytes if stack_use else 0
     )

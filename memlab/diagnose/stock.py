@@ -230,7 +230,7 @@ def _retained(look: Look) -> Iterator[Finding]:
         facts(
             _malloc(look),
             Fact("of it at the ends of heaps", heap.ends_bytes, "B"),
-            Fact("in objects", max(0, heap.held_bytes - heap.free_bytes), "B"),
+            Fact("in objects", heap.used_bytes, "B"),
             Fact("resident", look.memory.resident_bytes, "B"),
             Fact("at its peak", look.memory.peak_resident_bytes, "B"),
         ),
