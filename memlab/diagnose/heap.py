@@ -278,7 +278,7 @@ def _mapped_alone(
     nameless = [
         mapping
         for mapping in mappings
-        if not mapping.path and mapping.permissions == "rw-p" and resident.get(mapping.start)
+        if mapping.is_nameless and mapping.permissions == "rw-p" and resident.get(mapping.start)
     ]
     for i, mapping in enumerate(nameless):
         try:
@@ -325,7 +325,7 @@ def _parts(
     for mapping in _joined(mappings):
         if mapping.path == "[heap]":
             yield 0, mapping.start, mapping.end
-        if mapping.path or mapping.permissions != "rw-p":
+        if not mapping.is_nameless or mapping.permissions != "rw-p":
             continue
         for start in range(
             -(-mapping.start // _HEAP_BYTES) * _HEAP_BYTES, mapping.end, _HEAP_BYTES
@@ -338,7 +338,7 @@ def _joined(mappings: Sequence[process.Mapping]) -> list[process.Mapping]:
     """Neighbours as one: after a fork a heap that grows gets a second mapping."""
     found: list[process.Mapping] = []
     for one in mappings:
-        if one.permissions != "rw-p" or one.path not in ("", "[heap]"):
+        if one.permissions != "rw-p" or not (one.is_nameless or one.path == "[heap]"):
             continue
         if found and found[-1].end == one.start and found[-1].path == one.path:
             found[-1] = found[-1]._replace(end=one.end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import allocator_marks, growth, inner_heap, started
+from memlab.diagnose import allocator_marks, growth, inner_heap, mapped_forms, started
 from memlab.diagnose.account import Line
 from memlab.diagnose.finding import (
     NOTE,
@@ -19,6 +19,7 @@ from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.look import Look
+from memlab.diagnose.mapped_forms import MappedForm
 from memlab.diagnose.sockets import Sockets
 from memlab.diagnose.static_data import FileMemory
 from memlab.observe.process import DELETED
@@ -27,6 +28,8 @@ from memlab.text import units
 MiB = units.MiB
 _WORTH_SHARE = 0.25
 _FILES_NAMED = 3
+_FORM_BYTES_LEAST, _FORM_SHARE_LEAST = 1 << 20, 0.05
+_STACK_BYTES_LEAST = 8 << 10  # its control block's page, and that of its deepest call
 
 
 def beside_malloc(look: Look) -> float:
@@ -66,9 +69,11 @@ def _alone(heap: Heap) -> tuple[str, str]:
 
 
 def named_bytes(look: Look) -> int:
-    """Of it what has a name: stacks, heaps that were read, memory of files."""
+    """Of it what has a name: stacks, heaps that were read, memory of files. A form alone does not
+    say whose memory it is."""
     stacks = look.stacks.resident_bytes if look.stacks else 0
     stacks += look.of_files.resident_bytes if look.of_files else 0
+    stacks += mapped_forms.bytes_of(look.forms, mapped_forms.MAIN_STACK)
     return stacks + sum(one.resident_bytes for one in look.inner_heaps)
 
 
@@ -89,9 +94,37 @@ def lines(look: Look) -> Iterator[Line]:
             resident = sum(file.resident_bytes for file in those)
             yield Line(name, resident, part_of=of, note=_of_files(those))
     rest = max(0.0, beside_malloc(look) - (named := named_bytes(look)))
-    unread = "; ".join(filter(None, (_not_read(look), _stacks_elsewhere(look))))
+    for form in _forms(look):
+        size = form.resident_bytes
+        if form.name != mapped_forms.MAIN_STACK:
+            size = min(size, int(rest))
+            named, rest = named + size, rest - size
+        yield Line(form.name, size, part_of=of, note=form.note)
+    unread = "; ".join(filter(None, (_not_read(look), _stacks_elsewhere(look, rest))))
     if (named and look.heap) or unread:
         yield Line("other mappings", rest, part_of=of, note=unread)
+
+
+def _forms(look: Look) -> Iterator[MappedForm]:
+    """Those of private memory that are large enough for a line, and no part of a heap that was
+    read."""
+    has_v8 = any(one.name == inner_heap.V8 for one in look.inner_heaps)
+    for form in look.forms:
+        is_read = (form.name == mapped_forms.BREAK and look.heap is not None) or (
+            form.name == mapped_forms.CODE and has_v8
+        )
+        is_large = form.resident_bytes >= max(
+            _FORM_BYTES_LEAST, look.memory.anonymous_bytes * _FORM_SHARE_LEAST
+        )
+        if not form.of_files and not is_read and is_large:
+            yield form
+
+
+def kernel_lines(look: Look) -> Iterator[Line]:
+    """Memory of the kernel that it maps, which counts as that of files."""
+    for form in look.forms:
+        if form.of_files and form.resident_bytes >= _FORM_BYTES_LEAST:
+            yield Line(form.name, form.resident_bytes, part_of="files", note=form.note)
 
 
 def _of_files(those: Sequence[FileMemory]) -> str:
@@ -104,8 +137,11 @@ def _of_files(those: Sequence[FileMemory]) -> str:
     return ", ".join(parts)
 
 
-def _stacks_elsewhere(look: Look) -> str:
+def _stacks_elsewhere(look: Look, rest: float) -> str:
+    """Not if they lie in malloc's objects, because the other mappings have no room for them."""
     count = look.stacks.elsewhere if look.stacks else 0
+    if rest < count * _STACK_BYTES_LEAST:
+        return ""
     return f"stacks of {units.counted(count, 'thread')} lie in them" if count else ""
 
 

@@ -24,6 +24,7 @@ from memlab.diagnose import (
     heap,
     inner_heap,
     kernel_held,
+    mapped_forms,
     mapping_list,
     memory,
     memory_held_open,
@@ -46,6 +47,7 @@ from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.kernel_held import KernelHeld
+from memlab.diagnose.mapped_forms import MappedForm
 from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.memory_files import PAGE
@@ -289,6 +291,8 @@ class Look:
     """Of its threads; None of a process with one, or where none is recognised."""
     of_files: PrivateOfFiles | None = None
     """Static data, and copies of pages of files; None where not seen."""
+    forms: tuple[MappedForm, ...] = ()
+    """Of mappings that are of no heap, thread or file."""
     dropped: tuple[Dropped, ...] = ()
     """Messages to its sockets that were dropped, most first."""
     sockets: Sockets | None = None
@@ -366,6 +370,7 @@ def at(
     resident = pages_after.by_mapping if pages_after else {}
     heaps, not_read = None, listed.unlooked()
     inner: tuple[InnerHeap, ...] = ()
+    forms: tuple[MappedForm, ...] = ()
     stack_use = of_files = None
     if not listed.is_sample:
         heaps, not_read = heap.read(
@@ -379,11 +384,13 @@ def at(
         inner = inner_heap.read(pid, mappings, resident, thorough=thorough)
         stack_use = stacks.read(pid, mappings, resident)
         of_files = static_data.read(pid, mappings, pages_after)
+        forms = mapped_forms.read(mappings, pages_after, stack_use)
     unread = kept.anonymous_bytes - (heaps.resident_bytes + heaps.mapped_bytes if heaps else 0)
     unread -= sum(one.resident_bytes for one in inner) + (
         stack_use.resident_bytes if stack_use else 0
     )
     unread -= of_files.resident_bytes if of_files else 0
+    unread -= mapped_forms.bytes_of(forms, mapped_forms.MAIN_STACK)
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
     searched: list[str] = []
     if much or any(one.name == inner_heap.MIMALLOC for one in inner):
@@ -400,9 +407,16 @@ def at(
     segments = shared.attached(pid, mappings)
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     refused = refusals.with_counts(failing, rates)
-    rooms = [*room.limits(pid, status, listed.count), *call_limits.of(pid, status, refused)]
+    main_stack = next((m.size_bytes for m in mappings if m.path == "[stack]"), None)
+    rooms = [
+        *room.limits(pid, status, listed.count, main_stack),
+        *call_limits.of(pid, status, refused),
+    ]
     queues = sockets.sums(read_queues)
     by_kernel = kernel_held.read(pid, open_files)
+    if by_kernel:  # what it maps of its maps is resident memory
+        mapped_bytes = mapped_forms.bytes_of(forms, mapped_forms.MAPS)
+        by_kernel = replace(by_kernel, map_bytes=max(0, by_kernel.map_bytes - mapped_bytes))
     held = series.held
     forks = any(thread.per_s.get("processes_forked") for thread in threads)
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
@@ -482,7 +496,9 @@ def at(
         fork_s=fault.fork_s(kept.anonymous_bytes) if forks else None,
         stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
         within=tuple(within),
-        shared=shared.uses(pid, mappings, resident),
+        shared=shared.uses(
+            pid, mappings, pages_after.files_by_mapping if pages_after else {}, kept.shmem_bytes
+        ),
         attached=segments,
         attached_by=tuple(shared.attaching(segments.elsewhere, descendants)) if segments else (),
         removed_growth_bytes=shared.removed_bytes(segments) - shared.removed_bytes(segments_before),
@@ -492,6 +508,7 @@ def at(
         inner_heaps=inner,
         stacks=stack_use,
         of_files=of_files,
+        forms=forms,
         dropped=sockets.dropped(queues_before, read_queues) if held_before is not None else (),
         sockets=queues,
         kernel_held=by_kernel,

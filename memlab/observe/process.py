@@ -110,6 +110,11 @@ class Mapping(NamedTuple):
     def size_bytes(self) -> int:
         return self.end - self.start
 
+    @property
+    def is_nameless(self) -> bool:
+        """Whether it is of no file; PR_SET_VMA_ANON_NAME names such memory (prctl(2))."""
+        return not self.path or self.path.startswith("[anon:")
+
 
 def parse_stat(text: str) -> Stat:
     command, fields = proc.stat_fields(text)
@@ -195,8 +200,8 @@ def thread_stacks(mappings: list[Mapping]) -> list[Mapping]:
         and below.end == above.start
         and below.size_bytes <= _GUARD_BYTES_MAX
         and above.permissions.startswith("rw")
-        and not above.path
-        and not below.path
+        and above.is_nameless
+        and below.is_nameless
     ]
 
 

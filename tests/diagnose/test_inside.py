@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
 import struct
 import sys
 import sysconfig
@@ -15,6 +18,7 @@ from memlab.diagnose import heap, inner_heap, inside, pages, sockets, stacks, st
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import JAVA, PYTHON, InnerHeap
+from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.sockets import Sockets
 from memlab.diagnose.stacks import Stacks
 from memlab.observe import process
@@ -157,6 +161,49 @@ def test_stacks_of_threads_are_those_that_a_stack_pointer_lies_in(binary: Compil
     assert one.resident_bytes == pytest.approx(20 * MiB, rel=0.02)
     assert twice.resident_bytes == pytest.approx(2 * one.resident_bytes, rel=0.02)
     assert stacks_of(binary, "20", "1024", "guards") is None
+    mixed = stacks_of(binary, "20", "1024", "both")
+    assert mixed is not None
+    assert (mixed.count, mixed.resident_bytes) == (20, pytest.approx(20 * MiB, rel=0.02))
+
+
+def test_stacks_side_by_side_are_told_apart_by_guards_within_their_mapping(
+    binary: Compiled,
+) -> None:
+    """As of glibc 2.42. A kernel whose pagemap does not show such guards has no stack to count."""
+    seen = []
+    for count in (20, 40):
+        with running(binary("stacks"), str(count), "1024", "pages") as program:
+            found = stacks.read(program.pid, *mapped(program.pid))
+            is_shown = has_guard(program.pid)
+        assert found is not None
+        assert (found.count, found.elsewhere) == ((count, 0) if is_shown else (0, count))
+        seen.append(found.resident_bytes)
+        assert seen[-1] == (pytest.approx(count * MiB, rel=0.03) if is_shown else 0)
+    assert seen[1] == pytest.approx(2 * seen[0], rel=0.02)
+
+
+def has_guard(pid: int) -> bool:
+    """Whether an entry of its page tables is marked as one (bit 58, since Linux 6.15)."""
+    with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as table:
+        for one in process.maps(pid):
+            if one.permissions == "rw-p" and not one.path:
+                table.seek(8 * (one.start // 4096))
+                entries = table.read(8 * (one.size_bytes // 4096))
+                if any(entry >> 58 & 1 for (entry,) in struct.iter_unpack("Q", entries)):
+                    return True
+    return False
+
+
+def test_a_control_block_is_its_own_address_at_the_end_of_a_stack() -> None:
+    """Of a mapping of ours: with a word that is its own address, with one that is another's."""
+    with mmap.mmap(-1, 8 * PAGE) as memory, stacks._StackReader(os.getpid()) as reader:
+        at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        memory[:] = b"\1" * len(memory)
+        assert not reader.has_control_block(at + len(memory))
+        for place, value, expected in ((6, 0, True), (6, 8, False), (2, 0, False)):
+            memory[:] = b"\1" * len(memory)
+            memory[place * PAGE : place * PAGE + 8] = struct.pack("Q", at + place * PAGE + value)
+            assert reader.has_control_block(at + len(memory)) == expected
 
 
 QUEUES = """

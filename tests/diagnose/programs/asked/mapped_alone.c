@@ -17,9 +17,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < count; i++) {
 		const char *kind = argc > 2 ? argv[2] : "malloc";
 		int own = !strcmp(kind, "own") || !strcmp(kind, "like");
-		size_t aligned = !strcmp(kind, "page")	 ? 4096
-				 : !strcmp(kind, "huge") ? 2 << 20
-							 : 0;
+		size_t aligned = !strcmp(kind, "page") ? 4096 : !strcmp(kind, "huge") ? 2 << 20 : 0;
 		void *memory = NULL;
 
 		if (!strcmp(kind, "heap")) {
@@ -43,7 +41,7 @@ int main(int argc, char **argv)
 			return 1;
 		memset(memory, 1, bytes);
 		if (!strcmp(kind, "like")) {
-			size_t header[2] = {496, (bytes - 4080) | 2};
+			size_t header[2] = { 496, (bytes - 4080) | 2 };
 
 			memcpy((char *)memory + 4080, header, sizeof(header));
 		}
