@@ -167,8 +167,19 @@ def _line(name: str, value: int, one: InnerHeap, of: str, note: str) -> Line:
 
 def of_sockets(seen: Sockets) -> Line:
     """The kernel's memory, in no process's resident memory."""
-    count = units.counted(seen.read, "socket")
-    return Line("queues of its sockets", seen.bytes, part_of="none", note=f"of {count}")
+    note = f"of {units.counted(seen.read, 'socket')}"
+    if seen.unaccepted_bytes:
+        note += (
+            f" and {units.counted(seen.unaccepted_count, 'connection')} that it has not accepted"
+        )
+    return Line("queues of its sockets", seen.bytes, part_of="none", note=note)
+
+
+def ring_line(look: Look) -> Line:
+    """Of packet sockets what it does not map."""
+    whole = look.sockets.ring_bytes if look.sockets else 0
+    mapped = mapped_forms.bytes_of(look.forms, mapped_forms.SOCKET_RINGS)
+    return Line("rings of its sockets, not mapped", max(0, whole - mapped), part_of="none")
 
 
 def of_kernel(seen: KernelHeld) -> Iterator[Line]:
@@ -183,6 +194,11 @@ def of_kernel(seen: KernelHeld) -> Iterator[Line]:
     if seen.map_bytes:
         note = f"of {units.counted(seen.map_count, 'map')}"
         yield Line("BPF maps", seen.map_bytes, part_of="none", note=note)
+    if seen.program_bytes:
+        note = (
+            f"of {units.counted(seen.program_count, 'program')}, without what they are compiled to"
+        )
+        yield Line("BPF programs", seen.program_bytes, part_of="none", note=note)
 
 
 def findings(look: Look) -> Iterator[Finding]:
@@ -325,6 +341,11 @@ def _sockets(look: Look) -> Iterator[Finding]:
                 seen.sending_bytes,
                 f"{size(seen.sending_bytes)} written by it and not taken by the other side",
             ),
+            (
+                seen.unaccepted_bytes,
+                f"{size(seen.unaccepted_bytes)} in "
+                f"{units.counted(seen.unaccepted_count, 'connection')} that it has not accepted",
+            ),
         )
         if value >= seen.bytes / 20
     ]
@@ -416,7 +437,7 @@ _KERNEL_HOLDS = FindingRow(
     "stock",
     "data in its pipes",
     "B",
-    "16 MiB and a tenth of resident memory in pipes, message queues and BPF maps",
+    "16 MiB and a tenth of resident memory in pipes, message queues and BPF objects",
     setting="a reader that keeps up with the pipes (ls -l /proc/PID/fd)",
     experiments=("memcg-accounting",),
 )
@@ -456,3 +477,5 @@ def _kinds(seen: KernelHeld) -> Iterator[tuple[int, str, str | None, str | None]
     )
     count = units.counted(seen.map_count, "BPF map")
     yield seen.map_bytes, count, "BPF maps", "smaller or fewer maps (bpftool map)"
+    count = units.counted(seen.program_count, "BPF program")
+    yield seen.program_bytes, count, "BPF programs", "fewer or smaller programs (bpftool prog)"

@@ -24,6 +24,7 @@ from memlab.diagnose import (
     heap,
     inner_heap,
     kernel_held,
+    kernel_unshown,
     mapped_forms,
     mapping_list,
     memory,
@@ -83,6 +84,7 @@ _GROWN_BYTES = 1 << 20
 _STATUS = re.compile(rb"^(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)", re.M)
 _PIPE_BYTES = 1 << 20  # fs.pipe-max-size as it is by default
 _MANY_WATCHES = 5000
+_SEND_BUFFER_BYTES = 208 << 10  # net.core.wmem_default as it is by default
 _UNREAD_BYTES = 16 << 20  # beside malloc: of less it is not worth to know whose it is
 
 Rates = Mapping[str, float | None]
@@ -454,6 +456,7 @@ def at(
             *_children_counted(forks=forks),
             *_not_read_sockets(queues),
             *_not_read_descriptors(by_kernel),
+            *kernel_unshown.read(pid, open_files, status, family.age_s(found.start_ticks)),
             *_other_ipc(segments, kept.shmem_bytes),
             *_not_read_twice(held_before, is_needed=bool(in_memory or queues)),
         ),
@@ -724,10 +727,16 @@ def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:
     return (f"which code takes its page faults: {sampled.why}",) if many and sampled.why else ()
 
 
-def _not_read_sockets(seen: Sockets | None) -> tuple[str, ...]:
-    if seen is None or seen.read >= seen.count or not seen.why:
-        return ()
-    return (f"queues of {seen.count - seen.read} of {seen.count} sockets: {seen.why}",)
+def _not_read_sockets(seen: Sockets | None) -> Iterator[str]:
+    if seen is None:
+        return
+    if seen.read < seen.count and seen.why:
+        yield f"queues of {seen.count - seen.read} of {seen.count} sockets: {seen.why}"
+    if seen.unix_waiting * _SEND_BUFFER_BYTES >= _UNREAD_BYTES:
+        yield (
+            f"what {seen.unix_waiting:,} connections hold that wait at its Unix sockets: the "
+            "kernel does not show it before they are accepted"
+        )
 
 
 def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:

@@ -19,6 +19,7 @@ CODE = "executable memory of no file"
 READ_ONLY, INACCESSIBLE = "memory that may only be read", "memory that may not be accessed"
 GUARDED = "mappings behind a guard each"
 MAPS, SECRET = "maps of BPF, mapped", "secret memory (memfd_secret)"
+SOCKET_RINGS = "rings of sockets, mapped"
 _GUARD_BYTES_MAX, _GUARDED_LEAST = 64 << 10, 8
 _OF_KERNEL = {
     "anon_inode:[io_uring]": "rings of io_uring, mapped",
@@ -108,7 +109,7 @@ def _of_kernel(path: str) -> str | None:
     if path in _OF_KERNEL:
         return _OF_KERNEL[path]
     if path.startswith("socket:["):
-        return "rings of sockets, mapped"
+        return SOCKET_RINGS
     if path.startswith("anon_inode:"):
         return f"{path}, mapped"
     return None

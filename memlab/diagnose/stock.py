@@ -90,6 +90,7 @@ def of(look: Look) -> Account:
                           part_of="none", note="made and removed by it"))  # fmt: skip
     if look.sockets and look.sockets.bytes:
         lines.append(inside.of_sockets(look.sockets))
+    lines.append(inside.ring_line(look))
     if look.kernel_held:
         lines += inside.of_kernel(look.kernel_held)
     if memory.pinned_bytes:

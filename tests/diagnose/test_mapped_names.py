@@ -141,7 +141,8 @@ def test_forms_are_parts_of_what_is_beside_malloc() -> None:
 def test_a_mapping_that_grows_down_is_no_part_of_the_main_stack() -> None:
     """VmStk counts both, and RLIMIT_STACK is a limit of each."""
     limit = resource.getrlimit(resource.RLIMIT_STACK)
-    resource.setrlimit(resource.RLIMIT_STACK, (8 * MiB, limit[1]))
+    finite = 8 * MiB if limit[1] < 0 else min(8 * MiB, limit[1])
+    resource.setrlimit(resource.RLIMIT_STACK, (finite, limit[1]))
     try:
         for main, used in ((132 << 10, 132 << 10), (MiB, MiB), (None, 100 * MiB)):
             rooms = room.limits(os.getpid(), {"VmStk": "102400 kB"}, 1, main)
