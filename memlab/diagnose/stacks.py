@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +24,7 @@ _THREADS_MAX = 200  # whose stack pointers are read, at some 10 us each
 _CONTROL_BLOCK_PAGES = 4  # from the end of a stack, with what is local to the thread
 _SEARCHED_BYTES_MAX = 64 << 20  # for a guard within a mapping, in each direction
 _ENTRIES_READ = 512
+_GUARD_BYTES_MAX = 64 << 10  # pthread_attr_setguardsize(3): a page by default
 _GUARD = 1 << 58  # in an entry of pagemap
 
 
@@ -44,7 +46,7 @@ def read(
 ) -> Stacks | None:
     """`resident` is by the start of the mapping; None if no thread has a stack of its own."""
     tasks = files.known(lambda: process.tasks(pid)) or []
-    pointers = [at for task in tasks[:_THREADS_MAX] if (at := _pointer(pid, task))]
+    pointers = {at: task == pid for task in tasks[:_THREADS_MAX] if (at := _pointer(pid, task))}
     if not pointers or not resident:
         return None
     return files.known(lambda: _read(pid, pointers, mappings, resident))
@@ -59,49 +61,56 @@ def _pointer(pid: int, task: int) -> int:
 
 def _read(
     pid: int,
-    pointers: Sequence[int],
+    pointers: Mapping[int, bool],
     mappings: Sequence[process.Mapping],
     resident: Mapping[int, int],
 ) -> Stacks | None:
-    """Raises `OSError` if the process may not be read."""
+    """`pointers`: with whether each is of the main thread, which has a stack of its own and may run
+    on memory of any kind. Raises `OSError` if the process may not be read."""
     guarded = _behind_guards(mappings)
     plain = [m for m in mappings if m.permissions in ("rw-p", "rwxp") and m.is_nameless]
     used: dict[int, process.Mapping] = {}
     parts: set[tuple[int, int]] = set()
     elsewhere = 0
+    within = {at: mapping for at in pointers if (mapping := _around(at, plain)) is not None}
+    threads = Counter(mapping.start for mapping in within.values())
     with _StackReader(pid) as reader:
-        for at in pointers:
-            if (stack := _around(at, guarded)) is not None:
-                used[stack.start] = stack
-            elif (mapping := _around(at, plain)) is not None:
-                part = reader.between_guards(at, mapping)
-                elsewhere += part is None
-                parts |= {part} if part else set()
+        for at, mapping in within.items():
+            guard = guarded.get(mapping.start, 0)
+            # Memory in which several run is more than a stack.
+            is_whole = guard and threads[mapping.start] == 1 and not pointers[at]
+            if is_whole and (guard <= _GUARD_BYTES_MAX or reader.has_control_block(mapping.end)):
+                used[mapping.start] = mapping
+                continue
+            part = None if pointers[at] else reader.between_guards(at, mapping)
+            elsewhere += part is None
+            parts |= {part} if part else set()
         sizes = {stack.size_bytes for stack in used.values()}
-        for mapping in guarded:
-            is_like_one = mapping.start not in used and mapping.size_bytes in sizes
+        for mapping in plain:
+            is_like_one = (
+                mapping.start not in used
+                and mapping.start in guarded
+                and mapping.size_bytes in sizes
+            )
             if is_like_one and reader.has_control_block(mapping.end):
                 used[mapping.start] = mapping
-        within = sum(reader.resident(*part) for part in parts)
+        apart = sum(reader.resident(*part) for part in parts)
     if not used and not parts and not elsewhere:
         return None
     mapped = sum(one.size_bytes for one in used.values()) + sum(end - at for at, end in parts)
-    held = sum(resident.get(start, 0) for start in used) + within
+    held = sum(resident.get(start, 0) for start in used) + apart
     return Stacks(len(used) + len(parts), mapped, held, elsewhere, frozenset(used))
 
 
-def _behind_guards(mappings: Sequence[process.Mapping]) -> list[process.Mapping]:
-    """Nameless memory right behind what may not be accessed, in ascending order. Other memory than
-    a stack may lie so: a stack pointer or a control block says that it is one."""
-    return [
-        above
+def _behind_guards(mappings: Sequence[process.Mapping]) -> dict[int, int]:
+    """By the start of nameless memory the size of what lies right below it and may not be accessed.
+    Other memory than a stack may lie so: a stack pointer or a control block says that it is one,
+    and of a large guard, which may be what a heap has reserved, both."""
+    return {
+        above.start: below.size_bytes
         for below, above in pairwise(mappings)
-        if below.permissions.startswith("---")
-        and below.end == above.start
-        and below.is_nameless
-        and above.permissions in ("rw-p", "rwxp")
-        and above.is_nameless
-    ]
+        if below.permissions.startswith("---") and below.end == above.start and below.is_nameless
+    }
 
 
 def _around(at: int, mappings: Sequence[process.Mapping]) -> process.Mapping | None:

@@ -168,6 +168,8 @@ def test_stacks_of_threads_are_those_that_a_stack_pointer_lies_in(binary: Compil
     mixed = stacks_of(binary, "20", "1024", "both")
     assert mixed is not None
     assert (mixed.count, mixed.resident_bytes) == (20, pytest.approx(20 * MiB, rel=0.02))
+    pool = stacks_of(binary, "20", "1024", "pool")  # as Go's heap, in which its threads run
+    assert pool == Stacks(0, 0, 0, 20)
 
 
 def test_stacks_side_by_side_are_told_apart_by_guards_within_their_mapping(

@@ -1,6 +1,6 @@
 /* ARG1 threads, each of which touches ARG2 KiB of its stack and sleeps. ARG3 `guards`: as many
    mappings of that size behind a guard, and no thread; `both`: these beside the threads, as large as
-   their stacks; `ended`: all threads but one have ended; `pages`: stacks side by side, with guards
+   their stacks; `pool`: in one piece behind a large reserve, with other memory behind them; `ended`: all threads but one have ended; `pages`: stacks side by side, with guards
    by madvise. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -56,6 +56,16 @@ int main(int argc, char **argv)
 				return 1;
 		threads = 1;
 	}
+	char *pool = 0;
+
+	if (!strcmp(kind, "pool")) {
+		size_t whole = count * bytes + (1 << 20), reserve = 4 << 20;
+
+		pool = mmap(0, reserve + whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		pool += reserve;
+		mprotect(pool, whole, PROT_READ | PROT_WRITE);
+		pool[whole - 1] = 1;
+	}
 	pthread_barrier_init(&all, 0, threads + 1);
 	for (int i = 0; i < threads; i++) {
 		if (!strcmp(kind, "pages")) {
@@ -68,6 +78,8 @@ int main(int argc, char **argv)
 			}
 			pthread_attr_setstack(&attributes, stack, bytes);
 		}
+		if (pool)
+			pthread_attr_setstack(&attributes, pool + i * bytes, bytes);
 		if (pthread_create(&thread, &attributes, deep, 0))
 			return 1;
 	}
