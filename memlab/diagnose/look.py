@@ -330,7 +330,7 @@ def at(
         counters.counting(pid) as counted,
         sites.sampling(counters.busiest_first(pid), faults() * seconds) as sampled,
     ):
-        members = family.first(children)
+        members = family.first([one for one in children if not process.shares_memory(pid, one)])
         listed_before = mapping_list.read(pid, thorough=thorough)
         mappings = listed_before.read
         shared_before = shared.allocated(pid, mappings)
