@@ -99,7 +99,8 @@ def lines(look: Look) -> Iterator[Line]:
         if form.name != mapped_forms.MAIN_STACK:
             size = min(size, int(rest))
             named, rest = named + size, rest - size
-        yield Line(form.name, size, part_of=of, note=form.note)
+        note = _of_break(look) if form.name == mapped_forms.BREAK else form.note
+        yield Line(form.name, size, part_of=of, note=note)
     unread = "; ".join(filter(None, (_not_read(look), _stacks_elsewhere(look, rest))))
     if (named and look.heap) or unread:
         yield Line("other mappings", rest, part_of=of, note=unread)
@@ -118,6 +119,12 @@ def _forms(look: Look) -> Iterator[MappedForm]:
         )
         if not form.of_files and not is_read and is_large:
             yield form
+
+
+def _of_break(look: Look) -> str:
+    """What may lie in memory that brk(2) makes, of which no heap was read."""
+    is_glibc = look.allocator is not None and look.allocator.name == "glibc"
+    return "malloc was not read" if is_glibc else _not_read(look)
 
 
 def kernel_lines(look: Look) -> Iterator[Line]:

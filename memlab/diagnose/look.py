@@ -409,7 +409,7 @@ def at(
     segments = shared.attached(pid, mappings)
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     refused = refusals.with_counts(failing, rates)
-    main_stack = next((m.size_bytes for m in mappings if m.path == "[stack]"), None)
+    main_stack = _touched_stack(mappings, pages_after, kept.swapped_bytes)
     rooms = [
         *room.limits(pid, status, listed.count, main_stack),
         *call_limits.of(pid, status, refused),
@@ -630,6 +630,19 @@ def _growing(one: Room, series: Series, elapsed: float, mappings_more: int) -> R
         more = mappings_more / elapsed if mappings_more >= least else 0.0
         return replace(one, growth_per_s=more, two_readings=more > 0)
     return replace(one, growth_per_s=growth)
+
+
+def _touched_stack(
+    mappings: Sequence[process.Mapping], seen: Pages | None, swapped_bytes: int
+) -> int | None:
+    """How much of the main stack was used. A runtime may make it grow to its limit at once and use
+    none of that (Ruby does); what was used and is in swap is not resident."""
+    stack = next((one for one in mappings if one.path == "[stack]"), None)
+    if stack is None:
+        return None
+    if seen is None or swapped_bytes:
+        return stack.size_bytes
+    return seen.by_mapping.get(stack.start, 0)
 
 
 def _pages(

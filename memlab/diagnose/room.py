@@ -60,7 +60,7 @@ def limits(
     pid: int, status: Mapping[str, str], mappings: int, main_stack_bytes: int | None = None
 ) -> list[Room]:
     """Those that are finite and that this process may read. VmStk counts each mapping that grows
-    down, and RLIMIT_STACK is of one."""
+    down, used or not; RLIMIT_STACK is a limit of each."""
     return list(_limits(pid, status, mappings, main_stack_bytes))
 
 

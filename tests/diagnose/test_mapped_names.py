@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Mapping as Of
+from dataclasses import replace
 
 import pytest
 
 from memlab.diagnose import mapped_forms, room, stock
 from memlab.diagnose.account import Line
+from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.heap import Heap
-from memlab.diagnose.look import Look, MappingUse
+from memlab.diagnose.look import Look, MappingUse, _touched_stack
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.stacks import Stacks
 from memlab.observe.process import Mapping
@@ -149,3 +151,27 @@ def test_a_mapping_that_grows_down_is_no_part_of_the_main_stack() -> None:
             assert [one.used for one in rooms if one.name == "RLIMIT_STACK"] == [used]
     finally:
         resource.setrlimit(resource.RLIMIT_STACK, limit)
+
+
+@pytest.mark.parametrize(
+    ("resident", "swapped", "used"),
+    [(20 << 10, 0, 20 << 10), (7 * MiB, 0, 7 * MiB), (20 << 10, 4096, 8 * MiB), (None, 0, 8 * MiB)],
+)
+def test_a_stack_that_grew_to_its_limit_is_full_only_if_it_was_used(
+    resident: int | None, swapped: int, used: int
+) -> None:
+    """Ruby makes its main stack grow to the limit when it starts."""
+    stack = Mapping(SECOND, SECOND + 8 * MiB, "rw-p", "[stack]")
+    seen = None if resident is None else scan({SECOND: resident}, {})
+    assert _touched_stack([stack], seen, swapped) == used
+    assert _touched_stack([stack._replace(path="/[stack]")], seen, swapped) is None
+
+
+def test_memory_of_brk_belongs_to_the_malloc_that_was_not_read() -> None:
+    form = mapped_forms.MappedForm(mapped_forms.BREAK, 100 * MiB, 1)
+    held = memory(resident_bytes=120 * MiB, anonymous_bytes=110 * MiB)
+    other = Allocator("tcmalloc", "2.10", "/lib/libtcmalloc.so.4", (), "")
+    for malloc, words in ((other, "tcmalloc was not read"),
+                          (replace(other, name="glibc"), "malloc was not read")):  # fmt: skip
+        made = look(memory=held, allocator=malloc, heap=None, forms=(form,))
+        assert line(made, mapped_forms.BREAK).note == words
