@@ -416,9 +416,8 @@ def at(
     ]
     queues = sockets.sums(read_queues)
     by_kernel = kernel_held.read(pid, open_files)
-    if by_kernel:  # what it maps of its maps is resident memory
-        mapped_bytes = mapped_forms.bytes_of(forms, mapped_forms.MAPS)
-        by_kernel = replace(by_kernel, map_bytes=max(0, by_kernel.map_bytes - mapped_bytes))
+    if by_kernel:
+        by_kernel = _without_mapped(by_kernel, forms)
     held = series.held
     forks = any(thread.per_s.get("processes_forked") for thread in threads)
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
@@ -630,6 +629,18 @@ def _growing(one: Room, series: Series, elapsed: float, mappings_more: int) -> R
         more = mappings_more / elapsed if mappings_more >= least else 0.0
         return replace(one, growth_per_s=more, two_readings=more > 0)
     return replace(one, growth_per_s=growth)
+
+
+def _without_mapped(seen: KernelHeld, forms: Sequence[MappedForm]) -> KernelHeld:
+    """What of its BPF maps and rings it does not map: the rest is resident memory."""
+    maps, rings = (
+        mapped_forms.bytes_of(forms, name) for name in (mapped_forms.MAPS, mapped_forms.URINGS)
+    )
+    return replace(
+        seen,
+        map_bytes=max(0, seen.map_bytes - maps),
+        ring_bytes=max(0, seen.ring_bytes - rings),
+    )
 
 
 def _touched_stack(

@@ -19,10 +19,10 @@ CODE = "executable memory of no file"
 READ_ONLY, INACCESSIBLE = "memory that may only be read", "memory that may not be accessed"
 GUARDED = "mappings behind a guard each"
 MAPS, SECRET = "maps of BPF, mapped", "secret memory (memfd_secret)"
-SOCKET_RINGS = "rings of sockets, mapped"
+SOCKET_RINGS, URINGS = "rings of sockets, mapped", "rings of io_uring, mapped"
 _GUARD_BYTES_MAX, _GUARDED_LEAST = 64 << 10, 8
 _OF_KERNEL = {
-    "anon_inode:[io_uring]": "rings of io_uring, mapped",
+    "anon_inode:[io_uring]": URINGS,
     "anon_inode:[perf_event]": "rings of perf events, mapped",
     "anon_inode:bpf-map": MAPS,
     "/[aio] (deleted)": "rings of AIO, mapped",

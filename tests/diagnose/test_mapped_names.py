@@ -13,7 +13,8 @@ from memlab.diagnose import mapped_forms, room, stock
 from memlab.diagnose.account import Line
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.heap import Heap
-from memlab.diagnose.look import Look, MappingUse, _touched_stack
+from memlab.diagnose.kernel_held import KernelHeld
+from memlab.diagnose.look import Look, MappingUse, _touched_stack, _without_mapped
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.stacks import Stacks
 from memlab.observe.process import Mapping
@@ -175,3 +176,13 @@ def test_memory_of_brk_belongs_to_the_malloc_that_was_not_read() -> None:
                           (replace(other, name="glibc"), "malloc was not read")):  # fmt: skip
         made = look(memory=held, allocator=malloc, heap=None, forms=(form,))
         assert line(made, mapped_forms.BREAK).note == words
+
+
+@pytest.mark.parametrize(("mapped", "rest"), [(0, 60), (20, 40), (60, 0), (64, 0)])
+def test_maps_and_rings_that_are_mapped_are_not_counted_twice(mapped: int, rest: int) -> None:
+    seen = KernelHeld(0, 0, 0, 1, 60 * MiB, 0, rings=20, ring_bytes=60 * MiB)
+    forms = [mapped_forms.MappedForm(name, mapped * MiB, 20, of_files=True)
+             for name in (mapped_forms.MAPS, mapped_forms.URINGS)]  # fmt: skip
+    left = _without_mapped(seen, forms)
+    assert (left.map_bytes, left.ring_bytes) == (rest * MiB, rest * MiB)
+    assert _without_mapped(seen, [forms[0]]).ring_bytes == 60 * MiB
