@@ -70,6 +70,10 @@ class KernelHeld:
     program_count: int = 0
     program_bytes: int = 0
     """Of BPF programs."""
+    packet_count: int = 0
+    packet_bytes: int = 0
+    """Of pipes in packet mode (O_DIRECT, pipe(2)): what their packets may take beyond their data,
+    because each has pages of its own."""
 
     @property
     def bytes(self) -> int:
@@ -90,11 +94,13 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
             or programs):  # fmt: skip
         return None
     data, room, unread = 0, 0, ""
+    packets: list[int] = []
     try:
         with _taken_from(pid) as take:
             for number in list(pipes.values())[:_PIPES_MAX]:
-                filled, size = _pipe(take, number)
+                filled, size, is_of_packets = _pipe(take, number)
                 data, room = data + filled, room + size
+                packets += [size - filled] if filled and is_of_packets else []
     except OSError as error:
         unread = error.strerror or str(error)
     if len(pipes) > _PIPES_MAX and not unread:
@@ -103,6 +109,7 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
         len(pipes), data, room, len(maps), sum(maps.values()), flying, unread,
         messages.queues, messages.bytes, messages.system_v_bytes, messages.unread, watches,
         len(rings), sum(rings), len(programs), sum(programs.values()),
+        len(packets), sum(packets),
     )  # fmt: skip
 
 
@@ -162,19 +169,21 @@ def _taken_from(pid: int) -> Iterator[int]:
         os.close(pidfd)
 
 
-def _pipe(pidfd: int, number: int) -> tuple[int, int]:
-    """What a pipe has and can have, by a descriptor of our own for some microseconds."""
+def _pipe(pidfd: int, number: int) -> tuple[int, int, bool]:
+    """What a pipe has and can have, and whether it is written to in packets, by a descriptor of our
+    own for some microseconds."""
     try:
         fd = process.take_descriptor(pidfd, number)
     except OSError as error:
         if error.errno == errno.EBADF:  # it was closed meanwhile
-            return 0, 0
+            return 0, 0, False
         raise
     try:
         filled = array.array("i", [0])
         fcntl.ioctl(fd, termios.FIONREAD, filled)
-        return filled[0], fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
+        is_of_packets = bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT)
+        return filled[0], fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ), is_of_packets
     except OSError:  # another file has its number now
-        return 0, 0
+        return 0, 0, False
     finally:
         os.close(fd)

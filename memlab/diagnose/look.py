@@ -766,6 +766,10 @@ def _not_read_sockets(seen: Sockets | None) -> Iterator[str]:
 def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
     if seen is not None and seen.unread and seen.pipe_count * _PIPE_BYTES >= _UNREAD_BYTES:
         yield f"what its {units.counted(seen.pipe_count, 'pipe')} hold: {seen.unread}"
+    if seen is not None and seen.packet_bytes >= _UNREAD_BYTES:
+        amount = units.format_quantity(seen.packet_bytes, "B")
+        what = f"what packets in {units.counted(seen.packet_count, 'pipe')} take beyond their data"
+        yield f"{what}: the kernel does not count their pages; at most {amount}"
     if seen is not None and seen.watches >= _MANY_WATCHES:
         what = f"what {seen.watches:,} or more inotify watches keep in the kernel"
         yield f"{what}: /proc does not show it; some 1 KiB each, with its inode (fs/notify/inotify)"

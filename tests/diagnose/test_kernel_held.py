@@ -45,6 +45,28 @@ def test_data_in_pipes_is_counted_once_for_both_ends(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 4])
+def test_packets_in_pipes_may_take_more_than_their_data(count: int) -> None:
+    """Of pipes in packet mode each packet has a page. Other pipes and empty ones are not such."""
+    ends = []
+    try:
+        for flags, written in ((os.O_DIRECT, 5), (os.O_DIRECT, 0), (0, 5)):
+            for _ in range(count):
+                ends += os.pipe2(flags)
+                for _ in range(written):
+                    os.write(ends[-1], b"x")
+        found = kernel_held.read(PID, links(*ends))
+        assert found is not None
+        assert (found.pipe_count, found.pipe_bytes) == (3 * count, 2 * count * 5)
+        assert (found.packet_count, found.packet_bytes) == (count, count * (65536 - 5))
+    finally:
+        for end in ends:
+            os.close(end)
+    assert list(_not_read_descriptors(found)) == []
+    (said,) = _not_read_descriptors(replace(found, packet_bytes=64 * MiB))
+    assert said.startswith(f"what packets in {count} pipes take beyond their data: ")
+
+
+@pytest.mark.parametrize("count", [2, 4])
 def test_pipes_that_have_a_name_are_pipes_and_other_files_are_not(
     count: int, tmp_path: Path
 ) -> None:
