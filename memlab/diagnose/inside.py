@@ -73,7 +73,7 @@ def named_bytes(look: Look) -> int:
     say whose memory it is."""
     stacks = look.stacks.resident_bytes if look.stacks else 0
     stacks += look.of_files.resident_bytes if look.of_files else 0
-    stacks += mapped_forms.bytes_of(look.forms, mapped_forms.MAIN_STACK)
+    stacks += mapped_forms.bytes_of([*_forms(look)], mapped_forms.MAIN_STACK)
     return stacks + sum(one.resident_bytes for one in look.inner_heaps)
 
 

@@ -139,6 +139,9 @@ def test_forms_are_parts_of_what_is_beside_malloc() -> None:
         mapped_forms.MAIN_STACK: 60 * MiB, mapped_forms.CODE: 30 * MiB,
         mapped_forms.READ_ONLY: 9 * MiB,
     }  # fmt: skip
+    little = (mapped_forms.MappedForm(mapped_forms.MAIN_STACK, 24 << 10, 1),)
+    made = look(memory=held, heap=Heap(1, MiB, 0, 0, 0), forms=little)
+    assert not [one for one in stock.of(made).lines if one.part_of == "beside malloc"]
 
 
 def test_a_mapping_that_grows_down_is_no_part_of_the_main_stack() -> None:
