@@ -65,10 +65,12 @@ _KINDS = (
         re.compile(rb"gperftools (\d+\.\d+(?:\.\d+)?)"),
     ),
     MallocKind("mimalloc", re.compile(r"libmimalloc[^/]{0,64}\.so"), None),
-    MallocKind("musl", re.compile(r"ld-musl-[^/]{0,64}\.so"), None),
+    # The C library of musl is its loader, and may have either name; libc.so of glibc is a text for
+    # the linker, and never mapped.
+    MallocKind("musl", re.compile(r"ld-musl-[^/]{0,64}\.so|libc\.so(?: \(deleted\))?$"), None),
     MallocKind(
         "glibc",
-        re.compile(r"libc(?:\.so|-\d)[^/]*"),
+        re.compile(r"libc(?:\.so\.6|-2\.\d{1,3}\.so)"),
         re.compile(rb"GNU C Library [^\n]{0,200}?release version (\d+\.\d+)"),
     ),
 )

@@ -16,7 +16,9 @@ MARKS = (
     ("mimalloc", b"mimalloc: warning: "), ("jemalloc", b"<jemalloc>: "),
     ("tcmalloc", b"TCMALLOC_AGGRESSIVE_DECOMMIT"), ("Python's pymalloc", b"pymalloc_debug"),
     ("V8", b"max_old_space_size"), ("V8", b"max-old-space-size"),
-    ("the JVM", b"MaxDirectMemorySize"),
+    ("the JVM", b"MaxDirectMemorySize"), ("PHP's allocator", b"zend_mm_heap corrupted"),
+    ("LuaJIT", b"LuaJIT 2."), ("Ruby's heap", b"RUBY_GC_HEAP"), ("GHC's heap", b"GHCRTS"),
+    ("Erlang's heap", b"ERL_CRASH_DUMP"), ("OCaml's heap", b"OCAMLRUNPARAM"),
 )  # fmt: skip
 GO, _GO_BUILD = "Go's runtime", b"\xff Go buildinf:"
 """What a section of its own begins with (debug/buildinfo)."""

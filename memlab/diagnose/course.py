@@ -147,9 +147,7 @@ def _growing(look: Look) -> Iterator[Finding]:
             Fact("seen for", look.seconds, "s"),
             Fact("it runs for", look.age_s, "s"),
             Fact("most in", f"{most.name} (+{size(most.growth_bytes)})") if most else None,
-            Fact("in malloc's objects", max(0, heap.held_bytes - heap.free_bytes), "B")
-            if heap
-            else None,
+            Fact("in malloc's objects", heap.used_bytes, "B") if heap else None,
             Fact("free in malloc", heap.retained_bytes, "B") if heap else None,
             growth.rate_fact(look, "minor_faults", "page faults"),
             Fact("room", room, "B"),

@@ -26,7 +26,8 @@ _HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE of 64-bit machines
 _ARENA_BYTES = (2200, 2112)  # sizeof(struct malloc_state) since 2.26, and of 2.43
 _INFO_BYTES_MAX = 64  # sizeof(heap_info): 32, and 48 since 2.35
 _LEAST, _ALIGNED, _IN_USE_BEFORE, _IS_MAPPED = 32, 16, 1, 2
-_LEAST_MAPPED = 4096
+_LEAST_MAPPED, _HEADER_BYTES = 4096, 16
+_ALIGNMENT_POWER_MAX = 30  # 1 GiB, the largest huge page
 _THRESHOLD_BYTES = 128 << 10  # M_MMAP_THRESHOLD, before it grows
 PIECES_MAX = 4_000_000  # some 8 s of processor time
 PIECES_LOOKED_AT = 100_000
@@ -64,6 +65,18 @@ class Heap:
     """Resident in these, and in those that were not read."""
     mapped_bounds: tuple[int, int] | None = None
     """The 95 % interval of these bytes; None if all were read."""
+    untouched_bytes: int = 0
+    """Of `held_bytes` in objects and not resident: no page of them was written yet."""
+
+    @property
+    def used_bytes(self) -> int:
+        """Resident in objects of the arenas."""
+        return max(0, self.held_bytes - self.free_bytes - self.untouched_bytes)
+
+    @property
+    def resident_bytes(self) -> int:
+        """Of the arenas, in objects or free."""
+        return self.used_bytes + self.retained_bytes
 
 
 class _Strange(Exception):
@@ -96,7 +109,7 @@ def read(
         return left_out("part of it is in swap, and would be read back")
     try:
         with _Memory(pid, pieces_max) as memory:
-            heap, mappings = _read_again(pid, memory, mappings)
+            heap, mappings = _read_again(pid, memory, mappings, resident or {})
             most = pieces_max if pieces_max >= PIECES_MAX else _MAPPED_READ
             memory.restart()
             objects = _mapped_alone(memory, mappings, resident or {}, most)
@@ -119,19 +132,21 @@ def read(
 
 
 def _read_again(
-    pid: int, memory: _Memory, mappings: Sequence[process.Mapping]
+    pid: int, memory: _Memory, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
 ) -> tuple[Heap | None, Sequence[process.Mapping]]:
     """One that changes while it is read may fit the next time, with its mappings of then."""
     for _ in range(_READ - 1):
         try:
-            return _walked(pid, memory, mappings), mappings
+            return _walked(pid, memory, mappings, resident), mappings
         except _Strange:
             mappings = process.maps(pid)
             memory.restart()
-    return _walked(pid, memory, mappings), mappings
+    return _walked(pid, memory, mappings, resident), mappings
 
 
-def _walked(pid: int, memory: _Memory, mappings: Sequence[process.Mapping]) -> Heap | None:
+def _walked(
+    pid: int, memory: _Memory, mappings: Sequence[process.Mapping], by_mapping: Mapping[int, int]
+) -> Heap | None:
     """Raises _Strange where no form fits."""
     for arena_bytes in _ARENA_BYTES:
         try:
@@ -143,14 +158,40 @@ def _walked(pid: int, memory: _Memory, mappings: Sequence[process.Mapping]) -> H
     else:
         raise strange
     resident = [memory.resident(at, size) for at, size, _ in free]
+    held, free_bytes, retained = (
+        sum(sizes)
+        for sizes in ((end - start for _, start, end in parts), (size for _, size, _ in free),
+                      resident)
+    )  # fmt: skip
+    there = sum(_resident(memory, mappings, by_mapping, *part[1:]) for part in parts)
     found = Heap(
         arenas=len({arena for arena, _, _ in parts}),
-        held_bytes=sum(end - start for _, start, end in parts),
-        free_bytes=sum(size for _, size, _ in free),
-        retained_bytes=sum(resident),
+        held_bytes=held,
+        free_bytes=free_bytes,
+        retained_bytes=retained,
+        untouched_bytes=max(0, held - there - (free_bytes - retained)),
         ends_bytes=sum(size for size, (_, _, is_end) in zip(resident, free, strict=True) if is_end),
     )
     return found if parts else None
+
+
+def _resident(
+    memory: _Memory,
+    mappings: Sequence[process.Mapping],
+    by_mapping: Mapping[int, int],
+    start: int,
+    end: int,
+) -> int:
+    """What of a heap is there: of its mappings that are whole in it as they were counted, because
+    to read all entries of a large one would take long."""
+    counted, at = 0, start
+    for mapping in mappings:
+        if mapping.end <= start or mapping.start >= end:
+            continue
+        if mapping.end > end or mapping.start not in by_mapping or start >= mapping.start + _PAGE:
+            return memory.resident(start, end - start)
+        counted, at = counted + by_mapping[mapping.start], mapping.end
+    return min(counted, end - start) if at == end else end - start
 
 
 def _free(
@@ -228,15 +269,16 @@ def _mapped_alone(
     """How many objects have a mapping of their own, and what is resident in these.
 
     Such a piece begins at a page, with its size and the flag of one that is mapped
-    (malloc/malloc.c, sysmalloc_mmap()). The kernel joins neighbours to one mapping: pieces are
-    followed from its beginning for as long as one begins behind another. Of more than `most` the
-    rest of a mapping is judged by some places in it.
+    (malloc/malloc.c, sysmalloc_mmap()), or behind what its alignment skips (_int_memalign()). The
+    kernel joins neighbours to one mapping: pieces are followed from its beginning for as long as
+    one begins behind another. Of more than `most` the rest of a mapping is judged by some places
+    in it.
     """
     objects = _MappedObjects()
     nameless = [
         mapping
         for mapping in mappings
-        if not mapping.path and mapping.permissions == "rw-p" and resident.get(mapping.start)
+        if mapping.is_nameless and mapping.permissions == "rw-p" and resident.get(mapping.start)
     ]
     for i, mapping in enumerate(nameless):
         try:
@@ -259,7 +301,7 @@ def _add_alone(
 ) -> None:
     """The objects of one mapping. Raises `_TooMany`, and then adds none."""
     at, count, largest = mapping.start, 0, 0
-    while at < mapping.end and (size := memory.mapped_piece(at, mapping.end)):
+    while at < mapping.end and (size := memory.mapped_piece(at, mapping.end, aligned=True)):
         count, at, largest = count + 1, at + size, max(largest, size)
         if objects.count + count >= most:
             break
@@ -283,7 +325,7 @@ def _parts(
     for mapping in _joined(mappings):
         if mapping.path == "[heap]":
             yield 0, mapping.start, mapping.end
-        if mapping.path or mapping.permissions != "rw-p":
+        if not mapping.is_nameless or mapping.permissions != "rw-p":
             continue
         for start in range(
             -(-mapping.start // _HEAP_BYTES) * _HEAP_BYTES, mapping.end, _HEAP_BYTES
@@ -296,7 +338,7 @@ def _joined(mappings: Sequence[process.Mapping]) -> list[process.Mapping]:
     """Neighbours as one: after a fork a heap that grows gets a second mapping."""
     found: list[process.Mapping] = []
     for one in mappings:
-        if one.permissions != "rw-p" or one.path not in ("", "[heap]"):
+        if one.permissions != "rw-p" or not (one.is_nameless or one.path == "[heap]"):
             continue
         if found and found[-1].end == one.start and found[-1].path == one.path:
             found[-1] = found[-1]._replace(end=one.end)
@@ -321,6 +363,27 @@ def _thread_part(
         return None
     first = info if before else -(-(info + arena_bytes) // _ALIGNED) * _ALIGNED
     return arena, start + first, start + size
+
+
+def _skipped(at: int, end: int) -> Iterator[int]:
+    """How far behind the begin of its mapping a piece may begin, by its alignment."""
+    yield 0
+    last = 0
+    for power in range(_ALIGNED.bit_length(), _ALIGNMENT_POWER_MAX + 1):
+        skipped = (-(-(at + _HEADER_BYTES) >> power) << power) - _HEADER_BYTES - at
+        if skipped + _LEAST > end - at:
+            return
+        if skipped > last:
+            yield skipped
+            last = skipped
+
+
+def _piece(page: bytes, skipped: int, room: int) -> int:
+    """The size of a piece that begins so far behind the begin of its mapping, and says so."""
+    before, word = struct.unpack_from("2Q", page, skipped % _PAGE)
+    size = (word & ~7) + skipped
+    is_mapped = word & 7 == _IS_MAPPED and before == skipped
+    return size if is_mapped and _LEAST_MAPPED <= size <= room and size % _PAGE == 0 else 0
 
 
 class _Memory(MemoryFiles):
@@ -356,16 +419,18 @@ class _Memory(MemoryFiles):
             return None
         return number * _PAGE + whole, memoryview(content)[:whole].cast("Q")
 
-    def mapped_piece(self, at: int, end: int) -> int:
-        """The size of the piece that has a mapping of its own and begins there; 0 of none."""
+    def mapped_piece(self, at: int, end: int, *, aligned: bool = False) -> int:
+        """The size of the piece that has a mapping of its own and begins there, with what its
+        alignment skips; 0 of none. `aligned`: by more than a page too (posix_memalign(3))."""
         page = self.page(at // _PAGE)
-        if page is None:
-            return 0
-        before, word = struct.unpack_from("2Q", page)
-        size = word & ~7
-        is_mapped = word & 7 == _IS_MAPPED and before < _PAGE and not before % _ALIGNED
-        fits = _LEAST_MAPPED <= size <= end - at and size % _PAGE == 0
-        return size if is_mapped and fits else 0
+        for skipped in _skipped(at, end):
+            if skipped >= _PAGE:
+                if not aligned:
+                    break
+                page = self.page((at + skipped) // _PAGE)
+            if page and (size := _piece(page, skipped, end - at)):
+                return size
+        return 0
 
     def mapped_share(self, at: int, end: int, largest: int) -> Sampled:
         """Of places spread over memory those behind which a piece of its own mapping begins, and

@@ -33,7 +33,7 @@ KINDS = {
     shared.DELETED: ("go when the last process that maps them or holds them open ends", "munmap "
                      "and close what is no longer used"),
     shared.NAMED: ("stay when this process ends, and a kill does not free them", "unlink what is "
-                   "no longer used (ls -l /dev/shm); a size= for the mount"),
+                   "no longer used; a size= for the mount"),
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import allocator_marks, growth, inner_heap, started
+from memlab.diagnose import allocator_marks, growth, inner_heap, mapped_forms, started
 from memlab.diagnose.account import Line
 from memlab.diagnose.finding import (
     NOTE,
@@ -19,6 +19,7 @@ from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.look import Look
+from memlab.diagnose.mapped_forms import MappedForm
 from memlab.diagnose.sockets import Sockets
 from memlab.diagnose.static_data import FileMemory
 from memlab.observe.process import DELETED
@@ -27,12 +28,14 @@ from memlab.text import units
 MiB = units.MiB
 _WORTH_SHARE = 0.25
 _FILES_NAMED = 3
+_FORM_BYTES_LEAST, _FORM_SHARE_LEAST = 1 << 20, 0.05
+_STACK_BYTES_LEAST = 8 << 10  # its control block's page, and that of its deepest call
 
 
 def beside_malloc(look: Look) -> float:
     """Anonymous memory that is not of malloc's heaps: the program's own mappings, or a heap that a
     runtime has beside it."""
-    held = look.heap.held_bytes + look.heap.mapped_bytes if look.heap else 0
+    held = look.heap.resident_bytes + look.heap.mapped_bytes if look.heap else 0
     return max(0, look.memory.anonymous_bytes - held)
 
 
@@ -41,14 +44,14 @@ def beside_malloc_line(look: Look) -> Line:
     heap, low, high = look.heap, None, None
     if heap and heap.mapped_bounds:
         least, most = heap.mapped_bounds
-        rest = look.memory.anonymous_bytes - heap.held_bytes
+        rest = look.memory.anonymous_bytes - heap.resident_bytes
         low, high = max(0, rest - most), max(0, rest - least)
     return Line("beside malloc", beside_malloc(look), low, high, part_of="anonymous")
 
 
 def in_objects(heap: Heap) -> Line:
     """What is in malloc's objects, and how much of it in such as have a mapping each."""
-    used = max(0, heap.held_bytes - heap.free_bytes)
+    used = heap.used_bytes
     low, high = heap.mapped_bounds or (None, None)
     if low is not None and high is not None:
         low, high = used + low, used + high
@@ -66,9 +69,11 @@ def _alone(heap: Heap) -> tuple[str, str]:
 
 
 def named_bytes(look: Look) -> int:
-    """Of it what has a name: stacks, heaps that were read, memory of files."""
+    """Of it what has a name: stacks, heaps that were read, memory of files. A form alone does not
+    say whose memory it is."""
     stacks = look.stacks.resident_bytes if look.stacks else 0
     stacks += look.of_files.resident_bytes if look.of_files else 0
+    stacks += mapped_forms.bytes_of([*_forms(look)], mapped_forms.MAIN_STACK)
     return stacks + sum(one.resident_bytes for one in look.inner_heaps)
 
 
@@ -89,7 +94,14 @@ def lines(look: Look) -> Iterator[Line]:
             resident = sum(file.resident_bytes for file in those)
             yield Line(name, resident, part_of=of, note=_of_files(those))
     rest = max(0.0, beside_malloc(look) - (named := named_bytes(look)))
-    unread = "; ".join(filter(None, (_not_read(look), _stacks_elsewhere(look))))
+    for form in _forms(look):
+        size = form.resident_bytes
+        if form.name != mapped_forms.MAIN_STACK:
+            size = min(size, int(rest))
+            named, rest = named + size, rest - size
+        note = _of_break(look) if form.name == mapped_forms.BREAK else form.note
+        yield Line(form.name, size, part_of=of, note=note)
+    unread = "; ".join(filter(None, (_not_read(look), _stacks_elsewhere(look, rest))))
     if (named and look.heap) or unread:
         yield Line("other mappings", rest, part_of=of, note=unread)
 
@@ -98,6 +110,34 @@ def _ended(look: Look) -> str:
     """How many of the threads with a stack have ended: glibc keeps their stacks."""
     kept = look.stacks.count - (look.thread_count - 1) if look.stacks else 0
     return f", of which {kept} or more have ended and left it for new ones" if kept > 0 else ""
+
+
+def _forms(look: Look) -> Iterator[MappedForm]:
+    """Those of private memory that are large enough for a line, and no part of a heap that was
+    read."""
+    has_v8 = any(one.name == inner_heap.V8 for one in look.inner_heaps)
+    for form in look.forms:
+        is_read = (form.name == mapped_forms.BREAK and look.heap is not None) or (
+            form.name == mapped_forms.CODE and has_v8
+        )
+        is_large = form.resident_bytes >= max(
+            _FORM_BYTES_LEAST, look.memory.anonymous_bytes * _FORM_SHARE_LEAST
+        )
+        if not form.of_files and not is_read and is_large:
+            yield form
+
+
+def _of_break(look: Look) -> str:
+    """What may lie in memory that brk(2) makes, of which no heap was read."""
+    is_glibc = look.allocator is not None and look.allocator.name == "glibc"
+    return "malloc was not read" if is_glibc else _not_read(look)
+
+
+def kernel_lines(look: Look) -> Iterator[Line]:
+    """Memory of the kernel that it maps, which counts as that of files."""
+    for form in look.forms:
+        if form.of_files and form.resident_bytes >= _FORM_BYTES_LEAST:
+            yield Line(form.name, form.resident_bytes, part_of="files", note=form.note)
 
 
 def _of_files(those: Sequence[FileMemory]) -> str:
@@ -110,8 +150,11 @@ def _of_files(those: Sequence[FileMemory]) -> str:
     return ", ".join(parts)
 
 
-def _stacks_elsewhere(look: Look) -> str:
+def _stacks_elsewhere(look: Look, rest: float) -> str:
+    """Not if they lie in malloc's objects, because the other mappings have no room for them."""
     count = look.stacks.elsewhere if look.stacks else 0
+    if rest < count * _STACK_BYTES_LEAST:
+        return ""
     return f"stacks of {units.counted(count, 'thread')} lie in them" if count else ""
 
 
@@ -137,8 +180,19 @@ def _line(name: str, value: int, one: InnerHeap, of: str, note: str) -> Line:
 
 def of_sockets(seen: Sockets) -> Line:
     """The kernel's memory, in no process's resident memory."""
-    count = units.counted(seen.read, "socket")
-    return Line("queues of its sockets", seen.bytes, part_of="none", note=f"of {count}")
+    note = f"of {units.counted(seen.read, 'socket')}"
+    if seen.unaccepted_bytes:
+        note += (
+            f" and {units.counted(seen.unaccepted_count, 'connection')} that it has not accepted"
+        )
+    return Line("queues of its sockets", seen.bytes, part_of="none", note=note)
+
+
+def ring_line(look: Look) -> Line:
+    """Of packet sockets what it does not map."""
+    whole = look.sockets.ring_bytes if look.sockets else 0
+    mapped = mapped_forms.bytes_of(look.forms, mapped_forms.SOCKET_RINGS)
+    return Line("rings of its sockets, not mapped", max(0, whole - mapped), part_of="none")
 
 
 def of_kernel(seen: KernelHeld) -> Iterator[Line]:
@@ -153,6 +207,11 @@ def of_kernel(seen: KernelHeld) -> Iterator[Line]:
     if seen.map_bytes:
         note = f"of {units.counted(seen.map_count, 'map')}"
         yield Line("BPF maps", seen.map_bytes, part_of="none", note=note)
+    if seen.program_bytes:
+        note = (
+            f"of {units.counted(seen.program_count, 'program')}, without what they are compiled to"
+        )
+        yield Line("BPF programs", seen.program_bytes, part_of="none", note=note)
 
 
 def findings(look: Look) -> Iterator[Finding]:
@@ -223,7 +282,7 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
     runtimes = [*(one.name for one in look.inner_heaps), *look.within]
     if heap is None or not runtimes or growth.is_growing(look):
         return
-    used = max(0, heap.held_bytes - heap.free_bytes) + heap.mapped_bytes
+    used = heap.used_bytes + heap.mapped_bytes
     if not growth.worth(used, look.memory.resident_bytes / 2.5):
         return
     alone = ""
@@ -294,6 +353,11 @@ def _sockets(look: Look) -> Iterator[Finding]:
             (
                 seen.sending_bytes,
                 f"{size(seen.sending_bytes)} written by it and not taken by the other side",
+            ),
+            (
+                seen.unaccepted_bytes,
+                f"{size(seen.unaccepted_bytes)} in "
+                f"{units.counted(seen.unaccepted_count, 'connection')} that it has not accepted",
             ),
             (seen.other_bytes, f"{size(seen.other_bytes)} reserved for what comes next"),
         )
@@ -387,7 +451,7 @@ _KERNEL_HOLDS = FindingRow(
     "stock",
     "data in its pipes",
     "B",
-    "16 MiB and a tenth of resident memory in pipes, message queues and BPF maps",
+    "16 MiB and a tenth of resident memory in pipes, message queues and BPF objects",
     setting="a reader that keeps up with the pipes (ls -l /proc/PID/fd)",
     experiments=("memcg-accounting",),
 )
@@ -427,3 +491,5 @@ def _kinds(seen: KernelHeld) -> Iterator[tuple[int, str, str | None, str | None]
     )
     count = units.counted(seen.map_count, "BPF map")
     yield seen.map_bytes, count, "BPF maps", "smaller or fewer maps (bpftool map)"
+    count = units.counted(seen.program_count, "BPF program")
+    yield seen.program_bytes, count, "BPF programs", "fewer or smaller programs (bpftool prog)"

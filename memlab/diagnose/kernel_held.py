@@ -1,5 +1,6 @@
 """Memory of the kernel that a process holds beside its sockets: data in pipes (pipe(7)), messages
-in queues, BPF maps (bpf(2)), and files that it passes and nobody has taken (unix(7), SCM_RIGHTS).
+in queues, BPF maps and programs (bpf(2)), and files that it passes and nobody has taken (unix(7),
+SCM_RIGHTS).
 
 None of it is in a process's resident memory.
 """
@@ -11,18 +12,22 @@ import errno
 import fcntl
 import os
 import re
+import stat
 import termios
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from memlab.diagnose import message_queues
+from memlab.diagnose import memory_held_open, message_queues
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
 _PIPES_MAX = 1000
 _SOCKETS_MAX = 200  # whose fdinfo is read, at some 10 us each
 _BPF_MAP = re.compile(r"^memlock:\s+(\d{1,19})$.{0,400}^map_id:\s+(\d{1,10})$", re.M | re.S)
+_BPF_PROGRAM = re.compile(r"^memlock:\s+(\d{1,19})$.{0,400}^prog_id:\s+(\d{1,10})$", re.M | re.S)
+_FIFOS_MAX = 500  # paths that are looked at, at some 7 us each
+_NO_FIFO = ("/dev/", "/memfd:", "/proc/", "/sys/")
 _INOTIFY_MAX, _WATCHES_BYTES = 16, 1 << 20  # of text, some 10,000 watches
 _RINGS_MAX = 1000
 _RING = re.compile(
@@ -62,28 +67,40 @@ class KernelHeld:
     """Of io_uring."""
     ring_bytes: int = 0
     """Of their entries; what else they keep in the kernel is not shown."""
+    program_count: int = 0
+    program_bytes: int = 0
+    """Of BPF programs."""
+    packet_count: int = 0
+    packet_bytes: int = 0
+    """Of pipes in packet mode (O_DIRECT, pipe(2)): what their packets may take beyond their data,
+    because each has pages of its own."""
 
     @property
     def bytes(self) -> int:
-        return self.pipe_bytes + self.map_bytes + self.message_bytes
+        return self.pipe_bytes + self.map_bytes + self.message_bytes + self.program_bytes
 
 
 def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
     """Of a process and its descriptors; None of one that has none of these."""
     pipes = {link: number for number, link in held.items() if link.startswith("pipe:")}
-    maps = dict(_maps(pid, held))
+    pipes |= dict(_fifos(pid, held))
+    maps = dict(_objects(pid, held, "anon_inode:bpf-map", _BPF_MAP))
+    programs = dict(_objects(pid, held, "anon_inode:bpf-prog", _BPF_PROGRAM))
     flying = in_flight(pid, held)
     messages = message_queues.read(pid, held)
     watches = sum(_watches(pid, held))
     rings = list(_rings(pid, held))
-    if not (pipes or maps or flying or messages.queues or messages.unread or watches or rings):
+    if not (pipes or maps or flying or messages.queues or messages.unread or watches or rings
+            or programs):  # fmt: skip
         return None
     data, room, unread = 0, 0, ""
+    packets: list[int] = []
     try:
         with _taken_from(pid) as take:
             for number in list(pipes.values())[:_PIPES_MAX]:
-                filled, size = _pipe(take, number)
+                filled, size, is_of_packets = _pipe(take, number)
                 data, room = data + filled, room + size
+                packets += [size - filled] if filled and is_of_packets else []
     except OSError as error:
         unread = error.strerror or str(error)
     if len(pipes) > _PIPES_MAX and not unread:
@@ -91,7 +108,8 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
     return KernelHeld(
         len(pipes), data, room, len(maps), sum(maps.values()), flying, unread,
         messages.queues, messages.bytes, messages.system_v_bytes, messages.unread, watches,
-        len(rings), sum(rings),
+        len(rings), sum(rings), len(programs), sum(programs.values()),
+        len(packets), sum(packets),
     )  # fmt: skip
 
 
@@ -142,12 +160,28 @@ def _rings(pid: int, held: Mapping[int, str]) -> Iterator[int]:
             yield submissions * _SUBMISSION_BYTES + completions * _COMPLETION_BYTES
 
 
-def _maps(pid: int, held: Mapping[int, str]) -> Iterator[tuple[str, int]]:
+def _objects(
+    pid: int, held: Mapping[int, str], kind: str, form: re.Pattern[str]
+) -> Iterator[tuple[str, int]]:
+    """The number of each object of BPF, and what it holds."""
     for number, link in held.items():
-        if link == "anon_inode:bpf-map":
+        if link == kind:
             text = files.text(ROOT / f"proc/{pid}/fdinfo/{number}") or ""
-            if about := _BPF_MAP.search(text):
+            if about := form.search(text):
                 yield about[2], int(about[1])
+
+
+def _fifos(pid: int, held: Mapping[int, str]) -> Iterator[tuple[str, int]]:
+    """Pipes that have a name in a folder (fifo(7)), once each."""
+    paths = [(number, link) for number, link in held.items() if link.startswith("/")
+             and not link.startswith(_NO_FIFO)][:_FIFOS_MAX]  # fmt: skip
+    mounts = memory_held_open.mounts(pid) if paths else {}
+    for number, link in paths:
+        if memory_held_open.may_wait(link, mounts):
+            continue
+        about = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
+        if about is not None and stat.S_ISFIFO(about.st_mode):
+            yield f"{about.st_dev}:{about.st_ino}", number
 
 
 @contextmanager
@@ -159,19 +193,21 @@ def _taken_from(pid: int) -> Iterator[int]:
         os.close(pidfd)
 
 
-def _pipe(pidfd: int, number: int) -> tuple[int, int]:
-    """What a pipe has and can have, by a descriptor of our own for some microseconds."""
+def _pipe(pidfd: int, number: int) -> tuple[int, int, bool]:
+    """What a pipe has and can have, and whether it is written to in packets, by a descriptor of our
+    own for some microseconds."""
     try:
         fd = process.take_descriptor(pidfd, number)
     except OSError as error:
         if error.errno == errno.EBADF:  # it was closed meanwhile
-            return 0, 0
+            return 0, 0, False
         raise
     try:
         filled = array.array("i", [0])
         fcntl.ioctl(fd, termios.FIONREAD, filled)
-        return filled[0], fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
+        is_of_packets = bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT)
+        return filled[0], fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ), is_of_packets
     except OSError:  # another file has its number now
-        return 0, 0
+        return 0, 0, False
     finally:
         os.close(fd)

@@ -24,6 +24,8 @@ from memlab.diagnose import (
     heap,
     inner_heap,
     kernel_held,
+    kernel_unshown,
+    mapped_forms,
     mapping_list,
     memory,
     memory_held_open,
@@ -46,6 +48,7 @@ from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.kernel_held import KernelHeld
+from memlab.diagnose.mapped_forms import MappedForm
 from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.memory_files import PAGE
@@ -82,6 +85,7 @@ _GROWN_BYTES = 1 << 20
 _STATUS = re.compile(rb"^(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)", re.M)
 _PIPE_BYTES = 1 << 20  # fs.pipe-max-size as it is by default
 _MANY_WATCHES = 5000
+_SEND_BUFFER_BYTES = 208 << 10  # net.core.wmem_default as it is by default
 _UNREAD_BYTES = 16 << 20  # beside malloc: of less it is not worth to know whose it is
 
 Rates = Mapping[str, float | None]
@@ -292,6 +296,8 @@ class Look:
     """Of its threads; None of a process with one, or where none is recognised."""
     of_files: PrivateOfFiles | None = None
     """Static data, and copies of pages of files; None where not seen."""
+    forms: tuple[MappedForm, ...] = ()
+    """Of mappings that are of no heap, thread or file."""
     dropped: tuple[Dropped, ...] = ()
     """Messages to its sockets that were dropped, most first."""
     sockets: Sockets | None = None
@@ -328,7 +334,7 @@ def at(
         counters.counting(pid) as counted,
         sites.sampling(counters.busiest_first(pid), faults() * seconds) as sampled,
     ):
-        members = family.first(children)
+        members = family.first([one for one in children if not process.shares_memory(pid, one)])
         listed_before = mapping_list.read(pid, thorough=thorough)
         mappings = listed_before.read
         shared_before = shared.allocated(pid, mappings)
@@ -370,6 +376,7 @@ def at(
     resident = pages_after.by_mapping if pages_after else {}
     heaps, not_read = None, listed.unlooked()
     inner: tuple[InnerHeap, ...] = ()
+    forms: tuple[MappedForm, ...] = ()
     stack_use = of_files = None
     if not listed.is_sample:
         heaps, not_read = heap.read(
@@ -383,11 +390,13 @@ def at(
         inner = inner_heap.read(pid, mappings, resident, thorough=thorough)
         stack_use = stacks.read(pid, mappings, resident)
         of_files = static_data.read(pid, mappings, pages_after)
-    unread = kept.anonymous_bytes - (heaps.held_bytes + heaps.mapped_bytes if heaps else 0)
+        forms = mapped_forms.read(mappings, pages_after, stack_use)
+    unread = kept.anonymous_bytes - (heaps.resident_bytes + heaps.mapped_bytes if heaps else 0)
     unread -= sum(one.resident_bytes for one in inner) + (
         stack_use.resident_bytes if stack_use else 0
     )
     unread -= of_files.resident_bytes if of_files else 0
+    unread -= mapped_forms.bytes_of(forms, mapped_forms.MAIN_STACK)
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
     searched: list[str] = []
     if much or any(one.name == inner_heap.MIMALLOC for one in inner):
@@ -404,9 +413,15 @@ def at(
     segments = shared.attached(pid, mappings)
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     refused = refusals.with_counts(failing, rates)
-    rooms = [*room.limits(pid, status, listed.count), *call_limits.of(pid, status, refused)]
+    main_stack = _touched_stack(mappings, pages_after, kept.swapped_bytes)
+    rooms = [
+        *room.limits(pid, status, listed.count, main_stack),
+        *call_limits.of(pid, status, refused),
+    ]
     queues = sockets.sums(read_queues)
     by_kernel = kernel_held.read(pid, open_files)
+    if by_kernel:
+        by_kernel = _without_mapped(by_kernel, forms)
     held = series.held
     forks = any(thread.per_s.get("processes_forked") for thread in threads)
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
@@ -444,6 +459,7 @@ def at(
             *_children_counted(forks=forks),
             *_not_read_sockets(queues),
             *_not_read_descriptors(by_kernel),
+            *kernel_unshown.read(pid, open_files, status, family.age_s(found.start_ticks)),
             *_other_ipc(segments, kept.shmem_bytes),
             *_not_read_twice(held_before, is_needed=bool(in_memory or queues)),
         ),
@@ -491,7 +507,9 @@ def at(
         fork_s=fault.fork_s(kept.anonymous_bytes) if forks else None,
         stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
         within=tuple(within),
-        shared=shared.uses(pid, mappings, resident),
+        shared=shared.uses(
+            pid, mappings, pages_after.files_by_mapping if pages_after else {}, kept.shmem_bytes
+        ),
         attached=segments,
         attached_by=tuple(
             shared.attaching(segments.elsewhere, family.those_with_most(descendants))
@@ -505,6 +523,7 @@ def at(
         inner_heaps=inner,
         stacks=stack_use,
         of_files=of_files,
+        forms=forms,
         dropped=sockets.dropped(queues_before, read_queues) if held_before is not None else (),
         sockets=queues,
         kernel_held=by_kernel,
@@ -635,6 +654,31 @@ def _growing(one: Room, series: Series, elapsed: float, mappings_more: int) -> R
     return replace(one, growth_per_s=growth)
 
 
+def _without_mapped(seen: KernelHeld, forms: Sequence[MappedForm]) -> KernelHeld:
+    """What of its BPF maps and rings it does not map: the rest is resident memory."""
+    maps, rings = (
+        mapped_forms.bytes_of(forms, name) for name in (mapped_forms.MAPS, mapped_forms.URINGS)
+    )
+    return replace(
+        seen,
+        map_bytes=max(0, seen.map_bytes - maps),
+        ring_bytes=max(0, seen.ring_bytes - rings),
+    )
+
+
+def _touched_stack(
+    mappings: Sequence[process.Mapping], seen: Pages | None, swapped_bytes: int
+) -> int | None:
+    """How much of the main stack was used. A runtime may make it grow to its limit at once and use
+    none of that (Ruby does); what was used and is in swap is not resident."""
+    stack = next((one for one in mappings if one.path == "[stack]"), None)
+    if stack is None:
+        return None
+    if seen is None or swapped_bytes:
+        return stack.size_bytes
+    return seen.by_mapping.get(stack.start, 0)
+
+
 def _pages(
     pid: int, listed: MappingList, *, detailed: bool
 ) -> tuple[Pages | None, Mapping[str, str] | None, tuple[Unlooked, ...]]:
@@ -730,15 +774,25 @@ def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:
     return (f"which code takes its page faults: {sampled.why}",) if many and sampled.why else ()
 
 
-def _not_read_sockets(seen: Sockets | None) -> tuple[str, ...]:
-    if seen is None or seen.read >= seen.count or not seen.why:
-        return ()
-    return (f"queues of {seen.count - seen.read} of {seen.count} sockets: {seen.why}",)
+def _not_read_sockets(seen: Sockets | None) -> Iterator[str]:
+    if seen is None:
+        return
+    if seen.read < seen.count and seen.why:
+        yield f"queues of {seen.count - seen.read} of {seen.count} sockets: {seen.why}"
+    if seen.unix_waiting * _SEND_BUFFER_BYTES >= _UNREAD_BYTES:
+        yield (
+            f"what {seen.unix_waiting:,} connections hold that wait at its Unix sockets: the "
+            "kernel does not show it before they are accepted"
+        )
 
 
 def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
     if seen is not None and seen.unread and seen.pipe_count * _PIPE_BYTES >= _UNREAD_BYTES:
         yield f"what its {units.counted(seen.pipe_count, 'pipe')} hold: {seen.unread}"
+    if seen is not None and seen.packet_bytes >= _UNREAD_BYTES:
+        amount = units.format_quantity(seen.packet_bytes, "B")
+        what = f"what packets in {units.counted(seen.packet_count, 'pipe')} take beyond their data"
+        yield f"{what}: the kernel does not count their pages; at most {amount}"
     if seen is not None and seen.watches >= _MANY_WATCHES:
         what = f"what {seen.watches:,} or more inotify watches keep in the kernel"
         yield f"{what}: /proc does not show it; some 1 KiB each, with its inode (fs/notify/inotify)"

@@ -32,6 +32,10 @@ class MemoryFiles:
         entry = os.pread(self._pagemap, 8, 8 * (at // PAGE))
         return len(entry) == 8 and bool(entry[7] >> 7)
 
+    def page_table(self, first: int, count: int) -> bytes:
+        """Its entries for so many pages."""
+        return os.pread(self._pagemap, 8 * count, 8 * first)
+
     def content(self, at: int) -> bytes:
         """Of the page at this address; empty if it is not resident, or cannot be read."""
         return self.read(at, PAGE) if self.is_present(at) else b""

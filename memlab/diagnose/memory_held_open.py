@@ -19,6 +19,7 @@ from memlab.observe.proc import ROOT
 
 _MEMFD = "/memfd:"
 _WAITS = ("fuse", *REMOTE)
+_IN_MEMORY = ("tmpfs", "ramfs")
 DESCRIPTORS_MAX = 1000
 """Of a process with more they are read only at the end of a look: each takes some 7 us."""
 
@@ -45,40 +46,48 @@ Sizes = Mapping[tuple[int, int], int]
 
 def read(pid: int, links: Mapping[int, str]) -> MemoryFiles:
     """The files in memory among the descriptors of a process, by device and inode."""
-    mounts = _mounts(pid) if any(link.startswith("/") for link in links.values()) else {}
-    devices = {device for device, kind in mounts.values() if kind == "tmpfs"}
+    places = mounts(pid) if any(link.startswith("/") for link in links.values()) else {}
+    devices = {device: kind for device, kind in places.values() if kind in _IN_MEMORY}
     result: dict[tuple[int, int], MemoryFile] = {}
     for number, link in links.items():
         is_deleted = link.endswith(process.DELETED)
         is_memfd = link.startswith(_MEMFD) and is_deleted
-        kind = _kind(link, mounts) if link.startswith("/") and not is_memfd else ""
-        if not is_memfd and kind != "tmpfs" and (not is_deleted or kind.startswith(_WAITS)):
+        kind = _kind(link, places) if link.startswith("/") and not is_memfd else ""
+        if not is_memfd and kind not in _IN_MEMORY and (not is_deleted or kind.startswith(_WAITS)):
             continue
         about = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
         if about is None or not stat.S_ISREG(about.st_mode):
             continue
         if is_memfd or about.st_dev in devices:
             key = about.st_dev, about.st_ino
-            result[key] = MemoryFile(link, about.st_ino, number, about.st_blocks * 512)
+            # A ramfs does not count what its files have.
+            is_ramfs = devices.get(about.st_dev) == "ramfs"
+            size = about.st_size if is_ramfs else about.st_blocks * 512
+            result[key] = MemoryFile(link, about.st_ino, number, size)
     return result
 
 
-def _mounts(pid: int) -> dict[str, tuple[int, str]]:
+def mounts(pid: int) -> dict[str, tuple[int, str]]:
     """The device and the file system of each mount that a process sees, by its path."""
-    mounts = {}
+    places = {}
     for mount in files.known(lambda: process.mounts(pid, ROOT)) or []:
         major, _, minor = mount.device.partition(":")
-        mounts[mount.mount_point] = os.makedev(int(major), int(minor)), mount.filesystem
-    return mounts
+        places[mount.mount_point] = os.makedev(int(major), int(minor)), mount.filesystem
+    return places
 
 
-def _kind(path: str, mounts: Mapping[str, tuple[int, str]]) -> str:
+def may_wait(path: str, places: Mapping[str, tuple[int, str]]) -> bool:
+    """Whether it lies on a file system that may not answer."""
+    return _kind(path, places).startswith(_WAITS)
+
+
+def _kind(path: str, places: Mapping[str, tuple[int, str]]) -> str:
     """The file system that a path lies on."""
     folder = path
     while folder := folder.rpartition("/")[0]:
-        if folder in mounts:
-            return mounts[folder][1]
-    return mounts.get("/", (0, ""))[1]
+        if folder in places:
+            return places[folder][1]
+    return places.get("/", (0, ""))[1]
 
 
 def unmapped(memory_files: MemoryFiles, mappings: Sequence[process.Mapping]) -> Sizes:

@@ -213,7 +213,7 @@ def _spans(
     pages: a range is short, so that mappings and page tables that hold none are soon behind it."""
     if not mappings:
         return
-    most = max(_SPAN_BYTES, sum(m.size_bytes for m in mappings) // _SPANS)
+    most = max(_SPAN_BYTES, sum(m.size_bytes for m in mappings) // _SPANS // PAGE * PAGE)
     start, end, mapped, count = mappings[0].start, mappings[0].start, 0, 0
     for mapping in mappings:
         at = mapping.start

@@ -56,12 +56,17 @@ def pinned_of_user(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
         yield Room(PINNED, used, most, "B", PIN_FAILS)
 
 
-def limits(pid: int, status: Mapping[str, str], mappings: int) -> list[Room]:
-    """Those that are finite and that this process may read."""
-    return list(_limits(pid, status, mappings))
+def limits(
+    pid: int, status: Mapping[str, str], mappings: int, main_stack_bytes: int | None = None
+) -> list[Room]:
+    """Those that are finite and that this process may read. VmStk counts each mapping that grows
+    down, used or not; RLIMIT_STACK is a limit of each."""
+    return list(_limits(pid, status, mappings, main_stack_bytes))
 
 
-def _limits(pid: int, status: Mapping[str, str], mappings: int) -> Iterator[Room]:
+def _limits(
+    pid: int, status: Mapping[str, str], mappings: int, main_stack_bytes: int | None
+) -> Iterator[Room]:
     text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/limits")) or ""
     capable = int(status.get("CapEff", "0"), 16)
 
@@ -84,6 +89,8 @@ def _limits(pid: int, status: Mapping[str, str], mappings: int) -> Iterator[Room
         ("Max stack size", "VmStk", "RLIMIT_STACK"),
     ):
         most, used = soft(name), proc.status_bytes(status, field)
+        if field == "VmStk" and main_stack_bytes is not None:
+            used = main_stack_bytes
         if most and used is not None:
             what = "a deeper stack ends it with SIGSEGV" if field == "VmStk" else (
                 "mmap and brk fail with ENOMEM")  # fmt: skip

@@ -7,7 +7,7 @@ permissions is a segment that was removed and goes with its last attachment (SHM
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memlab.diagnose import sysvipc
@@ -20,7 +20,8 @@ ANONYMOUS, SYSTEM_V, MEMFD, DELETED, NAMED = (
 )  # fmt: skip
 _OBJECTS_MAX = 1000
 _DESTROYED = 0o1000
-_BEGINNINGS = frozenset(("/SYSV", "/memf", "/dev/"))
+_BEGINNINGS = frozenset(("/SYSV", "/memf", "/dev/", "[anon"))
+_ELSEWHERE_BYTES = 1 << 20  # of so much the mounts of the process are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def kind_of(path: str) -> str | None:
         return SYSTEM_V
     if path.startswith("/memfd:"):
         return MEMFD
-    if path == "/dev/zero (deleted)":
+    if path == "/dev/zero (deleted)" or path.startswith("[anon_shmem:"):
         return ANONYMOUS
     if path.startswith("/dev/shm/"):
         return DELETED if path.endswith(process.DELETED) else NAMED
@@ -75,16 +76,24 @@ def kind_of(path: str) -> str | None:
 
 
 def uses(
-    pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
+    pid: int,
+    mappings: Sequence[process.Mapping],
+    resident: Mapping[int, int],
+    shmem_bytes: int = 0,
 ) -> tuple[SharedUse, ...]:
-    """By kind, the largest first; `resident` is by the start of the mapping."""
+    """By kind, the largest first; `resident`: pages of files by the start of the mapping. If these
+    kinds do not explain `shmem_bytes`, files of other mounts of tmpfs are looked for."""
     by_kind: dict[str, list[process.Mapping]] = {}
     for one in mappings:
         if (found := kind(one)) is not None:
             by_kind.setdefault(found, []).append(one)
+    explained = sum(resident.get(one.start, 0) for those in by_kind.values() for one in those)
+    if shmem_bytes - explained >= _ELSEWHERE_BYTES:
+        for name, one in _elsewhere(pid, mappings, resident):
+            by_kind.setdefault(name, []).append(one)
     made = []
     for name, those in by_kind.items():
-        behind = objects(pid, those)
+        behind = _behind(pid, [(name, one) for one in those])
         sizes = None if behind is None else sum(size for _, size in behind.values())
         held = sum(resident.get(one.start, 0) for one in those)
         first = max(those, key=lambda one: resident.get(one.start, 0))
@@ -92,6 +101,23 @@ def uses(
         count = len(those if behind is None else behind)
         made.append(SharedUse(name, count, said, held, sizes, len(those)))
     return tuple(sorted(made, key=lambda one: -max(one.resident_bytes, one.allocated_bytes or 0)))
+
+
+def _elsewhere(
+    pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
+) -> Iterator[tuple[str, process.Mapping]]:
+    """Mappings of files on a tmpfs that is mounted elsewhere than at /dev/shm."""
+    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
+    kinds = {mount.mount_point: mount.filesystem for mount in mounts}
+    for one in mappings:
+        if not one.path.startswith("/") or kind(one) or not resident.get(one.start):
+            continue
+        folder = one.path
+        while folder := folder.rpartition("/")[0]:
+            if folder in kinds:
+                break
+        if kinds.get(folder or "/") == "tmpfs":
+            yield DELETED if one.path.endswith(process.DELETED) else NAMED, one
 
 
 def allocated(pid: int, mappings: Sequence[process.Mapping]) -> int | None:
@@ -104,8 +130,13 @@ def objects(
     pid: int, mappings: Sequence[process.Mapping]
 ) -> dict[tuple[int, int], tuple[str, int]] | None:
     """The kind of each object behind these mappings and what it holds, by device and inode."""
+    return _behind(pid, [(name, one) for one in mappings if (name := kind(one)) is not None])
+
+
+def _behind(
+    pid: int, those: Sequence[tuple[str, process.Mapping]]
+) -> dict[tuple[int, int], tuple[str, int]] | None:
     found: dict[tuple[int, int], tuple[str, int]] = {}
-    those = [(name, one) for one in mappings if (name := kind(one)) is not None]
     if len(those) > _OBJECTS_MAX:
         return None
     for name, one in those:

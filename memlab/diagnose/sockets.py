@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,7 +27,13 @@ _INET_INODE_AT, _INET_BYTES, _UNIX_INODE_AT, _UNIX_BYTES = 68, 72, 4, 16
 _SHOW_MEMINFO = 0x20  # UDIAG_SHOW_MEMINFO
 _SHOW_ALL = _SHOW_MEMINFO | 0x15  # names, peers, and how long queues are
 _UNIX_NAME, _UNIX_PEER, _UNIX_RQLEN = 0, 2, 4
+_SHOW_QUEUE = 0x10  # UDIAG_SHOW_RQLEN
 _DATAGRAM = 2  # SOCK_DGRAM
+_LISTENS, _CONNECTED = 10, (1, 8)  # TCP_LISTEN; TCP_ESTABLISHED and TCP_CLOSE_WAIT
+_ANY = bytes(16)
+_PACKET, _PACKET_BYTES, _PACKET_INODE_AT = struct.Struct("=BBHIIII"), 16, 4
+_SHOW_RINGS, _PACKET_SHOW_MEMINFO = 4, 0x10
+_PACKET_RINGS, _PACKET_MEMINFO = (2, 3), 6
 _NETLINK = struct.Struct("=BBHIIII")
 _ALL_PROTOCOLS, _NETLINK_SHOW_MEMINFO, _NETLINK_MEMINFO = 0xFF, 1, 0  # netlink_diag.h
 _NETLINK_INODE_AT, _NETLINK_BYTES = 16, 28
@@ -52,6 +58,12 @@ class Queue(NamedTuple):
     drops: int | None = None
     """Messages to it that were dropped since it was made; None if they were not read."""
     kind: str = ""
+    place: bytes = b""
+    """Its port and address, of one of TCP that listens or that nobody has accepted."""
+    waiting: int = 0
+    """Of one of Unix that listens: connections that it has not accepted."""
+    ring_bytes: int = 0
+    """Of one of packet(7)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,8 @@ class Readings:
     count: int
     why: str = ""
     """Why some were not read."""
+    unaccepted: Sequence[Queue] = ()
+    """Connections that wait at its sockets of TCP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +127,17 @@ class Sockets:
     """Reserved for what comes next."""
     why: str = ""
     """Why some were not read."""
+    unaccepted_count: int = 0
+    unaccepted_bytes: int = 0
+    """Of TCP connections that it has not accepted; none of `count`."""
+    unix_waiting: int = 0
+    """Connections that wait at its Unix sockets."""
+    ring_bytes: int = 0
+    """Of its packet sockets, mapped or not; none of `bytes`."""
 
     @property
     def bytes(self) -> int:
-        return self.receiving_bytes + self.sending_bytes + self.other_bytes
+        return self.receiving_bytes + self.sending_bytes + self.other_bytes + self.unaccepted_bytes
 
 
 def read(pid: int, held: Mapping[int, str]) -> Sockets | None:
@@ -132,6 +153,8 @@ def sums(seen: Readings) -> Sockets | None:
     return Sockets(
         seen.count, len(queues), sum(queue.received for queue in queues),
         sum(queue.sent for queue in queues), sum(queue.other for queue in queues), seen.why,
+        len(seen.unaccepted), sum(q.received + q.sent + q.other for q in seen.unaccepted),
+        sum(queue.waiting for queue in queues), sum(queue.ring_bytes for queue in queues),
     )  # fmt: skip
 
 
@@ -145,10 +168,11 @@ def readings(pid: int, held: Mapping[int, str]) -> Readings:
         why = f"the machine has {total:,} sockets, which would all be listed"
         return Readings({}, len(inodes), why)
     seen: list[tuple[int, Queue]] = []
+    waiting: list[Queue] = []
     why = "they are of another kind than TCP, UDP, raw, packet, Unix and netlink"
     try:
         with namespaces.inside(pid, "net", _netlink) as asked:
-            seen = [one for one in _listed(asked) if one[0] in inodes]
+            seen, waiting = _of_process(_listed(asked), inodes)
     except OSError as error:
         why = error.strerror or str(error)
     by_inode = dict(_tables(pid)) | dict(seen)
@@ -159,7 +183,25 @@ def readings(pid: int, held: Mapping[int, str]) -> Readings:
     inodes -= {int(held[number][8:-1]) for number in missing if now.get(number) != held[number]}
     by_inode |= {int(held[number][8:-1]): queue for number, queue in _alone(pid, missing)}
     why = why if len(by_inode) < len(inodes) else ""
-    return Readings(by_inode, len(inodes), why)
+    return Readings(by_inode, len(inodes), why, waiting)
+
+
+def _of_process(
+    listed: Iterable[tuple[int, Queue]], inodes: Set[int]
+) -> tuple[list[tuple[int, Queue]], list[Queue]]:
+    """Its sockets, and connections that wait at one of these that listens alone at its place."""
+    mine: list[tuple[int, Queue]] = []
+    others: list[Queue] = []
+    shared: set[bytes] = set()
+    for inode, queue in listed:
+        if inode in inodes:
+            mine.append((inode, queue))
+        elif not inode and queue.place:
+            others.append(queue)
+        elif queue.place:
+            shared.add(queue.place)
+    places = {queue.place for _, queue in mine if queue.place} - shared
+    return mine, [q for q in others if q.place in places or q.place[:2] + _ANY in places]
 
 
 def _total(pid: int) -> int:
@@ -289,18 +331,41 @@ def _listed(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
         for protocol, kind in kinds.items():
             wanted = 1 << (_INET_SKMEMINFO - 1)
             request = _INET.pack(family, protocol, wanted, 0, 0xFFFF_FFFF)
-            for inode, raw in _answers(
-                asked, request, _INET_INODE_AT, _INET_BYTES, _INET_SKMEMINFO
-            ):
-                yield inode, _queue(raw, kind)
-    request = _UNIX.pack(socket.AF_UNIX, 0, 0, 0xFFFF_FFFF, 0, _SHOW_MEMINFO, 0, 0)
+            for body in _bodies(asked, request, _INET_BYTES):
+                (inode,) = struct.unpack_from("=I", body, _INET_INODE_AT)
+                queue = _queue(_attribute(body[_INET_BYTES:], _INET_SKMEMINFO), kind)
+                wanted_states = (_LISTENS,) if inode else _CONNECTED
+                if kind == "TCP" and body[1] in wanted_states:
+                    queue = queue._replace(place=body[4:6] + body[8:24])
+                yield inode, queue
+    show = _SHOW_MEMINFO | _SHOW_QUEUE
+    request = _UNIX.pack(socket.AF_UNIX, 0, 0, 0xFFFF_FFFF, 0, show, 0, 0)
     for body in _bodies(asked, request, _UNIX_BYTES):
         (inode,) = struct.unpack_from("=I", body, _UNIX_INODE_AT)
         kind = UNIX_DATAGRAM if body[1] == _DATAGRAM else "Unix"
-        yield inode, _queue(_attribute(body[_UNIX_BYTES:], _UNIX_MEMINFO), kind)
+        queue = _queue(_attribute(body[_UNIX_BYTES:], _UNIX_MEMINFO), kind)
+        length = _attribute(body[_UNIX_BYTES:], _UNIX_RQLEN)
+        if body[2] == _LISTENS and len(length) >= 4:
+            queue = queue._replace(waiting=struct.unpack_from("=I", length)[0])
+        yield inode, queue
     request = _NETLINK.pack(socket.AF_NETLINK, _ALL_PROTOCOLS, 0, 0, _NETLINK_SHOW_MEMINFO, 0, 0)
     for inode, raw in _answers(asked, request, _NETLINK_INODE_AT, _NETLINK_BYTES, _NETLINK_MEMINFO):
         yield inode, _queue(raw, NETLINK)
+    yield from _packet(asked)
+
+
+def _packet(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
+    """Sockets of packet(7), with their rings (include/uapi/linux/packet_diag.h)."""
+    request = _PACKET.pack(socket.AF_PACKET, 0, 0, 0, _SHOW_RINGS | _PACKET_SHOW_MEMINFO, 0, 0)
+    for body in _bodies(asked, request, _PACKET_BYTES):
+        (inode,) = struct.unpack_from("=I", body, _PACKET_INODE_AT)
+        queue = _queue(_attribute(body[_PACKET_BYTES:], _PACKET_MEMINFO), "packet")
+        for kind in _PACKET_RINGS:
+            ring = _attribute(body[_PACKET_BYTES:], kind)
+            if len(ring) >= 8:
+                block, count = struct.unpack_from("=II", ring)
+                queue = queue._replace(ring_bytes=queue.ring_bytes + block * count)
+        yield inode, queue
 
 
 def _answers(

@@ -1,20 +1,31 @@
-"""Stacks of threads: a mapping behind a guard in which a thread's stack pointer lies.
+"""Stacks of threads: memory between guards in which a thread's stack pointer lies.
 
-/proc/PID/task/TID/syscall has the stack pointer of a thread that sleeps. glibc keeps stacks of
-threads that have ended for the next ones: a mapping behind a guard that is as large as a stack of
-a thread is taken for one (pthread_create(3)).
+/proc/PID/task/TID/syscall has the stack pointer of a thread that sleeps. A guard is an inaccessible
+mapping, or pages of the same mapping that madvise(MADV_GUARD_INSTALL) made so (Linux 6.13; pagemap
+shows them since 6.15), as glibc does since 2.42. glibc keeps stacks of threads that have ended for
+the next ones: a mapping behind a guard that is as large as a stack of a thread is taken for one if
+its end has a thread's control block, which holds its own address (nptl/allocatestack.c).
 """
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from memlab.diagnose.memory_files import IS_PRESENT, PAGE, MemoryFiles
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
 _THREADS_MAX = 200  # whose stack pointers are read, at some 10 us each
+_CONTROL_BLOCK_PAGES = 4  # from the end of a stack, with what is local to the thread
+_SEARCHED_BYTES_MAX = 64 << 20  # for a guard within a mapping, in each direction
+_ENTRIES_READ = 512
+_GUARD_BYTES_MAX = 64 << 10  # pthread_attr_setguardsize(3): a page by default
+_GUARD = 1 << 58  # in an entry of pagemap
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,34 +37,127 @@ class Stacks:
     resident_bytes: int
     elsewhere: int = 0
     """Threads whose stack lies in a mapping without a guard, which may hold other things too."""
+    starts: frozenset[int] = frozenset()
+    """Of the mappings that are a stack."""
 
 
 def read(
     pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
 ) -> Stacks | None:
-    """`resident` is by the start of the mapping; None of a process with one thread."""
+    """`resident` is by the start of the mapping; None if no thread has a stack of its own."""
     tasks = files.known(lambda: process.tasks(pid)) or []
-    if len(tasks) < 2 or not resident:
+    pointers = {at: task == pid for task in tasks[:_THREADS_MAX] if (at := _pointer(pid, task))}
+    if not pointers or not resident:
         return None
-    guarded = process.thread_stacks(list(mappings))
-    starts = [one.start for one in guarded]
-    sizes: set[int] = set()
-    plain = [m for m in mappings if m.permissions in ("rw-p", "rwxp") and not m.path]
-    plain_starts, elsewhere = [one.start for one in plain], 0
-    for task in tasks[:_THREADS_MAX]:
-        words = (files.text(ROOT / f"proc/{pid}/task/{task}/syscall") or "").split()
-        pointer = words[-2] if len(words) > 2 else ""
-        if not pointer.startswith("0x"):
-            continue
-        at = int(pointer, 16)
-        i = bisect_right(starts, at) - 1
-        if i >= 0 and at < guarded[i].end:
-            sizes.add(guarded[i].size_bytes)
-            continue
-        i = bisect_right(plain_starts, at) - 1
-        elsewhere += i >= 0 and at < plain[i].end
-    stacks = [one for one in guarded if one.size_bytes in sizes]
-    if not stacks and not elsewhere:
+    return files.known(lambda: _read(pid, pointers, mappings, resident))
+
+
+def _pointer(pid: int, task: int) -> int:
+    """Its stack pointer if it sleeps, else 0."""
+    words = (files.text(ROOT / f"proc/{pid}/task/{task}/syscall") or "").split()
+    pointer = words[-2] if len(words) > 2 else ""
+    return int(pointer, 16) if pointer.startswith("0x") else 0
+
+
+def _read(
+    pid: int,
+    pointers: Mapping[int, bool],
+    mappings: Sequence[process.Mapping],
+    resident: Mapping[int, int],
+) -> Stacks | None:
+    """`pointers`: with whether each is of the main thread, which has a stack of its own and may run
+    on memory of any kind. Raises `OSError` if the process may not be read."""
+    guarded = _behind_guards(mappings)
+    plain = [m for m in mappings if m.permissions in ("rw-p", "rwxp") and m.is_nameless]
+    used: dict[int, process.Mapping] = {}
+    parts: set[tuple[int, int]] = set()
+    elsewhere = 0
+    within = {at: mapping for at in pointers if (mapping := _around(at, plain)) is not None}
+    threads = Counter(mapping.start for mapping in within.values())
+    with _StackReader(pid) as reader:
+        for at, mapping in within.items():
+            guard = guarded.get(mapping.start, 0)
+            # Memory in which several run is more than a stack.
+            is_whole = guard and threads[mapping.start] == 1 and not pointers[at]
+            if is_whole and (guard <= _GUARD_BYTES_MAX or reader.has_control_block(mapping.end)):
+                used[mapping.start] = mapping
+                continue
+            part = None if pointers[at] else reader.between_guards(at, mapping)
+            elsewhere += part is None
+            parts |= {part} if part else set()
+        sizes = {stack.size_bytes for stack in used.values()}
+        for mapping in plain:
+            is_like_one = (
+                mapping.start not in used
+                and mapping.start in guarded
+                and mapping.size_bytes in sizes
+            )
+            if is_like_one and reader.has_control_block(mapping.end):
+                used[mapping.start] = mapping
+        apart = sum(reader.resident(*part) for part in parts)
+    if not used and not parts and not elsewhere:
         return None
-    held = sum(resident.get(one.start, 0) for one in stacks)
-    return Stacks(len(stacks), sum(one.size_bytes for one in stacks), held, elsewhere)
+    mapped = sum(one.size_bytes for one in used.values()) + sum(end - at for at, end in parts)
+    held = sum(resident.get(start, 0) for start in used) + apart
+    return Stacks(len(used) + len(parts), mapped, held, elsewhere, frozenset(used))
+
+
+def _behind_guards(mappings: Sequence[process.Mapping]) -> dict[int, int]:
+    """By the start of nameless memory the size of what lies right below it and may not be accessed.
+    Other memory than a stack may lie so: a stack pointer or a control block says that it is one,
+    and of a large guard, which may be what a heap has reserved, both."""
+    return {
+        above.start: below.size_bytes
+        for below, above in pairwise(mappings)
+        if below.permissions.startswith("---") and below.end == above.start and below.is_nameless
+    }
+
+
+def _around(at: int, mappings: Sequence[process.Mapping]) -> process.Mapping | None:
+    i = bisect_right(mappings, at, key=lambda one: one.start) - 1
+    return mappings[i] if i >= 0 and at < mappings[i].end else None
+
+
+class _StackReader(MemoryFiles):
+    """What is in and around stacks."""
+
+    def between_guards(self, at: int, mapping: process.Mapping) -> tuple[int, int] | None:
+        """The memory around this address from the guard below, in the same mapping, to the next
+        one above or its end; None if no guard is below it."""
+        page = at // PAGE
+        first, last = mapping.start // PAGE, mapping.end // PAGE
+        most = _SEARCHED_BYTES_MAX // PAGE
+        begin = end = None
+        for top in range(page, max(first, page - most), -_ENTRIES_READ):
+            bottom = max(first, top - _ENTRIES_READ)
+            entries = self._entries(bottom, top)
+            below = [i for i, entry in enumerate(entries) if entry & _GUARD]
+            if below:
+                begin = bottom + below[-1] + 1
+                break
+        if begin is None:
+            return None
+        for bottom in range(page, min(last, page + most), _ENTRIES_READ):
+            entries = self._entries(bottom, min(last, bottom + _ENTRIES_READ))
+            end = next((bottom + i for i, entry in enumerate(entries) if entry & _GUARD), None)
+            if end is not None:
+                break
+        return begin * PAGE, (last if end is None else end) * PAGE
+
+    def _entries(self, first: int, last: int) -> Sequence[int]:
+        raw = self.page_table(first, last - first)
+        return struct.unpack(f"{len(raw) // 8}Q", raw[: len(raw) // 8 * 8])
+
+    def resident(self, start: int, end: int) -> int:
+        """In this range."""
+        entries = self.page_table(start // PAGE, (end - start) // PAGE)
+        return entries[7::8].translate(IS_PRESENT).count(1) * PAGE
+
+    def has_control_block(self, end: int) -> bool:
+        """Whether a word in the last pages of a stack is its own address."""
+        for i in range(1, _CONTROL_BLOCK_PAGES + 1):
+            start = end - i * PAGE
+            words = memoryview(self.content(start)).cast("Q")
+            if any(word == start + 8 * place for place, word in enumerate(words)):
+                return True
+        return False

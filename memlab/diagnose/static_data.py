@@ -177,7 +177,7 @@ class _Private:
 
 
 def _is_nameless(mapping: process.Mapping) -> bool:
-    return mapping.path in ("", "[heap]") or mapping.path.startswith("[anon:")
+    return mapping.is_nameless or mapping.path == "[heap]"
 
 
 def _places(

@@ -70,6 +70,7 @@ def of(look: Look) -> Account:
     lines += inside.lines(look)
     files = max(0, memory.resident_bytes - memory.anonymous_bytes - memory.shmem_bytes)
     lines.append(Line("files, mapped", files, note=_among(look, files)))
+    lines += inside.kernel_lines(look)
     lines.append(Line("shared memory, tmpfs", memory.shmem_bytes))
     lines.append(Line("page tables", look.page_table_bytes))
     lines.append(Line("kernel stacks", look.thread_count * _STACK_BYTES))
@@ -99,6 +100,7 @@ def of(look: Look) -> Account:
                           part_of="none", note="made and removed by it"))  # fmt: skip
     if look.sockets and look.sockets.bytes:
         lines.append(inside.of_sockets(look.sockets))
+    lines.append(inside.ring_line(look))
     if look.kernel_held:
         lines += inside.of_kernel(look.kernel_held)
     if memory.pinned_bytes:
@@ -118,17 +120,15 @@ def of(look: Look) -> Account:
 
 
 def _among(look: Look, files_bytes: int) -> str:
-    """The largest mapping of a file, if it is a tenth of what is resident: it may be a ring of
-    packet(7), whose pages count as those of files. A file of a tmpfs is among shared memory."""
-    named = [one for one in look.largest if one.name.startswith(("/", "socket:"))]
+    """The largest mapping of a file, if it is a tenth of what is resident. A file of a tmpfs is
+    among shared memory."""
+    named = [one for one in look.largest if one.name.startswith("/")]
     named = [one for one in named if shared.kind_of(one.name) is None]
     most = max(named, key=lambda one: one.resident_bytes, default=None)
     if most is None or not growth.worth(most.resident_bytes, look.memory.resident_bytes):
         return ""
     if not look.memory.shmem_bytes < most.resident_bytes <= files_bytes:
         return ""
-    if most.name.startswith("socket:"):
-        return f"{size(most.resident_bytes)} of it a ring of its socket: the kernel's memory"
     return f"among them {most.name.rpartition('/')[2][:40]}"
 
 
@@ -240,7 +240,7 @@ def _retained(look: Look) -> Iterator[Finding]:
         facts(
             _malloc(look),
             Fact("of it at the ends of heaps", heap.ends_bytes, "B"),
-            Fact("in objects", max(0, heap.held_bytes - heap.free_bytes), "B"),
+            Fact("in objects", heap.used_bytes, "B"),
             Fact("resident", look.memory.resident_bytes, "B"),
             Fact("at its peak", look.memory.peak_resident_bytes, "B"),
         ),

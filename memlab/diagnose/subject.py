@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from memlab.errors import BadSubject, CannotLook, MemlabError
 from memlab.observe import files, proc, process
 from memlab.observe.capabilities import privileges
+from memlab.text import units
 
 _ENDING_S = 5.0
 _CAP_SYS_PTRACE = 19  # linux/capability.h: its holder may read any process's memory
@@ -111,6 +112,12 @@ def _find(pid: int) -> Subject:
         raise BadSubject(f"{pid} is a thread of process {status['Tgid']}: diagnose that")
     if stat.kernel_thread:
         raise BadSubject(f"{pid} ({stat.command}) is a kernel thread: it has no memory of its own")
+    if stat.state in "ZX" and (rest := _other_threads(pid)):
+        threads = units.counted(rest, "thread")
+        raise CannotLook(
+            f"the main thread of process {pid} ({stat.command}) has ended and {threads} of it live "
+            "on: /proc shows no mapping of such a process; end the main thread last"
+        )
     if stat.state in "ZX":
         raise CannotLook(f"process {pid} ({stat.command}) has ended; its parent has yet to reap it")
     uid = int(status["Uid"].split()[0])
@@ -129,6 +136,15 @@ def _find(pid: int) -> Subject:
     except (FileNotFoundError, ProcessLookupError):
         raise CannotLook(f"process {pid} ({stat.command}) ended while it was looked at") from None
     return Subject(pid, stat.command, process.command_line(pid), user, uid, stat.start_ticks)
+
+
+def _other_threads(pid: int) -> int:
+    """How many live beside the main one."""
+    states = (
+        files.known(lambda task=task: process.stat(pid, task))  # type: ignore[misc]
+        for task in files.known(lambda: process.tasks(pid)) or []
+    )
+    return sum(one is not None and one.state not in "ZX" for one in states)
 
 
 def _name(uid: int) -> str:

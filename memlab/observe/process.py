@@ -8,6 +8,7 @@ Documentation/filesystems/proc.rst.
 import ctypes
 import itertools
 import os
+import platform
 import re
 from collections import abc
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from typing import NamedTuple
 from memlab.observe import files, proc
 
 _PIDFD_GETFD = 438  # the same on every architecture
+_KCMP, _KCMP_VM = {"x86_64": 312, "aarch64": 272}, 1
 _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
 DELETED = " (deleted)"  # what a path of maps ends in where it leads to its file no more
 _FIELDS = ("Rss", "Pss", "Referenced", "Locked")  # of smaps; it has 20 more, which would take time
@@ -112,6 +114,11 @@ class Mapping(NamedTuple):
     def size_bytes(self) -> int:
         return self.end - self.start
 
+    @property
+    def is_nameless(self) -> bool:
+        """Whether it is of no file; PR_SET_VMA_ANON_NAME names such memory (prctl(2))."""
+        return not self.path or self.path.startswith("[anon:")
+
 
 def parse_stat(text: str) -> Stat:
     command, fields = proc.stat_fields(text)
@@ -198,8 +205,8 @@ def thread_stacks(mappings: list[Mapping]) -> list[Mapping]:
         and below.end == above.start
         and below.size_bytes <= _GUARD_BYTES_MAX
         and above.permissions.startswith("rw")
-        and not above.path
-        and not below.path
+        and above.is_nameless
+        and below.is_nameless
     ]
 
 
@@ -274,6 +281,16 @@ def take_descriptor(pidfd: int, number: int) -> int:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     return fd
+
+
+def shares_memory(pid: int, other: int) -> bool:
+    """Whether both have one address space, as a child of vfork(2) until it runs another program
+    (kcmp(2)). False if that may not be compared."""
+    number = _KCMP.get(platform.machine())
+    if number is None:
+        return False
+    words = (ctypes.c_long(word) for word in (number, pid, other, _KCMP_VM, 0, 0))
+    return bool(ctypes.CDLL(None).syscall(*words) == 0)
 
 
 def descriptors(pid: int, most: int = 10_000, root: Path = proc.ROOT) -> dict[int, str]:

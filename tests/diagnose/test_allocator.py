@@ -178,6 +178,39 @@ def test_an_allocator_inside_a_library_is_named_by_what_the_file_holds(tmp_path:
     assert allocator_marks.names(file)[0] == []
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (b"zend_mm_heap corrupted", "PHP's allocator"), (b"RUBY_GC_HEAP_", "Ruby's heap"),
+        (b"LuaJIT 2.1.0-beta3", "LuaJIT"), (b"ERL_CRASH_DUMP", "Erlang's heap"),
+        (b"OCAMLRUNPARAM", "OCaml's heap"), (b"GHCRTS", "GHC's heap"),
+    ],
+)  # fmt: skip
+def test_a_runtime_is_known_by_a_word_that_it_reads_or_prints(
+    text: bytes, name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "of-another-name"
+    file.write_bytes(b"\0" * 1000 + text + b"\0" * 100)
+    assert allocator_marks.names(file)[0] == [name]
+    file = tmp_path / "libruby-luajit-php.so"
+    file.write_bytes(b"\0" * 1000 + text[1:] + b"\0" * 100)
+    assert allocator_marks.names(file)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("libc.so", "musl"), ("ld-musl-x86_64.so.1", "musl"), ("libc.so.6", "glibc"),
+        ("libc-2.31.so", "glibc"), ("libc.so.7", None), ("libc.software.so", None),
+    ],
+)  # fmt: skip
+def test_a_c_library_is_known_by_the_name_that_it_is_mapped_by(name: str, kind: str | None) -> None:
+    """Debian's musl is mapped as libc.so."""
+    code = process.Mapping(1 << 30, 2 << 30, "r-xp", f"/no/such/folder/{name}")
+    found = allocator.read(0, [code])
+    assert (found.name if found else None) == kind
+
+
 @pytest.mark.parametrize(("section", "found"), [(".go.buildinfo", ["Go's runtime"]), (".data", [])])
 def test_go_is_known_by_a_section_of_its_own(
     tmp_path: Path, section: str, found: list[str]

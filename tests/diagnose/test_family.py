@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import family, waits
+from memlab.diagnose import diagnosis, family, subject, waits
+from memlab.errors import CannotLook
 from memlab.observe import process
 
-PID = 4711
+from .live import Compiled, running
+
+PID, PID_OF_TEST = 4711, os.getpid()
 HELD = {3: "socket:[71]", 4: "socket:[72]", 5: "pipe:[8]", 6: "pipe:[8]", 7: "/memfd:a (deleted)",
         8: "anon_inode:[userfaultfd]", 9: "/memfd:a (deleted)", 10: "/etc/passwd"}  # fmt: skip
 # Of proc_pid_net(5), as Linux 6.18 writes it: 0A is LISTEN.
@@ -86,3 +90,27 @@ def test_of_many_children_those_that_hold_most_are_read(many: list[int]) -> None
     assert family.those_with_most(found) == list(range(299, 235, -1))
     assert family.those_with_most(found[:3]) == found[:3]
     assert family.descendants(150) == [250]
+
+
+@pytest.mark.parametrize("call", ["vfork", "fork"])
+def test_a_child_of_vfork_holds_nothing_of_its_own(call: str, binary: Compiled) -> None:
+    if not process.shares_memory(PID_OF_TEST, PID_OF_TEST):
+        pytest.skip("this kernel or container compares no processes (kcmp)")
+    with running(binary("shares"), call) as program:
+        (child,) = family.descendants(program.pid)
+        assert process.shares_memory(program.pid, child) == (call == "vfork")
+        found = diagnosis.of(program.pid, 0.1)
+    assert "children-hold" not in {one.name for one in found.findings}
+
+
+def test_a_process_whose_main_thread_has_ended_lives_on(binary: Compiled) -> None:
+    with running(binary("shares"), "leader") as program:
+        while process.stat(program.pid).state not in "ZX":
+            time.sleep(0.01)
+        with pytest.raises(CannotLook, match="has ended and 1 thread of it live on"):
+            subject._find(program.pid)
+        program.kill()
+        while subject._other_threads(program.pid):
+            time.sleep(0.01)
+        with pytest.raises(CannotLook, match="its parent has yet to reap it"):
+            subject._find(program.pid)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
+import mmap
+import os
+import socket
 import struct
 import sys
 import sysconfig
+import termios
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import heap, inner_heap, inside, pages, sockets, stacks, stock
+from memlab.diagnose import heap, inner_heap, inside, mapped_forms, pages, sockets, stacks, stock
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import JAVA, PYTHON, InnerHeap
+from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.sockets import Sockets
 from memlab.diagnose.stacks import Stacks
 from memlab.observe import process
@@ -157,6 +165,51 @@ def test_stacks_of_threads_are_those_that_a_stack_pointer_lies_in(binary: Compil
     assert one.resident_bytes == pytest.approx(20 * MiB, rel=0.02)
     assert twice.resident_bytes == pytest.approx(2 * one.resident_bytes, rel=0.02)
     assert stacks_of(binary, "20", "1024", "guards") is None
+    mixed = stacks_of(binary, "20", "1024", "both")
+    assert mixed is not None
+    assert (mixed.count, mixed.resident_bytes) == (20, pytest.approx(20 * MiB, rel=0.02))
+    pool = stacks_of(binary, "20", "1024", "pool")  # as Go's heap, in which its threads run
+    assert pool == Stacks(0, 0, 0, 20)
+
+
+def test_stacks_side_by_side_are_told_apart_by_guards_within_their_mapping(
+    binary: Compiled,
+) -> None:
+    """As of glibc 2.42. A kernel whose pagemap does not show such guards has no stack to count."""
+    seen = []
+    for count in (20, 40):
+        with running(binary("stacks"), str(count), "1024", "pages") as program:
+            found = stacks.read(program.pid, *mapped(program.pid))
+            is_shown = has_guard(program.pid)
+        assert found is not None
+        assert (found.count, found.elsewhere) == ((count, 0) if is_shown else (0, count))
+        seen.append(found.resident_bytes)
+        assert seen[-1] == (pytest.approx(count * MiB, rel=0.03) if is_shown else 0)
+    assert seen[1] == pytest.approx(2 * seen[0], rel=0.02)
+
+
+def has_guard(pid: int) -> bool:
+    """Whether an entry of its page tables is marked as one (bit 58, since Linux 6.15)."""
+    with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as table:
+        for one in process.maps(pid):
+            if one.permissions == "rw-p" and not one.path:
+                table.seek(8 * (one.start // 4096))
+                entries = table.read(8 * (one.size_bytes // 4096))
+                if any(entry >> 58 & 1 for (entry,) in struct.iter_unpack("Q", entries)):
+                    return True
+    return False
+
+
+def test_a_control_block_is_its_own_address_at_the_end_of_a_stack() -> None:
+    """Of a mapping of ours: with a word that is its own address, with one that is another's."""
+    with mmap.mmap(-1, 8 * PAGE) as memory, stacks._StackReader(os.getpid()) as reader:
+        at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        memory[:] = b"\1" * len(memory)
+        assert not reader.has_control_block(at + len(memory))
+        for place, value, expected in ((6, 0, True), (6, 8, False), (2, 0, False)):
+            memory[:] = b"\1" * len(memory)
+            memory[place * PAGE : place * PAGE + 8] = struct.pack("Q", at + place * PAGE + value)
+            assert reader.has_control_block(at + len(memory)) == expected
 
 
 QUEUES = """
@@ -219,6 +272,67 @@ def test_a_socket_that_is_bound_to_nothing_is_in_no_table_and_is_read() -> None:
         found = sockets.read(pid, process.descriptors(pid))
     assert found is not None
     assert (found.count, found.read, found.bytes, found.why) == (3, 3, 0, "")
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_connections_that_wait_at_a_socket_are_its_own(family: socket.AddressFamily) -> None:
+    """Of TCP; another socket listens beside it."""
+    sums = []
+    for count in (4, 8):
+        with ExitStack() as stack:
+            first, other = (stack.enter_context(socket.socket(family)) for _ in range(2))
+            for one in (first, other):
+                one.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", 0))
+                one.listen(64)
+            for listener in [first] * count + [other] * 3:
+                client = stack.enter_context(socket.socket(family))
+                client.connect(listener.getsockname())
+                client.sendall(b"x" * 20_000)
+                while fcntl.ioctl(client, termios.TIOCOUTQ, bytes(4)) != bytes(4):
+                    time.sleep(0.001)  # until all has arrived
+            held = {first.fileno(): f"socket:[{os.fstat(first.fileno()).st_ino}]"}
+            found = sockets.read(os.getpid(), held)
+            expected = 0
+            for _ in range(count):
+                with first.accept()[0] as one:
+                    m = struct.unpack("8I", one.getsockopt(1, 55, 32))
+                    expected += m[0] + max(m[2], m[5]) + m[4] + m[6] + m[7]
+        assert found is not None
+        assert (found.unaccepted_count, found.unaccepted_bytes) == (count, expected)
+        sums.append(found.unaccepted_bytes)
+    assert sums[1] > 1.5 * sums[0] > 1.5 * 4 * 20_000
+
+
+def test_connections_that_wait_at_a_unix_socket_are_counted(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as other:
+        for one, name in ((first, "first"), (other, "other")):
+            one.bind(str(tmp_path / name))
+            one.listen(64)
+        for listener in [first] * 5 + [other] * 3:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(listener.getsockname())
+        held = {first.fileno(): f"socket:[{os.fstat(first.fileno()).st_ino}]"}
+        found = sockets.read(os.getpid(), held)
+    assert found is not None
+    assert found.unix_waiting == 5
+
+
+@pytest.mark.needs("root")
+@pytest.mark.parametrize("blocks", [4, 8])
+def test_rings_of_packet_sockets_are_read_and_what_is_mapped_is_not_counted_twice(
+    blocks: int,
+) -> None:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as ring:
+        ring.setsockopt(263, 5, struct.pack("4I", MiB, blocks, 2048, blocks * 512))
+        held = {ring.fileno(): f"socket:[{os.fstat(ring.fileno()).st_ino}]"}
+        found = sockets.read(os.getpid(), held)
+    assert found is not None
+    assert found.ring_bytes == blocks * MiB
+    for mapped_mib, rest in ((0, blocks), (blocks - 1, 1), (blocks + 1, 0)):
+        form = mapped_forms.MappedForm(
+            mapped_forms.SOCKET_RINGS, mapped_mib * MiB, 1, of_files=True
+        )
+        assert inside.ring_line(look(sockets=found, forms=(form,))).value == rest * MiB
 
 
 HEAP = Heap(1, 4 * MiB, 1 * MiB, 1 * MiB, 0)

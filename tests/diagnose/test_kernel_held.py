@@ -61,6 +61,73 @@ def test_data_in_pipes_of_several_processes_is_counted_once(
             os.close(end)
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_packets_in_pipes_may_take_more_than_their_data(count: int) -> None:
+    """Of pipes in packet mode each packet has a page. Other pipes and empty ones are not such."""
+    ends = []
+    try:
+        for flags, written in ((os.O_DIRECT, 5), (os.O_DIRECT, 0), (0, 5)):
+            for _ in range(count):
+                ends += os.pipe2(flags)
+                for _ in range(written):
+                    os.write(ends[-1], b"x")
+        found = kernel_held.read(PID, links(*ends))
+        assert found is not None
+        assert (found.pipe_count, found.pipe_bytes) == (3 * count, 2 * count * 5)
+        assert (found.packet_count, found.packet_bytes) == (count, count * (65536 - 5))
+    finally:
+        for end in ends:
+            os.close(end)
+    assert list(_not_read_descriptors(found)) == []
+    (said,) = _not_read_descriptors(replace(found, packet_bytes=64 * MiB))
+    assert said.startswith(f"what packets in {count} pipes take beyond their data: ")
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_pipes_that_have_a_name_are_pipes_and_other_files_are_not(
+    count: int, tmp_path: Path
+) -> None:
+    ends = []
+    for i in range(count):
+        os.mkfifo(tmp_path / f"{i}")
+        ends.append(os.open(tmp_path / f"{i}", os.O_RDWR | os.O_NONBLOCK))
+        os.write(ends[-1], b"x" * 10_000)
+    again, file = os.dup(ends[0]), os.open(tmp_path / "pipe:[7]", os.O_RDWR | os.O_CREAT)
+    os.write(file, b"x" * 10_000)
+    try:
+        found = kernel_held.read(PID, links(*ends, again, file))
+        assert found == KernelHeld(count, count * 10_000, count * 65536, 0, 0, 0)
+        assert kernel_held.read(PID, links(file)) is None
+    finally:
+        for end in (*ends, again, file):
+            os.close(end)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_programs_of_bpf_are_counted_by_their_number(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One program that is open twice, and a map; from texts of fdinfo."""
+    monkeypatch.setattr(kernel_held, "ROOT", tmp_path)
+    folder = tmp_path / f"proc/{PID}/fdinfo"
+    folder.mkdir(parents=True)
+    held = {}
+    for i in range(2 * count):
+        held[900 + i] = "anon_inode:bpf-prog"
+        (folder / f"{900 + i}").write_text(
+            f"pos:\t0\nprog_type:\t1\nmemlock:\t{20 * MiB}\nprog_id:\t{i // 2}\nrun_cnt:\t0\n"
+        )
+    held[990], held[991] = "anon_inode:bpf-map", "/anon_inode:bpf-prog"
+    (folder / "990").write_text(f"map_type:\t2\nmemlock:\t{MiB}\nmap_id:\t1\n")
+    (folder / "991").write_text(f"memlock:\t{MiB}\nprog_id:\t1000\n")
+    found = kernel_held.read(PID, held)
+    assert found is not None
+    assert (found.program_count, found.program_bytes) == (count, count * 20 * MiB)
+    assert (found.map_count, found.map_bytes) == (1, MiB)
+    (said,) = inside._kernel_holds(look(kernel_held=found))
+    assert f"{20 * count} MiB are {count} BPF program" in said.title
+
+
 @pytest.mark.parametrize("count", [3, 6])
 def test_files_in_flight_are_counted_and_their_memory_is_not_looked_at(count: int) -> None:
     sender, receiver = socket.socketpair()
@@ -119,6 +186,17 @@ def test_deleted_files_of_any_tmpfs_are_memory_that_is_held_open() -> None:
         sizes = {one.path: one.bytes for one in held.values()}
         assert sizes == {"/mnt/f (deleted)": 3 * MiB, "/mnt/g": 65536}
         assert list(memory_held_open.nameless(held).values()) == [3 * MiB]
+
+
+@pytest.mark.needs("root", "a mount namespace")
+def test_files_of_a_ramfs_are_memory_that_is_held_open() -> None:
+    script = (
+        "mount -t ramfs x /mnt && head -c 3145728 /dev/zero >/mnt/f && exec 7</mnt/f && "
+        "echo ready && exec sleep 60"
+    )
+    with running("unshare", "-m", "sh", "-c", script) as program:
+        held = memory_held_open.read(program.pid, process.descriptors(program.pid))
+    assert {one.path: one.bytes for one in held.values()} == {"/mnt/f": 3 * MiB}
 
 
 def test_threads_whose_stacks_have_no_guard_are_counted() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memlab.diagnose import diagnosis
+from memlab.diagnose.memory_files import PAGE
 
 from .live import Compiled
 from .looks import MiB
@@ -13,8 +14,12 @@ from .test_asked import Case, started, unseen
 
 @pytest.mark.seconds
 @pytest.mark.parametrize(
-    ("kind", "count", "expected"), [("malloc", 10, 40), ("malloc", 20, 80), ("own", 10, 0)]
-)
+    ("kind", "count", "expected"),
+    [
+        ("malloc", 10, 40), ("malloc", 20, 80), ("page", 10, 40), ("huge", 10, 40),
+        ("huge", 20, 80), ("own", 10, 0), ("like", 10, 0),
+    ],
+)  # fmt: skip
 def test_what_malloc_maps_alone_is_counted(
     kind: str, count: int, expected: int, binary: Compiled
 ) -> None:
@@ -23,9 +28,24 @@ def test_what_malloc_maps_alone_is_counted(
     if not found.look or not found.look.heap:
         pytest.skip(unseen(found))
     heap = found.look.heap
-    assert heap.mapped_count == (count if kind == "malloc" else 0)
+    assert heap.mapped_count == (count if expected else 0)
     # Each has a page more, for its header.
     assert heap.mapped_bytes == pytest.approx(expected * MiB, rel=0.002)
     lines = {line.name: line.value for line in found.accounts[0].lines}
     beside = lines.get("beside malloc", 0.0)
-    assert beside == pytest.approx((40 if kind == "own" else 0) * MiB, abs=MiB / 2)
+    assert beside == pytest.approx((0 if expected else 40) * MiB, abs=MiB / 2)
+
+
+@pytest.mark.seconds
+@pytest.mark.parametrize("count", [10, 20])
+def test_objects_of_a_heap_hold_what_is_resident_of_them(count: int, binary: Compiled) -> None:
+    """Each is of 100 KB, and three or four pages of it are written."""
+    with started(Case("mapped_alone", ("-", "heap", str(count))), binary) as pid:
+        found = diagnosis.of(pid, 0.1)
+    if not found.look or not found.look.heap or not found.look.pages:
+        pytest.skip(unseen(found))
+    lines = {line.name: line.value for line in found.accounts[0].lines}
+    written = 40 * count
+    assert 3 * PAGE * written <= lines["in malloc's objects"] <= 4 * PAGE * (written + 40)
+    assert found.look.heap.held_bytes >= written * 100_000
+    assert lines["beside malloc"] < MiB / 2

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import resource
+from collections.abc import Mapping as Of
+from dataclasses import replace
+
 import pytest
 
-from memlab.diagnose import stock
+from memlab.diagnose import mapped_forms, room, stock
 from memlab.diagnose.account import Line
-from memlab.diagnose.look import Look, MappingUse
+from memlab.diagnose.allocator import Allocator
+from memlab.diagnose.heap import Heap
+from memlab.diagnose.kernel_held import KernelHeld
+from memlab.diagnose.look import Look, MappingUse, _touched_stack, _without_mapped
+from memlab.diagnose.pages import Pages
+from memlab.diagnose.stacks import Stacks
+from memlab.observe.process import Mapping
 
 from .looks import MiB, look, memory
 
@@ -30,11 +41,11 @@ def line(made: Look, name: str) -> Line:
         (seen("/data/pieces.bin", 245 * MiB), ""),  # copies of its pages among it
         (seen("/memfd:buffers (deleted)", 200 * MiB), ""),
         (seen("anonymous at 7f0000000000", 200 * MiB), ""),
-        (seen("socket:[7]", 64 * MiB), "64 MiB of it a ring of its socket: the kernel's memory"),
+        (seen("socket:[7]", 64 * MiB), ""),
     ],
 )
 def test_a_large_mapping_of_a_file_has_its_name(made: Look, words: str) -> None:
-    """A torrent that is mapped (htop#924), a ring of packet(7)."""
+    """A torrent that is mapped (htop#924)."""
     assert line(made, "files, mapped").note == words
 
 
@@ -44,3 +55,137 @@ def test_rings_of_perf_events_are_pinned_beside_what_is_resident(pinned: int, of
     assert line(made, "pinned").part_of == of
     (found,) = (one for one in stock.findings(made) if one.name == "pinned")
     assert "rings of perf events" in found.title
+
+
+SECOND = 64 * MiB
+
+# The path and protection of a mapping of 4 MiB behind a guard or a file, and the name of its form.
+FORMS = [
+    ("", "rwxp", mapped_forms.CODE), ("", "r-xp", mapped_forms.CODE),
+    ("", "r--p", mapped_forms.READ_ONLY), ("", "---p", mapped_forms.INACCESSIBLE),
+    ("[stack]", "rw-p", mapped_forms.MAIN_STACK), ("[heap]", "rw-p", mapped_forms.BREAK),
+    ("[anon:arena]", "rw-p", "memory named arena"), ("", "rw-p", None),
+    ("", "rw-s", None), ("/opt/[stack]", "rw-p", None), ("/opt/libjemalloc.so.2", "r--p", None),
+]  # fmt: skip
+
+
+def scan(private: Of[int, int], of_files: Of[int, int]) -> Pages:
+    both = dict(private) | dict(of_files)
+    return Pages(0, 0, 0, 0, 1, 0, 0, 0, 0, both, None, None, None, 0.0, dict(of_files))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("path", "permissions", "name"), FORMS)
+def test_private_memory_has_the_name_of_its_form(
+    path: str, permissions: str, name: str | None, count: int
+) -> None:
+    mappings = [Mapping(i * SECOND, i * SECOND + 4 * MiB, permissions, path) for i in range(count)]
+    forms = mapped_forms.read(mappings, scan({one.start: MiB for one in mappings}, {}), None)
+    assert [form.name for form in forms] == ([name] if name else [])
+    assert [(form.resident_bytes, form.count) for form in forms] == [
+        (count * MiB, count) for _ in forms
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("anon_inode:[io_uring]", "rings of io_uring, mapped"),
+        ("anon_inode:[perf_event]", "rings of perf events, mapped"),
+        ("anon_inode:bpf-map", mapped_forms.MAPS), ("anon_inode:x", "anon_inode:x, mapped"),
+        ("socket:[7]", "rings of sockets, mapped"), ("/[aio] (deleted)", "rings of AIO, mapped"),
+        ("/secretmem (deleted)", mapped_forms.SECRET),
+        ("/opt/socket:[7]", None), ("/opt/anon_inode:bpf-map", None), ("/secretmem", None),
+    ],
+)  # fmt: skip
+def test_memory_of_the_kernel_that_is_mapped_is_no_file(path: str, name: str | None) -> None:
+    mapping = Mapping(SECOND, 2 * SECOND, "rw-s", path)
+    forms = mapped_forms.read([mapping], scan({}, {SECOND: 64 * MiB}), None)
+    assert [form.name for form in forms] == ([name] if name else [])
+    if name:
+        assert line(look(forms=forms), name).part_of == "files"
+        assert mapped_forms.bytes_of(forms, name) == 64 * MiB
+
+
+@pytest.mark.parametrize(("count", "guard", "is_named"), [(8, 4096, True), (7, 4096, False),
+                                                         (8, MiB, False)])  # fmt: skip
+def test_many_mappings_behind_a_guard_are_named_and_stacks_of_threads_are_others(
+    count: int, guard: int, is_named: bool
+) -> None:
+    mappings = []
+    for i in range(1, 2 * count + 1):
+        at = i * SECOND
+        mappings += [Mapping(at - guard, at, "---p", ""), Mapping(at, at + MiB, "rw-p", "")]
+    starts = [one.start for one in mappings if one.permissions == "rw-p"]
+    seen = scan(dict.fromkeys(starts, MiB), {})
+    threads = Stacks(count, count * MiB, count * MiB, 0, frozenset(starts[:count]))
+    forms = mapped_forms.read(mappings, seen, threads)
+    assert [(form.name, form.resident_bytes, form.count) for form in forms] == (
+        [(mapped_forms.GUARDED, count * MiB, count)] if is_named else []
+    )
+
+
+def test_forms_are_parts_of_what_is_beside_malloc() -> None:
+    """The stack is of the main thread, and the others are at most what is left."""
+    forms = tuple(
+        mapped_forms.MappedForm(name, size * MiB, 1)
+        for name, size in ((mapped_forms.CODE, 30), (mapped_forms.MAIN_STACK, 60),
+                           (mapped_forms.READ_ONLY, 90), (mapped_forms.BREAK, 1))
+    )  # fmt: skip
+    held = memory(resident_bytes=120 * MiB, anonymous_bytes=100 * MiB)
+    made = look(memory=held, heap=Heap(1, MiB, 0, 0, 0), forms=forms)
+    parts = {one.name: one.value for one in stock.of(made).lines if one.part_of == "beside malloc"}
+    assert parts == {
+        mapped_forms.MAIN_STACK: 60 * MiB, mapped_forms.CODE: 30 * MiB,
+        mapped_forms.READ_ONLY: 9 * MiB,
+    }  # fmt: skip
+    little = (mapped_forms.MappedForm(mapped_forms.MAIN_STACK, 24 << 10, 1),)
+    made = look(memory=held, heap=Heap(1, MiB, 0, 0, 0), forms=little)
+    assert not [one for one in stock.of(made).lines if one.part_of == "beside malloc"]
+
+
+def test_a_mapping_that_grows_down_is_no_part_of_the_main_stack() -> None:
+    """VmStk counts both, and RLIMIT_STACK is a limit of each."""
+    limit = resource.getrlimit(resource.RLIMIT_STACK)
+    finite = 8 * MiB if limit[1] < 0 else min(8 * MiB, limit[1])
+    resource.setrlimit(resource.RLIMIT_STACK, (finite, limit[1]))
+    try:
+        for main, used in ((132 << 10, 132 << 10), (MiB, MiB), (None, 100 * MiB)):
+            rooms = room.limits(os.getpid(), {"VmStk": "102400 kB"}, 1, main)
+            assert [one.used for one in rooms if one.name == "RLIMIT_STACK"] == [used]
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, limit)
+
+
+@pytest.mark.parametrize(
+    ("resident", "swapped", "used"),
+    [(20 << 10, 0, 20 << 10), (7 * MiB, 0, 7 * MiB), (20 << 10, 4096, 8 * MiB), (None, 0, 8 * MiB)],
+)
+def test_a_stack_that_grew_to_its_limit_is_full_only_if_it_was_used(
+    resident: int | None, swapped: int, used: int
+) -> None:
+    """Ruby makes its main stack grow to the limit when it starts."""
+    stack = Mapping(SECOND, SECOND + 8 * MiB, "rw-p", "[stack]")
+    seen = None if resident is None else scan({SECOND: resident}, {})
+    assert _touched_stack([stack], seen, swapped) == used
+    assert _touched_stack([stack._replace(path="/[stack]")], seen, swapped) is None
+
+
+def test_memory_of_brk_belongs_to_the_malloc_that_was_not_read() -> None:
+    form = mapped_forms.MappedForm(mapped_forms.BREAK, 100 * MiB, 1)
+    held = memory(resident_bytes=120 * MiB, anonymous_bytes=110 * MiB)
+    other = Allocator("tcmalloc", "2.10", "/lib/libtcmalloc.so.4", (), "")
+    for malloc, words in ((other, "tcmalloc was not read"),
+                          (replace(other, name="glibc"), "malloc was not read")):  # fmt: skip
+        made = look(memory=held, allocator=malloc, heap=None, forms=(form,))
+        assert line(made, mapped_forms.BREAK).note == words
+
+
+@pytest.mark.parametrize(("mapped", "rest"), [(0, 60), (20, 40), (60, 0), (64, 0)])
+def test_maps_and_rings_that_are_mapped_are_not_counted_twice(mapped: int, rest: int) -> None:
+    seen = KernelHeld(0, 0, 0, 1, 60 * MiB, 0, rings=20, ring_bytes=60 * MiB)
+    forms = [mapped_forms.MappedForm(name, mapped * MiB, 20, of_files=True)
+             for name in (mapped_forms.MAPS, mapped_forms.URINGS)]  # fmt: skip
+    left = _without_mapped(seen, forms)
+    assert (left.map_bytes, left.ring_bytes) == (rest * MiB, rest * MiB)
+    assert _without_mapped(seen, [forms[0]]).ring_bytes == 60 * MiB

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import held_shared, shared, stock, sysvipc
+from memlab.diagnose import held_shared, pages, shared, stock, sysvipc
+from memlab.diagnose.pages import Pages
 from memlab.diagnose.shared import SharedUse
 from memlab.observe import namespaces, process
 
+from .live import running
 from .looks import MiB, look, memory
 
 PATHS = {
     "/dev/zero (deleted)": shared.ANONYMOUS,
+    "[anon_shmem:pool]": shared.ANONYMOUS,
+    "[anon:pool]": None,
     "/SYSV00000000 (deleted)": shared.SYSTEM_V,
     "/memfd:cache (deleted)": shared.MEMFD,
     "/dev/shm/ring": shared.NAMED,
@@ -133,4 +139,53 @@ def test_objects_are_counted_once_however_often_they_are_mapped() -> None:
         assert use.mappings == 2
         if use.allocated_bytes is not None:
             assert (use.count, use.allocated_bytes) == (1, 4096)
+    os.close(fd)
+
+
+def scanned(pid: int, mappings: Sequence[process.Mapping]) -> Pages:
+    try:
+        return pages.read(pid, mappings, detailed=False)[0]
+    except pages.NotSeen as why:
+        pytest.skip(str(why))
+
+
+ELSEWHERE = """
+import mmap, os, sys
+for name in ("kept", "gone"):
+    fd = os.open("/mnt/" + name, os.O_RDWR | os.O_CREAT); os.ftruncate(fd, 3 << 20)
+    globals()[name] = mmap.mmap(fd, 3 << 20)
+    for i in range(0, {size} << 20, 4096): globals()[name][i] = 1
+    os.close(fd)
+os.unlink("/mnt/gone"); print("ready", flush=True); sys.stdin.read()
+"""
+
+
+@pytest.mark.needs("root", "a mount namespace")
+@pytest.mark.parametrize("size", [1, 2])
+def test_files_of_any_tmpfs_are_shared_memory_by_their_mount(size: int) -> None:
+    script = 'mount -t tmpfs x /mnt && exec "$@"'
+    code = ELSEWHERE.format(size=size)
+    with running("unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-c", code) as program:
+        mappings = process.maps(program.pid)
+        resident = scanned(program.pid, mappings).files_by_mapping
+        seen = shared.uses(program.pid, mappings, resident, 2 * size * MiB)
+        without = shared.uses(program.pid, mappings, resident, 0)
+    kinds = {(use.kind, use.name, use.resident_bytes) for use in seen}
+    assert kinds == {
+        (shared.NAMED, "/mnt/kept", size * MiB), (shared.DELETED, "/mnt/gone (deleted)", size * MiB)
+    }  # fmt: skip
+    assert without == (), "the mounts are not read without need"
+
+
+def test_copies_of_pages_of_a_memfd_are_no_shared_memory() -> None:
+    fd = os.memfd_create("copied")
+    os.ftruncate(fd, 2 * MiB)
+    with mmap.mmap(fd, 2 * MiB, mmap.MAP_PRIVATE) as memory_of_it:
+        for at in range(0, MiB, 4096):
+            memory_of_it[at] = 1
+        mappings = [one for one in process.maps(os.getpid()) if "memfd:copied" in one.path]
+        seen = scanned(os.getpid(), mappings)
+        (use,) = shared.uses(os.getpid(), mappings, seen.files_by_mapping)
+        assert sum(seen.by_mapping.values()) == MiB
+        assert use.resident_bytes == 0
     os.close(fd)

@@ -1,5 +1,7 @@
-/* Direct buffers of a JVM: so many objects of 4 MiB, each of which malloc maps alone; with "own" the
-   program maps them itself. */
+/* Direct buffers of a JVM: so many objects of 4 MiB, each of which malloc maps alone; "page" and
+   "huge": aligned to 4 KiB and 2 MiB; "own": the program maps them itself; "like": with what looks
+   like the header of an aligned object, but for its place; "heap": 40 objects of 100 KB for each, in
+   malloc's heap, of which a tenth is written. */
 #include "../program.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +15,36 @@ int main(int argc, char **argv)
 	ending_with_parent();
 	enter(argc, argv);
 	for (int i = 0; i < count; i++) {
-		int own = argc > 2 && !strcmp(argv[2], "own");
-		char *memory = own ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-				   : malloc(bytes);
+		const char *kind = argc > 2 ? argv[2] : "malloc";
+		int own = !strcmp(kind, "own") || !strcmp(kind, "like");
+		size_t aligned = !strcmp(kind, "page") ? 4096 : !strcmp(kind, "huge") ? 2 << 20 : 0;
+		void *memory = NULL;
 
+		if (!strcmp(kind, "heap")) {
+			for (int j = 0; j < 40; j++) {
+				char *object = malloc(100000);
+
+				if (!object)
+					return 1;
+				memset(object, 1, 10000);
+			}
+			continue;
+		}
+		if (own)
+			memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		else if (aligned && posix_memalign(&memory, aligned, bytes))
+			return 1;
+		else if (!aligned)
+			memory = malloc(bytes);
 		if (!memory || memory == MAP_FAILED)
 			return 1;
 		memset(memory, 1, bytes);
+		if (!strcmp(kind, "like")) {
+			size_t header[2] = { 496, (bytes - 4080) | 2 };
+
+			memcpy((char *)memory + 4080, header, sizeof(header));
+		}
 	}
 	ready();
 	for (;;)
