@@ -262,17 +262,18 @@ def test_rings_of_io_uring_are_said_as_not_looked_at_by_their_entries(
 
 
 def test_queues_that_cannot_be_looked_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As an ordinary user if mqueue is not mounted: its file system may not be mounted to look."""
+    """As an ordinary user if mqueue is not mounted: its file system may not be mounted to look. The
+    descriptors are none that this process has."""
 
     def refuse() -> str:
         raise PermissionError
 
     monkeypatch.setattr(mqueue_files, "_device", lambda pid, number, others: "0:99")
     monkeypatch.setattr(mqueue_files, "_of_namespace", refuse)
-    seen = kernel_held.read(PID, {3: "/queue", 4: "/other", 5: "/tmp/file"})
+    seen = kernel_held.read(PID, {901: "/queue", 902: "/other", 903: "/tmp/file"})
     assert seen is not None
     assert seen.queues_unread == 2
     (line,) = _not_read_descriptors(seen)
     assert line.startswith("messages in what may be 2 POSIX queues: ")
     monkeypatch.setattr(mqueue_files, "_of_namespace", lambda: "0:98")
-    assert kernel_held.read(PID, {3: "/queue"}) is None
+    assert kernel_held.read(PID, {901: "/queue"}) is None

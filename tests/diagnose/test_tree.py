@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import family, group, group_limits, held, limits, tree
+from memlab.diagnose import family, group, group_limits, held, limits, ticks, tree
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.kernel_log import answer, reports, source
 from memlab.observe import cgroup, proc
@@ -170,11 +169,17 @@ def test_a_group_grows_by_what_cannot_be_dropped(
     directory = made(tmp_path / "app", version, 40, limit)
     used = iter(range(41, 100))
 
-    def grows(_: float) -> None:
-        now = next(used)
-        made(directory, version, now, limit, cache=now - 40 if cache else 0)
+    ticks_run = ticks.Ticks.run
 
-    monkeypatch.setattr(time, "sleep", grows)
+    def grows(self: ticks.Ticks, count: int, wait_s: float, *_: object) -> bool:
+        for _ in range(count):
+            if wait_s:
+                now = next(used)
+                made(directory, version, now, limit, cache=now - 40 if cache else 0)
+            ticks_run(self, 1, 0.0, (), lambda *_: True)
+        return True
+
+    monkeypatch.setattr(ticks.Ticks, "run", grows)
     seen = held.at(directory, version, 1.0)
 
     def said(left_s: float) -> list[str]:

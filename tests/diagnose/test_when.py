@@ -127,6 +127,7 @@ def _inside(value: float, anonymous: float) -> Look:
 
 
 def _beside(value: float, anonymous: float, peak: float = 1.2) -> Look:
+    anonymous = max(anonymous, value)
     resident = anonymous + 16 * MiB
     return look(
         heap=heap(held_bytes=int(anonymous - value), free_bytes=0, retained_bytes=0, ends_bytes=0),
