@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from memlab.diagnose import counters
+from memlab.diagnose import call_rings, counters
 from memlab.diagnose.call_table import row
 from memlab.diagnose.finding import COSTLY, CRITICAL, Fact, Finding, facts, per_second
 from memlab.diagnose.refusals import IF_EXPLAINED, NO_LIMIT, Refusal, Refusals
@@ -35,6 +35,9 @@ class GroupRefusals:
         self._of_each: list[tuple[int, Refusals]] = []
         self._left_out = max(0, len(pids) - _PROCESSES_MAX)
         self._threads_left_out = 0
+        events: call_rings.CallEvents | None = None
+        with suppress(OSError):  # each of them says why
+            events = call_rings.events()
         room = _THREADS_MAX
         for place, pid in enumerate(pids[:_PROCESSES_MAX]):
             tasks: list[int] = []
@@ -44,7 +47,7 @@ class GroupRefusals:
             recorded = tasks[: room - others]
             room -= len(recorded)
             self._threads_left_out += len(tasks) - len(recorded)
-            self._of_each.append((pid, Refusals(pid, recorded, sizes=False)))
+            self._of_each.append((pid, Refusals(pid, recorded, sizes=False, events=events)))
 
     def result(self, seconds: float) -> GroupCalls:
         """Each call that failed in so many seconds, and what was not recorded."""

@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 
 from memlab.diagnose import call_rings
 from memlab.diagnose.call_rings import Ring
@@ -134,9 +135,16 @@ class Refusals:
     """Rings of the threads of a process."""
 
     def __init__(
-        self, pid: int, tasks: Sequence[int], *, datagrams: bool = False, sizes: bool = True
+        self,
+        pid: int,
+        tasks: Sequence[int],
+        *,
+        datagrams: bool = False,
+        sizes: bool = True,
+        events: call_rings.CallEvents | None = None,
     ) -> None:
-        """`sizes`: what mappings ask for is recorded, and brk, which fails without an errno."""
+        """`sizes`: what mappings ask for is recorded, and brk, which fails without an errno.
+        `events` are read if another look at this kernel has not read them."""
         self._pid, self._sizes = pid, sizes
         self._rings: list[Ring] = []
         self._mappings: list[Ring] = []
@@ -151,7 +159,7 @@ class Refusals:
             self.why = NARROW
             return
         try:
-            self.events = call_rings.events()
+            self.events = events or call_rings.events()
         except OSError:
             self.why = "tracepoints may not be read: run as root"
             return
@@ -349,6 +357,7 @@ def with_counts(
     return tuple(sorted(found, key=lambda one: -one.per_s))
 
 
+@cache
 def _filter(datagrams: bool) -> str:
     parts = dict.fromkeys((*_OF_SOME, *IF_EXPLAINED))
     of_some = {errno: {*_OF_SOME.get(errno, ()), *IF_EXPLAINED.get(errno, ())} for errno in parts}
@@ -385,6 +394,7 @@ def _compared(of_any: Iterable[str], of_some: Mapping[str, Iterable[str]]) -> st
     return f"ret < 0 && ({' || '.join(parts)})"
 
 
+@cache
 def _with_arguments() -> str:
     """Calls whose arguments tell why they fail, each of which is recorded."""
     calls = ("mlock", "mlock2", "io_uring_register", "shmget", "userfaultfd")

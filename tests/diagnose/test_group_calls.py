@@ -59,7 +59,7 @@ def test_processes_and_threads_that_are_left_out_are_said(monkeypatch: pytest.Mo
     class Rings:
         why = "tracepoints may not be read: run as root"
 
-        def __init__(self, pid: int, tasks: list[int], *, sizes: bool) -> None:
+        def __init__(self, pid: int, tasks: list[int], *, sizes: bool, events: object) -> None:
             assert not sizes
             opened.append(len(tasks))
 
