@@ -116,6 +116,13 @@ def test_an_old_kernel_keeps_a_share_of_the_large_blocks() -> None:
     assert "145 MiB anonymous" in printed(OLD.format(4))
 
 
+@pytest.mark.parametrize("order", ["40", "9999", "99999", "-9999"])
+def test_an_order_that_no_kernel_has_is_not_read(order: str) -> None:
+    old = OLD.format(4).replace("order=2", f"order={order}")
+    assert kill(old).order is None
+    assert "in one piece" not in printed(old)
+
+
 def test_locked_shared_memory_counts_once_and_a_balloon_has_a_line() -> None:
     text = report(*FULL, unevictable=800000, shmem=790000, active_anon=60000)
     parts = {part.name: part.bytes for part in kill(text).holdings}
