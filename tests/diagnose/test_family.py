@@ -92,6 +92,7 @@ def test_of_many_children_those_that_hold_most_are_read(many: list[int]) -> None
     assert family.descendants(150) == [250]
 
 
+@pytest.mark.seconds(but="vfork")
 @pytest.mark.needs("comparisons of processes")
 @pytest.mark.parametrize("call", ["vfork", "fork"])
 def test_a_child_of_vfork_holds_nothing_of_its_own(call: str, binary: Compiled) -> None:
