@@ -33,6 +33,8 @@ struct ticks {
 		reads; /* ticks from one read of the files to the next; since the last; reads */
 };
 
+__attribute__((visibility("default"))) enum outcome tick(struct ticks *t);
+
 static long long now_ns(void)
 {
 	struct timespec now;
@@ -91,7 +93,7 @@ static void read_files(struct ticks *t)
 }
 
 /* Goes on until all ticks are done, the process has ended, a text is not known, or a signal came. */
-__attribute__((visibility("default"))) enum outcome tick(struct ticks *t)
+enum outcome tick(struct ticks *t)
 {
 	for (; t->at < t->count; t->at++, t->thread = -1) {
 		if (t->thread < 0) {
