@@ -40,10 +40,14 @@ class _Ticks(ctypes.Structure):
 
 @cache
 def _library() -> ctypes.CDLL:
+    path, why = folders.compiled() / "launch/ticks.so", "it is of another version"
     try:
-        return ctypes.CDLL(str(folders.compiled() / "launch/ticks.so"))
-    except OSError as error:
-        raise NotBuilt(f"{error}; `pip install .` in the checkout builds it") from None
+        library = ctypes.CDLL(str(path))
+        if ctypes.c_int.in_dll(library, "ticks_bytes").value == ctypes.sizeof(_Ticks):
+            return library
+    except (OSError, ValueError) as error:
+        why = str(error).removeprefix(f"{path}: ")
+    raise NotBuilt(f"{path}: {why}; `pip install .` in the checkout builds it")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -95,11 +96,23 @@ def test_what_a_look_needs_of_a_status_is_read_behind_any_number_of_groups(
     assert look._STATUS.findall(content or b"") == [(b"VmSize", b"8"), (b"Threads", b"1")]
 
 
-def test_without_the_library_it_is_said_what_builds_it(
+def test_without_the_library_of_this_version_it_is_said_what_builds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In an editable install Python may be newer than what is compiled."""
+    whole = folders.compiled()
+    (other,) = whole.glob("_probes*.so")
     monkeypatch.setattr(folders, "compiled", lambda: tmp_path)
-    with pytest.raises(NotBuilt, match=r"launch/ticks.so: .*`pip install .` in the checkout"):
+    (tmp_path / "launch").mkdir()
+    for library, why in ((None, ".*No such file.*"), (other, ".*undefined symbol.*")):
+        if library:
+            (tmp_path / "launch/ticks.so").symlink_to(library)
+        with pytest.raises(NotBuilt, match=f"ticks.so: {why}; `pip install .` in the checkout"):
+            _library.__wrapped__()
+    monkeypatch.setattr(folders, "compiled", lambda: whole)
+    assert _library.__wrapped__()
+    monkeypatch.setattr("memlab.diagnose.ticks._Ticks", ctypes.c_int)
+    with pytest.raises(NotBuilt, match=r"ticks.so: it is of another version; `pip install .`"):
         _library.__wrapped__()
 
 
