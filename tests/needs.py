@@ -11,9 +11,11 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import socket
 import struct
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -28,7 +30,7 @@ from memlab.diagnose import call_rings, pages
 from memlab.errors import CannotRun
 from memlab.experiment.huge_pages import THP
 from memlab.files import ownership
-from memlab.observe import allocators, capabilities, cgroup, guest_tools, process
+from memlab.observe import allocators, capabilities, cgroup, guest_tools, proc, process
 from memlab.run import kernel
 from memlab.trace import recording
 
@@ -138,6 +140,28 @@ def _links_statically() -> bool:
     return subprocess.run(words, input=program, capture_output=True, check=False).returncode == 0
 
 
+def _binds(family: int, kind: int, address: tuple[str | int, ...]) -> bool:
+    try:
+        with socket.socket(family, kind) as made:
+            made.bind(address)
+    except OSError:
+        return False
+    return True
+
+
+def _shows_sleeps() -> bool:
+    """The function that a thread sleeps in; "0" of one that runs, and of any where it is hidden."""
+    with subprocess.Popen(["sleep", "60"]) as program:
+        try:
+            for _ in range(100):
+                if proc.read(Path(f"/proc/{program.pid}/wchan")) != "0":
+                    return True
+                time.sleep(0.01)
+        finally:
+            program.kill()
+    return False
+
+
 def _sees_queues() -> bool:
     """A descriptor is a queue by the file system that it is of."""
     is_mounted = any(mount.filesystem == "mqueue" for mount in process.mounts(os.getpid()))
@@ -244,6 +268,19 @@ NEEDS = {
     "a mount namespace": _namespace("--mount", "mount -t tmpfs none /mnt"),
     "a network namespace": _namespace("--net"),
     "a static C library": Need(_links_statically, "apt install libc6-dev"),
+    "IPv6": Need(
+        lambda: _binds(socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0)),
+        "a kernel or container with IPv6 on its loopback",
+    ),
+    "packet sockets": Need(
+        lambda: _binds(socket.AF_PACKET, socket.SOCK_RAW, ("lo", 0)),
+        "run as root, with CAP_NET_RAW, on a kernel with CONFIG_PACKET",
+    ),
+    "comparisons of processes": Need(
+        lambda: process.shares_memory(os.getpid(), os.getpid()),
+        "a kernel with CONFIG_KCMP, in no container that forbids kcmp(2)",
+    ),
+    "places of sleep": Need(_shows_sleeps, "a kernel with CONFIG_KALLSYMS"),
     "queues of System V": Need(Path("/proc/sysvipc/msg").exists, "a kernel with CONFIG_SYSVIPC"),
     "POSIX queues": Need(
         _sees_queues, "run as root, or mount -t mqueue none /dev/mqueue (CONFIG_POSIX_MQUEUE)"

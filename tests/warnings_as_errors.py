@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROBES = sorted(ROOT.glob("probes/**/*.c"))
-OF_FEATURES = ("command", "trace")  # the guest's init is of x86-64 alone
+OF_FEATURES = ("command", "diagnose", "trace")  # the guest's init is of x86-64 alone
 SOURCES = [
     *PROBES,
     *(path for name in OF_FEATURES for path in sorted(ROOT.glob(f"memlab/{name}/**/*.c"))),

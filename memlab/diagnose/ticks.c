@@ -4,7 +4,6 @@
  * A sample costs by the code that runs for it: after a sleep little of it is in the CPU's caches. Read
  * by Python, a sample takes three times as long as the kernel's own part.
  */
-#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +18,8 @@ struct ticks {
 	const char *known;  /* texts of wchan about which nothing is asked, each zero-padded */
 	long long *counts;  /* how often each of them was read */
 	char *text;         /* the one that is asked about */
-	const int *files;   /* read from their beginning at every so many ticks */
+	const int *files;   /* read at every so many ticks */
+	const long long *begins; /* from which byte on each of them is read */
 	char *contents;
 	int *lengths;       /* of the contents; -1 where a file could not be read */
 	const char *folder; /* whose size is read too; NULL for none */
@@ -32,6 +32,12 @@ struct ticks {
 	int every, since,
 		reads; /* ticks from one read of the files to the next; since the last; reads */
 };
+
+__attribute__((visibility("default"))) enum outcome tick(struct ticks *t);
+
+/* By which a library of another version is known. */
+extern const int ticks_bytes __attribute__((visibility("default")));
+const int ticks_bytes = sizeof(struct ticks);
 
 static long long now_ns(void)
 {
@@ -83,7 +89,7 @@ static void read_files(struct ticks *t)
 
 	for (int i = first; i < first + t->file_count; i++)
 		t->lengths[i] = pread(t->files[i - first], t->contents + (size_t)i * CONTENT_BYTES,
-				      CONTENT_BYTES, 0);
+				      CONTENT_BYTES, t->begins[i - first]);
 	if (t->folder)
 		t->sizes[t->reads] = stat(t->folder, &about) ? -1 : about.st_size;
 	t->reads++;
@@ -91,7 +97,7 @@ static void read_files(struct ticks *t)
 }
 
 /* Goes on until all ticks are done, the process has ended, a text is not known, or a signal came. */
-__attribute__((visibility("default"))) enum outcome tick(struct ticks *t)
+enum outcome tick(struct ticks *t)
 {
 	for (; t->at < t->count; t->at++, t->thread = -1) {
 		if (t->thread < 0) {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
+from memlab.errors import NotBuilt
 from memlab.files import folders
 
 _TEXT_BYTES, _CONTENT_BYTES = 128, 8192
@@ -26,8 +27,9 @@ class Outcome(IntEnum):
 class _Ticks(ctypes.Structure):
     _fields_ = (
         ("threads", ctypes.c_void_p), ("known", ctypes.c_void_p), ("counts", ctypes.c_void_p),
-        ("text", ctypes.c_void_p), ("files", ctypes.c_void_p), ("contents", ctypes.c_void_p),
-        ("lengths", ctypes.c_void_p), ("folder", ctypes.c_char_p), ("sizes", ctypes.c_void_p),
+        ("text", ctypes.c_void_p), ("files", ctypes.c_void_p), ("begins", ctypes.c_void_p),
+        ("contents", ctypes.c_void_p), ("lengths", ctypes.c_void_p),
+        ("folder", ctypes.c_char_p), ("sizes", ctypes.c_void_p),
         ("wait_ns", ctypes.c_longlong), ("until_ns", ctypes.c_longlong),
         ("pidfd", ctypes.c_int), ("count", ctypes.c_int), ("at", ctypes.c_int),
         ("at_once", ctypes.c_int), ("thread", ctypes.c_int),
@@ -38,7 +40,14 @@ class _Ticks(ctypes.Structure):
 
 @cache
 def _library() -> ctypes.CDLL:
-    return ctypes.CDLL(str(folders.compiled() / "launch/ticks.so"))
+    path, why = folders.compiled() / "launch/ticks.so", "it is of another version"
+    try:
+        library = ctypes.CDLL(str(path))
+        if ctypes.c_int.in_dll(library, "ticks_bytes").value == ctypes.sizeof(_Ticks):
+            return library
+    except (OSError, ValueError) as error:
+        why = str(error).removeprefix(f"{path}: ")
+    raise NotBuilt(f"{path}: {why}; `pip install .` in the checkout builds it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +64,19 @@ class Ticks:
     """Ticks of one look; whoever opened the files closes them behind it."""
 
     def __init__(
-        self, files: Sequence[int] = (), *, every: int = 1, pidfd: int = -1, folder: str = ""
+        self,
+        files: Sequence[int] = (),
+        *,
+        begins: Sequence[int] = (),
+        every: int = 1,
+        pidfd: int = -1,
+        folder: str = "",
     ) -> None:
-        """At every so many ticks the files are read, and the size of the folder; `pidfd` is of the
-        process whose end is the end."""
+        """At every so many ticks the files are read, at most 8 KiB from where each begins, and the
+        size of the folder; `pidfd` is of the process whose end is the end."""
         self.readings: list[Reading] = []
         self._files = (ctypes.c_int * len(files))(*files)
+        self._begins = (ctypes.c_longlong * len(files))(*begins)
         self._text = ctypes.create_string_buffer(_TEXT_BYTES)
         self._texts: list[bytes] = []
         self._known = ctypes.create_string_buffer(_KNOWN_MAX * _TEXT_BYTES)
@@ -68,6 +84,7 @@ class Ticks:
         self._state = _Ticks(
             known=ctypes.addressof(self._known), counts=ctypes.addressof(self._counts),
             text=ctypes.addressof(self._text), files=ctypes.addressof(self._files),
+            begins=ctypes.addressof(self._begins),
             folder=folder.encode() or None, pidfd=pidfd, file_count=len(files), every=every,
         )  # fmt: skip
 

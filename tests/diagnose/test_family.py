@@ -14,7 +14,7 @@ from memlab.observe import process
 
 from .live import Compiled, running
 
-PID, PID_OF_TEST = 4711, os.getpid()
+PID = 4711
 HELD = {3: "socket:[71]", 4: "socket:[72]", 5: "pipe:[8]", 6: "pipe:[8]", 7: "/memfd:a (deleted)",
         8: "anon_inode:[userfaultfd]", 9: "/memfd:a (deleted)", 10: "/etc/passwd"}  # fmt: skip
 # Of proc_pid_net(5), as Linux 6.18 writes it: 0A is LISTEN.
@@ -92,10 +92,10 @@ def test_of_many_children_those_that_hold_most_are_read(many: list[int]) -> None
     assert family.descendants(150) == [250]
 
 
+@pytest.mark.seconds(but="vfork")
+@pytest.mark.needs("comparisons of processes")
 @pytest.mark.parametrize("call", ["vfork", "fork"])
 def test_a_child_of_vfork_holds_nothing_of_its_own(call: str, binary: Compiled) -> None:
-    if not process.shares_memory(PID_OF_TEST, PID_OF_TEST):
-        pytest.skip("this kernel or container compares no processes (kcmp)")
     with running(binary("shares"), call) as program:
         (child,) = family.descendants(program.pid)
         assert process.shares_memory(program.pid, child) == (call == "vfork")

@@ -274,7 +274,10 @@ def test_a_socket_that_is_bound_to_nothing_is_in_no_table_and_is_read() -> None:
     assert (found.count, found.read, found.bytes, found.why) == (3, 3, 0, "")
 
 
-@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+@pytest.mark.parametrize(
+    "family",
+    [socket.AF_INET, pytest.param(socket.AF_INET6, marks=pytest.mark.needs("IPv6"))],
+)
 def test_connections_that_wait_at_a_socket_are_its_own(family: socket.AddressFamily) -> None:
     """Of TCP; another socket listens beside it."""
     sums = []
@@ -317,7 +320,7 @@ def test_connections_that_wait_at_a_unix_socket_are_counted(tmp_path: Path) -> N
     assert found.unix_waiting == 5
 
 
-@pytest.mark.needs("root")
+@pytest.mark.needs("packet sockets")
 @pytest.mark.parametrize("blocks", [4, 8])
 def test_rings_of_packet_sockets_are_read_and_what_is_mapped_is_not_counted_twice(
     blocks: int,

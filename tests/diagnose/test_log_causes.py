@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose.kernel_log import forms, near, source
+from memlab.diagnose.kernel_log import forms, near, reports, source
 from memlab.errors import BadRequest
 
 from .test_last_kill import BARE, V1, kill, printed, read
@@ -114,6 +114,13 @@ def test_an_old_kernel_keeps_a_share_of_the_large_blocks() -> None:
     newer = OLD.format(4).replace("pages_scanned:0", "free_pcp:0kB pages_scanned:0")
     assert kill(newer).cause == "unknown", "since 4.4 a block is enough"
     assert "145 MiB anonymous" in printed(OLD.format(4))
+
+
+@pytest.mark.parametrize("order", ["40", "9999", "99999", "-9999"])
+def test_an_order_that_no_kernel_has_is_not_read(order: str) -> None:
+    old = OLD.format(4).replace("order=2", f"order={order}")
+    assert kill(old).order is None
+    assert "in one piece" not in printed(old)
 
 
 def test_locked_shared_memory_counts_once_and_a_balloon_has_a_line() -> None:
@@ -287,7 +294,7 @@ def test_of_a_large_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("place", [0, 300, 999])
 def test_far_lines_are_only_counted(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, number in (("_MANY", 900), ("_BEFORE", 50), ("_AFTER", 100)):
+    for name, number in (("_MANY", 900), ("_BEFORE", 50), ("AFTER", 100)):
         monkeypatch.setattr(near, name, number)
     lines = [json.dumps({"time": "2026-10-02T14:14:07Z", "log": "usb 1-1: new device"})] * 1000
     lines[place] = json.dumps({"time": "2026-10-02T14:14:08Z", "log": END})
@@ -303,6 +310,29 @@ def test_far_lines_are_only_counted(place: int, monkeypatch: pytest.MonkeyPatch)
         f"2026-10-02T14:14:0{8 if place == 999 else 7}",
     )
     assert log.reports[0].victims[0].pid == 700
+
+
+@pytest.mark.parametrize(("between", "taken_apart"), [(50, 50), (100, 100), (400, 100)])
+def test_far_behind_a_report_without_an_end_lines_are_only_counted(
+    between: int, taken_apart: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill behind them is the report's."""
+    monkeypatch.setattr(near, "AFTER", 100)
+    apart: list[str] = []
+    prefix_of = forms.prefix_of
+
+    def counted(line: str) -> forms.Prefix:
+        apart.append(line)
+        return prefix_of(line)
+
+    monkeypatch.setattr(forms, "prefix_of", counted)
+    other = "Oct  2 14:14:07 h usb 1-1: new device"
+    lines = [BARE[0], "Mem-Info:", *[other] * between, END]
+    log = reports.read(lines)
+    assert log.lines == len(lines)
+    assert apart.count(other) == taken_apart + 2  # one at each end, for the span
+    (found,) = log.reports
+    assert (found.requester, found.victims[0].pid) == ("worker", 700)
 
 
 def test_a_usual_stamp_is_one_that_the_pieces_find() -> None:

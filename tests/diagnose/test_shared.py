@@ -152,19 +152,19 @@ def scanned(pid: int, mappings: Sequence[process.Mapping]) -> Pages:
 ELSEWHERE = """
 import mmap, os, sys
 for name in ("kept", "gone"):
-    fd = os.open("/mnt/" + name, os.O_RDWR | os.O_CREAT); os.ftruncate(fd, 3 << 20)
+    fd = os.open("{place}/" + name, os.O_RDWR | os.O_CREAT); os.ftruncate(fd, 3 << 20)
     globals()[name] = mmap.mmap(fd, 3 << 20)
     for i in range(0, {size} << 20, 4096): globals()[name][i] = 1
     os.close(fd)
-os.unlink("/mnt/gone"); print("ready", flush=True); sys.stdin.read()
+os.unlink("{place}/gone"); print("ready", flush=True); sys.stdin.read()
 """
 
 
 @pytest.mark.needs("root", "a mount namespace")
 @pytest.mark.parametrize("size", [1, 2])
-def test_files_of_any_tmpfs_are_shared_memory_by_their_mount(size: int) -> None:
-    script = 'mount -t tmpfs x /mnt && exec "$@"'
-    code = ELSEWHERE.format(size=size)
+def test_files_of_any_tmpfs_are_shared_memory_by_their_mount(size: int, tmp_path: Path) -> None:
+    script = f'mount -t tmpfs x {tmp_path} && exec "$@"'
+    code = ELSEWHERE.format(size=size, place=tmp_path)
     with running("unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-c", code) as program:
         mappings = process.maps(program.pid)
         resident = scanned(program.pid, mappings).files_by_mapping
@@ -172,7 +172,8 @@ def test_files_of_any_tmpfs_are_shared_memory_by_their_mount(size: int) -> None:
         without = shared.uses(program.pid, mappings, resident, 0)
     kinds = {(use.kind, use.name, use.resident_bytes) for use in seen}
     assert kinds == {
-        (shared.NAMED, "/mnt/kept", size * MiB), (shared.DELETED, "/mnt/gone (deleted)", size * MiB)
+        (shared.NAMED, f"{tmp_path}/kept", size * MiB),
+        (shared.DELETED, f"{tmp_path}/gone (deleted)", size * MiB),
     }  # fmt: skip
     assert without == (), "the mounts are not read without need"
 

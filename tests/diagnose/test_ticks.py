@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -12,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose.ticks import Ticks
+from memlab.diagnose import look
+from memlab.diagnose.ticks import Ticks, _library
+from memlab.errors import NotBuilt
+from memlab.files import folders
 
 
 @pytest.fixture
@@ -78,16 +82,49 @@ def test_files_are_read_at_every_so_many_ticks(tmp_path: Path, opened: ExitStack
     assert {(one.contents, one.size) for one in ticks.readings} == {((b"VmRSS: 1", None), size)}
 
 
+@pytest.mark.parametrize("groups", [0, 500, 3000, 65_536])
+def test_what_a_look_needs_of_a_status_is_read_behind_any_number_of_groups(
+    groups: int, tmp_path: Path, opened: ExitStack
+) -> None:
+    """As of users of a directory service, whose groups have numbers of ten digits."""
+    before = "Name:\tapp\nState:\tS (sleeping)\nGroups:\t" + "2000100000 " * groups
+    after = "\nVmPeak:\t9 kB\nVmSize:\t8 kB\nThreads:\t1\n"
+    status = descriptor(opened, tmp_path, before + after)
+    ticks = Ticks([status], begins=[look._before_memory(status)])
+    ticks.read()
+    (content,) = ticks.readings[0].contents
+    assert look._STATUS.findall(content or b"") == [(b"VmSize", b"8"), (b"Threads", b"1")]
+
+
+def test_without_the_library_of_this_version_it_is_said_what_builds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an editable install Python may be newer than what is compiled."""
+    whole = folders.compiled()
+    (other,) = whole.glob("_probes*.so")
+    monkeypatch.setattr(folders, "compiled", lambda: tmp_path)
+    (tmp_path / "launch").mkdir()
+    for library, why in ((None, ".*No such file.*"), (other, ".*undefined symbol.*")):
+        if library:
+            (tmp_path / "launch/ticks.so").symlink_to(library)
+        with pytest.raises(NotBuilt, match=f"ticks.so: {why}; `pip install .` in the checkout"):
+            _library.__wrapped__()
+    monkeypatch.setattr(folders, "compiled", lambda: whole)
+    assert _library.__wrapped__()
+    monkeypatch.setattr("memlab.diagnose.ticks._Ticks", ctypes.c_int)
+    with pytest.raises(NotBuilt, match=r"ticks.so: it is of another version; `pip install .`"):
+        _library.__wrapped__()
+
+
 def test_the_end_of_the_process_is_the_end() -> None:
-    with subprocess.Popen(["sleep", "600"]) as process:
+    with subprocess.Popen(["sleep", "600"]) as process, ExitStack() as ends:
+        ends.callback(process.kill)
         fd = os.pidfd_open(process.pid)
-        try:
-            ticks = Ticks(pidfd=fd)
-            assert ticks.run(1, 0.0, [], lambda _, __: False)
-            process.kill()
-            assert not ticks.run(1, 600.0, [], lambda _, __: False)
-        finally:
-            os.close(fd)
+        ends.callback(os.close, fd)
+        ticks = Ticks(pidfd=fd)
+        assert ticks.run(1, 0.0, [], lambda _, __: False)
+        process.kill()
+        assert not ticks.run(1, 600.0, [], lambda _, __: False)
 
 
 def test_a_signal_is_handled_during_a_wait() -> None:
@@ -117,6 +154,7 @@ def test_a_signal_is_handled_during_a_wait() -> None:
     try:
         with pytest.raises(Came):
             wait()
-        sender.join()
     finally:
+        handled.set()  # else the signal would end this process
+        sender.join()
         signal.signal(signal.SIGUSR1, before)

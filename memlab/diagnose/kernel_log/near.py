@@ -18,7 +18,7 @@ _WORDS = (
     *MEMORY, *lost.MARKS,
 )  # fmt: skip
 _MANY = 20_000  # lines of a log whose far lines are not taken apart
-_BEFORE, _AFTER = 12_000, 50_000  # lines of a report before and behind a line with such a word
+_BEFORE, AFTER = 12_000, 50_000  # lines of a report before and behind a line with such a word
 _ENDS = 64  # lines at both ends, of which the stamps are read
 
 
@@ -44,5 +44,5 @@ def ranges(lines: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
             yield begin, end, True
             yield end, i - _BEFORE, False
             begin = i - _BEFORE
-        end = min(count, i + _AFTER)
+        end = min(count, i + AFTER)
     yield begin, end, True

@@ -242,12 +242,17 @@ class _Sources:
         self._readers: dict[tuple[str, str], _ReportReader] = {}
         self._source = "", ""
         self._rows: list[str] = []
+        self._unmarked = 0
+        """Lines behind the last one with a mark."""
 
     def feed(self, line: str) -> None:
         """Read a line."""
         self.log.lines += 1
-        is_open = bool(self._readers) and any(r.is_open for r in self._readers.values())
-        if not is_open and not (near.has_word(line) and _has_mark(line)):
+        is_marked = near.has_word(line) and _has_mark(line)
+        self._unmarked = 0 if is_marked else self._unmarked + 1
+        # A report whose end was not logged stays open: it has no line that far behind a mark.
+        is_open = self._unmarked <= near.AFTER and any(r.is_open for r in self._readers.values())
+        if not is_open and not is_marked:
             self._keep(line)
             return
         rows, self._rows = self._rows, []

@@ -18,7 +18,7 @@ CONSTRAINTS = (
 )  # fmt: skip
 _COMM_MAX = 15  # TASK_COMM_LEN without its end
 _GFP = re.compile(r"gfp_mask=0x([0-9a-fA-F]{1,16})")
-_ORDER = re.compile(r"order=(-?\d{1,4})")
+_ORDER = re.compile(r"order=(-?[1-3]?\d)(?!\d)")  # a larger one is no order
 _NODEMASK = re.compile(r"nodemask=([\d,-]{1,200}), ")
 _PID = re.compile(r"(\d{1,10})")
 _SCORE = re.compile(r"score (-?\d{1,10})")
