@@ -231,7 +231,8 @@ def _first_line(kill: Kill, report: Report | None) -> str:
         return f"the kernel panicked{when}: {report.panic if report else ''}"
     if kill.ended == "nobody killed" and kill.by != "kernel":
         who = _who(kill.killed[0])
-        return f"nothing was killed{when}: {kill.by} tried to end {who}, and it did not end"
+        ending = ", and it did not end" if kill.killed[0].pid is not None else ""
+        return f"nothing was killed{when}: {kill.by} tried to end {who}{ending}"
     if kill.ended == "nobody killed":
         short = "" if kill.cause == "by hand" else "memory was short, and "
         return f"nothing was killed{when}: {short}no process could be killed"
@@ -382,7 +383,9 @@ def _no_kill(log: Log) -> Iterator[str]:
     if log.refused:
         yield f"memory was refused, which kills nobody: {log.refused[-1]}"
     for failure in log.failures[-1:]:
-        yield f"{failure.by} tried to kill, and could not: {failure.text}"
+        did = "tried to kill, and could not"
+        did = "was about to kill, and did not" if failure.by == "nohang" else did
+        yield f"{failure.by} {did}: {failure.text}"
     if log.parts:
         yield (
             f"a part of a report stands in it, {' and '.join(log.parts)}, as the kernel prints it "

@@ -67,7 +67,8 @@ _PIECES = (
         r"\d{1,7} {1,6}\d{1,7} [VDIWEF] (?:\w{1,32} {0,9}: )?"
     ),
     re.compile(  # logcat -v time, and brief
-        r"(?:(?P<time>\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) )?[VDIWEF]/\w{0,32} {0,9}\( {0,6}\d{1,7}\): "
+        r"(?:(?P<time>\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) {1,4})?"
+        r"[VDIWEF]/\w{0,32} {0,9}(?:\( {0,6}\d{1,7}\))?: "
     ),
     re.compile(r"\d{1,3} (?=\d{4}-\d\d-\d\dT)"),  # RFC 5424
     re.compile(r"(?P<sender>\S{1,64}) kernel - \S{1,32} (?:-|\[[^\]]{1,120}\]) ?"),
