@@ -269,6 +269,8 @@ def _who(victim: Killed) -> str:
 
 def _choice(kill: Kill, report: Report) -> Iterator[str]:
     """Who requested, and why this process was chosen, if that was printed."""
+    if kill.ended == "panic" and kill.killed:
+        yield f"killed before it: {_who(kill.killed[0])}"
     if kill.requester and kill.ended != "cut" and kill.cause != "by hand":
         yield f"{kill.requester} requested the memory that was not there"
     if report.whole_group is not None:

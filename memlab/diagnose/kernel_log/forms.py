@@ -88,7 +88,8 @@ _USUAL_STAMP = re.compile(  # with which most lines begin; the pieces take far l
 _STAMP = re.compile(  # behind words of any form
     rf"\[ {{0,12}}\d{{1,12}}\.\d{{3,9}}(?=[\] <])|\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
     r"|\d{10}\.\d{3,9}(?=[, ])|(?<![\w.,])\d{1,4},\d{1,20},\d{1,18},[^;\s]{1,64};"
-    rf"|\[?(?:\w{{2,4}},? )?(?:{'|'.join(_MONTHS)}) {{1,2}}\d{{1,2}}(?: \d{{4}})?,? \d\d:\d\d:\d\d"
+    rf"|\[?(?:\b[A-Z]\w{{1,3}},? )?(?:{'|'.join(_MONTHS)}) {{1,2}}\d{{1,2}}(?: \d{{4}})?,? "
+    r"\d\d:\d\d:\d\d"
 )
 _STAMP_AT_MOST = 160
 

@@ -233,6 +233,13 @@ def _is_long_after(stamp: str, boot: str) -> bool:
     return abs(float(boot) - float(stamp)) > _REPORT_S
 
 
+def _without_host(report: Report, line: str) -> None:
+    """Before a name that has no `kernel:` before it stands the host, as before each line."""
+    host = forms.parted(line)[1].partition(" Mem-")[0].strip()
+    if host and report.requester and report.requester.startswith(f"{host} "):
+        report.requester = report.requester.removeprefix(f"{host} ")
+
+
 class _Sources:
     """Takes lines apart that several hosts, or several tasks of a kernel, print into one log."""
 
@@ -334,6 +341,8 @@ class _ReportReader:
             return
         if self._is_in_statistics and self._statistic(report, line):
             return
+        if report.requester and " Mem-" in line:
+            _without_host(report, line)
         if report.memory.read(line) or self._task(report, line):
             return
         self._context(report, line)
