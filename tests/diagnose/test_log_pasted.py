@@ -63,7 +63,35 @@ def test_a_process_that_was_killed_before_a_panic_is_said() -> None:
     text = printed(f"[    9.1] {kill}[    9.2] {panic}")
     assert text.startswith("the kernel panicked")
     assert "killed before it: process 1913 (plymouthd), 1.43 MiB resident" in text
+    assert last(f"[    9.1] {kill}[   19.2] {panic}").at == "19.2"
     assert "killed before it" not in printed(f"[    9.2] {panic}")
+
+
+@pytest.mark.parametrize("end", ["", "\\", " \\"])
+def test_a_sentence_broken_as_in_a_shell_is_one(end: str) -> None:
+    lines = (
+        f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),{end}\n    oom_memcg=/a.slice,{end}"
+    )
+    lines += f"\n    task_memcg=/a.slice/b\\x2dc,{end}\n    task=tail,pid=51947,uid=0\n"
+    report = last(f"{lines}Memory cgroup out of memory: Killed process 51947 (tail)\n")
+    assert (report.group, report.process_group) == ("/a.slice", "/a.slice/b\\x2dc")
+
+
+def test_a_backslash_of_a_name_stays_where_its_line_is_broken() -> None:
+    lines = (
+        "oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/a,task_memcg=/a/b\\\nx2dc,task=t,pid=5,"
+    )
+    report = last(f"{lines}uid=0\nMemory cgroup out of memory: Killed process 5 (t)\n")
+    assert report.process_group == "/a/b\\x2dc"
+
+
+def test_a_child_of_who_requested_is_said_as_that() -> None:
+    words = "Out of memory (oom_kill_allocating_task): Kill process 95 (a.out) score 0 or sacrifice"
+    killed = "Killed process {} (a.out) total-vm:4176kB, anon-rss:80kB, file-rss:0kB\n"
+    child = printed(f"{words} child\n{killed.format(96)}")
+    assert "the kernel chose process 95 (a.out) because it requested the memory (vm.oom_" in child
+    assert "and killed this child of it" in child
+    assert "chosen because it requested" in printed(f"{words} child\n{killed.format(95)}")
 
 
 @pytest.mark.parametrize(

@@ -280,12 +280,14 @@ def _choice(kill: Kill, report: Report) -> Iterator[str]:
     victims = _victims(report)
     if report.is_stuck:
         yield "the kernel could not take its memory (oom_reaper), which is free only when it ends"
-    if report.words == "requester":
-        yield "chosen because it requested the memory (vm.oom_kill_allocating_task)"
-    elif report.chosen and victims and victims[0].pid != report.chosen.pid:
+    why = "because it requested the memory (vm.oom_kill_allocating_task)"
+    if report.chosen and victims and victims[0].pid != report.chosen.pid:
         score = f" by its score of {report.chosen.score}" if report.chosen.score else ""
+        score = f" {why}" if report.words == "requester" else score
         parent = f"process {report.chosen.pid} ({report.chosen.name})"
         yield f"the kernel chose {parent}{score}, and killed this child of it"
+    elif report.words == "requester":
+        yield f"chosen {why}"
     elif victims:
         yield from holders.why_chosen(report, victims[0])
 

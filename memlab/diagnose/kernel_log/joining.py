@@ -39,6 +39,8 @@ def joined(lines: Iterable[str]) -> Iterator[str]:
         if waiting:
             rest = _continuation(waiting, line) if parts < _PARTS_MAX else None
             if rest is not None:
+                if waiting.endswith((",\\", " \\")):  # of whom broke it, as in a shell
+                    waiting = waiting[:-1].rstrip()
                 waiting, parts = waiting + rest, parts + 1
                 if _broken(waiting) is None:
                     yield waiting

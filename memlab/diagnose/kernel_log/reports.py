@@ -584,6 +584,7 @@ class _ReportReader:
     def on_panic(self, value: str, line: str) -> None:
         report = self._decidable(line)
         report.panic = value
+        report.stamp_by(forms.prefix_of(line))
         if "deadlocked" in value:
             report.words = report.words or "machine"
 
