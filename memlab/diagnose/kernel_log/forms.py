@@ -103,7 +103,8 @@ def lines_of(content: bytes) -> Iterator[str]:
             lines = _lines_of_text(content.replace(b"\0", b""))
     else:
         lines = _lines_of_text(content.replace(b"\0", b""))  # as a crash leaves at a file's end
-    yield from _in_order(layout.in_parts(layout.unwrapped(lines, _is_stamped)))
+    whole = layout.refilled(layout.unwrapped(lines, _is_stamped), _is_stamped)
+    yield from _in_order(layout.in_parts(whole))
 
 
 def narrow(content: bytes) -> bytes:
