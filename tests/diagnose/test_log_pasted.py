@@ -114,3 +114,15 @@ def test_what_could_be_dropped_where_the_request_had_to_be_served(
     )
     (line,) = (line for line in text.splitlines(keepends=True) if "could still" in line)
     assert line.endswith(words)
+
+
+def test_a_request_that_had_to_wait_is_said_and_its_memory_is_no_kills() -> None:
+    stall = "[ 9.1] a: page allocation stalls for 10646ms, order:0, mode:0x24280ca(GFP_HIGHUSER)\n"
+    memory = "[ 9.2] Mem-Info:\n[ 9.2]  free:13192 free_pcp:0 free_cma:0\n"
+    text = printed(stall + memory)
+    assert "no kill" in text
+    assert "a request for memory had to wait, which kills nobody: a: page allocation stalls" in text
+    assert "a part of a report" not in text
+    killed = "[ 9.4] Out of memory: Kill process 7 (b) score 9 or sacrifice child\n"
+    killed += "[ 9.5] Killed process 7 (b) total-vm:9kB, anon-rss:8kB, file-rss:0kB\n"
+    assert "the machine's free memory (Mem-Info)" in printed(stall + memory + killed)

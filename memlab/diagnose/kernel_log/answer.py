@@ -386,6 +386,8 @@ def _no_kill(log: Log) -> Iterator[str]:
     yield f"no kill for want of memory in this log: {lines} read{span}{_unread(log)}"
     if log.refused:
         yield f"memory was refused, which kills nobody: {log.refused[-1]}"
+    if log.stalled:
+        yield f"a request for memory had to wait, which kills nobody: {log.stalled[-1]}"
     for failure in log.failures[-1:]:
         did = "tried to kill, and could not"
         did = "was about to kill, and did not" if failure.by == "nohang" else did
@@ -401,6 +403,6 @@ def _no_kill(log: Log) -> Iterator[str]:
         reported = f"{hint.by} reports a kill, but the kernel's own report is not in this log"
         yield f"{reported}: {hint.text}"
     yield from _holes(log)
-    says = log.refused or log.hints or log.failures or log.parts or log.ends
+    says = log.refused or log.stalled or log.hints or log.failures or log.parts or log.ends
     if not says and not log.lost and not log.hidden and not log.unread:
         yield "it may have been overwritten, or stands in an earlier boot: journalctl -k -b -1"

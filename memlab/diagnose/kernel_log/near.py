@@ -14,6 +14,7 @@ MEMORY = (
 """What opens a report that begins in its midst."""
 _WORDS = (
     "oom", "OOM", "emory", "ill", "SIG", "total_vm", "badness", "allocation failure",
+    "allocation stalls",
     "vmalloc error: ", "  cache: ", "SLUB", "evict", "is below limit", "on behalf of", "atchdog",
     "lmkd", "victim processes", "_threshold_",
     *MEMORY, *lost.MARKS,

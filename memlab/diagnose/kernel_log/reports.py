@@ -145,6 +145,7 @@ class Log:
     parts: list[str] = field(default_factory=list)
     """What stands in it of reports that have neither a beginning nor a kill."""
     refused: list[str] = field(default_factory=list)
+    stalled: list[str] = field(default_factory=list)
     """Allocations that failed, which kills nobody."""
     reaped: list[Process] = field(default_factory=list)
     """Killed, by the sentence of the reaper only: their reports are not in the log."""
@@ -601,6 +602,13 @@ class _ReportReader:
 
     def on_suppressed(self, value: int, line: str) -> None:
         self.log.suppressed += value
+
+    def on_stalled(self, value: str, line: str) -> None:
+        if len(self.log.stalled) < 100:
+            self.log.stalled.append(forms.parted(line)[1][:160])
+        self._is_other = True
+        if self._open is not None and self._open.is_decided:
+            self._open = None
 
     def on_refused(self, value: str, line: str) -> None:
         if len(self.log.refused) < 100:
