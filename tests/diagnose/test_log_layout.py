@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -118,3 +120,53 @@ def test_the_swap_of_a_group_that_is_full_is_said() -> None:
     assert "swap is full" not in said("swap: usage 0kB, limit 9007199254740988kB")
     assert "swap is full" not in said("swap: usage 12kB, limit 524288kB")
     assert "swap is full" not in said("swap: usage 0kB, limit 0kB")
+
+
+@pytest.mark.parametrize(("width", "quote"), [(72, ""), (76, "> "), (65, "> > ")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cgcreate-4.4-two-page-table-columns",
+        "docker-java-3.13-v1",
+        "k8s-4.15-pod-limit",
+        "k8s-4.18-el8-tmpfs-memsw",
+        "kind-uwsgi-v2-dmesgT-cut",
+        "rhel6-group-with-machines-memory",
+        "sparc64-8k-5.15-cut",
+        "systemd-oomd-249",
+        "systemd-oomd-258-marked",
+    ],
+)
+def test_a_mail_breaks_lines_between_words(name: str, width: int, quote: str) -> None:
+    path = Path(__file__).parent / "kernel_logs" / f"{name}.txt"
+    lines = path.read_text(encoding="utf-8").split("\n")
+    broken = [
+        f"{quote}{part}"
+        for line in lines
+        for part in textwrap.wrap(
+            line, width, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    ]  # fmt: skip
+    assert len(broken) > len(lines)
+    whole, _, _ = answer.last(reports.read(forms.lines_of("\n".join(lines).encode())))
+    again, _, _ = answer.last(reports.read(forms.lines_of("\n".join(broken).encode())))
+    assert whole is not None
+    assert again == whole
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 97])
+def test_a_record_that_begins_within_a_line_of_a_mail_is_one_of_its_own(width: int) -> None:
+    words = "Mar 16 21:40:40 t kernel: lowmem_reserve[]: 0 2020 2020 of the zone Normal and of DMA"
+    text = textwrap.wrap(" ".join([words] * 8), width)
+    assert list(forms.lines_of("\n".join(text).encode())) == [words] * 8
+
+
+def test_lines_of_a_message_after_which_a_word_would_have_fitted_stay_apart() -> None:
+    begin = "[    9.{}] active_anon:188386 inactive_anon:764572 {}"
+    lines = [begin.format(i, "isolated_anon:64 " * (i % 3)).strip() for i in range(20)]
+    text = [part for line in lines for part in (line, " free:25647 free_pcp:0")]
+    assert list(forms.lines_of("\n".join(text).encode())) == text
+    indented = [part for line in lines for part in (line, "    free:25647 free_pcp:0")]
+    assert list(forms.lines_of("\n".join(indented).encode())) == indented
+    unstamped = [part for line in lines for part in (line.partition("] ")[2], "a_word:25647")]
+    assert list(forms.lines_of("\n".join(unstamped).encode())) == unstamped

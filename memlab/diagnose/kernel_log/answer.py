@@ -231,7 +231,8 @@ def _first_line(kill: Kill, report: Report | None) -> str:
         return f"the kernel panicked{when}: {report.panic if report else ''}"
     if kill.ended == "nobody killed" and kill.by != "kernel":
         who = _who(kill.killed[0])
-        return f"nothing was killed{when}: {kill.by} tried to end {who}, and it did not end"
+        ending = ", and it did not end" if kill.killed[0].pid is not None else ""
+        return f"nothing was killed{when}: {kill.by} tried to end {who}{ending}"
     if kill.ended == "nobody killed":
         short = "" if kill.cause == "by hand" else "memory was short, and "
         return f"nothing was killed{when}: {short}no process could be killed"
@@ -268,6 +269,8 @@ def _who(victim: Killed) -> str:
 
 def _choice(kill: Kill, report: Report) -> Iterator[str]:
     """Who requested, and why this process was chosen, if that was printed."""
+    if kill.ended == "panic" and kill.killed:
+        yield f"killed before it: {_who(kill.killed[0])}"
     if kill.requester and kill.ended != "cut" and kill.cause != "by hand":
         yield f"{kill.requester} requested the memory that was not there"
     if report.whole_group is not None:
@@ -277,12 +280,14 @@ def _choice(kill: Kill, report: Report) -> Iterator[str]:
     victims = _victims(report)
     if report.is_stuck:
         yield "the kernel could not take its memory (oom_reaper), which is free only when it ends"
-    if report.words == "requester":
-        yield "chosen because it requested the memory (vm.oom_kill_allocating_task)"
-    elif report.chosen and victims and victims[0].pid != report.chosen.pid:
+    why = "because it requested the memory (vm.oom_kill_allocating_task)"
+    if report.chosen and victims and victims[0].pid != report.chosen.pid:
         score = f" by its score of {report.chosen.score}" if report.chosen.score else ""
+        score = f" {why}" if report.words == "requester" else score
         parent = f"process {report.chosen.pid} ({report.chosen.name})"
         yield f"the kernel chose {parent}{score}, and killed this child of it"
+    elif report.words == "requester":
+        yield f"chosen {why}"
     elif victims:
         yield from holders.why_chosen(report, victims[0])
 
@@ -381,8 +386,12 @@ def _no_kill(log: Log) -> Iterator[str]:
     yield f"no kill for want of memory in this log: {lines} read{span}{_unread(log)}"
     if log.refused:
         yield f"memory was refused, which kills nobody: {log.refused[-1]}"
+    if log.stalled:
+        yield f"a request for memory had to wait, which kills nobody: {log.stalled[-1]}"
     for failure in log.failures[-1:]:
-        yield f"{failure.by} tried to kill, and could not: {failure.text}"
+        did = "tried to kill, and could not"
+        did = "was about to kill, and did not" if failure.by == "nohang" else did
+        yield f"{failure.by} {did}: {failure.text}"
     if log.parts:
         yield (
             f"a part of a report stands in it, {' and '.join(log.parts)}, as the kernel prints it "
@@ -394,6 +403,6 @@ def _no_kill(log: Log) -> Iterator[str]:
         reported = f"{hint.by} reports a kill, but the kernel's own report is not in this log"
         yield f"{reported}: {hint.text}"
     yield from _holes(log)
-    says = log.refused or log.hints or log.failures or log.parts or log.ends
+    says = log.refused or log.stalled or log.hints or log.failures or log.parts or log.ends
     if not says and not log.lost and not log.hidden and not log.unread:
         yield "it may have been overwritten, or stands in an earlier boot: journalctl -k -b -1"

@@ -186,6 +186,18 @@ def _node(report: Report, nodes: str | None, by: str) -> KillCause:
     return KillCause("node", sentence, nodes=nodes)
 
 
+def limited_to(report: Report) -> list[Zone]:
+    """Return the zones of which a request had to be served, if it was limited to some."""
+    kind, _, _, nodes = cause_of(report)
+    zones = report.memory.zones
+    if kind == "node":
+        return [zone for zone in zones if zone.node in node_numbers(nodes)]
+    if kind != "zone":
+        return []
+    allowed = node_numbers(report.mems_allowed or report.nodes) or {zone.node for zone in zones}
+    return [zone for zone in zones if zone.node in allowed and zone.rank <= _rank(report)]
+
+
 def node_numbers(text: str | None) -> set[int]:
     """Return the nodes of a list of the kernel's, at most 1,024 of them."""
     try:

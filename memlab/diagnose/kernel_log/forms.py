@@ -67,7 +67,8 @@ _PIECES = (
         r"\d{1,7} {1,6}\d{1,7} [VDIWEF] (?:\w{1,32} {0,9}: )?"
     ),
     re.compile(  # logcat -v time, and brief
-        r"(?:(?P<time>\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) )?[VDIWEF]/\w{0,32} {0,9}\( {0,6}\d{1,7}\): "
+        r"(?:(?P<time>\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) {1,4})?"
+        r"[VDIWEF]/\w{0,32} {0,9}(?:\( {0,6}\d{1,7}\))?: "
     ),
     re.compile(r"\d{1,3} (?=\d{4}-\d\d-\d\dT)"),  # RFC 5424
     re.compile(r"(?P<sender>\S{1,64}) kernel - \S{1,32} (?:-|\[[^\]]{1,120}\]) ?"),
@@ -87,7 +88,8 @@ _USUAL_STAMP = re.compile(  # with which most lines begin; the pieces take far l
 _STAMP = re.compile(  # behind words of any form
     rf"\[ {{0,12}}\d{{1,12}}\.\d{{3,9}}(?=[\] <])|\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
     r"|\d{10}\.\d{3,9}(?=[, ])|(?<![\w.,])\d{1,4},\d{1,20},\d{1,18},[^;\s]{1,64};"
-    rf"|\[?(?:\w{{2,4}},? )?(?:{'|'.join(_MONTHS)}) {{1,2}}\d{{1,2}}(?: \d{{4}})?,? \d\d:\d\d:\d\d"
+    rf"|\[?(?:\b[A-Z]\w{{1,3}},? )?(?:{'|'.join(_MONTHS)}) {{1,2}}\d{{1,2}}(?: \d{{4}})?,? "
+    r"\d\d:\d\d:\d\d"
 )
 _STAMP_AT_MOST = 160
 
@@ -101,7 +103,8 @@ def lines_of(content: bytes) -> Iterator[str]:
             lines = _lines_of_text(content.replace(b"\0", b""))
     else:
         lines = _lines_of_text(content.replace(b"\0", b""))  # as a crash leaves at a file's end
-    yield from _in_order(layout.in_parts(layout.unwrapped(lines, _is_stamped)))
+    whole = layout.refilled(layout.unwrapped(lines, _is_stamped), _is_stamped)
+    yield from _in_order(layout.in_parts(whole))
 
 
 def narrow(content: bytes) -> bytes:

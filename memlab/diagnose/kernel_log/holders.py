@@ -233,12 +233,25 @@ def _droppable(report: Report, known: dict[str, int], whole: int) -> Iterator[st
     if droppable > _LEAST * dirty:
         kinds = "page cache and reclaimable slab" if has_slab else "page cache"
         only = "only " if droppable < whole // 100 else ""
-        yield f"could still be dropped: {only}{size(droppable)} of {kinds}"
+        yield f"could still be dropped: {only}{size(droppable)} of {kinds}{_where(report)}"
     elif not dirty:
         kinds = "no page cache, no reclaimable slab" if has_slab else "no page cache"
         yield f"nothing was left to drop: {kinds}"
     if dirty >= max(1 << 20, _LEAST * whole):
         yield f"{size(dirty)} of page cache were dirty, and could not be dropped before a write"
+
+
+def _where(report: Report) -> str:
+    """How much of the page cache can be dropped where the request had to be served."""
+    zones = cause.limited_to(report)
+    if not zones or any(zone.files is None for zone in zones):
+        return ""
+    there = sum(max(0, (zone.files or 0) - zone.unwritten) for zone in zones)
+    if cause.cause_of(report).kind == "node":
+        names = f"node {', '.join(str(node) for node in sorted({zone.node for zone in zones}))}"
+    else:
+        names = ", ".join(dict.fromkeys(zone.name for zone in zones))
+    return f"; page cache in {names}: {size(there)}" if there else f"; no page cache in {names}"
 
 
 def _dirty(report: Report) -> int:

@@ -15,11 +15,13 @@ _BROKEN = (
     ("oom-kill:constraint=", ",uid=", (), ""),
     ("illed process ", "oom_score_adj:", _SIZES, " "),
     ("in UB ", "illed process ", ("killed process ",), " "),
-    ("invoked oom-killer: ", "order=", ("(", "order=", "nodemask=", "GFP"), " "),
+    ("invoked oom-killer:", "order=", ("(", "order=", "nodemask=", "GFP", "gfp_mask="), " "),
     ("ut of memory:", "process ", ("process ", "Kill"), " "),
     (": usage ", "failcnt", ("limit", "failcnt", *"0123456789"), " "),
     ("total_vm ", " name", _COLUMNS, " "),
+    ("lmkd: ", "reason: ", ("oom_score_adj", "state ", "to free ", "reason: "), " "),
 )
+_BEFORE_WORDS = " invoked", "oom-killer:", ("oom-killer:",), " "
 # How a part of a kill's sizes may begin, broken at a blank or at a hyphen; marks of a comment may
 # stand before it.
 _SIZES_REST = re.compile(
@@ -37,6 +39,8 @@ def joined(lines: Iterable[str]) -> Iterator[str]:
         if waiting:
             rest = _continuation(waiting, line) if parts < _PARTS_MAX else None
             if rest is not None:
+                if waiting.endswith((",\\", " \\")):  # of whom broke it, as in a shell
+                    waiting = waiting[:-1].rstrip()
                 waiting, parts = waiting + rest, parts + 1
                 if _broken(waiting) is None:
                     yield waiting
@@ -57,7 +61,9 @@ def _lacks_pid(line: str) -> bool:
 
 
 def _broken(line: str) -> tuple[str, str, tuple[str, ...], str] | None:
-    is_near = "oom" in line or "emory" in line or "illed" in line
+    if line.rstrip().endswith(" invoked"):
+        return _BEFORE_WORDS
+    is_near = "oom" in line or "emory" in line or "illed" in line or "lmkd" in line
     if not is_near and "total_vm" not in line and ": usage " not in line:
         return None
     for form in _BROKEN:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 from memlab.diagnose.kernel_log import forms
 
-_OOMD = re.compile(r"(?:Killed|Marked) (/.{1,1024}?) (?:for killing )?due to ")
+_OOMD = re.compile(r"(?:Killed|Marked) ((?:/|\u2026|\.{3}).{1,1024}?) (?:for killing )?due to ")
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+_SHORTENED = "\u2026."  # with which people write a path
 _OOMD_COUNT = re.compile(r"systemd-oomd killed (\d{1,9}) process")
 _EARLYOOM = re.compile(
     r'ending (SIG\w{1,8}) to process (\d{1,10}) (?:uid \d{1,10} )?"(.{0,64}?)":? '
@@ -23,10 +25,15 @@ _EARLYOOM_FORMER = re.compile(
     r"(?:, pid: (\d{1,10}))?.{0,40}?VmRSS:? (\d{1,10}) MiB"
 )
 _NOHANG = re.compile(r"end(?:ing)? (SIG[A-Z]{3,5}) to (?:the victim|\"?(.{1,64}?)\"?;)")
+_NOHANG_COMMAND = re.compile(r"Run the command: kill -([A-Z]{3,4}|\d{1,2}) (\d{1,10})\b")
+_NOHANG_LEVEL = re.compile(
+    r"\w{2,16} \[.{1,24}\] (?:<=|>=) \w{4,16}_threshold_\w{3,16} \[.{1,24}\]"
+)
+_LEVELS_MAX = 8
 _NOHANG_VICTIM = re.compile(r"PID: (\d{1,10}), [nN]ame: (.{1,64}), badness: ")
 _LMKD = re.compile(
-    r"owmemorykiller {0,9}(?:\( {0,6}\d{1,7}\))?: {1,2}"
-    r"(?:Kill|Killing) '(.{1,256}?)' \((\d{1,10})\)"
+    r"(?:owmemorykiller|\blmkd) {0,9}(?:\( {0,6}\d{1,7}\))?: {1,2}"
+    r"(?:Kill|Killing|Reclaim) '(.{1,256}?)' \((\d{1,10})\)"
     r"(?:.{0,200}?to free (\d{1,12})kB)?(?:.{0,200}?; reason: (.{0,120}))?"
 )
 _DRIVER_FREED = re.compile(r"^[\s>|]{0,40}(?:<\d>)?\s{1,8}to free (\d{1,12})kB on behalf of ")
@@ -37,9 +44,14 @@ _DRIVER = re.compile(r"cache \d{1,12}kB is below limit \d{1,12}kB for oom_score_
 _FACEBOOK = re.compile(r"illed (\d{1,6}): (\d{1,10})(?:\((.{0,64}?)\))?")
 _FACEBOOK_PICK = re.compile(r'Picked "(.{1,512}?)" \((\d{1,9})MB\) based on (.{1,80})')
 _TALOS = re.compile(r'ending SIGKILL to cgroup \{.{0,300}?"cgroup": "(.{1,512}?)"')
+_TALOS_VICTIMS = re.compile(r'victim processes: \{.{0,300}?"processes": ?\[([\d, ]{0,4096})\]')
 _KUBELET = re.compile(r"must evict pod\(s\) to reclaim\"? {0,4}(?:resourceName=\"?)?(\w{1,32})")
 _EVICTED = re.compile(
     r'pod (?:(\S{1,253}) is evicted successfully|is evicted successfully" pod="(\S{1,253})")'
+)
+_LOW_NODE = re.compile(  # by `kubectl get events`, and by `kubectl describe`
+    r"(?:\bEvicted\b(?:.{0,80}?\bpod/(\S{1,253})\s)?.{0,200}?|\b[Mm]essage: {1,12})"
+    r"(The node was low on resource: memory\..{0,160})"
 )
 
 LMKD = "Android's lmkd"
@@ -47,13 +59,18 @@ DRIVER = "Android's driver lowmemorykiller"
 """A part of the kernel, but not its OOM killer."""
 
 _OTHER_ENDS = re.compile(
-    r"Memory failure: 0x[0-9a-f]{1,16}: (?:Killing|Sending SIGBUS to) .{1,64} due to hardware "
-    r"memory corruption|MCE 0x[0-9a-f]{1,16}: Killing .{1,64} due to hardware memory corruption"
+    r"(?:Memory failure:|MCE) 0x[0-9a-f]{1,16}: (?:Killing|Sending SIGBUS to|forcibly killing) "
+    r".{1,64} (?:due to hardware memory corruption|because of failure to unmap corrupted page)"
     r"|Watchdog timeout \(limit .{1,16}\)!|CPU Watchdog Timeout: .{1,64}"
     r"|: Killing process \d{1,10} \(.{1,64}\) with signal SIG[A-Z]{3,5}"
 )
 """Ends of processes that are not for want of memory: mm/memory-failure.c, kernel/time, systemd."""
-_END_MARKS = ("due to hardware memory corruption", "Watchdog", ": Killing process ")
+_END_MARKS = (
+    "due to hardware memory corruption",
+    "to unmap corrupted page",
+    "Watchdog",
+    ": Killing process ",
+)
 _HINT_MARKS = (
     ("has been killed by the OOM killer", "systemd"),
     ("Failed with result 'oom-kill'", "systemd"),
@@ -80,6 +97,7 @@ _FAILURE_MARKS = (
     ("Failed to kill any cgroup", "systemd-oomd"),
     ("Could not find a process to kill", "earlyoom"),
     ("kill failed: ", "earlyoom"),
+    (" < min_badness ", "nohang"),
 )
 """By which a program says that it tried to kill, and that nobody ended."""
 _HINT_MAX = 200
@@ -137,6 +155,7 @@ class Reader:
         self._kills, self._hints, self._failures, self._ends = kills, hints, failures, ends
         self._victim: tuple[int | None, str] = (None, "")
         self._limit = ""
+        self._status: list[str] = []
         self._picked: tuple[str, int, str] | None = None
 
     def read(self, line: str, number: int) -> bool:
@@ -148,7 +167,9 @@ class Reader:
                 return True
         for marker, by in _FAILURE_MARKS:
             if marker in line and (by != "earlyoom" or self._is_earlyooms(line, marker)):
-                self._fail(by, line[line.find(marker) :].strip()[:160], number)
+                is_nohang = by == "nohang"  # whose words begin before the mark
+                text = _around(line, marker) if is_nohang else line[line.find(marker) :].strip()
+                self._fail(by, text[:160], number)
                 return True
         is_end = any(marker in line for marker in _END_MARKS) and len(self._ends) < 100
         if is_end and (end := _OTHER_ENDS.search(line)):
@@ -170,7 +191,8 @@ class Reader:
 
     def _fail(self, by: str, text: str, number: int) -> None:
         last = self._kills[-1] if self._kills else None
-        if last is not None and last.by == by and number - last.line <= _FAILURE_LINES:
+        is_of_it = last is not None and last.by == by != "nohang"
+        if last is not None and is_of_it and number - last.line <= _FAILURE_LINES:
             self._kills[-1] = replace(last, failure=text)
         elif len(self._failures) < 100:
             self._failures.append(Hint(number, by, text))
@@ -184,6 +206,14 @@ class Reader:
         if match is None or ("memory" not in line and "swap" not in line):
             return False
         reason = line[match.end() :][:200]
+        last = self._kills[-1] if self._kills else None
+        if last is not None and not last.reason and _is_of(last, match[1]):
+            times = [_CLOCK.findall(text)[:1] for text in (last.stamp, forms.parted(line)[0])]
+            if times[0] and times[0] == times[1]:  # pasted behind what systemd says of its unit
+                is_short = match[1][0] in _SHORTENED
+                victim = last.victim if is_short else match[1]
+                self._kills[-1] = replace(last, victim=victim, reason=reason)
+                return True
         return self._add(
             UserSpaceKill(number, "systemd-oomd", match[1], None, None, "SIGKILL", reason)
         )
@@ -192,11 +222,12 @@ class Reader:
         match = _OOMD_COUNT.search(line)
         if match is None:
             return False
-        if self._kills and self._kills[-1].by == "systemd-oomd":  # the line before has the group
-            self._kills[-1] = replace(self._kills[-1], processes=int(match[1]))
-            return True
-        unit = line[: match.start()].rstrip(" :").rsplit(" ", 1)[-1]
         count = int(match[1])
+        unit = line[: match.start()].rstrip(" :").rsplit(" ", 1)[-1]
+        last = self._kills[-1] if self._kills else None
+        if last is not None and last.processes is None and _is_of(last, unit):
+            self._kills[-1] = replace(last, processes=count)
+            return True
         return self._add(
             UserSpaceKill(number, "systemd-oomd", unit, None, None, "SIGKILL", "", processes=count)
         )
@@ -235,8 +266,29 @@ class Reader:
             return False
         pid, name = self._victim
         return self._add(
-            UserSpaceKill(number, "nohang", name or match[2] or "", pid, None, match[1], "")
+            UserSpaceKill(
+                number, "nohang", name or match[2] or "", pid, None, match[1], self._why()
+            )
         )
+
+    def nohang_status(self, line: str, number: int) -> bool:
+        """Each level that is too low stands in a line behind the first one."""
+        match = _NOHANG_LEVEL.search(line)
+        if match is None:
+            self._status = []
+        elif len(self._status) < _LEVELS_MAX:
+            self._status.append(match[0])
+        return True
+
+    def _why(self) -> str:
+        return "; ".join(self._status)
+
+    def nohang_command(self, line: str, number: int) -> bool:
+        """A command for some names in place of a signal: only kill(1) is known to end one."""
+        pid, name = self._victim
+        if pid is None or not (match := _NOHANG_COMMAND.search(line)) or int(match[2]) != pid:
+            return False
+        return self._add(UserSpaceKill(number, "nohang", name, pid, None, match[1], self._why()))
 
     def lmkd(self, line: str, number: int) -> bool:
         if not (match := _LMKD.search(line)):
@@ -295,6 +347,27 @@ class Reader:
             return False
         return self._add(UserSpaceKill(number, "Talos", match[1], None, None, "SIGKILL", ""))
 
+    def talos_victims(self, line: str, number: int) -> bool:
+        """What was in the group is in the line behind it."""
+        match = _TALOS_VICTIMS.search(line)
+        last = self._kills[-1] if self._kills else None
+        if match is None or last is None or last.by != "Talos" or number - last.line > 1:
+            return False
+        count = len(match[1].replace(",", " ").split())
+        failure = "" if count else "it lists no process of the group"
+        self._kills[-1] = replace(last, processes=count or None, failure=failure)
+        return True
+
+    def low_node(self, line: str, number: int) -> bool:
+        """The event that kubectl shows of an eviction."""
+        if not (match := _LOW_NODE.search(line)):
+            return False
+        victim = match[1] or "a pod"
+        reason = match[2].strip()
+        return self._add(
+            UserSpaceKill(number, "kubelet (eviction)", victim, None, None, None, reason)
+        )
+
     def kubelet(self, line: str, number: int) -> bool:
         if match := _KUBELET.search(line):
             self._limit = f"to reclaim {match[1]}"
@@ -307,6 +380,14 @@ class Reader:
                 number, "kubelet (eviction)", match[1] or match[2], None, None, None, reason
             )
         )
+
+
+def _is_of(kill: UserSpaceKill, name: str) -> bool:
+    """Whether systemd-oomd's kill is of this unit or group; people shorten a path."""
+    if kill.by != "systemd-oomd":
+        return False
+    one, other = (text.rsplit("/", 1)[-1].lstrip(_SHORTENED) for text in (kill.victim, name))
+    return one == other or (bool(one and other) and (one.endswith(other) or other.endswith(one)))
 
 
 def _around(line: str, marker: str) -> str:
@@ -324,13 +405,19 @@ _PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
     ("with signal", Reader.earlyoom_former),
     (", badness: ", Reader.nohang_victim),
     ("SIG", Reader.nohang),
+    ("Run the command: ", Reader.nohang_command),
+    ("that requires corrective action", Reader.nohang_status),
+    ("_threshold_", Reader.nohang_status),
     ("owmemorykiller", Reader.lmkd),
+    ("lmkd", Reader.lmkd),
     ("send sigkill to ", Reader.driver_former),
     (" on behalf of ", Reader.driver_freed),
     (" is below limit ", Reader.driver),
     ("Picked ", Reader.facebook),
     ("illed ", Reader.facebook),
     ("to cgroup", Reader.talos),
+    ("victim processes: ", Reader.talos_victims),
+    ("The node was low on resource: memory", Reader.low_node),
     ("must evict pod(s)", Reader.kubelet),
     ("evicted successfully", Reader.kubelet),
 )

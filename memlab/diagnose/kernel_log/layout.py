@@ -9,6 +9,10 @@ from collections.abc import Callable, Sequence
 
 _WIDTH_LEAST, _WIDTH_MAX = 60, 250
 _FULL_LINES, _BROKEN_LEAST = 3, 2
+_FILLED_LEAST, _FILLED_MAX, _FILLED_LINES = 45, 130, 20_000
+_QUOTE = re.compile(r"(?:> ?){0,20}")
+_SECOND = re.compile(r"(?<=\S) (?=[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} kernel: )")
+_DAY = re.compile(r"\S [A-Z][a-z]{2} [ \d]\d$")  # the beginning of a stamp, at a line's end
 _FULL_MAX = 20_000
 LINE_MAX = 4096  # characters; the kernel's records are shorter (LOG_LINE_MAX)
 _BREAKING_TAG = re.compile(r"<(?:br|/p|/div|/tr|/li|/pre)\b[^<>]{0,100}>", re.I)
@@ -106,6 +110,35 @@ def _is_broken(lines: Sequence[str], stamped: Sequence[bool], width: int) -> boo
     }
     full = sum(len(line) == width for line in before)
     return full >= _BROKEN_LEAST and 2 * full >= len(before)
+
+
+def refilled(lines: list[str], is_stamped: Callable[[str], bool]) -> list[str]:
+    """Put lines together that a mail broke between words: the first word of the next line would not
+    have fitted, and it has no stamp. A record may begin within a line that was filled again."""
+    if not 2 * _FULL_LINES < len(lines) <= _FILLED_LINES:
+        return lines
+    quotes = [_QUOTE.match(line)[0] for line in lines]  # type: ignore[index]
+    inner = [line[len(quote) :] for line, quote in zip(lines, quotes, strict=True)]
+    bare = [line.strip() for line in inner]
+    stamped = [is_stamped(line) for line in inner]
+    follows = [False] * len(lines)
+    for i in range(1, len(lines)):
+        stamped[i] = stamped[i] and not _DAY.search(bare[i - 1])
+        begins = stamped[i] or inner[i][:2].isspace() or quotes[i] != quotes[i - 1]
+        follows[i] = not begins and bool(bare[i]) and (stamped[i - 1] or follows[i - 1])
+    breaks = [i for i in range(1, len(lines)) if follows[i]]
+    width = max((len(bare[i - 1]) for i in breaks if " " in bare[i - 1]), default=0)
+    fits = {i for i in breaks if len(bare[i - 1]) + 1 + len(bare[i].split()[0]) > width}
+    is_filled = _FILLED_LEAST <= width <= _FILLED_MAX and 2 * len(fits) >= len(breaks)
+    if not is_filled or len(fits) < _FULL_LINES:
+        return lines
+    result: list[str] = []
+    for i, line in enumerate(lines):
+        if i in fits and len(result[-1]) < LINE_MAX:
+            result[-1] = f"{result[-1].rstrip()} {bare[i]}"
+        else:
+            result.append(line)
+    return [part for line in result for part in _SECOND.split(line)]
 
 
 def in_parts(lines: list[str]) -> list[str]:

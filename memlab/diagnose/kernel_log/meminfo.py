@@ -49,6 +49,10 @@ class Zone:
     present: int
     reserve: tuple[int, ...] = ()
     """In pages: what is kept from requests of each higher class."""
+    files: int | None = None
+    """Page cache in it, of which `unwritten` has to be written before it can be dropped. None if
+    the kernel does not print it by zone."""
+    unwritten: int = 0
     is_before_4_2: bool = False
     """By the fields of the line. Until 4.3 the kernel kept a share of the large blocks, too."""
 
@@ -56,6 +60,14 @@ class Zone:
     def rank(self) -> int:
         """The place of the zone."""
         return rank(self.name)
+
+    def count_files(self, numbers: dict[str, int]) -> None:
+        """Add what a line of the zone, or a part of one, has of page cache."""
+        for name in ("active_file", "inactive_file"):
+            if name in numbers:
+                self.files = (self.files or 0) + numbers[name]
+        for name in ("writepending", "dirty", "writeback"):
+            self.unwritten += numbers.get(name, 0)
 
 
 @dataclass(slots=True)
@@ -147,6 +159,7 @@ class MemInfo:
                 numbers.get("managed") or numbers.get("present") or 0,
             )
         )  # fmt: skip
+        self.zones[-1].count_files(numbers)
         self.kernel_stack += numbers.get("kernel_stack", 0)
         self._is_in_zone = "pages_scanned:" not in text and "free_cma:" not in text
         self.zones[-1].is_before_4_2 = "pages_scanned:" in text and "free_pcp:" not in text
@@ -158,6 +171,7 @@ class MemInfo:
             return False
         numbers = {m[1]: int(m[2]) << 10 for m in _KILOBYTES.finditer(text)}
         zone = self.zones[-1]
+        zone.count_files(numbers)
         zone.high = numbers.get("high", zone.high)
         zone.cma = numbers.get("free_cma", zone.cma)
         zone.present = numbers.get("managed") or numbers.get("present") or zone.present

@@ -14,7 +14,9 @@ MEMORY = (
 """What opens a report that begins in its midst."""
 _WORDS = (
     "oom", "OOM", "emory", "ill", "SIG", "total_vm", "badness", "allocation failure",
+    "allocation stalls",
     "vmalloc error: ", "  cache: ", "SLUB", "evict", "is below limit", "on behalf of", "atchdog",
+    "lmkd", "victim processes", "_threshold_",
     *MEMORY, *lost.MARKS,
 )  # fmt: skip
 _MANY = 20_000  # lines of a log whose far lines are not taken apart

@@ -145,6 +145,7 @@ class Log:
     parts: list[str] = field(default_factory=list)
     """What stands in it of reports that have neither a beginning nor a kill."""
     refused: list[str] = field(default_factory=list)
+    stalled: list[str] = field(default_factory=list)
     """Allocations that failed, which kills nobody."""
     reaped: list[Process] = field(default_factory=list)
     """Killed, by the sentence of the reaper only: their reports are not in the log."""
@@ -231,6 +232,13 @@ def _is_long_after(stamp: str, boot: str) -> bool:
     if not boot or not stamp.replace(".", "", 1).isdecimal():
         return False
     return abs(float(boot) - float(stamp)) > _REPORT_S
+
+
+def _without_host(report: Report, line: str) -> None:
+    """Before a name that has no `kernel:` before it stands the host, as before each line."""
+    host = forms.parted(line)[1].partition(" Mem-")[0].strip()
+    if host and report.requester and report.requester.startswith(f"{host} "):
+        report.requester = report.requester.removeprefix(f"{host} ")
 
 
 class _Sources:
@@ -339,6 +347,8 @@ class _ReportReader:
             return
         if self._is_in_statistics and self._statistic(report, line):
             return
+        if report.requester and " Mem-" in line:
+            _without_host(report, line)
         if report.memory.read(line) or self._task(report, line):
             return
         self._context(report, line)
@@ -580,6 +590,7 @@ class _ReportReader:
     def on_panic(self, value: str, line: str) -> None:
         report = self._decidable(line)
         report.panic = value
+        report.stamp_by(forms.prefix_of(line))
         if "deadlocked" in value:
             report.words = report.words or "machine"
 
@@ -596,6 +607,13 @@ class _ReportReader:
 
     def on_suppressed(self, value: int, line: str) -> None:
         self.log.suppressed += value
+
+    def on_stalled(self, value: str, line: str) -> None:
+        if len(self.log.stalled) < 100:
+            self.log.stalled.append(forms.parted(line)[1][:160])
+        self._is_other = True
+        if self._open is not None and self._open.is_decided:
+            self._open = None
 
     def on_refused(self, value: str, line: str) -> None:
         if len(self.log.refused) < 100:

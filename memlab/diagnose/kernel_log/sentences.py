@@ -404,6 +404,7 @@ TABLE = (
     Sentence("ignored", "OOM request ignored", _plain),
     Sentence("suppressed", "oom_kill_process: ", suppressed),
     Sentence("refused", "page allocation failure", _plain),
+    Sentence("stalled", "page allocation stalls for ", _plain),
     Sentence("refused", "vmalloc: allocation failure", _plain),
     Sentence("refused", "vmalloc error: ", _plain),
     Sentence("refused", "SLUB: Unable to allocate memory", _plain),

@@ -1,0 +1,92 @@
+"""What programs that kill print, as people paste it, and other ends of processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memlab.diagnose.kernel_log import answer, forms, reports, source
+
+
+def printed(content: str) -> str:
+    return "\n".join(answer.lines(reports.read(forms.lines_of(content.encode())))) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("08-18 15:07:53.213  I/lmkd: Reclaim 'org.example.live' (20550), uid 11227,\n      "
+         "oom_score_adj 905, state 19 to free 162172kB rss, 31032kB swap;\n      reason: low "
+         "watermark is breached and swap is low\n",
+         ["killed at 08-18 15:07:53.213 by Android's lmkd, not by the kernel: process 20550 "
+          "(org.example.live), 158 MiB resident",
+          "lmkd: low watermark is breached and swap is low"]),
+        ("> games  3m26s  Warning  Evicted  pod/a-r4nkh   The node was low on resource: memory. "
+         "Container a was using 1924152Ki, which exceeds its request of 0.\n",
+         ["by kubelet (eviction), not by the kernel: a-r4nkh", "which exceeds its request of 0."]),
+        ("Message: The node was low on resource: memory.\n", ["by the kernel: a pod\n"]),
+        ("Memory status that requires corrective actions:\n  MemAvailable [0 MiB, 0.0 %] <= "
+         "soft_threshold_min_mem [982 MiB, 10.0 %]\n  PID: 12297, Name: tail, badness: 727\n"
+         "Implement a corrective action:\n  Run the command: kill -TERM 12297\n",
+         ["nohang, not by the kernel: process 12297 (tail)\n", "nohang: MemAvailable [0 MiB, 0.0"]),
+        ("[talos] Sending SIGKILL to cgroup {\"cgroup\": \"/sys/fs/cgroup/a\"}\n[talos] victim "
+         "processes: {\"controller\": \"a\", \"processes\": [56372, 56761]}\n",
+         ["by Talos, not by the kernel: /sys/fs/cgroup/a\n", "it killed 2 processes of it"]),
+        ("19:46:58 systemd-oomd[7]: Marked …d95.scope for killing due to memory used (16) / total "
+         "(16) and swap used (29) / total (32) being more than 90.00%\n",
+         ["by systemd-oomd, not by the kernel: …d95.scope\n", "being more than 90.00%"]),
+    ],
+)  # fmt: skip
+def test_what_programs_print_of_a_kill(line: str, words: list[str]) -> None:
+    text = printed(line)
+    assert [part for part in words if part not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("[talos] Sending SIGKILL to cgroup {\"cgroup\": \"/sys/fs/cgroup/a\"}\n[talos] victim "
+         "processes: {\"controller\": \"a\", \"processes\": []}\n",
+         "nothing was killed: Talos tried to end /sys/fs/cgroup/a\n"),
+        ("Jun 12 01:11:36 pc nohang[447]: victim badness 12 < min_badness 20; nothing to do\n"
+         "Jun 12 01:11:36 pc nohang[447]:   victim badness < min_badness: 57\n",
+         "nohang was about to kill, and did not: victim badness 12 < min_badness 20"),
+        ("[    9.1] a: it says The node was low on resource: memory. See below\n",
+         "no kill for want of memory in this log"),
+        ("  PID: 477, Name: Xorg, badness: 12\n  Run the command: systemctl restart gdm\n",
+         "no kill for want of memory in this log"),
+    ],
+)  # fmt: skip
+def test_what_programs_print_without_a_kill(lines: str, words: str) -> None:
+    assert words in printed(lines)
+
+
+def test_each_unit_that_systemd_names_is_a_kill_of_its_own() -> None:
+    unit = "systemd[9]: app-{}.scope: systemd-oomd killed {} process(es) in this unit.\n"
+    lines = f"Sep 25 19:18:11 {unit.format('a7', 1798)}Sep 25 19:46:58 {unit.format('d95', 1463)}"
+    reason = "{} systemd-oomd[7]: Marked …d95.scope for killing due to memory used (1) and swap\n"
+    for time, scope, count, earlier in (
+        ("19:46:58", "app-d95.scope", "it killed 1,463 processes", "1 earlier kill "),
+        ("19:50:00", "…d95.scope", "", "2 earlier kills"),
+    ):
+        text = printed(lines + reason.format(time))
+        assert f"not by the kernel: {scope}\n" in text
+        assert ("processes of it" in text) == bool(count)
+        assert count in text
+        assert earlier in text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ">> Memory failure: 0xedbe201: forcibly killing read_poison:22434 because of failure to "
+        "unmap corrupted page",
+        "Memory failure: 0xedbe201: Killing read_poison:22434 due to hardware memory corruption",
+    ],
+)
+def test_an_end_by_the_hardware_needs_no_stamp(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.txt"
+    path.write_text(f"{line}\n")
+    text = "\n".join(answer.lines(source.read(path)))
+    assert "another reason than want of memory: Memory failure: 0xedbe201: " in text
