@@ -242,8 +242,6 @@ class Look:
     page_table_bytes: int = 0
     stack_growth_bytes: int = 0
     """Of the main thread's stack, VmStk."""
-    main_stack_touched_bytes: int | None = None
-    """Resident in the main thread's stack; None where not seen."""
     rooms: tuple[Room, ...] = ()
     tmpfs: tuple[TmpfsUse, ...] = ()
     waits: Waits | None = None
@@ -500,11 +498,6 @@ def at(
         port=port,
         sites=faulted,
         frozen=room.frozen(pid),
-        main_stack_touched_bytes=next(
-            (resident.get(m.start, 0) for m in mappings if m.path == "[stack]"), None
-        )
-        if resident and not kept.swapped_bytes
-        else None,
         pipe_count=family.pipe_count(open_files) if limit else 0,
         past_end=_past_ends(pid, process.maps(pid)) if rates["bus_errors"] else (),
         segments=room.left_segments(pid, made_by=True),

@@ -171,14 +171,6 @@ def test_what_others_of_its_group_share_with_each_other_is_not_told_of_it() -> N
     assert "unshared" in {one.name for one in stock.findings(worker)}
 
 
-def test_a_stack_that_is_mapped_and_not_touched_is_not_at_its_limit() -> None:
-    """As of ruby, which maps all of its stack at its start."""
-    full = Room("RLIMIT_STACK", 8 * MiB, 8 * MiB, "B", "a deeper stack ends it with SIGSEGV")
-    for touched, count in ((1 * MiB, 0), (5 * MiB, 1), (None, 1)):
-        found = list(limits.findings(look(rooms=(full,), main_stack_touched_bytes=touched)))
-        assert len(found) == count
-
-
 @pytest.mark.parametrize(("left_s", "severity"), [(900.0, COSTLY), (1200.0, NOTE)])
 def test_the_growth_of_a_group_costs_if_its_room_lasts_for_less_than_100_looks(
     left_s: float, severity: int
