@@ -130,6 +130,8 @@ class GroupRoom:
     machine_slab_growth_bytes: int = 0
     """Of reclaimable slab on the whole machine, over the look: evidence under v1, whose groups do
     not split the kernel's memory."""
+    seconds: float = 0.0
+    """Of the look."""
 
     @property
     def room_bytes(self) -> int:
@@ -998,6 +1000,7 @@ def room_of(
         highest_bytes=max([after.used_bytes, *charged]),
         above="" if directory in (None, limit.group) else group.short_name(limit.group),
         machine_slab_growth_bytes=slab_growth_bytes,
+        seconds=elapsed,
     )
 
 

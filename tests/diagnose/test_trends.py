@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from memlab.diagnose import limits, stock
+from memlab.diagnose import group_limits, limits, stock
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, per_second
 from memlab.diagnose.look import Series, floor_growth
@@ -182,6 +182,9 @@ def test_the_growth_of_a_group_costs_if_its_room_lasts_for_less_than_100_looks(
     (found,) = [one for one in limits.findings(look(group=filling)) if one.name != "growing"]
     assert (found.name, found.severity) == ("group-limit-nears", severity)
     assert "(most is not this process's), the group is full in" in found.title
+    # A look at the group says the same.
+    (found,) = group_limits.of_group(replace(filling, seconds=look().seconds))
+    assert (found.name, found.severity) == ("group-limit-nears", severity)
 
 
 def test_a_locked_part_that_a_sample_does_not_meet_is_not_said_to_be_absent() -> None:
