@@ -75,11 +75,11 @@ def _descriptors(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | N
         if most is None or wanted <= most:
             return None
         what = "files are registered with a ring" if is_ring else "descriptors are waited for"
-        return Cause(
-            f"{wanted:,} {what} in one call, and {most:,} may be (RLIMIT_NOFILE)"
-            if most != _FIXED_FILES_MAX else f"{wanted:,} {what}, and the kernel allows {most:,}",
-            "RLIMIT_NOFILE", setting,
-        )  # fmt: skip
+        if is_ring and most == _FIXED_FILES_MAX:
+            words = f"{wanted:,} {what}, and the kernel allows {most:,}"
+            return Cause(words, "files of a ring", "several rings")
+        words = f"{wanted:,} {what} in one call, and {most:,} may be (RLIMIT_NOFILE)"
+        return Cause(words, "RLIMIT_NOFILE", setting)
     if most is None or not most <= wanted < 1 << 31:
         return None
     return Cause(
@@ -126,6 +126,8 @@ def _file_size(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
         begin = end = arguments[2] + arguments[3]
     elif call == "ftruncate":
         begin = end = arguments[1]
+    elif arguments[3] >= 1 << 63:  # pwritev2(2): at the file's own place
+        return None
     else:
         begin = arguments[3]
         end = begin + 1
@@ -214,7 +216,9 @@ def _priority(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
 
 
 def _niceness(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
-    """EACCES of setpriority: can_nice() of kernel/sched/syscalls.c."""
+    """EACCES of setpriority for itself: can_nice() of kernel/sched/syscalls.c."""
+    if arguments[1] and not facts.is_thread(arguments[1]):
+        return None
     wanted = (arguments[2] & 0xFFFF_FFFF ^ 1 << 31) - (1 << 31)
     limit, needs = facts.limit(NICE), 20 - max(-20, min(19, wanted))
     if arguments[0] or limit is None or needs <= limit or facts.is_capable(_SET_NICE):
@@ -334,7 +338,9 @@ def _filters(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     )  # fmt: skip
 
 
-_ARRAYS = ("2", "6")  # BPF_MAP_TYPE_ARRAY, _PERCPU_ARRAY
+# Of BPF_MAP_TYPE_ those whose keys are indexes: ARRAY, PROG_, PERF_EVENT_, PERCPU_, CGROUP_ARRAY,
+# ARRAY_OF_MAPS, DEVMAP, SOCKMAP, CPUMAP, XSKMAP, REUSEPORT_SOCKARRAY (include/uapi/linux/bpf.h).
+_ARRAYS = ("2", "3", "4", "6", "8", "12", "14", "15", "16", "17", "20")
 
 
 def _program_or_map(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:

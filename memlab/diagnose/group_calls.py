@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from memlab.diagnose import call_rings, counters
 from memlab.diagnose.call_table import row
-from memlab.diagnose.finding import COSTLY, CRITICAL, Fact, Finding, facts, per_second
+from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, facts, per_second
 from memlab.diagnose.refusals import IF_EXPLAINED, NO_LIMIT, Refusal, Refusals
 from memlab.diagnose.unlooked import Unlooked
 from memlab.text import units
@@ -18,6 +18,8 @@ _PROCESSES_MAX, _THREADS_MAX = 32, 64
 _LEAST_PER_S = 1.0
 _NAMED = 3
 _WHICH = "which calls fail"
+# They fail so only of addresses that are not mapped: a program asks for that.
+_QUESTIONS = {("mincore", "ENOMEM"), ("msync", "ENOMEM")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,10 @@ def findings(calls: GroupCalls, names: Mapping[int, str]) -> Iterator[Finding]:
         pairs = ", ".join(f"{one.call} with {one.errno}" for one in ranked[:_NAMED])
         more = f" and {len(ranked) - _NAMED} more" if len(ranked) > _NAMED else ""
         known = (row(one.call, one.errno) for one in ranked if one.per_s >= _LEAST_PER_S)
+        asks = all((one.call, one.errno) in _QUESTIONS for one in ranked)
         yield Finding(
-            "calls-fail", CRITICAL if any(one and one.certain for one in known) else COSTLY,
+            "calls-fail",
+            NOTE if asks else CRITICAL if any(one and one.certain for one in known) else COSTLY,
             f"{per_second(per_s, 'calls')} of process {pid} ({names.get(pid, '?')}) fail: {pairs}"
             f"{more}",
             "limits", ranked[0].call, per_s, "1/s",

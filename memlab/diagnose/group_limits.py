@@ -356,6 +356,7 @@ def _filling(
     if bound is not None and bound < room:
         return  # the growth itself is said, with this bound
     seen = look.seconds if look else 0.0
+    lasts = 0 < _LASTS_LOOKS * (seen or group.seconds) < group.seconds_left
     soon = bound is not None and group.seconds_left <= seen and not swap
     others = ""
     if look is not None and look.growth_bytes_per_s < 0.5 * group.growth_bytes_per_s:
@@ -370,7 +371,6 @@ def _filling(
         else f"the group has room for {size(room)}; no bound of the growth was found, and whether "
         "it goes on is unknown"
     )
-    lasts = 0 < _LASTS_LOOKS * seen < group.seconds_left
     rate, longer = f"{size(group.growth_bytes_per_s)}/s", max(20, round(2 * group.seconds_left))
     longer = min(_LONGEST_S, longer)
     yield _GROUP_LIMIT_NEARS.found(

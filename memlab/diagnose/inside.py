@@ -117,7 +117,10 @@ def _forms(look: Look) -> Iterator[MappedForm]:
     read."""
     has_v8 = any(one.name == inner_heap.V8 for one in look.inner_heaps)
     for form in look.forms:
-        is_read = (form.name == mapped_forms.BREAK and look.heap is not None) or (
+        is_of_malloc = form.name == mapped_forms.BREAK or form.name.startswith(
+            mapped_forms.OF_MALLOC
+        )
+        is_read = (is_of_malloc and look.heap is not None) or (
             form.name == mapped_forms.CODE and has_v8
         )
         is_large = form.resident_bytes >= max(

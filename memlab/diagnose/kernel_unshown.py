@@ -35,9 +35,14 @@ _DESCRIPTORS_READ = 10_000  # of a process at most
 
 
 def read(
-    pid: int, held: Mapping[int, str], status: Mapping[str, str], age_s: float
+    pid: int,
+    held: Mapping[int, str],
+    status: Mapping[str, str],
+    age_s: float,
+    mapped_secret_bytes: int = 0,
 ) -> Iterator[str]:
-    """What it is and why it was not looked at, with a colon between them."""
+    """What it is and why it was not looked at, with a colon between them; secret memory without
+    what is mapped of it, which is resident."""
     for count, each, name, is_least in _counted(pid, held, status):
         if count * each >= (_WORTH_BYTES / 4 if is_least else _WORTH_BYTES):
             more = " or more" if is_least else ""
@@ -46,9 +51,10 @@ def read(
     uid = (status.get("Uid") or "?").split()[0]
     yield from _semaphores(pid, uid, time.time() - age_s)
     yield from _keys(uid)
-    secret = sum(_secret(pid, held))
+    secret = sum(_secret(pid, held)) - mapped_secret_bytes
     if secret >= _WORTH_BYTES:
-        yield f"secret memory (memfd_secret): /proc does not show it; at most {_amount(secret)}"
+        what = "secret memory (memfd_secret) that it does not map"
+        yield f"{what}: /proc does not show it; at most {_amount(secret)}"
 
 
 def _counted(

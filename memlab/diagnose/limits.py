@@ -176,7 +176,7 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
     if room.name in ("RLIMIT_STACK", "RLIMIT_AS", "RLIMIT_DATA") and room.limit > 1 << 46:
         return
     left_s = room.seconds_left
-    if left_s is None and (_confines(room) or _is_reserved(look, room)):
+    if left_s is None and _confines(room):
         return
     grows = ""
     if left_s is not None:
@@ -213,13 +213,6 @@ def _confines(room: Room) -> bool:
     """Whether a program has set it lower than any needs, to give up what it does not use. A call
     that fails for it has a finding."""
     return room.name.startswith("RLIMIT_") and room.limit < _CONFINES_BELOW[room.unit]
-
-
-def _is_reserved(look: Look, room: Room) -> bool:
-    """Whether most of a stack was not touched: a program such as ruby maps all of it at its start,
-    by a touch of its last page."""
-    touched = look.main_stack_touched_bytes
-    return room.name == "RLIMIT_STACK" and touched is not None and touched < room.used / 2
 
 
 def _course(room: Room) -> str:

@@ -131,6 +131,8 @@ class GroupRoom:
     machine_slab_growth_bytes: int = 0
     """Of reclaimable slab on the whole machine, over the look: evidence under v1, whose groups do
     not split the kernel's memory."""
+    seconds: float = 0.0
+    """Of the look."""
 
     @property
     def room_bytes(self) -> int:
@@ -243,8 +245,6 @@ class Look:
     page_table_bytes: int = 0
     stack_growth_bytes: int = 0
     """Of the main thread's stack, VmStk."""
-    main_stack_touched_bytes: int | None = None
-    """Resident in the main thread's stack; None where not seen."""
     rooms: tuple[Room, ...] = ()
     tmpfs: tuple[TmpfsUse, ...] = ()
     waits: Waits | None = None
@@ -460,7 +460,13 @@ def at(
             *_children_counted(forks=forks),
             *_not_read_sockets(queues),
             *_not_read_descriptors(by_kernel),
-            *kernel_unshown.read(pid, open_files, status, family.age_s(found.start_ticks)),
+            *kernel_unshown.read(
+                pid,
+                open_files,
+                status,
+                family.age_s(found.start_ticks),
+                mapped_forms.bytes_of(forms, mapped_forms.SECRET),
+            ),
             *_other_ipc(segments, kept.shmem_bytes),
             *_not_read_twice(held_before, is_needed=bool(in_memory or queues)),
         ),
@@ -495,11 +501,6 @@ def at(
         port=port,
         sites=faulted,
         frozen=room.frozen(pid),
-        main_stack_touched_bytes=next(
-            (resident.get(m.start, 0) for m in mappings if m.path == "[stack]"), None
-        )
-        if resident and not kept.swapped_bytes
-        else None,
         pipe_count=family.pipe_count(open_files) if limit else 0,
         past_end=_past_ends(pid, process.maps(pid)) if rates["bus_errors"] else (),
         segments=room.left_segments(pid, made_by=True),
@@ -1014,6 +1015,7 @@ def room_of(
         highest_bytes=max([after.used_bytes, *charged]),
         above="" if directory in (None, limit.group) else group.short_name(limit.group),
         machine_slab_growth_bytes=slab_growth_bytes,
+        seconds=elapsed,
     )
 
 

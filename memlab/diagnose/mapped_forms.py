@@ -17,7 +17,10 @@ from memlab.observe import process
 MAIN_STACK, BREAK = "the main thread's stack", "[heap], by brk(2)"
 CODE = "executable memory of no file"
 READ_ONLY, INACCESSIBLE = "memory that may only be read", "memory that may not be accessed"
-GUARDED = "mappings behind a guard each"
+GUARDED, NAMED = "mappings behind a guard each", "memory named"
+OF_MALLOC = f"{NAMED} glibc: malloc"
+"""Since 2.39 glibc names its arenas, and objects with a mapping each, if glibc.mem.decorate_maps is
+set."""
 MAPS, SECRET = "maps of BPF, mapped", "secret memory (memfd_secret)"
 SOCKET_RINGS, URINGS = "rings of sockets, mapped", "rings of io_uring, mapped"
 _GUARD_BYTES_MAX, _GUARDED_LEAST = 64 << 10, 8
@@ -96,7 +99,7 @@ def _private(
         return READ_ONLY if mapping.permissions.startswith("r") else INACCESSIBLE
     if before and _is_guard(before) and before.end == mapping.start:
         return GUARDED
-    return f"memory named {mapping.path[6:-1]}" if mapping.path else None
+    return f"{NAMED} {mapping.path[6:-1].strip()}" if mapping.path else None
 
 
 def _is_guard(mapping: process.Mapping) -> bool:

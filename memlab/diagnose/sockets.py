@@ -201,7 +201,8 @@ def _of_process(
         elif queue.place:
             shared.add(queue.place)
     places = {queue.place for _, queue in mine if queue.place} - shared
-    return mine, [q for q in others if q.place in places or q.place[:2] + _ANY in places]
+    waiting = [q for q in others if q.place not in shared]
+    return mine, [q for q in waiting if q.place in places or q.place[:2] + _ANY in places]
 
 
 def _total(pid: int) -> int:

@@ -124,6 +124,7 @@ def test_descriptors_and_pieces(
         ("write", (0, 9), MiB - 1, ""),
         ("pwrite64", (0, 9, MiB), 0, "is written to at byte 1,048,576, and RLIMIT_FSIZE is"),
         ("pwrite64", (0, 9, MiB - 1), 0, ""),
+        ("pwritev2", (0, 9, 2**64 - 1, 2**64 - 1, 0), MiB, ""),
     ],
 )
 def test_a_file_that_may_not_grow(
@@ -241,6 +242,8 @@ def test_a_niceness_below_the_limit(nice: int, limit: int, words: str) -> None:
     said = of("setpriority", "EACCES", 0, 0, nice % (1 << 64), facts=facts_with(text))
     assert words in said
     assert bool(said) == bool(words)
+    assert of("setpriority", "EACCES", 0, PID, nice % (1 << 64), facts=facts_with(text)) == said
+    assert of("setpriority", "EACCES", 0, 1, nice % (1 << 64), facts=facts_with(text)) == ""
 
 
 def test_a_deadline_that_the_cpus_have_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +294,13 @@ def test_requests_of_a_context_that_is_full() -> None:
     del ring
 
 
+def test_more_files_than_any_ring_may_have_are_not_blamed_on_a_limit_of_the_process() -> None:
+    for wanted, line in ((65, "RLIMIT_NOFILE"), ((1 << 20) + 1, "files of a ring")):
+        cause = call_bounds._descriptors(facts_with(FEW), "io_uring_register", (3, 2, 0, wanted))
+        assert cause is not None
+        assert (cause.line, "ulimit" in cause.setting) == (line, line == "RLIMIT_NOFILE")
+
+
 def test_layers_and_filters_of_a_thread() -> None:
     assert "restricted by 16 rulesets already" in of("landlock_restrict_self", "E2BIG", 3, 0)
     facts = facts_with(Seccomp_filters="7")
@@ -303,7 +313,9 @@ def test_layers_and_filters_of_a_thread() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"), [(1, "and it is full"), (2, "and an index is above it"), (None, "")]
+    ("kind", "expected"),
+    [(1, "and it is full"), (22, "and it is full"), (None, "")]
+    + [(kind, "and an index is above it") for kind in (2, 3, 4, 6, 8, 12, 14, 15, 16, 17, 20)],
 )
 def test_a_map_that_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: int | None, expected: str

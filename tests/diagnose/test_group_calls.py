@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from memlab.diagnose import counters, group_calls
-from memlab.diagnose.finding import COSTLY, CRITICAL
+from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE
 from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.refusals import Refusal
 
@@ -47,6 +47,9 @@ def test_what_fails_rarely_is_no_finding_and_what_nobody_tries_in_vain_is_an_ala
     (title, severity), *more = said(*many)
     assert title.endswith("fail: write with EDQUOT, mkdir with EDQUOT, link with EDQUOT and 1 more")
     assert (severity, more) == (COSTLY, [])
+    asks = [Refusal(call, "ENOMEM", 50.0) for call in ("mincore", "msync")]
+    assert [severity for _, severity in said(*asks)] == [NOTE]
+    assert [severity for _, severity in said(*asks, Refusal("mmap", "ENOMEM", 1.0))] == [COSTLY]
     ((title, severity),) = said(Refusal("clone", "EAGAIN", 2.0))
     assert (title, severity) == ("2 calls per second of process 7 (?) fail: clone with EAGAIN",
                                  CRITICAL)  # fmt: skip

@@ -306,6 +306,32 @@ def test_connections_that_wait_at_a_socket_are_its_own(family: socket.AddressFam
     assert sums[1] > 1.5 * sums[0] > 1.5 * 4 * 20_000
 
 
+def test_connections_that_wait_at_the_nearer_address_of_another_are_not_its_own() -> None:
+    """Both listen on one port (SO_REUSEPORT), the other one on the address of the connections."""
+    with ExitStack() as stack:
+        mine, other, client = (stack.enter_context(socket.socket()) for _ in range(3))
+        for one in (mine, other):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        mine.bind(("", 0))
+        other.bind(("127.0.0.1", mine.getsockname()[1]))
+        counts = []
+        for listener in (other, mine):
+            listener.listen(8)
+            client.connect(("127.0.0.1", mine.getsockname()[1]))
+            client.sendall(b"x")
+            while fcntl.ioctl(client, termios.TIOCOUTQ, bytes(4)) != bytes(4):
+                time.sleep(0.001)  # until it has arrived
+            for asked in (mine, other):
+                held = {asked.fileno(): f"socket:[{os.fstat(asked.fileno()).st_ino}]"}
+                found = sockets.read(os.getpid(), held)
+                assert found is not None
+                counts.append(found.unaccepted_count)
+            client.close()
+            client = stack.enter_context(socket.socket())
+            other.accept()[0].close()
+    assert counts == [0, 1, 0, 1]
+
+
 def test_connections_that_wait_at_a_unix_socket_are_counted(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as other:
         for one, name in ((first, "first"), (other, "other")):

@@ -100,5 +100,9 @@ def test_secret_memory_is_at_most_what_its_file_says(root: Path) -> None:
     (root / "proc/7/fd/3").write_bytes(b"")
     os.truncate(root / "proc/7/fd/3", 32 << 20)
     (found,) = said({3: "/secretmem"})
-    assert found.startswith("secret memory (memfd_secret)")
+    assert found.startswith("secret memory (memfd_secret) that it does not map: /proc does not")
+    assert found.endswith("at most 32 MiB")
     assert said({3: "/srv/secretmem"}) == []
+    (found,) = kernel_unshown.read(7, {3: "/secretmem"}, STATUS, 60.0, 16 << 20)
+    assert found.endswith("at most 16 MiB")
+    assert not [*kernel_unshown.read(7, {3: "/secretmem"}, STATUS, 60.0, 32 << 20)]

@@ -65,6 +65,7 @@ FORMS = [
     ("", "r--p", mapped_forms.READ_ONLY), ("", "---p", mapped_forms.INACCESSIBLE),
     ("[stack]", "rw-p", mapped_forms.MAIN_STACK), ("[heap]", "rw-p", mapped_forms.BREAK),
     ("[anon:arena]", "rw-p", "memory named arena"), ("", "rw-p", None),
+    ("[anon: glibc: malloc arena]", "rw-p", "memory named glibc: malloc arena"),
     ("", "rw-s", None), ("/opt/[stack]", "rw-p", None), ("/opt/libjemalloc.so.2", "r--p", None),
 ]  # fmt: skip
 
@@ -139,6 +140,11 @@ def test_forms_are_parts_of_what_is_beside_malloc() -> None:
         mapped_forms.MAIN_STACK: 60 * MiB, mapped_forms.CODE: 30 * MiB,
         mapped_forms.READ_ONLY: 9 * MiB,
     }  # fmt: skip
+    for heap, count in ((Heap(1, MiB, 0, 0, 0), 0), (None, 2)):  # parts of a heap that was read
+        names = ("memory named glibc: malloc arena", "memory named glibc: malloc")
+        named = tuple(mapped_forms.MappedForm(name, 20 * MiB, 1) for name in names)
+        lines = stock.of(look(memory=held, heap=heap, forms=named)).lines
+        assert sum(one.name in names for one in lines) == count
     little = (mapped_forms.MappedForm(mapped_forms.MAIN_STACK, 24 << 10, 1),)
     made = look(memory=held, heap=Heap(1, MiB, 0, 0, 0), forms=little)
     assert not [one for one in stock.of(made).lines if one.part_of == "beside malloc"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from memlab.diagnose import limits, stock
+from memlab.diagnose import group_limits, limits, stock
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, per_second
 from memlab.diagnose.look import Series, floor_growth
@@ -171,14 +171,6 @@ def test_what_others_of_its_group_share_with_each_other_is_not_told_of_it() -> N
     assert "unshared" in {one.name for one in stock.findings(worker)}
 
 
-def test_a_stack_that_is_mapped_and_not_touched_is_not_at_its_limit() -> None:
-    """As of ruby, which maps all of its stack at its start."""
-    full = Room("RLIMIT_STACK", 8 * MiB, 8 * MiB, "B", "a deeper stack ends it with SIGSEGV")
-    for touched, count in ((1 * MiB, 0), (5 * MiB, 1), (None, 1)):
-        found = list(limits.findings(look(rooms=(full,), main_stack_touched_bytes=touched)))
-        assert len(found) == count
-
-
 @pytest.mark.parametrize(("left_s", "severity"), [(900.0, COSTLY), (1200.0, NOTE)])
 def test_the_growth_of_a_group_costs_if_its_room_lasts_for_less_than_100_looks(
     left_s: float, severity: int
@@ -190,6 +182,9 @@ def test_the_growth_of_a_group_costs_if_its_room_lasts_for_less_than_100_looks(
     (found,) = [one for one in limits.findings(look(group=filling)) if one.name != "growing"]
     assert (found.name, found.severity) == ("group-limit-nears", severity)
     assert "(most is not this process's), the group is full in" in found.title
+    # A look at the group says the same.
+    (found,) = group_limits.of_group(replace(filling, seconds=look().seconds))
+    assert (found.name, found.severity) == ("group-limit-nears", severity)
 
 
 def test_a_locked_part_that_a_sample_does_not_meet_is_not_said_to_be_absent() -> None:
