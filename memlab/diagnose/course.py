@@ -24,7 +24,6 @@ MiB = units.MiB
 _DAY_S = 86400.0
 _CHILD_GROWTH = 256 << 10  # bytes, in the whole look
 _SETTLED_S = 600.0
-_LASTS_LOOKS = 100  # a growth costs something if the room lasts no longer: 17 min for 10 s
 
 
 def findings(look: Look) -> Iterator[Finding]:
@@ -137,10 +136,9 @@ def _growing(look: Look) -> Iterator[Finding]:
         goes_on = f"its mappings have room for {size(bound)} more, {whose} has {size(room)}"
     if look.peak_stands:
         goes_on = f"it has been larger before, {size(peak)}: it may swing"
+    longest = min(_DAY_S, growth.LASTS_LOOKS * look.seconds)
     yield _GROWING.found(
-        COSTLY
-        if lasts < min(_DAY_S, _LASTS_LOOKS * look.seconds) and not bounded and not look.peak_stands
-        else NOTE,
+        COSTLY if lasts < longest and not bounded and not look.peak_stands else NOTE,
         f"{sentence}; {goes_on}" if goes_on else sentence,
         rate,
         facts(

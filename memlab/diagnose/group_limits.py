@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from memlab.diagnose import course, held_shared
+from memlab.diagnose import course, growth, held_shared
 from memlab.diagnose.finding import (
     COSTLY,
     CRITICAL,
@@ -27,7 +27,6 @@ from memlab.text import units
 
 MiB = units.MiB
 _LONGEST_S = 600
-_LASTS_LOOKS = 100  # as of a process's growth: of a shorter look it is a note
 
 
 _DROPPED = ": dropped before anyone is killed; no danger, no leak"
@@ -325,7 +324,7 @@ def _fills(group: GroupRoom) -> bool:
     )
 
 
-_GROUP_LIMIT_NEARS = FindingRow(
+GROUP_LIMIT_NEARS = FindingRow(
     "group-limit-nears",
     "limits",
     "the limit",
@@ -356,7 +355,7 @@ def _filling(
     if bound is not None and bound < room:
         return  # the growth itself is said, with this bound
     seen = look.seconds if look else 0.0
-    lasts = 0 < _LASTS_LOOKS * (seen or group.seconds) < group.seconds_left
+    lasts = 0 < growth.LASTS_LOOKS * (seen or group.seconds) < group.seconds_left
     soon = bound is not None and group.seconds_left <= seen and not swap
     others = ""
     if look is not None and look.growth_bytes_per_s < 0.5 * group.growth_bytes_per_s:
@@ -373,7 +372,7 @@ def _filling(
     )
     rate, longer = f"{size(group.growth_bytes_per_s)}/s", max(20, round(2 * group.seconds_left))
     longer = min(_LONGEST_S, longer)
-    yield _GROUP_LIMIT_NEARS.found(
+    yield GROUP_LIMIT_NEARS.found(
         CRITICAL if soon else NOTE if lasts else COSTLY,
         f"if the growth of its memory cgroup by {rate} goes on{others}, the group is full in "
         f"{left(group.seconds_left)}, and then {then}: {limits}",

@@ -9,6 +9,9 @@ WORTH_BYTES = 16 << 20
 """Less is not worth a sentence."""
 _WORTH_SHARE = 0.1
 LEAST_GROWTH_BYTES = 16 * 4096  # in the whole look: less is a program that warms up
+LASTS_LOOKS = 100
+"""A growth is costly if its room lasts no longer than so many looks, 17 min for one of 10 s; of a
+shorter look it is a note."""
 
 
 def worth(part: float, whole: float) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from memlab.diagnose import group_limits, limits, stock
+from memlab.diagnose import diagnosis, group_limits, limits, output, stock
+from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, per_second
 from memlab.diagnose.look import Series, floor_growth
@@ -185,6 +186,19 @@ def test_the_growth_of_a_group_costs_if_its_room_lasts_for_less_than_100_looks(
     # A look at the group says the same.
     (found,) = group_limits.of_group(replace(filling, seconds=look().seconds))
     assert (found.name, found.severity) == ("group-limit-nears", severity)
+
+
+@pytest.mark.parametrize("nears", [True, False])
+def test_above_a_limit_that_nears_it_is_not_said_that_nothing_was_found(*, nears: bool) -> None:
+    filling = group(
+        growth_bytes_per_s=1.0 * MiB, grows_steadily=nears, seconds_left=1200.0,
+        highest_bytes=32 * MiB,
+    )  # fmt: skip
+    found = tuple(group_limits.of_group(replace(filling, seconds=look().seconds)))
+    cost = diagnosis._cost(0.0, 1.0, 0.0, 0.0)
+    said = list(output._verdict(Diagnosis(look(), None, (), found, (), cost), verbose=False))
+    assert (output.NOTHING in said) == (not nears)
+    assert ("worth knowing:" in said) == nears
 
 
 def test_a_locked_part_that_a_sample_does_not_meet_is_not_said_to_be_absent() -> None:
