@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import gc
 import mmap
 import os
 import re
@@ -127,6 +128,57 @@ def test_a_lock_that_no_limit_refuses_is_of_addresses_that_are_not_mapped(
     assert said == ""
     monkeypatch.setattr(call_causes, "sysctl", lambda name: [len(facts.mappings)])
     assert of("mlock", "ENOMEM", at, MiB, facts=facts) == "", "vm.max_map_count says so too"
+
+
+@pytest.mark.needs("recording")
+def test_locked_memory_is_not_given_back() -> None:
+    size = 2 * mmap.PAGESIZE
+    at = LIBC.mmap(None, size, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    try:
+        if LIBC.mlock(ctypes.c_void_p(at), size):
+            pytest.skip("nothing may be locked")
+        one, said = only(lambda: LIBC.madvise(ctypes.c_void_p(at), size, mmap.MADV_DONTNEED))
+    finally:
+        LIBC.munmap(ctypes.c_void_p(at), size)
+    assert (one.call, one.errno) == ("madvise", "EINVAL")
+    assert f"MADV_DONTNEED of {units.format_size(size)} of locked memory, of which" in said.title
+
+
+def test_advice_that_fails_otherwise_is_not_blamed_on_a_lock() -> None:
+    size = mmap.PAGESIZE
+    facts = Facts(PID, {"VmLck": "64 kB"})
+    with (
+        mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as private,
+        mmap.mmap(-1, size) as shared,
+    ):
+        at, other = (
+            ctypes.addressof(ctypes.c_char.from_buffer(one)) for one in (private, shared)
+        )  # fmt: skip
+        assert "of locked memory" in of("madvise", "EINVAL", at, size, 4, facts=facts)
+        for arguments in ((at + 8, size, 4), (at, 0, 4), (at, size, 14), (at, size, 9),
+                          (other, size, 8), (unmapped(), size, 4)):  # fmt: skip
+            later = Facts(PID, facts.status)
+            assert of("madvise", "EINVAL", *arguments, facts=later) == ""
+        assert of("madvise", "EINVAL", at, size, 4, facts=Facts(PID, {"VmLck": "0 kB"})) == ""
+        gc.collect()
+
+
+def test_a_segment_in_huge_pages_needs_a_right_or_a_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(call_causes, "sysctl", lambda _: [7])
+
+    def said(flags: int, *, is_contained: bool = False, **status: str) -> str:
+        facts = Facts(PID, {"CapEff": "0", "Groups": "", "Gid": "1 1 1 1"} | status)
+        facts.__dict__["is_contained"] = is_contained
+        return of("shmget", "EPERM", 0, 16 * MiB, flags, facts=facts)
+
+    assert "16 MiB in huge pages (SHM_HUGETLB) is requested, without CAP_IPC_LOCK " in said(0o4600)
+    assert "outside of the group vm.hugetlb_shm_group (7)" in said(0o4600)
+    assert said(0o600) == ""
+    assert said(0o4600, CapEff=f"{1 << 14:x}") == ""
+    assert said(0o4600, Groups="3 7 ") == said(0o4600, Gid="1 1 1 7") == ""
+    assert said(0o4600, is_contained=True, Groups="7")
 
 
 @pytest.mark.parametrize("call", ["execve", "execveat"])
