@@ -116,7 +116,8 @@ class Launched:
             elif "at_ns" in line:
                 self.counters.append(line)
             else:
-                why = self._log.why(self.pid, line.get("signal", 0), self._launch)
+                number = line.get("signal", 0)
+                why = self._log.why(self.pid, number, self._launch, self.memory.locked_of_limit)
                 self.report = {**line, "why": why}
                 self._let_go()
 

@@ -38,6 +38,7 @@ class Sampler:
         self._peak_processes = 1
         self._unlocked = 0  # readings since the lock was taken
         self._end_bytes: int | None = None
+        self._lock_limit: int | None = None
         self.pss = _Pss()
 
     def read_if_due(self, pid: int) -> None:
@@ -69,6 +70,9 @@ class Sampler:
         for status in statuses.values():
             for name, keys in _SERIES.items():
                 sums[name] += sum(status.get(key, 0) for key in keys)
+        if sums["locked"] and self._lock_limit is None:
+            locking = (one for one, status in statuses.items() if status.get(b"VmLck"))
+            self._lock_limit = _lock_limit(next(locking))
         if not any(sums.values()):
             return  # it has ended, or has not begun
         self._peak_processes = max(self._peak_processes, len(processes))
@@ -95,6 +99,12 @@ class Sampler:
     @property
     def peak_locked_bytes(self) -> int:
         return max(self._values["locked"], default=0)
+
+    @property
+    def locked_of_limit(self) -> tuple[int, int] | None:
+        """The most that was locked, and RLIMIT_MEMLOCK; None if nothing was, or there is none."""
+        most = self.peak_locked_bytes
+        return (most, self._lock_limit) if most and self._lock_limit is not None else None
 
     @property
     def unlocked_readings(self) -> int:
@@ -191,6 +201,14 @@ def _pss_bytes(pid: int) -> int:
             if line.startswith(b"Pss:"):
                 return int(line.split()[1]) * 1024
     raise ProcessLookupError  # it has no memory any more
+
+
+def _lock_limit(pid: int) -> int | None:
+    """Its soft RLIMIT_MEMLOCK; None without one."""
+    with suppress(OSError), open(f"/proc/{pid}/limits") as lines:
+        words = next((line.split() for line in lines if line.startswith("Max locked memory")), [])
+        return int(words[3]) if words[3:] and words[3].isdigit() else None
+    return None
 
 
 def _status(pid: int) -> dict[bytes, int]:
