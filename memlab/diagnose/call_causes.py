@@ -295,6 +295,45 @@ def _huge_segment(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | 
     )
 
 
+def _policy(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EACCES of mprotect and mmap, by exclusion: nothing else refuses it of memory without a
+    file."""
+    if call == "mmap":
+        is_so = bool(arguments[3] & _ANONYMOUS) and arguments[2] & _EXECUTES
+    else:
+        here = next((m for m in facts.mappings if m.start <= arguments[0] < m.end), None)
+        is_so = bool(here and here.is_nameless) and arguments[2] & _EXECUTES
+    if not is_so:
+        return None
+    return Cause(
+        f"{size(arguments[1])} of anonymous memory may not be executed, as a program does that "
+        "compiles as it runs: a policy, not a limit (PR_SET_MDWE, which "
+        "MemoryDenyWriteExecute= of a unit sets, or execmem of SELinux)",
+        "a policy for memory that is executed",
+        "MemoryDenyWriteExecute=no for its unit; a mode without a just-in-time compiler",
+    )  # fmt: skip
+
+
+def _refused_write(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EACCES and EPERM of write: the descriptor may be of another file by now."""
+    number, link = arguments[0], facts.link(arguments[0])
+    if re.fullmatch(r"/proc/(\d{1,10}|self|thread-self)(/task/\d{1,10})?/oom_score_adj", link):
+        if facts.is_capable(_RESOURCE):
+            return None
+        now = (files.text(ROOT / f"proc/{facts.pid}/oom_score_adj") or "?").strip()
+        return Cause(
+            f"oom_score_adj (now {now}) is to be lower than its least value so far, without "
+            f"{facts.lacks('CAP_SYS_RESOURCE')}",
+            "CAP_SYS_RESOURCE", "OOMScoreAdjust= of its unit, --oom-score-adj of its container",
+        )  # fmt: skip
+    if _seals(facts.pid, number) & _SEALED:
+        return Cause(
+            f"descriptor {number} is now {shown(link)}, which is sealed (F_SEAL_WRITE)",
+            "F_SEAL_WRITE", "a file of its own; the seals of memfd_create(2) stay",
+        )  # fmt: skip
+    return None
+
+
 def _backlog(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """Unix sockets only say so, if the listener has no room."""
     full = [s for s in facts.unix if s.state == _LISTENS and s.queued > s.queue_max]
@@ -677,6 +716,8 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("msync mincore madvise", "ENOMEM", _unmapped),
     ("madvise", "EINVAL", _locked_advice),
     ("shmget", "EPERM", _huge_segment),
+    ("mmap mprotect", "EACCES", _policy),
+    ("write pwrite64 writev", "EACCES EPERM", _refused_write),
     ("connect", "EAGAIN", _backlog),
     ("connect", "EAGAIN", _udp_port),
     (" ".join(SENDS), "EAGAIN", _receiver),

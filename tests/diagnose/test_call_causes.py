@@ -181,6 +181,73 @@ def test_a_segment_in_huge_pages_needs_a_right_or_a_group(
     assert said(0o4600, is_contained=True, Groups="7")
 
 
+@pytest.mark.needs("recording")
+def test_a_policy_that_forbids_to_execute_memory() -> None:
+    """prctl(PR_SET_MDWE) of Linux 6.3, in a program of its own: it cannot be undone."""
+    code = (
+        "import ctypes, mmap, sys; c = ctypes.CDLL(None); m = mmap.mmap(-1, 8192, flags=34)\n"
+        "at = ctypes.addressof(ctypes.c_char.from_buffer(m)); m[0] = 1\n"
+        "print('ready' if c.prctl(65, 1, 0, 0, 0) == 0 else 'none', flush=True)\n"
+        "for _ in sys.stdin:\n"
+        "    for _ in range(7): c.mprotect(ctypes.c_void_p(at), 8192, 5)\n"
+        "    print('done', flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdin
+        assert program.stdout
+        if program.stdout.readline() != "ready\n":
+            program.stdin.close()
+            pytest.skip("this kernel has no PR_SET_MDWE")
+
+        def again(_: float = 0.0) -> None:
+            assert program.stdin
+            assert program.stdout
+            print("go", file=program.stdin, flush=True)
+            program.stdout.readline()
+
+        with refusals.recording(program.pid, [program.pid]) as seen:
+            again()
+            failing = seen.result(1.0)
+        called = call_arguments.read(seen.events, seen.failing, call_causes.needs_arguments, again)
+        status = proc.status(program.pid)
+        (one,) = call_causes.explained(program.pid, status, failing, called)
+        program.stdin.close()
+    assert (one.call, one.errno) == ("mprotect", "EACCES")
+    assert one.cause.startswith("8 KiB of anonymous memory may not be executed")
+    (said,) = refused.findings(look(refused=(one,)))
+    assert "(PR_SET_MDWE, which MemoryDenyWriteExecute= of a unit sets" in said.title
+
+
+def test_only_of_memory_without_a_file_the_policy_is_known() -> None:
+    private = mmap.mmap(-1, 8192, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    shared = mmap.mmap(-1, 8192)
+    at, other = (ctypes.addressof(ctypes.c_char.from_buffer(one)) for one in (private, shared))
+    assert "may not be executed" in of("mprotect", "EACCES", at, 8192, 5)
+    assert of("mprotect", "EACCES", at, 8192, 3) == of("mprotect", "EACCES", other, 8192, 5) == ""
+    assert "may not be executed" in of("mmap", "EACCES", 0, 8192, 7, 0x22, -1 & 0xFFFFFFFF, 0)
+    assert of("mmap", "EACCES", 0, 8192, 3, 1, 5, 0) == "", "a file that is open to read"
+
+
+def test_a_write_that_a_right_or_a_seal_refuses() -> None:
+    facts = Facts(PID, {"CapEff": "0"})
+    facts.__dict__["is_contained"] = False
+    facts.__dict__["link"] = lambda _: f"/proc/{PID}/oom_score_adj"
+    said = of("write", "EACCES", 3, 0, 4, facts=facts)
+    assert said.startswith("oom_score_adj (now ")
+    assert said.endswith("lower than its least value so far, without CAP_SYS_RESOURCE")
+    facts.__dict__["link"] = lambda _: "/srv/oom_score_adj"
+    assert of("write", "EACCES", 3, 0, 4, facts=facts) == ""
+    fd = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
+    assert of("write", "EPERM", fd, 0, 4) == ""
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    assert "/memfd:sealed (deleted), which is sealed (F_SEAL_WRITE)" in of(
+        "write", "EPERM", fd, 0, 4
+    )
+    os.close(fd)
+
+
 @pytest.mark.parametrize("call", ["execve", "execveat"])
 def test_a_string_that_is_too_long_for_a_new_program(call: str) -> None:
     """To the byte, with the zero at its end."""
