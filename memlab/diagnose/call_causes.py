@@ -297,18 +297,23 @@ def _huge_segment(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | 
 
 def _policy(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """EACCES of mprotect and mmap, by exclusion: nothing else refuses it of memory without a
-    file."""
+    file. Who is refused unmaps."""
+    if not arguments[2] & _EXECUTES:
+        return None
+    what, file = "anonymous memory", ""
     if call == "mmap":
-        is_so = bool(arguments[3] & _ANONYMOUS) and arguments[2] & _EXECUTES
+        if not arguments[3] & _ANONYMOUS:
+            return None
     else:
         here = next((m for m in facts.mappings if m.start <= arguments[0] < m.end), None)
-        is_so = bool(here and here.is_nameless) and arguments[2] & _EXECUTES
-    if not is_so:
-        return None
+        if here is not None and not here.is_nameless:
+            return None
+        if here is None:
+            what, file = "memory that is unmapped by now", "; of a file, a mount that is noexec"
     return Cause(
-        f"{size(arguments[1])} of anonymous memory may not be executed, as a program does that "
+        f"{size(arguments[1])} of {what} may not be executed, as a program does that "
         "compiles as it runs: a policy, not a limit (PR_SET_MDWE, which "
-        "MemoryDenyWriteExecute= of a unit sets, or execmem of SELinux)",
+        f"MemoryDenyWriteExecute= of a unit sets, or execmem of SELinux{file})",
         "a policy for memory that is executed",
         "MemoryDenyWriteExecute=no for its unit; a mode without a just-in-time compiler",
     )  # fmt: skip

@@ -228,6 +228,10 @@ def test_only_of_memory_without_a_file_the_policy_is_known() -> None:
     assert of("mprotect", "EACCES", at, 8192, 3) == of("mprotect", "EACCES", other, 8192, 5) == ""
     assert "may not be executed" in of("mmap", "EACCES", 0, 8192, 7, 0x22, -1 & 0xFFFFFFFF, 0)
     assert of("mmap", "EACCES", 0, 8192, 3, 1, 5, 0) == "", "a file that is open to read"
+    assert of("mmap", "EACCES", 0, 8192, 5, 2, 5, 0) == "", "a file on a mount that is noexec"
+    gone = of("mprotect", "EACCES", unmapped(), 8192, 5)
+    assert gone.startswith("8 KiB of memory that is unmapped by now may not be executed")
+    assert gone.endswith("; of a file, a mount that is noexec)")
 
 
 def test_a_write_that_a_right_or_a_seal_refuses() -> None:
