@@ -118,7 +118,7 @@ class Launched:
             else:
                 number = line.get("signal", 0)
                 why = self._log.why(self.pid, number, self._launch, self.memory.locked_of_limit)
-                self.report = {**line, "why": why}
+                self.report = {**line, "why": why, "limits": self.memory.limits}
                 self._let_go()
 
     def _await_launcher(self) -> None:
