@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -717,6 +718,43 @@ def test_a_reading_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sampler, "_READING_WITHIN_S", 600.0)
     memory.read(os.getpid(), 0.0)
     assert len(memory.series()["rss_bytes"]["values"]) == 1
+
+
+def test_what_was_locked_is_known_with_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a process that has ended nothing can be read."""
+    from memlab.command.python_probes.command import sampler
+
+    program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    resource.prlimit(program.pid, resource.RLIMIT_MEMLOCK, (4096, hard))
+    memory = sampler.Sampler(InForce(), lambda: False)
+    memory.read(program.pid, 0.0)
+    assert memory.locked_of_limit is None
+    monkeypatch.setattr(sampler, "_status", lambda _: {b"VmRSS": 8192, b"VmLck": 4096})
+    memory.read(program.pid, 0.0)
+    program.communicate()
+    assert memory.locked_of_limit == (4096, 4096)
+    memory = sampler.Sampler(InForce(), lambda: False)
+    monkeypatch.setattr(sampler, "_soft_limits", lambda _: {})
+    memory.read(os.getpid(), 0.0)
+    assert memory.locked_of_limit is None
+
+
+def test_a_program_that_fails_has_the_limit_of_its_addresses_said() -> None:
+    """As of a JVM, which says only that it could not reserve enough."""
+    from memlab.command.python_probes.command import outcome as how
+    from memlab.command.python_probes.command import sampler
+
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as program:
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.prlimit(program.pid, resource.RLIMIT_AS, (1536 << 20, hard))
+        memory = sampler.Sampler(InForce(), lambda: False)
+        memory.read(program.pid, 0.0)
+        program.communicate()
+    assert memory.limits["RLIMIT_AS"] == 1536 << 20
+    report = {"signal": 0, "status": 1, "limits": {"RLIMIT_AS": memory.limits["RLIMIT_AS"]}}
+    assert how.how_it_ended(report) == "exit status 1, under RLIMIT_AS of 1.5 GiB"
+    assert how.how_it_ended(report | {"limits": {}}) == "exit status 1"
 
 
 def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:

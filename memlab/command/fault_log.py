@@ -54,9 +54,12 @@ class FaultLog:
             os.close(self._fd)
         self._fd = -1
 
-    def why(self, pid: int, number: int, launch: Sequence[str]) -> str:
+    def why(
+        self, pid: int, number: int, launch: Sequence[str], locked: tuple[int, int] | None = None
+    ) -> str:
         """Why this process was ended by this signal, or what was not read of it; empty of other
-        signals. `launch` has the limit of its stack, if it has another than this process."""
+        signals. `launch` has the limit of its stack, if it has another than this process; `locked`
+        what it had locked, and its RLIMIT_MEMLOCK."""
         if number == signal.SIGKILL:
             killed = any(int(m[1]) == pid for line in self._lines() for m in _KILLED.finditer(line))
             what = "by the kernel, for want of memory (memlab diagnose --last-kill)"
@@ -66,15 +69,21 @@ class FaultLog:
         lines = self._lines()
         for line in reversed(lines):
             if (fault := _FAULT.search(line)) and int(fault[1]) == pid:
-                return self._fault(fault, launch)
+                return self._fault(fault, launch, locked)
             if (fault := _GENERAL.search(line)) and int(fault[1]) == pid:
                 return (
                     "an address that no program has, or an instruction that it may not execute "
                     "(general protection fault)"
                 )
-        return self._of_another_thread(pid, lines, launch)
+        return self._of_another_thread(pid, lines, launch, locked)
 
-    def _of_another_thread(self, pid: int, lines: Sequence[str], launch: Sequence[str]) -> str:
+    def _of_another_thread(
+        self,
+        pid: int,
+        lines: Sequence[str],
+        launch: Sequence[str],
+        locked: tuple[int, int] | None,
+    ) -> str:
         """The kernel writes the number of the thread, not that of its process: of one fault the
         thread is named, if it has ended as well."""
         unread = f"which address it touched was not read: {self._unread(pid)}"
@@ -87,7 +96,7 @@ class FaultLog:
         name = printable(line[: fault.start()].partition(";")[2])[:16]
         return (
             f"if thread {number} ({name}), which has ended too, was of this process, "
-            f"{self._fault(fault, launch)}"
+            f"{self._fault(fault, launch, locked)}"
         )
 
     def _lines(self) -> list[str]:
@@ -119,7 +128,9 @@ class FaultLog:
             "another thread, or too many faults were logged"
         )
 
-    def _fault(self, fault: re.Match[str], launch: Sequence[str]) -> str:
+    def _fault(
+        self, fault: re.Match[str], launch: Sequence[str], locked: tuple[int, int] | None
+    ) -> str:
         address, pointer, error = (int(fault[i], 16) for i in (2, 3, 4))
         code = f", in code of {printable(fault[5])}" if fault[5] else ""
         does = "executes" if error & _EXECUTES else "writes to" if error & _WRITES else "reads"
@@ -135,7 +146,8 @@ class FaultLog:
         if -_BELOW_STACK <= address - pointer < _PAGE:
             return (
                 f"it {does} {address:#x}, where its stack pointer is and no page may be: its stack "
-                f"is full ({_stack_limit(launch)}), or that pointer is damaged{code}"
+                f"is full ({_stack_limit(launch)}){_locked(locked)}, or that pointer is "
+                f"damaged{code}"
             )
         return (
             f"it {does} {address:#x}, where no page of it is: whether a mapping without that right "
@@ -145,6 +157,15 @@ class FaultLog:
 
 def _has_its_pids() -> bool:
     return (proc.ROOT / "proc/self/ns/pid").stat().st_ino == _INITIAL_PIDS
+
+
+def _locked(locked: tuple[int, int] | None) -> str:
+    """A stack that is locked (MCL_FUTURE) grows only within RLIMIT_MEMLOCK, unless the program has
+    CAP_IPC_LOCK (acct_stack_growth(), mm/vma.c)."""
+    if locked is None:
+        return ""
+    held, most = (units.format_quantity(value, "B") for value in locked)
+    return f", or may not grow: {held} were locked, and RLIMIT_MEMLOCK is {most}"
 
 
 def _stack_limit(launch: Sequence[str]) -> str:

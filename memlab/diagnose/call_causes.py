@@ -1,9 +1,10 @@
 """Causes that the arguments of a failing call tell, each with the value that it was read from.
 
 Sources: kernel/sys.c (do_prlimit()), fs/pipe.c, ipc/msg.c, ipc/mqueue.c, ipc/sem.c, mm/mmap.c,
-mm/msync.c, mm/mincore.c, mm/mlock.c, net/unix/af_unix.c, net/core/skbuff.c
-(mm_account_pinned_pages()), net/xdp/xdp_umem.c, net/ipv4/igmp.c, kernel/cgroup/cpuset.c,
-io_uring/io_uring.c, fs/exec.c, net/core/scm.c, kernel/signal.c of Linux 6.18.
+mm/msync.c, mm/mincore.c, mm/mlock.c, mm/madvise.c, fs/hugetlbfs/inode.c, net/unix/af_unix.c,
+net/core/skbuff.c (mm_account_pinned_pages()), net/xdp/xdp_umem.c, net/ipv4/igmp.c,
+kernel/cgroup/cpuset.c, io_uring/io_uring.c, fs/exec.c, net/core/scm.c, kernel/signal.c of Linux
+6.18.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _SET_PIPE_SIZE, _GET_SEALS, _SEALED = 1031, 1034, 0x18  # F_SEAL_WRITE, F_SEAL_F
 _WRITES, _EXECUTES, _SHARED, _FIXED, _ANONYMOUS, _HUGE = 2, 4, 1, 0x10, 0x20, 0x40000
 _NO_FILE = 1 << 31
 _ZERO_COPY = 0x4000000
+_SHM_HUGE = 0o4000
 _STRING_PAGES, _STRINGS_MAX = 32, 512  # MAX_ARG_STRLEN of binfmts.h; those that are looked at
 _PASSED_MAX = 253  # SCM_MAX_FD of net/scm.h
 _CLOSED = "07"  # TCP_CLOSE
@@ -245,6 +247,96 @@ def _unmapped(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
         "is refused",
         "addresses that are not mapped", "no action", harmless=True,
     )  # fmt: skip
+
+
+_GIVE_BACK = {4: "MADV_DONTNEED", 8: "MADV_FREE", 9: "MADV_REMOVE", 20: "MADV_COLD",
+              21: "MADV_PAGEOUT", 102: "MADV_GUARD_INSTALL"}  # fmt: skip
+"""Advice that is refused of locked memory (mm/madvise.c)."""
+_PRIVATE_ONLY, _SHARED_ONLY = (8,), (9,)
+
+
+def _locked_advice(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EINVAL of madvise, by exclusion: the address, the advice and the kind of memory are fit for
+    it, and memory of the process is locked."""
+    at, length, advice = arguments[0], arguments[1], arguments[2] & 0xFFFF_FFFF
+    locked = facts.size_of("VmLck")
+    if advice not in _GIVE_BACK or at % PAGE or not 0 < length < 1 << 62 or not locked:
+        return None
+    here = next((m for m in facts.mappings if m.start <= at and at + length <= m.end), None)
+    if here is None or not (here.is_nameless or here.path == "[heap]"):
+        return None
+    is_private = here.permissions.endswith("p")
+    if (advice in _PRIVATE_ONLY and not is_private) or (advice in _SHARED_ONLY and is_private):
+        return None
+    return Cause(
+        f"{_GIVE_BACK[advice]} of {size(length)} of locked memory, of which it has "
+        f"{size(locked)}: the kernel gives none of that back",
+        "locked memory",
+        "munlock it first; MADV_DONTNEED_LOCKED (Linux 5.18); an allocator that unmaps; locking "
+        "only what has to answer in time",
+    )  # fmt: skip
+
+
+def _huge_segment(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EPERM of shmget: can_do_hugetlb_shm() of fs/hugetlbfs/inode.c."""
+    group = next(iter(sysctl("vm/hugetlb_shm_group")), None)
+    if not arguments[2] & _SHM_HUGE or group is None or facts.is_capable(_IPC_LOCK):
+        return None
+    groups = [*facts.status.get("Groups", "").split(), *facts.status.get("Gid", "").split()[3:]]
+    if not facts.is_contained and str(group) in groups:
+        return None
+    right = facts.lacks("CAP_IPC_LOCK")
+    return Cause(
+        f"a segment of {size(arguments[1])} in huge pages (SHM_HUGETLB) is requested, without "
+        f"{right} and outside of the group vm.hugetlb_shm_group ({group})",
+        "vm.hugetlb_shm_group",
+        "sysctl vm.hugetlb_shm_group= a group of it; CAP_IPC_LOCK; mmap(MAP_HUGETLB) needs no "
+        "right",
+    )
+
+
+def _policy(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EACCES of mprotect and mmap, by exclusion: nothing else refuses it of memory without a
+    file. Who is refused unmaps."""
+    if not arguments[2] & _EXECUTES:
+        return None
+    what, file = "anonymous memory", ""
+    if call == "mmap":
+        if not arguments[3] & _ANONYMOUS:
+            return None
+    else:
+        here = next((m for m in facts.mappings if m.start <= arguments[0] < m.end), None)
+        if here is not None and not here.is_nameless:
+            return None
+        if here is None:
+            what, file = "memory that is unmapped by now", "; of a file, a mount that is noexec"
+    return Cause(
+        f"{size(arguments[1])} of {what} may not be executed, as a program does that "
+        "compiles as it runs: a policy, not a limit (PR_SET_MDWE, which "
+        f"MemoryDenyWriteExecute= of a unit sets, or execmem of SELinux{file})",
+        "a policy for memory that is executed",
+        "MemoryDenyWriteExecute=no for its unit; a mode without a just-in-time compiler",
+    )  # fmt: skip
+
+
+def _refused_write(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EACCES and EPERM of write: the descriptor may be of another file by now."""
+    number, link = arguments[0], facts.link(arguments[0])
+    if re.fullmatch(r"/proc/(\d{1,10}|self|thread-self)(/task/\d{1,10})?/oom_score_adj", link):
+        if facts.is_capable(_RESOURCE):
+            return None
+        now = (files.text(ROOT / f"proc/{facts.pid}/oom_score_adj") or "?").strip()
+        return Cause(
+            f"oom_score_adj (now {now}) is to be lower than its least value so far, without "
+            f"{facts.lacks('CAP_SYS_RESOURCE')}",
+            "CAP_SYS_RESOURCE", "OOMScoreAdjust= of its unit, --oom-score-adj of its container",
+        )  # fmt: skip
+    if _seals(facts.pid, number) & _SEALED:
+        return Cause(
+            f"descriptor {number} is now {shown(link)}, which is sealed (F_SEAL_WRITE)",
+            "F_SEAL_WRITE", "a file of its own; the seals of memfd_create(2) stay",
+        )  # fmt: skip
+    return None
 
 
 def _backlog(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
@@ -627,6 +719,10 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("connect", "EADDRNOTAVAIL", _ports),
     ("bind", "EADDRINUSE", _ports),
     ("msync mincore madvise", "ENOMEM", _unmapped),
+    ("madvise", "EINVAL", _locked_advice),
+    ("shmget", "EPERM", _huge_segment),
+    ("mmap mprotect", "EACCES", _policy),
+    ("write pwrite64 writev", "EACCES EPERM", _refused_write),
     ("connect", "EAGAIN", _backlog),
     ("connect", "EAGAIN", _udp_port),
     (" ".join(SENDS), "EAGAIN", _receiver),

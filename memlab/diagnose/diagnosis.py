@@ -18,6 +18,7 @@ from memlab.diagnose import (
     look,
     machine,
     machine_account,
+    shared,
     started,
     stock,
     subject,
@@ -102,7 +103,11 @@ def of(pid: int, seconds: float, *, thorough: bool = False, tracks_use: bool = F
         seen = look.explained(seen, pidfd, recorded)
     accounts = tuple(one.of(seen) for one in (stock, flow, limits, timing))
     if seen.group:
-        of_group = held.stock(seen.group.charge, above=seen.group.above)
+        of_group = held.stock(
+            seen.group.charge,
+            above=seen.group.above,
+            elsewhere_bytes=shared.mapped_once(seen.subject.pid) - seen.group.charge.shmem_bytes,
+        )
         accounts = (accounts[0], of_group, *accounts[1:])
     findings = tuple(finding.ranked(_findings(seen)))
     cost = _cost(starting_cpu_s, seen.seconds, _counted_share(seen), seen.memory.walked_s)

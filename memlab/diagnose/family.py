@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memlab.diagnose import pages
 from memlab.observe import files, proc, process
@@ -61,6 +61,7 @@ class MostOpen:
 
 _PROCESSES_MAX = 20_000  # whose state and parent are read
 _PARENTS_MAX = 100
+_NEAR_BYTES = 1 << 20
 
 
 def unreaped(pid: int, *, of_user: bool = False) -> tuple[int, int, str]:
@@ -176,7 +177,26 @@ def last(before: Sequence[MemberStart]) -> tuple[Member, ...]:
                 unshared, life.minor_faults - one.faults,
             )
         )  # fmt: skip
-    return tuple(sorted(members, key=lambda member: -member.anonymous_bytes))
+    return _counted_once(sorted(members, key=lambda member: -member.anonymous_bytes))
+
+
+def _counted_once(members: Sequence[Member]) -> tuple[Member, ...]:
+    """Of processes with one address space (clone(2) with CLONE_VM) the first has it all. They hold
+    the same, and so are neighbours by what they hold, the most first."""
+    found: list[Member] = []
+    others: list[Member] = []
+    for one in members:
+        if any(
+            before.anonymous_bytes - one.anonymous_bytes <= _NEAR_BYTES
+            and process.shares_memory(before.pid, one.pid)
+            for before in found[-2:]
+        ):
+            others.append(
+                replace(one, anonymous_bytes=0, growth_bytes=0, shared_bytes=0, unshared_bytes=0)
+            )
+        else:
+            found.append(one)
+    return (*found, *others)
 
 
 def _life(pid: int) -> process.Stat | None:

@@ -33,6 +33,8 @@ _UNUSED_LEAST = 0.3
 _LEAST_PER_S = 5.0
 _COSTLY_WAIT = 0.1  # of a thread's time
 _OF_FILES = 0.5  # of the sampled faults
+_SAMPLED_LEAST, _IN_ORDER = 50, 0.8
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 _READS_FILES = FindingRow(
@@ -62,12 +64,44 @@ def findings(look: Look, read_per_s: float) -> Iterator[Finding]:
     if group is not None and group.charge.used_bytes >= 0.9 * group.limit_bytes:
         yield _dropped(look, read_per_s, severity)
         return
+    if _is_in_order(look, read_per_s):
+        yield _one_by_one(look, read_per_s, severity)
+        return
     yield _READS_FILES.found(
         severity,
         f"it waits for mapped files to be read: {per_second(read_per_s, 'times')}",
         read_per_s,
         facts(_each(look, read_per_s), threads_of(look, "major_faults")),
         policies={"lock": ["off", "future"]},
+    )
+
+
+def _is_in_order(look: Look, read_per_s: float) -> bool:
+    """Whether a file is read page by page in order, each by a fault of its own, though its device
+    reads ahead: the kernel does so only after advice (do_sync_mmap_readahead(), mm/filemap.c)."""
+    each = (look.read_bytes_per_s or 0.0) / read_per_s
+    ahead = _read_ahead_kib(look, _file(look))
+    return (
+        look.sites is not None
+        and look.sites.sampled >= _SAMPLED_LEAST
+        and look.sites.in_order >= _IN_ORDER
+        and _PAGE / 2 <= each < 2 * _PAGE
+        and ahead is not None
+        and ahead << 10 > _PAGE
+    )
+
+
+def _one_by_one(look: Look, read_per_s: float, severity: Severity) -> Finding:
+    name = _file(look)
+    return _READS_FILES.found(
+        severity,
+        f"it reads {name} in order and waits for each page, {per_second(read_per_s, 'times')}, "
+        f"though read_ahead_kb is {_read_ahead_kib(look, name):,}: nothing is read ahead, as after "
+        "MADV_RANDOM or many faults at random",
+        read_per_s,
+        facts(_each(look, read_per_s), threads_of(look, "major_faults")),
+        setting="MADV_SEQUENTIAL on what is read in order, in a mapping of its own if others read "
+        "at random (the advice is per mapping)",
     )
 
 

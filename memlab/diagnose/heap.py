@@ -67,6 +67,9 @@ class Heap:
     """The 95 % interval of these bytes; None if all were read."""
     untouched_bytes: int = 0
     """Of `held_bytes` in objects and not resident: no page of them was written yet."""
+    whole_pages_bytes: int | None = None
+    """Of `retained_bytes` in pages without any object: trimming gives back no other. None where
+    that was not counted."""
 
     @property
     def used_bytes(self) -> int:
@@ -157,7 +160,8 @@ def _walked(
             strange = error
     else:
         raise strange
-    resident = [memory.resident(at, size) for at, size, _ in free]
+    there_of = [memory.resident_parts(at, size) for at, size, _ in free]
+    resident = [size for size, _ in there_of]
     held, free_bytes, retained = (
         sum(sizes)
         for sizes in ((end - start for _, start, end in parts), (size for _, size, _ in free),
@@ -171,6 +175,7 @@ def _walked(
         retained_bytes=retained,
         untouched_bytes=max(0, held - there - (free_bytes - retained)),
         ends_bytes=sum(size for size, (_, _, is_end) in zip(resident, free, strict=True) if is_end),
+        whole_pages_bytes=sum(whole for _, whole in there_of),
     )
     return found if parts else None
 
@@ -481,13 +486,17 @@ class _Memory(MemoryFiles):
 
     def resident(self, at: int, size: int) -> int:
         """Of a free piece: all but the whole pages in it that are not there."""
+        return self.resident_parts(at, size)[0]
+
+    def resident_parts(self, at: int, size: int) -> tuple[int, int]:
+        """That, and how much of it is in whole pages (mtrim() of malloc/malloc.c)."""
         first, last = -(-(at + 2 * _LEAST) // _PAGE), (at + size) // _PAGE
         if last <= first:
-            return size
-        absent = 0
+            return size, 0
+        absent, whole = 0, last - first
         while first < last:
             count = min(last - first, _ENTRIES_READ)
             entries = os.pread(self._pagemap, 8 * count, 8 * first)
             absent += entries[7::8].translate(IS_PRESENT).count(0)
             first += count
-        return size - _PAGE * absent
+        return size - _PAGE * absent, _PAGE * (whole - absent)

@@ -53,6 +53,7 @@ MiB = units.MiB
 _SAMPLE_S = 0.1
 _NO_LIMIT = "no limit"
 _KERNEL = "other memory of the kernel"
+_ELSEWHERE, _ELSEWHERE_BYTES = "shared memory charged to other groups", 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,8 @@ class GroupLook:
     None where that is another than this program's."""
     calls: GroupCalls = field(default_factory=lambda: GroupCalls({}, ()))
     """Of its processes, those that fail."""
+    shared_elsewhere_bytes: int = 0
+    """Of shared memory that a process of it maps, what other groups are charged with, or more."""
 
 
 def at(directory: Path, version: str, seconds: float) -> GroupLook:
@@ -176,6 +179,8 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         tree_whole=tree_whole,
         message_bytes=message_queues.sent_by(pids),
         segments=left_segments(first or os.getpid()),
+        shared_elsewhere_bytes=max((shared.mapped_once(one.pid) for one in members[:16]), default=0)
+        - after.shmem_bytes,
         shared_kinds=shared.kinds([one.pid for one in members[:16]]) if after.shmem_bytes else {},
     )
 
@@ -216,8 +221,11 @@ def _slab() -> int:
     return (files.known(proc.meminfo) or {}).get("SReclaimable", 0)
 
 
-def stock(charge: Charge, message_bytes: int = 0, above: str = "") -> Account:
-    """What is charged to a group, which is named if it is above the subject's."""
+def stock(
+    charge: Charge, message_bytes: int = 0, above: str = "", elsewhere_bytes: int = 0
+) -> Account:
+    """What is charged to a group, which is named if it is above the subject's; and if they are
+    many, `elsewhere_bytes` of shared memory that its processes map and it is not charged with."""
     whose = f"the memory of the group {above} above" if above else "the group's memory"
     low, high = charge.slab_bounds_bytes
     known = low == high
@@ -238,6 +246,9 @@ def stock(charge: Charge, message_bytes: int = 0, above: str = "") -> Account:
         Line("sockets", charge.sockets_bytes),
         Line("zswap", charge.zswap_bytes),
     ]  # fmt: skip
+    if elsewhere_bytes >= _ELSEWHERE_BYTES:
+        note = "or more, which its processes map: it counts where a page was touched first"
+        lines.append(Line(_ELSEWHERE, elsewhere_bytes, part_of="none", note=note))
     return account.made("stock", f"who holds {whose}", "B", charge.used_bytes, lines, whole=True)
 
 
@@ -260,7 +271,9 @@ def accounts(seen: GroupLook) -> list[Account]:
         Line("other sleeps: timers, sockets, their own locks", wait.idle),
     ]
     return [
-        stock(seen.charge, seen.message_bytes),
+        stock(
+            seen.charge, seen.message_bytes, elsewhere_bytes=seen.shared_elsewhere_bytes
+        ),
         account.made("flow", "page faults", "1/s", seen.faults_per_s, faults, whole=whole),
         Account("limits", "limits", "B", None, tuple(lines), 0.0, whole=seen.tree_whole),
         account.made("time", "what its threads wait for, in samples", "count", wait.samples, states,

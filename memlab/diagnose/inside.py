@@ -316,18 +316,30 @@ _STACKS = FindingRow(
 )
 
 
+_LOCAL_VARIABLES = (
+    "fewer threads (a pool), or smaller variables of this kind (readelf -lW names the TLS segment "
+    "of a file); the size of the stacks does not change it"
+)
+
+
 def _stacks(look: Look) -> Iterator[Finding]:
     seen = look.stacks
     if seen is None or not growth.worth(seen.resident_bytes, look.memory.anonymous_bytes / 0.4):
         return
     each = seen.resident_bytes / seen.count
+    touched, setting = "which its deepest calls touched", None
+    if seen.local_bytes >= seen.resident_bytes / 4:
+        part = size(seen.local_bytes / seen.count)
+        touched = f"of which {part} are variables that are local to a thread (__thread)"
+        setting = _LOCAL_VARIABLES
     yield _STACKS.found(
         NOTE,
         f"{size(seen.resident_bytes)} are the stacks of {units.counted(seen.count, 'thread')}"
-        f"{_ended(look)}: {size(each)} each, which its deepest calls touched; a stack keeps that "
+        f"{_ended(look)}: {size(each)} each, {touched}; a stack keeps that "
         "until its thread ends",
         seen.resident_bytes,
         facts(Fact("mapped for them", seen.mapped_bytes, "B")),
+        setting=setting,
     )
 
 

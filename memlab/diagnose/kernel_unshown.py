@@ -44,9 +44,9 @@ def read(
     """What it is and why it was not looked at, with a colon between them; secret memory without
     what is mapped of it, which is resident."""
     for count, each, name, is_least in _counted(pid, held, status):
-        if count * each >= (_WORTH_BYTES / 4 if is_least else _WORTH_BYTES):
+        if count * each >= (_WORTH_BYTES / 8 if is_least else _WORTH_BYTES):
             more = " or more" if is_least else ""
-            why = f"/proc does not show it; some {_amount(count * each)}"
+            why = f"/proc does not show it; some {_amount(count * each)}{more}"
             yield f"what {count:,}{more} {name} keep in the kernel: {why}"
     uid = (status.get("Uid") or "?").split()[0]
     yield from _semaphores(pid, uid, time.time() - age_s)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memlab.diagnose import sysvipc
-from memlab.observe import files, process
+from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
 
 ANONYMOUS, SYSTEM_V, MEMFD, DELETED, NAMED = (
@@ -158,6 +158,23 @@ def kinds(pids: Sequence[int]) -> dict[str, int]:
     for name, size in found.values():
         sums[name] = sums.get(name, 0) + size
     return sums
+
+
+def mapped_once(pid: int) -> int:
+    """What it maps of tmpfs and shared memory and is resident; 0 if that may be less, because a
+    part of a file is mapped twice, and counts twice."""
+    status = files.known(lambda: proc.status(pid)) or {}
+    resident = proc.status_bytes(status, "RssShmem") or 0
+    reached: dict[tuple[str, int], int] = {}
+    mappings = (files.known(lambda: process.maps(pid)) or []) if resident else []
+    for one in sorted(mappings, key=lambda one: one.offset_bytes):
+        if not one.permissions.endswith("s") and kind(one) is None:
+            continue  # parts of a program's file share a page at their ends
+        name = one.path, one.inode
+        if one.offset_bytes < reached.get(name, 0):
+            return 0
+        reached[name] = one.offset_bytes + one.size_bytes
+    return resident
 
 
 def attached(pid: int, mappings: Sequence[process.Mapping]) -> Attached | None:

@@ -17,9 +17,9 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from memlab.diagnose.finding import Fact, share
@@ -35,6 +35,7 @@ _FILES_MAX = 4
 _TABLE_BYTES_MAX = 1 << 20  # of symbols, or of their names: some 40,000, 20 ms of memlab's time
 _NAME_MAX = 60
 _LEAST = 10
+_STEP_PAGES = 4
 _NO_ADDRESS = 2**64 - 4096  # PERF_CONTEXT_USER and the like lie above
 
 
@@ -59,6 +60,9 @@ class Sites:
     """By the mapping that was touched."""
     stack: tuple[str, ...]
     """The most frequent one of the first of `code`, by frame pointers, its callers after it."""
+    in_order: float = 0.0
+    """Of the faults of a thread that follow each other the share that goes upwards in steps of at
+    most a few pages for each fault between them."""
 
 
 def facts(seen: Sites | None) -> Iterator[Fact]:
@@ -114,15 +118,24 @@ class Sampling:
         """What the rings hold of a process; None where nothing was to be sampled."""
         if not self._rings:
             return None
-        lost, faults = 0, []
+        lost, faults, ordered, pairs = 0, [], 0, 0
         for fd, ring in self._rings:
             with suppress(OSError):
                 perf_event.stop(fd)  # nothing is written while it is read
             found, more = _read(ring)
             faults += found
             lost += more
+            ordered += _ordered(found, self._period)
+            pairs += max(0, len(found) - 1)
         mappings = (files.known(lambda: process.maps(pid)) or []) if faults else []
-        return _sites(faults, lost, mappings, partial(_functions, pid))
+        found_in = _sites(faults, lost, mappings, partial(_functions, pid))
+        return found_in and replace(found_in, in_order=ordered / max(1, pairs))
+
+
+def _ordered(faults: Sequence[_Fault], period: int) -> int:
+    """How many are a little above the one before; `period`: every so many is sampled."""
+    most = _STEP_PAGES * period * mmap.PAGESIZE
+    return sum(0 < later - before <= most for (before, _), (later, _) in pairwise(faults))
 
 
 @contextmanager

@@ -5,10 +5,15 @@ mapping, or pages of the same mapping that madvise(MADV_GUARD_INSTALL) made so (
 shows them since 6.15), as glibc does since 2.42. glibc keeps stacks of threads that have ended for
 the next ones: a mapping behind a guard that is as large as a stack of a thread is taken for one if
 its end has a thread's control block, which holds its own address (nptl/allocatestack.c).
+
+Right below that block lie the variables that are local to the thread, of the program and of what it
+is linked with. On x86-64 the block's second word leads to a table of where those of each object
+begin (dtv_t, sysdeps/x86_64/nptl/tls.h); an object that is loaded later has its own memory.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 from bisect import bisect_right
 from collections import Counter
@@ -26,6 +31,8 @@ _SEARCHED_BYTES_MAX = 64 << 20  # for a guard within a mapping, in each directio
 _ENTRIES_READ = 512
 _GUARD_BYTES_MAX = 64 << 10  # pthread_attr_setguardsize(3): a page by default
 _GUARD = 1 << 58  # in an entry of pagemap
+_IS_KNOWN = os.uname().machine == "x86_64"
+_TABLE_ENTRY_BYTES, _OBJECTS_MAX = 16, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,8 @@ class Stacks:
     """Threads whose stack lies in a mapping without a guard, which may hold other things too."""
     starts: frozenset[int] = frozenset()
     """Of the mappings that are a stack."""
+    local_bytes: int = 0
+    """Of what is resident, in variables that are local to a thread."""
 
 
 def read(
@@ -95,11 +104,13 @@ def _read(
             if is_like_one and reader.has_control_block(mapping.end):
                 used[mapping.start] = mapping
         apart = sum(reader.resident(*part) for part in parts)
+        places = [reader.local_variables(mapping) for mapping in used.values()]
+        local = sum(reader.resident(*place) for place in places if place)
     if not used and not parts and not elsewhere:
         return None
     mapped = sum(one.size_bytes for one in used.values()) + sum(end - at for at, end in parts)
     held = sum(resident.get(start, 0) for start in used) + apart
-    return Stacks(len(used) + len(parts), mapped, held, elsewhere, frozenset(used))
+    return Stacks(len(used) + len(parts), mapped, held, elsewhere, frozenset(used), local)
 
 
 def _behind_guards(mappings: Sequence[process.Mapping]) -> dict[int, int]:
@@ -154,10 +165,32 @@ class _StackReader(MemoryFiles):
         return entries[7::8].translate(IS_PRESENT).count(1) * PAGE
 
     def has_control_block(self, end: int) -> bool:
-        """Whether a word in the last pages of a stack is its own address."""
+        return self._control_block(end) is not None
+
+    def _control_block(self, end: int) -> tuple[int, int] | None:
+        """Address of a word in the last pages of a stack that is its own address, and the word
+        behind it."""
         for i in range(1, _CONTROL_BLOCK_PAGES + 1):
             start = end - i * PAGE
             words = memoryview(self.content(start)).cast("Q")
-            if any(word == start + 8 * place for place, word in enumerate(words)):
-                return True
-        return False
+            for place, word in enumerate(words):
+                if word == start + 8 * place:
+                    return word, words[place + 1] if place + 1 < len(words) else 0
+        return None
+
+    def local_variables(self, mapping: process.Mapping) -> tuple[int, int] | None:
+        """The pages of those of this stack's thread; None if it has none, or none is known."""
+        block = self._control_block(mapping.end) if _IS_KNOWN else None
+        if block is None or not block[1]:
+            return None
+        end, table = block
+        raw = self.resident_words(table + _TABLE_ENTRY_BYTES, _OBJECTS_MAX)
+        begins = [at for at in raw[::2] if mapping.start <= at < end]
+        return (min(begins) // PAGE * PAGE, end // PAGE * PAGE) if begins else None
+
+    def resident_words(self, at: int, count: int) -> Sequence[int]:
+        """So many pairs from there on, to the end of the page."""
+        if at % 8 or not 0 < at < 1 << 63 or not self.is_present(at):
+            return ()
+        raw = self.read(at, min(2 * 8 * count, PAGE - at % PAGE))
+        return struct.unpack(f"{len(raw) // 8}Q", raw[: len(raw) // 8 * 8])

@@ -23,6 +23,7 @@ from memlab.observe.elf import Segment
 from memlab.observe.proc import ROOT
 
 LEAST_BYTES = 1 << 20  # less of a file is left among the other mappings
+_SMALL_BYTES = 16 << 20  # so much of smaller ones together has a line
 _NAMED_BYTES = 16 << 20  # of so much the largest variable is named
 _TABLE_BYTES_MAX = 512 << 10  # of symbols: some 5 ms
 _FILES_MAX, _MAPPINGS_MAX, _PLACES_MAX = 64, 256, 16
@@ -46,7 +47,7 @@ class FileMemory:
 
 @dataclass(frozen=True, slots=True)
 class PrivateOfFiles:
-    """By file, the largest first; of each LEAST_BYTES or more."""
+    """By file, the largest first; of each LEAST_BYTES or more. Copies of smaller ones together."""
 
     static: tuple[FileMemory, ...] = ()
     copies: tuple[FileMemory, ...] = ()
@@ -163,16 +164,23 @@ class _Private:
                 yield min(size, pages.anonymous_bytes(self.pid, [part]))
 
     def copies(self) -> list[FileMemory]:
-        """Of files, what of them is not static data."""
-        result = []
+        """Of files, what of them is not static data of a large one; small ones together."""
+        result, small = [], list[FileMemory]()
         has_huge = bool(proc.status_bytes(proc.status(self.pid), "HugetlbPages"))
         for (path, _), of in self.by_file.items():
             size = sum(
                 self.private.get(m.start, 0) for m in of if m.start not in self.starts_of_data
             )
+            if 0 < size < LEAST_BYTES and path != _ZEROS:
+                small.append(FileMemory(path, size))
             if size < LEAST_BYTES or path == _ZEROS or (has_huge and _is_huge(self.pid, of[0])):
                 continue
             result.append(FileMemory(path, size))
+        together = sum(file.resident_bytes for file in small)
+        if together >= _SMALL_BYTES:
+            first = max(small, key=lambda file: file.resident_bytes).path
+            name = first.removesuffix(process.DELETED).rpartition("/")[2]
+            result.append(FileMemory(f"{len(small):,} small files, as {name}", together))
         return result
 
 

@@ -224,7 +224,15 @@ def _retained(look: Look) -> Iterator[Finding]:
         setting += "; MALLOC_ARENA_MAX=2 makes fewer heaps"
         fewer = "MALLOC_ARENA_MAX"
         policies = {f"env.{fewer}": [started.present(look.started, fewer), "2"], **policies}
-    if at_the_ends:
+    whole = heap.whole_pages_bytes
+    between = ""
+    if whole is not None and whole < heap.retained_bytes / 2:
+        between = f": {size(whole)} of it in whole pages, the rest beside objects that live"
+        setting = (
+            f"malloc_trim(0) gives back whole pages only, {size(whole)}: the others go when the "
+            "objects in them do; a worker that ends gives all back"
+        )
+    elif at_the_ends:
         setting = (
             f"{name}=131072 pins the threshold from which the end of a heap is given back; "
             "malloc_trim(0) shortens only the main one; MALLOC_ARENA_MAX=2 makes fewer heaps"
@@ -235,7 +243,7 @@ def _retained(look: Look) -> Iterator[Finding]:
         f"retained, not leaked: {size(heap.retained_bytes)}, {share(part)} of its anonymous "
         "memory, "
         f"are free in malloc's {units.counted(heap.arenas, 'arena')}, which has not given them "
-        "back",
+        f"back{between}",
         heap.retained_bytes,
         facts(
             _malloc(look),

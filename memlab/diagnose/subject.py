@@ -113,10 +113,11 @@ def _find(pid: int) -> Subject:
     if stat.kernel_thread:
         raise BadSubject(f"{pid} ({stat.command}) is a kernel thread: it has no memory of its own")
     if stat.state in "ZX" and (rest := _other_threads(pid)):
-        threads = units.counted(rest, "thread")
+        threads = units.counted(len(rest), "thread")
         raise CannotLook(
             f"the main thread of process {pid} ({stat.command}) has ended and {threads} of it live "
-            "on: /proc shows no mapping of such a process; end the main thread last"
+            f"on{_resident(pid, rest[0])}: memlab does not look at such a process; end the main "
+            "thread last (pthread_join)"
         )
     if stat.state in "ZX":
         raise CannotLook(f"process {pid} ({stat.command}) has ended; its parent has yet to reap it")
@@ -138,13 +139,23 @@ def _find(pid: int) -> Subject:
     return Subject(pid, stat.command, process.command_line(pid), user, uid, stat.start_ticks)
 
 
-def _other_threads(pid: int) -> int:
-    """How many live beside the main one."""
-    states = (
-        files.known(lambda task=task: process.stat(pid, task))  # type: ignore[misc]
+def _other_threads(pid: int) -> list[int]:
+    """Those that live beside the main one."""
+    states = {
+        task: files.known(lambda task=task: process.stat(pid, task))  # type: ignore[misc]
         for task in files.known(lambda: process.tasks(pid)) or []
-    )
-    return sum(one is not None and one.state not in "ZX" for one in states)
+    }
+    return [task for task, one in states.items() if one is not None and one.state not in "ZX"]
+
+
+def _resident(pid: int, task: int) -> str:
+    """What the process holds, by the numbers of a thread: /proc/PID has none of it any more."""
+    status = files.known(lambda: proc.status(f"{pid}/task/{task}")) or {}
+    resident, anonymous = (proc.status_bytes(status, name) for name in ("VmRSS", "RssAnon"))
+    if resident is None or anonymous is None:
+        return ""
+    held, part = (units.format_quantity(value, "B") for value in (resident, anonymous))
+    return f" with {held} resident, {part} of it anonymous (/proc/{pid}/task/{task}/status)"
 
 
 def _name(uid: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import gc
 import mmap
 import os
 import re
@@ -127,6 +128,128 @@ def test_a_lock_that_no_limit_refuses_is_of_addresses_that_are_not_mapped(
     assert said == ""
     monkeypatch.setattr(call_causes, "sysctl", lambda name: [len(facts.mappings)])
     assert of("mlock", "ENOMEM", at, MiB, facts=facts) == "", "vm.max_map_count says so too"
+
+
+@pytest.mark.needs("recording")
+def test_locked_memory_is_not_given_back() -> None:
+    size = 2 * mmap.PAGESIZE
+    at = LIBC.mmap(None, size, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    try:
+        if LIBC.mlock(ctypes.c_void_p(at), size):
+            pytest.skip("nothing may be locked")
+        one, said = only(lambda: LIBC.madvise(ctypes.c_void_p(at), size, mmap.MADV_DONTNEED))
+    finally:
+        LIBC.munmap(ctypes.c_void_p(at), size)
+    assert (one.call, one.errno) == ("madvise", "EINVAL")
+    assert f"MADV_DONTNEED of {units.format_size(size)} of locked memory, of which" in said.title
+
+
+def test_advice_that_fails_otherwise_is_not_blamed_on_a_lock() -> None:
+    size = mmap.PAGESIZE
+    facts = Facts(PID, {"VmLck": "64 kB"})
+    with (
+        mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as private,
+        mmap.mmap(-1, size) as shared,
+    ):
+        at, other = (
+            ctypes.addressof(ctypes.c_char.from_buffer(one)) for one in (private, shared)
+        )  # fmt: skip
+        assert "of locked memory" in of("madvise", "EINVAL", at, size, 4, facts=facts)
+        for arguments in ((at + 8, size, 4), (at, 0, 4), (at, size, 14), (at, size, 9),
+                          (other, size, 8), (unmapped(), size, 4)):  # fmt: skip
+            later = Facts(PID, facts.status)
+            assert of("madvise", "EINVAL", *arguments, facts=later) == ""
+        assert of("madvise", "EINVAL", at, size, 4, facts=Facts(PID, {"VmLck": "0 kB"})) == ""
+        gc.collect()
+
+
+def test_a_segment_in_huge_pages_needs_a_right_or_a_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(call_causes, "sysctl", lambda _: [7])
+
+    def said(flags: int, *, is_contained: bool = False, **status: str) -> str:
+        facts = Facts(PID, {"CapEff": "0", "Groups": "", "Gid": "1 1 1 1"} | status)
+        facts.__dict__["is_contained"] = is_contained
+        return of("shmget", "EPERM", 0, 16 * MiB, flags, facts=facts)
+
+    assert "16 MiB in huge pages (SHM_HUGETLB) is requested, without CAP_IPC_LOCK " in said(0o4600)
+    assert "outside of the group vm.hugetlb_shm_group (7)" in said(0o4600)
+    assert said(0o600) == ""
+    assert said(0o4600, CapEff=f"{1 << 14:x}") == ""
+    assert said(0o4600, Groups="3 7 ") == said(0o4600, Gid="1 1 1 7") == ""
+    assert said(0o4600, is_contained=True, Groups="7")
+
+
+@pytest.mark.needs("recording")
+def test_a_policy_that_forbids_to_execute_memory() -> None:
+    """prctl(PR_SET_MDWE) of Linux 6.3, in a program of its own: it cannot be undone."""
+    code = (
+        "import ctypes, mmap, sys; c = ctypes.CDLL(None); m = mmap.mmap(-1, 8192, flags=34)\n"
+        "at = ctypes.addressof(ctypes.c_char.from_buffer(m)); m[0] = 1\n"
+        "print('ready' if c.prctl(65, 1, 0, 0, 0) == 0 else 'none', flush=True)\n"
+        "for _ in sys.stdin:\n"
+        "    for _ in range(7): c.mprotect(ctypes.c_void_p(at), 8192, 5)\n"
+        "    print('done', flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdin
+        assert program.stdout
+        if program.stdout.readline() != "ready\n":
+            program.stdin.close()
+            pytest.skip("this kernel has no PR_SET_MDWE")
+
+        def again(_: float = 0.0) -> None:
+            assert program.stdin
+            assert program.stdout
+            print("go", file=program.stdin, flush=True)
+            program.stdout.readline()
+
+        with refusals.recording(program.pid, [program.pid]) as seen:
+            again()
+            failing = seen.result(1.0)
+        called = call_arguments.read(seen.events, seen.failing, call_causes.needs_arguments, again)
+        status = proc.status(program.pid)
+        (one,) = call_causes.explained(program.pid, status, failing, called)
+        program.stdin.close()
+    assert (one.call, one.errno) == ("mprotect", "EACCES")
+    assert one.cause.startswith("8 KiB of anonymous memory may not be executed")
+    (said,) = refused.findings(look(refused=(one,)))
+    assert "(PR_SET_MDWE, which MemoryDenyWriteExecute= of a unit sets" in said.title
+
+
+def test_only_of_memory_without_a_file_the_policy_is_known() -> None:
+    private = mmap.mmap(-1, 8192, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    shared = mmap.mmap(-1, 8192)
+    at, other = (ctypes.addressof(ctypes.c_char.from_buffer(one)) for one in (private, shared))
+    assert "may not be executed" in of("mprotect", "EACCES", at, 8192, 5)
+    assert of("mprotect", "EACCES", at, 8192, 3) == of("mprotect", "EACCES", other, 8192, 5) == ""
+    assert "may not be executed" in of("mmap", "EACCES", 0, 8192, 7, 0x22, -1 & 0xFFFFFFFF, 0)
+    assert of("mmap", "EACCES", 0, 8192, 3, 1, 5, 0) == "", "a file that is open to read"
+    assert of("mmap", "EACCES", 0, 8192, 5, 2, 5, 0) == "", "a file on a mount that is noexec"
+    gone = of("mprotect", "EACCES", unmapped(), 8192, 5)
+    assert gone.startswith("8 KiB of memory that is unmapped by now may not be executed")
+    assert gone.endswith("; of a file, a mount that is noexec)")
+
+
+def test_a_write_that_a_right_or_a_seal_refuses() -> None:
+    facts = Facts(PID, {"CapEff": "0"})
+    facts.__dict__["is_contained"] = False
+    facts.__dict__["link"] = lambda _: f"/proc/{PID}/oom_score_adj"
+    said = of("write", "EACCES", 3, 0, 4, facts=facts)
+    assert said.startswith("oom_score_adj (now ")
+    assert said.endswith("lower than its least value so far, without CAP_SYS_RESOURCE")
+    facts.__dict__["link"] = lambda _: "/srv/oom_score_adj"
+    assert of("write", "EACCES", 3, 0, 4, facts=facts) == ""
+    fd = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
+    assert of("write", "EPERM", fd, 0, 4) == ""
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    assert "/memfd:sealed (deleted), which is sealed (F_SEAL_WRITE)" in of(
+        "write", "EPERM", fd, 0, 4
+    )
+    os.close(fd)
 
 
 @pytest.mark.parametrize("call", ["execve", "execveat"])

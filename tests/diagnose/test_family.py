@@ -103,11 +103,26 @@ def test_a_child_of_vfork_holds_nothing_of_its_own(call: str, binary: Compiled) 
     assert "children-hold" not in {one.name for one in found.findings}
 
 
+def test_what_processes_of_one_address_space_hold_is_counted_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "shares_memory", lambda one, other: {one, other} <= {1, 2, 3})
+    sizes = {1: 80 << 20, 4: 80 << 20, 2: 79 << 20, 5: 79 << 20, 6: 8 << 20, 3: 7 << 20}
+    members = [
+        family.Member(pid, "worker", size, 4096, 4096, 4096, 5) for pid, size in sizes.items()
+    ]
+    counted = {one.pid: one for one in family._counted_once(members)}
+    held = {pid: one.anonymous_bytes for pid, one in counted.items()}
+    assert held == sizes | {2: 0}  # 3 holds far less than 1, and so is not compared
+    assert (counted[2].growth_bytes, counted[2].unshared_bytes, counted[2].faults) == (0, 0, 5)
+
+
 def test_a_process_whose_main_thread_has_ended_lives_on(binary: Compiled) -> None:
     with running(binary("shares"), "leader") as program:
         while process.stat(program.pid).state not in "ZX":
             time.sleep(0.01)
-        with pytest.raises(CannotLook, match="has ended and 1 thread of it live on"):
+        words = "has ended and 1 thread of it live on with 3[3-9].* MiB resident, 3[2-5].* MiB of "
+        with pytest.raises(CannotLook, match=words):
             subject._find(program.pid)
         program.kill()
         while subject._other_threads(program.pid):

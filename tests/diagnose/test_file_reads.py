@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from memlab.diagnose import diagnosis, file_reads
 from memlab.diagnose.finding import COSTLY, NOTE, Finding
@@ -50,6 +54,29 @@ def test_a_full_group_has_one_advice_by_what_was_measured() -> None:
     assert "MADV_RANDOM" not in used.setting
     for name in diagnosis._EXPLAINS[wasted.name]:
         assert name in ("waits-for-files", "group-limit-met")
+
+
+def test_a_file_that_is_read_in_order_without_readahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never the advice that is the cause, and only where each part was read."""
+    ordered = Sites(100, 0, (), (Site("/srv/index", 90),), (), in_order=0.9)
+    ahead: list[int | None] = [128]
+    monkeypatch.setattr(file_reads, "_read_ahead_kib", lambda *_: ahead[0])
+
+    def title(each: float = 1.0, sites: Sites = ordered) -> str:
+        found = said(100, sites=sites, read_bytes_per_s=100.0 * each * mmap.PAGESIZE)
+        assert found is not None
+        assert found.name == "reads-files"
+        assert ("MADV_SEQUENTIAL" in found.setting) == ("in order" in found.title)
+        return found.title
+
+    words = "it reads /srv/index in order and waits for each page, 100 times per second, though "
+    assert title().startswith(words + "read_ahead_kb is 128: nothing is read ahead")
+    for other in (title(8), title(sites=replace(ordered, in_order=0.5)),
+                  title(sites=replace(ordered, sampled=20))):  # fmt: skip
+        assert "in order" not in other
+    for value in (None, 0, 4):
+        ahead[0] = value
+        assert "in order" not in title()
 
 
 def test_reads_of_files_are_no_wait_for_swap() -> None:

@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import mmap
 import os
+import platform
 import socket
 import struct
 import sys
@@ -30,6 +31,7 @@ from memlab.observe.process import Mapping
 
 from .live import Compiled, running
 from .looks import MiB, look, memory
+from .looks import heap as heap_of
 
 GUARDED = "import sys; print('ready', flush=True); sys.stdin.read()"
 
@@ -170,6 +172,66 @@ def test_stacks_of_threads_are_those_that_a_stack_pointer_lies_in(binary: Compil
     assert (mixed.count, mixed.resident_bytes) == (20, pytest.approx(20 * MiB, rel=0.02))
     pool = stacks_of(binary, "20", "1024", "pool")  # as Go's heap, in which its threads run
     assert pool == Stacks(0, 0, 0, 20)
+
+
+def test_variables_that_are_local_to_threads_are_told_from_calls(binary: Compiled) -> None:
+    with running(binary("local_variables"), "20") as program:
+        found = stacks.read(program.pid, *mapped(program.pid))
+    called = stacks_of(binary, "20", "1024")
+    assert found is not None
+    assert called is not None
+    assert found.resident_bytes >= 20 * MiB
+    if platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc":
+        pytest.skip("where such variables lie is known of glibc on x86-64")
+    assert 20 * MiB <= found.local_bytes <= min(found.resident_bytes, 20 * (MiB + 4 * PAGE))
+    assert called.local_bytes <= 20 * 4 * PAGE
+
+
+def test_a_table_of_local_variables_that_leads_nowhere_is_not_followed() -> None:
+    """What a stack holds is another's to write."""
+    with mmap.mmap(-1, 8 * PAGE) as memory, stacks._StackReader(os.getpid()) as reader:
+        start = ctypes.addressof(held := ctypes.c_char.from_buffer(memory))
+        mapping = Mapping(start, start + 8 * PAGE, "rw-p", "")
+        block = start + 7 * PAGE + 64
+        for table in (0, 8, start + 3, start + 4 * PAGE, (1 << 64) - 16):
+            memory[7 * PAGE + 64 : 7 * PAGE + 80] = struct.pack("=2Q", block, table)
+            assert reader.local_variables(mapping) is None
+        memory[:PAGE] = struct.pack("=2Q", start + 2 * PAGE + 8, 0) * (PAGE // 16)
+        memory[7 * PAGE + 64 : 7 * PAGE + 80] = struct.pack("=2Q", block, start)
+        expected = (start + 2 * PAGE, start + 7 * PAGE) if stacks._IS_KNOWN else None
+        assert reader.local_variables(mapping) == expected
+        del held
+
+
+@pytest.mark.parametrize(("kind", "least", "most"), [("between", 0.8, 1), ("pinned", 0, 0.25)])
+def test_of_what_malloc_holds_free_only_whole_pages_can_be_trimmed(
+    kind: str, least: float, most: float, binary: Compiled
+) -> None:
+    with running(binary("keeps"), kind) as program:
+        found, unlooked = heap.read(
+            program.pid, process.maps(program.pid), "glibc", swapped=False
+        )  # fmt: skip
+    if platform.libc_ver()[0] != "glibc":
+        pytest.skip("only of glibc's malloc it is known")
+    assert unlooked == ()
+    assert found is not None
+    assert found.whole_pages_bytes is not None
+    assert found.retained_bytes > 30 * MiB
+    assert least <= found.whole_pages_bytes / found.retained_bytes <= most
+
+
+def test_no_trim_is_advised_that_gives_nothing_back() -> None:
+    def setting(**changes: int) -> str:
+        held = memory(resident_bytes=210 * MiB, anonymous_bytes=200 * MiB)
+        seen = look(memory=held, heap=heap_of(retained_bytes=100 * MiB, ends_bytes=0, **changes))
+        (one,) = stock._retained(seen)
+        return f"{one.title}; {one.setting}"
+
+    assert "malloc_trim(0) after the peak" in setting()
+    assert "malloc_trim(0) after the peak" in setting(whole_pages_bytes=90 * MiB)
+    pinned = setting(whole_pages_bytes=2 * MiB)
+    assert "back: 2 MiB of it in whole pages, the rest beside objects that live; " in pinned
+    assert "gives back whole pages only, 2 MiB: " in pinned
 
 
 def test_stacks_side_by_side_are_told_apart_by_guards_within_their_mapping(
@@ -382,6 +444,11 @@ def test_each_part_that_is_large_has_a_sentence_and_a_small_one_has_none() -> No
     assert said(inner_heaps=(InnerHeap(PYTHON, 190 * MiB, 170 * MiB),)) == []
     (found,) = said(stacks=Stacks(40, 320 * MiB, 160 * MiB))
     assert (found.name, found.policies) == ("stacks", None)
+    assert "which its deepest calls touched" in found.title
+    assert "less on the stack" in found.setting
+    (found,) = said(stacks=Stacks(40, 320 * MiB, 160 * MiB, local_bytes=80 * MiB))
+    assert "4 MiB each, of which 2 MiB are variables that are local to a thread" in found.title
+    assert "less on the stack" not in found.setting
     assert said(stacks=Stacks(40, 320 * MiB, 8 * MiB)) == []
     (found,) = said(sockets=Sockets(81, 81, 5 * MiB, 147 * MiB, 0))
     assert found.name == "sockets-hold"

@@ -74,6 +74,12 @@ def test_timers_and_locks_are_those_of_the_process(root: Path) -> None:
     (root / "proc/locks").write_text("2: F A  READ 7 0 0 1\n" * 60_000)
     (found,) = said({})
     assert found.startswith("what 49,932 or more locks of files keep")
+    line = "1234567: POSIX  ADVISORY  WRITE 7 fe:00:12345678 123456 123456\n"
+    (root / "proc/locks").write_text(line * 300_000)  # as the kernel writes them
+    (found,) = said({})
+    assert found.startswith("what 16,6")
+    assert found.endswith("or more locks of files keep in the kernel: /proc does not show it; "
+                          "some 3.17 MiB or more")  # fmt: skip
 
 
 @pytest.mark.parametrize(

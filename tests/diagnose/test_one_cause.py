@@ -164,6 +164,10 @@ def test_a_fault_is_told_by_the_kernels_line_of_that_process(
     log = FaultLog()
     launch = ("launch", "stack=8388608")
     assert log.why(7, signal.SIGSEGV, launch) == words
+    locked = log.why(7, signal.SIGSEGV, launch, (5 << 19, 4 << 20))
+    grows = ", or may not grow: 2.5 MiB were locked, and RLIMIT_MEMLOCK is 4 MiB"
+    assert locked.replace(grows, "") == words
+    assert (grows in locked) == ("its stack is full" in words)
     assert log.why(8, signal.SIGSEGV, launch).startswith("which address it touched was not read: ")
     assert log.why(7, signal.SIGABRT, launch) == ""
     log.close()

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import held_shared, pages, shared, stock, sysvipc
+from memlab.diagnose import held, held_shared, pages, shared, stock, sysvipc
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.shared import SharedUse
 from memlab.observe import namespaces, process
 
 from .live import running
-from .looks import MiB, look, memory
+from .looks import MiB, charge, look, memory
 
 PATHS = {
     "/dev/zero (deleted)": shared.ANONYMOUS,
@@ -140,6 +140,29 @@ def test_objects_are_counted_once_however_often_they_are_mapped() -> None:
         if use.allocated_bytes is not None:
             assert (use.count, use.allocated_bytes) == (1, 4096)
     os.close(fd)
+
+
+def test_only_what_is_mapped_once_is_known_to_be_so_much() -> None:
+    """Twice the same page counts twice in RssShmem; two parts of a file are two."""
+    code = (
+        "import mmap, os, sys; fd = os.memfd_create('views'); os.ftruncate(fd, 4 << 20)\n"
+        "views = [mmap.mmap(fd, 2 << 20, offset=at << 20) for at in ({})]\n"
+        "for view in views: view[:] = bytes(2 << 20)\n"
+        "print('ready', flush=True); sys.stdin.read()"
+    )
+    sizes = []
+    for offsets in ("0, 2", "0, 1", "0, 0"):
+        with running(sys.executable, "-c", code.format(offsets)) as program:
+            sizes.append(shared.mapped_once(program.pid) / MiB)
+    assert sizes == [pytest.approx(4, abs=1), 0, 0]
+
+
+def test_a_group_says_what_other_groups_pay_of_what_it_maps() -> None:
+    for elsewhere, named in ((64 * MiB, True), (8 * MiB, False), (-MiB, False)):
+        account = held.stock(charge(), elsewhere_bytes=elsewhere)
+        lines = [one for one in account.lines if one.name.startswith("shared memory charged to")]
+        assert [(one.value, one.part_of) for one in lines] == [(elsewhere, "none")] * named
+        assert account.rest == held.stock(charge()).rest
 
 
 def scanned(pid: int, mappings: Sequence[process.Mapping]) -> Pages:

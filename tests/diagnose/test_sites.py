@@ -118,6 +118,17 @@ def test_the_faults_of_a_program_are_in_its_own_code(binary: Compiled) -> None:
     assert [one.where for one in found.memory if one.where.startswith("anonymous at ")]
 
 
+def test_faults_in_order_are_told_from_others() -> None:
+    page = mmap.PAGESIZE
+
+    def ordered(*pages: int, period: int = 1) -> int:
+        return sites._ordered([(1 << 40 | page * at, (1,)) for at in pages], period)
+
+    assert ordered(0, 1, 2, 6) == 3
+    assert ordered(0, 9, 18, period=9) == 2
+    assert ordered(0, 9, 18) == ordered(5, 4, 4, 1) == ordered(7) == ordered() == 0
+
+
 def test_few_samples_are_no_evidence() -> None:
     one = (sites.Site("app+0x1", 9),)
     assert [*sites.facts(sites.Sites(9, 0, one, one, ("app+0x1",)))] == []

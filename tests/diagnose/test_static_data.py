@@ -6,6 +6,7 @@ import mmap
 import os
 import struct
 import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -94,6 +95,29 @@ def test_copies_of_a_files_pages_are_known_by_its_name(tmp_path: Path) -> None:
     assert gone.resident_bytes == 4 * MiB
     private.close()
     shared.close()
+
+
+@pytest.mark.needs("flags of pages")
+def test_copies_of_many_small_files_are_told_together(tmp_path: Path) -> None:
+    """As of a library that is copied, loaded and deleted again and again."""
+    code = (
+        "import mmap, sys; kept = []\n"
+        "for number in range({}):\n"
+        "    with open(f'{}/part-{{number}}.so', 'w+b') as file:\n"
+        "        file.truncate(1 << 19)\n"
+        "        kept.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))\n"
+        "    kept[-1][:] = b'x' * (1 << 19)\n"
+        "print('ready', flush=True); sys.stdin.read()"
+    )
+    found = []
+    for count in (8, 40):
+        with running(sys.executable, "-c", code.format(count, tmp_path)) as program:
+            await_rest(program.pid)
+            copies = seen_of(program.pid).copies
+        found += [one for one in copies if " small files, as " in one.path]
+    (one,) = found
+    assert int(one.path.partition(" ")[0]) >= 40
+    assert 20 * MiB <= one.resident_bytes < 30 * MiB
 
 
 @pytest.mark.needs("flags of pages")

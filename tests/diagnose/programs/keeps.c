@@ -1,7 +1,8 @@
 /*
  * What malloc holds after a peak of 7 MiB in each of eight threads.
  * keeps ends: all objects are freed. keeps between: but for one in 64. keeps used: none is.
- * keeps leaks: all are, and then one object after another is allocated and forgotten.
+ * keeps pinned: two of three objects are, so that each page has one that is not. keeps leaks: all
+ * are, and then one object after another is allocated and forgotten.
  */
 #include "program.h"
 
@@ -12,6 +13,7 @@
 
 #define THREADS 8
 #define SMALL 1000
+#define PINNED 1300 /* three to a page */
 #define LARGE ((size_t)7 << 20)
 #define HELD LARGE /* less than the threshold that it raises */
 
@@ -20,7 +22,9 @@ static pthread_barrier_t met;
 static void *peak(void *argument)
 {
 	const char *kind = argument;
-	const size_t size = strcmp(kind, "ends") ? SMALL : LARGE, count = HELD / size;
+	const int pinned = !strcmp(kind, "pinned");
+	const size_t size = !strcmp(kind, "ends") ? LARGE : pinned ? PINNED : SMALL;
+	const size_t count = HELD / size, kept = pinned ? 3 : 64;
 	char **objects = calloc(count, sizeof(*objects));
 
 	for (size_t round = 0; objects && round < 3; round++)
@@ -31,7 +35,7 @@ static void *peak(void *argument)
 				touch(objects[i], size);
 		}
 	for (size_t i = 0; objects && i < count; i++)
-		if (strcmp(kind, "used") && (strcmp(kind, "between") || i % 64)) {
+		if (strcmp(kind, "used") && ((strcmp(kind, "between") && !pinned) || i % kept)) {
 			free(objects[i]);
 			objects[i] = NULL;
 		}

@@ -116,8 +116,9 @@ class Launched:
             elif "at_ns" in line:
                 self.counters.append(line)
             else:
-                why = self._log.why(self.pid, line.get("signal", 0), self._launch)
-                self.report = {**line, "why": why}
+                number = line.get("signal", 0)
+                why = self._log.why(self.pid, number, self._launch, self.memory.locked_of_limit)
+                self.report = {**line, "why": why, "limits": self.memory.limits}
                 self._let_go()
 
     def _await_launcher(self) -> None:

@@ -6,12 +6,14 @@ import errno
 import os
 import shutil
 import signal
+from collections.abc import Mapping
 from typing import Any
 
 from memlab.command import bus_error
 from memlab.command.python_probes.command.group import TrialGroup
 from memlab.command.python_probes.command.launcher import Launched
 from memlab.command.python_probes.command.output import Output, last_lines
+from memlab.text import units
 from memlab.text.printable import signal_name
 
 _LOCK_REFUSED = 121  # ../lock.c
@@ -79,7 +81,17 @@ def how_it_ended(report: dict[str, Any]) -> str:
     if report["signal"]:
         why = bus_error.read() if report["signal"] == signal.SIGBUS else report["why"]
         return f"ended by {signal_name(report['signal'])}{why and f': {why}'}"
-    return f"exit status {report['status']}"
+    return f"exit status {report['status']}{_limited(report.get('limits', {}))}"
+
+
+def _limited(limits: Mapping[str, int]) -> str:
+    """A limit of its memory is said, for the program may have failed at it."""
+    of_space = [
+        f"{name} of {units.format_quantity(limits[name], 'B')}"
+        for name in ("RLIMIT_AS", "RLIMIT_DATA")
+        if name in limits
+    ]
+    return f", under {' and '.join(of_space)}" if of_space else ""
 
 
 def timed_out(spec: dict[str, Any], output: Output, group: TrialGroup) -> dict[str, str]:

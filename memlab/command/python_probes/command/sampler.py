@@ -16,6 +16,12 @@ _READ_EVERY_S, _MOST_READINGS = 0.01, 600
 _READING_SHARE = 0.05  # of a CPU, at most
 _READING_WITHIN_S = 1.0  # or the time limit would wait for the reading
 _PSS_SHARE = 0.01  # of the time, at most: calls of the program that map memory wait meanwhile
+_LIMITS = {  # of three words each in /proc/PID/limits
+    "Max locked memory": "RLIMIT_MEMLOCK",
+    "Max address space": "RLIMIT_AS",
+    "Max data size": "RLIMIT_DATA",
+}
+_LABEL_CHARS, _LIMITS_READ = 25, 50
 _SERIES = {  # fields of proc_pid_status(5)
     "rss": (b"VmRSS",),
     "anonymous": (b"RssAnon", b"VmSwap"),
@@ -38,6 +44,8 @@ class Sampler:
         self._peak_processes = 1
         self._unlocked = 0  # readings since the lock was taken
         self._end_bytes: int | None = None
+        self._lock_limit: int | None = None
+        self.limits: dict[str, int] = {}  # as they were in one of the first readings
         self.pss = _Pss()
 
     def read_if_due(self, pid: int) -> None:
@@ -69,6 +77,11 @@ class Sampler:
         for status in statuses.values():
             for name, keys in _SERIES.items():
                 sums[name] += sum(status.get(key, 0) for key in keys)
+        if sums["locked"] and self._lock_limit is None:
+            locking = (one for one, status in statuses.items() if status.get(b"VmLck"))
+            self._lock_limit = _soft_limits(next(locking)).get("RLIMIT_MEMLOCK")
+        if len(self._at_ns) < _LIMITS_READ:  # a shell may set them before it runs the program
+            self.limits = _soft_limits(pid) or self.limits
         if not any(sums.values()):
             return  # it has ended, or has not begun
         self._peak_processes = max(self._peak_processes, len(processes))
@@ -95,6 +108,12 @@ class Sampler:
     @property
     def peak_locked_bytes(self) -> int:
         return max(self._values["locked"], default=0)
+
+    @property
+    def locked_of_limit(self) -> tuple[int, int] | None:
+        """The most that was locked, and RLIMIT_MEMLOCK; None if nothing was, or there is none."""
+        most = self.peak_locked_bytes
+        return (most, self._lock_limit) if most and self._lock_limit is not None else None
 
     @property
     def unlocked_readings(self) -> int:
@@ -191,6 +210,17 @@ def _pss_bytes(pid: int) -> int:
             if line.startswith(b"Pss:"):
                 return int(line.split()[1]) * 1024
     raise ProcessLookupError  # it has no memory any more
+
+
+def _soft_limits(pid: int) -> dict[str, int]:
+    """Those of its memory that it has."""
+    found = {}
+    with suppress(OSError), open(f"/proc/{pid}/limits") as lines:
+        for line in lines:
+            words, name = line.split(), _LIMITS.get(line[:_LABEL_CHARS].rstrip())
+            if name and words[3:] and words[3].isdigit():
+                found[name] = int(words[3])
+    return found
 
 
 def _status(pid: int) -> dict[bytes, int]:
