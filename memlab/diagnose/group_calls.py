@@ -55,10 +55,10 @@ class GroupRefusals:
         """Each call that failed in so many seconds, and what was not recorded."""
         by_process = {
             pid: [
-                one
-                for one in refusals.result(seconds)
-                if one.call not in IF_EXPLAINED.get(one.errno, ())
-                and (one.call, one.errno) not in NO_LIMIT
+                refusal
+                for refusal in refusals.result(seconds)
+                if refusal.call not in IF_EXPLAINED.get(refusal.errno, ())
+                and (refusal.call, refusal.errno) not in NO_LIMIT
             ]
             for pid, refusals in self._of_each
         }
@@ -89,21 +89,23 @@ def findings(calls: GroupCalls, names: Mapping[int, str]) -> Iterator[Finding]:
         per_s = _per_s(refused)
         if per_s < _LEAST_PER_S:
             continue
-        ranked = sorted(refused, key=lambda one: -one.per_s)
-        pairs = ", ".join(f"{one.call} with {one.errno}" for one in ranked[:_NAMED])
+        ranked = sorted(refused, key=lambda refusal: -refusal.per_s)
+        pairs = ", ".join(f"{refusal.call} with {refusal.errno}" for refusal in ranked[:_NAMED])
         more = f" and {len(ranked) - _NAMED} more" if len(ranked) > _NAMED else ""
-        known = (row(one.call, one.errno) for one in ranked if one.per_s >= _LEAST_PER_S)
-        asks = all((one.call, one.errno) in _QUESTIONS for one in ranked)
+        known = (
+            row(refusal.call, refusal.errno) for refusal in ranked if refusal.per_s >= _LEAST_PER_S
+        )
+        asks = all((refusal.call, refusal.errno) in _QUESTIONS for refusal in ranked)
         yield Finding(
             "calls-fail",
-            NOTE if asks else CRITICAL if any(one and one.certain for one in known) else COSTLY,
+            NOTE if asks else CRITICAL if any(cause and cause.certain for cause in known) else COSTLY,
             f"{per_second(per_s, 'calls')} of process {pid} ({names.get(pid, '?')}) fail: {pairs}"
             f"{more}",
             "limits", ranked[0].call, per_s, "1/s",
-            facts(*(Fact(f"{one.call} ({one.errno})", one.per_s, "1/s") for one in ranked)),
+            facts(*(Fact(f"{refusal.call} ({refusal.errno})", refusal.per_s, "1/s") for refusal in ranked)),
             f"memlab diagnose {pid}", kind=str(pid),
         )  # fmt: skip
 
 
 def _per_s(refused: Sequence[Refusal]) -> float:
-    return sum(one.per_s for one in refused)
+    return sum(refusal.per_s for refusal in refused)
