@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from memlab.diagnose import call_rings, counters
 from memlab.diagnose.call_table import row
-from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, facts, per_second
+from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, Severity, per_second
 from memlab.diagnose.refusals import IF_EXPLAINED, NO_LIMIT, Refusal, Refusals
 from memlab.diagnose.unlooked import Unlooked
 from memlab.text import units
@@ -92,19 +92,24 @@ def findings(calls: GroupCalls, names: Mapping[int, str]) -> Iterator[Finding]:
         ranked = sorted(refused, key=lambda refusal: -refusal.per_s)
         pairs = ", ".join(f"{refusal.call} with {refusal.errno}" for refusal in ranked[:_NAMED])
         more = f" and {len(ranked) - _NAMED} more" if len(ranked) > _NAMED else ""
-        known = (
-            row(refusal.call, refusal.errno) for refusal in ranked if refusal.per_s >= _LEAST_PER_S
-        )
-        asks = all((refusal.call, refusal.errno) in _QUESTIONS for refusal in ranked)
+        rates = tuple(Fact(f"{call.call} ({call.errno})", call.per_s, "1/s") for call in ranked)
         yield Finding(
-            "calls-fail",
-            NOTE if asks else CRITICAL if any(cause and cause.certain for cause in known) else COSTLY,
+            "calls-fail", _severity(refused),
             f"{per_second(per_s, 'calls')} of process {pid} ({names.get(pid, '?')}) fail: {pairs}"
             f"{more}",
             "limits", ranked[0].call, per_s, "1/s",
-            facts(*(Fact(f"{refusal.call} ({refusal.errno})", refusal.per_s, "1/s") for refusal in ranked)),
+            rates,
             f"memlab diagnose {pid}", kind=str(pid),
         )  # fmt: skip
+
+
+def _severity(refused: Sequence[Refusal]) -> Severity:
+    """Of one process: questions cost nothing, and a row knows which call is certainly for want."""
+    if all((refusal.call, refusal.errno) in _QUESTIONS for refusal in refused):
+        return NOTE
+    often = (refusal for refusal in refused if refusal.per_s >= _LEAST_PER_S)
+    causes = (row(refusal.call, refusal.errno) for refusal in often)
+    return CRITICAL if any(cause and cause.certain for cause in causes) else COSTLY
 
 
 def _per_s(refused: Sequence[Refusal]) -> float:
