@@ -26,9 +26,8 @@ _LISTS = (
 )
 _FILE_BYTES, _SOCKET_BYTES = 512, 3 << 10
 """An open file with its directory entry; a socket with its inode."""
-_TERMINAL_BYTES = (
-    128 << 10
-)  # 64 KiB that were not read in each direction (drivers/tty/tty_buffer.c)
+# 64 KiB that were not read in each direction (drivers/tty/tty_buffer.c).
+_TERMINAL_BYTES = 128 << 10
 _TIMER_BYTES, _LOCK_BYTES, _SEMAPHORE_BYTES = 400, 200, 64
 _TERMINALS = ("/dev/ptmx", "/dev/pts/")
 _DESCRIPTORS_READ = 10_000  # of a process at most
