@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import needs
@@ -127,7 +128,9 @@ def test_a_file_that_says_what_a_queue_says_is_none() -> None:
     assert in_namespaces(imports + script) == "/note /left (deleted) 700\n['/left (deleted)']\n"
 
 
-def test_no_file_of_a_mount_that_the_process_sees_is_looked_at(tmp_path: Path) -> None:
+def test_no_file_of_a_mount_that_the_process_sees_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It may be remote, and wait for a server."""
     (tmp_path / "note").write_text(TEXT)
     with (tmp_path / "note").open() as file:
@@ -138,6 +141,10 @@ def test_no_file_of_a_mount_that_the_process_sees_is_looked_at(tmp_path: Path) -
         expected = f"{os.major(device)}:{os.minor(device)}"
         assert mqueue_files._device(PID, fd, set()) == expected
         assert mqueue_files._device(PID, fd, {mount}) == ""
+        # In a chroot the mount of its root is not in the list.
+        mounts = process.mounts(PID)
+        listed = [*mounts, replace(mounts[0], mount_id=mount, filesystem="ext4")]
+        monkeypatch.setattr(process, "mounts", lambda *_: listed)
         assert message_queues.read(PID, {fd: "/note"}) == Messages()
 
 

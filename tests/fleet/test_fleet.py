@@ -151,7 +151,7 @@ def test_what_a_host_refuses_is_its_own_words(hosts: Hosts, command: Command) ->
     done = command("sweep", "mmap-write", "-p", "size=-1", "--on", "ssh:a,b")
     assert done.returncode == 3
     assert {line.split(":")[1] for line in done.stderr.splitlines()[:2]} == {" a", " b"}
-    assert "size" in done.stderr
+    assert "size" in done.stderr, done.stderr
     with Store(home()) as opened:
         assert opened.runs() == []
 

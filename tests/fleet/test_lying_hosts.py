@@ -77,6 +77,10 @@ BOTH = {
     "ends-with-0-and-reads-nothing": ("exec 0<&-; exit 0", "it ended with 0, and its last"),
     "fails-and-says-a-blank-line": ("printf 'bad store\\n\\n' >&2; exit 3", "bad store"),
     "fails-and-says-only-blanks": ("printf '\\n \\t\\n' >&2; exit 3", "exit code 3"),
+    "ends-by-python-itself": (
+        "printf 'Fatal Python error: x\\n\\nExtension modules: y\\n' >&2; exit 134",
+        "Fatal Python error: x",
+    ),
     "fails-and-says-nothing": ("exit 9", "exit code 9"),
     "fails-and-says-what-is-not-seen": ("printf '\\33[2J\\0' >&2; exit 3", r"\x1b[2J\x00"),
     "is-not-reached": ("echo no route >&2; exit 255", "not reached: no route"),

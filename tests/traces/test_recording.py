@@ -423,7 +423,7 @@ def _await_end(pid: int) -> None:
     while time.monotonic() < deadline:
         try:
             status = Path(f"/proc/{pid}/stat").read_text()
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # it may end between open and read
             return
         if status.rpartition(")")[2].split()[0] == "Z":
             return

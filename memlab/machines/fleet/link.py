@@ -67,9 +67,11 @@ class Link:
 
     @property
     def last_line(self) -> str:
-        """The last line of its standard error that says something; empty without one."""
+        """The last line of its standard error that says something; empty without one. What ends
+        Python itself is named above a list of modules."""
         lines = self._said.decode(errors="replace").splitlines()
-        return next((line for line in reversed(lines) if line.strip()), "")
+        fatal = [line for line in lines if line.startswith("Fatal Python error: ")]
+        return next((line for line in (*fatal[-1:], *reversed(lines)) if line.strip()), "")
 
     def readline(self, limit: int) -> bytes:
         """The next line, or its first `limit` bytes; nothing at the end of what it sends."""
