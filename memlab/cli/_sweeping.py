@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import signal
@@ -73,6 +74,11 @@ class Rows:
         while not self._ended.wait(BEAT_S):
             self("")
 
+    def end(self) -> None:
+        """Nothing is printed from here on: Python ends with a fatal error if a thread is in a write
+        when it ends."""
+        self._turn.acquire()
+
     def __enter__(self) -> None:
         pass
 
@@ -91,6 +97,8 @@ def on_a_link(rows: Rows | None) -> None:
             if b"stop" in line:
                 os.kill(os.getpid(), signal.SIGINT)
 
+    if rows:
+        atexit.register(rows.end)
     for work in (listen, *([rows.beat] if rows else [])):
         threading.Thread(target=work, daemon=True).start()
 

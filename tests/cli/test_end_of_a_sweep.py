@@ -3,6 +3,8 @@
 import re
 import shutil
 import subprocess
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from command import Command
 from made_up import Machine
 
 from memlab import api
+from memlab.cli import _sweeping
 from memlab.present import tables
 from memlab.present.answer import Block, fit, not_shown, open_blocks
 from memlab.present.table import SCREEN_WITH_TABLE, console
@@ -119,3 +122,27 @@ def test_a_run_whose_blocks_are_all_done_says_so(
     assert resumed.returncode == 0
     done = "done: all of its blocks had been measured; to measure more of them, begin a new sweep"
     assert done in resumed.stderr
+
+
+def test_no_thread_is_in_a_write_when_python_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else it ends with a fatal error: could not acquire lock at interpreter shutdown."""
+    at_the_end: list[Callable[[], None]] = []
+    beating = threading.Event()
+    monkeypatch.setattr(_sweeping.atexit, "register", at_the_end.append)
+    rows = _sweeping.Rows()
+    with monkeypatch.context() as patched:
+        patched.setattr(_sweeping.threading.Thread, "start", lambda _: None)
+        _sweeping.on_a_link(rows)
+    (end,) = at_the_end
+    end()
+    late = threading.Thread(target=lambda: (beating.set(), rows("")), daemon=True)
+    late.start()
+    assert beating.wait(60)
+    late.join(0.05)
+    assert late.is_alive()
+    assert capsys.readouterr().out == ""
+    rows._turn.release()
+    late.join()
+    assert capsys.readouterr().out == "\n"
