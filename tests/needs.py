@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import shutil
 import socket
 import struct
@@ -243,6 +244,16 @@ def _runs_32_bit() -> bool:
             return False
 
 
+def _scans_pages() -> bool:
+    pid = os.getpid()
+    try:
+        pages.read(pid, process.maps(pid), detailed=False)
+    except pages.NotSeen:
+        return False
+    return True
+
+
+_GET_MDWE = 66  # PR_GET_MDWE of include/uapi/linux/prctl.h
 NEEDS = {
     "root": Need(lambda: ROOT, "run as root"),
     "host root": Need(ownership.is_host_root, "run as root, in no user namespace"),
@@ -264,6 +275,15 @@ NEEDS = {
         "run as root, with CAP_SYS_ADMIN, on a kernel that names files of cgroups to fanotify(7)",
     ),
     "BPF maps": Need(_makes_bpf_maps, "run as root, on a kernel with CONFIG_BPF_SYSCALL"),
+    "glibc": Need(lambda: platform.libc_ver()[0] == "glibc", "a system with glibc"),
+    "variables of threads": Need(
+        lambda: platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc",
+        "x86-64, a system with glibc",
+    ),
+    "a policy against executable memory": Need(
+        lambda: ctypes.CDLL(None).prctl(_GET_MDWE, 0, 0, 0, 0) >= 0, "Linux 6.3 or newer"
+    ),
+    "scans of page tables": Need(_scans_pages, "Linux 6.7 or newer"),
     "flags of pages": Need(_sees_pages, "run as root, where /proc/kpageflags is readable"),
     "a mount namespace": _namespace("--mount", "mount -t tmpfs none /mnt"),
     "a network namespace": _namespace("--net"),

@@ -28,7 +28,7 @@ from memlab.diagnose.call_facts import (
     Reader,
     shown,
 )
-from memlab.diagnose.call_table import FILES, LOCK
+from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import sysctl
 from memlab.observe import cgroup, files
@@ -58,7 +58,7 @@ _SPACE = (1 << 47) - PAGE if os.uname().machine == "x86_64" else 1 << 52
 def _descriptors(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """EINVAL of poll and F_DUPFD, EBADF of dup2, EMFILE of io_uring_register."""
     most = facts.limit(NOFILE)
-    setting = FILES
+    setting = "ulimit -n, LimitNOFILE= of its unit"
     if call == "fcntl":
         if arguments[1] not in _DUPLICATES:
             return None
@@ -413,10 +413,10 @@ def _in_place(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
 
 def _links(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """EMLINK."""
-    told = call_places.links_of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
-    if told is None:
+    links = call_places.links_of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
+    if links is None:
         return None
-    count, filesystem, is_folder = told
+    count, filesystem, is_folder = links
     what = "folder has" if is_folder else "file has"
     return Cause(
         f"the {what} {count:,} links, as many as its file system ({filesystem}) allows",
@@ -426,10 +426,10 @@ def _links(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
 
 def _attribute(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """ENOSPC of an extended attribute: ext4_xattr_block_set() of fs/ext4/xattr.c."""
-    told = call_places.mount_of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
-    if told is None or not told[0].filesystem.startswith("ext"):
+    place = call_places.mount_of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
+    if place is None or not place[0].filesystem.startswith("ext"):
         return None
-    mount, block = told
+    mount, block = place
     return Cause(
         f"an attribute of {size(arguments[3])} is set, and the attributes of a file share a block "
         f"of {size(block)} on {shown(mount.mount_point)} ({mount.filesystem}), which is not full",

@@ -183,20 +183,20 @@ def last(before: Sequence[MemberStart]) -> tuple[Member, ...]:
 def _counted_once(members: Sequence[Member]) -> tuple[Member, ...]:
     """Of processes with one address space (clone(2) with CLONE_VM) the first has it all. They hold
     the same, and so are neighbours by what they hold, the most first."""
-    found: list[Member] = []
+    owners: list[Member] = []
     others: list[Member] = []
-    for one in members:
+    for member in members:
         if any(
-            before.anonymous_bytes - one.anonymous_bytes <= _NEAR_BYTES
-            and process.shares_memory(before.pid, one.pid)
-            for before in found[-2:]
+            before.anonymous_bytes - member.anonymous_bytes <= _NEAR_BYTES
+            and process.shares_memory(before.pid, member.pid)
+            for before in owners[-2:]
         ):
             others.append(
-                replace(one, anonymous_bytes=0, growth_bytes=0, shared_bytes=0, unshared_bytes=0)
+                replace(member, anonymous_bytes=0, growth_bytes=0, shared_bytes=0, unshared_bytes=0)
             )
         else:
-            found.append(one)
-    return (*found, *others)
+            owners.append(member)
+    return (*owners, *others)
 
 
 def _life(pid: int) -> process.Stat | None:

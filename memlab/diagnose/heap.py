@@ -167,13 +167,13 @@ def _walked(
         for sizes in ((end - start for _, start, end in parts), (size for _, size, _ in free),
                       resident)
     )  # fmt: skip
-    there = sum(_resident(memory, mappings, by_mapping, *part[1:]) for part in parts)
+    resident_bytes = sum(_resident(memory, mappings, by_mapping, *part[1:]) for part in parts)
     found = Heap(
         arenas=len({arena for arena, _, _ in parts}),
         held_bytes=held,
         free_bytes=free_bytes,
         retained_bytes=retained,
-        untouched_bytes=max(0, held - there - (free_bytes - retained)),
+        untouched_bytes=max(0, held - resident_bytes - (free_bytes - retained)),
         ends_bytes=sum(size for size, (_, _, is_end) in zip(resident, free, strict=True) if is_end),
         whole_pages_bytes=sum(whole for _, whole in there_of),
     )

@@ -35,8 +35,8 @@ _STACK_BYTES_LEAST = 8 << 10  # its control block's page, and that of its deepes
 def beside_malloc(look: Look) -> float:
     """Anonymous memory that is not of malloc's heaps: the program's own mappings, or a heap that a
     runtime has beside it."""
-    held = look.heap.resident_bytes + look.heap.mapped_bytes if look.heap else 0
-    return max(0, look.memory.anonymous_bytes - held)
+    of_malloc = look.heap.resident_bytes + look.heap.mapped_bytes if look.heap else 0
+    return max(0, look.memory.anonymous_bytes - of_malloc)
 
 
 def beside_malloc_line(look: Look) -> Line:

@@ -225,8 +225,8 @@ def _up(address: int) -> int:
 
 def _is_huge(pid: int, mapping: process.Mapping) -> bool:
     """Whether it is a file of a hugetlbfs, whose pages are not part of resident memory, or may be
-    one: only root may ask. If a process has no such pages, its files are left alone, which may lie
-    on a file system that does not answer."""
+    one: only root may ask. Without such pages no file is opened: it may lie on a file system that
+    does not answer."""
     path = ROOT / f"proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
     about = files.known(path.stat)
     sizes = files.names(ROOT / "sys/kernel/mm/hugepages")

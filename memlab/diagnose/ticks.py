@@ -15,7 +15,7 @@ _TEXT_BYTES, _CONTENT_BYTES = 128, 8192
 _KNOWN_MAX = 64
 
 
-class Outcome(IntEnum):
+class Pause(IntEnum):
     """Why ticks.c returns."""
 
     DONE = 0
@@ -115,8 +115,8 @@ class Ticks:
         state.count, state.at, state.at_once = count, 0, len(threads) // count
         state.thread, state.reads = -1, 0
         tick = _library().tick
-        while (outcome := tick(ctypes.byref(state))) not in (Outcome.DONE, Outcome.ENDED):
-            if outcome == Outcome.ASKS:
+        while (pause := tick(ctypes.byref(state))) not in (Pause.DONE, Pause.ENDED):
+            if pause == Pause.ASKS:
                 text, of = self._text.value, state.at * state.at_once + state.thread - 1
                 if ask(of, text) and state.known_count < _KNOWN_MAX:
                     self._know(text)
@@ -132,7 +132,7 @@ class Ticks:
                     sizes[at // files] if state.folder and sizes[at // files] >= 0 else None,
                 )
             )
-        return bool(outcome == Outcome.DONE)
+        return bool(pause == Pause.DONE)
 
     def _know(self, text: bytes) -> None:
         place = len(self._texts) * _TEXT_BYTES

@@ -91,7 +91,7 @@ def _idle(seen: Look) -> Look:
 
 
 def _quiet(seen: Look) -> Look:
-    """What it holds is none of it by an allocator beside malloc."""
+    """No allocator beside malloc holds any of its memory."""
     return replace(seen, inner_heaps=())
 
 
@@ -230,7 +230,7 @@ ALIKE: Mapping[str, tuple[str, Change]] = {
     "sockets-drop": ("a read that fails says so", lambda seen: replace(
         seen, refused=(Refusal("recvmsg", "ENOBUFS", 2.0),),
         dropped=tuple(replace(one, kind=NETLINK) for one in seen.dropped))),
-    "tmpfs-full": ("a full tmpfs that it maps nothing of", _remembering(shmem_bytes=0)),
+    "tmpfs-full": ("a full tmpfs of which it maps nothing", _remembering(shmem_bytes=0)),
     "frozen": ("it is stopped by a signal", _with(frozen=False, state="T")),
     "stopped": ("it waits for a device", _with(state="D")),
     **{f"{name}-nears": ("as much, of a higher limit", _larger_limit) for name in _NEARS},

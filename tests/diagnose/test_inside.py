@@ -6,7 +6,6 @@ import ctypes
 import fcntl
 import mmap
 import os
-import platform
 import socket
 import struct
 import sys
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import needs
 import pytest
 
 from memlab.diagnose import heap, inner_heap, inside, mapped_forms, pages, sockets, stacks, stock
@@ -38,10 +38,9 @@ GUARDED = "import sys; print('ready', flush=True); sys.stdin.read()"
 
 def mapped(pid: int) -> tuple[list[Mapping], dict[int, int]]:
     mappings = process.maps(pid)
-    try:
-        return mappings, pages.read(pid, mappings, detailed=False)[0].by_mapping
-    except pages.NotSeen as why:
-        pytest.skip(str(why))
+    if lacking := needs.lacking("scans of page tables"):
+        pytest.skip(lacking)
+    return mappings, pages.read(pid, mappings, detailed=False)[0].by_mapping
 
 
 @contextmanager
@@ -174,6 +173,7 @@ def test_stacks_of_threads_are_those_that_a_stack_pointer_lies_in(binary: Compil
     assert pool == Stacks(0, 0, 0, 20)
 
 
+@pytest.mark.needs("variables of threads")
 def test_variables_that_are_local_to_threads_are_told_from_calls(binary: Compiled) -> None:
     with running(binary("local_variables"), "20") as program:
         found = stacks.read(program.pid, *mapped(program.pid))
@@ -181,8 +181,6 @@ def test_variables_that_are_local_to_threads_are_told_from_calls(binary: Compile
     assert found is not None
     assert called is not None
     assert found.resident_bytes >= 20 * MiB
-    if platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc":
-        pytest.skip("where such variables lie is known of glibc on x86-64")
     assert 20 * MiB <= found.local_bytes <= min(found.resident_bytes, 20 * (MiB + 4 * PAGE))
     assert called.local_bytes <= 20 * 4 * PAGE
 
@@ -203,6 +201,7 @@ def test_a_table_of_local_variables_that_leads_nowhere_is_not_followed() -> None
         del held
 
 
+@pytest.mark.needs("glibc")
 @pytest.mark.parametrize(("kind", "least", "most"), [("between", 0.8, 1), ("pinned", 0, 0.25)])
 def test_of_what_malloc_holds_free_only_whole_pages_can_be_trimmed(
     kind: str, least: float, most: float, binary: Compiled
@@ -211,8 +210,6 @@ def test_of_what_malloc_holds_free_only_whole_pages_can_be_trimmed(
         found, unlooked = heap.read(
             program.pid, process.maps(program.pid), "glibc", swapped=False
         )  # fmt: skip
-    if platform.libc_ver()[0] != "glibc":
-        pytest.skip("only of glibc's malloc it is known")
     assert unlooked == ()
     assert found is not None
     assert found.whole_pages_bytes is not None

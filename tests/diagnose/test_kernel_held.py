@@ -263,7 +263,7 @@ def test_rings_of_io_uring_are_said_as_not_looked_at_by_their_entries(
 
 def test_queues_that_cannot_be_looked_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """As an ordinary user if mqueue is not mounted: its file system may not be mounted to look. The
-    descriptors are none that this process has."""
+    numbers are not those of descriptors of this process."""
 
     def refuse() -> str:
         raise PermissionError

@@ -11,6 +11,8 @@ from .live import Compiled
 from .looks import MiB
 from .test_asked import Case, started, unseen
 
+pytestmark = pytest.mark.needs("glibc", "scans of page tables")
+
 
 @pytest.mark.seconds
 @pytest.mark.parametrize(
@@ -25,8 +27,8 @@ def test_what_malloc_maps_alone_is_counted(
 ) -> None:
     with started(Case("mapped_alone", ("-", kind, str(count))), binary) as pid:
         found = diagnosis.of(pid, 0.1)
-    if not found.look or not found.look.heap:
-        pytest.skip(unseen(found))
+    assert found.look
+    assert found.look.heap, unseen(found)
     heap = found.look.heap
     assert heap.mapped_count == (count if expected else 0)
     # Each has a page more, for its header.
@@ -42,8 +44,9 @@ def test_objects_of_a_heap_hold_what_is_resident_of_them(count: int, binary: Com
     """Each is of 100 KB, and three or four pages of it are written."""
     with started(Case("mapped_alone", ("-", "heap", str(count))), binary) as pid:
         found = diagnosis.of(pid, 0.1)
-    if not found.look or not found.look.heap or not found.look.pages:
-        pytest.skip(unseen(found))
+    assert found.look
+    assert found.look.heap, unseen(found)
+    assert found.look.pages, unseen(found)
     lines = {line.name: line.value for line in found.accounts[0].lines}
     written = 40 * count
     assert 3 * PAGE * written <= lines["in malloc's objects"] <= 4 * PAGE * (written + 40)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import pytest
 
 from memlab.diagnose import held, held_shared, pages, shared, stock, sysvipc
@@ -166,10 +167,9 @@ def test_a_group_says_what_other_groups_pay_of_what_it_maps() -> None:
 
 
 def scanned(pid: int, mappings: Sequence[process.Mapping]) -> Pages:
-    try:
-        return pages.read(pid, mappings, detailed=False)[0]
-    except pages.NotSeen as why:
-        pytest.skip(str(why))
+    if lacking := needs.lacking("scans of page tables"):
+        pytest.skip(lacking)
+    return pages.read(pid, mappings, detailed=False)[0]
 
 
 ELSEWHERE = """

@@ -111,7 +111,7 @@ class Sampler:
 
     @property
     def locked_of_limit(self) -> tuple[int, int] | None:
-        """The most that was locked, and RLIMIT_MEMLOCK; None if nothing was, or there is none."""
+        """The most that was locked, and RLIMIT_MEMLOCK; None without a lock or without a limit."""
         most = self.peak_locked_bytes
         return (most, self._lock_limit) if most and self._lock_limit is not None else None
 
@@ -214,13 +214,13 @@ def _pss_bytes(pid: int) -> int:
 
 def _soft_limits(pid: int) -> dict[str, int]:
     """Those of its memory that it has."""
-    found = {}
+    limits = {}
     with suppress(OSError), open(f"/proc/{pid}/limits") as lines:
         for line in lines:
             words, name = line.split(), _LIMITS.get(line[:_LABEL_CHARS].rstrip())
             if name and words[3:] and words[3].isdigit():
-                found[name] = int(words[3])
-    return found
+                limits[name] = int(words[3])
+    return limits
 
 
 def _status(pid: int) -> dict[bytes, int]:

@@ -1,4 +1,4 @@
-/* Direct buffers of a JVM: so many objects of 4 MiB, each of which malloc maps alone; "page" and
+/* Direct buffers of a JVM: N objects of 4 MiB, each of which malloc gives a mapping; "page" and
    "huge": aligned to 4 KiB and 2 MiB; "own": the program maps them itself; "like": with what looks
    like the header of an aligned object, but for its place; "heap": 40 objects of 100 KB for each, in
    malloc's heap, of which a tenth is written. */
