@@ -88,19 +88,13 @@ def _descriptors(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | N
     )  # fmt: skip
 
 
-_PIECES = {
-    **dict.fromkeys(("readv", "writev", "preadv", "pwritev", "preadv2", "pwritev2", "vmsplice",
-                     "process_madvise", "process_vm_readv", "process_vm_writev"), 2),
-}  # fmt: skip
-
-
 def _pieces(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """EINVAL of writev, EMSGSIZE of sendmsg."""
     if call in ("sendmsg", "recvmsg"):
         raw = facts.memory(arguments[1] + 24, 8)  # msg_iovlen
         count = int.from_bytes(raw, "little") if len(raw) == 8 else 0
     else:
-        count = arguments[_PIECES[call]]
+        count = arguments[2]
         if call.startswith("process_vm"):
             count = max(count, arguments[4])
     if not _PIECES_MAX < count < 1 << 31:
@@ -115,12 +109,10 @@ def _file_size(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
     """EFBIG. A write fails only from the limit on, because one across it is cut short."""
     number = arguments[0] & 0xFFFF_FFFF
     if call in ("write", "writev"):
-        info = files.text(ROOT / f"proc/{facts.pid}/fdinfo/{number}") or ""
-        place = re.search(r"^pos:\s*(\d{1,20})$", info, re.MULTILINE)
-        flags = re.search(r"^flags:\s*(\d{1,12})$", info, re.MULTILINE)
-        if place is None or flags is None or int(flags[1], 8) & os.O_APPEND:
+        place, flags = facts.field(number, "pos"), facts.field(number, "flags")
+        if place is None or flags is None or int(flags, 8) & os.O_APPEND:
             return None
-        begin = int(place[1])
+        begin = int(place)
         end = begin + 1
     elif call == "fallocate":
         begin = end = arguments[2] + arguments[3]
@@ -357,14 +349,12 @@ def _program_or_map(facts: Facts, call: str, arguments: Sequence[int]) -> Cause 
             f"a BPF program of {length:,} instructions is loaded, and {most:,} are allowed",
             "instructions of a program", "a shorter program; CAP_BPF",
         )  # fmt: skip
-    info = files.text(ROOT / f"proc/{facts.pid}/fdinfo/{number}") or ""
-    entries = re.search(r"^max_entries:\s*(\d{1,10})$", info, re.MULTILINE)
-    kind = re.search(r"^map_type:\s*(\d{1,4})$", info, re.MULTILINE)
+    entries, kind = facts.field(number, "max_entries"), facts.field(number, "map_type")
     if entries is None or kind is None:
         return None
-    fails = "an index is above it" if kind[1] in _ARRAYS else "it is full"
+    fails = "an index is above it" if kind in _ARRAYS else "it is full"
     return Cause(
-        f"the BPF map of descriptor {number} has max_entries {int(entries[1]):,}, and {fails}",
+        f"the BPF map of descriptor {number} has max_entries {int(entries):,}, and {fails}",
         "max_entries of a map", "a larger map; entries that are deleted; an LRU map",
     )  # fmt: skip
 
@@ -450,7 +440,12 @@ READERS: tuple[tuple[str, str, Reader], ...] = (
     ("poll ppoll fcntl", "EINVAL", _descriptors),
     ("dup2 dup3", "EBADF", _descriptors),
     ("io_uring_register", "EMFILE", _descriptors),
-    (" ".join(_PIECES), "EINVAL", _pieces),
+    (
+        "readv writev preadv pwritev preadv2 pwritev2 vmsplice process_madvise process_vm_readv "
+        "process_vm_writev",
+        "EINVAL",
+        _pieces,
+    ),
     ("sendmsg recvmsg", "EMSGSIZE", _pieces),
     ("write writev pwrite64 pwritev pwritev2 fallocate ftruncate", "EFBIG", _file_size),
     ("shmctl", "ENOMEM EPERM", _segment_locked),

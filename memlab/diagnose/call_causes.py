@@ -18,10 +18,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from itertools import product
 
 from memlab.diagnose import call_bounds, call_places, kernel_held, sockets, sysvipc
 from memlab.diagnose.call_arguments import Called, Pair
-from memlab.diagnose.call_facts import PAGE, Cause, Facts, Reader, shown
+from memlab.diagnose.call_facts import DATA, MEMLOCK, PAGE, Cause, Facts, Reader, shown
 from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import descriptors, sysctl
@@ -116,7 +117,7 @@ def _strings(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
 
 def _addresses_to_lock(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """ENOMEM of mlock, if no limit says it: not RLIMIT_MEMLOCK, and not vm.max_map_count."""
-    if facts.limit(8) is not None and not facts.is_capable(_IPC_LOCK):
+    if facts.limit(MEMLOCK) is not None and not facts.is_capable(_IPC_LOCK):
         return None
     most = next(iter(sysctl("vm/max_map_count")), 0)
     if len(facts.mappings) >= 0.99 * most or _unmapped(facts, call, arguments) is None:
@@ -133,9 +134,7 @@ def _signal(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     (__sigqueue_alloc() of kernel/signal.c)."""
     pid = arguments[0]
     if call == "pidfd_send_signal":
-        info = files.text(ROOT / f"proc/{facts.pid}/fdinfo/{pid & 0xFFFF_FFFF}") or ""
-        number = re.search(r"^Pid:\s*(\d{1,10})$", info, re.MULTILINE)
-        pid = int(number[1]) if number else 0
+        pid = int(facts.field(pid, "Pid") or 0)
     if not pid or facts.is_thread(pid) or not namespaces.is_shared(facts.pid, "pid"):
         return None
     text = files.known(lambda: proc.status(pid)) or {}
@@ -584,7 +583,7 @@ def _option(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
 
 def _pins(facts: Facts, wanted: int | None, what: str) -> Cause | None:
     """By the user of the process, whose pinned pages of this kind the kernel does not show."""
-    limit = facts.limit(8)
+    limit = facts.limit(MEMLOCK)
     if limit is None or facts.is_capable(_IPC_LOCK):
         return None
     pins = "what it asks for" if wanted is None else size(wanted)
@@ -674,7 +673,7 @@ def _heap_end(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
     start = int(stat[44])  # start_brk
     heap = [mapping for mapping in facts.mappings if mapping.path == "[heap]"]
     end = max((mapping.end for mapping in heap), default=start)
-    limit = facts.limit(2)
+    limit = facts.limit(DATA)
     if limit is not None and wanted - start + data > limit:
         return Cause(
             f"a heap of {size(wanted - start)} is requested beside {size(data)} of static data, "
@@ -694,7 +693,7 @@ def _heap_end(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
 
 
 def _lock_all(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
-    limit, mapped = facts.limit(8), facts.size_of("VmSize")
+    limit, mapped = facts.limit(MEMLOCK), facts.size_of("VmSize")
     if not arguments[0] & 1 or limit is None or mapped <= limit or facts.is_capable(_IPC_LOCK):
         return None  # without MCL_CURRENT nothing is locked now
     return Cause(
@@ -742,6 +741,11 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     (call_places.CALLS, "ENOSPC", _place),
     *call_bounds.READERS,
 )
+_READERS_OF: dict[tuple[str, str], list[Reader]] = {}
+"""In their order: the first that knows a cause says it."""
+for _calls, _errnos, _reader in _READERS:
+    for _pair in product(_calls.split(), _errnos.split()):
+        _READERS_OF.setdefault(_pair, []).append(_reader)
 _FILTERED = Cause(
     "a filter of system calls refuses it (seccomp), not a limit",
     "seccomp",
@@ -754,11 +758,7 @@ _WITH_LENGTH = {(call, "ENOMEM") for call in ("mmap", "mremap", "mprotect", "shm
 
 def needs_arguments(call: str, errno: str) -> bool:
     """Whether the arguments of such a call may tell the cause."""
-    return (
-        errno == "EPERM"
-        or (call, errno) in _WITH_LENGTH
-        or any(call in calls.split() and errno in errnos.split() for calls, errnos, _ in _READERS)
-    )
+    return errno == "EPERM" or (call, errno) in _WITH_LENGTH or (call, errno) in _READERS_OF
 
 
 def explained(
@@ -795,10 +795,7 @@ def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
 def _cause(facts: Facts, refusal: Refusal, called_with: Called) -> Cause | None:
     if called_with.is_filtered and facts.status.get("Seccomp", "").strip() == "2":
         return _FILTERED
-    readers = [
-        reader for calls, errnos, reader in _READERS
-        if refusal.call in calls.split() and refusal.errno in errnos.split()
-    ]  # fmt: skip
+    readers = _READERS_OF.get((refusal.call, refusal.errno), ())
     causes: Counter[Cause | None] = Counter()
     for arguments in dict.fromkeys(called_with.arguments):
         with suppress(OSError, ValueError, IndexError):

@@ -96,6 +96,12 @@ class Facts:
         """What a descriptor is."""
         return target_of(ROOT / f"proc/{self.pid}/fd/{number & 0xFFFF_FFFF}") or ""
 
+    def field(self, number: int, name: str) -> str | None:
+        """Digits of a descriptor's fdinfo (proc_pid_fdinfo(5)); None without such a line."""
+        text = files.text(ROOT / f"proc/{self.pid}/fdinfo/{number & 0xFFFF_FFFF}") or ""
+        line = re.search(rf"^{name}:\s*(\d{{1,20}})$", text, re.MULTILINE)
+        return line and line[1]
+
     def size_of(self, name: str) -> int:
         return proc.status_bytes(self.status, name) or 0
 

@@ -323,7 +323,7 @@ def test_a_map_that_is_full(
     info = tmp_path / f"proc/{PID}/fdinfo/3"
     info.parent.mkdir(parents=True)
     info.write_text(f"map_type:\t{kind}\nmax_entries:\t8\n" if kind else "pos:\t0\n")
-    monkeypatch.setattr(call_bounds, "ROOT", tmp_path)
+    monkeypatch.setattr(call_facts, "ROOT", tmp_path)
     about, at = in_memory(struct.pack("=IIQQQ", 3, 0, 0, 0, 0))
     said = of("bpf", "E2BIG", 2, at, 32)
     assert said == (f"the BPF map of descriptor 3 has max_entries 8, {expected}" if kind else "")
@@ -501,7 +501,8 @@ def test_a_signal_to_another_process_is_refused_by_that_ones_limit(
     info = tmp_path / f"proc/{PID}/fdinfo/4"
     info.parent.mkdir(parents=True)
     info.write_text("pos:\t0\nPid:\t1\n")
-    monkeypatch.setattr(call_causes, "ROOT", tmp_path)
+    (tmp_path / f"proc/{PID}/task/{PID}").mkdir(parents=True)
+    monkeypatch.setattr(call_facts, "ROOT", tmp_path)
     facts = Facts(PID, status)
     for call, first in (("tgkill", 1), ("rt_tgsigqueueinfo", 1), ("pidfd_send_signal", 4)):
         words = "process 1 (init) may have 5 signals queued (its RLIMIT_SIGPENDING), and 5 are"
