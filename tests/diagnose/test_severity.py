@@ -176,6 +176,8 @@ AS_IT_IS: tuple[tuple[str, Severity, Seen], ...] = (
     ("growing", NOTE, _growing(9 * MiB, 10.0, 1000, peak_stands=True)),
     ("growing", NOTE, _growing(9 * MiB, 10.0, 1000, mapped_growth_bytes=0, unfilled_bytes=MiB)),
     ("growing", NOTE, _of_group(grows_steadily=True, growth_bytes_per_s=1.0 * GiB)),
+    # Of shared memory that is mapped and unmapped nothing is kept.
+    ("swings", NOTE, replace(_swinging(9.0 * MiB), private_swing_bytes=0)),
     ("locked", NOTE, look(memory=memory(locked_bytes=GiB, machine_bytes=0))),
     ("group-limit-met", COSTLY, look(group=group(reached_per_s=1.0, limit_name="memory.high"))),
     # Nothing bounds the growth, or it is of other processes: whether it goes on is unknown.
