@@ -46,6 +46,11 @@ class Allocator:
     """The environment variable that this build reads."""
 
     @property
+    def label(self) -> str:
+        """With its version, if that was read."""
+        return f"{self.name} {self.version or ''}".strip()
+
+    @property
     def numbers(self) -> Version:
         return tuple(int(part) for part in re.findall(r"\d+", self.version or ""))[:3]
 

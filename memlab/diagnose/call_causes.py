@@ -39,7 +39,7 @@ _SHM_HUGE = 0o4000
 _STRING_PAGES, _STRINGS_MAX = 32, 512  # MAX_ARG_STRLEN of binfmts.h; those that are looked at
 _PASSED_MAX = 253  # SCM_MAX_FD of net/scm.h
 _CLOSED = "07"  # TCP_CLOSE
-_STREAM, _DATAGRAM, _LISTENS = 1, 2, 10
+_DATAGRAM, _LISTENS = 2, 10
 _RESOURCES = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
               "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME")  # fmt: skip
 

@@ -35,7 +35,7 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _swings(look)
 
 
-_UNSHARED = FindingRow(
+UNSHARED = FindingRow(
     "unshared",
     "stock",
     "anonymous, shared since a fork",
@@ -55,7 +55,6 @@ def _unshared(look: Look) -> Iterator[Finding]:
     shares = _sharing(look)
     lost, more = unsharing(look, shares)
     per_s = lost / look.seconds
-    shared = (look.pages.shared_bytes or 0) if look.pages else 0
     if per_s < 16 * 4096 or more < 4 * MiB:
         return
     # A process that forks all the time shares again what it has made private.
@@ -63,14 +62,14 @@ def _unshared(look: Look) -> Iterator[Finding]:
         return
     others = sum(1 for m in shares if m.shared_bytes)
     who = f"it and {others} other processes" if others else "it and those that share with it"
-    yield _UNSHARED.found(
+    yield UNSHARED.found(
         COSTLY if per_s >= 1 * MiB or more >= 256 * MiB else NOTE,
         f"memory shared since a fork becomes private by {size(per_s)}/s: resident memory stays, "
         "the "
         f"sum of {who} grows, by at most {size(more)} more",
         per_s,
         facts(
-            Fact("still shared, of this process", shared, "B"),
+            Fact("still shared, of this process", _shared_bytes(look), "B"),
             Fact("became private in the look", lost, "B"),
             Fact("its own anonymous memory grew by", look.growth_bytes_per_s, "B/s"),
             growth.rate_fact(look, "present_faults_user", "faults on pages that are there"),
@@ -80,10 +79,18 @@ def _unshared(look: Look) -> Iterator[Finding]:
 
 def _sharing(look: Look) -> Sequence[Member]:
     """Those with which it may share: its children, and others of its group only if it shares."""
-    mine = (look.pages.shared_bytes or 0) if look.pages else 0
-    if mine + max(0, look.unshared_bytes or 0) >= 1 * MiB:
+    if _shared_bytes(look) + max(0, look.unshared_bytes or 0) >= 1 * MiB:
         return look.members
-    return [m for m in look.members if m.pid in look.descendants]
+    return _children_of(look)
+
+
+def _children_of(look: Look) -> Sequence[Member]:
+    return [member for member in look.members if member.pid in look.descendants]
+
+
+def _shared_bytes(look: Look) -> int:
+    """Since a fork, at the end of the look."""
+    return (look.pages.shared_bytes or 0) if look.pages else 0
 
 
 def unsharing(look: Look, members: Sequence[Member]) -> tuple[int, int]:
@@ -91,11 +98,11 @@ def unsharing(look: Look, members: Sequence[Member]) -> tuple[int, int]:
     became_private = look.unshared_bytes or 0
     others = [m for m in members if m.unshared_bytes is not None]
     lost = max(0, became_private) + sum(max(0, m.unshared_bytes or 0) for m in others)
-    shared = (look.pages.shared_bytes or 0) if look.pages else 0
-    return lost, family.may_grow_bytes([shared, *(m.shared_bytes or 0 for m in others)])
+    shared = [_shared_bytes(look), *(m.shared_bytes or 0 for m in others)]
+    return lost, family.may_grow_bytes(shared)
 
 
-_GROWING = FindingRow(
+GROWING = FindingRow(
     "growing",
     "stock",
     "anonymous, private",
@@ -137,7 +144,7 @@ def _growing(look: Look) -> Iterator[Finding]:
     if look.peak_stands:
         goes_on = f"it has been larger before, {size(peak)}: it may swing"
     longest = min(_DAY_S, growth.LASTS_LOOKS * look.seconds)
-    yield _GROWING.found(
+    yield GROWING.found(
         COSTLY if lasts < longest and not bounded and not look.peak_stands else NOTE,
         f"{sentence}; {goes_on}" if goes_on else sentence,
         rate,
@@ -188,7 +195,6 @@ _CHILDREN_GROW = FindingRow(
     "its children",
     "B/s",
     "a child grew by 256 KiB, and its children by more than it did",
-    setting="memlab diagnose of the child",
     experiments=("retained-memory",),
 )
 
@@ -199,14 +205,13 @@ _CHILDREN_HOLD = FindingRow(
     "its children",
     "B",
     "its children hold 16 MiB, and as much as it does",
-    setting="memlab diagnose of the child",
     experiments=("memcg-accounting",),
 )
 
 
 def _children(look: Look) -> Iterator[Finding]:
     """Memory of a supervisor, a shell or a master of workers is in its children."""
-    children = [m for m in look.members if m.pid in look.descendants]
+    children = _children_of(look)
     if not children:
         return
     largest = max(children, key=lambda member: member.anonymous_bytes)
@@ -241,10 +246,9 @@ def _children(look: Look) -> Iterator[Finding]:
 
 def held_by_children(look: Look) -> int:
     """At least: what they share with each other counts once, by the largest such part."""
-    children = [m for m in look.members if m.pid in look.descendants]
+    children = _children_of(look)
     shared = max((member.shared_bytes or 0 for member in children), default=0)
-    mine = (look.pages.shared_bytes or 0) if look.pages else 0
-    return sum(map(_private, children)) + max(0, shared - mine)
+    return sum(map(_private, children)) + max(0, shared - _shared_bytes(look))
 
 
 def _private(member: Member) -> int:

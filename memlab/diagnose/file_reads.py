@@ -24,9 +24,9 @@ from memlab.diagnose.finding import (
     size,
 )
 from memlab.diagnose.look import Look
+from memlab.diagnose.started import whole_mib
 from memlab.observe import files
 from memlab.observe.proc import ROOT
-from memlab.text import units
 
 _MAPPED_BYTES = 64 << 10  # around a fault, at most
 _UNUSED_LEAST = 0.3
@@ -133,7 +133,7 @@ def _swap(look: Look, read_per_s: float, severity: Severity) -> Finding:
         facts(Fact("in swap", swapped, "B"), threads_of(look, "major_faults")),
         policies={
             "lock": ["off", "future_onfault"],
-            "memory_max": [_limit(now), _limit(now + swapped)],
+            "memory_max": [whole_mib(now), whole_mib(now + swapped)],
             "swap": ["file"],
         },
     )
@@ -202,7 +202,12 @@ def _dropped(look: Look, read_per_s: float, severity: Severity) -> Finding:
             _each(look, read_per_s),
             threads_of(look, "major_faults"),
         ),
-        policies={"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]},
+        policies={
+            "memory_max": [
+                whole_mib(group.limit_bytes),
+                whole_mib(2 * group.limit_bytes),
+            ]
+        },
     )
 
 
@@ -264,8 +269,3 @@ def threads_of(look: Look, *names: str) -> Fact | None:
         return None
     most, first = max(sums, key=lambda pair: pair[0])
     return Fact("most by thread", f"{first.tid} ({first.command}), {share(most / total)} of them")
-
-
-def _limit(value: float) -> str:
-    """Bytes as `try` takes them, in whole MiB."""
-    return f"{max(1, -(-int(value) // units.MiB))}M"

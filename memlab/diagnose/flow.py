@@ -317,7 +317,7 @@ _RETURNS = {
 
 def _return(look: Look, again: float, name: str, severity: Severity, title: str) -> Finding:
     found = look.allocator
-    setting = "keep the memory and use it again, or give it back in fewer, larger calls"
+    setting = _RETURNS[name].setting
     policies: dict[str, Sequence[str]] = {}
     if found is not None and not (name.startswith("gives-") and _beside_malloc_most(look)):
         policies = dict(_keeping(look))
@@ -340,7 +340,7 @@ def _return(look: Look, again: float, name: str, severity: Severity, title: str)
         title,
         again,
         facts(
-            Fact("malloc", f"{found.name} {found.version or ''}".strip()) if found else None,
+            Fact("malloc", found.label) if found else None,
             *_options(look),
             growth.rate_fact(look, "madvise", "madvise"),
             growth.rate_fact(look, "madvise_dontneed", "of it MADV_DONTNEED"),

@@ -22,6 +22,7 @@ from memlab.diagnose.finding import (
 from memlab.diagnose.group import Charge, killed
 from memlab.diagnose.look import GroupRoom, Look
 from memlab.diagnose.room import Segments, TmpfsUse
+from memlab.diagnose.started import whole_mib
 from memlab.observe import files, proc
 from memlab.text import units
 
@@ -38,7 +39,6 @@ _GROUP_NEARLY_FULL = FindingRow(
     "the limit",
     "1",
     "85 % of the limit cannot be dropped",
-    setting="raise the limit, or drop memory at a threshold before it",
     experiments=("memcg-notify", "coop-reclaim"),
 )
 
@@ -74,7 +74,6 @@ _GROUP_LIMIT_MET = FindingRow(
     "the limit",
     "1/s",
     "the limit is met once per second",
-    setting="raise the limit, or drop memory at a threshold before it",
     experiments=("reclaim-or-kill", "coop-reclaim", "memcg-notify"),
 )
 
@@ -98,7 +97,6 @@ _GROUP_OUT_OF_MEMORY = FindingRow(
     "the limit",
     "1",
     "the group is full and oom_kill_disable is set",
-    setting="raise the limit, or drop memory at a threshold before it",
     experiments=("reclaim-or-kill", "memcg-notify"),
 )
 
@@ -109,7 +107,6 @@ _GROUP_KILLS = FindingRow(
     "the limit",
     "count",
     "a process of the group is killed in the look",
-    setting="raise the limit, or drop memory at a threshold before it",
     experiments=("reclaim-or-kill", "coop-reclaim"),
 )
 
@@ -147,7 +144,7 @@ def of_group(
         "it can spare"
     )
     policy = "memory_max" if kills else "memory_high"
-    policies = {policy: [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]}
+    policies = {policy: [whole_mib(group.limit_bytes), whole_mib(2 * group.limit_bytes)]}
     proof = policies if look is not None else None
     if group.kills:
         yield _GROUP_KILLS.found(
@@ -264,7 +261,6 @@ _GROUP_TMPFS = FindingRow(
     "tmpfs, shared memory",
     "B",
     "16 MiB and a quarter of the group are shared memory",
-    setting="by the kind of shared memory",
     experiments=("memcg-accounting",),
 )
 
@@ -330,7 +326,6 @@ GROUP_LIMIT_NEARS = FindingRow(
     "the limit",
     "s",
     "growth reaches the limit within an hour",
-    setting="raise the limit, or drop memory at a threshold before it",
     experiments=("reclaim-or-kill", "memcg-notify", "coop-reclaim"),
 )
 
@@ -450,8 +445,3 @@ def _slab_facts(group: GroupRoom, look: Look | None) -> tuple[Fact, ...]:
 def _swaps() -> bool:
     machine = files.known(proc.meminfo) or {}
     return machine.get("SwapFree", 0) > 0
-
-
-def _limit(value: float) -> str:
-    """Bytes as `try` takes them, in whole MiB."""
-    return f"{max(1, -(-int(value) // MiB))}M"

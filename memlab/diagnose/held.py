@@ -11,6 +11,7 @@ from pathlib import Path
 
 from memlab.diagnose import (
     account,
+    course,
     family,
     group,
     group_calls,
@@ -50,6 +51,7 @@ from memlab.observe import cgroup, files, proc
 from memlab.text import units
 
 MiB = units.MiB
+_ANONYMOUS = "anonymous"
 _SAMPLE_S = 0.1
 _NO_LIMIT = "no limit"
 _KERNEL = "other memory of the kernel"
@@ -230,7 +232,7 @@ def stock(
     low, high = charge.slab_bounds_bytes
     known = low == high
     lines = [
-        Line("anonymous", charge.anonymous_bytes, note="of processes"),
+        Line(_ANONYMOUS, charge.anonymous_bytes, note="of processes"),
         Line("LazyFree", charge.lazyfree_bytes, part_of="anonymous", note="given back"),
         Line("tmpfs, shared memory", charge.shmem_bytes, note="of no process, unless one maps it"),
         Line("page cache, clean", charge.file_clean_bytes, note="dropped before a kill"),
@@ -292,16 +294,6 @@ _GROUP_STALLS = FindingRow(
 )
 
 
-_GROWING = FindingRow(
-    "growing",
-    "stock",
-    "anonymous",
-    "B/s",
-    "it grows by 64 KiB, in every part of the look",
-    experiments=("retained-memory",),
-)
-
-
 _HELD_ELSEWHERE = FindingRow(
     "held-elsewhere",
     "stock",
@@ -309,20 +301,6 @@ _HELD_ELSEWHERE = FindingRow(
     "B",
     "16 MiB and a tenth of anonymous memory are of no process of the group",
     experiments=("memcg-accounting",),
-)
-
-
-_UNSHARED = FindingRow(
-    "unshared",
-    "stock",
-    "anonymous",
-    "B/s",
-    "shared pages become private by 64 KiB/s, and 4 MiB more can",
-    setting=(
-        "write less to what is shared: gc.freeze() before the fork (Python), arrays instead "
-        "of objects, shared memory; PSS instead of RSS in the monitoring"
-    ),
-    experiments=("page-fault",),
 )
 
 
@@ -351,7 +329,7 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     yield from group_rows.of_messages(charge, seen.message_bytes)
     if per_s >= 16 * 4096 and more >= 4 * MiB:
         alone = sum(max(0, m.growth_bytes) for m in seen.members) / seen.seconds
-        yield _UNSHARED.found(
+        yield course.UNSHARED.found(
             COSTLY if per_s >= MiB or more >= 256 * MiB else NOTE,
             f"memory that its processes share since a fork becomes private by {size(per_s)}/s: the "
             f"group grows, no process does, by at most {size(more)} more",
@@ -361,6 +339,9 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
                 Fact("its processes grow by, in all", alone, "B/s"),
                 Fact("processes", seen.processes, "count"),
             ),
+            line=_ANONYMOUS,
+            setting="write less to what is shared: gc.freeze() before the fork (Python), arrays "
+            "instead of objects, shared memory; PSS instead of RSS in the monitoring",
         )
     if not seen.room and charge.slab_reclaimable_bytes >= max(16 * MiB, 0.3 * charge.used_bytes):
         low, high = charge.slab_bounds_bytes
@@ -407,11 +388,12 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             above = f" of the group {seen.room.above} above" if seen.room.above else ""
             lasts = left(seen.room.room_bytes / more_per_s)
             goes_on = f"{seen.room.limit_name}{above} has room for {lasts} of it"
-        yield _GROWING.found(
+        yield course.GROWING.found(
             NOTE,
             f"the group grows by {size(more_per_s)}/s, {per_day(more_per_s)}, of what cannot be "
             f"dropped{who}; {goes_on}",
             more_per_s,
+            line=_ANONYMOUS,
             setting=f"memlab diagnose {most.pid}" if most else "",
         )
     if seen.pressure_share is not None and seen.pressure_share >= 0.05:

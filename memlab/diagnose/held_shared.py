@@ -50,7 +50,6 @@ _SHARED_MEMORY = FindingRow(
     "shared memory, tmpfs",
     "B",
     "16 MiB and a quarter of resident memory are shared memory",
-    setting="by the kind of shared memory",
     experiments=("memcg-accounting",),
 )
 
@@ -116,7 +115,6 @@ _SEGMENTS_HELD_ELSEWHERE = FindingRow(
     "System V segments, attached by others",
     "B",
     "16 MiB in removed segments that others attach",
-    setting="memlab diagnose of who attaches them",
     experiments=("memcg-accounting",),
 )
 

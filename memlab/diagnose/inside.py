@@ -234,7 +234,6 @@ _RETAINED_INSIDE = FindingRow(
     "B",
     "16 MiB and a quarter of anonymous memory are free in Python's pools, mimalloc's arenas or "
     "V8's heap",
-    setting="what gives back is by the heap: a worker that ends gives all back",
     experiments=("retained-memory",),
 )
 
@@ -274,7 +273,6 @@ _IN_MALLOC = FindingRow(
     "in malloc's objects",
     "B",
     "16 MiB and 4 % of resident memory are malloc's objects, beside a heap of its own",
-    setting="memlab record of the process",
     experiments=("allocator",),
 )
 
@@ -414,7 +412,6 @@ _HELD_BESIDE_MALLOC = FindingRow(
     "beside malloc",
     "B",
     "16 MiB and half of anonymous memory are beside malloc, after a peak 4 MiB and 2 % higher",
-    setting="by the allocator",
     experiments=("retained-memory",),
 )
 

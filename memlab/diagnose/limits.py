@@ -142,7 +142,6 @@ def _nears(name: str, limit: str, part: str, experiment: str) -> FindingRow:
         limit,
         "1",
         f"{part} of it, or met in ten minutes",
-        "raise the limit",
         experiments=(experiment,),
     )
 
@@ -162,7 +161,7 @@ _GROWS = {
     kind: FindingRow(
         f"{kind}-grow", "limits", limit, "1/s",
         "the count grows in every part of the look, or between two readings",
-        "close, end or unmap what is not used", experiments=experiments,
+        experiments=experiments,
     )
     for kind, limit, experiments in (
         ("mappings", "vm.max_map_count", ("vma-lock",)), ("files", "RLIMIT_NOFILE", ()),

@@ -220,7 +220,6 @@ _MACHINE_LOW = finding.FindingRow(
     "free",
     "1",
     "less than a tenth of MemTotal is available without swap",
-    setting="memlab diagnose of the largest process",
     experiments=("reclaim-or-kill",),
 )
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from memlab.diagnose.subject import Subject
 from memlab.observe import files, proc, process
+from memlab.text import units
 
 Policies = Mapping[str, Sequence[str]]
 """Levels by policy of `memlab try`, the baseline first. An empty one leaves a variable alone."""
@@ -38,6 +39,11 @@ FOR_S = 20
 """How long a program that has run for longer is tried: it does not end by itself."""
 _LONGEST = 500  # characters of a variable
 _NAMED = 8  # variables by name; of more their number is said
+
+
+def whole_mib(value: float) -> str:
+    """Bytes as a level of a limit."""
+    return f"{max(1, -(-int(value) // units.MiB))}M"
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,6 @@ _RETAINED = FindingRow(
     "free in malloc",
     "B",
     "16 MiB and a quarter of anonymous memory are free in malloc",
-    setting="malloc_trim(0) after the peak; MALLOC_TRIM_THRESHOLD_",
     experiments=("retained-memory",),
 )
 
@@ -246,7 +245,7 @@ def _retained(look: Look) -> Iterator[Finding]:
         f"back{between}",
         heap.retained_bytes,
         facts(
-            _malloc(look),
+            Fact("malloc", look.allocator.label) if look.allocator else None,
             Fact("of it at the ends of heaps", heap.ends_bytes, "B"),
             Fact("in objects", heap.used_bytes, "B"),
             Fact("resident", look.memory.resident_bytes, "B"),
@@ -274,7 +273,6 @@ _HELD_OPEN = FindingRow(
     "in memfd and shm files, not mapped",
     "B",
     "16 MiB in memory files that it holds open and does not map, or grew by 1 MiB",
-    setting="close the descriptor, or punch a hole",
     experiments=("memcg-accounting",),
 )
 
@@ -310,11 +308,6 @@ def _held_open(look: Look) -> Iterator[Finding]:
         setting="close the descriptor, or fallocate(FALLOC_FL_PUNCH_HOLE) what is no longer used "
         f"(ls -l /proc/{look.subject.pid}/fd)",
     )
-
-
-def _malloc(look: Look) -> Fact | None:
-    found = look.allocator
-    return None if found is None else Fact("malloc", f"{found.name} {found.version or ''}".strip())
 
 
 _HUGE_PAGES_UNUSED = FindingRow(

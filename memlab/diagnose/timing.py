@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from memlab.diagnose import account
 from memlab.diagnose.account import Account, Line
@@ -82,26 +83,9 @@ def _queued(look: Look) -> str:
     return f"{units.format_duration(queued)} of it without a CPU"
 
 
-_WAITS_FOR_COMPACTION = FindingRow(
-    "waits-for-compaction",
-    "time",
-    "compaction",
-    "1/s",
-    _WAITS["compaction"].when,
-    setting="huge pages only by madvise",
-    experiments=("thp-cost",),
-)
-
-
-_WAITS_FOR_MAPPINGS = FindingRow(
-    "waits-for-mappings",
-    "time",
-    "a kernel semaphore, as the mmap_lock",
-    "1/s",
-    _WAITS["a kernel semaphore, as the mmap_lock"].when,
-    setting="calls of other processes, or fewer, larger ones",
-    experiments=("mmap-lock",),
-)
+# By how often they are counted, in place of samples.
+_WAITS_FOR_COMPACTION = replace(_WAITS["compaction"], unit="1/s")
+_WAITS_FOR_MAPPINGS = replace(_WAITS["a kernel semaphore, as the mmap_lock"], unit="1/s")
 
 
 _FROZEN = FindingRow(
@@ -176,7 +160,6 @@ def findings(look: Look) -> Iterator[Finding]:
                     if (value := look.rate(call))
                 )
             ),
-            setting=_WAITS["a kernel semaphore, as the mmap_lock"].setting,
         )
     compactions = look.rate("compactions") or 0.0
     if compactions >= 1:
@@ -186,7 +169,6 @@ def findings(look: Look) -> Iterator[Finding]:
             "likely for huge pages",
             compactions,
             facts(Fact("huge pages on this machine", look.memory.thp_machine or "none")),
-            setting=_WAITS["compaction"].setting,
             policies={"thp": ["inherit", "never"]},
         )
 
