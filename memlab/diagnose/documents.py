@@ -47,12 +47,12 @@ class ShownFinding(Document):
     """`memlab sweep NAME` measures here what it costs."""
 
     @classmethod
-    def made_of(cls, found: Diagnosis, one: Finding) -> Self:
+    def made_of(cls, diagnosis: Diagnosis, one: Finding) -> Self:
         return cls.from_attributes(
             one,
             severity=one.severity.name.lower(),
             measured=one.measured,  # a whole number stays one
-            proof=found.proof(one),
+            proof=diagnosis.proof(one),
         )
 
 
@@ -168,13 +168,13 @@ class Diagnose(Document):
     """What it used in the look; null without --used."""
 
     @classmethod
-    def made_of(cls, found: Diagnosis) -> Self:
+    def made_of(cls, diagnosis: Diagnosis) -> Self:
         return cls.from_attributes(
-            found,
-            findings=[ShownFinding.made_of(found, one) for one in found.findings],
-            process=ShownProcess.made_of(found.look) if found.look else None,
-            group=ShownGroup.made_of(found.group) if found.group else None,
-            machine=ShownMachine.made_of(found.machine) if found.machine else None,
+            diagnosis,
+            findings=[ShownFinding.made_of(diagnosis, one) for one in diagnosis.findings],
+            process=ShownProcess.made_of(diagnosis.look) if diagnosis.look else None,
+            group=ShownGroup.made_of(diagnosis.group) if diagnosis.group else None,
+            machine=ShownMachine.made_of(diagnosis.machine) if diagnosis.machine else None,
         )
 
 

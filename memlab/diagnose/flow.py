@@ -174,18 +174,18 @@ def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
     if not forks:
         return
     anonymous = look.memory.anonymous_bytes
-    held = look.fork_s
-    if flow.copies < 1000 and (held is None or held < 2e-3):
+    fork_s = look.fork_s
+    if flow.copies < 1000 and (fork_s is None or fork_s < 2e-3):
         return
-    share_held = (held or 0.0) * forks
+    share_waited = (fork_s or 0.0) * forks
     copies = (
         f"; {per_second(flow.copies, 'faults')} after it copy a page each" if flow.copies else ""
     )
     took = ""
-    if held is not None and held >= _FORK_WAIT_S:
-        took = f", some {units.format_duration(held)} in which it waits"
+    if fork_s is not None and fork_s >= _FORK_WAIT_S:
+        took = f", some {units.format_duration(fork_s)} in which it waits"
     yield _COPIES_AFTER_FORK.found(
-        COSTLY if flow.copies >= 5000 or share_held >= 0.01 or (held or 0) >= 5e-3 else NOTE,
+        COSTLY if flow.copies >= 5000 or share_waited >= 0.01 or (fork_s or 0) >= 5e-3 else NOTE,
         f"it forks {per_second(forks, 'times')}: each copies the page tables of "
         f"{size(anonymous)}{took}{copies}",
         flow.copies,
@@ -243,11 +243,11 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
     """Memory that is given back and taken again. Calls alone are not a finding: something has to be
     touched again, or the calls themselves have to be many."""
     calls = give_backs(look)
-    found = look.allocator
-    name = found.name if found else "malloc"
+    malloc = look.allocator
+    name = malloc.name if malloc else "malloc"
     if calls is None:
-        options = {option.name: option.value for option in found.options} if found else {}
-        eager = found is not None and malloc_options.gives_back_at_once(found.name, options)
+        options = {option.name: option.value for option in malloc.options} if malloc else {}
+        eager = malloc is not None and malloc_options.gives_back_at_once(malloc.name, options)
         fit = flow.again + flow.rest
         severity = severity_of(fit, 1000, 5000)
         if eager and severity is not None:
@@ -316,17 +316,17 @@ _RETURNS = {
 
 
 def _return(look: Look, again: float, name: str, severity: Severity, title: str) -> Finding:
-    found = look.allocator
+    malloc = look.allocator
     setting = _RETURNS[name].setting
     policies: dict[str, Sequence[str]] = {}
-    if found is not None and not (name.startswith("gives-") and _beside_malloc_most(look)):
+    if malloc is not None and not (name.startswith("gives-") and _beside_malloc_most(look)):
         policies = dict(_keeping(look))
         if policies:
-            keep = malloc_options.keeping(found.name, found.numbers, found.variable)
+            keep = malloc_options.keeping(malloc.name, malloc.numbers, malloc.variable)
             setting = keep if name.startswith(("malloc", "glibc")) else (
                 f"{setting}; if it is malloc's: {keep}"
             )  # fmt: skip
-        elif found.name == "glibc":
+        elif malloc.name == "glibc":
             setting = (
                 f"{setting}; glibc is set to keep its heap already: what is left are mappings of "
                 "their own and heaps of other arenas (MALLOC_ARENA_MAX=1, "
@@ -340,7 +340,7 @@ def _return(look: Look, again: float, name: str, severity: Severity, title: str)
         title,
         again,
         facts(
-            Fact("malloc", found.label) if found else None,
+            Fact("malloc", malloc.label) if malloc else None,
             *_options(look),
             growth.rate_fact(look, "madvise", "madvise"),
             growth.rate_fact(look, "madvise_dontneed", "of it MADV_DONTNEED"),
@@ -365,11 +365,11 @@ def _beside_malloc_most(look: Look) -> bool:
 def _keeping(look: Look) -> Policies:
     """The malloc's variables as the process has them, and with the setting added; none where it
     is in force already."""
-    found = look.allocator
-    if found is None:
+    malloc = look.allocator
+    if malloc is None:
         return {}
     policies = {}
-    for name, wanted in malloc_options.kept(found.name, found.numbers, found.variable).items():
+    for name, wanted in malloc_options.kept(malloc.name, malloc.numbers, malloc.variable).items():
         now = started.present(look.started, name)
         new = malloc_options.changed(name, now, wanted)
         if set(new.split(":")) != set(now.split(":")):

@@ -341,15 +341,15 @@ def _parts(
 
 def _joined(mappings: Sequence[process.Mapping]) -> list[process.Mapping]:
     """Neighbours as one: after a fork a heap that grows gets a second mapping."""
-    found: list[process.Mapping] = []
+    joined: list[process.Mapping] = []
     for one in mappings:
         if one.permissions != "rw-p" or not (one.is_nameless or one.path == "[heap]"):
             continue
-        if found and found[-1].end == one.start and found[-1].path == one.path:
-            found[-1] = found[-1]._replace(end=one.end)
+        if joined and joined[-1].end == one.start and joined[-1].path == one.path:
+            joined[-1] = joined[-1]._replace(end=one.end)
         else:
-            found.append(one)
-    return found
+            joined.append(one)
+    return joined
 
 
 def _thread_part(

@@ -35,14 +35,14 @@ _DESCRIPTORS_READ = 10_000  # of a process at most
 
 def read(
     pid: int,
-    held: Mapping[int, str],
+    descriptors: Mapping[int, str],
     status: Mapping[str, str],
     age_s: float,
     mapped_secret_bytes: int = 0,
 ) -> Iterator[str]:
     """What it is and why it was not looked at, with a colon between them; secret memory without
     what is mapped of it, which is resident."""
-    for count, each, name, is_least in _counted(pid, held, status):
+    for count, each, name, is_least in _counted(pid, descriptors, status):
         if count * each >= (_WORTH_BYTES / 8 if is_least else _WORTH_BYTES):
             more = " or more" if is_least else ""
             why = f"/proc does not show it; some {_amount(count * each)}{more}"
@@ -50,23 +50,23 @@ def read(
     uid = (status.get("Uid") or "?").split()[0]
     yield from _semaphores(pid, uid, time.time() - age_s)
     yield from _keys(uid)
-    secret = sum(_secret(pid, held)) - mapped_secret_bytes
+    secret = sum(_secret(pid, descriptors)) - mapped_secret_bytes
     if secret >= _WORTH_BYTES:
         what = "secret memory (memfd_secret) that it does not map"
         yield f"{what}: /proc does not show it; at most {_amount(secret)}"
 
 
 def _counted(
-    pid: int, held: Mapping[int, str], status: Mapping[str, str]
+    pid: int, descriptors: Mapping[int, str], status: Mapping[str, str]
 ) -> Iterator[tuple[int, int, str, bool]]:
     """How many, what each takes, its name, and whether there may be more."""
     for kind, mark, each, name in _LISTS:
-        counts = list(_entries(pid, held, kind, mark))
+        counts = list(_entries(pid, descriptors, kind, mark))
         yield sum(count for count, _ in counts), each, name, any(cut for _, cut in counts)
-    links, is_cut = held.values(), len(held) >= _DESCRIPTORS_READ
+    links, is_cut = descriptors.values(), len(descriptors) >= _DESCRIPTORS_READ
     sockets = sum(link.startswith("socket:") for link in links)
     yield sockets, _FILE_BYTES + _SOCKET_BYTES, "sockets", is_cut
-    yield len(held) - sockets, _FILE_BYTES, "open files", is_cut
+    yield len(descriptors) - sockets, _FILE_BYTES, "open files", is_cut
     terminals = sum(link.startswith(_TERMINALS) for link in links)
     yield terminals, _TERMINAL_BYTES, "terminals", is_cut
     # Each timer has a signal that is reserved for it (timer_create(2)).
@@ -80,9 +80,9 @@ def _counted(
 
 
 def _entries(
-    pid: int, held: Mapping[int, str], kind: str, mark: bytes
+    pid: int, descriptors: Mapping[int, str], kind: str, mark: bytes
 ) -> Iterator[tuple[int, bool]]:
-    for number in [number for number, link in held.items() if link == kind][:_OF_A_KIND]:
+    for number in [number for number, link in descriptors.items() if link == kind][:_OF_A_KIND]:
         text, cut = _head(f"proc/{pid}/fdinfo/{number}")
         yield text.count(mark), cut
 
@@ -120,10 +120,10 @@ def _amount(size: float) -> str:
     return units.format_quantity(size, "B")
 
 
-def _secret(pid: int, held: Mapping[int, str]) -> Iterator[int]:
+def _secret(pid: int, descriptors: Mapping[int, str]) -> Iterator[int]:
     """The sizes of its files of memfd_secret(2), which are of no file system that is mounted."""
     seen: set[int] = set()
-    for number, link in held.items():
+    for number, link in descriptors.items():
         if link in ("/secretmem", "/secretmem (deleted)"):
             about = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
             if about and stat.S_ISREG(about.st_mode) and not about.st_blocks:

@@ -232,17 +232,19 @@ def _sockets() -> int | None:
 def _processes() -> list[MachineProcess]:
     """All that have memory, those that hold most first. Of each one small file is read; only those
     that are named get their name."""
-    found = []
+    processes = []
     for name in files.names(ROOT / "proc"):
         words = (_statm(name) if name.isdecimal() else "").split()
         if len(words) > 2 and words[0] != "0":  # of a kernel thread all numbers are 0
             resident, others = int(words[1]) * _PAGE, int(words[2]) * _PAGE
-            found.append(MachineProcess(int(name), "", resident, None, max(0, resident - others)))
-    found.sort(key=lambda one: -one.resident_bytes)
-    named = found[:_PROCESSES_MAX]
+            processes.append(
+                MachineProcess(int(name), "", resident, None, max(0, resident - others))
+            )
+    processes.sort(key=lambda one: -one.resident_bytes)
+    named = processes[:_PROCESSES_MAX]
     for i, one in enumerate(named):
         named[i] = replace(one, command=files.text(ROOT / f"proc/{one.pid}/comm") or "")
-    return [*named, *found[_PROCESSES_MAX:]]
+    return [*named, *processes[_PROCESSES_MAX:]]
 
 
 def _statm(pid: str) -> str:

@@ -99,9 +99,9 @@ def _compressed(seen: MachineLook) -> str:
 
 def _parts(seen: MachineLook, line: str, most: int) -> str:
     """The largest named parts of a line."""
-    found = sorted(_named(seen, line), key=lambda one: -one.bytes)[:most]
-    found = [one for one in found if 10 * one.bytes >= found[0].bytes]
-    return ", ".join(f"{one.name} {size(one.bytes)}" for one in found)
+    largest = sorted(_named(seen, line), key=lambda one: -one.bytes)[:most]
+    largest = [one for one in largest if 10 * one.bytes >= largest[0].bytes]
+    return ", ".join(f"{one.name} {size(one.bytes)}" for one in largest)
 
 
 def holdings(seen: MachineLook) -> dict[str, Sequence[Part]]:

@@ -45,13 +45,13 @@ def in_force(
 
     What the program sets by calls (mallopt, mallctl) or compiles in is not seen.
     """
-    found: dict[str, MallocOption] = {}
+    options: dict[str, MallocOption] = {}
     given = tuple(_given(name, variable, environ, link))
     adjusts = not any(option.name in _END_ADJUSTING for option in given)
     for option in (*_defaults(name, version, adjusts=adjusts), *given):
-        found.pop(option.name, None)  # the later source wins, and is printed in its place
-        found[option.name] = option
-    return tuple(reversed(found.values()))
+        options.pop(option.name, None)  # the later source wins, and is printed in its place
+        options[option.name] = option
+    return tuple(reversed(options.values()))
 
 
 def gives_back_at_once(name: str, options: Mapping[str, str]) -> bool:
@@ -106,17 +106,17 @@ def keeping(name: str, version: Version, variable: str) -> str:
     settings = kept(name, version, variable)
     if not settings:
         return "this malloc has no such setting: another one can be preloaded (LD_PRELOAD)"
-    said = " and ".join(f"{key}={value}" for key, value in settings.items())
+    words = " and ".join(f"{key}={value}" for key, value in settings.items())
     if name in ("tcmalloc", "mimalloc"):
         newer = name == "mimalloc" and len(version) < 3 and "MIMALLOC_PURGE_DELAY" in settings
         older = " (MIMALLOC_ALLOW_DECOMMIT=0 before 2.1.2)" if newer else ""
-        return f"{said}: give nothing back{older}"
-    said += f" keep{'s' if len(settings) == 1 else ''} what was freed, at its peak"
+        return f"{words}: give nothing back{older}"
+    words += f" keep{'s' if len(settings) == 1 else ''} what was freed, at its peak"
     if name == "jemalloc" and (not version or version >= (5,)):
-        return f"{said}; {variable}=dirty_decay_ms:10000 keeps it for 10 s"
+        return f"{words}; {variable}=dirty_decay_ms:10000 keeps it for 10 s"
     if name == "jemalloc" and version >= (4, 1):
-        return f"{said}; {variable}=purge:decay,decay_time:10 keeps it for 10 s"
-    return said
+        return f"{words}; {variable}=purge:decay,decay_time:10 keeps it for 10 s"
+    return words
 
 
 def _given(

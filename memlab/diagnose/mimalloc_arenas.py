@@ -43,7 +43,7 @@ def read(
     """None if no arena is recognised. Raises `OSError` if the process may not be read."""
     tried = [one for one in mappings if one.start % _SLICE == 0]
     largest = sorted(tried, key=lambda one: -resident[one.start])[:_MAPPINGS_TRIED]
-    count = held = used = 0
+    count = resident_bytes = used = 0
     chunks = _CHUNKS_READ
     with _ArenaReader(pid) as reader:
         for mapping in largest:
@@ -54,8 +54,8 @@ def read(
             if chunks < 0:
                 return None
             part, free = reader.resident(mapping.start, bits)
-            count, held, used = count + 1, held + part, used + part - free
-    return Arenas(count, held, used) if count else None
+            count, resident_bytes, used = count + 1, resident_bytes + part, used + part - free
+    return Arenas(count, resident_bytes, used) if count else None
 
 
 class _ArenaReader(MemoryFiles):

@@ -44,36 +44,36 @@ LEFT_OUT = "the evidence, the accounts of page faults, limits and time, and the 
 NOTHING = "nothing to worry about was found"
 
 
-def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
+def lines(diagnosis: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
     """The subject, the findings, who holds the memory, and what was not looked at; with `verbose`
     the evidence, the other accounts, the threads and what the look cost."""
-    yield from _wrapped("", [_subject(found)])
-    yield from _verdict(found, verbose=verbose)
+    yield from _wrapped("", [_subject(diagnosis)])
+    yield from _verdict(diagnosis, verbose=verbose)
     yield ""
     said: set[str] = set()  # each line to paste is there once
-    for number, one in enumerate(found.findings, 1):
-        yield from _finding(found, number, one, said, verbose=verbose)
-    if found.findings and (rest := [*_left_out(found, verbose=verbose)]):
+    for number, one in enumerate(diagnosis.findings, 1):
+        yield from _finding(diagnosis, number, one, said, verbose=verbose)
+    if diagnosis.findings and (rest := [*_left_out(diagnosis, verbose=verbose)]):
         yield from (*rest, "")
-    for account in found.accounts:
+    for account in diagnosis.accounts:
         if account.name == "stock" or verbose:
             yield from _account(account, verbose=verbose)
-    yield from _used(found.used)
-    yield from _members(found)
-    if verbose and found.look:
-        yield from _threads(found.look)
-        yield from _malloc(found.look)
-    yield from _proofs(found)
+    yield from _used(diagnosis.used)
+    yield from _members(diagnosis)
+    if verbose and diagnosis.look:
+        yield from _threads(diagnosis.look)
+        yield from _malloc(diagnosis.look)
+    yield from _proofs(diagnosis)
     if verbose:
-        yield from _wrapped("", [_cost(found)])
+        yield from _wrapped("", [_cost(diagnosis)])
 
 
-def _subject(found: Diagnosis) -> str:
-    if found.group or found.machine:
-        header = held.header(found.group) if found.group else None
-        header = header or (machine_account.header(found.machine) if found.machine else "")
-        return f"{header}; looked at for {_quantity(found.seconds, 's')}"
-    look = found.look
+def _subject(diagnosis: Diagnosis) -> str:
+    if diagnosis.group or diagnosis.machine:
+        header = held.header(diagnosis.group) if diagnosis.group else None
+        header = header or (machine_account.header(diagnosis.machine) if diagnosis.machine else "")
+        return f"{header}; looked at for {_quantity(diagnosis.seconds, 's')}"
+    look = diagnosis.look
     assert look
     subject = look.subject
     return (
@@ -99,18 +99,18 @@ def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
         yield "worth knowing:"
 
 
-def _resolved(found: Diagnosis) -> Iterator[str]:
+def _resolved(diagnosis: Diagnosis) -> Iterator[str]:
     """Which growth the look was too short to show."""
-    if found.look and not any(one.name == "growing" for one in found.findings):
-        least = per_day(growth.LEAST_GROWTH_BYTES / found.seconds)
-        yield f"(a growth of under {least} would not show in {_quantity(found.seconds, 's')})"
+    if diagnosis.look and not any(one.name == "growing" for one in diagnosis.findings):
+        least = per_day(growth.LEAST_GROWTH_BYTES / diagnosis.seconds)
+        yield f"(a growth of under {least} would not show in {_quantity(diagnosis.seconds, 's')})"
 
 
-def _left_out(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
-    if found.not_looked_at:
-        parts = [_unlooked(one, verbose=verbose) for one in found.not_looked_at]
+def _left_out(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[str]:
+    if diagnosis.not_looked_at:
+        parts = [_unlooked(one, verbose=verbose) for one in diagnosis.not_looked_at]
         yield from _wrapped("not looked at: ", ["; ".join(parts)])
-    for one in found.accounts:
+    for one in diagnosis.accounts:
         if not one.small_rest:
             rest = _quantity(abs(one.rest), one.unit)
             more = "unexplained" if one.rest > 0 else "counted twice"
@@ -127,14 +127,14 @@ def _unlooked(one: Unlooked, *, verbose: bool) -> str:
 
 
 def _finding(
-    found: Diagnosis, number: int, one: Finding, said: set[str], *, verbose: bool
+    diagnosis: Diagnosis, number: int, one: Finding, said: set[str], *, verbose: bool
 ) -> Iterator[str]:
     yield from _wrapped(f"{number}. {one.severity.name.lower()}: ", [one.title])
     if verbose and one.evidence:
         yield from _wrapped("   evidence: ", ["; ".join(map(_fact, one.evidence))])
     if one.setting:
         yield from _wrapped("   try: ", [one.setting])
-    proof = found.proof(one)
+    proof = diagnosis.proof(one)
     if proof and proof not in said:  # one line, for the clipboard
         yield f"   proof: {proof}"
         said.add(proof)
@@ -236,16 +236,16 @@ def _amount(value: float, unit: str) -> str:
     return f"{value:,.0f}" if unit == "count" else _quantity(value, unit)
 
 
-def _members(found: Diagnosis) -> Iterator[str]:
+def _members(diagnosis: Diagnosis) -> Iterator[str]:
     """Of a group or machine its processes; of a process its children, if a finding is of them."""
-    if found.machine:
-        yield from machine_account.members(found.machine)
+    if diagnosis.machine:
+        yield from machine_account.members(diagnosis.machine)
         return
-    if found.group:
-        whose, members, count = "processes", found.group.members, found.group.processes
+    if diagnosis.group:
+        whose, members, count = "processes", diagnosis.group.members, diagnosis.group.processes
     else:
-        whose, members = "children", _children(found)
-        count = len(found.look.descendants) if found.look else 0
+        whose, members = "children", _children(diagnosis)
+        count = len(diagnosis.look.descendants) if diagnosis.look else 0
     if not members:
         return
     yield f"its {whose}: anonymous memory, of it shared, growth in the look"
@@ -262,23 +262,25 @@ def _members(found: Diagnosis) -> Iterator[str]:
     yield ""
 
 
-def _children(found: Diagnosis) -> tuple[Member, ...]:
-    if not found.look or not any(one.line == "its children" for one in found.findings):
+def _children(diagnosis: Diagnosis) -> tuple[Member, ...]:
+    if not diagnosis.look or not any(one.line == "its children" for one in diagnosis.findings):
         return ()
-    return tuple(m for m in found.look.members if m.pid in found.look.descendants)
+    return tuple(m for m in diagnosis.look.members if m.pid in diagnosis.look.descendants)
 
 
-def _proofs(found: Diagnosis) -> Iterator[str]:
+def _proofs(diagnosis: Diagnosis) -> Iterator[str]:
     """What the lines that start the program again leave out, or why there are none."""
-    if found.look is None:
+    if diagnosis.look is None:
         return
-    start = found.look.started
-    asked = [one for one in found.findings if one.policies]
+    start = diagnosis.look.started
+    asked = [one for one in diagnosis.findings if one.policies]
     if asked and start.unknown:
         yield from _wrapped("", [f"no `memlab try` line: {start.unknown}"])
-        if recorded := started.recorded(found.look.subject, [one.policies or {} for one in asked]):
+        if recorded := started.recorded(
+            diagnosis.look.subject, [one.policies or {} for one in asked]
+        ):
             yield f"record it as it runs: {recorded}"
-    proofs = [proof for one in asked if (proof := found.proof(one))]
+    proofs = [proof for one in asked if (proof := diagnosis.proof(one))]
     if proofs:
         yield from _wrapped("`memlab try` starts it ", start.remarks)
     if any(f" --for {started.FOR_S}s " in proof for proof in proofs):
@@ -338,8 +340,8 @@ def _shootdowns(look: Look) -> str:
     )
 
 
-def _cost(found: Diagnosis) -> str:
-    cost = found.cost
+def _cost(diagnosis: Diagnosis) -> str:
+    cost = diagnosis.cost
     tables = (
         f"; page tables were read for {_quantity(cost.page_tables_s, 's')}, in pieces of at most "
         "8 MiB, each of which makes calls that map memory wait"
@@ -348,7 +350,7 @@ def _cost(found: Diagnosis) -> str:
     )
     return (
         f"this look cost {_percent(cost.share)} of a CPU: {_quantity(cost.cpu_s, 's')} in "
-        f"{_quantity(found.seconds, 's')}; to start Python took "
+        f"{_quantity(diagnosis.seconds, 's')}; to start Python took "
         f"{_quantity(cost.starting_cpu_s, 's')} before it; the counts cost the process about "
         f"{_percent(cost.counted_share)}{tables}"
     )

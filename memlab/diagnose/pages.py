@@ -424,10 +424,10 @@ def _unused(
     with suppress(OSError), MemoryFiles(pid) as memory:
         for start, end, times in _spread(huge, draw):
             places = [draw.randrange(start, end, PAGE) for _ in range(times * _SMALL_OF_HUGE)]
-            contents = [held for at in places if len(held := memory.content(at)) == PAGE]
-            counts.append((len(contents), sum(held.count(0) == PAGE for held in contents)))
-    found = _of_pieces(counts, in_part=in_part or len(huge) > _HUGE_SAMPLED)
-    return found if found.sampled else None
+            contents = [content for at in places if len(content := memory.content(at)) == PAGE]
+            counts.append((len(contents), sum(content.count(0) == PAGE for content in contents)))
+    zeros = _of_pieces(counts, in_part=in_part or len(huge) > _HUGE_SAMPLED)
+    return zeros if zeros.sampled else None
 
 
 def _spread(

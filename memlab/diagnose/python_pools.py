@@ -138,17 +138,17 @@ class _PoolReader(MemoryFiles):
             if share < 1:
                 wanted = len(places) * share
                 places = draw.sample(places, int(wanted) + (draw.random() < wanted % 1))
-            found = _Chunk()
+            chunk = _Chunk()
             for at, resident in places:
                 used = _used(self._header(at), at, pool)
-                found.there += resident
-                found.places.append((resident, used or 0))
+                chunk.there += resident
+                chunk.places.append((resident, used or 0))
                 if used is not None:
-                    found.resident += resident
-                    found.used += used
-                    found.pools += 1
+                    chunk.resident += resident
+                    chunk.used += used
+                    chunk.pools += 1
             if places:
-                yield found
+                yield chunk
 
     def _places(self, start: int, end: int, pool: int) -> list[tuple[int, int]]:
         """Where a pool may begin on a resident page, and how much of it is resident."""

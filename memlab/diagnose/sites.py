@@ -122,14 +122,14 @@ class Sampling:
         for fd, ring in self._rings:
             with suppress(OSError):
                 perf_event.stop(fd)  # nothing is written while it is read
-            found, more = _read(ring)
-            faults += found
+            of_ring, more = _read(ring)
+            faults += of_ring
             lost += more
-            ordered += _ordered(found, self._period)
-            pairs += max(0, len(found) - 1)
+            ordered += _ordered(of_ring, self._period)
+            pairs += max(0, len(of_ring) - 1)
         mappings = (files.known(lambda: process.maps(pid)) or []) if faults else []
-        found_in = _sites(faults, lost, mappings, partial(_functions, pid))
-        return found_in and replace(found_in, in_order=ordered / max(1, pairs))
+        sites = _sites(faults, lost, mappings, partial(_functions, pid))
+        return sites and replace(sites, in_order=ordered / max(1, pairs))
 
 
 def _ordered(faults: Sequence[_Fault], period: int) -> int:
@@ -192,11 +192,11 @@ def _sites(
 
     by_path: dict[str, Sequence[elf.Function]] = {}
 
-    def function(found: process.Mapping, at: int) -> str | None:
+    def function(mapping: process.Mapping, at: int) -> str | None:
         """Its name; None where no symbol says that it is inside."""
-        if found.path not in by_path and len(by_path) < _FILES_MAX:
-            by_path[found.path] = functions(found)
-        known = by_path.get(found.path, ())
+        if mapping.path not in by_path and len(by_path) < _FILES_MAX:
+            by_path[mapping.path] = functions(mapping)
+        known = by_path.get(mapping.path, ())
         i = bisect_right(known, at, key=lambda one: one.at)
         if not i or at - known[i - 1].at >= known[i - 1].size_bytes:
             return None
@@ -205,21 +205,21 @@ def _sites(
 
     @cache
     def code(address: int) -> str:
-        found = of(address)
-        if found is None:
+        mapping = of(address)
+        if mapping is None:
             return f"{address:#x}"
-        if not found.path.startswith("/"):
-            return f"{found.path or 'code of its own'} {address:#x}"
-        name = Path(found.path.removesuffix(process.DELETED)).name
-        at = address - found.start + found.offset_bytes
-        inside = function(found, at)
+        if not mapping.path.startswith("/"):
+            return f"{mapping.path or 'code of its own'} {address:#x}"
+        name = Path(mapping.path.removesuffix(process.DELETED)).name
+        at = address - mapping.start + mapping.offset_bytes
+        inside = function(mapping, at)
         return f"{inside} in {name}" if inside else f"{name}+{at:#x}"
 
     def memory(address: int) -> str:
-        found = of(address)
-        if found is None:
+        mapping = of(address)
+        if mapping is None:
             return "memory that is not mapped any more"
-        return found.path or f"anonymous at {found.start:x}"
+        return mapping.path or f"anonymous at {mapping.start:x}"
 
     by_code = Counter(code(chain[0]) for _, chain in faults)
     by_memory = Counter(memory(address) for address, _ in faults)

@@ -158,9 +158,9 @@ def sums(seen: Readings) -> Sockets | None:
     )  # fmt: skip
 
 
-def readings(pid: int, held: Mapping[int, str]) -> Readings:
+def readings(pid: int, links: Mapping[int, str]) -> Readings:
     """The sockets among the descriptors that it holds."""
-    inodes = {int(link[8:-1]) for link in held.values() if link.startswith("socket:[")}
+    inodes = {int(link[8:-1]) for link in links.values() if link.startswith("socket:[")}
     if not inodes:
         return Readings({}, 0)
     total = _total(pid)
@@ -177,11 +177,11 @@ def readings(pid: int, held: Mapping[int, str]) -> Readings:
         why = error.strerror or str(error)
     by_inode = dict(_tables(pid)) | dict(seen)
     by_inode = {inode: queue for inode, queue in by_inode.items() if inode in inodes}
-    missing = [number for number, link in held.items()
+    missing = [number for number, link in links.items()
                if link.startswith("socket:[") and int(link[8:-1]) not in by_inode]  # fmt: skip
     now = files.known(lambda: process.descriptors(pid)) or {} if missing else {}
-    inodes -= {int(held[number][8:-1]) for number in missing if now.get(number) != held[number]}
-    by_inode |= {int(held[number][8:-1]): queue for number, queue in _alone(pid, missing)}
+    inodes -= {int(links[number][8:-1]) for number in missing if now.get(number) != links[number]}
+    by_inode |= {int(links[number][8:-1]): queue for number, queue in _alone(pid, missing)}
     why = why if len(by_inode) < len(inodes) else ""
     return Readings(by_inode, len(inodes), why, waiting)
 

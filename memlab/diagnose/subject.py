@@ -37,7 +37,7 @@ def named(text: str) -> int:
         if int(text) < 1:
             raise BadSubject(f"PID {text} is not a process: a number from 1, or a name")
         return int(text)
-    found = []
+    matches = []
     for entry in files.names(proc.ROOT / "proc"):
         if not entry.isdecimal() or int(entry) == os.getpid():
             continue
@@ -46,13 +46,15 @@ def named(text: str) -> int:
             continue
         words = files.known(lambda entry=entry: process.arguments(int(entry))) or [""]  # type: ignore[misc]
         if text in (stat.command, os.path.basename(words[0])):  # noqa: PTH119 - no path
-            found.append(int(entry))
-    if not found:
+            matches.append(int(entry))
+    if not matches:
         raise BadSubject(f"PID {text!r}: no process has that name; `ps -e` lists those that run")
-    if len(found) > 1:
-        pids = ", ".join(map(str, sorted(found)[:20]))
-        raise BadSubject(f"PID {text!r} is the name of {len(found)} processes: name one of {pids}")
-    return found[0]
+    if len(matches) > 1:
+        pids = ", ".join(map(str, sorted(matches)[:20]))
+        raise BadSubject(
+            f"PID {text!r} is the name of {len(matches)} processes: name one of {pids}"
+        )
+    return matches[0]
 
 
 @contextmanager

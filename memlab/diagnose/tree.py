@@ -69,12 +69,12 @@ class LimitStart:
 
 def folders(directory: Path) -> tuple[list[Path], bool]:
     """The groups below, at most 1000, and whether those are all."""
-    found: list[Path] = []
+    below: list[Path] = []
     for folder, names, _ in os.walk(directory):
-        found += [Path(folder) / name for name in sorted(names)]
-        if len(found) > _GROUPS_MAX:
-            return found[:_GROUPS_MAX], False
-    return found, True
+        below += [Path(folder) / name for name in sorted(names)]
+        if len(below) > _GROUPS_MAX:
+            return below[:_GROUPS_MAX], False
+    return below, True
 
 
 def events(directory: Path, version: str, below: Sequence[Path]) -> Events:

@@ -49,7 +49,7 @@ def read(
 ) -> V8Pages | None:
     """None if no heap is recognised. Raises `OSError` if the process may not be read."""
     places = _PLACES_MAX
-    found: list[tuple[_Page, int]] = []
+    sized: list[tuple[_Page, int]] = []
     with _PageReader(pid) as reader:
         for mapping in mappings:
             if mapping.start % _ALIGNED:
@@ -60,14 +60,14 @@ def read(
                 return None
             whole = sum(one.size for one in pages)
             share = min(1.0, resident[mapping.start] / whole) if whole else 0.0
-            found += [(one, round(one.size * share)) for one in pages]
-    counted = Counter(one.heap for one, _ in found)
-    pages_of = [(one, held) for one, held in found if counted[one.heap] >= _PAGES_LEAST]
+            sized += [(one, round(one.size * share)) for one in pages]
+    counted = Counter(one.heap for one, _ in sized)
+    pages_of = [(one, present) for one, present in sized if counted[one.heap] >= _PAGES_LEAST]
     if not pages_of:
         return None
-    young = sum(held for one, held in pages_of if one.is_young)
-    old = sum(min(one.allocated, held) for one, held in pages_of if not one.is_young)
-    return V8Pages(len(pages_of), sum(held for _, held in pages_of), young + old)
+    young = sum(present for one, present in pages_of if one.is_young)
+    old = sum(min(one.allocated, present) for one, present in pages_of if not one.is_young)
+    return V8Pages(len(pages_of), sum(present for _, present in pages_of), young + old)
 
 
 class _PageReader(MemoryFiles):

@@ -71,18 +71,18 @@ def trigger(text: str) -> Trigger:
     """Raises `BadRequest`. No look meets `end`."""
     if text.strip() == _END:
         return Trigger(_END, _END, True, 0.0)
-    found = _TRIGGER.fullmatch(text)
+    match = _TRIGGER.fullmatch(text)
     known = ", ".join(_NAMES)
-    if found is None or found[1] not in _NAMES:
+    if match is None or match[1] not in _NAMES:
         raise BadRequest(
             f"--watch {text!r}: write NAME > VALUE, such as 'group > 90%', or end; {known}"
         )
-    word = found[3].replace(" ", "")
+    word = match[3].replace(" ", "")
     try:
-        bound = _bound(found[1], word)
+        bound = _bound(match[1], word)
     except ValueError as error:
         raise BadRequest(f"--watch {text!r}: {error}") from None
-    return Trigger(text.strip(), found[1], found[2] == ">", bound)
+    return Trigger(text.strip(), match[1], match[2] == ">", bound)
 
 
 def _bound(name: str, word: str) -> float:
