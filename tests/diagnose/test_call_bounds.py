@@ -15,7 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import call_bounds, call_causes, call_facts, call_places, refusals, refused
+from memlab.diagnose import (
+    call_bounds,
+    call_causes,
+    call_facts,
+    call_places,
+    call_sockets,
+    refusals,
+    refused,
+)
 from memlab.diagnose.call_arguments import Called
 from memlab.diagnose.call_facts import Facts
 from memlab.diagnose.refusals import IF_EXPLAINED, Refusal
@@ -457,7 +465,7 @@ def test_ports_of_udp_that_are_all_in_use(monkeypatch: pytest.MonkeyPatch) -> No
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-        monkeypatch.setattr(call_causes, "sysctl", lambda _: [port, port])
+        monkeypatch.setattr(call_sockets, "sysctl", lambda _: [port, port])
         said = of("connect", "EAGAIN", 3, at, 16)
         assert said.startswith("1 of the 1 ports that the kernel may choose")
         assert said.endswith("have UDP sockets")
@@ -483,7 +491,7 @@ def test_the_pieces_of_a_message_are_added(call: str) -> None:
 def test_control_data_that_is_larger_than_a_socket_may_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(call_causes, "sysctl", lambda _: [131_072])
+    monkeypatch.setattr(call_sockets, "sysctl", lambda _: [131_072])
     for length, words in ((131_073, "a message has 128 KiB of control data"), (131_072, "")):
         head, at = in_memory(struct.pack("=QIxxxxQQQQIxxxx", 0, 0, 0, 0, 0, length, 0))
         said = of("sendmsg", "ENOBUFS", 3, at, 0)

@@ -27,6 +27,7 @@ from memlab.diagnose import (
     call_causes,
     call_facts,
     call_places,
+    call_sockets,
     counters,
     diagnosis,
     kernel_numbers,
@@ -325,7 +326,7 @@ def test_ports_that_are_all_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         client = socket.create_connection(server.getsockname())
         port = client.getsockname()[1]
-        monkeypatch.setattr(call_causes, "sysctl", lambda _: [port, port])
+        monkeypatch.setattr(call_sockets, "sysctl", lambda _: [port, port])
 
         def said(call: str, errno: str, to: int) -> str:
             raw = (
@@ -348,7 +349,7 @@ def test_ports_that_are_all_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
         assert said("bind", "EADDRINUSE", 80) == ""
         gone = of("bind", "EADDRINUSE", 3, 0, 16)
         assert gone.endswith("that is the cause if any port would do (0), which was not read")
-        monkeypatch.setattr(call_causes, "sysctl", lambda _: [port, port + 1])
+        monkeypatch.setattr(call_sockets, "sysctl", lambda _: [port, port + 1])
         assert said("connect", "EADDRNOTAVAIL", called) == "", "one is free"
         client.close()
 
@@ -870,7 +871,7 @@ def test_a_call_that_begins_is_not_filtered() -> None:
     [((0, 35), "net.ipv4.igmp_max_memberships"), ((1, 26), "net.core.optmem_max"), ((1, 7), "")],
 )
 def test_the_option_of_a_socket_tells_its_limit(option: tuple[int, int], line: str) -> None:
-    cause = call_causes._option(Facts(PID, {}), "setsockopt", (3, *option, 0, 8))
+    cause = call_sockets._option(Facts(PID, {}), "setsockopt", (3, *option, 0, 8))
     assert (cause.line if cause else "") == line
 
 
@@ -880,16 +881,16 @@ def test_a_send_without_a_copy_pins_what_it_sends(is_capable: bool) -> None:
     facts.__dict__["is_contained"] = False
     facts.__dict__["limits"] = "Max locked memory         65536                65536        bytes"
     sent = (3, 0, 256 * KiB, 0x4000000, 0, 0)
-    cause = call_causes._zero_copy(facts, "sendto", sent)
+    cause = call_sockets._zero_copy(facts, "sendto", sent)
     if is_capable:
         assert cause is None
         return
     assert cause is not None
     assert "256 KiB is to be pinned, and RLIMIT_MEMLOCK is 64 KiB" in cause.words
-    little = call_causes._zero_copy(facts, "sendto", (3, 0, KiB, 0x4000000, 0, 0))
+    little = call_sockets._zero_copy(facts, "sendto", (3, 0, KiB, 0x4000000, 0, 0))
     assert little is not None
     assert little.words.endswith("was not read")
-    assert call_causes._zero_copy(facts, "sendto", (3, 0, 256 * KiB, 0, 0, 0)) is None
+    assert call_sockets._zero_copy(facts, "sendto", (3, 0, 256 * KiB, 0, 0, 0)) is None
 
 
 @pytest.mark.parametrize(
