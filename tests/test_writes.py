@@ -66,6 +66,8 @@ _CALLS = {
     "mkstemp", "move", "NamedTemporaryFile", "rename", "symlink", "symlink_to",
     "TemporaryDirectory", "touch", "write_bytes", "write_text",
 }  # fmt: skip
+# What has none of these words in front of a bracket is not parsed, which takes long.
+_WRITES = re.compile(rf"\b(?:{'|'.join([*_CALLS, 'save', 'connect', 'open'])})\(")
 _FLAGS = ("O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "flags", "mode")
 
 
@@ -106,8 +108,10 @@ def test_what_writes_is_found() -> None:
 def test_everything_is_written_through_output() -> None:
     found: dict[str, set[str]] = {}
     for path in sorted(ROOT.rglob("*.py")):
-        name = path.relative_to(ROOT).as_posix()
-        if name != "files/output.py" and (functions := set(written(ast.parse(path.read_text())))):
+        name, text = path.relative_to(ROOT).as_posix(), path.read_text()
+        if name == "files/output.py" or not _WRITES.search(text):
+            continue
+        if functions := set(written(ast.parse(text))):
             found[name] = functions
     listed: dict[str, set[str]] = {}
     for table in (OWN, KERNELS, OTHERS):
