@@ -8,6 +8,7 @@ import os
 import re
 import struct
 import sys
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -90,8 +91,12 @@ def test_of_a_large_process_pieces_of_each_mapping_are_scanned(
     assert parts == page_scan.parts(mappings, 10_900 * MiB)[0], "other pieces show no growth"
     assert sum(one.size_bytes for one in parts) <= at_most
     assert len(parts) <= 2600
+    starts = [part.start for part in parts]
+    assert starts == sorted(starts)
     for mapping in mappings:
-        inside = [p for p in parts if mapping.start <= p.start and p.end <= mapping.end]
+        first, behind = (bisect_left(starts, at) for at in (mapping.start, mapping.end))
+        inside = parts[first:behind]
+        assert all(part.end <= mapping.end for part in inside)
         scanned = sum(one.size_bytes for one in inside)
         assert scanned * weights.get(mapping.start, 1.0) == pytest.approx(mapping.size_bytes)
         assert weights.get(mapping.start) is not None or scanned == mapping.size_bytes

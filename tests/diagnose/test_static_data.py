@@ -168,7 +168,7 @@ def header(draw: Random, size: int) -> bytes:
 
 @pytest.mark.needs("flags of pages")
 def test_headers_of_another_name_no_more_than_is_there(tmp_path: Path) -> None:
-    draw, path, size = Random(7), tmp_path / "hostile.so", 4 * MiB
+    draw, path, size = Random(7), tmp_path / "hostile.so", 2 * MiB
     for _ in range(40):
         path.write_bytes(header(draw, size).ljust(size, b"\1"))
         with path.open("r+b") as file:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import unprivileged
+from command import memlab
 
 from memlab.diagnose import call_arguments, diagnosis, family, look, subject
 from memlab.errors import CannotLook
@@ -26,12 +27,7 @@ USAGE, CANNOT_RUN = 2, 3
 
 
 def refused(*arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "memlab", "diagnose", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = memlab("diagnose", *arguments)
     assert done.stdout == ""
     assert done.stderr.startswith("memlab: ")
     assert done.stderr.count("\n") == 1
