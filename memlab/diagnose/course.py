@@ -23,7 +23,7 @@ from memlab.text import units
 MiB = units.MiB
 _DAY_S = 86400.0
 _CHILD_GROWTH = 256 << 10  # bytes, in the whole look
-_SETTLED_S = 600.0
+_SETTLED_S = 600.0  # of a younger process, which may still start, no growth by the day is said
 
 
 def findings(look: Look) -> Iterator[Finding]:
@@ -65,8 +65,7 @@ def _unshared(look: Look) -> Iterator[Finding]:
     yield UNSHARED.found(
         COSTLY if per_s >= 1 * MiB or more >= 256 * MiB else NOTE,
         f"memory shared since a fork becomes private by {size(per_s)}/s: resident memory stays, "
-        "the "
-        f"sum of {who} grows, by at most {size(more)} more",
+        f"the sum of {who} grows, by at most {size(more)} more",
         per_s,
         facts(
             Fact("still shared, of this process", _shared_bytes(look), "B"),
@@ -227,8 +226,7 @@ def _children(look: Look) -> Iterator[Finding]:
             NOTE,
             f"at least {size(children_bytes)} of anonymous memory are held by its {whose} and not "
             f"by it: {size(largest.anonymous_bytes)} by {largest.pid} ({largest.command}); itself "
-            "it holds "
-            f"{size(look.memory.anonymous_bytes)}",
+            f"it holds {size(look.memory.anonymous_bytes)}",
             children_bytes,
             setting=f"memlab diagnose {largest.pid} says what that one holds",
         )

@@ -248,8 +248,7 @@ def of_group(
         yield _GROUP_DIRTY.found(
             NOTE,
             f"{size(dirty)} of the group's {size(charge.used_bytes)} have to be written before "
-            "they "
-            "can be dropped: writers wait for the device",
+            "they can be dropped: writers wait for the device",
             dirty,
             evidence,
         )

@@ -34,7 +34,6 @@ MiB = units.MiB
 _GROWN_FILES_BYTES = 1 << 20
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
 _WORTH_BYTES = growth.WORTH_BYTES
-# A younger process may still be starting: its growth is not extrapolated to a day.
 
 
 def of(look: Look) -> Account:
@@ -240,9 +239,8 @@ def _retained(look: Look) -> Iterator[Finding]:
     yield _RETAINED.found(
         NOTE,
         f"retained, not leaked: {size(heap.retained_bytes)}, {share(part)} of its anonymous "
-        "memory, "
-        f"are free in malloc's {units.counted(heap.arenas, 'arena')}, which has not given them "
-        f"back{between}",
+        f"memory, are free in malloc's {units.counted(heap.arenas, 'arena')}, which has not given "
+        f"them back{between}",
         heap.retained_bytes,
         facts(
             Fact("malloc", look.allocator.label) if look.allocator else None,
