@@ -176,6 +176,9 @@ AS_IT_IS: tuple[tuple[str, Severity, Seen], ...] = (
     ("growing", NOTE, _growing(9 * MiB, 10.0, 1000, peak_stands=True)),
     ("growing", NOTE, _growing(9 * MiB, 10.0, 1000, mapped_growth_bytes=0, unfilled_bytes=MiB)),
     ("growing", NOTE, _of_group(grows_steadily=True, growth_bytes_per_s=1.0 * GiB)),
+    # By the calls or by the faults on what they gave back, whichever is worse.
+    ("gives-back-large-pieces", COSTLY, _calls(600, 21_000, 21_000)),
+    ("gives-memory-back", COSTLY, _calls(2500, 6000, 6000)),
     # Of shared memory that is mapped and unmapped nothing is kept.
     ("swings", NOTE, replace(_swinging(9.0 * MiB), private_swing_bytes=0)),
     ("locked", NOTE, look(memory=memory(locked_bytes=GiB, machine_bytes=0))),
