@@ -61,7 +61,7 @@ def of(seen: MachineLook) -> Account:
         Line(CLEAN, max(0, cache), note="dropped when memory is short"),
         Line(DIRTY, sum(unclean), note="written, then dropped"),
         Line(SHMEM, held("Shmem"), note=_parts(seen, SHMEM, 2)),
-        Line(SLAB, held("SReclaimable"), note="directory entries, inodes"),
+        Line(SLAB, held("SReclaimable"), note=_parts(seen, SLAB, 2)),
         Line(FIXED_SLAB, held("SUnreclaim"), note=_parts(seen, FIXED_SLAB, 1)),
         Line("other reclaimable", max(0, held("KReclaimable") - held("SReclaimable"))),
         Line(STACKS, held("KernelStack") + held("ShadowCallStack")),
@@ -120,9 +120,8 @@ ROWS = (
     LineRow("machine-slab", FIXED_SLAB, 0.05, "slab of the kernel that it cannot drop, of no "
             "process", "slabtop; a cache that grows and never falls is a leak of the kernel or of "
             "a driver", 3),
-    LineRow("machine-droppable", SLAB, 0.25, "directory entries and inodes, of no "
-            "process: dropped when memory is short; no leak", "no action; alarms by MemAvailable",
-            3),
+    LineRow("machine-droppable", SLAB, 0.25, "caches that the kernel drops when memory is short, "
+            "of no process: no leak", "no action; alarms by MemAvailable", 3),
     LineRow("machine-tmpfs", SHMEM, 0.05, "tmpfs and shared memory: only swap, a delete or the end "
             "of all who hold it takes it out", "remove the files (df -t tmpfs, ls /dev/shm; "
             "ipcs -m, ipcrm), or size= for the mount", 3),
