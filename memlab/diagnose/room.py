@@ -33,6 +33,13 @@ class Room:
     """Whether it counts a use that nears it; else it only explains a call that fails."""
     is_part: bool = False
     """Whether the use of other programs counts too, and is not in `used`."""
+    place: str = ""
+    """Whose limit it is, if it is not that of the process or of its group."""
+
+    @property
+    def named(self) -> str:
+        """Its name, and whose it is."""
+        return f"{self.name} of {self.place}" if self.place else self.name
 
     @property
     def share(self) -> float:
@@ -113,7 +120,7 @@ def _limits(
 def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) -> Iterator[Room]:
     fails = "fork and pthread_create fail with EAGAIN"
     for group in cgroup.process_limits(ROOT, pid):
-        yield Room("pids.max", group.used, group.limit, "count", fails)
+        yield Room("pids.max", group.used, group.limit, "count", fails, place=_above(group))
     uid = status.get("Uid", "0").split()[0]
     if most is not None and uid != "0" and not capable >> 21 & 1 and not capable >> 24 & 1:
         # CAP_SYS_ADMIN and CAP_SYS_RESOURCE have no limit (kernel/fork.c, copy_process()).
@@ -128,6 +135,14 @@ def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) 
         ids = files.number(ROOT / "proc/sys/kernel/pid_max")
         if ids:
             yield Room("kernel.pid_max", total, ids, "count", fails)
+
+
+def _above(limit: cgroup.ProcessLimit) -> str:
+    """A group above the process's, which others may fill."""
+    if limit.group == limit.below:
+        return ""
+    count = "" if limit.used_below is None else f", which has {limit.used_below:,} of them"
+    return f"{limit.group}, above its own group{count}"
 
 
 def frozen(pid: int) -> bool:
