@@ -19,7 +19,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
-from memlab.diagnose import call_bounds, call_places, kernel_held, sockets, sysvipc
+from memlab.diagnose import (
+    call_bounds,
+    call_places,
+    epoll_paths,
+    kernel_held,
+    sockets,
+    sysvipc,
+)
 from memlab.diagnose.call_arguments import Called, Pair
 from memlab.diagnose.call_facts import PAGE, Cause, Facts, Reader, shown
 from memlab.diagnose.call_table import LOCK
@@ -741,6 +748,7 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("mlockall", "ENOMEM", _lock_all),
     (call_places.CALLS, "ENOSPC", _place),
     *call_bounds.READERS,
+    *epoll_paths.READERS,
 )
 _FILTERED = Cause(
     "a filter of system calls refuses it (seccomp), not a limit",
