@@ -305,7 +305,9 @@ def of_files(
 def _left_files(held: float, mounts: Sequence[TmpfsUse], segments: Segments | None) -> str:
     """What is seen that can be them."""
     seen = [
-        f"{one.path} holds {size(one.used_bytes)}" for one in mounts if one.used_bytes >= held / 10
+        f"{one.path} holds {size(one.used_bytes)}{f' in {one.files}' if one.files else ''}"
+        for one in mounts
+        if one.used_bytes >= held / 10
     ]
     if segments and segments.bytes >= held / 10:
         noun = "segment" if segments.count == 1 else "segments"

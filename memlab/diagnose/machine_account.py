@@ -60,7 +60,7 @@ def of(seen: MachineLook) -> Account:
         Line("in swap cache only", unmapped, low=0, high=swap_cache) if swap_cache else None,
         Line(CLEAN, max(0, cache), note="dropped when memory is short"),
         Line(DIRTY, sum(unclean), note="written, then dropped"),
-        Line(SHMEM, held("Shmem"), note=_parts(seen, SHMEM, 2)),
+        Line(SHMEM, held("Shmem"), note=_of_tmpfs(seen)),
         Line(SLAB, held("SReclaimable"), note=_parts(seen, SLAB, 2)),
         Line(FIXED_SLAB, held("SUnreclaim"), note=_parts(seen, FIXED_SLAB, 1)),
         Line("other reclaimable", max(0, held("KReclaimable") - held("SReclaimable"))),
@@ -95,6 +95,15 @@ def _compressed(seen: MachineLook) -> str:
         for name, taken, holds in parts
         if taken
     )
+
+
+def _of_tmpfs(seen: MachineLook) -> str:
+    """The largest mounts, and the files of the first."""
+    parts = _parts(seen, SHMEM, 2)
+    first = next(iter(seen.tmpfs), None)
+    if first is None or not first.files or not parts.startswith(first.path):
+        return parts
+    return f"{parts}; {first.path}: {first.files}"
 
 
 def _parts(seen: MachineLook, line: str, most: int) -> str:

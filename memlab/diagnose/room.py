@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from memlab.diagnose import sysvipc
+from memlab.diagnose import sysvipc, tmpfs_files
 from memlab.observe import cgroup, files, proc, process
 from memlab.observe.proc import ROOT
 
 _USERS_PROCESSES_MAX = 20_000
+_WORTH_BYTES = 16 << 20
 PINNED = "pinned of RLIMIT_MEMLOCK"
 PIN_FAILS = "io_uring's buffers, rings of perf events and RDMA are refused (ENOMEM, EPERM)"
 
@@ -226,6 +227,8 @@ class TmpfsUse:
     path: str
     used_bytes: int
     size_bytes: int
+    files: str = ""
+    """How many it has, in words; empty of one that holds little."""
 
 
 def tmpfs(pid: int) -> Sequence[TmpfsUse]:
@@ -242,4 +245,12 @@ def tmpfs(pid: int) -> Sequence[TmpfsUse]:
         key = mount.source, str(use.f_fsid)
         if used and (key not in found or len(mount.mount_point) < len(found[key].path)):
             found[key] = TmpfsUse(mount.mount_point, used, use.f_blocks * use.f_frsize)
-    return sorted(found.values(), key=lambda one: -one.used_bytes)[:5]
+    most = sorted(found.values(), key=lambda one: -one.used_bytes)[:5]
+    return [_with_files(pid, one) for one in most]
+
+
+def _with_files(pid: int, use: TmpfsUse) -> TmpfsUse:
+    if use.used_bytes < _WORTH_BYTES:
+        return use
+    folder = f"{ROOT}/proc/{pid}/root/{use.path.lstrip('/')}"
+    return replace(use, files=tmpfs_files.described(folder))
