@@ -19,17 +19,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
-from memlab.diagnose import (
-    call_bounds,
-    call_places,
-    epoll_paths,
-    kernel_held,
-    sockets,
-    sysvipc,
-)
+from memlab.diagnose import call_bounds, call_places, kernel_held, sockets, sysvipc
 from memlab.diagnose.call_arguments import Called, Pair
 from memlab.diagnose.call_facts import PAGE, Cause, Facts, Reader, shown
 from memlab.diagnose.call_table import LOCK
+from memlab.diagnose.epoll_paths import READERS as EPOLL
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import descriptors, sysctl
 from memlab.diagnose.refusals import IF_EXPLAINED, SENDS, Refusal
@@ -744,11 +738,11 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("io_uring_setup", "EPERM", _ring),
     ("bpf", "EPERM", _bpf),
     ("perf_event_open", "EACCES", _perf),
+    *EPOLL,
     ("brk", "ENOMEM", _heap_end),
     ("mlockall", "ENOMEM", _lock_all),
     (call_places.CALLS, "ENOSPC", _place),
     *call_bounds.READERS,
-    *epoll_paths.READERS,
 )
 _FILTERED = Cause(
     "a filter of system calls refuses it (seccomp), not a limit",
