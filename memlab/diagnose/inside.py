@@ -303,24 +303,10 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
         f"{size(used)} are objects of malloc that are in use{alone}: beside the heap of its "
         f"runtime ({runtimes[0]}), and not free",
         used,
-        setting=f"{_outside(runtimes[0])}; memlab record {look.subject.pid}",
+        setting="what code outside of the runtime's heap allocates: extensions, direct buffers of "
+        "a JVM (-XX:MaxDirectMemorySize, -Djdk.nio.maxCachedBufferSize), buffers of node; "
+        f"memlab record {look.subject.pid}",
     )
-
-
-# What a runtime allocates with malloc, by what the name of its heap begins with.
-_OUTSIDE = {
-    inner_heap.PYTHON: "Python's own objects of more than 512 bytes (tracemalloc), which no pool "
-    "holds, and what extensions allocate",
-    "Python's": "Python's own objects (tracemalloc), and what extensions allocate",
-    inner_heap.JAVA: "direct buffers (-XX:MaxDirectMemorySize, -Djdk.nio.maxCachedBufferSize), the "
-    "JVM itself (-XX:NativeMemoryTracking=summary) and native libraries",
-    "V8": "buffers (external and arrayBuffers of process.memoryUsage()) and native modules",
-}
-
-
-def _outside(runtime: str) -> str:
-    words = [words for begin, words in _OUTSIDE.items() if runtime.startswith(begin)]
-    return words[0] if words else "what does not use that heap"
 
 
 _STACKS = FindingRow(

@@ -454,27 +454,6 @@ def test_each_part_that_is_large_has_a_sentence_and_a_small_one_has_none() -> No
     assert said(sockets=Sockets(81, 81, 1 * MiB, 2 * MiB, 0)) == []
 
 
-@pytest.mark.parametrize(
-    ("runtime", "words"),
-    [
-        (PYTHON, "Python's own objects of more than 512 bytes"),
-        ("Python's pymalloc in libpython3.11.so", "Python's own objects (tracemalloc)"),
-        (inner_heap.JAVA, "direct buffers"),
-        (inner_heap.V8, "buffers (external and arrayBuffers"),
-        (inner_heap.MIMALLOC, "what does not use that heap"),
-    ],
-)
-def test_objects_of_malloc_are_what_that_runtime_allocates_so(runtime: str, words: str) -> None:
-    """Advice for another runtime is none: each has only its words."""
-    full = heap_of(held_bytes=150 * MiB, free_bytes=0, retained_bytes=0)
-    held = memory(resident_bytes=210 * MiB, anonymous_bytes=200 * MiB)
-    seen = look(memory=held, heap=full, inner_heaps=(InnerHeap(runtime, MiB, MiB),))
-    (setting,) = [one.setting for one in inside.findings(seen) if one.name == "in-malloc"]
-    assert setting.startswith(words)
-    others = ("512 bytes", "MaxDirect", "arrayBuffers")
-    assert sum(each in setting for each in others) <= 1
-
-
 def test_what_sockets_reserve_is_said_not_to_be_in_a_queue() -> None:
     (found,) = said(sockets=Sockets(2, 2, 30 * MiB, 0, 2 * MiB))
     assert "30 MiB received and not read by it, 2 MiB reserved for what comes next" in found.title
