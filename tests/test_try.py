@@ -757,6 +757,46 @@ def test_a_program_that_fails_has_the_limit_of_its_addresses_said() -> None:
     assert how.how_it_ended(report | {"limits": {}}) == "exit status 1"
 
 
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        ({"signal": 0, "status": 137}, "exit status 137, as a shell says it of what SIGKILL ended"),
+        ({"signal": 9, "status": 0}, "ended by SIGKILL"),
+    ],
+)
+def test_a_kill_is_not_taken_for_one_of_the_kernel(report: dict[str, Any], words: str) -> None:
+    """A watchdog's looks the same; only the group counts those for want of memory."""
+    from memlab.command.python_probes.command import outcome as how
+
+    spec, result = {"for_s": 0, "good_statuses": [0]}, {"output": "so"}
+    report = {"why": "", "limits": {}, "uses": {}, **report}
+    for kills, known in (
+        (0, "the kernel killed nothing in its memory cgroup for want of memory"),
+        (None, "whether the kernel did it for want of memory was not counted"),
+    ):
+        ended = how.command_ended(spec, report, result, kills)
+        assert ended["detail"] == f"{words}; {known}; it said: so"
+    other = how.command_ended(spec, report | {"signal": 0, "status": 3}, result, 0)
+    assert other["detail"] == "exit status 3; it said: so"
+
+
+@pytest.mark.parametrize(
+    ("text", "kills"), [("oom_kill_disable 0\noom_kill 3\n", 3), ("under_oom 0\n", None)]
+)
+def test_a_group_that_does_not_count_kills_says_nothing_of_them(
+    tmp_path: Path, text: str, kills: int | None
+) -> None:
+    """Of cgroup v1 Linux counts them since 4.13."""
+    from memlab.command.python_probes.command.group import TrialGroup
+
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0/memory.oom_control").write_text("oom_kill 0\n")
+    group = TrialGroup(str(tmp_path), "")
+    (tmp_path / "0/memory.oom_control").write_text(text)
+    assert group.oom_kills() == kills
+    assert TrialGroup("", "").oom_kills() is None
+
+
 def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     from memlab.command.python_probes.command import group
 

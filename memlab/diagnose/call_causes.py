@@ -22,6 +22,7 @@ from memlab.diagnose import call_bounds, call_places, call_sockets, kernel_held,
 from memlab.diagnose.call_arguments import Called, Pair
 from memlab.diagnose.call_facts import DATA, MEMLOCK, PAGE, Cause, Facts, Reader, shown
 from memlab.diagnose.call_table import LOCK
+from memlab.diagnose.epoll_paths import READERS as EPOLL
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import descriptors, sysctl
 from memlab.diagnose.refusals import IF_EXPLAINED, Refusal
@@ -489,6 +490,7 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("io_uring_setup", "EPERM", _ring),
     ("bpf", "EPERM", _bpf),
     ("perf_event_open", "EACCES", _perf),
+    *EPOLL,
     ("brk", "ENOMEM", _heap_end),
     ("mlockall", "ENOMEM", _lock_all),
     (call_places.CALLS, "ENOSPC", _place),

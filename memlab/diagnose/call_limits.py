@@ -19,6 +19,7 @@ from memlab.observe import cgroup, files, namespaces, proc, process
 from memlab.observe.proc import ROOT
 
 _PROCESSES_MAX = 2000  # of a user, whose open files are counted
+_NAMESPACES_MAX = 20_000  # processes whose PID namespace is read, some 5 us each
 _FULL = 0.9  # a larger write than is left may be refused before
 _MEMORY_GROUPS_MAX = 65_535
 _FILES_MAX = 4096  # open files of a process, whose file systems are asked
@@ -286,7 +287,7 @@ def _children(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     if below is None or below == here:
         return
     processes = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
-    if len(processes) > _PROCESSES_MAX:
+    if len(processes) > _NAMESPACES_MAX:
         return
     if all(target_of(ROOT / f"proc/{name}/ns/pid") != below for name in processes):
         name = "PID namespace for its children, whose first process has ended"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from memlab.diagnose import course, growth, held_shared
+from memlab.diagnose import course, growth, held_shared, shared
 from memlab.diagnose.finding import (
     COSTLY,
     CRITICAL,
@@ -242,6 +242,9 @@ def of_group(
     mapped = kinds or {}
     if look is not None:
         mapped = {one.kind: one.allocated_bytes or 0 for one in look.shared}
+        if look.attached and shared.SYSTEM_V in mapped:
+            mapped[shared.SYSTEM_V_REMOVED] = look.attached.destroyed_bytes
+            mapped[shared.SYSTEM_V] -= look.attached.destroyed_bytes
     yield from of_files(charge, evidence, mounts, segments, mapped)
     dirty = charge.file_dirty_bytes + charge.writeback_bytes
     if dirty >= 0.3 * group.limit_bytes and dirty >= 16 * MiB:
@@ -297,7 +300,9 @@ def of_files(
 def _left_files(held: float, mounts: Sequence[TmpfsUse], segments: Segments | None) -> str:
     """What is seen that can be them."""
     seen = [
-        f"{one.path} holds {size(one.used_bytes)}" for one in mounts if one.used_bytes >= held / 10
+        f"{one.path} holds {size(one.used_bytes)}{f' in {one.files}' if one.files else ''}"
+        for one in mounts
+        if one.used_bytes >= held / 10
     ]
     if segments and segments.bytes >= held / 10:
         noun = "segment" if segments.count == 1 else "segments"

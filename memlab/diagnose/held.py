@@ -169,7 +169,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         new_processes=group.new(listed, group.listed(directory)),
         members=members,
         unshared_bytes=sum(max(0, m.unshared_bytes or 0) for m in members),
-        tmpfs=tuple(tmpfs(first)) if first else (),
+        tmpfs=tuple(tmpfs(first or os.getpid())),
         waits=sampler.result(),
         calls=calls,
         pressure_share=stall,

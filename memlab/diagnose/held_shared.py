@@ -28,6 +28,8 @@ KINDS = {
                        "used; MADV_REMOVE gives back a part of it"),
     shared.SYSTEM_V: ("stay when this process ends, until shmctl(IPC_RMID)", "shmctl(IPC_RMID) "
                       "once all have attached; ipcs -m, ipcrm -m ID"),
+    shared.SYSTEM_V_REMOVED: ("go when the last process that attaches them detaches or ends",
+                              "shmdt when one is no longer used; ipcs -m shows them as dest"),
     shared.MEMFD: ("go when the last process that maps them or holds them open ends", "munmap and "
                    "close, or fallocate(FALLOC_FL_PUNCH_HOLE) what is no longer used"),
     shared.DELETED: ("go when the last process that maps them or holds them open ends", "munmap "

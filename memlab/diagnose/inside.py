@@ -21,6 +21,7 @@ from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.look import Look
 from memlab.diagnose.mapped_forms import MappedForm
 from memlab.diagnose.sockets import Sockets
+from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.static_data import FileMemory
 from memlab.observe.process import DELETED
 from memlab.text import units
@@ -84,8 +85,7 @@ def lines(look: Look) -> Iterator[Line]:
         yield _line(f"in {one.name}", one.used_bytes, one, of, one.note)
         yield _line(f"free in {one.name}", one.free_bytes, one, of, "")
     if look.stacks and look.stacks.count:
-        note = f"of {units.counted(look.stacks.count, 'thread')}{_ended(look)}"
-        yield Line("stacks of threads", look.stacks.resident_bytes, part_of=of, note=note)
+        yield _of_stacks(look.stacks, look.thread_count - 1, of)
     if look.of_files:
         for name, those in (
             ("static data", look.of_files.static),
@@ -106,10 +106,17 @@ def lines(look: Look) -> Iterator[Line]:
         yield Line("other mappings", rest, part_of=of, note=unread)
 
 
-def _ended(look: Look) -> str:
-    """How many of the threads with a stack have ended: glibc keeps their stacks."""
-    kept = look.stacks.count - (look.thread_count - 1) if look.stacks else 0
-    return f", of which {kept} or more have ended and left it for new ones" if kept > 0 else ""
+def _of_stacks(stacks: Stacks, thread_count: int, of: str) -> Line:
+    """With the addresses that virtual size counts, touched or not."""
+    note = f"of {_whose_stacks(stacks, thread_count)}; {size(stacks.mapped_bytes)} of addresses"
+    return Line("stacks of threads", stacks.resident_bytes, part_of=of, note=note)
+
+
+def _whose_stacks(stacks: Stacks, thread_count: int) -> str:
+    """glibc keeps those of threads that ended or could not begin."""
+    kept = max(0, stacks.count - thread_count)
+    threads = units.counted(stacks.count - kept, "thread")
+    return f"{threads}{f', and {kept} or more that are kept for new ones' if kept else ''}"
 
 
 def _forms(look: Look) -> Iterator[MappedForm]:
@@ -325,6 +332,7 @@ def _stacks(look: Look) -> Iterator[Finding]:
     if seen is None or not growth.worth(seen.resident_bytes, look.memory.anonymous_bytes / 0.4):
         return
     each = seen.resident_bytes / seen.count
+    whose = _whose_stacks(seen, look.thread_count - 1)
     touched, setting = "which its deepest calls touched", None
     if seen.local_bytes >= seen.resident_bytes / 4:
         part = size(seen.local_bytes / seen.count)
@@ -332,9 +340,8 @@ def _stacks(look: Look) -> Iterator[Finding]:
         setting = _LOCAL_VARIABLES
     yield _STACKS.found(
         NOTE,
-        f"{size(seen.resident_bytes)} are the stacks of {units.counted(seen.count, 'thread')}"
-        f"{_ended(look)}: {size(each)} each, {touched}; a stack keeps that "
-        "until its thread ends",
+        f"{size(seen.resident_bytes)} are the stacks of {whose}: {size(each)} each, {touched}; "
+        "a stack keeps that until its thread ends",
         seen.resident_bytes,
         facts(Fact("mapped for them", seen.mapped_bytes, "B")),
         setting=setting,

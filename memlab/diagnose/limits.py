@@ -200,7 +200,7 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
     row = _NEARS.get(room.name, _LIMIT_NEARS)
     yield row.found(
         severity,
-        f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name}, "
+        f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.named}, "
         f"{share(room.share)}){grows}: {_then(room)}{_which(look, room)}",
         room.share,
         line=room.name,
@@ -240,7 +240,7 @@ def _count_grows(look: Look, room: Room) -> Finding:
     return _GROWS[kind].found(
         NOTE,
         f"{_amount(room.growth_per_s, room.unit)} more {words[kind]} per s {_course(room)}; "
-        f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name})"
+        f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.named})"
         f"{_which(look, room)}",
         room.growth_per_s,
         line=room.name,

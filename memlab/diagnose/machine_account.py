@@ -60,8 +60,8 @@ def of(seen: MachineLook) -> Account:
         Line("in swap cache only", unmapped, low=0, high=swap_cache) if swap_cache else None,
         Line(CLEAN, max(0, cache), note="dropped when memory is short"),
         Line(DIRTY, sum(unclean), note="written, then dropped"),
-        Line(SHMEM, held("Shmem"), note=_parts(seen, SHMEM, 2)),
-        Line(SLAB, held("SReclaimable"), note="directory entries, inodes"),
+        Line(SHMEM, held("Shmem"), note=_of_tmpfs(seen)),
+        Line(SLAB, held("SReclaimable"), note=_parts(seen, SLAB, 2)),
         Line(FIXED_SLAB, held("SUnreclaim"), note=_parts(seen, FIXED_SLAB, 1)),
         Line("other reclaimable", max(0, held("KReclaimable") - held("SReclaimable"))),
         Line(STACKS, held("KernelStack") + held("ShadowCallStack")),
@@ -97,6 +97,15 @@ def _compressed(seen: MachineLook) -> str:
     )
 
 
+def _of_tmpfs(seen: MachineLook) -> str:
+    """The largest mounts, and the files of the first."""
+    parts = _parts(seen, SHMEM, 2)
+    first = next(iter(seen.tmpfs), None)
+    if first is None or not first.files or not parts.startswith(first.path):
+        return parts
+    return f"{parts}; {first.path}: {first.files}"
+
+
 def _parts(seen: MachineLook, line: str, most: int) -> str:
     """The largest named parts of a line."""
     largest = sorted(_named(seen, line), key=lambda one: -one.bytes)[:most]
@@ -120,9 +129,8 @@ ROWS = (
     LineRow("machine-slab", FIXED_SLAB, 0.05, "slab of the kernel that it cannot drop, of no "
             "process", "slabtop; a cache that grows and never falls is a leak of the kernel or of "
             "a driver", 3),
-    LineRow("machine-droppable", SLAB, 0.25, "directory entries and inodes, of no "
-            "process: dropped when memory is short; no leak", "no action; alarms by MemAvailable",
-            3),
+    LineRow("machine-droppable", SLAB, 0.25, "caches that the kernel drops when memory is short, "
+            "of no process: no leak", "no action; alarms by MemAvailable", 3),
     LineRow("machine-tmpfs", SHMEM, 0.05, "tmpfs and shared memory: only swap, a delete or the end "
             "of all who hold it takes it out", "remove the files (df -t tmpfs, ls /dev/shm; "
             "ipcs -m, ipcrm), or size= for the mount", 3),

@@ -77,7 +77,7 @@ path carries."""
 IF_EXPLAINED: dict[str, tuple[str, ...]] = {
     "EINVAL": ("poll", "ppoll", "fcntl", "readv", "writev", "preadv", "pwritev", "preadv2",
                "pwritev2", "vmsplice", "process_madvise", "process_vm_readv", "process_vm_writev",
-               "io_uring_setup", "madvise"),
+               "io_uring_setup", "madvise", "epoll_ctl"),
     "EBADF": ("dup2", "dup3"),
     "EFAULT": ("io_uring_register",),
     "EMSGSIZE": ("recvmsg", *SENDS),

@@ -42,7 +42,7 @@ _HINTS = {
     "RLIMIT_MEMLOCK": LOCK,
     "pinned of RLIMIT_MEMLOCK": LOCK,
     "RLIMIT_NOFILE": FILES,
-    "pids.max": "pids.max of its group: TasksMax= of its unit, --pids-limit of its container; "
+    "pids.max": "pids.max of that group: TasksMax= of its unit, --pids-limit of its container; "
     "fewer threads",
     "RLIMIT_NPROC": "ulimit -u, LimitNPROC= of its unit: it counts all threads of the user",
     "RLIMIT_AS": "ulimit -v, LimitAS= of its unit: address space counts, not memory; a limit of "
@@ -305,7 +305,7 @@ def _of_mounts(candidates: Sequence[Room]) -> str:
 
 def _met(one: Room) -> str:
     least = "at least " if one.is_part else ""
-    return f"{least}{_amount(one.used, one.unit)} of {_amount(one.limit, one.unit)} ({one.name})"
+    return f"{least}{_amount(one.used, one.unit)} of {_amount(one.limit, one.unit)} ({one.named})"
 
 
 def _asks_for_huge_pages(look: Look, refused: Sequence[Refusal]) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from memlab.diagnose import sysvipc
+from memlab.diagnose import sysvipc, tmpfs_files
 from memlab.observe import cgroup, files, proc, process
 from memlab.observe.proc import ROOT
 
 _USERS_PROCESSES_MAX = 20_000
+_WORTH_BYTES = 16 << 20
 PINNED = "pinned of RLIMIT_MEMLOCK"
 PIN_FAILS = "io_uring's buffers, rings of perf events and RDMA are refused (ENOMEM, EPERM)"
 
@@ -33,6 +34,13 @@ class Room:
     """Whether it counts a use that nears it; else it only explains a call that fails."""
     is_part: bool = False
     """Whether the use of other programs counts too, and is not in `used`."""
+    place: str = ""
+    """Whose limit it is, if it is not that of the process or of its group."""
+
+    @property
+    def named(self) -> str:
+        """Its name, and whose it is."""
+        return f"{self.name} of {self.place}" if self.place else self.name
 
     @property
     def share(self) -> float:
@@ -113,7 +121,7 @@ def _limits(
 def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) -> Iterator[Room]:
     fails = "fork and pthread_create fail with EAGAIN"
     for group in cgroup.process_limits(ROOT, pid):
-        yield Room("pids.max", group.used, group.limit, "count", fails)
+        yield Room("pids.max", group.used, group.limit, "count", fails, place=_above(group))
     uid = status.get("Uid", "0").split()[0]
     if most is not None and uid != "0" and not capable >> 21 & 1 and not capable >> 24 & 1:
         # CAP_SYS_ADMIN and CAP_SYS_RESOURCE have no limit (kernel/fork.c, copy_process()).
@@ -128,6 +136,14 @@ def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) 
         ids = files.number(ROOT / "proc/sys/kernel/pid_max")
         if ids:
             yield Room("kernel.pid_max", total, ids, "count", fails)
+
+
+def _above(limit: cgroup.ProcessLimit) -> str:
+    """A group above the process's, which others may fill."""
+    if limit.group == limit.below:
+        return ""
+    count = "" if limit.used_below is None else f", which has {limit.used_below:,} of them"
+    return f"{limit.group}, above its own group{count}"
 
 
 def frozen(pid: int) -> bool:
@@ -211,6 +227,8 @@ class TmpfsUse:
     path: str
     used_bytes: int
     size_bytes: int
+    files: str = ""
+    """How many it has, in words; empty of one that holds little."""
 
 
 def tmpfs(pid: int) -> Sequence[TmpfsUse]:
@@ -227,4 +245,12 @@ def tmpfs(pid: int) -> Sequence[TmpfsUse]:
         key = mount.source, str(use.f_fsid)
         if used and (key not in found or len(mount.mount_point) < len(found[key].path)):
             found[key] = TmpfsUse(mount.mount_point, used, use.f_blocks * use.f_frsize)
-    return sorted(found.values(), key=lambda one: -one.used_bytes)[:5]
+    most = sorted(found.values(), key=lambda one: -one.used_bytes)[:5]
+    return [_with_files(pid, one) for one in most]
+
+
+def _with_files(pid: int, use: TmpfsUse) -> TmpfsUse:
+    if use.used_bytes < _WORTH_BYTES:
+        return use
+    folder = f"{ROOT}/proc/{pid}/root/{use.path.lstrip('/')}"
+    return replace(use, files=tmpfs_files.described(folder))

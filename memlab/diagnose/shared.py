@@ -18,6 +18,8 @@ ANONYMOUS, SYSTEM_V, MEMFD, DELETED, NAMED = (
     "anonymous shared memory", "System V segments", "memfd files", "files already deleted",
     "files of tmpfs",
 )  # fmt: skip
+SYSTEM_V_REMOVED = "removed System V segments"
+"""Only of `kinds`: a mapping does not show it."""
 _OBJECTS_MAX = 1000
 _DESTROYED = 0o1000
 _BEGINNINGS = frozenset(("/SYSV", "/memf", "/dev/", "[anon"))
@@ -153,11 +155,24 @@ def kinds(pids: Sequence[int]) -> dict[str, int]:
     found: dict[tuple[int, int], tuple[str, int]] = {}
     for pid in pids:
         mappings = files.known(lambda pid=pid: process.maps(pid)) or []  # type: ignore[misc]
-        found.update(objects(pid, mappings) or {})
+        behind = objects(pid, mappings) or {}
+        has_segments = any(name == SYSTEM_V for name, _ in behind.values())
+        removed_ids = _removed_segments(pid) if has_segments else frozenset()
+        for key, (name, size) in behind.items():
+            is_removed = name == SYSTEM_V and key[1] in removed_ids
+            found[key] = SYSTEM_V_REMOVED if is_removed else name, size
     sums: dict[str, int] = {}
     for name, size in found.values():
         sums[name] = sums.get(name, 0) + size
     return sums
+
+
+def _removed_segments(pid: int) -> frozenset[int]:
+    """Numbers of the segments in its IPC namespace that were removed and that someone attaches."""
+    rows = sysvipc.rows(pid, "shm") or []
+    return frozenset(
+        int(words[1]) for words in rows if len(words) > 2 and int(words[2], 8) & _DESTROYED
+    )
 
 
 def mapped_once(pid: int) -> int:

@@ -314,11 +314,19 @@ _HUGE_PAGES_UNUSED = FindingRow(
     "in huge pages",
     "B",
     "16 MiB and a quarter of the huge pages are zeros",
-    setting=(
-        "MADV_NOHUGEPAGE or PR_SET_THP_DISABLE for this program; the machine's setting of madvise"
-    ),
+    setting="MADV_NOHUGEPAGE or PR_SET_THP_DISABLE for this program; max_ptes_none of khugepaged, "
+    "which fills what is not there with zeros",
     experiments=("thp-cost",),
 )
+
+
+def _smaller_pages(machine: str | None) -> str:
+    """Of a program that asks for huge pages it is its own, or its allocator's, to change."""
+    asked = {
+        "always": "; madvise instead of always in /sys/kernel/mm/transparent_hugepage/enabled",
+        "madvise": "; as the machine is set (madvise), only what asks for them has new ones",
+    }
+    return f"{_HUGE_PAGES_UNUSED.setting}{asked.get(machine or '', '')}"
 
 
 def _bloat(look: Look) -> Iterator[Finding]:
@@ -339,6 +347,7 @@ def _bloat(look: Look) -> Iterator[Finding]:
             Fact("zeros", f"{share(low)} to {share(high)}"),
             Fact("huge pages on this machine", look.memory.thp_machine or "none"),
         ),
+        setting=_smaller_pages(look.memory.thp_machine),
         policies={"thp": ["inherit", "never"]},
     )
 

@@ -31,6 +31,10 @@ class ProcessLimit:
     group: Path
     limit: int
     used: int
+    below: Path
+    """The process's group: this one, or one below it."""
+    used_below: int | None
+    """Of `used` in that group; None where it counts none, as the root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +132,13 @@ def limits(group: Path, version: str) -> list[MemoryLimit]:
 
 def process_limits(root: Path = proc.ROOT, pid: int | str = "self") -> list[ProcessLimit]:
     """Of the groups of this process, or of another one, that have such a limit; its own first."""
+    groups = chain("pids", root, pid)[1]
     read = [
         (group, files.number(group / "pids.max"), files.number(group / "pids.current"))
-        for group in chain("pids", root, pid)[1]
+        for group in groups
     ]
     return [
-        ProcessLimit(group, limit, used)
+        ProcessLimit(group, limit, used, groups[0], read[0][2])
         for group, limit, used in read
         if limit is not None and used is not None
     ]

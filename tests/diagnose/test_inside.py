@@ -459,6 +459,19 @@ def test_what_sockets_reserve_is_said_not_to_be_in_a_queue() -> None:
     assert "30 MiB received and not read by it, 2 MiB reserved for what comes next" in found.title
 
 
+@pytest.mark.parametrize(
+    ("threads", "whose"),
+    [(41, "40 threads"), (31, "30 threads, and 10 or more that are kept for new ones")],
+)
+def test_stacks_have_the_addresses_that_virtual_size_counts(threads: int, whose: str) -> None:
+    """Of a thread that could not begin the stack is kept too: that it had one is not said."""
+    seen = look(stacks=Stacks(40, 320 * MiB, 160 * MiB), thread_count=threads)
+    (line,) = [one for one in inside.lines(seen) if one.name == "stacks of threads"]
+    assert line.note == f"of {whose}; 320 MiB of addresses"
+    (found,) = said(stacks=Stacks(40, 320 * MiB, 160 * MiB), thread_count=threads)
+    assert f"are the stacks of {whose}: 4 MiB each" in found.title
+
+
 def test_parts_of_what_is_beside_malloc_add_up_to_it() -> None:
     held = memory(resident_bytes=210 * MiB, anonymous_bytes=200 * MiB)
     seen = look(

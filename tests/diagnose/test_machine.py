@@ -83,6 +83,17 @@ def test_only_caches_that_the_kernel_cannot_drop_are_named_as_such() -> None:
     assert "dentry" not in title
 
 
+@pytest.mark.parametrize("name", ["ext4_inode_cache", "radix_tree_node", "buffer_head"])
+def test_what_can_be_dropped_is_named_by_its_largest_caches(name: str) -> None:
+    """It is not only directory entries; an ordinary user may not read which it is."""
+    look = replace(seen(SReclaimable=6 * GiB), slab=(Part(name, 4 * GiB), Part("dentry", 1 * GiB)))
+    named = f"{name} 4 GiB, dentry 1 GiB"
+    assert named in said(look)["machine-droppable"].title
+    for one, note in ((look, named), (replace(look, slab=()), "")):
+        lines = {line.name: line.note for line in machine_account.of(one).lines}
+        assert lines[machine_account.SLAB] == note
+
+
 def test_of_compressed_pages_it_is_said_what_they_take_and_for_how_much() -> None:
     pages = {"Zswap": 2 * GiB, "Zswapped": 6 * GiB}
     look = replace(seen(**pages), zram_bytes=1 * GiB, zram_holds_bytes=3 * GiB)

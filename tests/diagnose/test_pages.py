@@ -25,8 +25,30 @@ from memlab.observe.process import Mapping
 
 from .live import Compiled, running
 from .looks import look
+from .looks import memory as memory_of
 
 PAGE, GiB = 4096, 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        ("always", "; madvise instead of always in /sys/kernel/mm/transparent_hugepage/enabled"),
+        ("madvise", "; as the machine is set (madvise), only what asks for them has new ones"),
+        ("never", ""),
+        (None, ""),
+    ],
+)
+def test_zeros_in_huge_pages_have_the_advice_of_the_machines_setting(
+    machine: str | None, words: str
+) -> None:
+    quiet = look().pages
+    assert quiet is not None
+    zeros = replace(quiet, huge_bytes=64 << 20, unused=pages.Sampled(1000, 900))
+    seen = look(pages=zeros, memory=memory_of(thp_machine=machine))
+    (setting,) = [x.setting for x in stock.findings(seen) if x.name == "huge-pages-unused"]
+    assert setting.endswith(f"max_ptes_none of khugepaged, which fills what is not there with zeros"
+                            f"{words}")  # fmt: skip
 
 
 def mapping(start: int, size: int) -> Mapping:

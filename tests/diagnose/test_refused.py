@@ -599,6 +599,15 @@ def test_processes_that_nobody_waits_for_are_said_of_a_limit_on_processes(
         assert "wait(2)" in one.setting
 
 
+def test_a_limit_of_a_group_above_is_named_where_it_is_met_and_where_it_nears() -> None:
+    place = "/sys/fs/cgroup/pod, above its own group, which has 6 of them"
+    for used, of in ((40, "40 of 40"), (38, "38 of 40")):
+        full = Room("pids.max", used, 40, "count", "fork fails", place=place)
+        fails = (Refusal("clone3", "EAGAIN", 20.0),) if used == 40 else ()
+        titles = [one.title for one in limits.findings(look(refused=fails, rooms=(full,)))]
+        assert [f"{of} (pids.max of {place}" in one for one in titles] == [True]
+
+
 MOUNTS = """\
 30 20 0:40 / /huge rw - hugetlbfs x rw,pagesize=2M
 31 20 0:41 / /mnt1g rw - hugetlbfs x rw,pagesize=1024M

@@ -12,13 +12,13 @@ from pathlib import Path
 import needs
 import pytest
 
-from memlab.diagnose import held, held_shared, pages, shared, stock, sysvipc
+from memlab.diagnose import group_limits, held, held_shared, pages, shared, stock, sysvipc
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.shared import SharedUse
 from memlab.observe import namespaces, process
 
 from .live import running
-from .looks import MiB, charge, look, memory
+from .looks import MiB, charge, group, look, memory
 
 PATHS = {
     "/dev/zero (deleted)": shared.ANONYMOUS,
@@ -94,6 +94,41 @@ def test_segments_are_told_apart_by_who_made_and_who_attaches_them(
     (tmp_path / "proc/7/ns/ipc").unlink()
     (tmp_path / "proc/7/ns/ipc").symlink_to("ipc:[2]")
     assert shared.attached(7, mappings) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "goes"),
+    [
+        ("1600", shared.SYSTEM_V_REMOVED, "go when the last process that attaches them"),
+        ("600", shared.SYSTEM_V, "stay when this process ends"),
+    ],
+)
+def test_a_group_has_removed_segments_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, kind: str, goes: str
+) -> None:
+    """Their mapping is the same, and the page of manual for those that stay is false of them."""
+    rows = f"0 5 {mode} 0 7 0 2 0 0 0 0 0 0 0 {48 * MiB} 0\n"
+    (tmp_path / "proc/sysvipc").mkdir(parents=True)
+    for name in ("self", "7"):
+        (tmp_path / f"proc/{name}/ns").mkdir(parents=True)
+        (tmp_path / f"proc/{name}/ns/ipc").symlink_to("ipc:[1]")
+    (tmp_path / "proc/sysvipc/shm").write_text(HEAD + rows)
+    for module in (namespaces, sysvipc):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    behind = {(1, 5): (shared.SYSTEM_V, 48 * MiB)}
+    monkeypatch.setattr(shared, "objects", lambda pid, mappings: behind)
+    kinds = shared.kinds([7])
+    assert kinds == {kind: 48 * MiB}
+    whole = charge(used_bytes=60 * MiB, shmem_bytes=48 * MiB)
+    (found,) = group_limits.of_files(whole, (), (), None, kinds)
+    assert goes in found.title
+
+    attached = shared.Attached(1, 48 * MiB, int(mode == "1600"), 48 * MiB * (mode == "1600"), (), 0)
+    use = SharedUse(shared.SYSTEM_V, 1, "/SYSV00000000 (deleted)", 48 * MiB, 48 * MiB)
+    room = group(charge=whole)
+    by_look = group_limits.of_group(room, look(shared=(use,), attached=attached))
+    (found,) = [one for one in by_look if one.name == "group-tmpfs"]
+    assert goes in found.title
 
 
 def test_removed_segments_are_said_once() -> None:

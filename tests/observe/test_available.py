@@ -116,16 +116,30 @@ def test_disk_is_what_statvfs_leaves_a_user(tmp_path: Path) -> None:
     assert 0 <= available.disk(tmp_path) <= total
 
 
-@pytest.mark.parametrize(("files", "group"), [(V1, "g/pids/a"), (V2, "g/a")])
+@pytest.mark.parametrize(("files", "group", "count"), [(V1, "g/pids/a", 3), (V2, "g/a", None)])
 def test_diagnose_asks_the_same_of_another_process(
-    tmp_path: Path, files: dict[str, str], group: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    files: dict[str, str],
+    group: str,
+    count: int | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """And says whose limit it is: others may fill that of a group above."""
     root = grow(tmp_path, files | LIMITS | {"proc/7/cgroup": files["proc/self/cgroup"]})
     (root / "proc/self/cgroup").unlink()
-    assert cgroup.process_limits(root, 7) == [cgroup.ProcessLimit(tmp_path / group, 64, 60)]
+    above = tmp_path / group
+    assert cgroup.process_limits(root, 7) == [
+        cgroup.ProcessLimit(above, 64, 60, above / "b", count)
+    ]
     monkeypatch.setattr(room, "ROOT", root)
     found = [one for one in room.limits(7, {}, 1) if one.name == "pids.max"]
-    assert [(one.used, one.limit) for one in found] == [(60, 64)]
+    share = "" if count is None else f", which has {count} of them"
+    named = f"pids.max of {above}, above its own group{share}"
+    assert [(one.used, one.limit, one.named) for one in found] == [(60, 64, named)]
+    (above / "b/pids.max").write_text("8\n")
+    (above / "b/pids.current").write_text("3\n")
+    names = [one.named for one in room.limits(7, {}, 1) if one.name == "pids.max"]
+    assert names[0] == "pids.max"
 
 
 LIMIT_FILES = (

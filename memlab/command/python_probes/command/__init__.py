@@ -285,7 +285,9 @@ def _sample(ran: _Ran, around: _Around) -> dict[str, Any]:
         detail = f"the kernel's OOM killer ended it at {peak:.1f} MiB{last_lines(printed)}"
         refused = {"outcome": "oom-killed", "detail": detail}
     ended = refused or ran.ended
-    ended = ended or command_ended(spec, load.get("load") or subject.report, result)
+    ended = ended or command_ended(
+        spec, load.get("load") or subject.report, result, group.oom_kills()
+    )
     return {"window": window, **result, "ended": ended}
 
 

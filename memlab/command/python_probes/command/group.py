@@ -22,7 +22,7 @@ class TrialGroup:
     def __init__(self, folder: str, processes: str) -> None:
         self._outer, self._processes = folder, processes
         self._folder, self._load = (f"{folder}/{n}" if folder else "" for n in (0, 1))
-        self._killed = self._count() if folder else 0
+        self._killed = self._count() or 0
         self._refused = self._refusals()
         self._stalled = self._stalls()
         self.missing: dict[str, str] = {} if folder else {"peak_group": "needs a memory cgroup"}
@@ -64,8 +64,10 @@ class TrialGroup:
         """Whether a process was refused since this trial began (cgroup-v2.rst, pids.events)."""
         return self._refusals() > self._refused
 
-    def oom_kills(self) -> int:
-        return self._count() - self._killed if self._folder else 0
+    def oom_kills(self) -> int | None:
+        """Since this trial began; None where no group counts them."""
+        count = self._count()
+        return None if count is None else count - self._killed
 
     def handled(self) -> tuple[int, int] | None:
         """Page faults that were handled in it, trapped or populated, and those of them that read
@@ -120,11 +122,11 @@ class TrialGroup:
             return int(dict(line.split() for line in lines).get("max", 0))
         return 0
 
-    def _count(self) -> int:
-        for name in ("memory.events", "memory.oom_control"):
-            with suppress(OSError), open(f"{self._folder}/{name}") as lines:
-                return int(dict(line.split() for line in lines).get("oom_kill", 0))
-        return 0
+    def _count(self) -> int | None:
+        for name in ("memory.events", "memory.oom_control") if self._folder else ():
+            with suppress(OSError, KeyError), open(f"{self._folder}/{name}") as lines:
+                return int(dict(line.split() for line in lines)["oom_kill"])
+        return None
 
 
 def word(name: str, value: str) -> list[str]:

@@ -55,10 +55,14 @@ def _not_started(program: str, error: int) -> str:
 
 
 def command_ended(
-    spec: dict[str, Any], report: dict[str, Any], result: dict[str, Any]
+    spec: dict[str, Any],
+    report: dict[str, Any],
+    result: dict[str, Any],
+    kills: int | None = None,
 ) -> dict[str, str]:
-    """The outcome of a command that ended by itself, with the last that it printed."""
-    last = last_lines(result["output"])
+    """The outcome of a command that ended by itself, with the last that it printed. `kills`: how
+    many processes of its group the kernel killed for want of memory; None where none counts."""
+    last = f"{_of_sigkill(report, kills)}{last_lines(result['output'])}"
     if "errno" in report:  # of a load, which no policy holds back
         what = _not_started(spec["argv"][0], report["errno"])
         return {"outcome": "failed", "detail": what}
@@ -92,6 +96,19 @@ def _limited(limits: Mapping[str, int]) -> str:
         if name in limits
     ]
     return f", under {' and '.join(of_space)}" if of_space else ""
+
+
+def _of_sigkill(report: Mapping[str, Any], kills: int | None) -> str:
+    """A kill looks like one of the kernel for want of memory, which a group counts."""
+    if report.get("status") == 128 + signal.SIGKILL:
+        as_status = ", as a shell says it of what SIGKILL ended"
+    elif report.get("signal") == signal.SIGKILL:
+        as_status = ""
+    else:
+        return ""
+    if kills is None:
+        return f"{as_status}; whether the kernel did it for want of memory was not counted"
+    return f"{as_status}; the kernel killed nothing in its memory cgroup for want of memory"
 
 
 def timed_out(spec: dict[str, Any], output: Output, group: TrialGroup) -> dict[str, str]:
