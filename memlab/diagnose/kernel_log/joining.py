@@ -11,21 +11,30 @@ _LENGTH_MAX, _PARTS_MAX = 8192, 8
 # The words of a sentence, its last field, how a rest of it begins, and what joins them.
 _SIZES = ("(", "UID", "oom_score")
 _COLUMNS = ("rss", "pgtables", "swapents", "nr_", "oom_", "name", "cpu")
+_PRESSURE = ("due", "to ", "memory", "pressure", "for", "/", "being", ">", *"0123456789", "with ")
 _BROKEN = (
     ("oom-kill:constraint=", ",uid=", (), ""),
+    ("cgroup stats for", ":", ("/",), " "),
+    ("Task in /", "limit of /", ("killed", "as a", "a ", "result", "of ", "limit", "/"), " "),
+    ("Killed /", "activity", _PRESSURE, " "),
+    ("Marked /", "activity", (*_PRESSURE, "killing"), " "),
+    ("ending SIG", "MiB", ('"', "uid ", "badness", "VmRSS", "to ", "process ", *"0123456789"), " "),
     ("illed process ", "oom_score_adj:", _SIZES, " "),
-    ("in UB ", "illed process ", ("killed process ",), " "),
+    ("in UB ", "illed process ", ("OOM killed", "killed", "process "), " "),
     ("invoked oom-killer:", "order=", ("(", "order=", "nodemask=", "GFP", "gfp_mask="), " "),
     ("ut of memory:", "process ", ("process ", "Kill"), " "),
     (": usage ", "failcnt", ("limit", "failcnt", *"0123456789"), " "),
     ("total_vm ", " name", _COLUMNS, " "),
     ("lmkd: ", "reason: ", ("oom_score_adj", "state ", "to free ", "reason: "), " "),
 )
+_NEAR = ("oom", "emory", "illed", "lmkd", "total_vm", ": usage ", "Task in", "Marked", "ending SIG")
 _BEFORE_WORDS = " invoked", "oom-killer:", ("oom-killer:",), " "
+_BEFORE_PATH = "ed", "/", ("/",), " "
 # How a part of a kill's sizes may begin, broken at a blank or at a hyphen; marks of a comment may
 # stand before it.
 _SIZES_REST = re.compile(
-    r"(?:(?:total-|anon-|file-|shmem-)?(?:vm|rss|vsz):|\d{1,16}kB|UID|pgtables|oom_score|\()"
+    r"(?:(?:total-|anon-|file-|shmem-)?(?:vm|rss|vsz):|\d{1,16}kB|UID|pgtables|oom_score|\("
+    r"|\d{1,10} vm:)"
 )
 _MARKS = " \t>|*#/"
 _PID = re.compile(r"\d{1,10}(?: \(|, UID)")
@@ -63,9 +72,10 @@ def _lacks_pid(line: str) -> bool:
 def _broken(line: str) -> tuple[str, str, tuple[str, ...], str] | None:
     if line.rstrip().endswith(" invoked"):
         return _BEFORE_WORDS
-    is_near = "oom" in line or "emory" in line or "illed" in line or "lmkd" in line
-    if not is_near and "total_vm" not in line and ": usage " not in line:
+    if not any(word in line for word in _NEAR):
         return None
+    if line.rstrip().endswith(("Killed", "Marked")) and "emory" not in line:
+        return _BEFORE_PATH
     for form in _BROKEN:
         if (at := line.find(form[0])) >= 0 and form[1] not in line[at + len(form[0]) - 1 :]:
             return form
@@ -75,7 +85,7 @@ def _broken(line: str) -> tuple[str, str, tuple[str, ...], str] | None:
 def _continuation(waiting: str, line: str) -> str | None:
     """The rest of a sentence, or None if the line begins another one."""
     form = _broken(waiting)
-    rest = line.strip(" \t>|")
+    rest = line.rstrip(" \t|").lstrip(" \t>|")
     if form is None or not rest or len(waiting) + len(rest) > _LENGTH_MAX:
         return None
     _, _, begins, glue = form

@@ -303,6 +303,7 @@ class _ReportReader:
         self._open: Report | None = None
         self._is_by_hand = False
         self._is_in_statistics = False
+        self._is_whole = True  # the last line of them ended behind a number
         self._is_refused = False
         self._is_other = False  # the lines about memory belong to something else
         self._row = ""
@@ -328,7 +329,7 @@ class _ReportReader:
             self._open = None
         for at, sentence in sentences.within(line):
             if (value := sentence.read(line, at)) is not None:
-                self._is_in_statistics = False
+                self._is_in_statistics, self._row = False, ""
                 getattr(self, f"on_{sentence.kind}")(value, line)
                 return
         if not self._killers.read(line, self.log.lines):
@@ -366,16 +367,21 @@ class _ReportReader:
 
     def _task(self, report: Report, line: str) -> bool:
         """A line of the table; a narrow terminal or a mail breaks it in two."""
-        whole, self._row = f"{self._row} {line.strip(' >|')}" if self._row else line, ""
+        part, self._row = "" if sentences.is_row(line) else self._row, ""
+        whole = f"{part} {line.strip(' >|')}" if part else line
         if not report.columns and "]" not in whole:
             return False
         width = len(report.columns) - 1 if report.columns else None
         row = sentences.row(whole, width)
         if row is None:
             return False
-        if width is not None and len(row.numbers) < width and not row.name:
+        if part and width is not None and report.rows and report.rows[-1].pid == row.pid:
+            if len(row.name) > sentences.COMM_MAX:
+                return False  # the row before it has no name
+            report.rows.pop()
+        if width is not None and not row.name:
             self._row = whole
-        else:
+        if width is None or len(row.numbers) >= width or row.name:
             report.rows.append(row)
         return True
 
@@ -411,7 +417,10 @@ class _ReportReader:
             report.requester = name
 
     def _statistic(self, report: Report, line: str) -> bool:
-        if numbers := sentences.statistics(line, 0).numbers:  # a mail broke the line
+        # A mail broke the line, or a console, within a word.
+        rest = line if self._is_whole else line.strip(" >|").partition(" ")[2]
+        if numbers := sentences.statistics_of(rest):
+            self._is_whole = line.rstrip().endswith("KB")
             for name, size in numbers.items():
                 report.statistics[name] = report.statistics.get(name, 0) + size
             return True
@@ -462,6 +471,7 @@ class _ReportReader:
         report.group = report.group or value.group or None
         report.words = report.words or "group"  # it is printed for no other cause
         self._is_in_statistics = True
+        self._is_whole = line.rstrip().endswith(("KB", ":"))
         for name, size in value.numbers.items():  # of each group below, in a line of its own
             report.statistics[name] = report.statistics.get(name, 0) + size
 
