@@ -251,6 +251,18 @@ def test_a_name_in_the_next_line_is_that_of_its_row() -> None:
     assert [(row.pid, row.name) for row in rows] == [(700, ""), (701, "worker")]
 
 
+@pytest.mark.parametrize("at", range(len("Memory cgroup out of memory: Killed process 7"), 180, 3))
+def test_a_kill_line_that_is_cut_has_no_size_of_its_own(at: int) -> None:
+    cut = BODIES[-1][:at]
+    killed = reports.read([cut]).reports[-1].victims
+    for process in killed:
+        assert process.anonymous in (None, 5492 << 10)
+        assert process.file in (None, 920 << 10)
+        assert process.resident in (None, (5492 + 920) << 10)
+        assert process.page_tables in (None, 76 << 10)
+    assert not killed or (killed[0].resident is None) == ("file-rss:920kB" not in cut)
+
+
 def test_programs_whose_words_a_mail_broke() -> None:
     oomd = [
         "Killed",

@@ -346,8 +346,9 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
         return
     reason = cause.cause_of(report)
     victims = _victims(report)
-    if victims and _killed(victims[0], tasks).resident_bytes is None:
-        yield "the size of what was killed"
+    if victims and (victim := _killed(victims[0], tasks)).resident_bytes is None:
+        is_part = victim.anonymous_bytes is not None
+        yield f"the {'whole ' if is_part else ''}size of what was killed"
     if reason.kind == "group" and report.container is None:
         if not report.counters:
             yield "the group's usage and limit"

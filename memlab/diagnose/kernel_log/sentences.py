@@ -83,10 +83,10 @@ class Process(NamedTuple):
 
     @property
     def resident(self) -> int | None:
-        """The sum of the kinds that were printed."""
-        if self.anonymous is None:
+        """The sum of the kinds; None if the line is cut before the last of them."""
+        if self.anonymous is None or self.file is None:
             return None
-        return self.anonymous + (self.file or 0) + (self.shared or 0)
+        return self.anonymous + self.file + (self.shared or 0)
 
 
 class Limit(NamedTuple):
@@ -276,7 +276,7 @@ def container(text: str, at: int) -> tuple[str, Process] | None:
         return None
     name = process.name.partition(") score")[0]
     virtual, resident = int(sizes[1]) << 10, int(sizes[2]) << 10
-    process = process._replace(name=name, words="", virtual=virtual, anonymous=resident)
+    process = process._replace(name=name, words="", virtual=virtual, anonymous=resident, file=0)
     return group[1], process
 
 
@@ -384,8 +384,9 @@ def _words(before: str) -> str:
 
 def _kilobytes(text: str, key: str) -> int | None:
     at = text.find(key)
-    digits = text[at + len(key) : at + len(key) + 18].partition("kB")[0] if at >= 0 else ""
-    return int(digits) << 10 if digits.isascii() and digits.isdigit() else None
+    digits, unit, _ = text[at + len(key) : at + len(key) + 18].partition("kB")
+    is_whole = at >= 0 and unit and digits.isascii() and digits.isdigit()
+    return int(digits) << 10 if is_whole else None
 
 
 TABLE = (
