@@ -343,3 +343,14 @@ def test_a_usual_stamp_is_one_that_the_pieces_find() -> None:
         "Oct  2 14:14:07 h a",
     ):
         assert bool(forms._USUAL_STAMP.match(line)) == bool("".join(forms.parted(line)[0]))
+
+
+def test_of_a_part_of_a_report_the_swap_is_said() -> None:
+    lines = [
+        "Free swap  = 0kB",
+        "Total swap = 8388604kB",
+        "[  pid  ]   uid  tgid total_vm      rss nr_ptes swapents oom_score_adj name",
+        "[ 1050]     0  1050    36493       50      71       44             0 systemd-journal",
+    ]
+    text = printed("\n".join(lines))
+    assert "whose memory was short is not in this log; swap full (8 GiB)" in text
