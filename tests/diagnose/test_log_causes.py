@@ -10,7 +10,7 @@ import pytest
 from memlab.diagnose.kernel_log import forms, near, reports, source
 from memlab.errors import BadRequest
 
-from .test_last_kill import BARE, V1, kill, printed, read
+from .test_last_kill import BARE, TEXTS, V1, kill, printed, read
 
 PAGE = 4096
 END = (
@@ -310,6 +310,17 @@ def test_far_lines_are_only_counted(place: int, monkeypatch: pytest.MonkeyPatch)
         f"2026-10-02T14:14:0{8 if place == 999 else 7}",
     )
     assert log.reports[0].victims[0].pid == 700
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_how_many_lines_are_searched_at_once_changes_nothing(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sentence that is broken may lie in two of them."""
+    names = ("cpuset-test-6.3-broken-lines", "k8s-folded-by-hand", "dirty-4.16-mail", "nohang-0.2")
+    right = [printed(TEXTS[name]) for name in names]
+    monkeypatch.setattr(near, "CHUNK", count)
+    assert [printed(TEXTS[name]) for name in names] == right
 
 
 @pytest.mark.parametrize(("between", "taken_apart"), [(50, 50), (100, 100), (400, 100)])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from memlab.diagnose.kernel_log import forms
+from memlab.diagnose.kernel_log import forms, near
 
 _LENGTH_MAX, _PARTS_MAX = 8192, 8
+_END_MAX = 64  # characters that tell how a line ends
 # The words of a sentence, its last field, how a rest of it begins, and what joins them.
 _SIZES = ("(", "UID", "oom_score")
 _COLUMNS = ("rss", "pgtables", "swapents", "nr_", "oom_", "name", "cpu")
@@ -27,9 +28,10 @@ _BROKEN = (
     ("total_vm ", " name", _COLUMNS, " "),
     ("lmkd: ", "reason: ", ("oom_score_adj", "state ", "to free ", "reason: "), " "),
 )
-_NEAR = ("oom", "emory", "illed", "lmkd", "total_vm", ": usage ", "Task in", "Marked", "ending SIG")
 _BEFORE_WORDS = " invoked", "oom-killer:", ("oom-killer:",), " "
 _BEFORE_PATH = "ed", "/", ("/",), " "
+_ENDINGS = ("Killed", "Marked")  # of lines whose next one begins with a group's path
+_FIRST_WORDS = (*(form[0] for form in _BROKEN), " invoked", *_ENDINGS, "Kill process")
 # How a part of a kill's sizes may begin, broken at a blank or at a hyphen; marks of a comment may
 # stand before it.
 _SIZES_REST = re.compile(
@@ -44,40 +46,43 @@ _CONTEXT = ("nodemask=", "cpuset=", "mems_allowed=", "task=", ",pid=", "memcg=",
 def joined(lines: Iterable[str]) -> Iterator[str]:
     """Put a broken sentence together: at most some lines, the next ones without a stamp."""
     waiting, parts = "", 0
-    for line in lines:
-        if waiting:
-            rest = _continuation(waiting, line) if parts < _PARTS_MAX else None
-            if rest is not None:
-                if waiting.endswith((",\\", " \\")):  # of whom broke it, as in a shell
-                    waiting = waiting[:-1].rstrip()
-                waiting, parts = waiting + rest, parts + 1
-                if _broken(waiting) is None:
-                    yield waiting
-                    waiting = ""
-                continue
-            yield waiting
-            waiting = ""
-        if _broken(line) is not None:
-            waiting, parts = line.rstrip() if _lacks_pid(line) else line, 0
-        else:
-            yield line
+    for chunk, text in near.chunks(lines):
+        if not waiting and not any(word in text for word in _FIRST_WORDS):
+            yield from chunk
+            continue
+        for line in chunk:
+            if waiting:
+                rest = _continuation(waiting, line) if parts < _PARTS_MAX else None
+                if rest is not None:
+                    if waiting.endswith((",\\", " \\")):  # of whom broke it, as in a shell
+                        waiting = waiting[:-1].rstrip()
+                    waiting, parts = waiting + rest, parts + 1
+                    if _broken(waiting) is None:
+                        yield waiting
+                        waiting = ""
+                    continue
+                yield waiting
+                waiting = ""
+            if _broken(line) is not None:
+                waiting, parts = line.rstrip() if _lacks_pid(line) else line, 0
+            else:
+                yield line
     if waiting:
         yield waiting
 
 
 def _lacks_pid(line: str) -> bool:
-    return line.rstrip().endswith(("illed process", "Kill process"))
+    return line[-_END_MAX:].rstrip().endswith(("illed process", "Kill process"))
 
 
 def _broken(line: str) -> tuple[str, str, tuple[str, ...], str] | None:
-    if line.rstrip().endswith(" invoked"):
+    end = line[-_END_MAX:].rstrip()
+    if end.endswith(" invoked"):
         return _BEFORE_WORDS
-    if not any(word in line for word in _NEAR):
-        return None
-    if line.rstrip().endswith(("Killed", "Marked")) and "emory" not in line:
+    if end.endswith(_ENDINGS) and "emory" not in line:
         return _BEFORE_PATH
     for form in _BROKEN:
-        if (at := line.find(form[0])) >= 0 and form[1] not in line[at + len(form[0]) - 1 :]:
+        if form[0] in line and form[1] not in line[line.find(form[0]) + len(form[0]) - 1 :]:
             return form
     return None
 

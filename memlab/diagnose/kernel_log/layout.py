@@ -167,7 +167,8 @@ def refilled(lines: list[str], is_stamped: Callable[[str], bool]) -> list[str]:
 
 def in_parts(lines: list[str]) -> list[str]:
     """Records of pstore are cut to parts, the last lines in part 1 (fs/pstore/platform.c)."""
-    heads = [(i, int(part[1])) for i, line in enumerate(lines) if (part := _PART.fullmatch(line))]
+    places = (i for i, line in enumerate(lines) if " Part" in line)
+    heads = [(i, int(part[1])) for i in places if (part := _PART.fullmatch(lines[i]))]
     if len(heads) < 2 or heads[0][1] > heads[1][1]:  # the oldest part is first
         return lines
     ends = [*(i for i, _ in heads[1:]), len(lines)]

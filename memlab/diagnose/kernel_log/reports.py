@@ -168,11 +168,12 @@ def read(lines: Iterable[str]) -> Log:
     sources = _Sources()
     begin: list[str] = []
     end: deque[str] = deque(maxlen=_STAMPED)
-    for line in joining.joined(lines):
-        if len(begin) < _STAMPED:
-            begin.append(line)
-        end.append(line)
-        sources.feed(line)
+    for chunk, text in near.chunks(joining.joined(lines)):
+        marks = _marks_in(text)
+        begin += chunk[: _STAMPED - len(begin)]
+        end.extend(chunk)
+        for line in chunk:
+            sources.feed(line, marks)
     log = sources.log
     for report in log.reports:
         report.settle()
@@ -206,11 +207,15 @@ def _parts(reports: list[Report], lines: list[str]) -> list[str]:
     return parts
 
 
-def _has_mark(line: str) -> bool:
-    """Whether a line may open a report, or say something without one."""
-    for mark in _MARKS:  # noqa: SIM110  a generator takes half as long again
+def _marks_in(text: str) -> list[str]:
+    """By which a line of a text may open a report, or say something without one."""
+    return [mark for mark in _MARKS if mark in text] if near.has_word(text) else []
+
+
+def _is_marked(line: str, marks: Sequence[str]) -> bool:
+    for mark in marks:
         if mark in line:
-            return True
+            return near.has_word(line)
     return False
 
 
@@ -253,10 +258,10 @@ class _Sources:
         self._unmarked = 0
         """Lines behind the last one with a mark."""
 
-    def feed(self, line: str) -> None:
-        """Read a line."""
+    def feed(self, line: str, marks: Sequence[str]) -> None:
+        """Read a line, of some that have these marks."""
         self.log.lines += 1
-        is_marked = near.has_word(line) and _has_mark(line)
+        is_marked = _is_marked(line, marks)
         self._unmarked = 0 if is_marked else self._unmarked + 1
         # A report whose end was not logged stays open: it has no line that far behind a mark.
         is_open = self._unmarked <= near.AFTER and any(r.is_open for r in self._readers.values())
