@@ -365,3 +365,53 @@ def test_of_a_part_of_a_report_the_swap_is_said() -> None:
     ]
     text = printed("\n".join(lines))
     assert "whose memory was short is not in this log; swap full (8 GiB)" in text
+
+
+HEAD = "a invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0"
+LIMIT = "memory: usage 65536kB, limit 65536kB, failcnt 77"
+KILL = "Memory cgroup out of memory: Killed process 7 (b) total-vm:9kB, anon-rss:8kB, file-rss:0kB"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_one"),
+    [
+        ("Oct  2 14:14:07 h kernel: ", "Oct  2 14:23:57 h kernel: ", True),
+        ("Oct  2 14:14:07 h kernel: ", "Oct  2 14:24:17 h kernel: ", False),
+        ("Oct  2 14:14:07 h kernel: ", "[    9.000000] ", False),
+        ("[    9.000000] ", "[Fri Oct  2 14:14:07 2026] ", False),
+        ("[    9.000000] ", "Oct  2 14:14:07 h kernel: [    9.100000] ", True),
+        ("[    9.000000] ", "Oct  2 14:14:07 h kernel: [  700.100000] ", False),
+        ("Oct  2 14:14:07 h kernel: [    9.000000] ", "Oct  2 14:14:07 h kernel: ", True),
+        ("2026-10-02T14:14:07+00:00 h kernel: ", "2026-10-02T14:14:08+00:00 h kernel: ", True),
+        ("2026-10-02T14:14:07+00:00 h kernel: ", "Oct  2 14:14:08 h kernel: ", False),
+        ("[    9.000000] ", "", True),
+        ("", "[    9.000000] ", True),
+    ],
+)
+def test_by_its_stamp_a_kill_is_of_another_report(first: str, second: str, is_one: bool) -> None:
+    """Two logs in one file, of which one is cut: nobody's numbers are another's."""
+    last = kill(f"{first}{HEAD}\n{first}{LIMIT}\n{second}{KILL}\n")
+    assert (last.killed[0].pid, last.requester, last.limit_bytes) == (
+        (7, "a", 64 << 20) if is_one else (7, None, None)
+    )
+
+
+def test_lines_of_another_stamp_within_a_report_are_not_of_it() -> None:
+    """A program's may stand there: the report goes on behind them."""
+    begin, other = "[    9.000000] ", "Oct  2 14:14:07 h "
+    free = "Node 0 DMA free:{}kB min:8kB low:9kB high:10kB present:15992kB managed:15908kB"
+    lines = [HEAD, "Mem-Info:", free.format(12), "Free swap  = 0kB", "Total swap = 4kB", KILL]
+    right = kill("\n".join(f"{begin}{line}" for line in lines))
+    lines[3:3] = [f"{other}{free.format(99)}", f"{other}Total swap = 77777kB"]
+    text = "\n".join(line if line.startswith(other) else f"{begin}{line}" for line in lines)
+    assert kill(text) == right
+
+
+@pytest.mark.parametrize(("words", "count"), [("Memory cgroup out of memory: ", 2), ("", 1)])
+def test_a_kill_behind_that_of_a_group_is_of_it_by_its_words(words: str, count: int) -> None:
+    group = "Tasks in /job are going to be killed due to memory.oom.group set"
+    other = f"{words}Killed process 8 (c) total-vm:9kB, anon-rss:7kB, file-rss:0kB"
+    log = read("\n".join([HEAD, KILL, group, KILL, other]))
+    assert [[one.pid for one in report.victims] for report in log.reports] == (
+        [[7, 8]] if count == 2 else [[7], [8]]
+    )

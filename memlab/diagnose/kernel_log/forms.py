@@ -238,7 +238,11 @@ _DAY = re.compile(
 
 def _key(line: str) -> Key | None:
     """A stamp as it sorts, by its kind; None without one that has an order."""
-    prefix, _ = _prefix_at(line[:512], 0)
+    return key_of(_prefix_at(line[:512], 0)[0])
+
+
+def key_of(prefix: Prefix) -> Key | None:
+    """The same of a prefix."""
     if iso := _ISO.match(prefix.clock):
         *date, part, zone = iso.groups()
         time = _nanoseconds(date, part)

@@ -35,6 +35,7 @@ _MARKS = tuple(
 )
 _CHARGES = ("mem_cgroup_out_of_memory", "mem_cgroup_oom_synchronize", "try_charge_memcg")
 
+_NO_PREFIX = forms.Prefix("", "", "", "", "")
 Kills = set[tuple[int | None, str, int | None, int | None]]
 
 
@@ -44,6 +45,8 @@ class Report:
 
     line: int
     """Its first line in the log."""
+    prefix: forms.Prefix = _NO_PREFIX
+    """Of the line that has its stamp."""
     stamp: str = ""
     clock: str = ""
     """The clock time, if the stamp is in seconds since boot and the line has both."""
@@ -93,6 +96,7 @@ class Report:
     def stamp_by(self, prefix: forms.Prefix) -> None:
         """Take the time of a line, if it has one."""
         if prefix.boot or prefix.clock:
+            self.prefix = prefix
             self.stamp = prefix.boot or prefix.clock
             self.clock = prefix.clock if prefix.boot else ""
 
@@ -239,6 +243,27 @@ def _is_long_after(stamp: str, boot: str) -> bool:
     return abs(float(boot) - float(stamp)) > _REPORT_S
 
 
+def _is_of_group(report: Report, process: Process) -> bool:
+    """Whether it is killed with all processes of a group: the words before each are the same."""
+    victims = report.victims
+    return report.whole_group is not None and (not victims or victims[0].words == process.words)
+
+
+def _is_apart(report: Report, prefix: forms.Prefix) -> bool:
+    """Whether a line is of another report: by its clock, or by a stamp of another kind."""
+    first = report.prefix
+    if first.boot and prefix.boot:
+        return False  # see above
+    if not first.clock or not prefix.clock:
+        return bool(first.boot and prefix.clock) or bool(first.clock and prefix.boot)
+    if first.clock == prefix.clock:
+        return False
+    former, key = forms.key_of(first._replace(boot="")), forms.key_of(prefix._replace(boot=""))
+    if former is None or key is None:
+        return False
+    return former[0] != key[0] or abs(key[1] - former[1]) > _REPORT_S * 10**9
+
+
 def _without_host(report: Report, line: str) -> None:
     """Before a name that has no `kernel:` before it stands the host, as before each line."""
     host = forms.parted(line)[1].partition(" Mem-")[0].strip()
@@ -332,12 +357,14 @@ class _ReportReader:
             return
         if self._open is not None and _is_long_after(self._open.stamp, prefix.boot):
             self._open = None
+        is_apart = self._open is not None and _is_apart(self._open, prefix)
         for at, sentence in sentences.within(line):
             if (value := sentence.read(line, at)) is not None:
+                self._open = None if is_apart else self._open
                 self._is_in_statistics, self._row = False, ""
                 getattr(self, f"on_{sentence.kind}")(value, line)
                 return
-        if not self._killers.read(line, self.log.lines):
+        if not self._killers.read(line, self.log.lines) and not is_apart:
             self._rest(line)
 
     def _rest(self, line: str) -> None:
@@ -525,7 +552,7 @@ class _ReportReader:
         report = self._chosen_before(value) or self._open
         if report is not None and self._is_after(report, value):
             report.settle()
-        if report is None or (report.is_decided and report.whole_group is None):
+        if report is None or (report.is_decided and not _is_of_group(report, value)):
             report = self._new_after_rows(line)
         report.victims += [value, *others]
         report.whole_group = report.whole_group or whole_group
