@@ -415,3 +415,24 @@ def test_a_kill_behind_that_of_a_group_is_of_it_by_its_words(words: str, count: 
     assert [[one.pid for one in report.victims] for report in log.reports] == (
         [[7, 8]] if count == 2 else [[7], [8]]
     )
+
+
+def test_a_request_by_hand_without_a_kill_is_said() -> None:
+    """A driver may free memory instead (mm/oom_kill.c, oom_notify_list)."""
+    request = "[    9.{}] sysrq: SysRq : Manual OOM execution"
+    freed = "[    9.{}] Purging GPU memory, 74399744 bytes freed, 8728576 bytes still pinned."
+    text = printed("\n".join(line.format(i) for i in range(3) for line in (request, freed)))
+    assert "a kill was requested by hand (SysRq f) 3 times, and none follows" in text
+    assert "overwritten" not in text
+    assert "by hand" not in printed(f"[    9.0] {request[9:]}\n{HEAD}\n{KILL}\n").split("\n")[0]
+
+
+def test_a_log_whose_lines_an_editor_joined_is_read() -> None:
+    lines = ["SysRq : Manual OOM execution", HEAD, "[<``c04584e9``>] out_of_memory+0x72/0x1a5"]
+    lines += ["Mem-info:", "Out of memory: Killed process 4860 (xfs)."]
+    last = kill(f"Some text\n```\n{' `` ``'.join(lines)}\n```\n")
+    assert (last.cause, last.killed[0].pid, last.killed[0].name) == ("by hand", 4860, "xfs")
+
+
+def test_a_requester_in_a_table_of_markdown_has_its_name() -> None:
+    assert kill(f"| 1 | `{HEAD}` |\n| 2 | `{KILL}` |\n").requester == "a"

@@ -125,7 +125,7 @@ def _lines_of_text(content: bytes) -> list[str]:
     text = content.decode("utf-8-sig", "replace").removesuffix("\n")
     lines = records.read(text)
     if lines is None:
-        text = layout.without_tags(text)
+        text = layout.without_spans(layout.without_tags(text))
         lines = layout.in_one_piece(layout.without_ends(text.split("\n"))) if text else []
     return lines
 

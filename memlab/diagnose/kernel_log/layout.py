@@ -22,6 +22,7 @@ _TAG = re.compile(
     re.I,
 )
 _END = re.compile(r"(?:\^M|[^\w\s():\]\[{}\"',.>\\]){1,8}$")
+_SPANS = "`` ``"
 _SAMPLE, _ENDS_MAX = 1000, 4
 _PIECE = re.compile(r"(\S{20,40} std(?:out|err)) ([FP]) ")
 # How a line of a report begins, by the kernel's formats.
@@ -46,6 +47,13 @@ def without_tags(text: str) -> str:
     if text.count("</") + text.count("<br") < _FULL_LINES:
         return text
     return _TAG.sub("", _BREAKING_TAG.sub("\n", text))
+
+
+def without_spans(text: str) -> str:
+    """Take an editor's marks of code off, that stand for the ends of lines; the kernel has none."""
+    if text.count(_SPANS) < _FULL_LINES:
+        return text
+    return text.replace(_SPANS, "\n").replace("``", "")
 
 
 def without_ends(lines: Sequence[str]) -> list[str]:

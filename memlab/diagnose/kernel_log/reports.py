@@ -151,6 +151,8 @@ class Log:
     refused: list[str] = field(default_factory=list)
     stalled: list[str] = field(default_factory=list)
     """Allocations that failed, which kills nobody."""
+    by_hand: int = 0
+    """Requests of a kill by SysRq f."""
     reaped: list[Process] = field(default_factory=list)
     """Killed, by the sentence of the reaper only: their reports are not in the log."""
     lost: list[str] = field(default_factory=list)
@@ -471,7 +473,7 @@ class _ReportReader:
             and other.requester is not None
             and report.line - other.line < _MIXED_LINES
         )
-        body = forms.parted(value.before)[1]
+        body = forms.parted(value.before)[1].rpartition("`")[2]  # in a table of Markdown
         name = body if len(body) <= 15 else (body.rsplit(": ", 1)[-1].rsplit("] ", 1)[-1])
         report.requester = name if len(name) <= 15 else (name.split() or [""])[-1][-15:]
         report.gfp_mask, report.order, report.nodes = value.gfp_mask, value.order, value.nodes
@@ -639,6 +641,7 @@ class _ReportReader:
     def on_by_hand(self, value: str, line: str) -> None:
         self._is_by_hand = True
         self._open = None
+        self.log.by_hand += 1
 
     def on_ignored(self, value: str, line: str) -> None:
         """Of SysRq f: behind the report that says so, if there is one."""
