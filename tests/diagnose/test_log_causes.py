@@ -10,7 +10,7 @@ import pytest
 from memlab.diagnose.kernel_log import forms, near, reports, source
 from memlab.errors import BadRequest
 
-from .test_last_kill import BARE, V1, kill, printed, read
+from .test_last_kill import BARE, TEXTS, V1, kill, printed, read
 
 PAGE = 4096
 END = (
@@ -312,6 +312,17 @@ def test_far_lines_are_only_counted(place: int, monkeypatch: pytest.MonkeyPatch)
     assert log.reports[0].victims[0].pid == 700
 
 
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_how_many_lines_are_searched_at_once_changes_nothing(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sentence that is broken may lie in two of them."""
+    names = ("cpuset-test-6.3-broken-lines", "k8s-folded-by-hand", "dirty-4.16-mail", "nohang-0.2")
+    right = [printed(TEXTS[name]) for name in names]
+    monkeypatch.setattr(near, "CHUNK", count)
+    assert [printed(TEXTS[name]) for name in names] == right
+
+
 @pytest.mark.parametrize(("between", "taken_apart"), [(50, 50), (100, 100), (400, 100)])
 def test_far_behind_a_report_without_an_end_lines_are_only_counted(
     between: int, taken_apart: int, monkeypatch: pytest.MonkeyPatch
@@ -343,3 +354,85 @@ def test_a_usual_stamp_is_one_that_the_pieces_find() -> None:
         "Oct  2 14:14:07 h a",
     ):
         assert bool(forms._USUAL_STAMP.match(line)) == bool("".join(forms.parted(line)[0]))
+
+
+def test_of_a_part_of_a_report_the_swap_is_said() -> None:
+    lines = [
+        "Free swap  = 0kB",
+        "Total swap = 8388604kB",
+        "[  pid  ]   uid  tgid total_vm      rss nr_ptes swapents oom_score_adj name",
+        "[ 1050]     0  1050    36493       50      71       44             0 systemd-journal",
+    ]
+    text = printed("\n".join(lines))
+    assert "whose memory was short is not in this log; swap full (8 GiB)" in text
+
+
+HEAD = "a invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0"
+LIMIT = "memory: usage 65536kB, limit 65536kB, failcnt 77"
+KILL = "Memory cgroup out of memory: Killed process 7 (b) total-vm:9kB, anon-rss:8kB, file-rss:0kB"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_one"),
+    [
+        ("Oct  2 14:14:07 h kernel: ", "Oct  2 14:23:57 h kernel: ", True),
+        ("Oct  2 14:14:07 h kernel: ", "Oct  2 14:24:17 h kernel: ", False),
+        ("Oct  2 14:14:07 h kernel: ", "[    9.000000] ", False),
+        ("[    9.000000] ", "[Fri Oct  2 14:14:07 2026] ", False),
+        ("[    9.000000] ", "Oct  2 14:14:07 h kernel: [    9.100000] ", True),
+        ("[    9.000000] ", "Oct  2 14:14:07 h kernel: [  700.100000] ", False),
+        ("Oct  2 14:14:07 h kernel: [    9.000000] ", "Oct  2 14:14:07 h kernel: ", True),
+        ("2026-10-02T14:14:07+00:00 h kernel: ", "2026-10-02T14:14:08+00:00 h kernel: ", True),
+        ("2026-10-02T14:14:07+00:00 h kernel: ", "Oct  2 14:14:08 h kernel: ", False),
+        ("[    9.000000] ", "", True),
+        ("", "[    9.000000] ", True),
+    ],
+)
+def test_by_its_stamp_a_kill_is_of_another_report(first: str, second: str, is_one: bool) -> None:
+    """Two logs in one file, of which one is cut: nobody's numbers are another's."""
+    last = kill(f"{first}{HEAD}\n{first}{LIMIT}\n{second}{KILL}\n")
+    assert (last.killed[0].pid, last.requester, last.limit_bytes) == (
+        (7, "a", 64 << 20) if is_one else (7, None, None)
+    )
+
+
+def test_lines_of_another_stamp_within_a_report_are_not_of_it() -> None:
+    """A program's may stand there: the report goes on behind them."""
+    begin, other = "[    9.000000] ", "Oct  2 14:14:07 h "
+    free = "Node 0 DMA free:{}kB min:8kB low:9kB high:10kB present:15992kB managed:15908kB"
+    lines = [HEAD, "Mem-Info:", free.format(12), "Free swap  = 0kB", "Total swap = 4kB", KILL]
+    right = kill("\n".join(f"{begin}{line}" for line in lines))
+    lines[3:3] = [f"{other}{free.format(99)}", f"{other}Total swap = 77777kB"]
+    text = "\n".join(line if line.startswith(other) else f"{begin}{line}" for line in lines)
+    assert kill(text) == right
+
+
+@pytest.mark.parametrize(("words", "count"), [("Memory cgroup out of memory: ", 2), ("", 1)])
+def test_a_kill_behind_that_of_a_group_is_of_it_by_its_words(words: str, count: int) -> None:
+    group = "Tasks in /job are going to be killed due to memory.oom.group set"
+    other = f"{words}Killed process 8 (c) total-vm:9kB, anon-rss:7kB, file-rss:0kB"
+    log = read("\n".join([HEAD, KILL, group, KILL, other]))
+    assert [[one.pid for one in report.victims] for report in log.reports] == (
+        [[7, 8]] if count == 2 else [[7], [8]]
+    )
+
+
+def test_a_request_by_hand_without_a_kill_is_said() -> None:
+    """A driver may free memory instead (mm/oom_kill.c, oom_notify_list)."""
+    request = "[    9.{}] sysrq: SysRq : Manual OOM execution"
+    freed = "[    9.{}] Purging GPU memory, 74399744 bytes freed, 8728576 bytes still pinned."
+    text = printed("\n".join(line.format(i) for i in range(3) for line in (request, freed)))
+    assert "a kill was requested by hand (SysRq f) 3 times, and none follows" in text
+    assert "overwritten" not in text
+    assert "by hand" not in printed(f"[    9.0] {request[9:]}\n{HEAD}\n{KILL}\n").split("\n")[0]
+
+
+def test_a_log_whose_lines_an_editor_joined_is_read() -> None:
+    lines = ["SysRq : Manual OOM execution", HEAD, "[<``c04584e9``>] out_of_memory+0x72/0x1a5"]
+    lines += ["Mem-info:", "Out of memory: Killed process 4860 (xfs)."]
+    last = kill(f"Some text\n```\n{' `` ``'.join(lines)}\n```\n")
+    assert (last.cause, last.killed[0].pid, last.killed[0].name) == ("by hand", 4860, "xfs")
+
+
+def test_a_requester_in_a_table_of_markdown_has_its_name() -> None:
+    assert kill(f"| 1 | `{HEAD}` |\n| 2 | `{KILL}` |\n").requester == "a"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -170,3 +172,108 @@ def test_lines_of_a_message_after_which_a_word_would_have_fitted_stay_apart() ->
     assert list(forms.lines_of("\n".join(indented).encode())) == indented
     unstamped = [part for line in lines for part in (line.partition("] ")[2], "a_word:25647")]
     assert list(forms.lines_of("\n".join(unstamped).encode())) == unstamped
+
+
+def _between_words(line: str, width: int) -> list[str]:
+    return textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [line]
+
+
+def _at_the_width(line: str, width: int) -> list[str]:
+    return [line[i : i + width] for i in range(0, len(line), width)] or [line]
+
+
+@pytest.mark.parametrize("width", [65, 72, 80, 100, 132])
+@pytest.mark.parametrize("broken", [_between_words, _at_the_width])
+def test_lines_without_stamps_are_put_together(
+    broken: Callable[[str, int], list[str]], width: int
+) -> None:
+    """How a line of the kernel's begins is known, so what begins otherwise is the rest of one."""
+    added = 0
+    for name in (
+        "docker-java-3.13-v1",
+        "k8s-4.15-pod-limit",
+        "k8s-4.18-el8-tmpfs-memsw",
+        "pagefault-5.4-docker-kmem",
+        "rhel7-3.10-two-nodes",
+        "rocky8-4.18-mempolicy-node3",
+        "talos-6.12-group-cut",
+    ):
+        content = (Path(__file__).parent / "kernel_logs" / f"{name}.txt").read_bytes()
+        lines = [forms.parted(line)[1] for line in forms.lines_of(content)]
+        parts = [part for line in lines for part in broken(line, width)]
+        added += len(parts) - len(lines)
+        whole = answer.last(reports.read(forms.lines_of("\n".join(lines).encode())))
+        again = answer.last(reports.read(forms.lines_of("\n".join(parts).encode())))
+        assert (again[0], again[2]) == (whole[0], whole[2]), name
+    assert added > 20
+
+
+def test_rows_that_a_mail_broke_at_one_place_keep_their_numbers() -> None:
+    """They are as long as each other, as if a console had broken them within a number."""
+    rows = [
+        f"[{7513 + i:7}]     0 {7513 + i:5}  2109807    76320  9076736  1045307" for i in range(9)
+    ]
+    text = [BODIES[6], *(part for row in rows for part in (row, "-997 uwsgi")), *BODIES[-2:]]
+    report = reports.read(forms.lines_of("\n".join(text).encode())).reports[-1]
+    assert {row.numbers[2:] for row in report.rows} == {(2109807, 76320, 9076736, 1045307, -997)}
+    assert len(report.rows) == 9
+
+
+def test_what_a_program_prints_between_lines_without_stamps_is_joined_to_nothing() -> None:
+    lines = [*BODIES[:5], "a program's words of its own", *BODIES[5:], "x" * 90, "and others"]
+    assert layout.unwrapped(lines, layout.is_begun) == lines
+    assert layout.refilled(lines, layout.is_begun) == lines
+
+
+@pytest.mark.parametrize("at", range(40, 140, 7))
+def test_numbers_of_a_group_that_are_broken_are_left_out(at: int) -> None:
+    line = (
+        "Memory cgroup stats for /job: cache:68KB rss:131004KB rss_huge:90112KB mapped_file:4KB "
+        "writeback:12KB swap:16KB inactive_anon:65708KB active_anon:65344KB inactive_file:60KB"
+    )
+    whole = {name: int(kb) << 10 for name, kb in re.findall(r"([a-z_]+):(\d+)KB", line)}
+    text = f"{BODIES[0]}\n{line[:at]}\n{line[at:]}\n"
+    numbers = reports.read(forms.lines_of(text.encode())).reports[-1].statistics
+    assert numbers.items() <= whole.items()
+    assert len(numbers) >= len(whole) - 1
+
+
+def test_a_name_in_the_next_line_is_that_of_its_row() -> None:
+    row, other = (
+        "[    700]     0   700     8007     3619     3389      230         0    77824",
+        "  0",
+    )
+    text = [*BODIES[:7], f"{row}{other}          0", "big [x] 1", *BODIES[8:]]
+    rows = reports.read(forms.lines_of("\n".join(text).encode())).reports[-1].rows
+    assert [(row.pid, row.name) for row in rows] == [(700, "big [x] 1"), (701, "worker")]
+    text[8] = "words that are no name of a task"
+    rows = reports.read(forms.lines_of("\n".join(text).encode())).reports[-1].rows
+    assert [(row.pid, row.name) for row in rows] == [(700, ""), (701, "worker")]
+
+
+@pytest.mark.parametrize("at", range(len("Memory cgroup out of memory: Killed process 7"), 180, 3))
+def test_a_kill_line_that_is_cut_has_no_size_of_its_own(at: int) -> None:
+    cut = BODIES[-1][:at]
+    killed = reports.read([cut]).reports[-1].victims
+    for process in killed:
+        assert process.anonymous in (None, 5492 << 10)
+        assert process.file in (None, 920 << 10)
+        assert process.resident in (None, (5492 + 920) << 10)
+        assert process.page_tables in (None, 76 << 10)
+    assert not killed or (killed[0].resident is None) == ("file-rss:920kB" not in cut)
+
+
+def test_programs_whose_words_a_mail_broke() -> None:
+    oomd = [
+        "Killed",
+        f"{GROUP} due",
+        "to memory pressure for",
+        "/a being",
+        "51.07% > 50.00% for > 20s",
+    ]
+    early = ['sending SIGTERM to process 11 uid 7 "a b":', "badness 869, VmRSS", "17 MiB"]
+    text = "\n".join(printed("\n".join([*oomd, "with reclaim activity", "and more"])))
+    assert f"by systemd-oomd, not by the kernel: {GROUP}\n" in text
+    assert "/a being 51.07% > 50.00% for > 20s with reclaim activity" in text
+    assert "more" not in text
+    assert "process 11 (a b), 17 MiB resident" in printed("\n".join(early))[0]

@@ -56,10 +56,29 @@ def test_what_programs_print_of_a_kill(line: str, words: list[str]) -> None:
          "no kill for want of memory in this log"),
         ("  PID: 477, Name: Xorg, badness: 12\n  Run the command: systemctl restart gdm\n",
          "no kill for want of memory in this log"),
+        ("   Active: failed (Result: oom-kill) since Wed 2026-08-19 15:38:39 CST; 969ms ago\n",
+         "systemd reports a kill, but the kernel's own report is not in this log: Active: failed "
+         "(Result: oom-kill) since Wed 2026-08-19 15:38:39 CST"),
+        ('        "OOMKilled": true,\n', 'the container runtime reports a kill'),
     ],
 )  # fmt: skip
 def test_what_programs_print_without_a_kill(lines: str, words: str) -> None:
     assert words in printed(lines)
+
+
+@pytest.mark.parametrize("line", ['"OOMKilled": false,', "OOMKilled=false", "oomKilled: 'false'"])
+def test_a_runtime_that_says_of_no_kill_is_not_taken_for_one(line: str) -> None:
+    """`docker inspect` prints it of every container."""
+    log = reports.read([line])
+    assert (log.hints, log.reports, log.user_space) == ([], [], [])
+
+
+def test_what_the_driver_frees_is_read_from_a_comment_too() -> None:
+    text = (
+        "// 6,2302,533604004,-;lowmemorykiller: Killing 'externalstorage' (21742),\n"
+        "// adj 1000,\\x0a   to free 27320kB on behalf of 'kswapd0' (47) because\\x0a\n"
+    )
+    assert "process 21742 (externalstorage), 26.7 MiB resident" in printed(text)
 
 
 def test_each_unit_that_systemd_names_is_a_kill_of_its_own() -> None:

@@ -346,8 +346,9 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
         return
     reason = cause.cause_of(report)
     victims = _victims(report)
-    if victims and _killed(victims[0], tasks).resident_bytes is None:
-        yield "the size of what was killed"
+    if victims and (victim := _killed(victims[0], tasks)).resident_bytes is None:
+        is_part = victim.anonymous_bytes is not None
+        yield f"the {'whole ' if is_part else ''}size of what was killed"
     if reason.kind == "group" and report.container is None:
         if not report.counters:
             yield "the group's usage and limit"
@@ -384,6 +385,9 @@ def _no_kill(log: Log) -> Iterator[str]:
         return
     lines = "1 line was" if log.lines == 1 else f"{log.lines:,} lines were"
     yield f"no kill for want of memory in this log: {lines} read{span}{_unread(log)}"
+    if log.by_hand:
+        times = "once" if log.by_hand == 1 else f"{log.by_hand:,} times"
+        yield f"a kill was requested by hand (SysRq f) {times}, and none follows"
     if log.refused:
         yield f"memory was refused, which kills nobody: {log.refused[-1]}"
     if log.stalled:
@@ -404,5 +408,5 @@ def _no_kill(log: Log) -> Iterator[str]:
         yield f"{reported}: {hint.text}"
     yield from _holes(log)
     says = log.refused or log.stalled or log.hints or log.failures or log.parts or log.ends
-    if not says and not log.lost and not log.hidden and not log.unread:
+    if not says and not log.by_hand and not log.lost and not log.hidden and not log.unread:
         yield "it may have been overwritten, or stands in an earlier boot: journalctl -k -b -1"

@@ -344,7 +344,7 @@ def _without_zones(report: Report, is_said: bool) -> KillCause:
             "whole machine's memory or that of a cpuset or a memory policy is not in this log"
             f"{swap(report.memory)}",
         )
-    sentence = "whose memory was short is not in this log"
+    sentence = f"whose memory was short is not in this log{swap(report.memory)}"
     if report.is_nobody and not report.panic:
         sentence += "; for the whole machine's the kernel would have panicked"
     return KillCause("unknown", sentence)

@@ -8,7 +8,7 @@ import quopri
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -92,6 +92,7 @@ _STAMP = re.compile(  # behind words of any form
     r"\d\d:\d\d:\d\d"
 )
 _STAMP_AT_MOST = 160
+_SAMPLE_LINES = 500
 
 
 def lines_of(content: bytes) -> Iterator[str]:
@@ -103,7 +104,8 @@ def lines_of(content: bytes) -> Iterator[str]:
             lines = _lines_of_text(content.replace(b"\0", b""))
     else:
         lines = _lines_of_text(content.replace(b"\0", b""))  # as a crash leaves at a file's end
-    whole = layout.refilled(layout.unwrapped(lines, _is_stamped), _is_stamped)
+    is_first = _is_stamped if _has_stamps(lines) else layout.is_begun
+    whole = layout.refilled(layout.unwrapped(lines, is_first), is_first)
     yield from _in_order(layout.in_parts(whole))
 
 
@@ -123,7 +125,7 @@ def _lines_of_text(content: bytes) -> list[str]:
     text = content.decode("utf-8-sig", "replace").removesuffix("\n")
     lines = records.read(text)
     if lines is None:
-        text = layout.without_tags(text)
+        text = layout.without_spans(layout.without_tags(text))
         lines = layout.in_one_piece(layout.without_ends(text.split("\n"))) if text else []
     return lines
 
@@ -139,6 +141,12 @@ def _is_stamped(line: str) -> bool:
         return True
     prefix, _ = _prefix_at(line[:512], 0)
     return bool(prefix.boot or prefix.clock)
+
+
+def _has_stamps(lines: Sequence[str]) -> bool:
+    """Whether lines of a log have stamps, by those at its begin that are looked at."""
+    sample = [line for line in islice(lines, _SAMPLE_LINES) if line.strip()]
+    return 20 * sum(map(_is_stamped, sample)) >= len(sample)
 
 
 def _in_order(lines: list[str]) -> Iterator[str]:
@@ -230,7 +238,11 @@ _DAY = re.compile(
 
 def _key(line: str) -> Key | None:
     """A stamp as it sorts, by its kind; None without one that has an order."""
-    prefix, _ = _prefix_at(line[:512], 0)
+    return key_of(_prefix_at(line[:512], 0)[0])
+
+
+def key_of(prefix: Prefix) -> Key | None:
+    """The same of a prefix."""
     if iso := _ISO.match(prefix.clock):
         *date, part, zone = iso.groups()
         time = _nanoseconds(date, part)

@@ -36,7 +36,7 @@ _LMKD = re.compile(
     r"(?:Kill|Killing|Reclaim) '(.{1,256}?)' \((\d{1,10})\)"
     r"(?:.{0,200}?to free (\d{1,12})kB)?(?:.{0,200}?; reason: (.{0,120}))?"
 )
-_DRIVER_FREED = re.compile(r"^[\s>|]{0,40}(?:<\d>)?\s{1,8}to free (\d{1,12})kB on behalf of ")
+_DRIVER_FREED = re.compile(r"\bto free (\d{1,12})kB on behalf of ")
 _DRIVER_FORMER = re.compile(
     r"send sigkill to (\d{1,10}) \((.{1,64}?)\), (?:oom_)?adj -?\d{1,5}, size \d{1,12}"
 )
@@ -86,12 +86,14 @@ _HINT_MARKS = (
     ("oom-kill event(s)", "Slurm"),
     ("oom_kill event(s)", "Slurm"),
     ("OOMKilled", "the container runtime"),
+    ("(Result: oom-kill)", "systemd"),
     ("TaskOOM", "containerd"),
     ("topic=/tasks/oom", "containerd"),
     ("out of memory: OOM killed", "the batch system"),
 )
 
 
+_NO_KILL = re.compile(r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:false|0)\b", re.I)  # of docker inspect
 _CONTAINER_OOM = re.compile(r"\d container oom [0-9a-f]{12,64}\b")  # of docker events
 _FAILURE_MARKS = (
     ("Failed to kill any cgroup", "systemd-oomd"),
@@ -175,6 +177,8 @@ class Reader:
         if is_end and (end := _OTHER_ENDS.search(line)):
             self._ends.append(end[0].lstrip(": "))
         mark = next((mark for mark in _HINT_MARKS if mark[0] in line), None)
+        if mark is not None and _NO_KILL.match(line, line.find(mark[0]) + len(mark[0])):
+            return False
         if " container oom " in line and _CONTAINER_OOM.search(line):
             mark = " container oom ", "docker"
         if mark is not None and len(self._hints) < 100:
@@ -392,9 +396,11 @@ def _is_of(kill: UserSpaceKill, name: str) -> bool:
 
 def _around(line: str, marker: str) -> str:
     """What a line says, without its prefix; of a long line what is around the marker."""
-    text = forms.parted(line[: line.find(marker) + _HINT_MAX])[1].strip()
+    line = line[: line.find(marker) + _HINT_MAX]
+    text = forms.parted(line)[1].strip()
+    text = text if marker in text else line.strip()  # a stamp may stand behind it
     begin = text.find(marker)
-    return text[max(0, begin - _HINT_MAX // 2) : begin + _HINT_MAX].strip() if begin >= 0 else text
+    return text[max(0, begin - _HINT_MAX // 2) : begin + _HINT_MAX].strip()
 
 
 _PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (

@@ -22,8 +22,23 @@ _TAG = re.compile(
     re.I,
 )
 _END = re.compile(r"(?:\^M|[^\w\s():\]\[{}\"',.>\\]){1,8}$")
+_SPANS = "`` ``"
 _SAMPLE, _ENDS_MAX = 1000, 4
 _PIECE = re.compile(r"(\S{20,40} std(?:out|err)) ([FP]) ")
+# How a line of a report begins, by the kernel's formats.
+_BEGINNINGS = (
+    r"[^\n]{1,40} invoked oom-killer|[^\n]{1,40}: page allocation failure|[^\n]{1,40} cpuset=\S",
+    r"CPU: \d|Pid: \d|Hardware name:|Workqueue:|Call [Tt]race|</?(?:TASK|IRQ|NMI)>|Stack :|Code: ",
+    r"\[<[0-9a-f]{8,16}>\]|(?:\? {0,2})?[A-Za-z_][\w.]{0,80}\+0x|R[A-Z0-9]{2}: |Mem-[Ii]nfo:",
+    r"lowmem_reserve|(?:Node \d{1,4} )?(?:DMA32|DMA|Normal|HighMem|Movable)(?: |: )|Node \d",
+    r"CPU {1,4}\d{1,4}: hi|(?:in)?active(?:_anon|_file)?:\d{1,15} |Active:\d|free:\d{1,15} |slab",
+    r"(?:unevictable|mapped):\d{1,15} |\d{1,15} (?:total pagecache |reserved )?pages|Swap c",
+    r"(?:Free|Total) swap|(?:memory(?:\+swap)?|swap|kmem): usage |Memory cgroup |Tasks? in ",
+    r"\[ {0,4}pid {0,4}\]|\[ {0,9}\d{1,10}\] |oom-kill:|oom_reaper: |oom_kill_process: |SLUB:",
+    r"Out of memory|Kill(?:ed)? process |Kernel panic|[a-z_]{2,40} \d{1,20}$|Unreclaimable slab",
+)
+_BEGINNING = re.compile(rf"[\s>|]{{0,40}}(?:{'|'.join(_BEGINNINGS)})")
+_ROW = re.compile(r"\[ {0,9}(?:\d{1,10}|pid {0,4})\] ")
 _PART = re.compile(r"(?:Panic|Oops|Emergency|Shutdown|Unknown)#\d{1,9} Part(\d{1,6})\r?")
 
 
@@ -32,6 +47,13 @@ def without_tags(text: str) -> str:
     if text.count("</") + text.count("<br") < _FULL_LINES:
         return text
     return _TAG.sub("", _BREAKING_TAG.sub("\n", text))
+
+
+def without_spans(text: str) -> str:
+    """Take an editor's marks of code off, that stand for the ends of lines; the kernel has none."""
+    if text.count(_SPANS) < _FULL_LINES:
+        return text
+    return text.replace(_SPANS, "\n").replace("``", "")
 
 
 def without_ends(lines: Sequence[str]) -> list[str]:
@@ -63,6 +85,11 @@ def in_one_piece(lines: list[str]) -> list[str]:
     return result
 
 
+def is_begun(line: str) -> bool:
+    """Whether a line begins as a line of the kernel's reports does."""
+    return _BEGINNING.match(line) is not None
+
+
 def unwrapped(lines: Sequence[str], is_stamped: Callable[[str], bool]) -> list[str]:
     """Put lines together that a console of a fixed width broke: none is longer, and what follows a
     line of this width has no stamp. Only what begins with a stamp is put together."""
@@ -76,7 +103,8 @@ def unwrapped(lines: Sequence[str], is_stamped: Callable[[str], bool]) -> list[s
         return list(lines)
     stamped = [is_stamped(line) for line in bare]
     stamped[0] |= len(bare[0]) == width and any(stamped[1:_FULL_LINES])  # its stamp may be cut
-    if not stamped[0] or not _is_broken(bare, stamped, width):
+    is_log = stamped[0] or is_stamped is is_begun  # which may stand below other text
+    if not is_log or not _is_broken(bare, stamped, width):
         return list(lines)
     result: list[str] = []
     parts: list[str] = []  # of the line that is open
@@ -132,10 +160,14 @@ def refilled(lines: list[str], is_stamped: Callable[[str], bool]) -> list[str]:
     is_filled = _FILLED_LEAST <= width <= _FILLED_MAX and 2 * len(fits) >= len(breaks)
     if not is_filled or len(fits) < _FULL_LINES:
         return lines
+    # A console cuts within words, at its width. Rows of a table are as long as each other anyway.
+    texts = {bare[i - 1] for i in fits if not _ROW.search(bare[i - 1])}
+    is_cut = len(texts) >= _FULL_LINES and all(len(text) == width for text in texts)
     result: list[str] = []
     for i, line in enumerate(lines):
         if i in fits and len(result[-1]) < LINE_MAX:
-            result[-1] = f"{result[-1].rstrip()} {bare[i]}"
+            glue = "" if is_cut and len(bare[i - 1]) == width else " "
+            result[-1] = f"{result[-1].rstrip()}{glue}{bare[i]}"
         else:
             result.append(line)
     return [part for line in result for part in _SECOND.split(line)]
@@ -143,7 +175,8 @@ def refilled(lines: list[str], is_stamped: Callable[[str], bool]) -> list[str]:
 
 def in_parts(lines: list[str]) -> list[str]:
     """Records of pstore are cut to parts, the last lines in part 1 (fs/pstore/platform.c)."""
-    heads = [(i, int(part[1])) for i, line in enumerate(lines) if (part := _PART.fullmatch(line))]
+    places = (i for i, line in enumerate(lines) if " Part" in line)
+    heads = [(i, int(part[1])) for i in places if (part := _PART.fullmatch(lines[i]))]
     if len(heads) < 2 or heads[0][1] > heads[1][1]:  # the oldest part is first
         return lines
     ends = [*(i for i, _ in heads[1:]), len(lines)]

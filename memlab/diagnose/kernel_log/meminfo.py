@@ -118,21 +118,20 @@ class MemInfo:
     """Unreclaimable caches, in bytes."""
     _is_slab_table: bool = False
     _is_in_zone: bool = False
+    _is_in_node: bool = False
 
     def read(self, text: str) -> bool:
         """Read a line, wherever its prefix ends; whether it was one of these."""
         if "free:" in text and (zone := _ZONE.search(text)):
             self._zone(zone, text)
-        elif self._is_in_zone and self._zone_rest(text):
+        elif self._zone_rest(text) or self._node_rest(text):
             return True
         elif "lowmem_reserve[]" in text and self.zones:
             if reserve := _RESERVE.search(text):
                 self.zones[-1].reserve = tuple(int(pages) for pages in reserve[1].split())
         elif "active_anon:" in text and _NODE.search(text):
-            stack = _KILOBYTES.search(text, text.find("kernel_stack:"))
-            self.kernel_stack += int(stack[2]) << 10 if stack and "kernel_stack:" in text else 0
-            if balloon := _BALLOON.search(text):
-                self.balloon = (self.balloon or 0) + (int(balloon[1]) << 10)
+            self._node(text)
+            self._is_in_node = "all_unreclaimable?" not in text
         elif "kB" in text and "*" in text and (blocks := _BLOCKS.findall(text)):
             self._blocks(text, blocks)
         elif " swap" in text and (swap := _SWAP.search(text)):
@@ -148,6 +147,19 @@ class MemInfo:
         else:
             return self._counters(text)
         return True
+
+    def _node(self, text: str) -> None:
+        stack = _KILOBYTES.search(text, text.find("kernel_stack:"))
+        self.kernel_stack += int(stack[2]) << 10 if stack and "kernel_stack:" in text else 0
+        if balloon := _BALLOON.search(text):
+            self.balloon = (self.balloon or 0) + (int(balloon[1]) << 10)
+
+    def _node_rest(self, text: str) -> bool:
+        """The next line of a node; whether it is one."""
+        self._is_in_node = self._is_in_node and _REST.match(text) is not None
+        if self._is_in_node:
+            self._node(text)
+        return self._is_in_node
 
     def _zone(self, match: re.Match[str], text: str) -> None:
         numbers = {m[1]: int(m[2]) << 10 for m in _KILOBYTES.finditer(text, match.start(3) - 5)}

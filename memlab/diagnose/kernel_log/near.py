@@ -3,7 +3,8 @@ makes a log of many MiB a matter of seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from memlab.diagnose.kernel_log import lost
 
@@ -21,6 +22,7 @@ _WORDS = (
 )  # fmt: skip
 _MANY = 20_000  # lines of a log whose far lines are not taken apart
 _BEFORE, AFTER = 12_000, 50_000  # lines of a report before and behind a line with such a word
+CHUNK = 1000  # lines that are searched at once, which is far quicker than each of them
 _ENDS = 64  # lines at both ends, of which the stamps are read
 
 
@@ -32,6 +34,23 @@ def has_word(line: str) -> bool:
     return False
 
 
+def chunks(lines: Iterable[str]) -> Iterator[tuple[list[str], str]]:
+    """Yield some lines at a time, and as one text."""
+    iterator = iter(lines)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk, "\n".join(chunk)
+
+
+def _places(lines: Sequence[str]) -> Iterator[int]:
+    """Where a line has such a word, and the last lines."""
+    end = len(lines) - _ENDS
+    for begin in range(0, end, CHUNK):
+        chunk = lines[begin : min(end, begin + CHUNK)]
+        if has_word("\n".join(chunk)):
+            yield from (begin + i for i, line in enumerate(chunk) if has_word(line))
+    yield from range(end, len(lines))
+
+
 def ranges(lines: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
     """Yield a begin and an end, and whether the lines between are near one with such a word."""
     count = len(lines)
@@ -39,9 +58,7 @@ def ranges(lines: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
         yield 0, count, True
         return
     begin, end = 0, _ENDS  # of the near lines
-    for i, line in enumerate(lines):
-        if i < count - _ENDS and not has_word(line):
-            continue
+    for i in _places(lines):
         if i - _BEFORE > end:
             yield begin, end, True
             yield end, i - _BEFORE, False

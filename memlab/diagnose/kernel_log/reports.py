@@ -35,6 +35,7 @@ _MARKS = tuple(
 )
 _CHARGES = ("mem_cgroup_out_of_memory", "mem_cgroup_oom_synchronize", "try_charge_memcg")
 
+_NO_PREFIX = forms.Prefix("", "", "", "", "")
 Kills = set[tuple[int | None, str, int | None, int | None]]
 
 
@@ -44,6 +45,8 @@ class Report:
 
     line: int
     """Its first line in the log."""
+    prefix: forms.Prefix = _NO_PREFIX
+    """Of the line that has its stamp."""
     stamp: str = ""
     clock: str = ""
     """The clock time, if the stamp is in seconds since boot and the line has both."""
@@ -93,6 +96,7 @@ class Report:
     def stamp_by(self, prefix: forms.Prefix) -> None:
         """Take the time of a line, if it has one."""
         if prefix.boot or prefix.clock:
+            self.prefix = prefix
             self.stamp = prefix.boot or prefix.clock
             self.clock = prefix.clock if prefix.boot else ""
 
@@ -147,6 +151,8 @@ class Log:
     refused: list[str] = field(default_factory=list)
     stalled: list[str] = field(default_factory=list)
     """Allocations that failed, which kills nobody."""
+    by_hand: int = 0
+    """Requests of a kill by SysRq f."""
     reaped: list[Process] = field(default_factory=list)
     """Killed, by the sentence of the reaper only: their reports are not in the log."""
     lost: list[str] = field(default_factory=list)
@@ -168,11 +174,12 @@ def read(lines: Iterable[str]) -> Log:
     sources = _Sources()
     begin: list[str] = []
     end: deque[str] = deque(maxlen=_STAMPED)
-    for line in joining.joined(lines):
-        if len(begin) < _STAMPED:
-            begin.append(line)
-        end.append(line)
-        sources.feed(line)
+    for chunk, text in near.chunks(joining.joined(lines)):
+        marks = _marks_in(text)
+        begin += chunk[: _STAMPED - len(begin)]
+        end.extend(chunk)
+        for line in chunk:
+            sources.feed(line, marks)
     log = sources.log
     for report in log.reports:
         report.settle()
@@ -206,11 +213,15 @@ def _parts(reports: list[Report], lines: list[str]) -> list[str]:
     return parts
 
 
-def _has_mark(line: str) -> bool:
-    """Whether a line may open a report, or say something without one."""
-    for mark in _MARKS:  # noqa: SIM110  a generator takes half as long again
+def _marks_in(text: str) -> list[str]:
+    """By which a line of a text may open a report, or say something without one."""
+    return [mark for mark in _MARKS if mark in text] if near.has_word(text) else []
+
+
+def _is_marked(line: str, marks: Sequence[str]) -> bool:
+    for mark in marks:
         if mark in line:
-            return True
+            return near.has_word(line)
     return False
 
 
@@ -234,6 +245,27 @@ def _is_long_after(stamp: str, boot: str) -> bool:
     return abs(float(boot) - float(stamp)) > _REPORT_S
 
 
+def _is_of_group(report: Report, process: Process) -> bool:
+    """Whether it is killed with all processes of a group: the words before each are the same."""
+    victims = report.victims
+    return report.whole_group is not None and (not victims or victims[0].words == process.words)
+
+
+def _is_apart(report: Report, prefix: forms.Prefix) -> bool:
+    """Whether a line is of another report: by its clock, or by a stamp of another kind."""
+    first = report.prefix
+    if first.boot and prefix.boot:
+        return False  # see above
+    if not first.clock or not prefix.clock:
+        return bool(first.boot and prefix.clock) or bool(first.clock and prefix.boot)
+    if first.clock == prefix.clock:
+        return False
+    former, key = forms.key_of(first._replace(boot="")), forms.key_of(prefix._replace(boot=""))
+    if former is None or key is None:
+        return False
+    return former[0] != key[0] or abs(key[1] - former[1]) > _REPORT_S * 10**9
+
+
 def _without_host(report: Report, line: str) -> None:
     """Before a name that has no `kernel:` before it stands the host, as before each line."""
     host = forms.parted(line)[1].partition(" Mem-")[0].strip()
@@ -253,10 +285,10 @@ class _Sources:
         self._unmarked = 0
         """Lines behind the last one with a mark."""
 
-    def feed(self, line: str) -> None:
-        """Read a line."""
+    def feed(self, line: str, marks: Sequence[str]) -> None:
+        """Read a line, of some that have these marks."""
         self.log.lines += 1
-        is_marked = near.has_word(line) and _has_mark(line)
+        is_marked = _is_marked(line, marks)
         self._unmarked = 0 if is_marked else self._unmarked + 1
         # A report whose end was not logged stays open: it has no line that far behind a mark.
         is_open = self._unmarked <= near.AFTER and any(r.is_open for r in self._readers.values())
@@ -303,6 +335,7 @@ class _ReportReader:
         self._open: Report | None = None
         self._is_by_hand = False
         self._is_in_statistics = False
+        self._is_whole = True  # the last line of them ended behind a number
         self._is_refused = False
         self._is_other = False  # the lines about memory belong to something else
         self._row = ""
@@ -326,12 +359,14 @@ class _ReportReader:
             return
         if self._open is not None and _is_long_after(self._open.stamp, prefix.boot):
             self._open = None
+        is_apart = self._open is not None and _is_apart(self._open, prefix)
         for at, sentence in sentences.within(line):
             if (value := sentence.read(line, at)) is not None:
-                self._is_in_statistics = False
+                self._open = None if is_apart else self._open
+                self._is_in_statistics, self._row = False, ""
                 getattr(self, f"on_{sentence.kind}")(value, line)
                 return
-        if not self._killers.read(line, self.log.lines):
+        if not self._killers.read(line, self.log.lines) and not is_apart:
             self._rest(line)
 
     def _rest(self, line: str) -> None:
@@ -366,16 +401,21 @@ class _ReportReader:
 
     def _task(self, report: Report, line: str) -> bool:
         """A line of the table; a narrow terminal or a mail breaks it in two."""
-        whole, self._row = f"{self._row} {line.strip(' >|')}" if self._row else line, ""
+        part, self._row = "" if sentences.is_row(line) else self._row, ""
+        whole = f"{part} {line.strip(' >|')}" if part else line
         if not report.columns and "]" not in whole:
             return False
         width = len(report.columns) - 1 if report.columns else None
         row = sentences.row(whole, width)
         if row is None:
             return False
-        if width is not None and len(row.numbers) < width and not row.name:
+        if part and width is not None and report.rows and report.rows[-1].pid == row.pid:
+            if len(row.name) > sentences.COMM_MAX:
+                return False  # the row before it has no name
+            report.rows.pop()
+        if width is not None and not row.name:
             self._row = whole
-        else:
+        if width is None or len(row.numbers) >= width or row.name:
             report.rows.append(row)
         return True
 
@@ -411,7 +451,10 @@ class _ReportReader:
             report.requester = name
 
     def _statistic(self, report: Report, line: str) -> bool:
-        if numbers := sentences.statistics(line, 0).numbers:  # a mail broke the line
+        # A mail broke the line, or a console, within a word.
+        rest = line if self._is_whole else line.strip(" >|").partition(" ")[2]
+        if numbers := sentences.statistics_of(rest):
+            self._is_whole = line.rstrip().endswith("KB")
             for name, size in numbers.items():
                 report.statistics[name] = report.statistics.get(name, 0) + size
             return True
@@ -430,7 +473,7 @@ class _ReportReader:
             and other.requester is not None
             and report.line - other.line < _MIXED_LINES
         )
-        body = forms.parted(value.before)[1]
+        body = forms.parted(value.before)[1].rpartition("`")[2]  # in a table of Markdown
         name = body if len(body) <= 15 else (body.rsplit(": ", 1)[-1].rsplit("] ", 1)[-1])
         report.requester = name if len(name) <= 15 else (name.split() or [""])[-1][-15:]
         report.gfp_mask, report.order, report.nodes = value.gfp_mask, value.order, value.nodes
@@ -462,6 +505,7 @@ class _ReportReader:
         report.group = report.group or value.group or None
         report.words = report.words or "group"  # it is printed for no other cause
         self._is_in_statistics = True
+        self._is_whole = line.rstrip().endswith(("KB", ":"))
         for name, size in value.numbers.items():  # of each group below, in a line of its own
             report.statistics[name] = report.statistics.get(name, 0) + size
 
@@ -510,7 +554,7 @@ class _ReportReader:
         report = self._chosen_before(value) or self._open
         if report is not None and self._is_after(report, value):
             report.settle()
-        if report is None or (report.is_decided and report.whole_group is None):
+        if report is None or (report.is_decided and not _is_of_group(report, value)):
             report = self._new_after_rows(line)
         report.victims += [value, *others]
         report.whole_group = report.whole_group or whole_group
@@ -597,6 +641,7 @@ class _ReportReader:
     def on_by_hand(self, value: str, line: str) -> None:
         self._is_by_hand = True
         self._open = None
+        self.log.by_hand += 1
 
     def on_ignored(self, value: str, line: str) -> None:
         """Of SysRq f: behind the report that says so, if there is one."""

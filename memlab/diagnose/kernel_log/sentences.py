@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 CONSTRAINTS = (
     "CONSTRAINT_NONE", "CONSTRAINT_CPUSET", "CONSTRAINT_MEMORY_POLICY", "CONSTRAINT_MEMCG"
 )  # fmt: skip
-_COMM_MAX = 15  # TASK_COMM_LEN without its end
+COMM_MAX = 15  # TASK_COMM_LEN without its end
 _GFP = re.compile(r"gfp_mask=0x([0-9a-fA-F]{1,16})")
 _ORDER = re.compile(r"order=(-?[1-3]?\d)(?!\d)")  # a larger one is no order
 _NODEMASK = re.compile(r"nodemask=([\d,-]{1,200}), ")
@@ -83,10 +83,10 @@ class Process(NamedTuple):
 
     @property
     def resident(self) -> int | None:
-        """The sum of the kinds that were printed."""
-        if self.anonymous is None:
+        """The sum of the kinds; None if the line is cut before the last of them."""
+        if self.anonymous is None or self.file is None:
             return None
-        return self.anonymous + (self.file or 0) + (self.shared or 0)
+        return self.anonymous + self.file + (self.shared or 0)
 
 
 class Limit(NamedTuple):
@@ -159,7 +159,7 @@ def chosen(text: str, at: int) -> Chosen | None:
     name = None
     if number is None:
         head = body
-    begin = max(0, len(head) - _COMM_MAX - len(",task="))
+    begin = max(0, len(head) - COMM_MAX - len(",task="))
     if (split := head.find(",task=", begin)) >= 0:
         head, name = head[:split], head[split + len(",task=") :]
     context, group, task_group = _groups(head)
@@ -276,7 +276,7 @@ def container(text: str, at: int) -> tuple[str, Process] | None:
         return None
     name = process.name.partition(") score")[0]
     virtual, resident = int(sizes[1]) << 10, int(sizes[2]) << 10
-    process = process._replace(name=name, words="", virtual=virtual, anonymous=resident)
+    process = process._replace(name=name, words="", virtual=virtual, anonymous=resident, file=0)
     return group[1], process
 
 
@@ -310,10 +310,15 @@ def counter(text: str, at: int) -> Counter | None:
 
 def statistics(text: str, at: int) -> Statistics:
     rest = text[at + len("emory cgroup stats for ") :]
-    numbers = {m[1]: int(m[2]) << 10 for m in _STATISTIC.finditer(rest)}
+    numbers = statistics_of(rest)
     group = rest.partition(": cache:")[0] if numbers else rest.rstrip()
     is_cut = not numbers and not group.endswith(":")
     return Statistics("" if is_cut else group.removesuffix(":"), numbers)
+
+
+def statistics_of(text: str) -> dict[str, int]:
+    """Return the numbers of a group that stand in one line."""
+    return {match[1]: int(match[2]) << 10 for match in _STATISTIC.finditer(text)}
 
 
 def statistic(text: str) -> tuple[str, int] | None:
@@ -379,8 +384,9 @@ def _words(before: str) -> str:
 
 def _kilobytes(text: str, key: str) -> int | None:
     at = text.find(key)
-    digits = text[at + len(key) : at + len(key) + 18].partition("kB")[0] if at >= 0 else ""
-    return int(digits) << 10 if digits.isascii() and digits.isdigit() else None
+    digits, unit, _ = text[at + len(key) : at + len(key) + 18].partition("kB")
+    is_whole = at >= 0 and unit and digits.isascii() and digits.isdigit()
+    return int(digits) << 10 if is_whole else None
 
 
 TABLE = (
