@@ -259,8 +259,6 @@ class Look:
     """Which code takes page faults, and where; None where none was sampled."""
     frozen: bool = False
     """By its cgroup, at the end of the look."""
-    pipe_count: int = 0
-    """Of pipes that it holds an end of."""
     past_end: tuple[PastEnd, ...] = ()
     """Looked for where it was sent SIGBUS."""
     segments: Segments | None = None
@@ -501,7 +499,6 @@ def at(
         port=port,
         sites=faulted,
         frozen=room.frozen(pid),
-        pipe_count=family.pipe_count(open_files) if limit else 0,
         past_end=_past_ends(pid, process.maps(pid)) if rates["bus_errors"] else (),
         segments=room.left_segments(pid, made_by=True),
         left_segments=room.left_segments(pid) if limit else None,

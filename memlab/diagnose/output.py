@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 
-from memlab.diagnose import family, group_limits, growth, held, machine_account, started
+from memlab.diagnose import family, growth, held, limits, machine_account, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
@@ -88,7 +88,7 @@ def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
     """That nothing was found is a claim: it is made if all was looked at. What was not stands after
     the findings."""
     worth = [one for one in found.findings if one.severity > Severity.NOTE]
-    nears = any(one.name == group_limits.GROUP_LIMIT_NEARS.name for one in found.findings)
+    nears = any(one.name in limits.NEARS for one in found.findings)
     if not worth and found.whole and not nears:
         yield NOTHING
         yield from _resolved(found)

@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from memlab.diagnose import diagnosis, group_limits, limits, output, stock
+from memlab.diagnose import diagnosis, group_limits, held, limits, output, stock, waits
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, per_second
+from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Series, floor_growth
 from memlab.diagnose.memory import _locked_resident
 from memlab.diagnose.pages import Pages, Sampled
 from memlab.diagnose.room import Room
 
-from .looks import MiB, group, heap, look, memory
+from .looks import MiB, charge, group, heap, look, memory
 
 
 def near(room: Room) -> list[Finding]:
@@ -209,3 +210,24 @@ def test_a_locked_part_that_a_sample_does_not_meet_is_not_said_to_be_absent() ->
 
     assert _locked_resident(16 << 10, 300 * MiB, None, seen(0)) == (None, None)
     assert _locked_resident(64 * MiB, 300 * MiB, None, seen(100)) == (30 * MiB, None)
+
+
+def test_a_group_that_grows_by_what_becomes_private_says_that_once() -> None:
+    """Its processes do not grow, and to look at one of them would say nothing."""
+    workers = tuple(replace(beside(pid), growth_bytes=0) for pid in (7, 8))
+    quiet = waits.Waits(0, 0, {}, 0, {}, 0.0, None)
+    grown = GroupLook(
+        path="/g", version="2", seconds=10.0, charge=charge(), growth_bytes_per_s=1.5 * MiB,
+        faults_per_s=0.0, room=None, processes=2, members=workers, unshared_bytes=18 * MiB,
+        tmpfs=(), waits=quiet, pressure_share=None, grows_steadily=True,
+    )  # fmt: skip
+    assert [one.name for one in held.findings(grown)] == ["unshared"]
+    others = replace(grown, unshared_bytes=MiB)
+    (growing,) = [one for one in held.findings(others) if one.name == "growing"]
+    assert (growing.setting, "most of it" in growing.title) == ("", False)
+    largest = replace(workers[1], growth_bytes=8 * MiB)
+    (growing,) = [
+        one for one in held.findings(replace(others, members=(workers[0], largest)))
+        if one.name == "growing"
+    ]  # fmt: skip
+    assert growing.setting == "memlab diagnose 8"
