@@ -400,6 +400,8 @@ def at(
     searched: list[str] = []
     if much or any(one.name == inner_heap.MIMALLOC for one in inner):
         searched = allocator.within(pid, mappings, malloc)
+        if heaps is None and (own := allocator.replacing(pid, mappings, searched)):
+            searched = [own, *searched]
     inner = inner_heap.placed(inner, searched)
     within = inner_heap.unread(searched if much else [], inner)
     began = started.read(found)
