@@ -337,7 +337,7 @@ def at(
         listed_before = mapping_list.read(pid, thorough=thorough)
         mappings = listed_before.read
         shared_before = shared.allocated(pid, mappings)
-        segments_before = shared.attached(pid, mappings)
+        segments_before = shared.attached(pid, mappings, {})
         pages_before = None
         if not listed_before.is_sample:
             pages_before, _, _ = _pages(pid, listed_before, detailed=False)
@@ -411,7 +411,7 @@ def at(
         pid, in_memory, unmapped_before, unmapped
     )
     met_shared = _met_shared(before, after, shared_before, shared.allocated(pid, mappings))
-    segments = shared.attached(pid, mappings)
+    segments = shared.attached(pid, mappings, pages_after.files_by_mapping if pages_after else {})
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     refused = refusals.with_counts(failing, rates)
     main_stack = _touched_stack(mappings, pages_after, kept.swapped_bytes)
