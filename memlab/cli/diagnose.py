@@ -159,8 +159,8 @@ def _look(options: DiagnoseOptions, pid: int | None) -> None:
         result = diagnosis.of_group(options.group or "", options.seconds)
     else:
         if options.used_s is not None:
-            with subject.held(pid):  # one line for what cannot be looked at
-                echo(f"memlab: {used.price(pid)}", err=True)
+            with subject.held(pid) as (found, _):  # one line for what cannot be looked at
+                echo(f"memlab: {used.price(found.number)}", err=True)
         seconds = options.used_s or options.seconds
         tracks_use = options.used_s is not None
         result = diagnosis.of(pid, seconds, thorough=options.full, tracks_use=tracks_use)

@@ -320,13 +320,13 @@ def at(
     """Look for so long; `thorough` reads what takes longer: a large heap, and before Linux 6.7 all
     page tables. Why calls fail is for `explained` to say. Raises `CannotLook` where the process
     ends meanwhile."""
-    pid = found.pid
+    pid = found.number
     of_process = group.own(pid)
     limit = group.nearest_of(*of_process) if of_process else None
-    descendants = children = family.descendants(pid)
+    descendants = children = family.descendants(found.pid)
     if limit:  # those beside it in its group, such as the other workers of one parent
         children = list(dict.fromkeys([*children, *group.processes(limit.group)]))
-        children = [one for one in children if one != pid]
+        children = [one for one in children if one != found.pid]
     children = family.those_with_most(children)
     faults = _faults_per_s(pid)
     with (
@@ -387,7 +387,7 @@ def at(
             pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
         )
         inner = inner_heap.read(pid, mappings, resident, thorough=thorough)
-        stack_use = stacks.read(pid, mappings, resident)
+        stack_use = stacks.read(pid, mappings, resident, found.pid)
         of_files = static_data.read(pid, mappings, pages_after)
         forms = mapped_forms.read(mappings, pages_after, stack_use)
     unread = kept.anonymous_bytes - (heaps.resident_bytes + heaps.mapped_bytes if heaps else 0)
@@ -539,7 +539,7 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     """The look with the causes of its failing calls. If their arguments may tell them, more calls
     are recorded first, for up to a second. If the process has ended by then, the look stays without
     them, because /proc has less of it."""
-    pid, refused = measured.subject.pid, measured.refused
+    pid, refused = measured.subject.number, measured.refused
     without = replace(measured, refused=call_causes.explained(pid, {}, refused, {}))
     needs_arguments = call_causes.needs_arguments
     if not recorded.failing or not any(needs_arguments(one.call, one.errno) for one in refused):
@@ -575,14 +575,14 @@ class Series:
         self._seconds, self._count = seconds, max(_PARTS, round(seconds / _SAMPLE_S))
         self._states = max(1, min(_STATES_PER_SAMPLE, _STATES // self._count))
         self._opened = ExitStack()
-        status = os.open(ROOT / f"proc/{found.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+        status = os.open(ROOT / f"proc/{found.number}/status", os.O_RDONLY | os.O_CLOEXEC)
         self._opened.callback(os.close, status)
         opened = [status]
         if limit:
             charge = group.charge_file(limit.group, limit.version)
             opened.append(self._opened.enter_context(charge))
         # Since Linux 6.2 the size of the folder is the number of open files.
-        folder = f"{ROOT}/proc/{found.pid}/fd"
+        folder = f"{ROOT}/proc/{found.number}/fd"
         self._ticks = Ticks(
             opened,
             begins=[_before_memory(status)],
@@ -627,7 +627,9 @@ class Series:
     def _count_mappings(self) -> None:
         seen = self.counts["mappings"]
         if seen[-1] <= mapping_list.MANY:
-            listed = files.known(lambda: observed.raw_long(ROOT / f"proc/{self._found.pid}/maps"))
+            listed = files.known(
+                lambda: observed.raw_long(ROOT / f"proc/{self._found.number}/maps")
+            )
             seen.append((listed or b"").count(b"\n"))
 
     def close(self) -> None:

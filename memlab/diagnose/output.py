@@ -15,6 +15,7 @@ from memlab.diagnose.family import Member
 from memlab.diagnose.finding import Fact, Finding, Severity, per_day
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import LOAD
+from memlab.diagnose.subject import Subject
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.used import Used
 from memlab.text import units
@@ -78,10 +79,15 @@ def _subject(found: Diagnosis) -> str:
     subject = look.subject
     return (
         f"process {subject.pid} ({subject.command}) of {subject.user}, "
-        f"{units.counted(look.thread_count, 'thread')}, {_percent(look.cpu_share)} of a CPU, "
-        f"{_size(look.memory.resident_bytes)} resident; looked at for "
-        f"{_quantity(look.seconds, 's')}"
+        f"{_lost(subject)}{units.counted(look.thread_count, 'thread')}, "
+        f"{_percent(look.cpu_share)} of a CPU, {_size(look.memory.resident_bytes)} resident; "
+        f"looked at for {_quantity(look.seconds, 's')}"
     )
+
+
+def _lost(subject: Subject) -> str:
+    thread = subject.thread
+    return f"whose main thread has ended (read by thread {thread}), " if thread else ""
 
 
 def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:

@@ -311,7 +311,7 @@ def _held_open(look: Look) -> Iterator[Finding]:
         f"map: no part of its resident memory, and charged to its group{grows}",
         held,
         setting="close the descriptor, or fallocate(FALLOC_FL_PUNCH_HOLE) what is no longer used "
-        f"(ls -l /proc/{look.subject.pid}/fd)",
+        f"(ls -l /proc/{look.subject.number}/fd)",
     )
 
 
