@@ -120,14 +120,16 @@ def command(options: DiagnoseOptions) -> None:
 
     subject, group = options.subject, options.group
     if options.last_kill is not None:
-        if subject or group or options.watch:
-            raise BadRequest("--last-kill reads the kernel's log: it has no other subject")
+        others = sorted(typed() - {"--last-kill", "--json", "--verbose"})
+        if others:
+            more = ", ".join(others).replace("subject", subject or "")
+            raise BadRequest(f"--last-kill reads the kernel's log, and takes no {more}")
         _last_kill(options.last_kill, options.as_json)
         return
     if (subject is not None) + (group is not None) + options.machine != 1:
         raise BadRequest("name one subject: a PID, a name, --group PATH|self|of:PID, or --machine")
-    if options.machine and (options.full or options.watch):
-        raise BadRequest("--machine is looked at once: without --full and --watch")
+    if options.machine and (options.full or options.watch or options.used_s is not None):
+        raise BadRequest("--machine is looked at once: without --full, --used and --watch")
     if group is not None and options.full:
         raise BadRequest("--full reads a process: name its PID")
     if options.used_s is not None:
@@ -137,6 +139,8 @@ def command(options: DiagnoseOptions) -> None:
             raise BadRequest("--used and --seconds both set how long the look takes: leave one out")
     if options.keep and not options.watch:
         raise BadRequest("--keep is the file for the samples of --watch: add --watch TRIGGER")
+    if "--every" in typed() and not options.watch:
+        raise BadRequest("--every is the interval of --watch: add --watch TRIGGER")
     from memlab.diagnose.subject import named
 
     pid = named(subject) if subject is not None else None
@@ -155,8 +159,8 @@ def _look(options: DiagnoseOptions, pid: int | None) -> None:
         result = diagnosis.of_group(options.group or "", options.seconds)
     else:
         if options.used_s is not None:
-            with subject.held(pid):  # one line for what cannot be looked at
-                echo(f"memlab: {used.price(pid)}", err=True)
+            with subject.held(pid) as (found, _):  # one line for what cannot be looked at
+                echo(f"memlab: {used.price(found.number)}", err=True)
         seconds = options.used_s or options.seconds
         tracks_use = options.used_s is not None
         result = diagnosis.of(pid, seconds, thorough=options.full, tracks_use=tracks_use)

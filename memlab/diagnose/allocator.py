@@ -7,6 +7,7 @@ every build of it holds (allocator_marks.py); the version is read from the file 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from memlab.diagnose import allocator_marks, malloc_options
 from memlab.diagnose.malloc_options import MallocOption, Version
-from memlab.observe import files, proc, process
+from memlab.observe import elf, files, proc, process
 from memlab.text import units
 
 _SEARCHED_BYTES_MAX = 64 << 20  # some 0.1 s
@@ -179,6 +180,27 @@ def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None)
         room -= size
         result += [f"{name} in {Path(one.path).name}" for name in names]
     return list(dict.fromkeys(result))
+
+
+def replacing(pid: int, mappings: Sequence[process.Mapping], names: Sequence[str]) -> str | None:
+    """A malloc that takes the place of the C library's: of the executable or a library that
+    defines it; None if one of the names is of the same file."""
+    try:
+        exe = (proc.ROOT / f"proc/{pid}/exe").readlink()
+    except OSError:
+        return None
+    code = {m.path: m for m in mappings if m.path.startswith("/") and "x" in m.permissions}
+    for path in sorted(code, key=lambda path: path != str(exe)):
+        file = Path(path).name
+        if file.startswith("ld-") or any(kind.library.match(file) for kind in _KINDS):
+            continue
+        for readable in process.files_of(pid, code[path]):
+            with suppress(OSError, ValueError, struct.error):
+                with files.opened(readable) as opened:
+                    if not elf.exports(opened.fileno(), "malloc"):
+                        break
+                return None if any(file in one for one in names) else f"the malloc of {file}"
+    return None
 
 
 def _looked_through(paths: Iterable[Path], room: int) -> tuple[list[str], int]:

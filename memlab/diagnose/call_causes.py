@@ -442,12 +442,20 @@ def _heap_end(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
             f"and {size(limit)} may be (RLIMIT_DATA)",
             "RLIMIT_DATA", "ulimit -d, LimitDATA= of its unit",
         )  # fmt: skip
+    most, locked = facts.limit(8), facts.size_of("VmLck")
+    more = max(0, wanted - end)
+    if locked and most is not None and locked + more > most and not facts.is_capable(_IPC_LOCK):
+        return Cause(
+            f"the heap is to grow by {size(more)}, {size(locked)} of {size(most)} are locked "
+            "(RLIMIT_MEMLOCK), and after mlockall(MCL_FUTURE) what a heap grows by counts whole",
+            "RLIMIT_MEMLOCK", LOCK,
+        )  # fmt: skip
     behind = min((m for m in facts.mappings if m.start >= end), key=lambda m: m.start, default=None)
     if behind is not None and behind.start < wanted + PAGE:
         return Cause(
             f"a mapping lies in the way: {shown(behind.path) or 'anonymous'}, "
             f"{size(behind.start - end)} behind the heap, which is to grow by "
-            f"{size(max(0, wanted - end))}",
+            f"{size(more)}",
             "a mapping behind the heap",
             "malloc goes on with mmap; for sbrk, no mapping at a fixed address there",
         )  # fmt: skip

@@ -94,7 +94,7 @@ def of(pid: int, seconds: float, *, thorough: bool = False, tracks_use: bool = F
     """Look at a process; `thorough` reads what takes longer, `tracks_use` clears the accessed bits
     of its pages and reads what it uses. Raises `BadSubject` and `CannotLook`."""
     starting_cpu_s = time.process_time()
-    tracker = Tracker(pid, seconds) if tracks_use else None
+    tracker = Tracker(subject.number(pid), seconds) if tracks_use else None
     tracking = tracker.running() if tracker else nullcontext()
     with subject.held(pid) as (found, pidfd), tracking:
         seen, recorded = look.at(found, pidfd, seconds, thorough=thorough)
@@ -106,7 +106,7 @@ def of(pid: int, seconds: float, *, thorough: bool = False, tracks_use: bool = F
         of_group = held.stock(
             seen.group.charge,
             above=seen.group.above,
-            elsewhere_bytes=shared.mapped_once(seen.subject.pid) - seen.group.charge.shmem_bytes,
+            elsewhere_bytes=shared.mapped_once(seen.subject.number) - seen.group.charge.shmem_bytes,
         )
         accounts = (accounts[0], of_group, *accounts[1:])
     findings = tuple(finding.ranked(_findings(seen)))

@@ -237,11 +237,6 @@ def _opened(link: str) -> str:
     return link.removeprefix("anon_inode:").partition(":")[0].strip("[]")
 
 
-def pipe_count(held: Mapping[int, str]) -> int:
-    """How many pipes it holds an end or both of."""
-    return len({one for one in held.values() if one.startswith("pipe:")})
-
-
 def port(pid: int, held: Mapping[int, str]) -> int | None:
     """The lowest TCP port that it listens on, in /proc/PID/net/tcp (0A is LISTEN); None where it
     holds no such socket."""

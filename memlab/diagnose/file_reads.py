@@ -244,7 +244,7 @@ def _read_ahead_kib(look: Look, name: str | None) -> int | None:
     """Of the device that the file is on; a partition has none of its own."""
     if name is None:
         return None
-    path = ROOT / f"proc/{look.subject.pid}/root" / name.lstrip("/")
+    path = ROOT / f"proc/{look.subject.number}/root" / name.lstrip("/")
     device = files.known(lambda: path.stat().st_dev)
     if device is None:
         return None

@@ -36,6 +36,8 @@ class Charge:
     """tmpfs, shared memory, memfd: in no process unless one maps it."""
     file_clean_bytes: int
     """Page cache, dropped before anything is refused."""
+    file_locked_bytes: int
+    """Page cache that is locked (mlock): it stays."""
     file_dirty_bytes: int
     """Page cache that has to be written first."""
     writeback_bytes: int
@@ -61,6 +63,12 @@ class Charge:
     """Kills of a whole group, by memory.oom.group of v2; None where they are not counted."""
     stuck: bool = False
     """Out of memory with the killer turned off (v1's memory.oom_control): its threads wait."""
+
+    @property
+    def splits_slab(self) -> bool:
+        """Whether most of what may be reclaimable slab is shown to be that."""
+        low, high = self.slab_bounds_bytes
+        return low >= high / 2
 
     @property
     def droppable_bytes(self) -> int:
@@ -339,6 +347,7 @@ class _OfUsers(TypedDict):
     lazyfree_bytes: int
     shmem_bytes: int
     file_clean_bytes: int
+    file_locked_bytes: int
     file_dirty_bytes: int
     writeback_bytes: int
     fault_count: int
@@ -351,13 +360,18 @@ def _of_users(
     cached = max(0, of(cache) - shmem)
     unclean = min(of(dirty), cached)
     written = min(of(writeback), cached - unclean)
-    # A LazyFree page is anonymous, and on the list of files (mm/swap.c, lru_lazyfree()).
-    lazy = min(of(anonymous), max(0, of("active_file") + of("inactive_file") - cached))
+    # A LazyFree page is anonymous, and on the list of files (mm/swap.c, lru_lazyfree()); a locked
+    # page of a file is on the list of what cannot be evicted.
+    listed = of("active_file") + of("inactive_file")
+    lazy = min(of(anonymous), max(0, listed - cached))
+    locked = min(of("unevictable"), max(0, cached - listed), cached - unclean - written)
+    locked = locked if locked > _BATCHES_BYTES else 0
     return _OfUsers(
         anonymous_bytes=of(anonymous),
         lazyfree_bytes=lazy if lazy > _BATCHES_BYTES else 0,
         shmem_bytes=shmem,
-        file_clean_bytes=cached - unclean - written,
+        file_clean_bytes=cached - unclean - written - locked,
+        file_locked_bytes=locked,
         file_dirty_bytes=unclean,
         writeback_bytes=written,
         fault_count=of("pgfault"),

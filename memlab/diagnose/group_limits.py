@@ -28,12 +28,13 @@ from memlab.text import units
 
 MiB = units.MiB
 _LONGEST_S = 600
+_FULL = 0.85  # of the limit, by what stays
 
 
 _DROPPED = ": dropped before anyone is killed; no danger, no leak"
 
 
-_GROUP_NEARLY_FULL = FindingRow(
+GROUP_NEARLY_FULL = FindingRow(
     "group-nearly-full",
     "limits",
     "the limit",
@@ -181,9 +182,9 @@ def of_group(
             lost, more = course.unsharing(look, look.members)
             unshares = lost / look.seconds, more
         yield from _filling(group, look, evidence, raise_it, unshares, swap=swap)
-    elif full >= 0.85 and not is_throttled:
+    elif full >= _FULL and not is_throttled:
         then = "is made to wait" if not kills else "is swapped out" if swap else "ends with a kill"
-        yield _GROUP_NEARLY_FULL.found(
+        yield GROUP_NEARLY_FULL.found(
             COSTLY if full >= 0.95 else NOTE,
             f"its memory cgroup is {share(full)} full with what the kernel cannot drop: "
             f"{size(room)} of {size(group.limit_bytes)} are left, and what does not fit {then}; "
@@ -194,7 +195,20 @@ def of_group(
             setting=raise_it,
         )
     slab = charge.slab_reclaimable_bytes
-    if nearly and charge.droppable_bytes >= 0.3 * charge.used_bytes and full < 0.85:
+    stays = full + (0 if _is_slab(group, look) else slab - charge.slab_bounds_bytes[0]) / max(
+        group.limit_bytes, 1
+    )
+    if full < _FULL <= stays:
+        yield GROUP_NEARLY_FULL.found(
+            NOTE,
+            f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
+            f"{size(group.limit_bytes)}), and {size(slab)} of it are {_slab(group, look)}",
+            stays,
+            (*evidence, *_slab_facts(group, look)),
+            line=group.limit_name,
+            setting=raise_it,
+        )
+    elif nearly and charge.droppable_bytes >= 0.3 * charge.used_bytes and full < _FULL:
         what, line, of_it = max(
             ("page cache", "page cache, clean", charge.file_clean_bytes),
             (
@@ -408,11 +422,8 @@ def _group_facts(group: GroupRoom) -> tuple[Fact, ...]:
 
 def _slab(group: GroupRoom, look: Look | None) -> str:
     """The kernel's memory of a group, and whether that is known to be reclaimable."""
-    charge = group.charge
-    low, high = charge.slab_bounds_bytes
-    made = (look.rate("dentries") or 0.0) + (look.rate("inodes") or 0.0) if look else 0.0
-    grew = group.machine_slab_growth_bytes >= 1 * MiB and group.kernel_growth_bytes_per_s > 0
-    if low >= high / 2 or made >= 100 or grew:
+    low, high = group.charge.slab_bounds_bytes
+    if _is_slab(group, look):
         return (
             "directory entries and inodes of the kernel (reclaimable slab): dropped before "
             "anyone is "
@@ -426,13 +437,20 @@ def _slab(group: GroupRoom, look: Look | None) -> str:
     )
 
 
+def _is_slab(group: GroupRoom, look: Look | None) -> bool:
+    """Whether what may be reclaimable slab is that: it is counted, or seen to be made."""
+    made = (look.rate("dentries") or 0.0) + (look.rate("inodes") or 0.0) if look else 0.0
+    grew = group.machine_slab_growth_bytes >= 1 * MiB and group.kernel_growth_bytes_per_s > 0
+    return group.charge.splits_slab or made >= 100 or grew
+
+
 def _of_pipes(look: Look | None) -> str:
-    """A pipe holds 16 pages unless it is asked for more (pipe(7)); what is in it is of the
-    kernel, and is not dropped."""
-    most = look.pipe_count * 65536 if look else 0
-    if not look or most < MiB:
+    """What lies in pipes is of the kernel, and is not dropped."""
+    seen = look.kernel_held if look else None
+    if not seen or seen.pipe_bytes < MiB:
         return ""
-    return f"; its {look.pipe_count:,} pipes, which are not, can hold {size(most)}"
+    pipes = units.counted(seen.pipe_count, "pipe")
+    return f"; {size(seen.pipe_bytes)} lie in the {pipes} of this process, and stay"
 
 
 def _slab_facts(group: GroupRoom, look: Look | None) -> tuple[Fact, ...]:

@@ -55,6 +55,7 @@ _ANONYMOUS = "anonymous"
 _SAMPLE_S = 0.1
 _NO_LIMIT = "no limit"
 _KERNEL = "other memory of the kernel"
+_LEAST_UNSHARED = 16 * 4096  # bytes per second
 _ELSEWHERE, _ELSEWHERE_BYTES = "shared memory charged to other groups", 16 << 20
 
 
@@ -231,16 +232,19 @@ def stock(
     whose = f"the memory of the group {above} above" if above else "the group's memory"
     low, high = charge.slab_bounds_bytes
     known = low == high
+    note = "directory entries, inodes: dropped before a kill"
+    if not charge.splits_slab:
+        note = "directory entries, inodes; else it stays: cgroup v1 does not split it"
     lines = [
         Line(_ANONYMOUS, charge.anonymous_bytes, note="of processes"),
         Line("LazyFree", charge.lazyfree_bytes, part_of="anonymous", note="given back"),
         Line("tmpfs, shared memory", charge.shmem_bytes, note="of no process, unless one maps it"),
         Line("page cache, clean", charge.file_clean_bytes, note="dropped before a kill"),
+        Line("page cache, locked", charge.file_locked_bytes, note="by mlock: it stays"),
         Line("page cache, dirty", charge.file_dirty_bytes, note="written, then dropped"),
         Line("page cache, in writeback", charge.writeback_bytes),
         Line("slab, reclaimable", charge.slab_reclaimable_bytes,
-             low=None if known else low, high=None if known else high,
-             note="directory entries, inodes: dropped before a kill"),
+             low=None if known else low, high=None if known else high, note=note),
         Line(_KERNEL, charge.kernel_bytes),
         Line(group_rows.MESSAGES, message_bytes, part_of=_KERNEL, note="sent by its processes"),
         Line("kernel stacks", charge.stacks_bytes),
@@ -327,7 +331,7 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     yield from group_calls.findings(seen.calls, {one.pid: one.command for one in seen.members})
     yield from group_rows.findings(charge)
     yield from group_rows.of_messages(charge, seen.message_bytes)
-    if per_s >= 16 * 4096 and more >= 4 * MiB:
+    if per_s >= _LEAST_UNSHARED and more >= 4 * MiB:
         alone = sum(max(0, m.growth_bytes) for m in seen.members) / seen.seconds
         yield course.UNSHARED.found(
             COSTLY if per_s >= MiB or more >= 256 * MiB else NOTE,
@@ -349,7 +353,7 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             "directory entries and inodes of the kernel (reclaimable slab), of no process: dropped "
             "before anyone is killed"
         )
-        if low < high / 2:
+        if not charge.splits_slab:
             what = (
                 f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to "
                 f"{size(high)} of it {what}"
@@ -375,13 +379,11 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
         )
     grown = seen.growth_bytes_per_s * seen.seconds
     fills = any(one.name == "group-limit-nears" for one in of_limit)
-    if not fills and seen.grows_steadily and grown >= growth.LEAST_GROWTH_BYTES:
+    unshares = per_s >= max(_LEAST_UNSHARED, 0.5 * seen.growth_bytes_per_s) and more >= 4 * MiB
+    if not (fills or unshares) and seen.grows_steadily and grown >= growth.LEAST_GROWTH_BYTES:
         most = max(seen.members, key=lambda m: m.growth_bytes, default=None)
-        who = (
-            f", most of it process {most.pid} ({most.command})"
-            if most and most.growth_bytes > 0
-            else ""
-        )
+        most = most if most and most.growth_bytes > 0 else None
+        who = f", most of it process {most.pid} ({most.command})" if most else ""
         more_per_s = seen.growth_bytes_per_s
         goes_on = f"it has {_NO_LIMIT}"
         if seen.room:

@@ -39,7 +39,7 @@ class InnerHeap:
     name: str
     resident_bytes: int
     used_bytes: int
-    """In objects; of a JVM at its last collection."""
+    """In objects; of a JVM with those that are dead, which the next collection takes."""
     note: str = ""
     error_bytes: int = 0
     """Half of the 95 % interval of `used_bytes` if it is of a sample."""
@@ -129,7 +129,7 @@ def _java(
         return None
     held = sum(resident.get(m.start, 0) for m in heap if not m.path)
     used = min(sum(of_generations(r"space\.\d+\.used")), held)
-    note = f"of {sum(committed) >> 20:,} MiB committed, at its last collection"
+    note = f"of {sum(committed) >> 20:,} MiB committed, dead objects too"
     return InnerHeap(JAVA, held, used, note) if held else None
 
 

@@ -301,10 +301,28 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
         f"{size(used)} are objects of malloc that are in use{alone}: beside the heap of its "
         f"runtime ({runtimes[0]}), and not free",
         used,
-        setting="what code outside of the runtime's heap allocates: extensions, direct buffers of "
-        "a JVM (-XX:MaxDirectMemorySize, -Djdk.nio.maxCachedBufferSize), buffers of node; "
-        f"memlab record {look.subject.pid}",
+        setting=f"{_outside(runtimes[0])}; memlab record {look.subject.pid}",
     )
+
+
+# What a runtime takes from malloc, by a word of its heap's name.
+_OF_JVM = (
+    "direct buffers (-XX:MaxDirectMemorySize, -Djdk.nio.maxCachedBufferSize), and what libraries "
+    "behind JNI allocate"
+)
+_OUTSIDE = {
+    "Java": _OF_JVM,
+    "JVM": _OF_JVM,
+    "V8": "buffers of node, and what addons allocate",
+    "Python": "objects over 512 bytes, such as long strings, lists and bytearrays, and what "
+    "extensions allocate",
+    "Ruby": "strings, arrays and hashes that do not fit into a slot, and what extensions allocate",
+}
+
+
+def _outside(runtime: str) -> str:
+    words = (text for name, text in _OUTSIDE.items() if name in runtime)
+    return next(words, "what libraries outside of the runtime's heap allocate")
 
 
 _STACKS = FindingRow(

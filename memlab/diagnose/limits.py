@@ -157,6 +157,14 @@ _NEARS = {
         ("pids.max", "RLIMIT_NPROC", "kernel.threads-max", "kernel.pid_max"), _THREADS_NEAR
     ),
 }
+# Above one of these it is not said that nothing was found.
+NEARS = frozenset(
+    row.name
+    for row in (
+        _LIMIT_NEARS, group_limits.GROUP_LIMIT_NEARS, group_limits.GROUP_NEARLY_FULL,
+        *_NEARS.values(),
+    )
+)  # fmt: skip
 _GROWS = {
     kind: FindingRow(
         f"{kind}-grow", "limits", limit, "1/s",

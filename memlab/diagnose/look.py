@@ -259,8 +259,6 @@ class Look:
     """Which code takes page faults, and where; None where none was sampled."""
     frozen: bool = False
     """By its cgroup, at the end of the look."""
-    pipe_count: int = 0
-    """Of pipes that it holds an end of."""
     past_end: tuple[PastEnd, ...] = ()
     """Looked for where it was sent SIGBUS."""
     segments: Segments | None = None
@@ -322,13 +320,13 @@ def at(
     """Look for so long; `thorough` reads what takes longer: a large heap, and before Linux 6.7 all
     page tables. Why calls fail is for `explained` to say. Raises `CannotLook` where the process
     ends meanwhile."""
-    pid = found.pid
+    pid = found.number
     of_process = group.own(pid)
     limit = group.nearest_of(*of_process) if of_process else None
-    descendants = children = family.descendants(pid)
+    descendants = children = family.descendants(found.pid)
     if limit:  # those beside it in its group, such as the other workers of one parent
         children = list(dict.fromkeys([*children, *group.processes(limit.group)]))
-        children = [one for one in children if one != pid]
+        children = [one for one in children if one != found.pid]
     children = family.those_with_most(children)
     faults = _faults_per_s(pid)
     with (
@@ -339,7 +337,7 @@ def at(
         listed_before = mapping_list.read(pid, thorough=thorough)
         mappings = listed_before.read
         shared_before = shared.allocated(pid, mappings)
-        segments_before = shared.attached(pid, mappings)
+        segments_before = shared.attached(pid, mappings, {})
         pages_before = None
         if not listed_before.is_sample:
             pages_before, _, _ = _pages(pid, listed_before, detailed=False)
@@ -389,7 +387,7 @@ def at(
             pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
         )
         inner = inner_heap.read(pid, mappings, resident, thorough=thorough)
-        stack_use = stacks.read(pid, mappings, resident)
+        stack_use = stacks.read(pid, mappings, resident, found.pid)
         of_files = static_data.read(pid, mappings, pages_after)
         forms = mapped_forms.read(mappings, pages_after, stack_use)
     unread = kept.anonymous_bytes - (heaps.resident_bytes + heaps.mapped_bytes if heaps else 0)
@@ -402,6 +400,8 @@ def at(
     searched: list[str] = []
     if much or any(one.name == inner_heap.MIMALLOC for one in inner):
         searched = allocator.within(pid, mappings, malloc)
+        if heaps is None and (own := allocator.replacing(pid, mappings, searched)):
+            searched = [own, *searched]
     inner = inner_heap.placed(inner, searched)
     within = inner_heap.unread(searched if much else [], inner)
     began = started.read(found)
@@ -411,7 +411,7 @@ def at(
         pid, in_memory, unmapped_before, unmapped
     )
     met_shared = _met_shared(before, after, shared_before, shared.allocated(pid, mappings))
-    segments = shared.attached(pid, mappings)
+    segments = shared.attached(pid, mappings, pages_after.files_by_mapping if pages_after else {})
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     refused = refusals.with_counts(failing, rates)
     main_stack = _touched_stack(mappings, pages_after, kept.swapped_bytes)
@@ -501,7 +501,6 @@ def at(
         port=port,
         sites=faulted,
         frozen=room.frozen(pid),
-        pipe_count=family.pipe_count(open_files) if limit else 0,
         past_end=_past_ends(pid, process.maps(pid)) if rates["bus_errors"] else (),
         segments=room.left_segments(pid, made_by=True),
         left_segments=room.left_segments(pid) if limit else None,
@@ -540,7 +539,7 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     """The look with the causes of its failing calls. If their arguments may tell them, more calls
     are recorded first, for up to a second. If the process has ended by then, the look stays without
     them, because /proc has less of it."""
-    pid, refused = measured.subject.pid, measured.refused
+    pid, refused = measured.subject.number, measured.refused
     without = replace(measured, refused=call_causes.explained(pid, {}, refused, {}))
     needs_arguments = call_causes.needs_arguments
     if not recorded.failing or not any(needs_arguments(one.call, one.errno) for one in refused):
@@ -576,14 +575,14 @@ class Series:
         self._seconds, self._count = seconds, max(_PARTS, round(seconds / _SAMPLE_S))
         self._states = max(1, min(_STATES_PER_SAMPLE, _STATES // self._count))
         self._opened = ExitStack()
-        status = os.open(ROOT / f"proc/{found.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+        status = os.open(ROOT / f"proc/{found.number}/status", os.O_RDONLY | os.O_CLOEXEC)
         self._opened.callback(os.close, status)
         opened = [status]
         if limit:
             charge = group.charge_file(limit.group, limit.version)
             opened.append(self._opened.enter_context(charge))
         # Since Linux 6.2 the size of the folder is the number of open files.
-        folder = f"{ROOT}/proc/{found.pid}/fd"
+        folder = f"{ROOT}/proc/{found.number}/fd"
         self._ticks = Ticks(
             opened,
             begins=[_before_memory(status)],
@@ -628,7 +627,9 @@ class Series:
     def _count_mappings(self) -> None:
         seen = self.counts["mappings"]
         if seen[-1] <= mapping_list.MANY:
-            listed = files.known(lambda: observed.raw_long(ROOT / f"proc/{self._found.pid}/maps"))
+            listed = files.known(
+                lambda: observed.raw_long(ROOT / f"proc/{self._found.number}/maps")
+            )
             seen.append((listed or b"").count(b"\n"))
 
     def close(self) -> None:

@@ -208,7 +208,9 @@ def _used(seen: MachineLook) -> Finding:
     )
     proportional = seen.proportional_sum_bytes
     if resident - proportional >= resident / 20:
-        title += f", {size(proportional)} if what they share counts once"
+        read = sum(one.proportional_bytes is not None for one in seen.members)
+        bound = "at most " if read < seen.processes else ""
+        title += f", {bound}{size(proportional)} if what they share counts once"
     return _MACHINE_USED.found(
         NOTE,
         title,

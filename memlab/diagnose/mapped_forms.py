@@ -53,7 +53,7 @@ class MappedForm:
     def note(self) -> str:
         """What else is known."""
         if self.name == GUARDED:
-            return f"{self.count:,} of them, as stacks of coroutines are"
+            return f"{self.count:,} of them, as stacks of coroutines or an allocator's chunks are"
         return _NOTES.get(self.name, "the kernel's memory" if self.of_files else "")
 
 

@@ -16,6 +16,7 @@ from memlab.observe.proc import ROOT
 # process that map memory wait meanwhile: under 1 ms for so much.
 _WALK_S_PER_BYTE = 15e-3 / (1 << 30)
 _WALKED_BYTES_MAX = 64 << 20
+_LOCKED_BYTES = 1 << 20  # of less no finding asks where it is
 # Reading a mapping's block of smaps costs some 60 us.
 _READ_MAPPINGS_MAX = 1000
 _THP = ROOT / "sys/kernel/mm/transparent_hugepage/enabled"
@@ -128,6 +129,8 @@ def _locked(
     writable = sum(m.size_bytes for m in mappings if m.permissions.startswith("rw"))
     if not listed.is_sample and locked_bytes >= writable:
         return [mapping._replace(flags=frozenset({"lo"})) for mapping in mappings], ()
+    if locked_bytes < _LOCKED_BYTES:
+        return None, ()
     return None, ("which mappings are locked: smaps of so much would hold its mmap_lock over 1 ms",)
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 
-from memlab.diagnose import family, group_limits, growth, held, machine_account, started
+from memlab.diagnose import family, growth, held, limits, machine_account, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import Fact, Finding, Severity, per_day
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import LOAD
+from memlab.diagnose.subject import Subject
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.used import Used
 from memlab.text import units
@@ -78,17 +79,22 @@ def _subject(diagnosis: Diagnosis) -> str:
     subject = look.subject
     return (
         f"process {subject.pid} ({subject.command}) of {subject.user}, "
-        f"{units.counted(look.thread_count, 'thread')}, {_percent(look.cpu_share)} of a CPU, "
-        f"{_size(look.memory.resident_bytes)} resident; looked at for "
-        f"{_quantity(look.seconds, 's')}"
+        f"{_lost(subject)}{units.counted(look.thread_count, 'thread')}, "
+        f"{_percent(look.cpu_share)} of a CPU, {_size(look.memory.resident_bytes)} resident; "
+        f"looked at for {_quantity(look.seconds, 's')}"
     )
+
+
+def _lost(subject: Subject) -> str:
+    thread = subject.thread
+    return f"whose main thread has ended (read by thread {thread}), " if thread else ""
 
 
 def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
     """That nothing was found is a claim: it is made if all was looked at. What was not stands after
     the findings."""
     worth = [one for one in found.findings if one.severity > Severity.NOTE]
-    nears = any(one.name == group_limits.GROUP_LIMIT_NEARS.name for one in found.findings)
+    nears = any(one.name in limits.NEARS for one in found.findings)
     if not worth and found.whole and not nears:
         yield NOTHING
         yield from _resolved(found)

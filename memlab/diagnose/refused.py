@@ -199,7 +199,7 @@ def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | Non
     standing = [one for one in candidates if not one.name.startswith((*OF_A_CALL, NOEXEC))]
     fullest = max(standing, key=lambda one: one.share, default=None)
     if known.name == "memory-refused" and _asks_for_huge_pages(look, refused):
-        return _hugetlb(look.subject.pid)
+        return _hugetlb(look.subject.number)
     if known.name == "mapping-refused" and any(one.executes for one in refused):
         return None, _of_mounts(candidates)
     if known.name == "lock-limit-refuses" and fullest:

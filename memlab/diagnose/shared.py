@@ -55,6 +55,8 @@ class Attached:
     elsewhere: tuple[int, ...]
     """Numbers of those that it made, that were removed, and that only others attach."""
     elsewhere_bytes: int
+    destroyed_resident_bytes: int = 0
+    """Of those that are removed, in its resident memory."""
 
 
 def kind(mapping: process.Mapping) -> str | None:
@@ -192,15 +194,21 @@ def mapped_once(pid: int) -> int:
     return resident
 
 
-def attached(pid: int, mappings: Sequence[process.Mapping]) -> Attached | None:
+def attached(
+    pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
+) -> Attached | None:
     """The segments that it attaches, and those that it made and others hold; None if its IPC
-    namespace may not be entered."""
+    namespace may not be entered. `resident` is by the start of the mapping."""
     rows = sysvipc.rows(pid, "shm")
     if rows is None:
         return None
-    here = {one.inode for one in mappings if kind(one) == SYSTEM_V}
+    here: dict[int, int] = {}
+    for one in mappings:
+        if kind(one) == SYSTEM_V:
+            here[one.inode] = here.get(one.inode, 0) + resident.get(one.start, 0)
     held: list[int] = []
     destroyed: list[int] = []
+    destroyed_resident = 0
     elsewhere: dict[int, int] = {}
     for words in rows:
         if len(words) < 15:
@@ -210,11 +218,12 @@ def attached(pid: int, mappings: Sequence[process.Mapping]) -> Attached | None:
             held.append(size)
             if mode & _DESTROYED:
                 destroyed.append(size)
+                destroyed_resident += here[number]
         elif mode & _DESTROYED and words[4] == str(pid) and words[6] != "0":
             elsewhere[number] = size
     return Attached(
         len(held), sum(held), len(destroyed), sum(destroyed),
-        tuple(elsewhere), sum(elsewhere.values()),
+        tuple(elsewhere), sum(elsewhere.values()), destroyed_resident,
     )  # fmt: skip
 
 

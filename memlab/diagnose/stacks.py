@@ -51,11 +51,17 @@ class Stacks:
 
 
 def read(
-    pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
+    pid: int,
+    mappings: Sequence[process.Mapping],
+    resident: Mapping[int, int],
+    main: int | None = None,
 ) -> Stacks | None:
-    """`resident` is by the start of the mapping; None if no thread has a stack of its own."""
+    """`resident` is by the start of the mapping, `main` the main thread if that is
+    not `pid`; None if no other thread has a stack of its own."""
     tasks = files.known(lambda: process.tasks(pid)) or []
-    pointers = {at: task == pid for task in tasks[:_THREADS_MAX] if (at := _pointer(pid, task))}
+    pointers = {
+        at: task == (main or pid) for task in tasks[:_THREADS_MAX] if (at := _pointer(pid, task))
+    }
     if not pointers or not resident:
         return None
     return files.known(lambda: _read(pid, pointers, mappings, resident))

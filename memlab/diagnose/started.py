@@ -61,8 +61,8 @@ class Started:
 
 def read(subject: Subject) -> Started:
     """From /proc. Raises `OSError` where the process has ended or may not be read."""
-    held = proc.ROOT / f"proc/{subject.pid}"
-    argv, environ = process.arguments(subject.pid), process.environ(subject.pid)
+    held = proc.ROOT / f"proc/{subject.number}"
+    argv, environ = process.arguments(subject.number), process.environ(subject.number)
     exe, folder = (os.fsdecode((held / name).readlink()) for name in ("exe", "cwd"))
     if not _same(held / "exe", Path(exe)):
         return Started(unknown=f"its program is not at {exe} here: deleted, or in a container")
@@ -169,7 +169,7 @@ def _remarks(subject: Subject, folder: str, left_out: Sequence[str]) -> Iterator
         more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
         names = ", ".join(name[:_LONGEST] for name in left_out[:_NAMED])
         yield f"without the variables that may be secret or are long: {names}{more}"
-    if source := _input(subject.pid):
+    if source := _input(subject.number):
         yield f"without its standard input, {source}"
     if subject.uid != os.geteuid():
         yield f"by you, and not by {subject.user}"

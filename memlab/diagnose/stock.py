@@ -92,8 +92,11 @@ def of(look: Look) -> Account:
         lines.append(Line("shared memory that it maps and has not touched", others,
                           part_of="none", note="without a name in a folder"))  # fmt: skip
     if look.attached and look.attached.destroyed_bytes:
+        note = "attached by it: gone when all detach"
+        if mine := look.attached.destroyed_resident_bytes:
+            note += f"; {size(mine)} of it in its resident memory"
         lines.append(Line("System V segments, removed", look.attached.destroyed_bytes,
-                          part_of="none", note="attached by it: gone when all detach"))  # fmt: skip
+                          part_of="none", note=note))  # fmt: skip
     if look.attached and look.attached.elsewhere_bytes:
         lines.append(Line("System V segments, attached by others", look.attached.elsewhere_bytes,
                           part_of="none", note="made and removed by it"))  # fmt: skip
@@ -304,7 +307,7 @@ def _held_open(look: Look) -> Iterator[Finding]:
         f"map: no part of its resident memory, and charged to its group{grows}",
         held,
         setting="close the descriptor, or fallocate(FALLOC_FL_PUNCH_HOLE) what is no longer used "
-        f"(ls -l /proc/{look.subject.pid}/fd)",
+        f"(ls -l /proc/{look.subject.number}/fd)",
     )
 
 

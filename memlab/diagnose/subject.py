@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from memlab.errors import BadSubject, CannotLook, MemlabError
 from memlab.observe import files, proc, process
 from memlab.observe.capabilities import privileges
-from memlab.text import units
 
 _ENDING_S = 5.0
 _CAP_SYS_PTRACE = 19  # linux/capability.h: its holder may read any process's memory
@@ -28,6 +27,13 @@ class Subject:
     user: str
     uid: int
     start_ticks: int
+    thread: int | None = None
+    """A thread that lives, if the main one has ended: /proc has the memory by its number only."""
+
+    @property
+    def number(self) -> int:
+        """By which /proc is read."""
+        return self.thread or self.pid
 
 
 def named(text: str) -> int:
@@ -74,7 +80,9 @@ def held(pid: int) -> Iterator[tuple[Subject, int]]:
     except Exception as error:
         # Once its memory is gone /proc says nothing of it, or EACCES to an ordinary user; the pidfd
         # says so later (kernel/exit.c: exit_mm, which takes its time, before exit_notify).
-        if ended(fd, _ENDING_S):
+        if not lives_on(subject):
+            why = _thread_ended(subject)
+        elif ended(fd, _ENDING_S):
             why = "ended while it was looked at"
         elif isinstance(error, PermissionError):
             why = "may no longer be read: it runs a program with other rights; run as root"
@@ -89,6 +97,27 @@ def wait(subject: Subject, fd: int, seconds: float) -> None:
     """Sleep, and raise `CannotLook` where the process ends meanwhile."""
     if ended(fd, seconds):
         raise CannotLook(f"process {subject.pid} ({subject.command}) ended while it was looked at")
+    if not lives_on(subject):
+        raise CannotLook(f"process {subject.pid} ({subject.command}) {_thread_ended(subject)}")
+
+
+def lives_on(subject: Subject) -> bool:
+    """Whether the thread by which it is read is there, if that is not the main one."""
+    return subject.thread is None or subject.thread in other_threads(subject.pid)
+
+
+def _thread_ended(subject: Subject) -> str:
+    return (
+        f"lost its main thread before the look, and in it thread {subject.thread}, by which it was "
+        "read: look again"
+    )
+
+
+def number(pid: int) -> int:
+    """By which /proc is read: of a thread that lives if the main one has ended."""
+    stat = files.known(lambda: process.stat(pid))
+    others = other_threads(pid) if stat is not None and stat.state in "ZX" else []
+    return others[0] if others else pid
 
 
 def _began(pid: int) -> int | None:
@@ -114,19 +143,13 @@ def _find(pid: int) -> Subject:
         raise BadSubject(f"{pid} is a thread of process {status['Tgid']}: diagnose that")
     if stat.kernel_thread:
         raise BadSubject(f"{pid} ({stat.command}) is a kernel thread: it has no memory of its own")
-    if stat.state in "ZX" and (rest := _other_threads(pid)):
-        threads = units.counted(len(rest), "thread")
-        raise CannotLook(
-            f"the main thread of process {pid} ({stat.command}) has ended and {threads} of it live "
-            f"on{_resident(pid, rest[0])}: memlab does not look at such a process; end the main "
-            "thread last (pthread_join)"
-        )
-    if stat.state in "ZX":
+    by = number(pid)
+    if stat.state in "ZX" and by == pid:
         raise CannotLook(f"process {pid} ({stat.command}) has ended; its parent has yet to reap it")
     uid = int(status["Uid"].split()[0])
     user = _name(uid)
     try:
-        process.check_readable(pid)
+        process.check_readable(by)
     except PermissionError:
         remedy = "run as root" if uid == os.geteuid() else "run as that user or as root"
         if os.geteuid() == 0:
@@ -138,26 +161,17 @@ def _find(pid: int) -> Subject:
         ) from None
     except (FileNotFoundError, ProcessLookupError):
         raise CannotLook(f"process {pid} ({stat.command}) ended while it was looked at") from None
-    return Subject(pid, stat.command, process.command_line(pid), user, uid, stat.start_ticks)
+    words, thread = process.command_line(by), None if by == pid else by
+    return Subject(pid, stat.command, words, user, uid, stat.start_ticks, thread)
 
 
-def _other_threads(pid: int) -> list[int]:
+def other_threads(pid: int) -> list[int]:
     """Those that live beside the main one."""
     states = {
         task: files.known(lambda task=task: process.stat(pid, task))  # type: ignore[misc]
         for task in files.known(lambda: process.tasks(pid)) or []
     }
     return [task for task, one in states.items() if one is not None and one.state not in "ZX"]
-
-
-def _resident(pid: int, task: int) -> str:
-    """What the process holds, by the numbers of a thread: /proc/PID has none of it any more."""
-    status = files.known(lambda: proc.status(f"{pid}/task/{task}")) or {}
-    resident, anonymous = (proc.status_bytes(status, name) for name in ("VmRSS", "RssAnon"))
-    if resident is None or anonymous is None:
-        return ""
-    held, part = (units.format_quantity(value, "B") for value in (resident, anonymous))
-    return f" with {held} resident, {part} of it anonymous (/proc/{pid}/task/{task}/status)"
 
 
 def _name(uid: int) -> str:

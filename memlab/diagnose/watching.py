@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from memlab.diagnose import group, tree
+from memlab.diagnose import group, subject, tree
 from memlab.diagnose.tree import Events
 from memlab.errors import BadRequest, BadSubject, CannotLook, CannotWrite
 from memlab.files import output
@@ -102,28 +102,34 @@ class Watcher:
         self._pid, self._keep = pid, keep
         self._directory, self._version = directory, version
         if pid is not None and directory is None:
-            own = group.own(pid)
+            own = group.own(subject.number(pid))
             self._directory, self._version = own if own else (None, None)
-        self._start = process.stat(pid).start_ticks if pid is not None else None
+        self._start = self._started()
         self._events: list[Events] = []  # of the first look and of the last
         self._has_failed = False  # once, to write
         self.unwritten: CannotWrite | None = None  # why the file lacks the last looks
         self.ring: deque[Sample] = deque(maxlen=_RING)
 
+    def _started(self) -> int | None:
+        pid = self._pid
+        stat = None if pid is None else files.known(lambda: process.stat(pid))
+        return stat.start_ticks if stat else None
+
     def look(self) -> Sample | None:
         """None where the subject has ended."""
         values: dict[str, float] = {}
         if self._pid is not None:
-            status = files.known(lambda: proc.status(self._pid or 0))
-            stat = files.known(lambda: process.stat(self._pid or 0))
-            if status is None or stat is None or stat.start_ticks != self._start:
+            number = subject.number(self._pid)
+            status = files.known(lambda: proc.status(number))
+            stat = files.known(lambda: process.stat(number))
+            if status is None or stat is None or self._started() != self._start:
                 return None
             if stat.state in "ZX":
                 return None
             for name, field in (("rss", "VmRSS"), ("anonymous", "RssAnon"), ("swap", "VmSwap")):
                 values[name] = float(proc.status_bytes(status, field) or 0)
             values["threads"] = float(status.get("Threads", "0"))
-            folder = files.known(lambda: (proc.ROOT / f"proc/{self._pid}/fd").stat().st_size)
+            folder = files.known(lambda: (proc.ROOT / f"proc/{number}/fd").stat().st_size)
             if folder is not None and _counts_files():
                 values["files"] = float(folder)
         if self._directory and self._version:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -69,6 +69,27 @@ def functions(fd: int, table_bytes_max: int = 64 << 20) -> Iterator[Function]:
                     break
 
 
+def exports(fd: int, name: str, table_bytes_max: int = 16 << 20) -> bool:
+    """Whether other files may call a function of this name in it. Raises as `functions` does."""
+    read = _reader(fd, table_bytes_max)
+    head = read(64, 0)
+    if head[:6] != b"\x7fELF\x02\x01":
+        return False
+    word = name.encode()
+    for names, symbols in _tables(read, head, (_DYNSYM,)):
+        at = {*_places(names, word + b"\0")}  # a name may be the end of a longer one
+        if any(one[0] in at and one[1] & 15 == _FUNCTION and one[3] for one in symbols if at):
+            return True
+    return False
+
+
+def _places(names: bytes, word: bytes) -> Iterator[int]:
+    at = names.find(word)
+    while at >= 0:
+        yield at
+        at = names.find(word, at + 1)
+
+
 def _reader(fd: int, bytes_max: int) -> Callable[[int, int], bytes]:
     """Reads so many bytes at a place; ValueError beyond bounds."""
 
@@ -81,12 +102,12 @@ def _reader(fd: int, bytes_max: int) -> Callable[[int, int], bytes]:
 
 
 def _tables(
-    read: Callable[[int, int], bytes], head: bytes
+    read: Callable[[int, int], bytes], head: bytes, kinds: Sequence[int] = (_SYMTAB, _DYNSYM)
 ) -> Iterator[tuple[bytes, Iterator[tuple[int, ...]]]]:
     """The names and symbols of each table."""
     (at,), (count,) = struct.unpack_from("<Q", head, 40), struct.unpack_from("<H", head, 60)
     sections = [*_SECTION.iter_unpack(read(_SECTION.size * count, at))]
-    tables = [one for one in sections if one[1] in (_SYMTAB, _DYNSYM)]
+    tables = [one for one in sections if one[1] in kinds]
     for _, _, _, _, offset, size, link, _, _, _ in tables[:_TABLES_MAX]:
         if link < len(sections):
             names = read(sections[link][5], sections[link][4])

@@ -245,6 +245,19 @@ def files_of(pid: int, mapping: Mapping, root: Path = proc.ROOT) -> Iterator[Pat
     yield root / f"proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
     if not mapping.path.endswith(DELETED):
         yield root / f"proc/{pid}/root" / mapping.path.lstrip("/")
+        # The kernel gives the path from the root of who reads maps, if that reaches the file: a
+        # chroot's process has another one.
+        here = root / mapping.path.lstrip("/")
+        if mapping.inode and _inode(here) == mapping.inode:
+            yield here
+
+
+def _inode(path: Path) -> int:
+    """0 if it is not there."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
 
 
 def smaps(pid: int, root: Path = proc.ROOT) -> list[Mapping]:

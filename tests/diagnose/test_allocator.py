@@ -256,3 +256,35 @@ def test_a_runtimes_own_heap_is_found_in_its_files_and_none_in_a_plain_program(
     assert any(one.startswith("Python's pymalloc in ") for one in found)
     with running(binary("steady"), "1") as plain:
         assert allocator.within(plain.pid, process.maps(plain.pid), None) == []
+
+
+@pytest.mark.parametrize(("mib", "is_large"), [("64", True), ("4", False)])
+def test_a_malloc_that_takes_the_place_of_the_c_librarys_is_said_as_not_read(
+    binary: Compiled, mib: str, *, is_large: bool
+) -> None:
+    """glibc is there, and has no heap: nothing was read of what the program's own one holds."""
+    program = binary("own_malloc")
+    with running(program, mib) as process_:
+        seen = diagnosis.of(process_.pid, 0.1)
+        mappings = process.maps(process_.pid)
+        assert allocator.replacing(process_.pid, mappings, []) == f"the malloc of {program.name}"
+        named = [f"jemalloc in {program.name}"]
+        assert allocator.replacing(process_.pid, mappings, named) is None, "it has a name already"
+    assert seen.look
+    assert seen.look.heap is None
+    assert any("the malloc of own_malloc" in one.reason for one in seen.not_looked_at) == is_large
+    assert seen.whole != is_large
+    with running(binary("steady"), "1") as plain:
+        assert allocator.replacing(plain.pid, process.maps(plain.pid), []) is None
+
+
+def test_a_preloaded_malloc_takes_its_place_too(binary: Compiled, tmp_path: Path) -> None:
+    source, built = tmp_path / "other.c", tmp_path / "libother.so"
+    source.write_text("void *malloc(unsigned long n);\nvoid *malloc(unsigned long n) {"
+                      " static char a[1 << 20], *p = a; char *q = p; p += (n + 15) & ~15ul;"
+                      " return q; }\nvoid free(void *p) { (void)p; }\n")  # fmt: skip
+    subprocess.run(["cc", "-shared", "-fPIC", "-fno-builtin", "-o", built, source], check=True)
+    preload = {"LD_PRELOAD": str(built)}
+    with running(binary("steady"), "1", environ=preload) as program:
+        mappings = process.maps(program.pid)
+        assert allocator.replacing(program.pid, mappings, []) == "the malloc of libother.so"

@@ -689,6 +689,25 @@ def test_a_heap_over_its_limit_is_refused_by_that() -> None:
     assert cause.words.endswith("256 MiB may be (RLIMIT_DATA)")
 
 
+@pytest.mark.parametrize(
+    ("locked", "grows", "capable", "named"),
+    [(5, 4, False, True), (5, 2, False, False), (0, 9, False, False), (5, 4, True, False)],
+)
+def test_a_heap_that_grows_counts_against_the_locked_limit(
+    monkeypatch: pytest.MonkeyPatch, locked: int, grows: int, *, capable: bool, named: bool
+) -> None:
+    """After mlockall(MCL_FUTURE), as an ordinary user."""
+    monkeypatch.setattr(Facts, "limit", lambda _, number, **__: 8 * MiB if number == 8 else None)
+    monkeypatch.setattr(Facts, "is_capable", lambda _, *__: capable)
+    heap = process.Mapping(64 * MiB, 65 * MiB, "rw-p", "[heap]")
+    monkeypatch.setattr(Facts, "mappings", [heap])
+    facts = Facts(os.getpid(), {"VmLck": f"{locked << 10} kB"})
+    cause = call_causes._heap_end(facts, "brk", (heap.end + grows * MiB,))
+    assert (cause is not None and cause.line == "RLIMIT_MEMLOCK") == named
+    if cause and named:
+        assert cause.words.startswith("the heap is to grow by 4 MiB, 5 MiB of 8 MiB are locked")
+
+
 @pytest.mark.needs("recording")
 def test_what_says_no_space_is_named() -> None:
     with open("/dev/full", "wb", buffering=0) as full:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import diagnosis, family, subject, waits
+from memlab.diagnose import diagnosis, family, output, subject, waits, watching
 from memlab.errors import CannotLook
 from memlab.observe import process
 
-from .live import Compiled, running
+from .live import Compiled, await_rest, running
 
 PID = 4711
 HELD = {3: "socket:[71]", 4: "socket:[72]", 5: "pipe:[8]", 6: "pipe:[8]", 7: "/memfd:a (deleted)",
@@ -50,7 +50,6 @@ def test_a_process_without_a_socket_listens_on_none(folder: Path) -> None:
 
 
 def test_descriptors_are_counted_by_what_they_are() -> None:
-    assert family.pipe_count(HELD) == 1
     assert waits.userfaultfds(HELD) == 1
 
 
@@ -117,15 +116,33 @@ def test_what_processes_of_one_address_space_hold_is_counted_once(
     assert (counted[2].growth_bytes, counted[2].unshared_bytes, counted[2].faults) == (0, 0, 5)
 
 
-def test_a_process_whose_main_thread_has_ended_lives_on(binary: Compiled) -> None:
+def test_a_process_whose_main_thread_has_ended_is_read_by_another_thread(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with running(binary("shares"), "leader") as program:
         while process.stat(program.pid).state not in "ZX":
             time.sleep(0.01)
-        words = "has ended and 1 thread of it live on with 3[3-9].* MiB resident, 3[2-5].* MiB of "
-        with pytest.raises(CannotLook, match=words):
-            subject._find(program.pid)
+        (thread,) = subject.other_threads(program.pid)
+        await_rest(thread)
+        seen = diagnosis.of(program.pid, 0.1)
+        assert seen.look
+        assert (seen.look.subject.pid, seen.look.subject.thread) == (program.pid, thread)
+        assert seen.look.memory.anonymous_bytes >= 32 << 20
+        assert seen.look.heap
+        assert seen.look.heap.used_bytes + seen.look.heap.mapped_bytes >= 32 << 20
+        assert seen.look.stacks
+        assert seen.look.stacks.count == 1
+        assert f"whose main thread has ended (read by thread {thread})" in output._subject(seen)
+        sample = watching.Watcher(program.pid, None, None, None).look()
+        assert sample
+        assert sample.values["rss"] >= 32 << 20
+        with monkeypatch.context() as patched, subject.held(program.pid) as (found, pidfd):
+            subject.wait(found, pidfd, 0)
+            patched.setattr(subject, "other_threads", lambda _: [])
+            with pytest.raises(CannotLook, match=f"in it thread {thread}, by which it was read"):
+                subject.wait(found, pidfd, 0)
         program.kill()
-        while subject._other_threads(program.pid):
+        while subject.other_threads(program.pid):
             time.sleep(0.01)
         with pytest.raises(CannotLook, match="its parent has yet to reap it"):
             subject._find(program.pid)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memlab.diagnose import group, group_limits, held
-from memlab.diagnose.finding import CRITICAL
+from memlab.diagnose import diagnosis, group, group_limits, held, output
+from memlab.diagnose.diagnosis import Diagnosis
+from memlab.diagnose.finding import CRITICAL, NOTE
+from memlab.diagnose.kernel_held import KernelHeld
 from memlab.errors import BadSubject, CannotLook
 from memlab.observe import cgroup
 
@@ -83,6 +87,75 @@ def test_counts_that_run_ahead_of_each_other_make_no_line_negative(
     account = held.stock(group.charge(made(tmp_path, stat, 20), "2"))
     assert {one.name: one.value / MiB for one in account.lines}.get(line, 0) == value
     assert all(one.value >= 0 for one in account.lines)
+
+
+@pytest.mark.parametrize(
+    ("unevictable", "listed", "locked"), [(44, 20, 40), (44, 60, 0), (0, 20, 0), (5, 20, 5)]
+)
+def test_page_cache_that_is_locked_is_not_what_is_dropped(
+    tmp_path: Path, unevictable: int, listed: int, locked: int
+) -> None:
+    """It is on no list of files, and counted as what cannot be evicted."""
+    stat = {"anon": 4, "file": 60, "unevictable": unevictable, "active_file": listed}
+    charge = group.charge(made(tmp_path, stat, 64), "2")
+    assert charge.file_locked_bytes == locked * MiB
+    assert charge.file_clean_bytes == (60 - locked) * MiB
+    assert charge.needed_bytes == (4 + locked) * MiB
+    lines = {one.name: one.value / MiB for one in held.stock(charge).lines}
+    assert lines.get("page cache, locked", 0) == locked
+
+
+KERNEL_1 = looks.charge(
+    used_bytes=58 * MiB, anonymous_bytes=7 * MiB, file_clean_bytes=0,
+    slab_reclaimable_bytes=51 * MiB, slab_bounds_bytes=(0, 51 * MiB),
+)  # fmt: skip
+
+
+def test_kernel_memory_that_v1_does_not_split_is_not_called_droppable() -> None:
+    """As 51 MiB in pipes."""
+    room = looks.group(charge=KERNEL_1)
+    (found,) = group_limits.of_group(room)
+    assert found.name == "group-nearly-full"
+    assert "of which cgroup v1 does not say what it is: 0 B to 51 MiB of it" in found.title
+    assert "no action" not in found.setting
+    pipes = looks.look(group=room, kernel_held=KernelHeld(51, 50 * MiB, 50 * MiB, 0, 0, 0))
+    (found,) = group_limits.of_group(room, pipes)
+    assert "50 MiB lie in the 51 pipes of this process, and stay" in found.title
+    low = replace(KERNEL_1, used_bytes=50 * MiB, anonymous_bytes=0)
+    (found,) = group_limits.of_group(looks.group(charge=low))
+    assert found.name == "group-slab", "it is not near its limit"
+    # Names were made meanwhile, and the kernel's memory of the group grew.
+    grew = replace(room, machine_slab_growth_bytes=2 * MiB, kernel_growth_bytes_per_s=1.0 * MiB)
+    (found,) = group_limits.of_group(grew)
+    assert found.name == "group-full-of-droppable"
+    counted = replace(KERNEL_1, slab_bounds_bytes=(51 * MiB, 51 * MiB))
+    (found,) = group_limits.of_group(looks.group(charge=counted))
+    assert found.name == "group-full-of-droppable"
+
+
+@pytest.mark.parametrize(
+    ("charge", "nothing"),
+    [
+        ({"anonymous_bytes": 59 * MiB}, False),
+        ({"shmem_bytes": 59 * MiB}, False),
+        ({"kernel_bytes": 59 * MiB}, False),
+        ({"file_locked_bytes": 59 * MiB}, False),
+        ({"slab_reclaimable_bytes": 59 * MiB, "slab_bounds_bytes": (0, 59 * MiB)}, False),
+        ({"slab_reclaimable_bytes": 59 * MiB, "slab_bounds_bytes": (59 * MiB,) * 2}, True),
+        ({"file_clean_bytes": 59 * MiB}, True),
+        ({"anonymous_bytes": 59 * MiB, "lazyfree_bytes": 50 * MiB}, True),
+    ],
+)
+def test_above_a_group_at_its_limit_nothing_to_worry_is_said_of_what_can_be_dropped(
+    charge: dict[str, Any], *, nothing: bool
+) -> None:
+    """59 of 64 MiB, of one kind each."""
+    empty = {"anonymous_bytes": 0, "file_clean_bytes": 0, "used_bytes": 59 * MiB}
+    found = tuple(group_limits.of_group(looks.group(charge=looks.charge(**empty | charge))))
+    assert max(one.severity for one in found) == NOTE
+    cost = diagnosis._cost(0.0, 1.0, 0.0, 0.0)
+    seen = Diagnosis(looks.look(), None, (), found, (), cost)
+    assert (output.NOTHING in output._verdict(seen, verbose=False)) == nothing
 
 
 def test_v1_gives_the_bounds_of_what_it_does_not_split(tmp_path: Path) -> None:

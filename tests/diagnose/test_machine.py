@@ -74,7 +74,12 @@ def test_what_is_used_is_said_by_its_parts_and_beside_the_sum_of_resident_memory
     title = said(seen())["machine-used"].title
     assert title.startswith("5 GiB are used, as free(1) has it")
     assert "3 GiB anonymous" in title
-    assert "the resident memory of 40 processes adds up to 5 GiB, 4 GiB if what they share" in title
+    assert "the resident memory of 40 processes adds up to 5 GiB, at most 4" in title
+    title = said(replace(seen(), processes=1))["machine-used"].title
+    assert "adds up to 5 GiB, 4 GiB if what they share counts once" in title
+    unread = replace(seen().members[0], proportional_bytes=None)
+    title = said(replace(seen(), processes=1, members=(unread,)))["machine-used"].title
+    assert "adds up to 5 GiB, at most 4 GiB if what they share counts once" in title
 
 
 def test_only_caches_that_the_kernel_cannot_drop_are_named_as_such() -> None:
@@ -219,8 +224,8 @@ def test_the_screen_fits_and_the_document_has_its_schema(
 
 
 def test_it_is_one_subject_and_is_looked_at_once() -> None:
-    for words in (("--machine", "1"), ("--machine", "--watch", "end"), ("--machine", "--full")):
-        refused = memlab("diagnose", *words)
+    for words in ("1", "--watch end", "--full", "--used 1s", "--every 2"):
+        refused = memlab("diagnose", "--machine", *words.split())
         assert refused.returncode == 2
         assert refused.stderr.count("\n") == 1
 

@@ -87,13 +87,16 @@ def test_segments_are_told_apart_by_who_made_and_who_attaches_them(
     for module in (namespaces, sysvipc):
         monkeypatch.setattr(module, "ROOT", tmp_path)
     path = "/SYSV00000000 (deleted)"
-    mappings = [process.Mapping(0, 4096, "rw-s", path, inode=number) for number in (1, 2)]
-    assert shared.attached(7, mappings) == shared.Attached(
-        2, 12 * MiB, 1, 8 * MiB, (3,), 32 * MiB
-    )  # fmt: skip
+    mappings = [
+        process.Mapping(4096 * i, 4096 * (i + 1), "rw-s", path, inode=i + 1) for i in range(2)
+    ]
+    resident = {0: 3 * MiB, 4096: MiB}
+    assert shared.attached(7, mappings, resident) == shared.Attached(
+        2, 12 * MiB, 1, 8 * MiB, (3,), 32 * MiB, 3 * MiB
+    )
     (tmp_path / "proc/7/ns/ipc").unlink()
     (tmp_path / "proc/7/ns/ipc").symlink_to("ipc:[2]")
-    assert shared.attached(7, mappings) is None
+    assert shared.attached(7, mappings, resident) is None
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,29 @@ from dataclasses import replace
 
 import pytest
 
-from memlab.diagnose import diagnosis, group_limits, limits, output, stock
+from memlab.diagnose import (
+    diagnosis,
+    group_limits,
+    held,
+    inner_heap,
+    inside,
+    limits,
+    output,
+    stock,
+    waits,
+)
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, per_second
+from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Series, floor_growth
-from memlab.diagnose.memory import _locked_resident
+from memlab.diagnose.mapping_list import MappingList
+from memlab.diagnose.memory import _locked, _locked_resident
 from memlab.diagnose.pages import Pages, Sampled
 from memlab.diagnose.room import Room
+from memlab.observe import process
 
-from .looks import MiB, group, heap, look, memory
+from .looks import MiB, charge, group, heap, look, memory
 
 
 def near(room: Room) -> list[Finding]:
@@ -209,3 +222,60 @@ def test_a_locked_part_that_a_sample_does_not_meet_is_not_said_to_be_absent() ->
 
     assert _locked_resident(16 << 10, 300 * MiB, None, seen(0)) == (None, None)
     assert _locked_resident(64 * MiB, 300 * MiB, None, seen(100)) == (30 * MiB, None)
+
+
+def test_a_group_that_grows_by_what_becomes_private_says_that_once() -> None:
+    """Its processes do not grow, and to look at one of them would say nothing."""
+    workers = tuple(replace(beside(pid), growth_bytes=0) for pid in (7, 8))
+    quiet = waits.Waits(0, 0, {}, 0, {}, 0.0, None)
+    grown = GroupLook(
+        path="/g", version="2", seconds=10.0, charge=charge(), growth_bytes_per_s=1.5 * MiB,
+        faults_per_s=0.0, room=None, processes=2, members=workers, unshared_bytes=18 * MiB,
+        tmpfs=(), waits=quiet, pressure_share=None, grows_steadily=True,
+    )  # fmt: skip
+    assert [one.name for one in held.findings(grown)] == ["unshared"]
+    others = replace(grown, unshared_bytes=MiB)
+    (growing,) = [one for one in held.findings(others) if one.name == "growing"]
+    assert (growing.setting, "most of it" in growing.title) == ("", False)
+    largest = replace(workers[1], growth_bytes=8 * MiB)
+    (growing,) = [
+        one for one in held.findings(replace(others, members=(workers[0], largest)))
+        if one.name == "growing"
+    ]  # fmt: skip
+    assert growing.setting == "memlab diagnose 8"
+
+
+@pytest.mark.parametrize(("locked", "is_said"), [(16 << 10, False), (2 * MiB, True)])
+def test_a_few_locked_pages_of_a_large_process_are_no_gap_of_the_look(
+    locked: int, *, is_said: bool
+) -> None:
+    """As the secure memory of libgcrypt."""
+    listed = MappingList([process.Mapping(0, 1 << 30, "rw-p", "")], 1)
+    detailed, unseen = _locked(7, locked, 1 << 30, listed)
+    assert (detailed, bool(unseen)) == (None, is_said)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "words", "never"),
+    [
+        (inner_heap.JAVA, "MaxDirectMemorySize", "node"),
+        ("the JVM in libjvm.so", "MaxDirectMemorySize", "node"),
+        (inner_heap.V8, "buffers of node", "JVM"),
+        (inner_heap.PYTHON, "over 512 bytes", "JVM"),
+        ("Python's pymalloc in libpython3.11.so", "over 512 bytes", "JVM"),
+        ("Ruby's heap in libruby.so", "do not fit into a slot", "JVM"),
+        ("Erlang's heap in beam.smp", "outside of the runtime's heap", "JVM"),
+    ],
+)
+def test_what_a_runtime_takes_from_malloc_is_said_of_that_runtime(
+    runtime: str, words: str, never: str
+) -> None:
+    held = heap(held_bytes=40 * MiB, free_bytes=0, retained_bytes=0)
+    (found,) = (
+        one
+        for one in inside.findings(look(heap=held, within=(runtime,)))
+        if one.name == "in-malloc"
+    )
+    assert f"({runtime})" in found.title
+    assert words in found.setting
+    assert never not in found.setting

@@ -48,6 +48,22 @@ def test_a_kernel_thread() -> None:
     assert "is a kernel thread: it has no memory of its own" in line
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--last-kill --machine", "--last-kill reads the kernel's log, and takes no --machine"),
+        ("7 --last-kill --used 3s", "the kernel's log, and takes no --used, 7"),
+        ("7 --every 2", "--every is the interval of --watch: add --watch TRIGGER"),
+        ("--group self --every 2", "--every is the interval of --watch: add --watch TRIGGER"),
+        ("--machine --used 3s", "--machine is looked at once: without --full, --used and --watch"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(words: str, line: str) -> None:
+    status, text = refused(*words.split())
+    assert status == USAGE
+    assert line in text
+
+
 @pytest.mark.parametrize("pid", ["0", "9" * 30, "9" * 5000], ids=len)
 def test_a_group_of_no_process(pid: str) -> None:
     status, line = refused("--group", f"of:{pid}")

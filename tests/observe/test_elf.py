@@ -1,6 +1,7 @@
 """The functions of an ELF file, which another may have made."""
 
 import struct
+import subprocess
 from pathlib import Path
 from random import Random
 
@@ -47,3 +48,22 @@ def test_of_many_tables_of_symbols_few_are_read(tmp_path: Path) -> None:
     path.write_bytes(head + code + count * table + names + symbol + b"work\0")
     with path.open("rb") as opened:
         assert [*elf.functions(opened.fileno())] == 2 * [elf.Function(8, 9, "work")]
+
+
+def test_what_a_file_exports_is_found_by_its_whole_name(tmp_path: Path) -> None:
+    """The names of a table share their ends: malloc may lie within xmalloc."""
+    source, built = tmp_path / "x.c", tmp_path / "x.so"
+    source.write_text(
+        "void *xmalloc(void) { return 0; }\nvoid *malloc(unsigned long n);\n"
+        "static int hides(void) { return 1; }\n"
+        "void *calls(void) { return hides() ? malloc(1) : xmalloc(); }\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-O0", "-o", built, source], check=True)
+    with built.open("rb") as opened:
+        names = ("xmalloc", "calls", "malloc", "hides", "call")
+        exported = [name for name in names if elf.exports(opened.fileno(), name)]
+    assert exported == ["xmalloc", "calls"]
+    with Path(file.tool("allocations.so")).open("rb") as opened:
+        assert all(elf.exports(opened.fileno(), name) for name in DEFINED)
+    with source.open("rb") as opened:
+        assert not elf.exports(opened.fileno(), "malloc")

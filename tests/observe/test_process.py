@@ -142,3 +142,18 @@ def test_the_group_of_another_process(tmp_path: Path, tree: dict[str, str]) -> N
     found = cgroup.locate(root, 4711)
     assert found.memory_dir is not None
     assert found.memory_dir.name in ("job", "app.scope")
+
+
+def test_a_file_is_opened_by_its_path_from_here_if_it_is_the_one(tmp_path: Path) -> None:
+    """As of a chroot's process: the kernel gives the path from the root of who reads maps."""
+    file = tmp_path / "jail/lib/x.so"
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    path, inode = "/jail/lib/x.so", file.stat().st_ino
+    mapping = process.Mapping(0x1000, 0x2000, "r-xp", path, inode=inode)
+    of_process = [tmp_path / f"proc/7/{it}" for it in ("map_files/1000-2000", "root" + path)]
+    assert list(process.files_of(7, mapping, tmp_path)) == [*of_process, file]
+    other = mapping._replace(inode=inode + 1)
+    assert list(process.files_of(7, other, tmp_path)) == of_process
+    deleted = mapping._replace(path=path + process.DELETED)
+    assert list(process.files_of(7, deleted, tmp_path)) == of_process[:1]
