@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+from memlab.diagnose import statuses
 from memlab.errors import BadSubject
 from memlab.observe import cgroup, files, proc
 
@@ -368,14 +369,16 @@ def of_processes(pids: Sequence[int], root: Path = proc.ROOT) -> OfProcesses:
     """By /proc/PID/status of each."""
     stacks = tables = hidden = 0
     resident = {}
-    for pid in pids:
-        if not (text := proc.read_small(f"{root}/proc/{pid}/status")):
+    read = statuses.read(pids, (b"Threads", b"VmRSS", b"VmPTE"), root)
+    for pid, numbers in zip(pids, read, strict=True):
+        if numbers is None:
             hidden += 1
             continue
-        stacks += proc.number_of(b"Threads", text) * _STACK_BYTES
-        if b"\nVmRSS:" in text:
-            resident[pid] = proc.number_of(b"VmRSS", text) << 10
-            tables += proc.number_of(b"VmPTE", text) << 10
+        threads, held, entries = numbers
+        stacks += (threads or 0) * _STACK_BYTES
+        if held is not None:
+            resident[pid] = held << 10
+            tables += (entries or 0) << 10
     return OfProcesses(stacks, tables, resident, hidden)
 
 

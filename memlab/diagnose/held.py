@@ -133,13 +133,16 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
             )
             sampler = waits.WaitSampler(pids[:16], count + 1, ticks)
             opened.enter_context(closing(sampler))
-            refused = opened.enter_context(closing(GroupRefusals(pids)))
+            refused = opened.enter_context(closing(GroupRefusals(directory, version)))
             sampler.sample()
             sampler.sample(count, seconds / count)
-            calls = refused.result(time.monotonic() - began)
+            listed_after = group.listed(directory)
+            calls = refused.result(time.monotonic() - began, dict.fromkeys([*pids, *listed_after]))
         for at, (_, _, samples) in enumerate(sampled):
             samples += [int(one.contents[at] or 0) for one in ticks.readings]
-        after = group.charge(directory, version)
+        if version == "1":
+            of_processes = group.of_processes(listed_after)
+        after = group.charge(directory, version, processes=of_processes)
         of_limit_after = _of_limit(after, directory, limit)
     except FileNotFoundError:
         raise CannotLook(_no_charge(directory, version)) from None
@@ -164,7 +167,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         if limit
         else None,
         processes=len(pids) + hidden,
-        new_processes=group.new(listed, group.listed(directory)),
+        new_processes=group.new(listed, listed_after),
         members=members,
         unshared_bytes=sum(max(0, m.unshared_bytes or 0) for m in members),
         tmpfs=tuple(tmpfs(first)) if first else (),
@@ -346,7 +349,7 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
         yield from group_limits.placed(seen.room, iter(of_limit))
     else:
         yield from group_limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
-    yield from group_calls.findings(seen.calls, {one.pid: one.command for one in seen.members})
+    yield from group_calls.findings(seen.calls)
     yield from group_rows.findings(charge)
     yield from group_rows.of_messages(charge, seen.message_bytes)
     if per_s >= 16 * 4096 and more >= 4 * MiB:

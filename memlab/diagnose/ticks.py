@@ -39,7 +39,8 @@ class _Ticks(ctypes.Structure):
 
 
 @cache
-def _library() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
+    """Of this version. Raises `NotBuilt`."""
     path, why = folders.compiled() / "launch/ticks.so", "it is of another version"
     try:
         library = ctypes.CDLL(str(path))
@@ -114,7 +115,7 @@ class Ticks:
         state.wait_ns, state.until_ns = round(wait_s * 1e9), 0
         state.count, state.at, state.at_once = count, 0, len(threads) // count
         state.thread, state.reads = -1, 0
-        tick = _library().tick
+        tick = library().tick
         while (pause := tick(ctypes.byref(state))) not in (Pause.DONE, Pause.ENDED):
             if pause == Pause.ASKS:
                 text, of = self._text.value, state.at * state.at_once + state.thread - 1

@@ -1,0 +1,28 @@
+"""Some numbers of /proc/PID/status of each of many processes. statuses.c reads them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from memlab.diagnose import ticks
+from memlab.observe.proc import ROOT
+
+_UNREAD = -2
+
+
+def read(
+    pids: Sequence[int], names: Sequence[bytes], root: Path = ROOT
+) -> Iterator[tuple[int | None, ...] | None]:
+    """Of each process the numbers of these lines as they are, None without such a line; None of one
+    that has gone or may not be read."""
+    numbers = (ctypes.c_longlong * (len(pids) * len(names)))()
+    wanted = (ctypes.c_char_p * len(names))(*(b"\n" + name + b":" for name in names))
+    each = (ctypes.c_int * len(pids))(*pids)
+    folder = str(root / "proc").encode()
+    if ticks.library().statuses(folder, each, len(pids), wanted, len(names), numbers):
+        raise MemoryError
+    for at in range(0, len(numbers), len(names)):
+        row = numbers[at : at + len(names)]
+        yield None if row[0] == _UNREAD else tuple(n if n >= 0 else None for n in row)
