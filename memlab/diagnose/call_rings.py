@@ -8,7 +8,7 @@ import mmap
 import os
 import struct
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -125,16 +125,20 @@ class CpuRing:
     fd: int
     pages: mmap.mmap
 
-    def stopped(self) -> tuple[list[tuple[int, bytes]], float | None]:
-        """Stop it. The process and the fields of each event, and the time that a full ring covers;
-        None where it has room."""
+    def stopped(
+        self, processes: Collection[int] | None = None
+    ) -> tuple[list[tuple[int, bytes]], float | None]:
+        """Stop it. The process and the fields of each event, or of those of these processes; and
+        the time that a full ring covers, None where it has room."""
         with suppress(OSError):
             perf_event.stop(self.fd)
         samples = list(_samples(self.pages, 24))
         events = []
         for content in samples:
-            process, _, _, length = struct.unpack_from("=IIQI", content)
-            events.append((process, content[20 : 20 + length]))
+            process = int.from_bytes(content[:4], sys.byteorder)
+            if processes is None or process in processes:
+                (length,) = struct.unpack_from("=I", content, 16)
+                events.append((process, content[20 : 20 + length]))
         return events, _covered_s(self.pages, samples, 8)
 
     def close(self) -> None:

@@ -82,12 +82,12 @@ class GroupRefusals:
         and what was not recorded."""
         per_s: dict[int, dict[tuple[int, int], float]] = defaultdict(lambda: defaultdict(float))
         covered: list[float] = []
-        known = set(pids)
+        known = None if self._of_group_only else {*pids} - {0}
         for ring in self._rings:
-            recorded, covered_s = ring.stopped()
+            recorded, covered_s = ring.stopped(known)
             covered += [covered_s] if covered_s is not None else []
             for pid, raw in recorded:
-                if pid and (self._of_group_only or pid in known):
+                if pid:
                     per_s[pid][self._events.ended(raw)] += 1 / (covered_s or seconds)
         asked = dict.fromkeys((*list(pids)[:_LARGEST], *per_s)) if self._rings else {}
         narrow = [pid for pid in asked if refusals.is_narrow(pid)]

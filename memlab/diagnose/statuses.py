@@ -1,4 +1,5 @@
-"""Some numbers of /proc/PID/status of each of many processes. statuses.c reads them."""
+"""Some numbers of /proc/PID/status, and of namespaces, of each of many processes. statuses.c reads
+them."""
 
 from __future__ import annotations
 
@@ -26,3 +27,13 @@ def read(
     for at in range(0, len(numbers), len(names)):
         row = numbers[at : at + len(names)]
         yield None if row[0] == _UNREAD else tuple(n if n >= 0 else None for n in row)
+
+
+def namespaces(pids: Sequence[int], name: str, root: Path = ROOT) -> list[int | None]:
+    """The number of a namespace of each process, as `ipc`; None of one that may not be read."""
+    numbers = (ctypes.c_longlong * len(pids))()
+    each = (ctypes.c_int * len(pids))(*pids)
+    folder, link = str(root / "proc").encode(), f"ns/{name}".encode()
+    if ticks.library().namespaces(folder, each, len(pids), link, numbers):
+        return [None] * len(pids)
+    return [None if one == _UNREAD else one for one in numbers]

@@ -47,7 +47,7 @@ def library() -> ctypes.CDLL:
     try:
         binary = ctypes.CDLL(str(path))
         size = ctypes.c_int.in_dll(binary, "ticks_bytes").value
-        if size == ctypes.sizeof(_Ticks) and binary.statuses:
+        if size == ctypes.sizeof(_Ticks) and binary.statuses and binary.namespaces:
             return binary
     except (OSError, ValueError, AttributeError) as error:
         why = str(error).removeprefix(f"{path}: ")

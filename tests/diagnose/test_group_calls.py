@@ -70,8 +70,10 @@ class Rings(list[tuple[int, tuple[int, int]]]):
 
     covered_s: float | None = None
 
-    def stopped(self) -> tuple[list[tuple[int, tuple[int, int]]], float | None]:
-        return self, self.covered_s
+    def stopped(
+        self, processes: set[int] | None
+    ) -> tuple[list[tuple[int, tuple[int, int]]], float | None]:
+        return [one for one in self if processes is None or one[0] in processes], self.covered_s
 
     def close(self) -> None:
         pass

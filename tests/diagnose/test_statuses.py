@@ -26,3 +26,12 @@ def test_each_has_its_numbers_and_one_that_is_gone_has_none(tmp_path: Path) -> N
     assert list(statuses.read([], names, tmp_path)) == []
     seen = group.of_processes([7, 8, 0, 11], tmp_path)
     assert (seen.stacks_bytes, seen.resident_bytes, seen.hidden) == (4 << 14, {7: 20 << 10}, 2)
+
+
+def test_each_has_the_number_of_its_namespace(tmp_path: Path) -> None:
+    for pid, link in ((7, "ipc:[4026531839]"), (8, "elsewhere"), (9, "ipc:[4026532999]")):
+        (tmp_path / f"proc/{pid}/ns").mkdir(parents=True)
+        (tmp_path / f"proc/{pid}/ns/ipc").symlink_to(link)
+    numbers = statuses.namespaces([7, 8, 9, 10], "ipc", tmp_path)
+    assert numbers == [4026531839, None, 4026532999, None]
+    assert statuses.namespaces([7], "ipc", tmp_path / "nowhere") == [None]
