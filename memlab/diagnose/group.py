@@ -19,7 +19,7 @@ from memlab.observe import cgroup, files, proc
 
 _PEAK = {"1": "memory.max_usage_in_bytes", "2": "memory.peak"}
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
-_PROCESSES_MAX = 2000
+PROCESSES_MAX = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +180,14 @@ def listed(directory: Path) -> list[int]:
     found: list[int] = []
     for folder, _, _ in os.walk(directory):
         found += map(int, (files.text(Path(folder) / "cgroup.procs") or "").split())
-        if len(found) >= _PROCESSES_MAX:
+        if len(found) >= PROCESSES_MAX:
             break
-    return found[:_PROCESSES_MAX]
+    return found[:PROCESSES_MAX]
 
 
 def new(before: list[int], after: list[int]) -> int:
     """How many processes came; 0 where a list is cut, which does not show that."""
-    if max(len(before), len(after)) >= _PROCESSES_MAX:
+    if max(len(before), len(after)) >= PROCESSES_MAX:
         return 0
     return len({*after} - {*before})
 

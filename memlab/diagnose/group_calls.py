@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memlab.diagnose import call_rings, refusals
+from memlab.diagnose import call_rings, group, refusals
 from memlab.diagnose.call_rings import CallEvents, CpuRing
 from memlab.diagnose.call_table import row
 from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, Severity, per_second
@@ -40,7 +40,8 @@ class GroupCalls:
 
 class GroupRefusals:
     """A ring for each CPU, into which the kernel writes the failing calls of whatever runs there:
-    of any process, which is told apart afterwards, or where groups are of v2 of the group alone."""
+    where groups are of v2 of the group alone, else of any process. Of these the ones that the group
+    has at an end of the look are taken; one that began and ended meanwhile is not known."""
 
     def __init__(self, directory: Path, version: str) -> None:
         self._rings: Sequence[CpuRing] = ()
@@ -102,12 +103,18 @@ class GroupRefusals:
             if pid not in narrow
         }
         names = {pid: name for pid in (*by_process, *narrow) if (name := _name(pid))}
-        unlooked = (*self._unlooked(covered, seconds), *_of_narrow(narrow, names))
+        is_cut = known is not None and len(known) >= group.PROCESSES_MAX
+        unlooked = (*self._unlooked(covered, seconds, is_cut=is_cut), *_of_narrow(narrow, names))
         return GroupCalls(by_process, unlooked, names)
 
-    def _unlooked(self, covered: Sequence[float], seconds: float) -> Iterator[Unlooked]:
+    def _unlooked(
+        self, covered: Sequence[float], seconds: float, *, is_cut: bool
+    ) -> Iterator[Unlooked]:
         if self._why:
             yield Unlooked(_WHICH, self._why, None, None)
+        elif is_cut:
+            why = f"at most {group.PROCESSES_MAX:,} processes of a group are known"
+            yield Unlooked("which calls of its other processes fail", why, None, None)
         if covered:
             cpus = units.counted(len(covered), "CPU")
             least = units.format_duration(min(covered))

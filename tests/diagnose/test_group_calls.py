@@ -125,6 +125,17 @@ def test_processes_whose_calls_have_other_numbers_are_named(
     assert calls.unlooked[0].reason == refusals.NARROW
 
 
+@pytest.mark.parametrize(("version", "said"), [("1", 1), ("2", 0)])
+def test_that_a_list_of_processes_is_cut_is_said(
+    version: str, said: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusals, "is_narrow", lambda _: False)
+    for count, times in ((1999, 0), (2000, said)):
+        calls = recorded_by(monkeypatch, Rings(), version=version).result(1.0, range(1, count + 1))
+        names = [one.name for one in calls.unlooked]
+        assert names == ["which calls of its other processes fail"] * times
+
+
 @pytest.mark.parametrize(
     ("refused", "why"),
     [
