@@ -17,7 +17,8 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
@@ -244,6 +245,33 @@ def _runs_32_bit() -> bool:
             return False
 
 
+@contextmanager
+def cgroup_of_events() -> Iterator[Path]:
+    """A group of cgroup v2 of its own, without a controller."""
+    mounts = [Path(one.mount_point) for one in proc.mounts() if one.filesystem == "cgroup2"]
+    folder = Path(tempfile.mkdtemp(prefix="memlab-", dir=mounts[0] if mounts else "/nowhere"))
+    try:
+        yield folder
+    finally:
+        folder.rmdir()
+
+
+def _counts_cgroups() -> bool:
+    try:
+        with cgroup_of_events() as folder:
+            (folder / "cgroup.procs").read_text()
+            fd = os.open(folder, os.O_RDONLY)
+            try:
+                rings = call_rings.record_all([0], call_rings.events().exit, "ret < 0", fd)
+            finally:
+                os.close(fd)
+    except OSError:
+        return False
+    for ring in rings:
+        ring.close()
+    return True
+
+
 def _scans_pages() -> bool:
     pid = os.getpid()
     try:
@@ -267,6 +295,10 @@ NEEDS = {
         _real_time, "run as root, in no cpu cgroup with cpu.rt_runtime_us 0"
     ),
     "recording": Need(_records, "run as root, with the tracepoints of calls and page faults"),
+    "events of cgroups": Need(
+        _counts_cgroups,
+        "run as root, where cgroup2 is mounted, on a kernel with CONFIG_CGROUP_PERF",
+    ),
     "readers of settings": Need(
         lambda: _names_readers(Path(f"{THP}/enabled")), "run as root, with CAP_SYS_ADMIN"
     ),

@@ -10,7 +10,8 @@ from typing import Any
 @cache
 def _documents() -> dict[str, Any]:
     """The type of each document, by the words that print it after `memlab`."""
-    from memlab.diagnose.documents import Diagnose, LastKill
+    from memlab.diagnose.documents import Diagnose
+    from memlab.diagnose.kernel_log.documents import LastKill
     from memlab.fit.documents import FitAnswer, FitPrediction
     from memlab.machines.fleet.documents import FromHost, HostsClaims
     from memlab.machines.guest.documents import FoundKernel

@@ -205,7 +205,7 @@ def _last_kill(file: str, as_json: bool) -> None:
 
     log = source.read(Path(file) if file else None)
     if as_json:
-        from memlab.diagnose.documents import LastKill
+        from memlab.diagnose.kernel_log.documents import LastKill
 
         if log.unread:
             echo(f"memlab: {file}: {log.unread}", err=True)

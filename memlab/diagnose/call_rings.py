@@ -1,13 +1,14 @@
-"""Rings of 16 KiB into which the kernel writes how calls of a thread begin and end
-(perf_event_open(2); include/trace/events/syscalls.h)."""
+"""Rings into which the kernel writes how calls of a thread begin and end, or how those end that
+fail on a CPU (perf_event_open(2); include/trace/events/syscalls.h)."""
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +16,8 @@ from typing import NamedTuple
 from memlab.observe import perf_event, tracefs
 
 _EXIT, _ENTER, _MMAP = "raw_syscalls:sys_exit", "raw_syscalls:sys_enter", "syscalls:sys_enter_mmap"
-_RING_PAGES = 4  # a power of two
+_RING_PAGES = 4  # of a thread: a power of two, as of a CPU
+_OF_CPU_MAX, _OF_CPU_LEAST, _OF_CPUS = 16, 2, 64  # pages of a CPU, and of all
 _RECORD_MAX = 96  # bytes: a ring with less room is full
 # Registers that hold the arguments of a call until it ends, in their order, by the numbers of
 # arch/x86/include/uapi/asm/perf_regs.h. On arm64 and RISC-V the result replaces the first argument.
@@ -116,6 +118,62 @@ def record(task: int, wanted: Sequence[tuple[int, str]], *, with_arguments: bool
     return Ring(task, fds, pages)
 
 
+@dataclass(frozen=True, slots=True)
+class CpuRing:
+    """One ring of a CPU."""
+
+    fd: int
+    pages: mmap.mmap
+
+    def stopped(
+        self, processes: Collection[int] | None = None
+    ) -> tuple[list[tuple[int, bytes]], float | None]:
+        """Stop it. The process and the fields of each event, or of those of these processes; and
+        the time that a full ring covers, None where it has room."""
+        with suppress(OSError):
+            perf_event.stop(self.fd)
+        samples = list(_samples(self.pages, 24))
+        events = []
+        for content in samples:
+            process = int.from_bytes(content[:4], sys.byteorder)
+            if processes is None or process in processes:
+                (length,) = struct.unpack_from("=I", content, 16)
+                events.append((process, content[20 : 20 + length]))
+        return events, _covered_s(self.pages, samples, 8)
+
+    def close(self) -> None:
+        self.pages.close()
+        os.close(self.fd)
+
+
+def record_all(
+    cpus: Sequence[int], number: int, filtered: str, group: int | None = None
+) -> list[CpuRing]:
+    """A ring of each of these CPUs for a tracepoint, whoever runs there, or only a cgroup of v2 by
+    a descriptor of its folder. Raises `OSError`; a CPU that went offline has none."""
+    share = max(_OF_CPU_LEAST, min(_OF_CPU_MAX, _OF_CPUS // max(1, len(cpus))))
+    pages = 1 << share.bit_length() - 1
+    rings: list[CpuRing] = []
+    try:
+        for cpu in cpus:
+            try:
+                fd = perf_event.record_all(number, cpu, filtered, group)
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    continue
+                raise
+            try:
+                rings.append(CpuRing(fd, mmap.mmap(fd, (1 + pages) * mmap.PAGESIZE)))
+            except OSError:
+                os.close(fd)
+                raise
+    except OSError:
+        for ring in rings:
+            ring.close()
+        raise
+    return rings
+
+
 def _kind(raw: bytes) -> int:
     return int.from_bytes(raw[:2], sys.byteorder)
 
@@ -136,15 +194,25 @@ def _arguments(registers: bytes) -> tuple[int, ...]:
 
 def _read(ring: mmap.mmap) -> tuple[list[CallEnd], float | None]:
     """Each event, and the time that a full ring covers; None where it has room."""
-    events: list[CallEnd] = []
-    times: list[int] = []
+    samples = list(_samples(ring, 12))
+    events = []
+    for content in samples:
+        _, length = struct.unpack_from("=QI", content)
+        events.append(CallEnd(content[12 : 12 + length], _arguments(content[12 + length :])))
+    return events, _covered_s(ring, samples, 0)
+
+
+def _samples(ring: mmap.mmap, least: int) -> Iterator[bytes]:
     for kind, content in perf_event.records(ring):
-        if kind == perf_event.SAMPLE and len(content) >= 12:
-            time_ns, length = struct.unpack_from("=QI", content)
-            times.append(time_ns)
-            raw, registers = content[12 : 12 + length], content[12 + length :]
-            events.append(CallEnd(raw, _arguments(registers)))
-    room = _RING_PAGES * mmap.PAGESIZE - perf_event.written(ring)
-    full = room < _RECORD_MAX and len(times) > 1
-    covered_s = (times[-1] - times[0]) * len(times) / (len(times) - 1) * 1e-9 if full else None
-    return events, covered_s
+        if kind == perf_event.SAMPLE and len(content) >= least:
+            yield content
+
+
+def _covered_s(ring: mmap.mmap, samples: Sequence[bytes], time_at: int) -> float | None:
+    """The time that a full ring covers; None where it has room."""
+    room = len(ring) - mmap.PAGESIZE - perf_event.written(ring)
+    if room >= _RECORD_MAX or len(samples) < 2:
+        return None
+    ends = samples[0], samples[-1]
+    first, last = (int(struct.unpack_from("=Q", one, time_at)[0]) for one in ends)
+    return (last - first) * len(samples) / (len(samples) - 1) * 1e-9

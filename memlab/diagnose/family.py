@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memlab.diagnose import pages
+from memlab.diagnose import pages, statuses
 from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
 
@@ -145,28 +145,34 @@ def largest(pids: Sequence[int]) -> tuple[list[int], int]:
 def first(pids: Sequence[int]) -> list[MemberStart]:
     """What each holds now. One that may not be read is left out."""
     left, found = _RESIDENT_BYTES_MAX, list[MemberStart]()
-    for pid in pids[:MEMBERS_MAX]:
+    for pid, numbers in _memory(pids[:MEMBERS_MAX]):
         life = _life(pid)
-        status = proc.read_small(f"{ROOT}/proc/{pid}/status")
-        if life is None or not status or life.state in "ZX":
+        if life is None or numbers is None or life.state in "ZX":
             continue
-        anonymous = proc.number_of(b"RssAnon", status) << 10
-        resident, shared = proc.number_of(b"VmRSS", status) << 10, None
+        anonymous, resident = numbers
+        shared = None
         if resident <= left and len(found) < SHARED_READ:
             left, shared = left - resident, _shared(pid)
         found.append(MemberStart(pid, life.start_ticks, anonymous, shared, life.minor_faults))
     return found
 
 
+def _memory(pids: Sequence[int]) -> Iterator[tuple[int, tuple[int, int] | None]]:
+    """The anonymous and the resident memory of each; None of one that may not be read."""
+    for pid, numbers in zip(pids, statuses.read(pids, (b"RssAnon", b"VmRSS")), strict=True):
+        anonymous, resident = numbers or (None, None)
+        yield pid, None if numbers is None else ((anonymous or 0) << 10, (resident or 0) << 10)
+
+
 def last(before: Sequence[MemberStart]) -> tuple[Member, ...]:
     """The same processes at the end of the look, those that hold most first."""
     members = []
-    for one in before:
+    memory = _memory([one.pid for one in before])
+    for one, (_, numbers) in zip(before, memory, strict=True):
         life = _life(one.pid)
-        status = proc.read_small(f"{ROOT}/proc/{one.pid}/status")
-        if life is None or not status or life.start_ticks != one.start_ticks:
+        if life is None or numbers is None or life.start_ticks != one.start_ticks:
             continue
-        anonymous = proc.number_of(b"RssAnon", status) << 10
+        anonymous, _ = numbers
         shared = None if one.shared_bytes is None else _shared(one.pid)
         unshared = None
         if shared is not None and one.shared_bytes is not None:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+from memlab.diagnose import statuses
 from memlab.errors import BadSubject
 from memlab.observe import cgroup, files, proc
 
 _PEAK = {"1": "memory.max_usage_in_bytes", "2": "memory.peak"}
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
-_PROCESSES_MAX = 2000
+PROCESSES_MAX = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +188,14 @@ def listed(directory: Path) -> list[int]:
     found: list[int] = []
     for folder, _, _ in os.walk(directory):
         found += map(int, (files.text(Path(folder) / "cgroup.procs") or "").split())
-        if len(found) >= _PROCESSES_MAX:
+        if len(found) >= PROCESSES_MAX:
             break
-    return found[:_PROCESSES_MAX]
+    return found[:PROCESSES_MAX]
 
 
 def new(before: list[int], after: list[int]) -> int:
     """How many processes came; 0 where a list is cut, which does not show that."""
-    if max(len(before), len(after)) >= _PROCESSES_MAX:
+    if max(len(before), len(after)) >= PROCESSES_MAX:
         return 0
     return len({*after} - {*before})
 
@@ -382,14 +383,16 @@ def of_processes(pids: Sequence[int], root: Path = proc.ROOT) -> OfProcesses:
     """By /proc/PID/status of each."""
     stacks = tables = hidden = 0
     resident = {}
-    for pid in pids:
-        if not (text := proc.read_small(f"{root}/proc/{pid}/status")):
+    read = statuses.read(pids, (b"Threads", b"VmRSS", b"VmPTE"), root)
+    for pid, numbers in zip(pids, read, strict=True):
+        if numbers is None:
             hidden += 1
             continue
-        stacks += proc.number_of(b"Threads", text) * _STACK_BYTES
-        if b"\nVmRSS:" in text:
-            resident[pid] = proc.number_of(b"VmRSS", text) << 10
-            tables += proc.number_of(b"VmPTE", text) << 10
+        threads, held, entries = numbers
+        stacks += (threads or 0) * _STACK_BYTES
+        if held is not None:
+            resident[pid] = held << 10
+            tables += (entries or 0) << 10
     return OfProcesses(stacks, tables, resident, hidden)
 
 

@@ -3,18 +3,24 @@ says why they fail."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from memlab.diagnose import call_rings, counters
+from memlab.diagnose import call_rings, group, refusals
+from memlab.diagnose.call_rings import CallEvents, CpuRing
 from memlab.diagnose.call_table import row
 from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, Severity, per_second
-from memlab.diagnose.refusals import IF_EXPLAINED, NO_LIMIT, Refusal, Refusals
+from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.unlooked import Unlooked
+from memlab.observe import files, perf_event, system_calls
+from memlab.observe.proc import ROOT
 from memlab.text import units
 
-_PROCESSES_MAX, _THREADS_MAX = 32, 64
+_LARGEST = 32  # processes, of which it is read whether their calls have other numbers
 _LEAST_PER_S = 1.0
 _NAMED = 3
 _WHICH = "which calls fail"
@@ -28,61 +34,113 @@ class GroupCalls:
 
     by_process: Mapping[int, Sequence[Refusal]]
     unlooked: tuple[Unlooked, ...]
+    names: Mapping[int, str] = field(default_factory=dict)
+    """Of those processes, as far as they are there at the end."""
 
 
 class GroupRefusals:
-    """Rings of the busiest threads of the largest processes."""
+    """A ring for each CPU, into which the kernel writes the failing calls of whatever runs there:
+    where groups are of v2 of the group alone, else of any process. Of these the ones that the group
+    has at an end of the look are taken; one that began and ended meanwhile is not known."""
 
-    def __init__(self, pids: Sequence[int]) -> None:
-        self._of_each: list[tuple[int, Refusals]] = []
-        self._left_out = max(0, len(pids) - _PROCESSES_MAX)
-        self._threads_left_out = 0
-        events: call_rings.CallEvents | None = None
-        with suppress(OSError):  # each of them says why
-            events = call_rings.events()
-        room = _THREADS_MAX
-        for place, pid in enumerate(pids[:_PROCESSES_MAX]):
-            tasks: list[int] = []
-            with suppress(OSError):  # it has ended
-                tasks = counters.busiest_first(pid)
-            others = min(len(pids), _PROCESSES_MAX) - place - 1  # each has a thread at least
-            recorded = tasks[: room - others]
-            room -= len(recorded)
-            self._threads_left_out += len(tasks) - len(recorded)
-            self._of_each.append((pid, Refusals(pid, recorded, sizes=False, events=events)))
+    def __init__(self, directory: Path, version: str) -> None:
+        self._rings: Sequence[CpuRing] = ()
+        self._of_group_only = False
+        self._why = ""
+        if not system_calls.NUMBERS:
+            self._why = "the numbers of system calls are not known on this architecture"
+            return
+        try:
+            self._events = call_rings.events()
+        except OSError:
+            self._why = "tracepoints may not be read: run as root"
+            return
+        try:
+            self._open(self._events, directory, version)
+        except PermissionError:
+            self._why = (
+                "the failing calls of all processes may not be recorded: run as root, with "
+                "CAP_PERFMON"
+            )
+        except OSError as error:
+            self._why = perf_event.why(error)
 
-    def result(self, seconds: float) -> GroupCalls:
-        """Each call that failed in so many seconds, and what was not recorded."""
+    def _open(self, events: CallEvents, directory: Path, version: str) -> None:
+        online = files.text(ROOT / "sys/devices/system/cpu/online")
+        cpus = units.parse_cpus(online) if online else sorted(os.sched_getaffinity(0))
+        filtered = refusals.of_groups()
+        if version == "2":
+            with ExitStack() as opened, suppress(OSError):  # a kernel without CONFIG_CGROUP_PERF
+                folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                opened.callback(os.close, folder)
+                self._rings = call_rings.record_all(cpus, events.exit, filtered, folder)
+                self._of_group_only = True
+                return
+        self._rings = call_rings.record_all(cpus, events.exit, filtered)
+
+    def result(self, seconds: float, pids: Collection[int]) -> GroupCalls:
+        """Each call of these processes that failed in so many seconds, the largest processes first;
+        and what was not recorded."""
+        per_s: dict[int, dict[tuple[int, int], float]] = defaultdict(lambda: defaultdict(float))
+        covered: list[float] = []
+        known = None if self._of_group_only else {*pids} - {0}
+        for ring in self._rings:
+            recorded, covered_s = ring.stopped(known)
+            covered += [covered_s] if covered_s is not None else []
+            for pid, raw in recorded:
+                if pid:
+                    per_s[pid][self._events.ended(raw)] += 1 / (covered_s or seconds)
+        asked = dict.fromkeys((*list(pids)[:_LARGEST], *per_s)) if self._rings else {}
+        narrow = [pid for pid in asked if refusals.is_narrow(pid)]
         by_process = {
             pid: [
-                refusal
-                for refusal in refusals.result(seconds)
-                if refusal.call not in IF_EXPLAINED.get(refusal.errno, ())
-                and (refusal.call, refusal.errno) not in NO_LIMIT
+                Refusal(call, errno, rate)
+                for (number, code), rate in calls.items()
+                for call, errno in ((system_calls.name(number), refusals.ERRNOS.get(-code, "")),)
+                if refusals.is_finding(call, errno)
             ]
-            for pid, refusals in self._of_each
+            for pid, calls in per_s.items()
+            if pid not in narrow
         }
-        return GroupCalls(by_process, tuple(self._unlooked()))
+        names = {pid: name for pid in (*by_process, *narrow) if (name := _name(pid))}
+        is_cut = known is not None and len(known) >= group.PROCESSES_MAX
+        unlooked = (*self._unlooked(covered, seconds, is_cut=is_cut), *_of_narrow(narrow, names))
+        return GroupCalls(by_process, unlooked, names)
 
-    def _unlooked(self) -> Iterator[Unlooked]:
-        for why in dict.fromkeys(refusals.why for _, refusals in self._of_each if refusals.why):
-            yield Unlooked(_WHICH, why, None, None)
-        for count, kind in ((self._left_out, "process"), (self._threads_left_out, "thread")):
-            if count:
-                why = (
-                    f"smaller than the {_PROCESSES_MAX} largest"
-                    if kind == "process"
-                    else f"not of the {_THREADS_MAX} busiest of the largest processes"
-                )
-                what = f"which calls of {units.counted(count, kind)} fail"
-                yield Unlooked(what, why, None, None)
+    def _unlooked(
+        self, covered: Sequence[float], seconds: float, *, is_cut: bool
+    ) -> Iterator[Unlooked]:
+        if self._why:
+            yield Unlooked(_WHICH, self._why, None, None)
+        elif is_cut:
+            why = f"at most {group.PROCESSES_MAX:,} processes of a group are known"
+            yield Unlooked("which calls of its other processes fail", why, None, None)
+        if covered:
+            cpus = units.counted(len(covered), "CPU")
+            least = units.format_duration(min(covered))
+            why = f"so many do on {cpus} that {least} of {units.format_duration(seconds)} are seen"
+            yield Unlooked("which calls fail seldom", why, None, None)
 
     def close(self) -> None:
-        for _, refusals in self._of_each:
-            refusals.close()
+        for ring in self._rings:
+            ring.close()
+        self._rings = ()
 
 
-def findings(calls: GroupCalls, names: Mapping[int, str]) -> Iterator[Finding]:
+def _name(pid: int) -> str:
+    return (files.text(ROOT / f"proc/{pid}/comm") or "").strip()
+
+
+def _of_narrow(pids: Sequence[int], names: Mapping[int, str]) -> Iterator[Unlooked]:
+    for pid in pids[:_NAMED]:
+        what = f"which calls of process {pid} ({names.get(pid, '?')}) fail"
+        yield Unlooked(what, refusals.NARROW, None, None)
+    if len(pids) > _NAMED:
+        what = f"which calls of {units.counted(len(pids) - _NAMED, 'more process')} fail"
+        yield Unlooked(what, "each is a 32-bit program", None, None)
+
+
+def findings(calls: GroupCalls) -> Iterator[Finding]:
     """Of the processes whose calls fail most."""
     most = sorted(calls.by_process.items(), key=lambda item: -_per_s(item[1]))
     for pid, refused in most[:_NAMED]:
@@ -95,8 +153,8 @@ def findings(calls: GroupCalls, names: Mapping[int, str]) -> Iterator[Finding]:
         rates = tuple(Fact(f"{call.call} ({call.errno})", call.per_s, "1/s") for call in ranked)
         yield Finding(
             "calls-fail", _severity(refused),
-            f"{per_second(per_s, 'calls')} of process {pid} ({names.get(pid, '?')}) fail: {pairs}"
-            f"{more}",
+            f"{per_second(per_s, 'calls')} of process {pid} ({calls.names.get(pid, '?')}) fail: "
+            f"{pairs}{more}",
             "limits", ranked[0].call, per_s, "1/s",
             rates,
             f"memlab diagnose {pid}", kind=str(pid),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -43,7 +44,7 @@ from memlab.diagnose.group import Charge
 from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.look import GroupRoom
 from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
-from memlab.diagnose.ticks import Ticks
+from memlab.diagnose.ticks import Reading, Ticks
 from memlab.diagnose.tree import Below, Events
 from memlab.diagnose.waits import Waits
 from memlab.errors import CannotLook
@@ -122,27 +123,34 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         before = group.charge(directory, version, processes=of_processes)
         of_limit = _of_limit(before, directory, limit)
         began, stalled, slab = time.monotonic(), tree.stalled_us(directory), _slab()
-        charged: list[int] = []
-        charged_limit: list[int] = []
-        charged_below: dict[Path, list[int]] = {one.limit.group: [] for one in began_below}
+        charged, charged_limit = array("q"), array("q")
+        charged_below = {one.limit.group: array("q") for one in began_below}
         count = max(4, round(seconds / _SAMPLE_S))
         sampled = [(directory, version, charged)]
         if limit:
             sampled.append((limit.group, limit.version, charged_limit))
         sampled += [(one, version, samples) for one, samples in charged_below.items()]
+
+        def take(reading: Reading) -> None:
+            for (_, _, samples), text in zip(sampled, reading.contents, strict=True):
+                samples.append(int(text or 0))
+
         with ExitStack() as opened:
             ticks = Ticks(
-                [opened.enter_context(group.charge_file(one, its)) for one, its, _ in sampled]
+                [opened.enter_context(group.charge_file(one, its)) for one, its, _ in sampled],
+                take=take,
             )
             sampler = waits.WaitSampler(pids[:16], count + 1, ticks)
             opened.enter_context(closing(sampler))
-            refused = opened.enter_context(closing(GroupRefusals(pids)))
+            refused = opened.enter_context(closing(GroupRefusals(directory, version)))
             sampler.sample()
             sampler.sample(count, seconds / count)
-            calls = refused.result(time.monotonic() - began)
-        for at, (_, _, samples) in enumerate(sampled):
-            samples += [int(one.contents[at] or 0) for one in ticks.readings]
-        after = group.charge(directory, version)
+            listed_after = group.listed(directory)
+            calls = refused.result(time.monotonic() - began, dict.fromkeys([*pids, *listed_after]))
+        ticks.hand_over()
+        if version == "1":
+            of_processes = group.of_processes(listed_after)
+        after = group.charge(directory, version, processes=of_processes)
         of_limit_after = _of_limit(after, directory, limit)
     except FileNotFoundError:
         raise CannotLook(_no_charge(directory, version)) from None
@@ -167,7 +175,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         if limit
         else None,
         processes=len(pids) + hidden,
-        new_processes=group.new(listed, group.listed(directory)),
+        new_processes=group.new(listed, listed_after),
         members=members,
         unshared_bytes=sum(max(0, m.unshared_bytes or 0) for m in members),
         tmpfs=tuple(tmpfs(first or os.getpid())),
@@ -328,7 +336,7 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
         yield from group_limits.placed(seen.room, iter(of_limit))
     else:
         yield from group_limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
-    yield from group_calls.findings(seen.calls, {one.pid: one.command for one in seen.members})
+    yield from group_calls.findings(seen.calls)
     yield from group_rows.findings(charge)
     yield from group_rows.of_messages(charge, seen.message_bytes)
     if per_s >= _LEAST_UNSHARED and more >= 4 * MiB:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import time
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -62,7 +64,7 @@ from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.started import Started
 from memlab.diagnose.static_data import PrivateOfFiles
 from memlab.diagnose.subject import Subject
-from memlab.diagnose.ticks import Ticks
+from memlab.diagnose.ticks import Reading, Ticks
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.waits import Waits
 from memlab.observe import cgroup, files, perf_event, process
@@ -559,8 +561,8 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
 
 
 class Series:
-    """Samples during the look, 0.1 s apart: what is held, and where threads sleep. What was read is
-    taken apart at the end."""
+    """Samples during the look, 0.1 s apart: what is held, and where threads sleep. Of a long look
+    the numbers alone are kept, at 8 bytes each."""
 
     def __init__(
         self,
@@ -589,16 +591,17 @@ class Series:
             every=self._states,
             pidfd=pidfd,
             folder=folder,
+            take=self._take,
         )
         self.sampler = waits.WaitSampler(pids, self._count * self._states, self._ticks)
         self._opened.callback(self.sampler.close)
-        self.held: list[int] = []
+        self.held = array("q")
         """Anonymous and shared memory, and what of it is in swap."""
-        self.private: list[int] = []
+        self.private = array("q")
         """Of these without shared memory."""
-        self.resident: list[int] = []
-        self.charged: list[int] = []
-        self.counts: dict[str, list[int]] = defaultdict(list)
+        self.resident = array("q")
+        self.charged = array("q")
+        self.counts: dict[str, array[int]] = defaultdict(partial(array, "q"))
         """Of what limits count (`room.COUNTED`)."""
         self.counts["mappings"].append(mappings)
 
@@ -611,14 +614,11 @@ class Series:
             if not self.sampler.sample((end - before) * self._states, each_s):
                 subject.wait(self._found, self._pidfd, 0)
             self._count_mappings()
-        for one in self._ticks.readings:
-            status, *charge = one.contents
-            self._add(status or b"", one.size)
-            self.charged += [int(text) for text in charge if text]
+        self._ticks.hand_over()
 
     def growth_per_s(self, name: str, elapsed: float) -> float:
         """Of a count that every part of the look shows; else 0."""
-        seen = self.counts.get(name, [])
+        seen: Sequence[int] = self.counts.get(name, ())
         least = _GROWN_COUNT if name in ("mappings", "files", "threads") else _GROWN_BYTES
         if not steadily(seen) or seen[-1] - seen[0] < least:
             return 0.0
@@ -634,6 +634,11 @@ class Series:
 
     def close(self) -> None:
         self._opened.close()
+
+    def _take(self, one: Reading) -> None:
+        status, *charge = one.contents
+        self._add(status or b"", one.size)
+        self.charged.extend(int(text) for text in charge if text)
 
     def _add(self, text: bytes, descriptors: int | None) -> None:
         """The fields that are needed."""

@@ -141,12 +141,8 @@ class Refusals:
         tasks: Sequence[int],
         *,
         datagrams: bool = False,
-        sizes: bool = True,
-        events: call_rings.CallEvents | None = None,
     ) -> None:
-        """`sizes`: what mappings ask for is recorded, and brk, which fails without an errno.
-        `events` are read if another look at this kernel has not read them."""
-        self._pid, self._sizes = pid, sizes
+        self._pid = pid
         self._rings: list[Ring] = []
         self._mappings: list[Ring] = []
         self.failing: dict[int, dict[tuple[int, int], float]] = {}
@@ -160,7 +156,7 @@ class Refusals:
             self.why = NARROW
             return
         try:
-            self.events = events or call_rings.events()
+            self.events = call_rings.events()
         except OSError:
             self.why = "tracepoints may not be read: run as root"
             return
@@ -186,8 +182,7 @@ class Refusals:
     def _open(
         self, task: int, failing: Sequence[tuple[int, str]], pieces: Sequence[tuple[int, str]]
     ) -> None:
-        both = ((failing, self._rings), (pieces, self._mappings))
-        for wanted, rings in both if self._sizes else both[:1]:
+        for wanted, rings in ((failing, self._rings), (pieces, self._mappings)):
             try:
                 rings.append(call_rings.record(task, wanted))
             except ProcessLookupError:
@@ -378,9 +373,22 @@ def of_others() -> str:
     })  # fmt: skip
 
 
+@cache
+def of_groups() -> str:
+    """A filter for the calls that are findings whatever their arguments are."""
+    return _compared(_OF_ANY_CALL, {
+        errno: {call for call in calls if is_finding(call, errno)}
+        for errno, calls in _OF_SOME.items()
+    })  # fmt: skip
+
+
+def is_finding(call: str, errno: str) -> bool:
+    """Whether a call that fails so is one whatever its arguments are."""
+    return (call, errno) not in NO_LIMIT and call not in IF_EXPLAINED.get(errno, ())
+
+
 def _is_of_others(call: str, errno: str) -> bool:
-    return errno not in _OF_ERRNO.values() and (call, errno) not in NO_LIMIT and (
-        call not in IF_EXPLAINED.get(errno, ()))  # fmt: skip
+    return errno not in _OF_ERRNO.values() and is_finding(call, errno)
 
 
 def _compared(of_any: Iterable[str], of_some: Mapping[str, Iterable[str]]) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from memlab.errors import BadSubject, CannotLook, MemlabError
 from memlab.observe import files, proc, process
-from memlab.observe.capabilities import privileges
 
 _ENDING_S = 5.0
 _CAP_SYS_PTRACE = 19  # linux/capability.h: its holder may read any process's memory
@@ -153,6 +152,8 @@ def _find(pid: int) -> Subject:
     except PermissionError:
         remedy = "run as root" if uid == os.geteuid() else "run as that user or as root"
         if os.geteuid() == 0:
+            from memlab.observe.capabilities import privileges  # most looks are not refused
+
             remedy = "this kernel or container does not allow it, not even to root"
             if not privileges.effective() >> _CAP_SYS_PTRACE & 1:
                 remedy = "CAP_SYS_PTRACE is needed, which root has not here"

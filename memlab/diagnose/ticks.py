@@ -13,6 +13,8 @@ from memlab.files import folders
 
 _TEXT_BYTES, _CONTENT_BYTES = 128, 8192
 _KNOWN_MAX = 64
+_READINGS_MAX = 256
+"""Their texts are kept till then: a look of 10 s takes none apart between its samples."""
 
 
 class Pause(IntEnum):
@@ -39,13 +41,15 @@ class _Ticks(ctypes.Structure):
 
 
 @cache
-def _library() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
+    """Of this version. Raises `NotBuilt`."""
     path, why = folders.compiled() / "launch/ticks.so", "it is of another version"
     try:
-        library = ctypes.CDLL(str(path))
-        if ctypes.c_int.in_dll(library, "ticks_bytes").value == ctypes.sizeof(_Ticks):
-            return library
-    except (OSError, ValueError) as error:
+        binary = ctypes.CDLL(str(path))
+        size = ctypes.c_int.in_dll(binary, "ticks_bytes").value
+        if size == ctypes.sizeof(_Ticks) and binary.statuses and binary.namespaces:
+            return binary
+    except (OSError, ValueError, AttributeError) as error:
         why = str(error).removeprefix(f"{path}: ")
     raise NotBuilt(f"{path}: {why}; `pip install .` in the checkout builds it")
 
@@ -71,10 +75,14 @@ class Ticks:
         every: int = 1,
         pidfd: int = -1,
         folder: str = "",
+        take: Callable[[Reading], None] = lambda _: None,
     ) -> None:
         """At every so many ticks the files are read, at most 8 KiB from where each begins, and the
-        size of the folder; `pidfd` is of the process whose end is the end."""
+        size of the folder; `pidfd` is of the process whose end is the end. `take` gets each
+        reading, when many are there or at `hand_over`."""
         self.readings: list[Reading] = []
+        """Those that are not handed over."""
+        self._take = take
         self._files = (ctypes.c_int * len(files))(*files)
         self._begins = (ctypes.c_longlong * len(files))(*begins)
         self._text = ctypes.create_string_buffer(_TEXT_BYTES)
@@ -114,7 +122,7 @@ class Ticks:
         state.wait_ns, state.until_ns = round(wait_s * 1e9), 0
         state.count, state.at, state.at_once = count, 0, len(threads) // count
         state.thread, state.reads = -1, 0
-        tick = _library().tick
+        tick = library().tick
         while (pause := tick(ctypes.byref(state))) not in (Pause.DONE, Pause.ENDED):
             if pause == Pause.ASKS:
                 text, of = self._text.value, state.at * state.at_once + state.thread - 1
@@ -132,7 +140,15 @@ class Ticks:
                     sizes[at // files] if state.folder and sizes[at // files] >= 0 else None,
                 )
             )
+        if len(self.readings) >= _READINGS_MAX:
+            self.hand_over()
         return bool(pause == Pause.DONE)
+
+    def hand_over(self) -> None:
+        """The readings so far."""
+        for one in self.readings:
+            self._take(one)
+        self.readings.clear()
 
     def _know(self, text: bytes) -> None:
         place = len(self._texts) * _TEXT_BYTES

@@ -21,6 +21,7 @@ LOST, SAMPLE = 2, 9  # PERF_RECORD_
 _MACHINE = os.uname().machine
 _SYSCALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 _FD_CLOEXEC = 8  # PERF_FLAG_FD_CLOEXEC: a child that execs inherits no counter
+_OF_CGROUP = 4  # PERF_FLAG_PID_CGROUP
 _DISABLED = 1 << 0
 _INHERIT = 1 << 1
 _EXCLUDE_KERNEL = 1 << 5
@@ -28,7 +29,8 @@ _EXCLUDE_HV = 1 << 6
 _USER_ONLY = _EXCLUDE_KERNEL | _EXCLUDE_HV
 _NO_KERNEL_STACK = 1 << 21
 _INHERIT_THREAD = 1 << 35  # Linux 5.13
-_IP, _TIME, _ADDRESS, _CALLCHAIN, _RAW = 1 << 0, 1 << 2, 1 << 3, 1 << 5, 1 << 10  # PERF_SAMPLE_
+# PERF_SAMPLE_
+_IP, _TID, _TIME, _ADDRESS, _CALLCHAIN, _RAW = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 5, 1 << 10
 _REGISTERS = 1 << 12  # PERF_SAMPLE_REGS_USER
 _DISABLE = {"ppc64le": 0x2000_2401}  # _IO('$', 1)
 _SET_OUTPUT = {"ppc64le": 0x2000_2405}  # _IO('$', 5)
@@ -99,13 +101,7 @@ def count(
         threads = not processes and follows_threads_only()
         flags |= _INHERIT | (_INHERIT_THREAD if threads else 0)
     fd = _open(kind, config, task, -1, flags)
-    if filtered is not None:
-        try:
-            _filter(fd, filtered)
-        except OSError:
-            os.close(fd)
-            raise
-    return fd
+    return fd if filtered is None else _filtered(fd, filtered)
 
 
 @cache
@@ -131,9 +127,22 @@ def record(number: int, task: int, filtered: str, registers: int = 0) -> int:
     the filter into a ring, to be mapped; `registers` is a mask of those of the task outside the
     kernel that follow them. Raises `OSError`."""
     sampled = _TIME | _RAW | (_REGISTERS if registers else 0)
-    fd = _open(TRACEPOINT, number, task, -1, 0, 1, sampled, registers)
+    return _filtered(_open(TRACEPOINT, number, task, -1, 0, 1, sampled, registers), filtered)
+
+
+def record_all(number: int, cpu: int, filtered: str, group: int | None = None) -> int:
+    """The same of all that runs on a CPU, or of what does so in a cgroup of v2 and those below, by
+    a descriptor of its folder. The process and the thread stand before the time, as 0 if this
+    process may not see them. Raises `OSError`."""
+    pid, of = (-1, 0) if group is None else (group, _OF_CGROUP)
+    sampled = _TID | _TIME | _RAW
+    attributes = _attributes(TRACEPOINT, number, 0, 1, sampled, 0)
+    return _filtered(_opened(attributes, pid, cpu, of), filtered)
+
+
+def _filtered(fd: int, text: str) -> int:
     try:
-        _filter(fd, filtered)
+        _filter(fd, text)
     except OSError:
         os.close(fd)
         raise
@@ -222,11 +231,14 @@ def _open(
     sampled: int = 0,
     registers: int = 0,
 ) -> int:
+    return _opened(_attributes(kind, config, flags, period, sampled, registers), pid, cpu)
+
+
+def _opened(attributes: ctypes.Array[ctypes.c_char], pid: int, cpu: int, of: int = 0) -> int:
     if _MACHINE not in _SYSCALL:
         raise OSError(errno.ENOSYS, f"perf_event_open: its number on {_MACHINE} is not known")
-    attr = _attributes(kind, config, flags, period, sampled, registers)
-    at = ctypes.addressof(attr)
-    fd: int = _libc().syscall(_SYSCALL[_MACHINE], at, pid, cpu, -1, _FD_CLOEXEC)
+    at = ctypes.addressof(attributes)
+    fd: int = _libc().syscall(_SYSCALL[_MACHINE], at, pid, cpu, -1, _FD_CLOEXEC | of)
     if fd < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"perf_event_open: {os.strerror(number)}")

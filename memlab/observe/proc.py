@@ -105,13 +105,6 @@ def read_small(path: str) -> bytes:
         os.close(fd)
 
 
-def number_of(name: bytes, text: bytes) -> int:
-    """The number of a line of /proc/PID/status as it is; 0 without such a line. Of each of 1,000
-    processes a few are needed: to take all lines apart would take longer than to read them."""
-    at = text.find(b"\n" + name + b":")
-    return int(text[at + len(name) + 2 : at + len(name) + 26].split()[0]) if at >= 0 else 0
-
-
 def lines(text: str) -> list[str]:
     """The lines of a kernel's text. Names in it may hold any other character at which
     `str.splitlines` divides: a carriage return, U+2028."""

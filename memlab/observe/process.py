@@ -14,6 +14,7 @@ from collections import abc
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -288,8 +289,7 @@ def stack_limit_bytes(pid: int, root: Path = proc.ROOT) -> int | None:
 def take_descriptor(pidfd: int, number: int) -> int:
     """A descriptor of this process for what another one has open by that number (pidfd_getfd(2)).
     OSError if it is closed, or may not be taken."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd: int = libc.syscall(*(ctypes.c_long(word) for word in (_PIDFD_GETFD, pidfd, number, 0)))
+    fd: int = _libc().syscall(*(ctypes.c_long(word) for word in (_PIDFD_GETFD, pidfd, number, 0)))
     if fd < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
@@ -303,7 +303,12 @@ def shares_memory(pid: int, other: int) -> bool:
     if number is None:
         return False
     words = (ctypes.c_long(word) for word in (number, pid, other, _KCMP_VM, 0, 0))
-    return bool(ctypes.CDLL(None).syscall(*words) == 0)
+    return bool(_libc().syscall(*words) == 0)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)  # to make one takes longer than a call
 
 
 def descriptors(pid: int, most: int = 10_000, root: Path = proc.ROOT) -> dict[int, str]:

@@ -58,6 +58,14 @@ def test_a_light_command_imports_nothing_heavy(arguments: str) -> None:
 
 
 @pytest.mark.seconds
+def test_a_look_imports_no_experiment_and_no_reader_of_logs() -> None:
+    found = modules(COMMAND.format(arguments=[*LOOK.format(pid=os.getpid()).split(), "--json"]))
+    assert {"memlab.diagnose.look", "memlab.diagnose.documents"} <= found
+    theirs = ("memlab.experiment", "memlab.diagnose.kernel_log")
+    assert not [name for name in found if name.startswith(theirs)]
+
+
+@pytest.mark.seconds
 @pytest.mark.parametrize("arguments", [f"sweep {TINY} --jsonl", "doctor"])
 def test_measuring_imports_no_more_than_the_tutorial_says(
     arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

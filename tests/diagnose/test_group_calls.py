@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-import threading
-from contextlib import closing
+import os
+from contextlib import closing, suppress
+from pathlib import Path
+from types import SimpleNamespace
 
+import needs
 import pytest
 
-from memlab.diagnose import counters, group_calls
+from memlab.diagnose import call_rings, group_calls, refusals
 from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE
 from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.refusals import Refusal
+from memlab.observe import system_calls
 
 from .test_call_causes import LIBC, PID, unmapped
 
@@ -20,26 +24,141 @@ TIMES = 7
 
 @pytest.mark.needs("recording")
 def test_each_failing_call_of_a_process_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no finding by itself is not."""
-    monkeypatch.setattr(counters, "busiest_first", lambda _: [threading.get_native_id()])
+    """What is no finding by itself is not. Nothing else on the machine calls these in vain."""
+    calls = " || ".join(
+        f"id == {system_calls.NUMBERS[name]}" for name in ("msync", "dup2", "msgget")
+    )
+    filtered = f"({calls}) && ({refusals.of_groups()})"
+    monkeypatch.setattr(refusals, "of_groups", lambda: filtered)
     at = ctypes.c_void_p(unmapped())
-    with closing(GroupRefusals([PID])) as recorded:
+    with closing(GroupRefusals(Path("/"), "1")) as recorded:
         for _ in range(TIMES):
             assert LIBC.msync(at, 4096, 1) == -1
             assert LIBC.dup2(0, 1 << 30) == -1
-            assert LIBC.read(-1, at, 1) == -1
-        calls = recorded.result(1.0)
+            assert LIBC.msgget(-1, 0) == -1
+        outside = recorded.result(1.0, [])
+        calls = recorded.result(1.0, [PID])
+    assert outside.by_process == {}
     ((one,),) = calls.by_process.values()
     assert (one.call, one.errno, round(one.per_s)) == ("msync", "ENOMEM", TIMES)
     assert calls.unlooked == ()
-    (said,) = group_calls.findings(calls, {PID: "app"})
-    assert said.title == (f"7 calls per second of process {PID} (app) fail: msync with ENOMEM")
+    (said,) = group_calls.findings(calls)
+    name = Path("/proc/self/comm").read_text().strip()
+    assert said.title == f"7 calls per second of process {PID} ({name}) fail: msync with ENOMEM"
     assert said.setting == f"memlab diagnose {PID}"
+
+
+@pytest.mark.needs("recording", "events of cgroups")
+def test_of_a_group_of_v2_a_process_that_has_ended_is_counted() -> None:
+    at = unmapped()
+    with needs.cgroup_of_events() as folder, closing(GroupRefusals(folder, "2")) as recorded:
+        if not (pid := os.fork()):
+            with suppress(BaseException):
+                (folder / "cgroup.procs").write_text(str(os.getpid()))
+                for _ in range(TIMES):
+                    LIBC.msync(ctypes.c_void_p(at), 4096, 1)
+            os._exit(0)
+        os.waitpid(pid, 0)
+        calls = recorded.result(1.0, [])
+    assert [(one.call, round(one.per_s)) for one in calls.by_process[pid]] == [("msync", TIMES)]
+    (said,) = group_calls.findings(calls)
+    assert said.title == f"7 calls per second of process {pid} (?) fail: msync with ENOMEM"
+
+
+class Rings(list[tuple[int, tuple[int, int]]]):
+    """What a CPU's ring recorded, and the time that it covers."""
+
+    covered_s: float | None = None
+
+    def stopped(
+        self, processes: set[int] | None
+    ) -> tuple[list[tuple[int, tuple[int, int]]], float | None]:
+        return [one for one in self if processes is None or one[0] in processes], self.covered_s
+
+    def close(self) -> None:
+        pass
+
+
+def recorded_by(
+    monkeypatch: pytest.MonkeyPatch, *rings: Rings, version: str = "1"
+) -> GroupRefusals:
+    monkeypatch.setattr(group_calls.system_calls, "NUMBERS", {"write": 1})
+    monkeypatch.setattr(group_calls.system_calls, "name", {1: "write", 2: "mmap"}.get)
+    events = SimpleNamespace(exit=7, ended=lambda raw: raw)
+    monkeypatch.setattr(call_rings, "events", lambda: events)
+    monkeypatch.setattr(call_rings, "record_all", lambda *_: rings)
+    return GroupRefusals(Path("/"), version)
+
+
+def test_processes_of_other_groups_and_what_is_no_finding_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ring = Rings([(5, (1, -28)), (5, (1, -28)), (6, (1, -28)), (0, (1, -28)), (5, (2, -22))])
+    calls = recorded_by(monkeypatch, ring, Rings([(5, (1, -28))])).result(2.0, [5])
+    assert calls.by_process == {5: [Refusal("write", "ENOSPC", 1.5)]}
+    calls = recorded_by(monkeypatch, ring, version="2").result(2.0, [5])
+    assert calls.by_process.keys() == {5, 6}  # the kernel wrote no others
+
+
+def test_a_full_ring_counts_by_the_time_that_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Rings([(5, (1, -28))] * 4)
+    full.covered_s = 0.5
+    calls = recorded_by(monkeypatch, full, Rings([(5, (1, -28))])).result(2.0, [5])
+    assert calls.by_process == {5: [Refusal("write", "ENOSPC", 8.5)]}
+    (said,) = calls.unlooked
+    assert said.name == "which calls fail seldom"
+    assert said.reason == "so many do on 1 CPU that 500 ms of 2 s are seen"
+
+
+def test_processes_whose_calls_have_other_numbers_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(refusals, "is_narrow", lambda pid: pid > 3)
+    monkeypatch.setattr(group_calls, "_name", {4: "app"}.get)
+    ring = Rings([(3, (1, -28)), (50, (1, -28)), (4, (1, -28))])
+    calls = recorded_by(monkeypatch, ring).result(1.0, [4, 3, *range(10, 60)])
+    assert calls.by_process.keys() == {3}
+    assert [one.name for one in calls.unlooked] == [
+        "which calls of process 4 (app) fail", "which calls of process 10 (?) fail",
+        "which calls of process 11 (?) fail", "which calls of 29 more processes fail",
+    ]  # fmt: skip
+    assert calls.unlooked[0].reason == refusals.NARROW
+
+
+@pytest.mark.parametrize(("version", "said"), [("1", 1), ("2", 0)])
+def test_that_a_list_of_processes_is_cut_is_said(
+    version: str, said: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusals, "is_narrow", lambda _: False)
+    for count, times in ((1999, 0), (2000, said)):
+        calls = recorded_by(monkeypatch, Rings(), version=version).result(1.0, range(1, count + 1))
+        names = [one.name for one in calls.unlooked]
+        assert names == ["which calls of its other processes fail"] * times
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        ("events", "tracepoints may not be read: run as root"),
+        ("record_all", "the failing calls of all processes may not be recorded: run as root, with "
+         "CAP_PERFMON"),
+    ],
+)  # fmt: skip
+def test_why_nothing_is_recorded_is_said(
+    refused: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    recorded_by(monkeypatch)
+    monkeypatch.setattr(call_rings, refused, refuse)
+    calls = GroupRefusals(Path("/"), "1").result(1.0, [PID])
+    assert [(one.name, one.reason) for one in calls.unlooked] == [("which calls fail", why)]
 
 
 def test_what_fails_rarely_is_no_finding_and_what_nobody_tries_in_vain_is_an_alarm() -> None:
     def said(*refused: Refusal) -> list[tuple[str, object]]:
-        found = group_calls.findings(GroupCalls({7: refused}, ()), {})
+        found = group_calls.findings(GroupCalls({7: refused}, ()))
         return [(one.title, one.severity) for one in found]
 
     assert said(Refusal("write", "ENOSPC", 0.9)) == []
@@ -53,32 +172,3 @@ def test_what_fails_rarely_is_no_finding_and_what_nobody_tries_in_vain_is_an_ala
     ((title, severity),) = said(Refusal("clone", "EAGAIN", 2.0))
     assert (title, severity) == ("2 calls per second of process 7 (?) fail: clone with EAGAIN",
                                  CRITICAL)  # fmt: skip
-
-
-def test_processes_and_threads_that_are_left_out_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counters, "busiest_first", lambda pid: [*range(40)])
-    opened: list[int] = []
-
-    class Rings:
-        why = "tracepoints may not be read: run as root"
-
-        def __init__(self, pid: int, tasks: list[int], *, sizes: bool, events: object) -> None:
-            assert not sizes
-            opened.append(len(tasks))
-
-        def result(self, seconds: float) -> list[Refusal]:
-            return []
-
-        def close(self) -> None:
-            pass
-
-    monkeypatch.setattr(group_calls, "Refusals", Rings)
-    with closing(GroupRefusals(range(1, 41))) as recorded:
-        calls = recorded.result(1.0)
-    assert sum(opened) == 64
-    assert (len(opened), min(opened)) == (32, 1)
-    assert [(one.name, one.reason) for one in calls.unlooked] == [
-        ("which calls fail", Rings.why),
-        ("which calls of 8 processes fail", "smaller than the 32 largest"),
-        ("which calls of 1216 threads fail", "not of the 64 busiest of the largest processes"),
-    ]

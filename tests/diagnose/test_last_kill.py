@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from command import memlab
 
-from memlab.diagnose.documents import LastKill
 from memlab.diagnose.kernel_log import answer, forms, reports, source, versions
+from memlab.diagnose.kernel_log.documents import LastKill
 from memlab.errors import BadRequest, CannotLook
 
 LOGS = Path(__file__).parent / "kernel_logs"

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from memlab.diagnose import look
-from memlab.diagnose.ticks import Ticks, _library
+from memlab.diagnose import ticks as of_ticks
+from memlab.diagnose.ticks import Ticks
 from memlab.errors import NotBuilt
 from memlab.files import folders
 
@@ -82,6 +83,19 @@ def test_files_are_read_at_every_so_many_ticks(tmp_path: Path, opened: ExitStack
     assert {(one.contents, one.size) for one in ticks.readings} == {((b"VmRSS: 1", None), size)}
 
 
+def test_a_long_look_keeps_no_texts(tmp_path: Path, opened: ExitStack) -> None:
+    texts: list[bytes | None] = []
+    status = descriptor(opened, tmp_path, "VmRSS: 1")
+    ticks = Ticks([status], take=lambda one: texts.extend(one.contents))
+    kept = []
+    for _ in range(1000):
+        assert ticks.run(8, 0.0, [], lambda _, __: False)
+        kept.append(len(ticks.readings))
+    assert max(kept) < 256
+    ticks.hand_over()
+    assert (texts, ticks.readings) == ([b"VmRSS: 1"] * 8000, [])
+
+
 @pytest.mark.parametrize("groups", [0, 500, 3000, 65_536])
 def test_what_a_look_needs_of_a_status_is_read_behind_any_number_of_groups(
     groups: int, tmp_path: Path, opened: ExitStack
@@ -108,12 +122,12 @@ def test_without_the_library_of_this_version_it_is_said_what_builds_it(
         if library:
             (tmp_path / "launch/ticks.so").symlink_to(library)
         with pytest.raises(NotBuilt, match=f"ticks.so: {why}; `pip install .` in the checkout"):
-            _library.__wrapped__()
+            of_ticks.library.__wrapped__()
     monkeypatch.setattr(folders, "compiled", lambda: whole)
-    assert _library.__wrapped__()
+    assert of_ticks.library.__wrapped__()
     monkeypatch.setattr("memlab.diagnose.ticks._Ticks", ctypes.c_int)
     with pytest.raises(NotBuilt, match=r"ticks.so: it is of another version; `pip install .`"):
-        _library.__wrapped__()
+        of_ticks.library.__wrapped__()
 
 
 def test_the_end_of_the_process_is_the_end() -> None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 import msgspec
 from msgspec import UNSET, Meta
 
-from memlab.experiment.kinds import Level
 from memlab.text.printable import json_text
 from memlab.text.units import finite
 
@@ -33,7 +32,10 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 NonEmpty = Annotated[list[T], Meta(min_length=1)]
 RunId = Annotated[str, Meta(pattern="^[0-9a-f]{8}$")]
 DateTime = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-Levels = Annotated[Mapping[str, Level], Meta(description="The level of each factor, by name.")]
+# A Level of memlab.experiment, whose import takes as long as a look.
+Levels = Annotated[
+    Mapping[str, int | float | bool | str], Meta(description="The level of each factor, by name.")
+]
 Ended = (
     Literal[
         "blocks",
