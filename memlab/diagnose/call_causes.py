@@ -779,6 +779,8 @@ def explained(
 
 def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
     cause = _cause(facts, refusal, called_with)
+    if cause is None and (refusal.call, refusal.errno) == ("mmap", "ENOMEM"):
+        cause = call_bounds.wide(facts, refusal.call, (0, refusal.asked_bytes))
     if cause is not None:
         return replace(
             refusal,

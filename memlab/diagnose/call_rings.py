@@ -1,4 +1,4 @@
-"""Rings of 16 KiB into which the kernel writes how calls of a thread begin and end
+"""Rings into which the kernel writes how calls of a thread begin and end
 (perf_event_open(2); include/trace/events/syscalls.h)."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import mmap
 import os
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,8 +15,6 @@ from typing import NamedTuple
 from memlab.observe import perf_event, tracefs
 
 _EXIT, _ENTER, _MMAP = "raw_syscalls:sys_exit", "raw_syscalls:sys_enter", "syscalls:sys_enter_mmap"
-_RING_PAGES = 4  # a power of two
-_RECORD_MAX = 96  # bytes: a ring with less room is full
 # Registers that hold the arguments of a call until it ends, in their order, by the numbers of
 # arch/x86/include/uapi/asm/perf_regs.h. On arm64 and RISC-V the result replaces the first argument.
 _REGISTERS = (5, 4, 3, 18, 16, 17) if os.uname().machine == "x86_64" else ()
@@ -84,13 +82,25 @@ class Ring:
     task: int
     fds: Sequence[int]
     pages: mmap.mmap
+    counted_before: Sequence[int]
 
-    def stopped(self) -> tuple[list[CallEnd], float | None]:
-        """Stop it. Each event, and the time that a full ring covers; None where it has room."""
+    def stop(self) -> None:
+        """Nothing is written and nothing is counted from here on."""
         with suppress(OSError):
             for fd in self.fds:
-                perf_event.stop(fd)  # nothing is written while it is read
-        return _read(self.pages)
+                perf_event.stop(fd)
+
+    def stopped(self) -> list[CallEnd]:
+        """Stop it. Each event that it had room for."""
+        self.stop()
+        return list(_read(self.pages))
+
+    def counts(self) -> list[int]:
+        """How often each of its events came, also after the ring was full."""
+        return [
+            perf_event.read(fd) - before
+            for fd, before in zip(self.fds, self.counted_before, strict=True)
+        ]
 
     def close(self) -> None:
         self.pages.close()
@@ -98,22 +108,29 @@ class Ring:
             os.close(fd)
 
 
-def record(task: int, wanted: Sequence[tuple[int, str]], *, with_arguments: bool = False) -> Ring:
+def record(
+    task: int,
+    wanted: Sequence[tuple[int, str]],
+    *,
+    with_arguments: bool = False,
+    page_count: int = 4,
+) -> Ring:
     """A ring for these tracepoints, each with its filter; with the arguments of the calls that end,
-    where `HAVE_ARGUMENTS`. Raises `OSError`."""
+    where `HAVE_ARGUMENTS`. `page_count` is a power of two: a page has room for some 100 ends, or
+    50 begins. Raises `OSError`."""
     registers = sum(1 << number for number in _REGISTERS) if with_arguments else 0
     fds: list[int] = []
     try:
         for number, filtered in wanted:
             fds.append(perf_event.record(number, task, filtered, registers))
-        pages = mmap.mmap(fds[0], (1 + _RING_PAGES) * mmap.PAGESIZE)
+        pages = mmap.mmap(fds[0], (1 + page_count) * mmap.PAGESIZE)
         for fd in fds[1:]:
             perf_event.write_to(fd, fds[0])
     except OSError:
         for fd in fds:
             os.close(fd)
         raise
-    return Ring(task, fds, pages)
+    return Ring(task, fds, pages, [perf_event.read(fd) for fd in fds])
 
 
 def _kind(raw: bytes) -> int:
@@ -134,17 +151,9 @@ def _arguments(registers: bytes) -> tuple[int, ...]:
     return tuple(by_number[number] for number in _REGISTERS)
 
 
-def _read(ring: mmap.mmap) -> tuple[list[CallEnd], float | None]:
-    """Each event, and the time that a full ring covers; None where it has room."""
-    events: list[CallEnd] = []
-    times: list[int] = []
+def _read(ring: mmap.mmap) -> Iterator[CallEnd]:
     for kind, content in perf_event.records(ring):
-        if kind == perf_event.SAMPLE and len(content) >= 12:
-            time_ns, length = struct.unpack_from("=QI", content)
-            times.append(time_ns)
-            raw, registers = content[12 : 12 + length], content[12 + length :]
-            events.append(CallEnd(raw, _arguments(registers)))
-    room = _RING_PAGES * mmap.PAGESIZE - perf_event.written(ring)
-    full = room < _RECORD_MAX and len(times) > 1
-    covered_s = (times[-1] - times[0]) * len(times) / (len(times) - 1) * 1e-9 if full else None
-    return events, covered_s
+        if kind == perf_event.SAMPLE and len(content) >= 4:
+            (length,) = struct.unpack_from("=I", content)
+            raw, registers = content[4 : 4 + length], content[4 + length :]
+            yield CallEnd(raw, _arguments(registers))

@@ -54,7 +54,7 @@ _TASKS = ("pids.max", "RLIMIT_NPROC", "kernel.threads-max", "kernel.pid_max")
 FILES = "ulimit -n, LimitNOFILE= of its unit; files that are never closed (ls -l /proc/PID/fd)"
 MACHINE = "vm.overcommit_memory=0"
 _SPACE = ("vm.max_map_count", "RLIMIT_AS", "RLIMIT_DATA", "CommitLimit", MACHINE,
-          "huge pages (hugetlb)")  # fmt: skip
+          "huge pages (hugetlb)", "the address space of a 32-bit program")  # fmt: skip
 NOEXEC, SEGMENT = "noexec of", "kernel.shmmax"
 OF_A_CALL = (MACHINE, SEGMENT)
 """Limits on what one call may ask for."""

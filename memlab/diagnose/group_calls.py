@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from memlab.diagnose import call_rings, counters
 from memlab.diagnose.call_table import row
-from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, Severity, per_second
+from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, Severity
 from memlab.diagnose.refusals import IF_EXPLAINED, NO_LIMIT, Refusal, Refusals
+from memlab.diagnose.refused import often
 from memlab.diagnose.unlooked import Unlooked
 from memlab.text import units
 
@@ -95,7 +96,7 @@ def findings(calls: GroupCalls, names: Mapping[int, str]) -> Iterator[Finding]:
         rates = tuple(Fact(f"{call.call} ({call.errno})", call.per_s, "1/s") for call in ranked)
         yield Finding(
             "calls-fail", _severity(refused),
-            f"{per_second(per_s, 'calls')} of process {pid} ({names.get(pid, '?')}) fail: {pairs}"
+            f"{often(refused)} of process {pid} ({names.get(pid, '?')}) fail: {pairs}"
             f"{more}",
             "limits", ranked[0].call, per_s, "1/s",
             rates,

@@ -545,6 +545,9 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     needs_arguments = call_causes.needs_arguments
     if not recorded.failing or not any(needs_arguments(one.call, one.errno) for one in refused):
         return without
+    if recorded.is_narrow:
+        why = "arguments of its failing calls: those of a 32-bit program are not read"
+        return replace(without, unseen=(*without.unseen, why))
     called = call_arguments.read(
         recorded.events,
         recorded.failing,

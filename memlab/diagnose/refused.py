@@ -50,6 +50,7 @@ _HINTS = {
     "RLIMIT_DATA": "ulimit -d, LimitDATA= of its unit",
     "RLIMIT_STACK": "ulimit -s; less recursion, smaller arrays on the stack",
     "CommitLimit": "vm.overcommit_memory=0, or vm.overcommit_ratio, or swap",
+    "the address space of a 32-bit program": "a 64-bit build; fewer and smaller mappings",
     MACHINE: "a smaller mapping, MAP_NORESERVE or PROT_NONE for a reservation; "
     "vm.overcommit_memory=1",
     "huge pages (hugetlb)": "vm.nr_hugepages, or nr_overcommit_hugepages; files that are left in a "
@@ -108,10 +109,16 @@ def _told(look: Look, name: str, refused: Sequence[Refusal]) -> Finding:
     severity = CRITICAL if known and known.certain and per_s >= 1 else COSTLY
     return Finding(
         name, NOTE if first.harmless else severity,
-        f"{per_second(per_s, 'calls')} of {calls} fail with {errnos}: {refuses}{first.cause}",
+        f"{often(refused)} of {calls} fail with {errnos}: {refuses}{first.cause}",
         "limits", first.line, per_s, "1/s", _facts(look.refused), first.setting or _page(first),
         experiments=_measures(name), kind=f"{calls} {errnos}",
     )  # fmt: skip
+
+
+def often(refused: Sequence[Refusal]) -> str:
+    """`23 calls per second`; `about 23` if only the first of them were told apart."""
+    about = "about " if any(one.is_estimate for one in refused) else ""
+    return f"{about}{per_second(sum(one.per_s for one in refused), 'calls')}"
 
 
 def _measures(name: str) -> tuple[str, ...]:
@@ -127,7 +134,7 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
     critical = known.certain and per_s >= 1
     return Finding(
         known.name, CRITICAL if critical else COSTLY,
-        f"{per_second(per_s, 'calls')} of {calls} fail with {errnos}: {refuses}{why}",
+        f"{often(refused)} of {calls} fail with {errnos}: {refuses}{why}",
         "limits", line, per_s, "1/s", _facts(look.refused),
         _setting(known, limit, line, refused, why),
         experiments=_measures(known.name), kind=f"{calls} {errnos}",
@@ -168,7 +175,7 @@ def _unexplained(unknown: Sequence[Refusal]) -> Finding:
     more = f" and {len(most) - 3} more" if len(most) > 3 else ""
     return Finding(
         "calls-fail", COSTLY,
-        f"{per_second(per_s, 'calls')} fail: {said}{more}; the cause was not read",
+        f"{often(unknown)} fail: {said}{more}; the cause was not read",
         "limits", most[0].call, per_s, "1/s", _facts(unknown),
         _page(most[0]),
     )  # fmt: skip

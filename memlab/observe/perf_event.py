@@ -28,7 +28,7 @@ _EXCLUDE_HV = 1 << 6
 _USER_ONLY = _EXCLUDE_KERNEL | _EXCLUDE_HV
 _NO_KERNEL_STACK = 1 << 21
 _INHERIT_THREAD = 1 << 35  # Linux 5.13
-_IP, _TIME, _ADDRESS, _CALLCHAIN, _RAW = 1 << 0, 1 << 2, 1 << 3, 1 << 5, 1 << 10  # PERF_SAMPLE_
+_IP, _ADDRESS, _CALLCHAIN, _RAW = 1 << 0, 1 << 3, 1 << 5, 1 << 10  # PERF_SAMPLE_
 _REGISTERS = 1 << 12  # PERF_SAMPLE_REGS_USER
 _DISABLE = {"ppc64le": 0x2000_2401}  # _IO('$', 1)
 _SET_OUTPUT = {"ppc64le": 0x2000_2405}  # _IO('$', 5)
@@ -127,10 +127,10 @@ def sample(config: int, task: int, scope: Scope, period: int) -> int:
 
 
 def record(number: int, task: int, filtered: str, registers: int = 0) -> int:
-    """A descriptor that writes the time and the fields of each event of a tracepoint that passes
+    """A descriptor that writes the fields of each event of a tracepoint that passes
     the filter into a ring, to be mapped; `registers` is a mask of those of the task outside the
     kernel that follow them. Raises `OSError`."""
-    sampled = _TIME | _RAW | (_REGISTERS if registers else 0)
+    sampled = _RAW | (_REGISTERS if registers else 0)
     fd = _open(TRACEPOINT, number, task, -1, 0, 1, sampled, registers)
     try:
         _filter(fd, filtered)
