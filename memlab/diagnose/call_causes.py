@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
-from memlab.diagnose import call_bounds, call_places, kernel_held, sockets, sysvipc
+from memlab.diagnose import call_bounds, call_commit, call_places, kernel_held, sockets, sysvipc
 from memlab.diagnose.call_arguments import Called, Pair
 from memlab.diagnose.call_facts import PAGE, Cause, Facts, Reader, shown
 from memlab.diagnose.call_table import LOCK
@@ -741,6 +741,7 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("mlockall", "ENOMEM", _lock_all),
     (call_places.CALLS, "ENOSPC", _place),
     *call_bounds.READERS,
+    *call_commit.READERS,
 )
 _FILTERED = Cause(
     "a filter of system calls refuses it (seccomp), not a limit",
@@ -781,6 +782,8 @@ def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
     cause = _cause(facts, refusal, called_with)
     if cause is None and (refusal.call, refusal.errno) == ("mmap", "ENOMEM"):
         cause = call_bounds.wide(facts, refusal.call, (0, refusal.asked_bytes))
+    if cause is None and (refusal.call, refusal.errno) == ("fork", "ENOMEM"):
+        cause = call_commit.child(facts, refusal.call, ())
     if cause is not None:
         return replace(
             refusal,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from memlab.diagnose import ipc_limits, kernel_held
+from memlab.diagnose import call_commit, ipc_limits, kernel_held
 from memlab.diagnose.call_places import OF_THE_KERNEL, REMOTE
 from memlab.diagnose.call_table import MACHINE, NOEXEC, row
 from memlab.diagnose.kernel_numbers import descriptors, sysctl, target_of
@@ -325,6 +325,8 @@ def _huge_pages(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """The pool, if it holds a file of huge pages open: such a file's blocks are that large."""
     machine = files.known(proc.meminfo) or {}
     yield from _machine_space(machine)
+    is_capable = bool(int(status.get("CapEff", "0"), 16) >> 21 & 1)  # CAP_SYS_ADMIN
+    yield from call_commit.commit_rooms(machine, status, is_capable=is_capable)
     if is_narrow(pid):
         used, fails = proc.status_bytes(status, "VmSize") or 0, "mmap fails with ENOMEM"
         yield Room("the address space of a 32-bit program", used, 4 << 30, "B", fails)

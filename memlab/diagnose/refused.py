@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import call_places, family, socket_drops
+from memlab.diagnose import call_commit, call_places, family, socket_drops
 from memlab.diagnose.call_table import FILES, LOCK, MACHINE, NOEXEC, OF_A_CALL, Row, row
 from memlab.diagnose.finding import (
     COSTLY,
@@ -201,6 +201,8 @@ def _facts(refused: Sequence[Refusal]) -> tuple[Fact, ...]:
 def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | None, str]:
     """The limit, and the words that say how full it is."""
     candidates = [one for one in look.rooms if one.name.startswith(known.limits)]
+    if any(one.name == call_commit.MAPPED for one in candidates):
+        candidates = [one for one in candidates if one.name != "CommitLimit"]
     if known.name == "handler-refused" and not all(one.of_kernel_faults for one in refused):
         candidates = []
     standing = [one for one in candidates if not one.name.startswith((*OF_A_CALL, NOEXEC))]
@@ -285,7 +287,7 @@ def _counts(asked: Refusal, limit: Room) -> bool:
         return asked.data and not asked.noreserve and asked.asked_bytes < _SPACE_BYTES
     if limit.name == "RLIMIT_AS":
         return asked.call != "mprotect"
-    return asked.data or limit.name not in ("RLIMIT_DATA", "CommitLimit")
+    return asked.data or not limit.name.startswith(("RLIMIT_DATA", "CommitLimit"))
 
 
 def _ended(look: Look, room: Room) -> str:
