@@ -173,6 +173,53 @@ def test_a_fault_is_told_by_the_kernels_line_of_that_process(
     log.close()
 
 
+END = 0x7FFC33BBFFF8 + (8 << 20) - 24  # of a stack that is full to 8 MiB
+
+
+@pytest.mark.parametrize(
+    ("end", "limit_mib", "locked", "words"),
+    [
+        (END, 8, None, "its stack is full, 8 MiB long (RLIMIT_STACK: 8 MiB)"),
+        (END, 8, (1 << 20, 4 << 20), "its stack is full, 8 MiB long (RLIMIT_STACK: 8 MiB)"),
+        (END, 16, (5 << 19, 4 << 20), "its stack, 8 MiB long, may not grow, below RLIMIT_STACK "
+         "(16 MiB): 2.5 MiB were locked, and RLIMIT_MEMLOCK is 4 MiB"),
+        (END, 16, None, "its stack, 8 MiB long, may not grow, below RLIMIT_STACK (16 MiB)"),
+        (END, -1, None, "its stack, 8 MiB long, may not grow, below RLIMIT_STACK (unlimited)"),
+        (END << 1, 16, None, "its stack is full (RLIMIT_STACK: 16 MiB; of a thread by its own"),
+        (0, 16, None, "its stack is full (RLIMIT_STACK: 16 MiB; of a thread by its own size)"),
+    ],
+)  # fmt: skip
+def test_a_stack_is_full_or_may_not_grow_by_what_was_read(
+    end: int, limit_mib: int, locked: tuple[int, int] | None, words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    logged = [f"6,8,8,-;dies[7]: segfault {FAULTS['s'][0]}"]
+    monkeypatch.setattr(FaultLog, "_lines", lambda _: logged)
+    log = FaultLog()
+    limit = limit_mib if limit_mib < 0 else limit_mib << 20
+    said = log.why(7, signal.SIGSEGV, ("launch",), locked, fault_log.Stack(end, limit))
+    assert f"no page may be: {words}" in said
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "behind"),
+    [("fff", "4 KiB"), ("7", "8 B"), ("fffff", "1 MiB"), ("8", ""), ("ffff8", ""), ("0", ""),
+     ("123456789fff", "")],
+)  # fmt: skip
+def test_an_address_a_little_behind_a_mapping_that_failed_is_said_as_that(
+    address: str, behind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(char *)MAP_FAILED + 4096 is 0xfff."""
+    logged = [f"6,8,8,-;dies[7]: segfault at {address} ip 55e0 sp 7ffc33f0b8e0 error 6"]
+    monkeypatch.setattr(FaultLog, "_lines", lambda _: logged)
+    log = FaultLog()
+    words = f", or {behind} behind a pointer that is -1, as of a mmap(2) that failed"
+    said = log.why(7, signal.SIGSEGV, ())
+    assert (words in said) if behind else ("behind" not in said)
+    log.close()
+
+
 @pytest.mark.parametrize(
     ("logged", "is_named"),
     [((4194305,), True), ((4194305, 4194306), False), ((os.getpid(),), False), ((), False)],
@@ -233,7 +280,7 @@ def test_the_log_is_not_read_where_its_numbers_are_of_other_processes(
 
 @pytest.mark.parametrize(
     ("what", "words"),
-    [("stack", "where its stack pointer is and no page may be: its stack is full (RLIMIT_STACK: "),
+    [("stack", "where its stack pointer is and no page may be: its stack is full"),
      ("null", "writes to address 0x8: a pointer that is null or nearly so"),
      ("thread", "which has ended too, was of this process, it writes to address 0x8: "),
      ("literal", "it writes to 0x"),
