@@ -67,6 +67,8 @@ EVENTS = (
     Event("compactions", "compaction:mm_compaction_try_to_compact_pages"),
     Event("threads_created", "task:task_newtask", "clone_flags & 65536"),
     Event("processes_forked", "task:task_newtask", "!(clone_flags & 65792)"),
+    Event("processes_made", "task:task_newtask", "!(clone_flags & 65536)"),
+    Event("children_waited", "syscalls:sys_exit_wait4", "ret > 0"),
     # arch/x86/include/asm/trap_pf.h: bit 0 is a fault on a page that is there, as a write to one
     # that a fork shares is.
     Event("present_faults_user", "exceptions:page_fault_user", "error_code & 1"),

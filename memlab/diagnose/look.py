@@ -309,6 +309,10 @@ class Look:
     """What most of its descriptors are."""
     read_bytes_per_s: float | None = None
     """From devices; None where not seen."""
+    waited_faults_per_s: float = 0.0
+    """Minor page faults of the children that it waited for in the look, in their lives."""
+    waited_cpu_share: float = 0.0
+    """Of one CPU, which these had used."""
     private_swing_bytes: int | None = None
     """From the lowest to the highest of what it holds without shared memory, during the look."""
 
@@ -458,6 +462,7 @@ def at(
             *_not_read(malloc, heaps, within, unread if much else 0),
             *_not_sampled(sampled, rates),
             *_children_counted(forks=forks),
+            *family.not_waited_for(status, rates["processes_made"]),
             *_not_read_sockets(queues),
             *_not_read_descriptors(by_kernel),
             *kernel_unshown.read(
@@ -531,6 +536,9 @@ def at(
         kernel_held=by_kernel,
         most_open=family.most_open(open_files),
         read_bytes_per_s=_read_per_s(before, after, elapsed),
+        waited_faults_per_s=(after.stat.waited_minor_faults - before.stat.waited_minor_faults)
+        / elapsed,
+        waited_cpu_share=(after.waited_cpu_s - before.waited_cpu_s) / elapsed,
         private_swing_bytes=max(series.private) - min(series.private),
     )
     return seen, recorded

@@ -285,6 +285,7 @@ CASES: tuple[tuple[str, str, float, Made], ...] = (
         attached=Attached(0, 0, 0, 0, (7,), int(n)))),
     ("changes-protection", "2,000 calls", 2000, _of_rate("mprotect")),
     ("makes-threads", "100 new threads", 100, _of_rate("threads_created")),
+    ("children-fault", "1,000 faults", 1000, lambda n: look(waited_faults_per_s=n)),
     ("shootdowns", "500 TLB flushes", 500, _of_rate("shootdowns_taken")),
     ("mappings-limit-nears", "50 %", 0.5, _of_room("vm.max_map_count")),
     ("lock-limit-nears", "80 %", 0.8, _of_room("RLIMIT_MEMLOCK")),
