@@ -50,17 +50,6 @@ class MemberStart:
     waited_faults: int
 
 
-@dataclass(frozen=True, slots=True)
-class MostOpen:
-    """What most of the descriptors of a process are."""
-
-    name: str
-    """A path, or a kind as `socket`."""
-    count: int
-    of: int
-    """Descriptors in all."""
-
-
 _PROCESSES_MAX = 20_000  # whose state and parent are read
 _PARENTS_MAX = 100
 _NEAR_BYTES = 1 << 20
@@ -247,20 +236,6 @@ def _shared(pid: int) -> int | None:
 def age_s(start_ticks: int) -> float:
     """Since a process started, sleep of the machine included."""
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / _TICKS_HZ)
-
-
-def most_open(held: Mapping[int, str]) -> MostOpen | None:
-    """What most descriptors are, if those are half of them or more."""
-    kinds = Counter(_opened(link) for link in held.values())
-    name, count = kinds.most_common(1)[0] if kinds else ("", 0)
-    return MostOpen(name, count, len(held)) if count > 1 and count >= len(held) / 2 else None
-
-
-def _opened(link: str) -> str:
-    """A path as it is, else the kind: `socket`, `pipe`, `eventfd`."""
-    if link.startswith("/"):
-        return link
-    return link.removeprefix("anon_inode:").partition(":")[0].strip("[]")
 
 
 def pipe_count(held: Mapping[int, str]) -> int:

@@ -29,6 +29,7 @@ from memlab.diagnose import (
     mapping_list,
     memory,
     memory_held_open,
+    open_kinds,
     pages,
     refusals,
     room,
@@ -43,7 +44,7 @@ from memlab.diagnose import (
     waits,
 )
 from memlab.diagnose.allocator import Allocator
-from memlab.diagnose.family import Member, MostOpen
+from memlab.diagnose.family import Member
 from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
@@ -52,6 +53,7 @@ from memlab.diagnose.mapped_forms import MappedForm
 from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.memory_files import PAGE
+from memlab.diagnose.open_kinds import OpenKind
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room, Segments, TmpfsUse
@@ -305,8 +307,8 @@ class Look:
     """What their queues hold; None of a process without a socket."""
     kernel_held: KernelHeld | None = None
     """By its pipes, BPF maps and files in flight; None of a process without any."""
-    most_open: MostOpen | None = None
-    """What most of its descriptors are."""
+    open_kinds: tuple[OpenKind, ...] = ()
+    """What most of its descriptors are, most first."""
     read_bytes_per_s: float | None = None
     """From devices; None where not seen."""
     waited_faults_per_s: float = 0.0
@@ -534,7 +536,7 @@ def at(
         dropped=sockets.dropped(queues_before, read_queues) if held_before is not None else (),
         sockets=queues,
         kernel_held=by_kernel,
-        most_open=family.most_open(open_files),
+        open_kinds=open_kinds.read(pid, open_files, held_before),
         read_bytes_per_s=_read_per_s(before, after, elapsed),
         waited_faults_per_s=(after.stat.waited_minor_faults - before.stat.waited_minor_faults)
         / elapsed,

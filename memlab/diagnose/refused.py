@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import call_commit, call_places, family, socket_drops
+from memlab.diagnose import call_commit, call_places, family, open_kinds, socket_drops
 from memlab.diagnose.call_table import FILES, LOCK, MACHINE, NOEXEC, OF_A_CALL, Row, row
 from memlab.diagnose.finding import (
     COSTLY,
@@ -131,6 +131,8 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
     line = limit.name if limit else known.limits[0].strip(".")
     calls, errnos = _names(one.call for one in refused), _names(one.errno for one in refused)
     refuses = f"{known.refuses}: " if known.refuses else ""
+    if limit and limit.name == "RLIMIT_NOFILE" and look.open_kinds:
+        why = f"{why}; {open_kinds.words(look.open_kinds)}"
     critical = known.certain and per_s >= 1
     return Finding(
         known.name, CRITICAL if critical else COSTLY,

@@ -12,13 +12,12 @@ import pytest
 import memlab
 from memlab.command import bus_error, fault_log
 from memlab.command.fault_log import FaultLog
-from memlab.diagnose import family, flow, group_limits, held, limits, shared, stock
+from memlab.diagnose import flow, group_limits, held, shared, stock
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
-from memlab.diagnose.room import Room
 from memlab.diagnose.waits import Waits
 from memlab.observe import files
 
@@ -98,18 +97,6 @@ def test_memory_of_a_process_that_is_not_seen_belongs_to_no_other() -> None:
     assert "held-elsewhere" in names
     hidden = [one.name for one in held.findings(replace(whole, processes=2))]
     assert "held-elsewhere" not in hidden
-
-
-def test_open_files_name_what_most_of_them_are() -> None:
-    one_file = dict.fromkeys(range(90), "/dev/shm/format (deleted)")
-    most = family.most_open(one_file | {100: "socket:[7]", 101: "pipe:[8]"})
-    files = Room("RLIMIT_NOFILE", 92, 100, "count", "open fails with EMFILE", 10.0)
-    (found,) = limits.findings(look(rooms=(files,), most_open=most))
-    assert "90 of 92 are one file, /dev/shm/format (deleted)" in found.title
-    sockets = family.most_open({number: f"socket:[{number}]" for number in range(90)})
-    (found,) = limits.findings(look(rooms=(files,), most_open=sockets))
-    assert "90 of 90 are of the kind socket" in found.title
-    assert family.most_open({number: f"/tmp/{number}" for number in range(90)}) is None
 
 
 def test_a_bus_error_says_what_was_read_and_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
