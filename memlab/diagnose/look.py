@@ -824,7 +824,11 @@ def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
         yield f"{what}: the kernel does not count their pages; at most {amount}"
     if seen is not None and seen.watches >= _MANY_WATCHES:
         what = f"what {seen.watches:,} or more inotify watches keep in the kernel"
-        yield f"{what}: /proc does not show it; some 1 KiB each, with its inode (fs/notify/inotify)"
+        each = kernel_held.watch_bytes()
+        amount = units.format_quantity(seen.watches * each, "B")
+        sizes = f"{amount} by the sizes of its objects (/sys/kernel/slab)" if each else "its size"
+        pins = "an inode that each keeps in memory counts with reclaimable slab"
+        yield f"{what}: {'' if each else 'not read: '}{sizes}; {pins}"
     if seen is not None and seen.ring_bytes >= _UNREAD_BYTES:
         amount = units.format_quantity(seen.ring_bytes, "B")
         what = f"what {units.counted(seen.rings, 'io_uring')} keep in the kernel"
