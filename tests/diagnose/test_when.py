@@ -28,7 +28,7 @@ from memlab.diagnose.shared import Attached
 from memlab.diagnose.sockets import Dropped, Sockets
 from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.tree import Events
-from memlab.diagnose.waits import Waits
+from memlab.diagnose.waits import RECEIVER, Waits
 
 from .looks import JEMALLOC, MiB, charge, group, heap, look, memory, rates
 from .test_machine import COUNTERS
@@ -81,7 +81,7 @@ def _calls(value: float, again: float, of: float, **others: Any) -> Look:
 WAITS = tuple((f"waits-for-{name}", kind) for name, kind in (
     ("reclaim", "reclaim"), ("swap", "swap"), ("compaction", "compaction"),
     ("writeback", "writeback"), ("fsync", "fsync"), ("files", "a page of a file"),
-    ("messages", "room in a message queue"), ("receivers", "the receiver of a Unix socket"),
+    ("messages", "room in a message queue"), ("receivers", RECEIVER),
     ("mappings", "a kernel semaphore, as the mmap_lock"),
 ))  # fmt: skip
 
