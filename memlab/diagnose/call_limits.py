@@ -329,7 +329,7 @@ def _huge_pages(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     yield from call_commit.commit_rooms(machine, status, is_capable=is_capable)
     if is_narrow(pid):
         used, fails = proc.status_bytes(status, "VmSize") or 0, "mmap fails with ENOMEM"
-        yield Room("the address space of a 32-bit program", used, 4 << 30, "B", fails)
+        yield Room("addresses of a 32-bit program", used, 4 << 30, "B", fails)
     links = [*descriptors(pid).items()][:_FILES_MAX]
     paths = [ROOT / f"proc/{pid}/fd/{number}" for number, link in links
              if link.startswith("/memfd:") or "huge" in link]  # fmt: skip

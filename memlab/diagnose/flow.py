@@ -165,7 +165,7 @@ _CHILDREN_FAULT = FindingRow(
     "flow",
     OF_CHILDREN,
     "1/s",
-    "1,000 faults per second are of children that it waited for, more than of itself",
+    "1,000 faults per second of ended children, and fewer itself",
     setting=(
         "fewer children that live longer (a pool of workers, a builtin of the shell), as each "
         "takes its first faults once; programs with fewer libraries; huge pages for a child "

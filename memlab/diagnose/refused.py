@@ -50,7 +50,7 @@ _HINTS = {
     "RLIMIT_DATA": "ulimit -d, LimitDATA= of its unit",
     "RLIMIT_STACK": "ulimit -s; less recursion, smaller arrays on the stack",
     "CommitLimit": "vm.overcommit_memory=0, or vm.overcommit_ratio, or swap",
-    "the address space of a 32-bit program": "a 64-bit build; fewer and smaller mappings",
+    "addresses of a 32-bit program": "a 64-bit build; fewer and smaller mappings",
     MACHINE: "a smaller mapping, MAP_NORESERVE or PROT_NONE for a reservation; "
     "vm.overcommit_memory=1",
     "huge pages (hugetlb)": "vm.nr_hugepages, or nr_overcommit_hugepages; files that are left in a "

@@ -481,7 +481,7 @@ def test_a_32_bit_program_has_4_gib_of_addresses(
     (tmp_path / "proc/7").mkdir(parents=True)
     for module in (refusals, call_limits, kernel_numbers, proc):
         monkeypatch.setattr(module, "ROOT", tmp_path)
-    name = "the address space of a 32-bit program"
+    name = "addresses of a 32-bit program"
     for headers, virtual_mib, is_cause in ((32, 4070, True), (32, 3900, False), (56, 4070, None)):
         pairs = (4, headers, 0, 0) if headers == 32 else (4, 0, headers, 0)
         (tmp_path / "proc/7/auxv").write_bytes(struct.pack("=4I", *pairs))
