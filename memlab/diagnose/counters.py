@@ -186,8 +186,8 @@ def counting(pid: int) -> Iterator[Counters]:
         )
     if made_per_s >= _FOLLOWED_PER_S:
         counters.limits.append(
-            f"what new threads do: {made_per_s:.0f} are made a second, and to follow each would "
-            "slow them down"
+            f"what new threads do: {made_per_s * _FIRST_LOOK_S:.0f} were made in the "
+            f"{_FIRST_LOOK_S:g} s before the look, and to follow each would slow them down"
         )
     try:
         for task in tasks[:at_most]:

@@ -7,6 +7,8 @@ import struct
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,7 @@ from memlab.diagnose import (
 )
 from memlab.diagnose.call_table import MACHINE, ROWS, Row, row
 from memlab.diagnose.finding import Finding
+from memlab.diagnose.look import explained
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
 from memlab.observe import proc, system_calls
@@ -473,6 +476,19 @@ def test_one_mapping_larger_than_memory_and_swap() -> None:
         assert "24 GiB" not in one.title
         assert "no limit that is read here is met" in one.title
         assert "max_map_count" not in one.setting
+
+
+def test_arguments_of_a_32_bit_program_are_said_not_to_be_read() -> None:
+    """What they point to has another layout."""
+    seen = look(refused=(Refusal("mmap", "ENOMEM", 9.0),))
+    recorded: Any = SimpleNamespace(failing={7: {(192, -12): 9.0}}, is_narrow=True)
+    found = explained(seen, -1, recorded)
+    assert found.refused == seen.refused
+    assert found.unseen[-1] == (
+        "arguments of its failing calls: those of a 32-bit program are not read"
+    )
+    recorded = SimpleNamespace(failing={}, is_narrow=True)
+    assert explained(seen, -1, recorded).unseen == seen.unseen
 
 
 def test_a_32_bit_program_has_4_gib_of_addresses(
