@@ -7,6 +7,7 @@ import re
 import resource
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -27,13 +28,14 @@ from processes import processes
 
 import memlab
 from memlab import experiments
+from memlab.command import fault_log
 from memlab.errors import BadLevels, BadRequest, CannotRun
 from memlab.experiment import tried as command
 from memlab.experiment.tried.host import SWAP_BYTES
 from memlab.files import folders
 from memlab.judging import effects
 from memlab.judging.compare_levels import compare_levels
-from memlab.observe import allocators, available, capabilities, cgroup
+from memlab.observe import allocators, available, capabilities, cgroup, proc
 from memlab.observe.capabilities import Capability
 from memlab.observe.in_force import InForce
 from memlab.present import figures
@@ -732,12 +734,13 @@ def test_what_was_locked_is_known_with_its_limit(monkeypatch: pytest.MonkeyPatch
     assert memory.locked_of_limit is None
     monkeypatch.setattr(sampler, "_status", lambda _: {b"VmRSS": 8192, b"VmLck": 4096})
     memory.read(program.pid, 0.0)
+    is_capable = bool(int(proc.status(program.pid)["CapEff"], 16) >> 14 & 1)
     program.communicate()
-    assert memory.locked_of_limit == (4096, 4096)
+    assert memory.locked_of_limit == (None if is_capable else (4096, 4096))
     memory = sampler.Sampler(InForce(), lambda: False)
-    monkeypatch.setattr(sampler, "_soft_limits", lambda _: {})
+    monkeypatch.setattr(sampler, "_lock_limit", lambda _: 4096)
     memory.read(os.getpid(), 0.0)
-    assert memory.locked_of_limit is None
+    assert memory.locked_of_limit == (4096, 4096)
 
 
 def test_a_program_that_fails_has_the_limit_of_its_addresses_said() -> None:
@@ -745,16 +748,38 @@ def test_a_program_that_fails_has_the_limit_of_its_addresses_said() -> None:
     from memlab.command.python_probes.command import outcome as how
     from memlab.command.python_probes.command import sampler
 
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as program:
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.prlimit(program.pid, resource.RLIMIT_AS, (1536 << 20, hard))
-        memory = sampler.Sampler(InForce(), lambda: False)
-        memory.read(program.pid, 0.0)
-        program.communicate()
-    assert memory.limits["RLIMIT_AS"] == 1536 << 20
-    report = {"signal": 0, "status": 1, "limits": {"RLIMIT_AS": memory.limits["RLIMIT_AS"]}}
+    memory = sampler.Sampler(InForce(), lambda: False)
+    memory.read(os.getpid(), 0.0)
+    assert memory.uses["RLIMIT_AS"] > memory.uses["RLIMIT_DATA"] > 0
+    report = {"signal": 0, "status": 1, "limits": {"RLIMIT_AS": 1536 << 20}, "uses": {}}
     assert how.how_it_ended(report) == "exit status 1, under RLIMIT_AS of 1.5 GiB"
     assert how.how_it_ended(report | {"limits": {}}) == "exit status 1"
+    report |= {"limits": {"RLIMIT_DATA": 1 << 30, "RLIMIT_MEMLOCK": 8 << 20}}
+    assert "RLIMIT_MEMLOCK" not in how.how_it_ended(report), "it locked nothing"
+    for printed in ("mmap: Resource temporarily unavailable", "mlock failed (ENOMEM)"):
+        assert "RLIMIT_MEMLOCK of 8 MiB; which call " in how.how_it_ended(report, printed)
+    report |= {"uses": {"RLIMIT_DATA": 1000 << 20, "RLIMIT_MEMLOCK": 4 << 20}}
+    both = (
+        ", under RLIMIT_DATA of 1 GiB (1000 MiB of data when it was last read), RLIMIT_MEMLOCK of "
+        "8 MiB (4 MiB locked when it was last read)"
+    )
+    assert how.how_it_ended(report) == f"exit status 1{both}"
+    report |= {"signal": signal.SIGABRT, "why": ""}
+    assert how.how_it_ended(report) == f"ended by SIGABRT{both}"
+    assert how.how_it_ended(report | {"signal": signal.SIGTERM}) == "ended by SIGTERM"
+    report |= {"signal": signal.SIGSEGV, "why": fault_log.MAP_FAILED, "uses": {}}
+    assert how.how_it_ended(report).endswith(
+        "under RLIMIT_DATA of 1 GiB, RLIMIT_MEMLOCK of 8 MiB; which call failed was not recorded"
+    )
+
+
+@pytest.mark.parametrize("words", ["ulimit -v 3000000", "ulimit -d 3000000"])
+def test_the_limits_of_a_program_are_read_when_it_has_ended(words: str, store_path: Path) -> None:
+    """However short it ran, and whoever set them."""
+    program = ["sh", "-c", f"{words}; exit 3"]
+    (sample,) = memlab.trial(program, blocks=1, store=store_path).samples
+    name = {"v": "RLIMIT_AS", "d": "RLIMIT_DATA"}[words[8]]
+    assert f"exit status 3, under {name} of 2.86 GiB" in (sample.detail or "")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import signal
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from memlab.observe import files, proc
 from memlab.text import units
@@ -34,7 +35,23 @@ _BELOW_STACK = 64 << 10  # a call or a large frame begins so far below the stack
 _KERNELS_FROM = 1 << 63  # of these the kernel always says that a page is there
 _RECORDS_MAX = 20_000
 _DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
+_BEHIND_MAX_BYTES = 1 << 40
+_LONGEST_STACK_BYTES = 1 << 30  # what lies farther below is another stack
+MAP_FAILED = "a pointer that is -1, as of a mmap(2) that failed"
 _INITIAL_PIDS = 0xEFFFFFFC  # PROC_PID_INIT_INO: the PID namespace whose numbers the log has
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """That of a main thread, as far as it was read."""
+
+    end: int = 0
+    """From where it grows down; 0 if it was not read."""
+    limit_bytes: int | None = None
+    """RLIMIT_STACK, as it was when the program ended; None if it was not read."""
+
+
+NO_STACK = Stack()
 
 
 class FaultLog:
@@ -55,7 +72,12 @@ class FaultLog:
         self._fd = -1
 
     def why(
-        self, pid: int, number: int, launch: Sequence[str], locked: tuple[int, int] | None = None
+        self,
+        pid: int,
+        number: int,
+        launch: Sequence[str],
+        locked: tuple[int, int] | None = None,
+        stack: Stack = NO_STACK,
     ) -> str:
         """Why this process was ended by this signal, or what was not read of it; empty of other
         signals. `launch` has the limit of its stack, if it has another than this process; `locked`
@@ -69,7 +91,7 @@ class FaultLog:
         lines = self._lines()
         for line in reversed(lines):
             if (fault := _FAULT.search(line)) and int(fault[1]) == pid:
-                return self._fault(fault, launch, locked)
+                return self._fault(fault, launch, locked, stack)
             if (fault := _GENERAL.search(line)) and int(fault[1]) == pid:
                 return (
                     "an address that no program has, or an instruction that it may not execute "
@@ -129,29 +151,34 @@ class FaultLog:
         )
 
     def _fault(
-        self, fault: re.Match[str], launch: Sequence[str], locked: tuple[int, int] | None
+        self,
+        fault: re.Match[str],
+        launch: Sequence[str],
+        locked: tuple[int, int] | None,
+        stack: Stack = NO_STACK,
     ) -> str:
         address, pointer, error = (int(fault[i], 16) for i in (2, 3, 4))
         code = f", in code of {printable(fault[5])}" if fault[5] else ""
         does = "executes" if error & _EXECUTES else "writes to" if error & _WRITES else "reads"
         if address < _NULL_BELOW:
-            return f"it {does} address {address:#x}: a pointer that is null or nearly so{code}"
+            near = f"a pointer that is null or nearly so{_behind_failed(address, 8)}"
+            return f"it {does} address {address:#x}: {near}{code}"
         if address >= _KERNELS_FROM:
             return (
-                f"it {does} {address:#x}, where no program has memory: a pointer that is -1, as "
-                f"of a mmap(2) that failed, or damaged{code}"
+                f"it {does} {address:#x}, where no program has memory: {MAP_FAILED}, or damaged"
+                f"{code}"
             )
         if error & _PRESENT:
             return f"it {does} {address:#x}: a page is there, and does not allow that{code}"
         if -_BELOW_STACK <= address - pointer < _PAGE:
             return (
-                f"it {does} {address:#x}, where its stack pointer is and no page may be: its stack "
-                f"is full ({_stack_limit(launch)}){_locked(locked)}, or that pointer is "
+                f"it {does} {address:#x}, where its stack pointer is and no page may be: "
+                f"{_of_stack(address, launch, locked, stack)}, or that pointer is "
                 f"damaged{code}"
             )
         return (
             f"it {does} {address:#x}, where no page of it is: whether a mapping without that right "
-            f"lies there was not read{code}"
+            f"lies there was not read{_behind_failed(address, _PAGE)}{code}"
         )
 
 
@@ -159,17 +186,39 @@ def _has_its_pids() -> bool:
     return (proc.ROOT / "proc/self/ns/pid").stat().st_ino == _INITIAL_PIDS
 
 
-def _locked(locked: tuple[int, int] | None) -> str:
-    """A stack that is locked (MCL_FUTURE) grows only within RLIMIT_MEMLOCK, unless the program has
-    CAP_IPC_LOCK (acct_stack_growth(), mm/vma.c)."""
-    if locked is None:
+def _behind_failed(address: int, aligned: int) -> str:
+    """A multiple of the alignment behind -1, where few programs have anything else."""
+    behind = address + 1
+    if behind % aligned or not 0 < behind < _BEHIND_MAX_BYTES:
         return ""
-    held, most = (units.format_quantity(value, "B") for value in locked)
-    return f", or may not grow: {held} were locked, and RLIMIT_MEMLOCK is {most}"
+    return f", or {units.format_quantity(behind, 'B')} behind {MAP_FAILED}"
 
 
-def _stack_limit(launch: Sequence[str]) -> str:
-    limits = [word.removeprefix("stack=") for word in launch if word.startswith("stack=")]
-    most = int(limits[-1]) if limits else resource.getrlimit(resource.RLIMIT_STACK)[0]
+def _of_stack(
+    address: int, launch: Sequence[str], locked: tuple[int, int] | None, stack: Stack
+) -> str:
+    """Why a stack does not grow to this address. The kernel compares its length to RLIMIT_STACK,
+    and then, if it is locked (MCL_FUTURE), all that is locked to RLIMIT_MEMLOCK
+    (acct_stack_growth(), mm/vma.c)."""
+    most = _stack_limit(launch) if stack.limit_bytes is None else stack.limit_bytes
     limit = "unlimited" if most == resource.RLIM_INFINITY else units.format_size(most)
-    return f"RLIMIT_STACK: {limit}; of a thread by its own size"
+    length = stack.end // _PAGE * _PAGE + _PAGE - address
+    if not 0 < length < max(most, _LONGEST_STACK_BYTES):
+        return f"its stack is full (RLIMIT_STACK: {limit}; of a thread by its own size)" + (
+            f", or may not grow: {_locked(locked)}" if locked else ""
+        )
+    long = units.format_size(length // _PAGE * _PAGE)
+    if most != resource.RLIM_INFINITY and length > most - _PAGE:
+        return f"its stack is full, {long} long (RLIMIT_STACK: {limit})"
+    below = f"its stack, {long} long, may not grow, below RLIMIT_STACK ({limit})"
+    return f"{below}: {_locked(locked)}" if locked else below
+
+
+def _locked(locked: tuple[int, int]) -> str:
+    held, most = (units.format_quantity(value, "B") for value in locked)
+    return f"{held} were locked, and RLIMIT_MEMLOCK is {most}"
+
+
+def _stack_limit(launch: Sequence[str]) -> int:
+    limits = [word.removeprefix("stack=") for word in launch if word.startswith("stack=")]
+    return int(limits[-1]) if limits else resource.getrlimit(resource.RLIMIT_STACK)[0]

@@ -31,6 +31,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <sched.h>
@@ -239,6 +240,43 @@ static void print_waited(FILE *report, pid_t child)
 	unsigned long long count = 0;
 	if (sscanf(stat_of(child), " %*c %*d %*d %*d %*d %*d %*u %*u %llu", &count) == 1)
 		fprintf(report, ", \"minor_waited\": %llu", count);
+}
+
+/* The soft limits of its memory that a zombie has, as it may have set them itself
+ * (proc_pid_limits(5)). CAP_IPC_LOCK has none of locked memory (mlock(2)). */
+static void print_limits(FILE *report, pid_t child)
+{
+	static const char *const of[][2] = {
+		{ "Max stack size ", "RLIMIT_STACK" },
+		{ "Max data size ", "RLIMIT_DATA" },
+		{ "Max locked memory ", "RLIMIT_MEMLOCK" },
+		{ "Max address space ", "RLIMIT_AS" },
+	};
+	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, child };
+	struct __user_cap_data_struct capable[2] = { 0 };
+	char path[64], line[256];
+	const char *separator = "";
+	syscall(SYS_capget, &header, capable);
+	bool may_lock = capable[0].effective & CAP_TO_MASK(CAP_IPC_LOCK);
+	snprintf(path, sizeof(path), "/proc/%d/limits", (int)child);
+	FILE *limits = fopen(path, "re");
+	fprintf(report, ", \"limits\": {");
+	while (limits && fgets(line, sizeof(line), limits))
+		for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+			size_t label = strlen(of[i][0]);
+			char *value = line + label, *end;
+			if (strncmp(line, of[i][0], label) ||
+			    (may_lock && !strcmp(of[i][1], "RLIMIT_MEMLOCK")))
+				continue;
+			unsigned long long most = strtoull(value, &end, 10);
+			if (end == value) /* unlimited */
+				continue;
+			fprintf(report, "%s\"%s\": %llu", separator, of[i][1], most);
+			separator = ", ";
+		}
+	fprintf(report, "}");
+	if (limits)
+		fclose(limits);
 }
 
 static void print_events(FILE *report, const struct event *events)
@@ -519,6 +557,7 @@ static int run(char **command, const struct policy *policy, FILE *report, int as
 		(long long)(ended_ns - started_ns));
 	print_io(report, child);
 	print_waited(report, child);
+	print_limits(report, child);
 	wait4(child, &status, 0, &usage);
 	fprintf(report, ", ");
 	print_events(report, events);

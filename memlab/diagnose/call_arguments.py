@@ -98,7 +98,7 @@ def _pair(
 ) -> None:
     begun: dict[int, tuple[int, ...]] = {}
     brk = system_calls.NUMBERS.get("brk")
-    for raw, of_end in ring.stopped()[0]:
+    for raw, of_end in ring.stopped():
         if events.is_enter(raw):
             call = events.call(raw)
             begun[call] = events.arguments(raw)

@@ -374,7 +374,7 @@ def _keys(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     )  # fmt: skip
 
 
-def _wide(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+def wide(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """ENOMEM of mmap, if no limit says it first."""
     if arguments[1] < _SPACE or facts.limit(AS) is not None:
         return None
@@ -463,7 +463,7 @@ READERS: tuple[tuple[str, str, Reader], ...] = (
     ("seccomp prctl", "ENOMEM", _filters),
     ("bpf", "E2BIG", _program_or_map),
     ("pkey_alloc", "ENOSPC", _keys),
-    ("mmap", "ENOMEM", _wide),
+    ("mmap", "ENOMEM", wide),
     ("mremap", "ENOMEM", _in_place),
     ("link linkat mkdir mkdirat", "EMLINK", _links),
     ("setxattr lsetxattr fsetxattr", "ENOSPC", _attribute),

@@ -18,7 +18,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import product
 
-from memlab.diagnose import call_bounds, call_places, call_sockets, kernel_held, sysvipc
+from memlab.diagnose import (
+    call_bounds,
+    call_commit,
+    call_places,
+    call_sockets,
+    kernel_held,
+    sysvipc,
+)
 from memlab.diagnose.call_arguments import Called, Pair
 from memlab.diagnose.call_facts import DATA, MEMLOCK, PAGE, Cause, Facts, Reader, shown
 from memlab.diagnose.call_table import LOCK
@@ -478,6 +485,41 @@ def _place(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     return None if cause is None else Cause(*cause)
 
 
+# Options of a mount that say which quotas it has, of ext4, f2fs and XFS.
+_QUOTAS = (
+    ("user", ("usrquota", "usrjquota=", "uquota", "quota")),
+    ("group", ("grpquota", "grpjquota=", "gquota")),
+    ("project", ("prjquota", "prjjquota=", "pquota")),
+)
+
+
+def _quota(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EDQUOT of a file: which kinds of quota its mount has. To read how much is used needs
+    CAP_SYS_ADMIN and the file system's device (quotactl(2))."""
+    place = call_places.mount_of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
+    if place is None:
+        return None
+    mount, _ = place
+    options = (*mount.options, *mount.super_options)
+    kinds = [
+        kind for kind, names in _QUOTAS
+        if any(option == name or (name.endswith("=") and option.startswith(name))
+               for option in options for name in names)
+    ]  # fmt: skip
+    where = f"the file system {shown(mount.mount_point)} ({mount.filesystem})"
+    if mount.filesystem == "btrfs":
+        which, shows = "a limit of a qgroup", f"btrfs qgroup show {shown(mount.mount_point)}"
+    elif len(kinds) == 1:
+        which, shows = f"the quota of the {kinds[0]}", "repquota, xfs_quota -x -c report"
+    else:
+        has = f" ({' or '.join(kinds)})" if kinds else ""
+        which, shows = f"a quota{has}", "repquota -ugP, xfs_quota -x -c report"
+    return Cause(
+        f"{which} on {where} is used up; how much it is was not read",
+        f"quota of {where}", f"remove files; a higher quota ({shows})",
+    )  # fmt: skip
+
+
 _READERS: tuple[tuple[str, str, Reader], ...] = (
     *call_sockets.READERS,
     ("prlimit64 setrlimit", "EPERM", _limit_raised),
@@ -502,7 +544,9 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("brk", "ENOMEM", _heap_end),
     ("mlockall", "ENOMEM", _lock_all),
     (call_places.CALLS, "ENOSPC", _place),
+    (call_places.CALLS, "EDQUOT", _quota),
     *call_bounds.READERS,
+    *call_commit.READERS,
 )
 _READERS_OF: dict[tuple[str, str], list[Reader]] = {}
 """In their order: the first that knows a cause says it."""
@@ -542,6 +586,10 @@ def explained(
 
 def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
     cause = _cause(facts, refusal, called_with)
+    if cause is None and (refusal.call, refusal.errno) == ("mmap", "ENOMEM"):
+        cause = call_bounds.wide(facts, refusal.call, (0, refusal.asked_bytes))
+    if cause is None and (refusal.call, refusal.errno) == ("fork", "ENOMEM"):
+        cause = call_commit.child(facts, refusal.call, ())
     if cause is not None:
         return replace(
             refusal,

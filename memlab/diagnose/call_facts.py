@@ -17,6 +17,7 @@ from memlab.observe.proc import ROOT
 from memlab.text.printable import printable
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
+_WALKED_MAX_BYTES = 4 << 30
 _FIRST_USERS = "user:[4026531837]"  # PROC_USER_INIT_INO of include/linux/proc_ns.h
 FSIZE, DATA, NOFILE, MEMLOCK, AS, NICE, RTPRIO = 1, 2, 7, 8, 9, 13, 14
 _LINES = ("cpu time", "file size", "data size", "stack size", "core file size", "resident set",
@@ -46,6 +47,17 @@ class Facts:
     @cached_property
     def mappings(self) -> Sequence[process.Mapping]:
         return files.known(lambda: process.maps(self.pid)) or ()
+
+    @cached_property
+    def committed(self) -> Sequence[process.Mapping]:
+        """Those that a fork commits again (VM_ACCOUNT without VM_DONTCOPY of mm.h); of much memory
+        all that are private and may be written, because to read their flags takes long."""
+        read: Sequence[process.Mapping] | None = None
+        if self.size_of("VmRSS") <= _WALKED_MAX_BYTES:
+            read = files.known(lambda: process.smaps(self.pid))
+        if read is not None:
+            return [one for one in read if "ac" in one.flags and "dc" not in one.flags]
+        return [one for one in self.mappings if one.permissions[1:4:2] == "wp"]
 
     @cached_property
     def limits(self) -> str:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from memlab.diagnose import ipc_limits, kernel_held
+from memlab.diagnose import call_commit, ipc_limits, kernel_held
 from memlab.diagnose.call_places import OF_THE_KERNEL, REMOTE
 from memlab.diagnose.call_table import MACHINE, NOEXEC, row
 from memlab.diagnose.kernel_numbers import descriptors, sysctl, target_of
-from memlab.diagnose.refusals import Refusal
+from memlab.diagnose.refusals import Refusal, is_narrow
 from memlab.diagnose.room import Room, pinned_of_user
 from memlab.observe import cgroup, files, namespaces, proc, process
 from memlab.observe.proc import ROOT
@@ -326,6 +326,11 @@ def _huge_pages(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """The pool, if it holds a file of huge pages open: such a file's blocks are that large."""
     machine = files.known(proc.meminfo) or {}
     yield from _machine_space(machine)
+    is_capable = bool(int(status.get("CapEff", "0"), 16) >> 21 & 1)  # CAP_SYS_ADMIN
+    yield from call_commit.commit_rooms(machine, status, is_capable=is_capable)
+    if is_narrow(pid):
+        used, fails = proc.status_bytes(status, "VmSize") or 0, "mmap fails with ENOMEM"
+        yield Room("addresses of a 32-bit program", used, 4 << 30, "B", fails)
     links = [*descriptors(pid).items()][:_FILES_MAX]
     paths = [ROOT / f"proc/{pid}/fd/{number}" for number, link in links
              if link.startswith("/memfd:") or "huge" in link]  # fmt: skip

@@ -8,7 +8,7 @@ import mmap
 import os
 import struct
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,9 +16,7 @@ from typing import NamedTuple
 from memlab.observe import perf_event, tracefs
 
 _EXIT, _ENTER, _MMAP = "raw_syscalls:sys_exit", "raw_syscalls:sys_enter", "syscalls:sys_enter_mmap"
-_RING_PAGES = 4  # of a thread: a power of two, as of a CPU
-_OF_CPU_MAX, _OF_CPU_LEAST, _OF_CPUS = 16, 2, 64  # pages of a CPU, and of all
-_RECORD_MAX = 96  # bytes: a ring with less room is full
+_OF_CPU_MAX, _OF_CPU_LEAST, _OF_CPUS = 16, 2, 64  # pages of a ring: at most, at least, of all
 # Registers that hold the arguments of a call until it ends, in their order, by the numbers of
 # arch/x86/include/uapi/asm/perf_regs.h. On arm64 and RISC-V the result replaces the first argument.
 _REGISTERS = (5, 4, 3, 18, 16, 17) if os.uname().machine == "x86_64" else ()
@@ -86,13 +84,25 @@ class Ring:
     task: int
     fds: Sequence[int]
     pages: mmap.mmap
+    counted_before: Sequence[int]
 
-    def stopped(self) -> tuple[list[CallEnd], float | None]:
-        """Stop it. Each event, and the time that a full ring covers; None where it has room."""
+    def stop(self) -> None:
+        """Nothing is written and nothing is counted from here on."""
         with suppress(OSError):
             for fd in self.fds:
-                perf_event.stop(fd)  # nothing is written while it is read
-        return _read(self.pages)
+                perf_event.stop(fd)
+
+    def stopped(self) -> list[CallEnd]:
+        """Stop it. Each event that it had room for."""
+        self.stop()
+        return list(_read(self.pages))
+
+    def counts(self) -> list[int]:
+        """How often each of its events came, also after the ring was full."""
+        return [
+            perf_event.read(fd) - before
+            for fd, before in zip(self.fds, self.counted_before, strict=True)
+        ]
 
     def close(self) -> None:
         self.pages.close()
@@ -100,22 +110,29 @@ class Ring:
             os.close(fd)
 
 
-def record(task: int, wanted: Sequence[tuple[int, str]], *, with_arguments: bool = False) -> Ring:
+def record(
+    task: int,
+    wanted: Sequence[tuple[int, str]],
+    *,
+    with_arguments: bool = False,
+    page_count: int = 4,
+) -> Ring:
     """A ring for these tracepoints, each with its filter; with the arguments of the calls that end,
-    where `HAVE_ARGUMENTS`. Raises `OSError`."""
+    where `HAVE_ARGUMENTS`. `page_count` is a power of two: a page has room for some 100 ends, or
+    50 begins. Raises `OSError`."""
     registers = sum(1 << number for number in _REGISTERS) if with_arguments else 0
     fds: list[int] = []
     try:
         for number, filtered in wanted:
             fds.append(perf_event.record(number, task, filtered, registers))
-        pages = mmap.mmap(fds[0], (1 + _RING_PAGES) * mmap.PAGESIZE)
+        pages = mmap.mmap(fds[0], (1 + page_count) * mmap.PAGESIZE)
         for fd in fds[1:]:
             perf_event.write_to(fd, fds[0])
     except OSError:
         for fd in fds:
             os.close(fd)
         raise
-    return Ring(task, fds, pages)
+    return Ring(task, fds, pages, [perf_event.read(fd) for fd in fds])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +141,25 @@ class CpuRing:
 
     fd: int
     pages: mmap.mmap
+    counted_before: int
 
-    def stopped(
-        self, processes: Collection[int] | None = None
-    ) -> tuple[list[tuple[int, bytes]], float | None]:
-        """Stop it. The process and the fields of each event, or of those of these processes; and
-        the time that a full ring covers, None where it has room."""
+    def stop(self) -> None:
+        """Nothing is written and nothing is counted from here on."""
         with suppress(OSError):
             perf_event.stop(self.fd)
-        samples = list(_samples(self.pages, 24))
+
+    def stopped(self) -> list[tuple[int, bytes]]:
+        """Stop it. The process and the fields of each event that it had room for."""
+        self.stop()
         events = []
-        for content in samples:
-            process = int.from_bytes(content[:4], sys.byteorder)
-            if processes is None or process in processes:
-                (length,) = struct.unpack_from("=I", content, 16)
-                events.append((process, content[20 : 20 + length]))
-        return events, _covered_s(self.pages, samples, 8)
+        for content in _samples(self.pages, 12):
+            (length,) = struct.unpack_from("=I", content, 8)
+            events.append((int.from_bytes(content[:4], sys.byteorder), content[12 : 12 + length]))
+        return events
+
+    def count(self) -> int:
+        """How many events came, also after the ring was full."""
+        return perf_event.read(self.fd) - self.counted_before
 
     def close(self) -> None:
         self.pages.close()
@@ -163,13 +183,15 @@ def record_all(
                     continue
                 raise
             try:
-                rings.append(CpuRing(fd, mmap.mmap(fd, (1 + pages) * mmap.PAGESIZE)))
+                before = perf_event.read(fd)
+                written = mmap.mmap(fd, (1 + pages) * mmap.PAGESIZE)
             except OSError:
                 os.close(fd)
                 raise
+            rings.append(CpuRing(fd, written, before))
     except OSError:
-        for ring in rings:
-            ring.close()
+        for one in rings:
+            one.close()
         raise
     return rings
 
@@ -192,27 +214,13 @@ def _arguments(registers: bytes) -> tuple[int, ...]:
     return tuple(by_number[number] for number in _REGISTERS)
 
 
-def _read(ring: mmap.mmap) -> tuple[list[CallEnd], float | None]:
-    """Each event, and the time that a full ring covers; None where it has room."""
-    samples = list(_samples(ring, 12))
-    events = []
-    for content in samples:
-        _, length = struct.unpack_from("=QI", content)
-        events.append(CallEnd(content[12 : 12 + length], _arguments(content[12 + length :])))
-    return events, _covered_s(ring, samples, 0)
+def _read(ring: mmap.mmap) -> Iterator[CallEnd]:
+    for content in _samples(ring, 4):
+        (length,) = struct.unpack_from("=I", content)
+        yield CallEnd(content[4 : 4 + length], _arguments(content[4 + length :]))
 
 
 def _samples(ring: mmap.mmap, least: int) -> Iterator[bytes]:
     for kind, content in perf_event.records(ring):
         if kind == perf_event.SAMPLE and len(content) >= least:
             yield content
-
-
-def _covered_s(ring: mmap.mmap, samples: Sequence[bytes], time_at: int) -> float | None:
-    """The time that a full ring covers; None where it has room."""
-    room = len(ring) - mmap.PAGESIZE - perf_event.written(ring)
-    if room >= _RECORD_MAX or len(samples) < 2:
-        return None
-    ends = samples[0], samples[-1]
-    first, last = (int(struct.unpack_from("=Q", one, time_at)[0]) for one in ends)
-    return (last - first) * len(samples) / (len(samples) - 1) * 1e-9

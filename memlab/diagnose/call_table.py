@@ -54,7 +54,7 @@ _TASKS = ("pids.max", "RLIMIT_NPROC", "kernel.threads-max", "kernel.pid_max")
 FILES = "ulimit -n, LimitNOFILE= of its unit; files that are never closed (ls -l /proc/PID/fd)"
 MACHINE = "vm.overcommit_memory=0"
 _SPACE = ("vm.max_map_count", "RLIMIT_AS", "RLIMIT_DATA", "CommitLimit", MACHINE,
-          "huge pages (hugetlb)")  # fmt: skip
+          "huge pages (hugetlb)", "addresses of a 32-bit program")  # fmt: skip
 NOEXEC, SEGMENT = "noexec of", "kernel.shmmax"
 OF_A_CALL = (MACHINE, SEGMENT)
 """Limits on what one call may ask for."""
@@ -143,6 +143,9 @@ ROWS = (
         "signals", "timers and queued signals are refused", "ulimit -i, LimitSIGPENDING="),
     Row("keys-refused", "add_key request_key keyctl", "EDQUOT", ("kernel.keys.",), "keys",
         "a key is refused", "sysctl kernel.keys.maxkeys, kernel.keys.maxbytes"),
+    Row("quota-refused", _WRITES, "EDQUOT", ("quota of",), refuses="a quota is used up",
+        setting="remove files of that user, group or project (repquota -ugP); a higher quota",
+        unread="which quota, and of which file system"),
     Row("memory-refused", "mmap mremap mprotect munmap pkey_mprotect shmat brk", "ENOMEM", _SPACE,
         "huge pages", "mapping memory is refused",
         unread="the address space, and addresses that are not mapped"),

@@ -67,6 +67,8 @@ EVENTS = (
     Event("compactions", "compaction:mm_compaction_try_to_compact_pages"),
     Event("threads_created", "task:task_newtask", "clone_flags & 65536"),
     Event("processes_forked", "task:task_newtask", "!(clone_flags & 65792)"),
+    Event("processes_made", "task:task_newtask", "!(clone_flags & 65536)"),
+    Event("children_waited", "syscalls:sys_exit_wait4", "ret > 0"),
     # arch/x86/include/asm/trap_pf.h: bit 0 is a fault on a page that is there, as a write to one
     # that a fork shares is.
     Event("present_faults_user", "exceptions:page_fault_user", "error_code & 1"),
@@ -184,8 +186,8 @@ def counting(pid: int) -> Iterator[Counters]:
         )
     if made_per_s >= _FOLLOWED_PER_S:
         counters.limits.append(
-            f"what new threads do: {made_per_s:.0f} are made a second, and to follow each would "
-            "slow them down"
+            f"what new threads do: {made_per_s * _FIRST_LOOK_S:.0f} were made in the "
+            f"{_FIRST_LOOK_S:g} s before the look, and to follow each would slow them down"
         )
     try:
         for task in tasks[:at_most]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,22 +47,13 @@ class MemberStart:
     anonymous_bytes: int
     shared_bytes: int | None
     faults: int
-
-
-@dataclass(frozen=True, slots=True)
-class MostOpen:
-    """What most of the descriptors of a process are."""
-
-    name: str
-    """A path, or a kind as `socket`."""
-    count: int
-    of: int
-    """Descriptors in all."""
+    waited_faults: int
 
 
 _PROCESSES_MAX = 20_000  # whose state and parent are read
 _PARENTS_MAX = 100
 _NEAR_BYTES = 1 << 20
+_CHILD_ENDS = signal.SIGCHLD
 
 
 def unreaped(pid: int, *, of_user: bool = False) -> tuple[int, int, str]:
@@ -87,6 +79,14 @@ def unreaped(pid: int, *, of_user: bool = False) -> tuple[int, int, str]:
 def _uid(pid: int) -> str:
     status = files.known(lambda: proc.status(pid)) or {}
     return (status.get("Uid") or "?").split()[0]
+
+
+def not_waited_for(status: Mapping[str, str], made_per_s: float | None) -> tuple[str, ...]:
+    """A child whose parent ignores SIGCHLD is added to nobody (wait4(2), kernel/exit.c)."""
+    if not made_per_s or not int(status.get("SigIgn", "0"), 16) >> _CHILD_ENDS - 1 & 1:
+        return ()
+    return ("page faults of its children that ended: it ignores SIGCHLD, so the kernel adds them "
+            "to no process",)  # fmt: skip
 
 
 def descendants(pid: int) -> list[int]:
@@ -153,7 +153,12 @@ def first(pids: Sequence[int]) -> list[MemberStart]:
         shared = None
         if resident <= left and len(found) < SHARED_READ:
             left, shared = left - resident, _shared(pid)
-        found.append(MemberStart(pid, life.start_ticks, anonymous, shared, life.minor_faults))
+        found.append(
+            MemberStart(
+                pid, life.start_ticks, anonymous, shared, life.minor_faults,
+                life.waited_minor_faults,
+            )
+        )  # fmt: skip
     return found
 
 
@@ -184,6 +189,16 @@ def last(before: Sequence[MemberStart]) -> tuple[Member, ...]:
             )
         )  # fmt: skip
     return _counted_once(sorted(members, key=lambda member: -member.anonymous_bytes))
+
+
+def waited_faults(before: Sequence[MemberStart]) -> int:
+    """Minor page faults of the children that they have waited for since, in their lives."""
+    lives = ((one, _life(one.pid)) for one in before)
+    return sum(
+        life.waited_minor_faults - one.waited_faults
+        for one, life in lives
+        if life is not None and life.start_ticks == one.start_ticks
+    )
 
 
 def _counted_once(members: Sequence[Member]) -> tuple[Member, ...]:
@@ -229,18 +244,9 @@ def age_s(start_ticks: int) -> float:
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / _TICKS_HZ)
 
 
-def most_open(held: Mapping[int, str]) -> MostOpen | None:
-    """What most descriptors are, if those are half of them or more."""
-    kinds = Counter(_opened(link) for link in held.values())
-    name, count = kinds.most_common(1)[0] if kinds else ("", 0)
-    return MostOpen(name, count, len(held)) if count > 1 and count >= len(held) / 2 else None
-
-
-def _opened(link: str) -> str:
-    """A path as it is, else the kind: `socket`, `pipe`, `eventfd`."""
-    if link.startswith("/"):
-        return link
-    return link.removeprefix("anon_inode:").partition(":")[0].strip("[]")
+def pipe_count(held: Mapping[int, str]) -> int:
+    """How many pipes it holds an end or both of."""
+    return len({one for one in held.values() if one.startswith("pipe:")})
 
 
 def port(pid: int, held: Mapping[int, str]) -> int | None:

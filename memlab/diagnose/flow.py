@@ -120,6 +120,9 @@ def of(look: Look) -> Account:
         lines.append(
             Line("filled without a fault", populated, part_of="none", note="mlock, MAP_POPULATE")
         )
+    waited = look.waited_faults_per_s
+    if waited:
+        lines.append(Line(OF_CHILDREN, waited, part_of="none", note="in their lives"))
     lines = [line for line in lines if line.value]
     counted = look.rate("present_faults_user") is not None and give_backs(look) is not None
     whole = counted or flow.total < 1000
@@ -145,12 +148,60 @@ def findings(look: Look) -> Iterator[Finding]:
     returns = list(_returns(look, flow))
     yield from returns
     yield from _first(look, flow)
+    yield from of_children(
+        look.waited_faults_per_s, flow.total, look.rate("children_waited"), look.waited_cpu_share
+    )
     if not any(one.name == "malloc-set-to-give-back" for one in returns):  # the rest is its
         yield from _rest(look, flow)
     for one in _calls(look):
         # What follows of memory that is given back is not found again.
         if one.name != "shootdowns" or all(one.severity > other.severity for other in returns):
             yield one
+
+
+OF_CHILDREN = "of children that it waited for"
+_CHILDREN_FAULT = FindingRow(
+    "children-fault",
+    "flow",
+    OF_CHILDREN,
+    "1/s",
+    "1,000 faults per second of ended children, and fewer itself",
+    setting=(
+        "fewer children that live longer (a pool of workers, a builtin of the shell), as each "
+        "takes its first faults once; programs with fewer libraries; huge pages for a child "
+        "that touches much"
+    ),
+    experiments=("page-fault",),
+)
+
+
+def of_children(
+    waited: float,
+    itself: float,
+    children: float | None = None,
+    cpu_share: float = 0.0,
+    *,
+    whose: str = "it",
+) -> Iterator[Finding]:
+    """Children that were waited for, where they take more faults than who waits; `children` ended
+    so per second."""
+    severity = severity_of(waited, 1000, 10_000)
+    if severity is None or waited < itself:
+        return
+    each = ""
+    if children:
+        count = f"{waited / children:,.0f}"
+        each = f": {per_second(children, 'children')}, {count} faults each"
+    yield _CHILDREN_FAULT.found(
+        severity,
+        f"children that {whose} waited for took {per_second(waited, 'page faults')} in their "
+        f"lives{each}; {whose} took {per_second(itself)}",
+        waited,
+        facts(
+            Fact("children that ended", children, "1/s") if children else None,
+            Fact("CPU that they used", f"{cpu_share:.2g} of a CPU") if cpu_share else None,
+        ),
+    )
 
 
 _COPIES_AFTER_FORK = FindingRow(

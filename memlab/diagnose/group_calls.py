@@ -13,8 +13,9 @@ from pathlib import Path
 from memlab.diagnose import call_rings, group, refusals
 from memlab.diagnose.call_rings import CallEvents, CpuRing
 from memlab.diagnose.call_table import row
-from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, Severity, per_second
+from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, Severity
 from memlab.diagnose.refusals import Refusal
+from memlab.diagnose.refused import often
 from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import files, perf_event, system_calls
 from memlab.observe.proc import ROOT
@@ -24,6 +25,7 @@ _LARGEST = 32  # processes, of which it is read whether their calls have other n
 _LEAST_PER_S = 1.0
 _NAMED = 3
 _WHICH = "which calls fail"
+_NARROW = "of a 32-bit program only those are recorded that fail for want of memory or descriptors"
 # They fail so only of addresses that are not mapped: a program asks for that.
 _QUESTIONS = {("mincore", "ENOMEM"), ("msync", "ENOMEM")}
 
@@ -81,45 +83,51 @@ class GroupRefusals:
     def result(self, seconds: float, pids: Collection[int]) -> GroupCalls:
         """Each call of these processes that failed in so many seconds, the largest processes first;
         and what was not recorded."""
-        per_s: dict[int, dict[tuple[int, int], float]] = defaultdict(lambda: defaultdict(float))
-        covered: list[float] = []
-        known = None if self._of_group_only else {*pids} - {0}
         for ring in self._rings:
-            recorded, covered_s = ring.stopped(known)
-            covered += [covered_s] if covered_s is not None else []
-            for pid, raw in recorded:
-                if pid:
-                    per_s[pid][self._events.ended(raw)] += 1 / (covered_s or seconds)
+            ring.stop()  # all of them before any is read, which takes time
+        per_s: dict[int, dict[tuple[int, int], float]] = defaultdict(lambda: defaultdict(float))
+        estimates: set[int] = set()
+        count, recorded_count = 0, 0
+        known = None if self._of_group_only else {*pids}
+        for ring in self._rings:
+            recorded = ring.stopped()
+            in_all = max(len(recorded), ring.count())
+            of_group = [
+                (pid, raw) for pid, raw in recorded if pid and (known is None or pid in known)
+            ]
+            for pid, raw in of_group:
+                per_s[pid][self._events.ended(raw)] += in_all / len(recorded) / seconds
+            if in_all > len(recorded):
+                estimates |= {pid for pid, _ in of_group}
+            count, recorded_count = count + in_all, recorded_count + len(recorded)
         asked = dict.fromkeys((*list(pids)[:_LARGEST], *per_s)) if self._rings else {}
         narrow = [pid for pid in asked if refusals.is_narrow(pid)]
         by_process = {
             pid: [
-                Refusal(call, errno, rate)
+                Refusal(call, errno, rate, is_estimate=pid in estimates)
                 for (number, code), rate in calls.items()
-                for call, errno in ((system_calls.name(number), refusals.ERRNOS.get(-code, "")),)
+                for call, errno in (
+                    (
+                        system_calls.name(number, is_narrow=pid in narrow),
+                        refusals.ERRNOS.get(-code, ""),
+                    ),
+                )
                 if refusals.is_finding(call, errno)
             ]
             for pid, calls in per_s.items()
-            if pid not in narrow
         }
         names = {pid: name for pid in (*by_process, *narrow) if (name := _name(pid))}
-        is_cut = known is not None and len(known) >= group.PROCESSES_MAX
-        unlooked = (*self._unlooked(covered, seconds, is_cut=is_cut), *_of_narrow(narrow, names))
-        return GroupCalls(by_process, unlooked, names)
-
-    def _unlooked(
-        self, covered: Sequence[float], seconds: float, *, is_cut: bool
-    ) -> Iterator[Unlooked]:
+        unlooked = [*_of_narrow(narrow, names)]
         if self._why:
-            yield Unlooked(_WHICH, self._why, None, None)
-        elif is_cut:
+            unlooked.append(Unlooked(_WHICH, self._why, None, None))
+        elif known is not None and len(known) >= group.PROCESSES_MAX:
             why = f"at most {group.PROCESSES_MAX:,} processes of a group are known"
-            yield Unlooked("which calls of its other processes fail", why, None, None)
-        if covered:
-            cpus = units.counted(len(covered), "CPU")
-            least = units.format_duration(min(covered))
-            why = f"so many do on {cpus} that {least} of {units.format_duration(seconds)} are seen"
-            yield Unlooked("which calls fail seldom", why, None, None)
+            unlooked.append(Unlooked("which calls of its other processes fail", why, None, None))
+        if count > recorded_count:
+            whose = "" if known is None else " of all processes"
+            why = f"{recorded_count:,} of {count:,} that failed{whose} were recorded"
+            unlooked.append(Unlooked("which calls fail seldom", why, None, None))
+        return GroupCalls(by_process, tuple(unlooked), names)
 
     def close(self) -> None:
         for ring in self._rings:
@@ -133,11 +141,11 @@ def _name(pid: int) -> str:
 
 def _of_narrow(pids: Sequence[int], names: Mapping[int, str]) -> Iterator[Unlooked]:
     for pid in pids[:_NAMED]:
-        what = f"which calls of process {pid} ({names.get(pid, '?')}) fail"
-        yield Unlooked(what, refusals.NARROW, None, None)
+        what = f"which other calls of process {pid} ({names.get(pid, '?')}) fail"
+        yield Unlooked(what, _NARROW, None, None)
     if len(pids) > _NAMED:
-        what = f"which calls of {units.counted(len(pids) - _NAMED, 'more process')} fail"
-        yield Unlooked(what, "each is a 32-bit program", None, None)
+        what = f"which other calls of {units.counted(len(pids) - _NAMED, 'more process')} fail"
+        yield Unlooked(what, _NARROW, None, None)
 
 
 def findings(calls: GroupCalls) -> Iterator[Finding]:
@@ -153,8 +161,7 @@ def findings(calls: GroupCalls) -> Iterator[Finding]:
         rates = tuple(Fact(f"{call.call} ({call.errno})", call.per_s, "1/s") for call in ranked)
         yield Finding(
             "calls-fail", _severity(refused),
-            f"{per_second(per_s, 'calls')} of process {pid} ({calls.names.get(pid, '?')}) fail: "
-            f"{pairs}{more}",
+            f"{often(refused)} of process {pid} ({calls.names.get(pid, '?')}) fail: {pairs}{more}",
             "limits", ranked[0].call, per_s, "1/s",
             rates,
             f"memlab diagnose {pid}", kind=str(pid),

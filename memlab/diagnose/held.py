@@ -14,6 +14,7 @@ from memlab.diagnose import (
     account,
     course,
     family,
+    flow,
     group,
     group_calls,
     group_limits,
@@ -104,6 +105,8 @@ class GroupLook:
     None where that is another than this program's."""
     calls: GroupCalls = field(default_factory=lambda: GroupCalls({}, ()))
     """Of its processes, those that fail."""
+    waited_faults: int = 0
+    """Minor page faults of children that its processes waited for in the look, in their lives."""
     shared_elsewhere_bytes: int = 0
     """Of shared memory that a process of it maps, what other groups are charged with, or more."""
 
@@ -155,7 +158,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
     except FileNotFoundError:
         raise CannotLook(_no_charge(directory, version)) from None
     elapsed = time.monotonic() - began
-    members = family.last(before_members)
+    members, waited_faults = family.last(before_members), family.waited_faults(before_members)
     later = tree.stalled_us(directory)
     stall = None
     if stalled is not None and later is not None:
@@ -181,6 +184,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         tmpfs=tuple(tmpfs(first or os.getpid())),
         waits=sampler.result(),
         calls=calls,
+        waited_faults=waited_faults,
         pressure_share=stall,
         grows_steadily=look.steadily(charged),
         below=tree.last(directory, began_below, elapsed, charged_below),
@@ -277,6 +281,7 @@ def accounts(seen: GroupLook) -> list[Account]:
     faults = [
         Line("first touches", min(seen.faults_per_s, grown)),
         Line("other faults of its processes", max(0.0, min(seen.faults_per_s, known) - grown)),
+        Line(flow.OF_CHILDREN, min(max(0.0, seen.faults_per_s - known), _waited(seen))),
     ]
     wait = seen.waits
     states = [
@@ -293,6 +298,11 @@ def accounts(seen: GroupLook) -> list[Account]:
         account.made("time", "what its threads wait for, in samples", "count", wait.samples, states,
                      whole=bool(wait.samples) or not seen.processes),
     ]  # fmt: skip
+
+
+def _waited(seen: GroupLook) -> float:
+    """Faults per second of children that its processes waited for."""
+    return seen.waited_faults / seen.seconds
 
 
 _GROUP_STALLS = FindingRow(
@@ -336,6 +346,9 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
         yield from group_limits.placed(seen.room, iter(of_limit))
     else:
         yield from group_limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
+    faults = sum(m.faults for m in seen.members) / seen.seconds
+    waited = min(seen.faults_per_s, _waited(seen))
+    yield from flow.of_children(waited, faults, whose="its processes")
     yield from group_calls.findings(seen.calls)
     yield from group_rows.findings(charge)
     yield from group_rows.of_messages(charge, seen.message_bytes)

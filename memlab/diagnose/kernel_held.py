@@ -151,6 +151,16 @@ def _watches(pid: int, held: Mapping[int, str]) -> Iterator[int]:
             yield text.read(_WATCHES_BYTES).count(b"inotify wd:")
 
 
+def watch_bytes() -> int:
+    """Of one watch: its mark, and the connector of the inode, which other watches of that share
+    (fs/notify/inotify/inotify_user.c, fs/notify/mark.c); 0 if they were not read."""
+    sizes = [
+        files.number(ROOT / f"sys/kernel/slab/{name}/object_size")
+        for name in ("inotify_inode_mark", "fsnotify_mark_connector")
+    ]
+    return sum(size or 0 for size in sizes) if all(sizes) else 0
+
+
 def _rings(pid: int, held: Mapping[int, str]) -> Iterator[int]:
     """What the entries of each io_uring take."""
     numbers = [number for number, link in held.items() if link == "anon_inode:[io_uring]"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import chain
 
-from memlab.diagnose import group_limits, group_rows, refused, socket_drops
+from memlab.diagnose import group_limits, group_rows, open_kinds, refused, socket_drops
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -234,11 +234,9 @@ def _then(room: Room) -> str:
 
 def _which(look: Look, room: Room) -> str:
     """What most open files are."""
-    most = look.most_open
-    if room.name != "RLIMIT_NOFILE" or most is None:
+    if room.name != "RLIMIT_NOFILE" or not look.open_kinds:
         return ""
-    one = "one file, " if most.name.startswith("/") else "of the kind "
-    return f"; {most.count:,} of {most.of:,} are {one}{most.name}"
+    return f"; {open_kinds.words(look.open_kinds)}"
 
 
 def _count_grows(look: Look, room: Room) -> Finding:

@@ -31,6 +31,7 @@ from memlab.diagnose import (
     mapping_list,
     memory,
     memory_held_open,
+    open_kinds,
     pages,
     refusals,
     room,
@@ -45,7 +46,7 @@ from memlab.diagnose import (
     waits,
 )
 from memlab.diagnose.allocator import Allocator
-from memlab.diagnose.family import Member, MostOpen
+from memlab.diagnose.family import Member
 from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
@@ -54,6 +55,7 @@ from memlab.diagnose.mapped_forms import MappedForm
 from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.memory_files import PAGE
+from memlab.diagnose.open_kinds import OpenKind
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room, Segments, TmpfsUse
@@ -305,10 +307,14 @@ class Look:
     """What their queues hold; None of a process without a socket."""
     kernel_held: KernelHeld | None = None
     """By its pipes, BPF maps and files in flight; None of a process without any."""
-    most_open: MostOpen | None = None
-    """What most of its descriptors are."""
+    open_kinds: tuple[OpenKind, ...] = ()
+    """What most of its descriptors are, most first."""
     read_bytes_per_s: float | None = None
     """From devices; None where not seen."""
+    waited_faults_per_s: float = 0.0
+    """Minor page faults of the children that it waited for in the look, in their lives."""
+    waited_cpu_share: float = 0.0
+    """Of one CPU, which these had used."""
     private_swing_bytes: int | None = None
     """From the lowest to the highest of what it holds without shared memory, during the look."""
 
@@ -460,6 +466,7 @@ def at(
             *_not_read(malloc, heaps, within, unread if much else 0),
             *_not_sampled(sampled, rates),
             *_children_counted(forks=forks),
+            *family.not_waited_for(status, rates["processes_made"]),
             *_not_read_sockets(queues),
             *_not_read_descriptors(by_kernel),
             *kernel_unshown.read(
@@ -530,8 +537,11 @@ def at(
         dropped=sockets.dropped(queues_before, read_queues) if held_before is not None else (),
         sockets=queues,
         kernel_held=by_kernel,
-        most_open=family.most_open(open_files),
+        open_kinds=open_kinds.read(pid, open_files, held_before),
         read_bytes_per_s=_read_per_s(before, after, elapsed),
+        waited_faults_per_s=(after.stat.waited_minor_faults - before.stat.waited_minor_faults)
+        / elapsed,
+        waited_cpu_share=(after.waited_cpu_s - before.waited_cpu_s) / elapsed,
         private_swing_bytes=max(series.private) - min(series.private),
     )
     return seen, recorded
@@ -546,6 +556,9 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     needs_arguments = call_causes.needs_arguments
     if not recorded.failing or not any(needs_arguments(one.call, one.errno) for one in refused):
         return without
+    if recorded.is_narrow:
+        why = "arguments of its failing calls: those of a 32-bit program are not read"
+        return replace(without, unseen=(*without.unseen, why))
     called = call_arguments.read(
         recorded.events,
         recorded.failing,
@@ -817,7 +830,11 @@ def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
         yield f"{what}: the kernel does not count their pages; at most {amount}"
     if seen is not None and seen.watches >= _MANY_WATCHES:
         what = f"what {seen.watches:,} or more inotify watches keep in the kernel"
-        yield f"{what}: /proc does not show it; some 1 KiB each, with its inode (fs/notify/inotify)"
+        each = kernel_held.watch_bytes()
+        amount = units.format_quantity(seen.watches * each, "B")
+        sizes = f"{amount} by the sizes of its objects (/sys/kernel/slab)" if each else "its size"
+        pins = "an inode that each keeps in memory counts with reclaimable slab"
+        yield f"{what}: {'' if each else 'not read: '}{sizes}; {pins}"
     if seen is not None and seen.ring_bytes >= _UNREAD_BYTES:
         amount = units.format_quantity(seen.ring_bytes, "B")
         what = f"what {units.counted(seen.rings, 'io_uring')} keep in the kernel"

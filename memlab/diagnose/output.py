@@ -24,6 +24,7 @@ from memlab.text.wrapping import wrapped
 
 _WIDTH = 100  # characters: longer lines are hard to read
 _LEAST = 60
+_CHILDREN_SHARE = 0.05  # of a CPU: less is not worth to know
 _LEAST_NOTE = 24  # columns
 _THREADS_SHOWN = 5
 _MOST_NAMES = 4  # of what was not looked at, before -v
@@ -80,14 +81,21 @@ def _subject(diagnosis: Diagnosis) -> str:
     return (
         f"process {subject.pid} ({subject.command}) of {subject.user}, "
         f"{_lost(subject)}{units.counted(look.thread_count, 'thread')}, "
-        f"{_percent(look.cpu_share)} of a CPU, {_size(look.memory.resident_bytes)} resident; "
-        f"looked at for {_quantity(look.seconds, 's')}"
+        f"{_percent(look.cpu_share)} of a CPU{_of_children(look)}, "
+        f"{_size(look.memory.resident_bytes)} resident; looked at for "
+        f"{_quantity(look.seconds, 's')}"
     )
 
 
 def _lost(subject: Subject) -> str:
     thread = subject.thread
     return f"whose main thread has ended (read by thread {thread}), " if thread else ""
+
+
+def _of_children(look: Look) -> str:
+    share = look.waited_cpu_share
+    waited = f" ({_percent(share)} more by children that it waited for)"
+    return waited if share >= max(_CHILDREN_SHARE, look.cpu_share) else ""
 
 
 def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:

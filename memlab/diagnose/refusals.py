@@ -1,9 +1,9 @@
 """Calls that fail for want of something: which call, with which errno, how often.
 
-The kernel writes the number and the result of each such call of a thread into a ring of 16 KiB,
-some 340 of them, until that is full: then the rate is that of the time that it covers. A second
-ring has each result of mmap, so that what a mapping asks for is never said of another call, and
-each call of brk, which fails without an errno: it returns another end than was requested.
+The kernel counts such calls of each thread, and writes the number and the result of the first
+1,600 of them into a ring. If there are more, all of them are taken to be of the kinds that these
+are. A second ring has each result of mmap, so that what a mapping asks for is never said of another
+call, and each call of brk, which fails without an errno: it returns another end than was requested.
 
 Sources: perf_event_open(2); include/trace/events/syscalls.h; asm-generic/errno-base.h and errno.h.
 """
@@ -13,10 +13,10 @@ from __future__ import annotations
 import os
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 from memlab.diagnose import call_rings
 from memlab.diagnose.call_rings import Ring
@@ -30,6 +30,7 @@ _LARGE = "len >= 67108864 || (prot & 4 && fd < 2147483648)"
 _LARGE_BYTES, _PROT_EXEC, _NO_FILE = 64 << 20, 4, 1 << 31
 _PROT_WRITE, _MAP_SHARED, _MAP_NORESERVE, _MAP_HUGETLB = 2, 1, 0x4000, 0x40000
 _USER_MODE_ONLY = 1  # UFFD_
+_FAILING_PAGES = 16  # of a ring
 
 ERRNOS = {
     1: "EPERM", 7: "E2BIG", 9: "EBADF", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 14: "EFAULT",
@@ -85,7 +86,7 @@ IF_EXPLAINED: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Calls that fail so for many reasons: each is a finding only if its arguments tell a limit."""
 _ENOMEM = 12
-NARROW = "it is a 32-bit program, whose calls have other numbers"
+NARROW = "it is a 32-bit program, whose calls the kernel counts by no name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,9 @@ class Refusal:
     """What to try then."""
     harmless: bool = False
     """It fails for no want of anything, as a probe of whether an address is mapped."""
+    is_estimate: bool = False
+    """All failing calls were counted, and only the first of them were recorded: its share of those
+    is taken to be its share of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +151,11 @@ class Refusals:
         self._mappings: list[Ring] = []
         self.failing: dict[int, dict[tuple[int, int], float]] = {}
         """By thread, the numbers and results of the calls that failed, per second."""
+        self.is_narrow = is_narrow(pid)
         self.why = ""
         """Why calls are not told apart; empty where they are."""
         if not system_calls.NUMBERS:
             self.why = "the numbers of system calls are not known on this architecture"
-            return
-        if is_narrow(pid):
-            self.why = NARROW
             return
         try:
             self.events = call_rings.events()
@@ -165,30 +167,31 @@ class Refusals:
             self._open(task, *wanted)
 
     def _wanted(self, datagrams: bool) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-        """The events of both rings of a thread, with their filters."""
-        events = self.events
-        failing = [(events.exit, _filter(datagrams))]
-        if ids := _with_arguments():
-            failing.append((events.enter, ids))
-        numbers = system_calls.NUMBERS
-        each = f"id == {numbers['mmap']} || id == {numbers['brk']}"
-        pieces = [
-            (events.exit, each),
-            (events.mmap, _LARGE),
-            (events.enter, f"id == {numbers['brk']}"),
-        ]
+        """The events of both rings of a thread, with their filters: of the second one calls of brk
+        come first. The kernel has no event of a 32-bit program's mmap."""
+        events, narrow = self.events, self.is_narrow
+        failing = [(events.exit, _filter(datagrams, narrow))]
+        heap_ends = _ids(("brk",), narrow)
+        pieces = [(events.exit, heap_ends), (events.enter, heap_ends)]
+        if not narrow:
+            pieces += [
+                (events.exit, _ids(("mmap", *_ASKING), narrow)),
+                (events.mmap, _LARGE),
+                (events.enter, _ids(_ASKING, narrow)),
+            ]
         return failing, pieces
 
     def _open(
         self, task: int, failing: Sequence[tuple[int, str]], pieces: Sequence[tuple[int, str]]
     ) -> None:
-        for wanted, rings in ((failing, self._rings), (pieces, self._mappings)):
-            try:
-                rings.append(call_rings.record(task, wanted))
-            except ProcessLookupError:
-                return  # the thread has ended
-            except OSError as error:
-                self.why = perf_event.why(error)
+        try:
+            ring = call_rings.record(task, failing, page_count=_FAILING_PAGES)
+            self._rings.append(ring)
+            self._mappings.append(call_rings.record(task, pieces))
+        except ProcessLookupError:
+            return  # the thread has ended
+        except OSError as error:
+            self.why = perf_event.why(error)
 
     def close(self) -> None:
         """Nothing is recorded from here on."""
@@ -199,39 +202,33 @@ class Refusals:
 
     def result(self, seconds: float) -> list[Refusal]:
         """By call and errno, over so many seconds."""
+        for ring in (*self._rings, *self._mappings):
+            ring.stop()  # all of them before any is read, which takes time
         per_s: dict[tuple[int, int], float] = defaultdict(float)
-        asked: dict[tuple[int, int], _Asked] = {}
+        estimates: set[tuple[int, int]] = set()
         for ring in self._rings:
-            recorded, covered_s = ring.stopped()
-            entered: dict[int, _Asked] = {}  # each call of these is recorded as it begins
-            for raw, _ in recorded:
-                if self.events.is_enter(raw):
-                    call = self.events.call(raw)
-                    entered[call] = self._arguments(call, self.events.arguments(raw))
-                    continue
-                pair = self.events.ended(raw)
-                self._count(per_s, ring.task, pair, covered_s or seconds)
-                if (want := entered.pop(pair[0], None)) is not None:
-                    asked[pair] = want
+            pairs = Counter(self.events.ended(end.raw) for end in ring.stopped())
+            recorded = pairs.total()
+            in_all = max(recorded, *ring.counts())
+            for pair, count in pairs.items():
+                self._count(per_s, ring.task, pair, count * in_all / recorded / seconds)
+            if in_all > recorded:
+                estimates |= pairs.keys()
+        asked: dict[tuple[int, int], _Asked] = {}
         executing: Counter[tuple[int, int]] = Counter()
         counts: Counter[tuple[int, int]] = Counter()
         for ring in self._mappings:
-            mapping: _Asked | None = None
-            end = 0
-            recorded, covered_s = ring.stopped()
-            for raw, _ in recorded:
-                if self.events.is_mmap(raw):
-                    mapping = self._mapping(raw)
-                    continue
-                if self.events.is_enter(raw):
-                    end = self.events.arguments(raw)[0]
-                    continue
-                pair, want, mapping = self.events.ended(raw), mapping, None
-                if pair[0] == system_calls.NUMBERS["brk"]:
-                    if 0 < pair[1] < end:
-                        pair, want = (pair[0], -_ENOMEM), _Asked(end - pair[1], data=True)
-                        self._count(per_s, ring.task, pair, covered_s or seconds)
-                    end = 0
+            heap_ends, pieces = self._pieces(ring)
+            of_brk = system_calls.numbers("brk", is_narrow=self.is_narrow)[0], -_ENOMEM
+            if refused := [end for end in heap_ends if end.bytes]:
+                in_all = max(len(heap_ends), ring.counts()[0])
+                self._count(
+                    per_s, ring.task, of_brk, len(refused) * in_all / len(heap_ends) / seconds
+                )
+                asked[of_brk] = refused[-1]
+                if in_all > len(heap_ends):
+                    estimates.add(of_brk)
+            for pair, want in pieces:
                 counts[pair] += 1
                 if want is not None:
                     asked[pair] = want
@@ -239,24 +236,59 @@ class Refusals:
         none = _Asked()
         return [
             Refusal(
-                system_calls.name(call), ERRNOS.get(-code, f"errno {-code}"), rate,
+                system_calls.name(call, is_narrow=self.is_narrow),
+                ERRNOS.get(-code, f"errno {-code}"), rate,
                 one.bytes, one.reserved, one.data, one.noreserve, one.of_kernel_faults,
                 2 * executing[call, code] > counts[call, code],
+                is_estimate=(call, code) in estimates,
             )
             for (call, code), rate in per_s.items()
             for one in (asked.get((call, code), none),)
         ]  # fmt: skip
+
+    def _pieces(
+        self, ring: Ring
+    ) -> tuple[list[_Asked], list[tuple[tuple[int, int], _Asked | None]]]:
+        """Each call of brk, with what it asks for if it is refused; and each other call that tells
+        what it asks for, by its number and result."""
+        heap_ends: list[_Asked] = []
+        pieces: list[tuple[tuple[int, int], _Asked | None]] = []
+        brk = system_calls.numbers("brk", is_narrow=self.is_narrow)
+        mapping: _Asked | None = None
+        entered: dict[int, _Asked] = {}
+        end = 0
+        for raw, _ in ring.stopped():
+            if self.events.is_mmap(raw):
+                mapping = self._mapping(raw)
+            elif self.events.is_enter(raw):
+                call, arguments = self.events.call(raw), self.events.arguments(raw)
+                if call in brk:
+                    end = arguments[0]
+                else:
+                    entered[call] = self._arguments(call, arguments)
+            else:
+                pair = self.events.ended(raw)
+                if pair[0] in brk:
+                    refused = 0 < pair[1] < end
+                    heap_ends.append(_Asked(end - pair[1], data=True) if refused else _Asked())
+                    end = 0
+                elif pair[0] in system_calls.numbers("mmap"):
+                    pieces.append((pair, mapping))
+                    mapping = None
+                else:
+                    pieces.append((pair, entered.pop(pair[0], None)))
+        return heap_ends, pieces
 
     def _count(
         self,
         per_s: dict[tuple[int, int], float],
         task: int,
         pair: tuple[int, int],
-        covered_s: float,
+        rate: float,
     ) -> None:
-        per_s[pair] += 1 / covered_s
+        per_s[pair] += rate
         of_task = self.failing.setdefault(task, defaultdict(float))
-        of_task[pair] += 1 / covered_s
+        of_task[pair] += rate
 
     def _mapping(self, raw: bytes) -> _Asked:
         length, protection, flags, fd = (
@@ -329,38 +361,76 @@ def with_counts(
     recorded: Sequence[Refusal], rates: Mapping[str, float | None]
 ) -> tuple[Refusal, ...]:
     """Completed by the counts, which threads that are made later inherit; the most frequent
-    first."""
+    first. Where only a part of the calls was recorded, the counts say how many each are."""
     found = list(recorded)
+    for name, (call, errno) in _COUNTED.items():
+        of_call = partial(_is_of_call, call, "" if name.endswith("_refused") else errno)
+        found = _corrected(found, of_call, rates.get(name), is_estimate=False)
+    for name, errno in _OF_ERRNO.items():
+        found = _corrected(found, partial(_is_of_errno, errno), rates.get(name), is_estimate=True)
+    found = _corrected(found, _is_of_others, rates.get("other_errnos"), is_estimate=True)
 
     def more(counted: float, those: Sequence[Refusal]) -> float:
         rest = counted - sum(one.per_s for one in those)
         return rest if rest > max(0.5, counted / 20) else 0.0
 
     for name, (call, errno) in _COUNTED.items():
-        those = [one for one in found if one.call == call]
-        those = [one for one in those if name.endswith("_refused") or one.errno == errno]
+        errnos = "" if name.endswith("_refused") else errno
+        those = [one for one in found if _is_of_call(call, errnos, one)]
         if rest := more(rates.get(name) or 0.0, those):
             first = those[0] if those else Refusal(call, errno, 0.0)
             found = [one for one in found if one is not first]
             found.append(replace(first, per_s=first.per_s + rest))
     for name, errno in _OF_ERRNO.items():
-        if rest := more(rates.get(name) or 0.0, [one for one in found if one.errno == errno]):
+        if rest := more(rates.get(name) or 0.0, [one for one in found if _is_of_errno(errno, one)]):
             found.append(Refusal("another call", errno, rest))
-    if rates.get("threads_created"):
-        those = [one for one in found if _is_of_others(one.call, one.errno)]
+    if rates.get("threads_created") or any(one.is_estimate for one in found):
+        those = [one for one in found if _is_of_others(one)]
         if rest := more(rates.get("other_errnos") or 0.0, those):
             found.append(Refusal("another call", ANOTHER, rest))
     return tuple(sorted(found, key=lambda one: -one.per_s))
 
 
+def _corrected(
+    found: Sequence[Refusal],
+    is_counted: Callable[[Refusal], bool],
+    counted: float | None,
+    *,
+    is_estimate: bool,
+) -> list[Refusal]:
+    """Estimates are together what was counted; if that is more by a twentieth, what is more is
+    another call."""
+    recorded = sum(one.per_s for one in found if is_counted(one))
+    if counted is None or not recorded:
+        return [*found]
+    factor = counted / recorded if counted < 1.05 * recorded else 1.0
+    corrected = (
+        replace(one, per_s=one.per_s * factor, is_estimate=is_estimate)
+        if one.is_estimate and is_counted(one)
+        else one
+        for one in found
+    )
+    return [one for one in corrected if one.per_s]
+
+
+def _is_of_call(call: str, errno: str, one: Refusal) -> bool:
+    """Of any errno, if it is empty."""
+    return one.call == call and one.errno == (errno or one.errno)
+
+
+def _is_of_errno(errno: str, one: Refusal) -> bool:
+    """Whether the kernel counts it by its errno: brk has none."""
+    return one.errno == errno and one.call != "brk"
+
+
 @cache
-def _filter(datagrams: bool) -> str:
+def _filter(datagrams: bool, narrow: bool = False) -> str:
     parts = dict.fromkeys((*_OF_SOME, *IF_EXPLAINED))
     of_some = {errno: {*_OF_SOME.get(errno, ()), *IF_EXPLAINED.get(errno, ())} for errno in parts}
     if not datagrams:
         of_some["EAGAIN"] -= {*SENDS}
         of_some["EMSGSIZE"] -= {"sendto"}
-    return _compared(_OF_ANY_CALL, of_some)
+    return _compared(_OF_ANY_CALL, of_some, is_narrow=narrow)
 
 
 def of_others() -> str:
@@ -368,7 +438,7 @@ def of_others() -> str:
     by itself."""
     of_any = [errno for errno in _OF_ANY_CALL if errno not in _OF_ERRNO.values()]
     return _compared(of_any, {
-        errno: {call for call in calls if _is_of_others(call, errno)}
+        errno: {call for call in calls if _is_of_others(Refusal(call, errno, 0.0))}
         for errno, calls in _OF_SOME.items()
     })  # fmt: skip
 
@@ -387,25 +457,29 @@ def is_finding(call: str, errno: str) -> bool:
     return (call, errno) not in NO_LIMIT and call not in IF_EXPLAINED.get(errno, ())
 
 
-def _is_of_others(call: str, errno: str) -> bool:
-    return errno not in _OF_ERRNO.values() and is_finding(call, errno)
+def _is_of_others(one: Refusal) -> bool:
+    return one.errno not in _OF_ERRNO.values() and is_finding(one.call, one.errno)
 
 
-def _compared(of_any: Iterable[str], of_some: Mapping[str, Iterable[str]]) -> str:
+def _compared(
+    of_any: Iterable[str], of_some: Mapping[str, Iterable[str]], *, is_narrow: bool = False
+) -> str:
     """A call that succeeds is compared once."""
     numbers = {name: number for number, name in ERRNOS.items()}
     parts = [f"ret == -{numbers[name]}" for name in of_any]
     for errno, calls in of_some.items():
-        known = sorted(system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS)
-        if known:
-            some = " || ".join(f"id == {number}" for number in known)
+        if some := _ids(sorted(calls), is_narrow):
             parts.append(f"(ret == -{numbers[errno]} && ({some}))")
     return f"ret < 0 && ({' || '.join(parts)})"
 
 
-@cache
-def _with_arguments() -> str:
-    """Calls whose arguments tell why they fail, each of which is recorded."""
-    calls = ("mlock", "mlock2", "io_uring_register", "shmget", "userfaultfd")
-    known = [system_calls.NUMBERS[call] for call in calls if call in system_calls.NUMBERS]
+def _ids(calls: Iterable[str], is_narrow: bool) -> str:
+    """A filter for these calls."""
+    known = sorted(
+        number for call in calls for number in system_calls.numbers(call, is_narrow=is_narrow)
+    )
     return " || ".join(f"id == {number}" for number in known)
+
+
+_ASKING = ("mlock", "mlock2", "io_uring_register", "shmget", "userfaultfd")
+"""Calls whose arguments tell why they fail, each of which is recorded."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import call_places, family, socket_drops
+from memlab.diagnose import call_commit, call_places, family, open_kinds, socket_drops
 from memlab.diagnose.call_table import FILES, LOCK, MACHINE, NOEXEC, OF_A_CALL, Row, row
 from memlab.diagnose.finding import (
     COSTLY,
@@ -50,6 +50,7 @@ _HINTS = {
     "RLIMIT_DATA": "ulimit -d, LimitDATA= of its unit",
     "RLIMIT_STACK": "ulimit -s; less recursion, smaller arrays on the stack",
     "CommitLimit": "vm.overcommit_memory=0, or vm.overcommit_ratio, or swap",
+    "addresses of a 32-bit program": "a 64-bit build; fewer and smaller mappings",
     MACHINE: "a smaller mapping, MAP_NORESERVE or PROT_NONE for a reservation; "
     "vm.overcommit_memory=1",
     "huge pages (hugetlb)": "vm.nr_hugepages, or nr_overcommit_hugepages; files that are left in a "
@@ -108,10 +109,16 @@ def _told(look: Look, name: str, refused: Sequence[Refusal]) -> Finding:
     severity = CRITICAL if known and known.certain and per_s >= 1 else COSTLY
     return Finding(
         name, NOTE if first.harmless else severity,
-        f"{per_second(per_s, 'calls')} of {calls} fail with {errnos}: {refuses}{first.cause}",
+        f"{often(refused)} of {calls} fail with {errnos}: {refuses}{first.cause}",
         "limits", first.line, per_s, "1/s", _facts(look.refused), first.setting or _page(first),
         experiments=_measures(name), kind=f"{calls} {errnos}",
     )  # fmt: skip
+
+
+def often(refused: Sequence[Refusal]) -> str:
+    """`23 calls per second`; `about 23` if only the first of them were told apart."""
+    about = "about " if any(one.is_estimate for one in refused) else ""
+    return f"{about}{per_second(sum(one.per_s for one in refused), 'calls')}"
 
 
 def _measures(name: str) -> tuple[str, ...]:
@@ -124,10 +131,12 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
     line = limit.name if limit else known.limits[0].strip(".")
     calls, errnos = _names(one.call for one in refused), _names(one.errno for one in refused)
     refuses = f"{known.refuses}: " if known.refuses else ""
+    if limit and limit.name == "RLIMIT_NOFILE" and look.open_kinds:
+        why = f"{why}; {open_kinds.words(look.open_kinds)}"
     critical = known.certain and per_s >= 1
     return Finding(
         known.name, CRITICAL if critical else COSTLY,
-        f"{per_second(per_s, 'calls')} of {calls} fail with {errnos}: {refuses}{why}",
+        f"{often(refused)} of {calls} fail with {errnos}: {refuses}{why}",
         "limits", line, per_s, "1/s", _facts(look.refused),
         _setting(known, limit, line, refused, why),
         experiments=_measures(known.name), kind=f"{calls} {errnos}",
@@ -168,7 +177,7 @@ def _unexplained(unknown: Sequence[Refusal]) -> Finding:
     more = f" and {len(most) - 3} more" if len(most) > 3 else ""
     return Finding(
         "calls-fail", COSTLY,
-        f"{per_second(per_s, 'calls')} fail: {said}{more}; the cause was not read",
+        f"{often(unknown)} fail: {said}{more}; the cause was not read",
         "limits", most[0].call, per_s, "1/s", _facts(unknown),
         _page(most[0]),
     )  # fmt: skip
@@ -194,6 +203,8 @@ def _facts(refused: Sequence[Refusal]) -> tuple[Fact, ...]:
 def _why(look: Look, known: Row, refused: Sequence[Refusal]) -> tuple[Room | None, str]:
     """The limit, and the words that say how full it is."""
     candidates = [one for one in look.rooms if one.name.startswith(known.limits)]
+    if any(one.name == call_commit.MAPPED for one in candidates):
+        candidates = [one for one in candidates if one.name != "CommitLimit"]
     if known.name == "handler-refused" and not all(one.of_kernel_faults for one in refused):
         candidates = []
     standing = [one for one in candidates if not one.name.startswith((*OF_A_CALL, NOEXEC))]
@@ -278,7 +289,7 @@ def _counts(asked: Refusal, limit: Room) -> bool:
         return asked.data and not asked.noreserve and asked.asked_bytes < _SPACE_BYTES
     if limit.name == "RLIMIT_AS":
         return asked.call != "mprotect"
-    return asked.data or limit.name not in ("RLIMIT_DATA", "CommitLimit")
+    return asked.data or not limit.name.startswith(("RLIMIT_DATA", "CommitLimit"))
 
 
 def _ended(look: Look, room: Room) -> str:

@@ -37,6 +37,10 @@ class Snapshot:
         return self.stat.cpu_ticks * _TICK_S
 
     @property
+    def waited_cpu_s(self) -> float:
+        return self.stat.waited_cpu_ticks * _TICK_S
+
+    @property
     def system_s(self) -> float:
         return self.stat.system_ticks * _TICK_S
 

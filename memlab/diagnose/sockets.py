@@ -163,7 +163,7 @@ def readings(pid: int, links: Mapping[int, str]) -> Readings:
     inodes = {int(link[8:-1]) for link in links.values() if link.startswith("socket:[")}
     if not inodes:
         return Readings({}, 0)
-    total = _total(pid)
+    total = count_of_machine(pid)
     if total > max(_MANY, _EACH_MAX * len(inodes)):
         why = f"the machine has {total:,} sockets, which would all be listed"
         return Readings({}, len(inodes), why)
@@ -205,7 +205,7 @@ def _of_process(
     return mine, [q for q in waiting if q.place in places or q.place[:2] + _ANY in places]
 
 
-def _total(pid: int) -> int:
+def count_of_machine(pid: int) -> int:
     """The sockets of its network namespace; 0 if it is not read."""
     text = files.text(ROOT / f"proc/{pid}/net/sockstat") or ""
     first = next(iter(proc.lines(text)), "").split()
@@ -215,7 +215,7 @@ def _total(pid: int) -> int:
 def unix(pid: int) -> list[UnixSocket]:
     """Those of its network namespace; none of so many that to list them takes long. Raises
     `OSError`."""
-    if _total(pid) > _MANY:
+    if count_of_machine(pid) > _MANY:
         return []
 
     def ask() -> list[UnixSocket]:

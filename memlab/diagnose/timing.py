@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from memlab.diagnose import account
+from memlab.diagnose import account, waits
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -51,9 +51,10 @@ _WAITS = {
         "mmap-read"),
         ("waits-for-messages", "room in a message queue",
         "a reader that keeps up (ipcs -qp); a larger kernel.msgmnb for queues made later", ""),
-        ("waits-for-receivers", "the receiver of a Unix socket",
-        "a receiver that keeps up; net.unix.max_dgram_qlen bounds the messages that wait for it, "
-        "the backlog of listen(2) and net.core.somaxconn the connections", ""),
+        ("waits-for-receivers", waits.RECEIVER,
+        "a receiver that keeps up; SO_SNDBUF and net.ipv4.tcp_wmem bound what is on the way, "
+        "net.unix.max_dgram_qlen the messages that wait for a Unix socket, the backlog of "
+        "listen(2) and net.core.somaxconn its connections", ""),
         ("waits-for-mappings", "a kernel semaphore, as the mmap_lock",
         "fewer and smaller calls that change mappings; filling memory (MAP_POPULATE, mlock) in "
         "pieces; Linux 6.4 or later, where page faults take no mmap_lock", "mmap-lock"),
@@ -63,16 +64,16 @@ _WAITS = {
 
 def of(look: Look) -> Account:
     """Samples of threads by what they did."""
-    waits = look.waits
-    if waits is None or not waits.samples:
+    seen = look.waits
+    if seen is None or not seen.samples:
         return Account("time", "what its threads wait for", "count", 0.0, (), 0.0, whole=False)
-    functions = sorted(waits.functions.items(), key=lambda pair: -pair[1])[:3]
+    functions = sorted(seen.functions.items(), key=lambda pair: -pair[1])[:3]
     names = ", ".join(name for name, _ in functions)
-    lines = [Line("running, or ready to", waits.running, note=_queued(look))]
-    lines += [Line(kind, count, note=names) for kind, count in waits.by_kind.items()]
-    lines.append(Line("other sleeps: timers, sockets, its own locks", waits.idle))
+    lines = [Line("running, or ready to", seen.running, note=_queued(look))]
+    lines += [Line(kind, count, note=names) for kind, count in seen.by_kind.items()]
+    lines.append(Line("other sleeps: timers, sockets, its own locks", seen.idle))
     return account.made(
-        "time", "what its threads wait for, in samples", "count", waits.samples, lines, whole=True
+        "time", "what its threads wait for, in samples", "count", seen.samples, lines, whole=True
     )
 
 
@@ -121,7 +122,7 @@ def findings(look: Look) -> Iterator[Finding]:
             f"it is stopped by {by}: this look sees what it holds, and nothing that it would do",
             1,
         )
-    waits = look.waits
+    seen = look.waits
     if look.frozen:
         yield _FROZEN.found(
             COSTLY,
@@ -129,21 +130,22 @@ def findings(look: Look) -> Iterator[Finding]:
             "sees what it holds, and nothing that it would do",
             1,
         )
-    if waits is not None and waits.samples:
+    if seen is not None and seen.samples:
         for kind, row in _WAITS.items():
-            count = waits.by_kind.get(kind, 0)
-            part = count / waits.samples
+            count = seen.by_kind.get(kind, 0)
+            part = count / seen.samples
             if count < _LEAST_SAMPLES or part < 0.05:
                 continue
             if row.name == "waits-for-mappings" and (not _changes_mappings(look) or _seldom(look)):
                 continue  # other locks of the kernel are semaphores too
             yield row.found(
-                COSTLY if part * waits.threads >= 0.1 else NOTE,
+                COSTLY if part * seen.threads >= 0.1 and not _by_network(seen, kind) else NOTE,
                 f"{share(part)} of the samples of its threads wait for {kind}",
                 part,
                 facts(
-                    Fact("samples", count, "count"), Fact("of", waits.samples, "count"),
-                    Fact("in", ", ".join(sorted(waits.functions))),
+                    Fact("samples", count, "count"), Fact("of", seen.samples, "count"),
+                    Fact("in", ", ".join(sorted(seen.functions))),
+                    _unsent(look, kind),
                 ),
             )  # fmt: skip
     sleeps = look.rate("lock_sleeps") or 0.0
@@ -171,6 +173,19 @@ def findings(look: Look) -> Iterator[Finding]:
             facts(Fact("huge pages on this machine", look.memory.thp_machine or "none")),
             policies={"thp": ["inherit", "never"]},
         )
+
+
+def _by_network(seen: waits.Waits, kind: str) -> bool:
+    """Whether it waits for the other end of a connection: how fast that is may be the network's."""
+    sends = sum(count for name, count in seen.functions.items() if name.endswith(waits.OF_SEND))
+    return kind == waits.RECEIVER and 2 * sends >= seen.by_kind[kind]
+
+
+def _unsent(look: Look, kind: str) -> Fact | None:
+    """What the kernel has of it that no receiver has taken."""
+    if kind != waits.RECEIVER or look.sockets is None or not look.sockets.sending_bytes:
+        return None
+    return Fact("sent and not taken yet, at the end", look.sockets.sending_bytes, "B")
 
 
 def _seldom(look: Look) -> bool:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
+from memlab.diagnose.kernel_numbers import target_of
 from memlab.diagnose.ticks import Ticks
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT
@@ -25,6 +26,7 @@ known to 1.5 %. The next time takes the next ones."""
 
 _LISTED_EVERY = 8  # samples: threads are made and end more slowly
 _HELD_OPEN = 64  # files
+RECEIVER = "a receiver that takes what was sent"
 # Linux 6.1 to 6.18. A prefix is enough: compilers add .isra and .constprop.
 _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("userfaultfd", ("handle_userfault",)),
@@ -41,8 +43,8 @@ _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a page of a file", ("folio_wait_bit", "__folio_lock", "__lock_page", "wait_on_page_bit",
                           "filemap_", "io_schedule", "read_pages", "do_read_cache")),
     ("room in a message queue", ("do_msgsnd",)),
-    ("the receiver of a Unix socket", (
-        "unix_wait_for_peer", "unix_dgram_sendmsg", "unix_stream_connect")),
+    (RECEIVER, ("unix_wait_for_peer", "unix_dgram_sendmsg", "unix_stream_connect",
+                "sock_alloc_send_pskb", "sock_wait_for_wmem", "sk_stream_wait_memory")),
     ("a kernel semaphore, as the mmap_lock", (
         "rwsem_", "down_read", "down_write", "__down_", "vm_mmap_pgoff", "__vm_munmap", "vm_munmap",
         "do_mprotect_pkey", "__do_sys_brk", "__do_sys_mremap", "__x64_sys_brk", "__x64_sys_mremap",
@@ -61,7 +63,17 @@ _WRITES = {
     "x86_64": {"1", "18", "20", "296", "328"},
     "aarch64": {"64", "68", "66", "70", "287"},
 }.get(os.uname().machine, set())
-_OF_FSYNC, _OF_WRITE = " of fsync", " of write"
+# A thread that waits for TCP, or for a terminal, sleeps in wait_woken(): one that sends waits for
+# room in the send buffer (sk_stream_wait_memory()). The numbers of sendto, sendmsg and sendmmsg;
+# and of write, writev and sendfile, which send if the descriptor is a socket.
+_WOKEN = "wait_woken"
+_SENDS = {"x86_64": {"44", "46", "307"}, "aarch64": {"206", "211", "269"}}.get(
+    os.uname().machine, set()
+)
+_MAY_SEND = {"x86_64": {"1", "20", "40"}, "aarch64": {"64", "66", "71"}}.get(
+    os.uname().machine, set()
+)
+_OF_FSYNC, _OF_WRITE, OF_SEND = " of fsync", " of write", " of send"
 _RUNNING = "0"  # what wchan says of a thread that sleeps in no function
 
 
@@ -183,6 +195,8 @@ def kind_of(function: str) -> str | None:
         return "fsync"
     if function.endswith(_OF_WRITE):
         return "writeback"
+    if function.endswith(OF_SEND):
+        return RECEIVER
     for kind, prefixes in _KINDS:
         if function.startswith(prefixes):
             return kind
@@ -193,17 +207,26 @@ def kind_of(function: str) -> str | None:
 def _read(text: bytes) -> tuple[str, bool]:
     """The function of a wchan, and whether its wait may be for what a call writes."""
     function = text.decode(errors="replace").strip()
-    return function, kind_of(function) in ("a page of a file", "writeback")
+    is_open = kind_of(function) in ("a page of a file", "writeback")
+    return function, is_open or function.startswith(_WOKEN)
 
 
 def _of_a_call(pid: int, task: int, function: str) -> str:
-    """Marks a wait for a page of a file that a call such as fsync(2) or write(2) writes. A thread
-    that runs again when its call is asked for waits for nothing: the sample is of that moment."""
+    """Marks a wait for a page of a file that a call such as fsync(2) or write(2) writes, and one of
+    a call that sends. A thread that runs again when its call is asked for waits for nothing: the
+    sample is of that moment."""
     words = (files.text(ROOT / f"proc/{pid}/task/{task}/syscall") or "").split()
     call = words[0] if words else ""
     if call == "running":  # proc_pid_syscall() in fs/proc/base.c
         return _RUNNING
+    if function.startswith(_WOKEN):
+        is_send = call in _SENDS or (call in _MAY_SEND and _is_socket(pid, words[1]))
+        return function + (OF_SEND if is_send else "")
     return function + (_OF_FSYNC if call in _SYNCS else _OF_WRITE if call in _WRITES else "")
+
+
+def _is_socket(pid: int, word: str) -> bool:
+    return (target_of(ROOT / f"proc/{pid}/fd/{int(word, 16)}") or "").startswith("socket:")
 
 
 def _queued_s(pids: list[int]) -> float | None:

@@ -30,7 +30,7 @@ _USER_ONLY = _EXCLUDE_KERNEL | _EXCLUDE_HV
 _NO_KERNEL_STACK = 1 << 21
 _INHERIT_THREAD = 1 << 35  # Linux 5.13
 # PERF_SAMPLE_
-_IP, _TID, _TIME, _ADDRESS, _CALLCHAIN, _RAW = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 5, 1 << 10
+_IP, _TID, _ADDRESS, _CALLCHAIN, _RAW = 1 << 0, 1 << 1, 1 << 3, 1 << 5, 1 << 10
 _REGISTERS = 1 << 12  # PERF_SAMPLE_REGS_USER
 _DISABLE = {"ppc64le": 0x2000_2401}  # _IO('$', 1)
 _SET_OUTPUT = {"ppc64le": 0x2000_2405}  # _IO('$', 5)
@@ -123,20 +123,19 @@ def sample(config: int, task: int, scope: Scope, period: int) -> int:
 
 
 def record(number: int, task: int, filtered: str, registers: int = 0) -> int:
-    """A descriptor that writes the time and the fields of each event of a tracepoint that passes
+    """A descriptor that writes the fields of each event of a tracepoint that passes
     the filter into a ring, to be mapped; `registers` is a mask of those of the task outside the
     kernel that follow them. Raises `OSError`."""
-    sampled = _TIME | _RAW | (_REGISTERS if registers else 0)
+    sampled = _RAW | (_REGISTERS if registers else 0)
     return _filtered(_open(TRACEPOINT, number, task, -1, 0, 1, sampled, registers), filtered)
 
 
 def record_all(number: int, cpu: int, filtered: str, group: int | None = None) -> int:
     """The same of all that runs on a CPU, or of what does so in a cgroup of v2 and those below, by
-    a descriptor of its folder. The process and the thread stand before the time, as 0 if this
+    a descriptor of its folder. The process and the thread stand before the fields, as 0 if this
     process may not see them. Raises `OSError`."""
     pid, of = (-1, 0) if group is None else (group, _OF_CGROUP)
-    sampled = _TID | _TIME | _RAW
-    attributes = _attributes(TRACEPOINT, number, 0, 1, sampled, 0)
+    attributes = _attributes(TRACEPOINT, number, 0, 1, _TID | _RAW, 0)
     return _filtered(_opened(attributes, pid, cpu, of), filtered)
 
 
@@ -170,16 +169,11 @@ def stop(fd: int) -> None:
     fcntl.ioctl(fd, _DISABLE.get(_MACHINE, 0x2401), 0)
 
 
-def written(ring: mmap.mmap) -> int:
-    """How many bytes the kernel wrote into a ring."""
-    return int(struct.unpack_from("=Q", ring, _DATA_HEAD)[0])
-
-
 def records(ring: mmap.mmap) -> Iterator[tuple[int, bytes]]:
     """The kind and the content of each record. Nothing is taken from a ring, so that they lie in
     order from its beginning."""
     data = ring[mmap.PAGESIZE :]
-    at, end = 0, min(written(ring), len(data))
+    at, end = 0, min(struct.unpack_from("=Q", ring, _DATA_HEAD)[0], len(data))
     while at + _HEADER.size <= end:
         kind, _, size = _HEADER.unpack_from(data, at)
         if size < _HEADER.size or at + size > end:

@@ -93,6 +93,10 @@ class Stat:
     """User and system time together."""
     system_ticks: int
     start_ticks: int
+    waited_minor_faults: int = 0
+    """Of the children that it has waited for, in their lives, and of theirs."""
+    waited_cpu_ticks: int = 0
+    """The same of user and system time."""
 
 
 class Mapping(NamedTuple):
@@ -132,6 +136,8 @@ def parse_stat(text: str) -> Stat:
         cpu_ticks=int(fields[11]) + int(fields[12]),
         system_ticks=int(fields[12]),
         start_ticks=int(fields[19]),
+        waited_minor_faults=int(fields[8]),
+        waited_cpu_ticks=int(fields[13]) + int(fields[14]),
     )
 
 

@@ -5,6 +5,7 @@ and riscv64 have; of Linux 6.18.
 """
 
 import os
+from collections.abc import Iterator
 
 # Names in the order of their numbers, which go on from the last that is written.
 _X86_64 = (
@@ -99,27 +100,98 @@ _GENERIC = (
     "lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal setxattrat getxattrat "
     "listxattrat removexattrat open_tree_attr file_getattr file_setattr"
 )
+# Of 32-bit programs on x86-64 (arch/x86/entry/syscalls/syscall_32.tbl). A call with wider numbers
+# or times, as mmap2 and ppoll_time64, has the name of what it does; socketcall and ipc are many.
+_I386 = (
+    "restart_syscall exit fork read write open close waitpid creat link unlink execve chdir "
+    "time mknod chmod lchown break stat lseek getpid mount umount2 setuid getuid stime ptrace "
+    "alarm fstat pause utime stty gtty access nice ftime sync kill rename mkdir rmdir dup "
+    "pipe times prof brk setgid getgid signal geteuid getegid acct umount2 lock ioctl fcntl "
+    "mpx setpgid ulimit oldolduname umask chroot ustat dup2 getppid getpgrp setsid sigaction "
+    "sgetmask ssetmask setreuid setregid sigsuspend sigpending sethostname setrlimit "
+    "getrlimit getrusage gettimeofday settimeofday getgroups setgroups select symlink lstat "
+    "readlink uselib swapon reboot readdir mmap munmap truncate ftruncate fchmod fchown "
+    "getpriority setpriority profil statfs fstatfs ioperm socketcall syslog setitimer "
+    "getitimer stat lstat fstat uname iopl vhangup idle vm86old wait4 swapoff sysinfo ipc "
+    "fsync sigreturn clone setdomainname uname modify_ldt adjtimex mprotect sigprocmask "
+    "create_module init_module delete_module get_kernel_syms quotactl getpgid fchdir bdflush "
+    "sysfs personality afs_syscall setfsuid setfsgid lseek getdents select flock msync readv "
+    "writev getsid fdatasync _sysctl mlock munlock mlockall munlockall sched_setparam "
+    "sched_getparam sched_setscheduler sched_getscheduler sched_yield sched_get_priority_max "
+    "sched_get_priority_min sched_rr_get_interval nanosleep mremap setresuid getresuid vm86 "
+    "query_module poll nfsservctl setresgid getresgid prctl rt_sigreturn rt_sigaction "
+    "rt_sigprocmask rt_sigpending rt_sigtimedwait rt_sigqueueinfo rt_sigsuspend pread64 "
+    "pwrite64 chown getcwd capget capset sigaltstack sendfile getpmsg putpmsg vfork getrlimit "
+    "mmap truncate ftruncate stat lstat fstat lchown getuid getgid geteuid getegid setreuid "
+    "setregid getgroups setgroups fchown setresuid getresuid setresgid getresgid chown setuid "
+    "setgid setfsuid setfsgid pivot_root mincore madvise getdents64 fcntl 224: gettid "
+    "readahead setxattr lsetxattr fsetxattr getxattr lgetxattr fgetxattr listxattr llistxattr "
+    "flistxattr removexattr lremovexattr fremovexattr tkill sendfile futex sched_setaffinity "
+    "sched_getaffinity set_thread_area get_thread_area io_setup io_destroy io_getevents "
+    "io_submit io_cancel fadvise64 252: exit_group lookup_dcookie epoll_create epoll_ctl "
+    "epoll_wait remap_file_pages set_tid_address timer_create timer_settime timer_gettime "
+    "timer_getoverrun timer_delete clock_settime clock_gettime clock_getres clock_nanosleep "
+    "statfs fstatfs tgkill utimes fadvise64 vserver mbind get_mempolicy set_mempolicy mq_open "
+    "mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr kexec_load waitid 286: "
+    "add_key request_key keyctl ioprio_set ioprio_get inotify_init inotify_add_watch "
+    "inotify_rm_watch migrate_pages openat mkdirat mknodat fchownat futimesat newfstatat "
+    "unlinkat renameat linkat symlinkat readlinkat fchmodat faccessat pselect6 ppoll unshare "
+    "set_robust_list get_robust_list splice sync_file_range tee vmsplice move_pages getcpu "
+    "epoll_pwait utimensat signalfd timerfd_create eventfd fallocate timerfd_settime "
+    "timerfd_gettime signalfd4 eventfd2 epoll_create1 dup3 pipe2 inotify_init1 preadv pwritev "
+    "rt_tgsigqueueinfo perf_event_open recvmmsg fanotify_init fanotify_mark prlimit64 "
+    "name_to_handle_at open_by_handle_at clock_adjtime syncfs sendmmsg setns process_vm_readv "
+    "process_vm_writev kcmp finit_module sched_setattr sched_getattr renameat2 seccomp "
+    "getrandom memfd_create bpf execveat socket socketpair bind connect listen accept4 "
+    "getsockopt setsockopt getsockname getpeername sendto sendmsg recvfrom recvmsg shutdown "
+    "userfaultfd membarrier mlock2 copy_file_range preadv2 pwritev2 pkey_mprotect pkey_alloc "
+    "pkey_free statx arch_prctl io_pgetevents rseq 393: semget semctl shmget shmctl shmat "
+    "shmdt msgget msgsnd msgrcv msgctl clock_gettime clock_settime clock_adjtime clock_getres "
+    "clock_nanosleep timer_gettime timer_settime timerfd_gettime timerfd_settime utimensat "
+    "pselect6 ppoll 416: io_pgetevents recvmmsg mq_timedsend mq_timedreceive semtimedop "
+    "rt_sigtimedwait futex sched_rr_get_interval pidfd_send_signal io_uring_setup "
+    "io_uring_enter io_uring_register open_tree move_mount fsopen fsconfig fsmount fspick "
+    "pidfd_open clone3 close_range openat2 pidfd_getfd faccessat2 process_madvise "
+    "epoll_pwait2 mount_setattr quotactl_fd landlock_create_ruleset landlock_add_rule "
+    "landlock_restrict_self memfd_secret process_mrelease futex_waitv set_mempolicy_home_node "
+    "cachestat fchmodat2 map_shadow_stack futex_wake futex_wait futex_requeue statmount "
+    "listmount lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal setxattrat "
+    "getxattrat listxattrat removexattrat open_tree_attr file_getattr file_setattr"
+)
 _TABLES = {"x86_64": _X86_64, "aarch64": _GENERIC, "riscv64": _GENERIC}
 
 
-def _numbers(table: str) -> dict[str, int]:
-    numbers: dict[str, int] = {}
+def _numbered(table: str) -> Iterator[tuple[str, int]]:
     number = 0
     for word in table.split():
         if word.endswith(":"):
             number = int(word[:-1])
         else:
-            numbers[word] = number
+            yield word, number
             number += 1
-    return numbers
+
+
+def _numbers(table: str) -> dict[str, int]:
+    return dict(_numbered(table))
 
 
 NUMBERS = _numbers(_TABLES.get(os.uname().machine, ""))
 """By name; empty on an architecture whose numbers are not listed here."""
 
 _NAMES = {number: name for name, number in NUMBERS.items()}
+_NARROW = tuple(_numbered(_I386 if os.uname().machine == "x86_64" else ""))
+_NARROW_NAMES = {number: name for name, number in _NARROW}
 
 
-def name(number: int) -> str:
-    """The call's name, or `system call 467` of one that is not listed."""
-    return _NAMES.get(number, f"system call {number}")
+def numbers(call: str, *, is_narrow: bool = False) -> tuple[int, ...]:
+    """Those of a call, of which a 32-bit program may have several."""
+    if is_narrow:
+        return tuple(number for name, number in _NARROW if name == call)
+    return (NUMBERS[call],) if call in NUMBERS else ()
+
+
+def name(number: int, *, is_narrow: bool = False) -> str:
+    """The call's name, or `system call 467` of one that is not listed; `is_narrow`: of a 32-bit
+    program."""
+    names = _NARROW_NAMES if is_narrow else _NAMES
+    return names.get(number, f"system call {number}")

@@ -198,6 +198,8 @@ ALIKE: Mapping[str, tuple[str, Change]] = {
     "changes-protection": ("as many calls that move mappings", _counting(
         mprotect=0.0, mremap=4000.0)),
     "makes-threads": ("as many processes", _counting(threads_created=0.0, processes_created=200.0)),
+    "children-fault": ("as many, and more of itself", lambda seen: _counting(
+        minor_faults=2 * seen.waited_faults_per_s)(seen)),
     "threads-made-while-locked": ("as many, and nothing is locked", _remembering(locked_bytes=0)),
     "shootdowns": ("one thread: the kernel asks for them", _with(thread_count=1)),
     "copies-after-fork": ("memory that is made writable again", _counting(processes_forked=0.0)),

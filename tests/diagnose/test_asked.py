@@ -173,6 +173,8 @@ CASES = (
     Case("reserved", group=96 * MiB, never=("swings", "limit-nears", "group-nearly-full", *FILLS),
          needs_root=True),
     Case("spawns", never=("copies-after-fork", "growing")),
+    Case("short_lived", said="children-fault", words=r"children that it waited for took .* "
+         r"faults each; it took", never=("page-faults", "first-touches"), needs_root=True),
     Case("never_closed", never=("growing", "retained", *RETURNS)),
     Case("floor", said="swings|growing", never=("group-limit-nears",), moves=True),
     Case("pipes", group=64 * MiB, never=("group-full-of-droppable", *FILLS), needs_root=True),

@@ -458,6 +458,31 @@ def test_attributes_of_a_file_share_a_block(
     assert of("fsetxattr", "E2BIG", 3, 0, 0, 65_536, 0) == ""
 
 
+@pytest.mark.parametrize(
+    ("filesystem", "options", "words"),
+    [
+        ("ext4", {"rw", "usrjquota=aquota.user"}, "the quota of the user on the file system "),
+        ("xfs", {"prjquota"}, "the quota of the project on the file system "),
+        ("xfs", {"usrquota", "grpquota"}, "a quota (user or group) on the file system "),
+        ("overlay", {"rw"}, "a quota on the file system "),
+        ("btrfs", {"rw"}, "a limit of a qgroup on the file system "),
+    ],
+)
+def test_a_quota_is_one_that_the_mount_has(
+    monkeypatch: pytest.MonkeyPatch, filesystem: str, options: set[str], words: str
+) -> None:
+    mount = replace(
+        next(iter(call_places.mounts(PID).values())),
+        filesystem=filesystem, mount_point="/home", super_options=frozenset(options),
+        options=frozenset({"rw", "relatime"}),
+    )  # fmt: skip
+    monkeypatch.setattr(call_places, "mount_of_call", lambda *_: (mount, 4096))
+    said = of("write", "EDQUOT", 3, 0, 4096)
+    assert said == f"{words}/home ({filesystem}) is used up; how much it is was not read"
+    monkeypatch.setattr(call_places, "mount_of_call", lambda *_: None)
+    assert of("write", "EDQUOT", 3, 0, 4096) == ""
+
+
 def test_ports_of_udp_that_are_all_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     address, at = in_memory(
         socket.AF_INET.to_bytes(2, sys.byteorder) + b"\0\x09" + bytes([127, 0, 0, 1]) + bytes(8)

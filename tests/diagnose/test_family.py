@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import diagnosis, family, output, subject, waits, watching
+from memlab.diagnose import diagnosis, family, flow, output, subject, waits, watching
 from memlab.errors import CannotLook
 from memlab.observe import process
 
 from .live import Compiled, await_rest, running
+from .looks import look, rates
 
 PID = 4711
 HELD = {3: "socket:[71]", 4: "socket:[72]", 5: "pipe:[8]", 6: "pipe:[8]", 7: "/memfd:a (deleted)",
@@ -114,6 +118,62 @@ def test_what_processes_of_one_address_space_hold_is_counted_once(
     held = {pid: one.anonymous_bytes for pid, one in counted.items()}
     assert held == sizes | {2: 0}  # 3 holds far less than 1, and so is not compared
     assert (counted[2].growth_bytes, counted[2].unshared_bytes, counted[2].faults) == (0, 0, 5)
+
+
+def test_faults_of_children_are_those_of_who_waits_for_them() -> None:
+    script = (
+        "import mmap, os, sys\n"
+        "for line in sys.stdin:\n"
+        "    for _ in range(3):\n"
+        "        child = os.fork()\n"
+        "        if child == 0:\n"
+        "            memory = mmap.mmap(-1, 4096 * 500, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+        "            memory.madvise(mmap.MADV_NOHUGEPAGE)\n"
+        "            for at in range(0, 4096 * 500, 4096): memory[at] = 1\n"
+        "            os._exit(0)\n"
+        "        os.waitpid(child, 0)\n"
+        "    print('done', flush=True)"
+    )
+    command, pipe = [sys.executable, "-c", script], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as program:
+        assert program.stdin
+        assert program.stdout
+        started = family.first([program.pid])
+        program.stdin.write("go\n")
+        program.stdin.flush()
+        assert program.stdout.readline() == "done\n"
+        waited = family.waited_faults(started)
+        program.stdin.close()
+    assert waited >= 1500
+    assert family.waited_faults(started) == 0, "it has ended"
+
+
+@pytest.mark.parametrize(
+    ("ignored", "made", "is_said"), [(1 << 16, 2.0, True), (1 << 16, 0.0, False), (0, 2.0, False)]
+)
+def test_children_that_nobody_waits_for_are_said_not_to_be_read(
+    ignored: int, made: float, is_said: bool
+) -> None:
+    said = family.not_waited_for({"SigIgn": f"{ignored:016x}"}, made)
+    assert [line.partition(":")[0] for line in said] == (
+        ["page faults of its children that ended"] if is_said else []
+    )
+
+
+def test_of_children_that_end_the_faults_of_each_are_said() -> None:
+    seen = look(waited_faults_per_s=64_000.0, per_s=rates(children_waited=1280.0), cpu_share=0.01,
+                waited_cpu_share=0.5)  # fmt: skip
+    (found,) = (one for one in flow.findings(seen) if one.name == "children-fault")
+    assert found.title == (
+        "children that it waited for took 64 k page faults per second in their lives: 1.28 k "
+        "children per second, 50 faults each; it took 0 per second"
+    )
+    (found,) = (
+        one for one in flow.findings(replace(seen, per_s=rates())) if one.name == "children-fault"
+    )
+    assert found.title.endswith("in their lives; it took 0 per second")
+    (line,) = (one for one in flow.of(seen).lines if one.name == flow.OF_CHILDREN)
+    assert (line.value, line.part_of) == (64_000.0, "none")
 
 
 def test_a_process_whose_main_thread_has_ended_is_read_by_another_thread(

@@ -226,7 +226,9 @@ def stack_pointer_of_a_thread() -> int:
             return int(words[-2], 16)
 
 
-def test_watches_of_inotify_are_counted_and_said_as_not_looked_at(tmp_path: Path) -> None:
+def test_watches_of_inotify_are_counted_and_said_as_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     libc = ctypes.CDLL(None)
     fd = libc.inotify_init1(0)
     for number in range(3):
@@ -239,6 +241,17 @@ def test_watches_of_inotify_are_counted_and_said_as_not_looked_at(tmp_path: Path
     assert [*_not_read_descriptors(seen)] == []
     (line,) = _not_read_descriptors(replace(seen, watches=9000))
     assert line.startswith("what 9,000 or more inotify watches keep in the kernel: ")
+    for sizes, words in (((80, 24), "914 KiB by the sizes of its objects"), ((80,), "not read: ")):
+        for name, size in zip(
+            ("inotify_inode_mark", "fsnotify_mark_connector"), sizes, strict=False
+        ):
+            folder = tmp_path / f"root{len(sizes)}/sys/kernel/slab/{name}"
+            folder.mkdir(parents=True)
+            (folder / "object_size").write_text(f"{size}\n")
+        monkeypatch.setattr(kernel_held, "ROOT", tmp_path / f"root{len(sizes)}")
+        (line,) = _not_read_descriptors(replace(seen, watches=9000))
+        assert words in line
+        assert "an inode that each keeps in memory" in line
 
 
 @pytest.mark.parametrize("count", [12, 24])

@@ -12,13 +12,12 @@ import pytest
 import memlab
 from memlab.command import bus_error, fault_log
 from memlab.command.fault_log import FaultLog
-from memlab.diagnose import family, flow, group_limits, held, limits, shared, stock
+from memlab.diagnose import flow, group_limits, held, shared, stock
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
-from memlab.diagnose.room import Room
 from memlab.diagnose.waits import Waits
 from memlab.observe import files
 
@@ -100,18 +99,6 @@ def test_memory_of_a_process_that_is_not_seen_belongs_to_no_other() -> None:
     assert "held-elsewhere" not in hidden
 
 
-def test_open_files_name_what_most_of_them_are() -> None:
-    one_file = dict.fromkeys(range(90), "/dev/shm/format (deleted)")
-    most = family.most_open(one_file | {100: "socket:[7]", 101: "pipe:[8]"})
-    files = Room("RLIMIT_NOFILE", 92, 100, "count", "open fails with EMFILE", 10.0)
-    (found,) = limits.findings(look(rooms=(files,), most_open=most))
-    assert "90 of 92 are one file, /dev/shm/format (deleted)" in found.title
-    sockets = family.most_open({number: f"socket:[{number}]" for number in range(90)})
-    (found,) = limits.findings(look(rooms=(files,), most_open=sockets))
-    assert "90 of 90 are of the kind socket" in found.title
-    assert family.most_open({number: f"/tmp/{number}" for number in range(90)}) is None
-
-
 def test_a_bus_error_says_what_was_read_and_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     def said(free: int, full: float) -> str:
         monkeypatch.setattr(bus_error, "_tmpfs", lambda: [(full, "/dev/shm")])
@@ -170,6 +157,53 @@ def test_a_fault_is_told_by_the_kernels_line_of_that_process(
     assert (grows in locked) == ("its stack is full" in words)
     assert log.why(8, signal.SIGSEGV, launch).startswith("which address it touched was not read: ")
     assert log.why(7, signal.SIGABRT, launch) == ""
+    log.close()
+
+
+END = 0x7FFC33BBFFF8 + (8 << 20) - 24  # of a stack that is full to 8 MiB
+
+
+@pytest.mark.parametrize(
+    ("end", "limit_mib", "locked", "words"),
+    [
+        (END, 8, None, "its stack is full, 8 MiB long (RLIMIT_STACK: 8 MiB)"),
+        (END, 8, (1 << 20, 4 << 20), "its stack is full, 8 MiB long (RLIMIT_STACK: 8 MiB)"),
+        (END, 16, (5 << 19, 4 << 20), "its stack, 8 MiB long, may not grow, below RLIMIT_STACK "
+         "(16 MiB): 2.5 MiB were locked, and RLIMIT_MEMLOCK is 4 MiB"),
+        (END, 16, None, "its stack, 8 MiB long, may not grow, below RLIMIT_STACK (16 MiB)"),
+        (END, -1, None, "its stack, 8 MiB long, may not grow, below RLIMIT_STACK (unlimited)"),
+        (END << 1, 16, None, "its stack is full (RLIMIT_STACK: 16 MiB; of a thread by its own"),
+        (0, 16, None, "its stack is full (RLIMIT_STACK: 16 MiB; of a thread by its own size)"),
+    ],
+)  # fmt: skip
+def test_a_stack_is_full_or_may_not_grow_by_what_was_read(
+    end: int, limit_mib: int, locked: tuple[int, int] | None, words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    logged = [f"6,8,8,-;dies[7]: segfault {FAULTS['s'][0]}"]
+    monkeypatch.setattr(FaultLog, "_lines", lambda _: logged)
+    log = FaultLog()
+    limit = limit_mib if limit_mib < 0 else limit_mib << 20
+    said = log.why(7, signal.SIGSEGV, ("launch",), locked, fault_log.Stack(end, limit))
+    assert f"no page may be: {words}" in said
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "behind"),
+    [("fff", "4 KiB"), ("7", "8 B"), ("fffff", "1 MiB"), ("8", ""), ("ffff8", ""), ("0", ""),
+     ("123456789fff", "")],
+)  # fmt: skip
+def test_an_address_a_little_behind_a_mapping_that_failed_is_said_as_that(
+    address: str, behind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(char *)MAP_FAILED + 4096 is 0xfff."""
+    logged = [f"6,8,8,-;dies[7]: segfault at {address} ip 55e0 sp 7ffc33f0b8e0 error 6"]
+    monkeypatch.setattr(FaultLog, "_lines", lambda _: logged)
+    log = FaultLog()
+    words = f", or {behind} behind a pointer that is -1, as of a mmap(2) that failed"
+    said = log.why(7, signal.SIGSEGV, ())
+    assert (words in said) if behind else ("behind" not in said)
     log.close()
 
 
@@ -233,7 +267,7 @@ def test_the_log_is_not_read_where_its_numbers_are_of_other_processes(
 
 @pytest.mark.parametrize(
     ("what", "words"),
-    [("stack", "where its stack pointer is and no page may be: its stack is full (RLIMIT_STACK: "),
+    [("stack", "where its stack pointer is and no page may be: its stack is full"),
      ("null", "writes to address 0x8: a pointer that is null or nearly so"),
      ("thread", "which has ended too, was of this process, it writes to address 0x8: "),
      ("literal", "it writes to 0x"),

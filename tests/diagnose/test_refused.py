@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from memlab.diagnose import (
     call_limits,
     call_places,
+    counters,
     family,
     kernel_numbers,
     limits,
@@ -20,6 +24,7 @@ from memlab.diagnose import (
 )
 from memlab.diagnose.call_table import MACHINE, ROWS, Row, row
 from memlab.diagnose.finding import Finding
+from memlab.diagnose.look import explained
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
 from memlab.observe import proc, system_calls
@@ -87,16 +92,71 @@ def test_each_failing_call_is_counted_by_its_number(
 
 
 @pytest.mark.needs("recording")
-def test_a_full_ring_has_the_rate_of_the_time_that_it_covers(binary: Compiled) -> None:
+@pytest.mark.parametrize(
+    ("times", "expected", "estimated"),
+    [
+        ("a" * 90, {("io_setup", "EAGAIN"): 90}, {"io_setup"}),
+        # Behind the calls that fill the ring, others are counted by their errno.
+        ("m" * 80 + "w" * 20, {("mmap", "ENOMEM"): 80, ("another call", "ENOSPC"): 20}, {*()}),
+        ("a" * 80 + "w" * 20, {("io_setup", "EAGAIN"): 80, ("another call", "ENOSPC"): 20},
+         {"io_setup"}),
+        ("mw" * 50, {("mmap", "ENOMEM"): 50, ("write", "ENOSPC"): 50}, {"write"}),
+        ("wwwa" * 30, {("write", "ENOSPC"): 90, ("io_setup", "EAGAIN"): 30}, {"write", "io_setup"}),
+        ("m" * 60, {("mmap", "ENOMEM"): 60}, {*()}),
+    ],
+)  # fmt: skip
+def test_each_call_counts_however_many_there_are_and_whenever_they_come(
+    binary: Compiled, times: str, expected: dict[tuple[str, str], int], estimated: set[str]
+) -> None:
+    """A ring has room for some 1,600, and what came in none of its time is not more frequent."""
+    with (
+        running(binary("refused_calls")) as program,
+        counters.counting(program.pid) as counted,
+        refusals.recording(program.pid, [program.pid]) as seen,
+    ):
+        assert not seen.why
+        if counted.unseen.keys() & {"enomem", "enospc", "other_errnos", "mmap_enomem"}:
+            pytest.skip("tracepoints are not counted here")
+        before = counted.read()
+        for what in times:
+            tell(program, what)
+        recorded = seen.result(1.0)
+        after = counted.read()
+    in_all = {name: float(count - before[task, name]) for (task, name), count in after.items()}
+    found = refusals.with_counts(recorded, in_all)
+    assert {(one.call, one.errno): one.per_s for one in found} == pytest.approx(
+        {pair: count * TIMES for pair, count in expected.items()}, rel=0.02
+    )
+    assert {one.call for one in found if one.is_estimate} == estimated
+    assert sum(one.per_s for one in recorded) == pytest.approx(len(times) * TIMES)
+
+
+def test_only_a_part_that_was_told_apart_is_said_as_about() -> None:
+    (found,) = said(Refusal("io_setup", "EAGAIN", 920.0, is_estimate=True))
+    assert found.title.startswith("about 920 calls per second of io_setup fail")
+    (found,) = said(Refusal("io_setup", "EAGAIN", 920.0))
+    assert found.title.startswith("920 calls")
+
+
+@pytest.mark.needs("recording")
+def test_calls_of_a_32_bit_program_have_the_names_of_its_numbers(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of its mmap2 is that of another call to other programs."""
+    if not system_calls.numbers("mmap", is_narrow=True):
+        pytest.skip("this architecture's 32-bit programs are not known")
+    monkeypatch.setattr(refusals, "is_narrow", lambda pid: True)
     with (
         running(binary("refused_calls")) as program,
         refusals.recording(program.pid, [program.pid]) as seen,
     ):
         assert not seen.why
-        for _ in range(40):  # 920 calls: more than a ring holds
-            tell(program, "a")
-        (found,) = seen.result(1e9)  # of a ring with room these would be none to speak of
-    assert found.per_s > 100
+        tell(program, "i")
+        if program.poll() is not None:
+            pytest.skip("this kernel runs no 32-bit program")
+        (found,) = seen.result(1.0)
+    assert (found.call, found.errno, round(found.per_s)) == ("mmap", "ENOMEM", TIMES)
+    assert system_calls.name(192) != "mmap"
 
 
 def said(*failing: Refusal, rooms: tuple[Room, ...] = (), **per_s: float) -> list[Finding]:
@@ -416,6 +476,38 @@ def test_one_mapping_larger_than_memory_and_swap() -> None:
         assert "24 GiB" not in one.title
         assert "no limit that is read here is met" in one.title
         assert "max_map_count" not in one.setting
+
+
+def test_arguments_of_a_32_bit_program_are_said_not_to_be_read() -> None:
+    """What they point to has another layout."""
+    seen = look(refused=(Refusal("mmap", "ENOMEM", 9.0),))
+    recorded: Any = SimpleNamespace(failing={7: {(192, -12): 9.0}}, is_narrow=True)
+    found = explained(seen, -1, recorded)
+    assert found.refused == seen.refused
+    assert found.unseen[-1] == (
+        "arguments of its failing calls: those of a 32-bit program are not read"
+    )
+    recorded = SimpleNamespace(failing={}, is_narrow=True)
+    assert explained(seen, -1, recorded).unseen == seen.unseen
+
+
+def test_a_32_bit_program_has_4_gib_of_addresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "proc/7").mkdir(parents=True)
+    for module in (refusals, call_limits, kernel_numbers, proc):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    name = "addresses of a 32-bit program"
+    for headers, virtual_mib, is_cause in ((32, 4070, True), (32, 3900, False), (56, 4070, None)):
+        pairs = (4, headers, 0, 0) if headers == 32 else (4, 0, headers, 0)
+        (tmp_path / "proc/7/auxv").write_bytes(struct.pack("=4I", *pairs))
+        read = call_limits.of(
+            7, {"VmSize": f"{virtual_mib << 10} kB"}, [Refusal("mmap", "ENOMEM", 9.0)]
+        )
+        assert [one.name for one in read] == ([] if is_cause is None else [name])
+        (found,) = said(Refusal("mmap", "ENOMEM", 9.0), rooms=tuple(read))
+        assert (f"3.97 GiB of 4 GiB ({name})" in found.title) == bool(is_cause)
+        assert found.setting.startswith("a 64-bit build") == bool(is_cause)
 
 
 def test_a_limit_on_data_explains_no_mapping_that_is_no_data() -> None:

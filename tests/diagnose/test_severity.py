@@ -118,6 +118,7 @@ COSTS_FROM: tuple[tuple[str, float, Made], ...] = (
     ("made-writable-again", 20_000, lambda n: look(
         per_s=rates(minor_faults=n, present_faults_user=n))),
     ("page-faults", 20_000, _of_rate("minor_faults")),
+    ("children-fault", 10_000, lambda n: look(waited_faults_per_s=n)),
     ("shootdowns", 2000, _of_rate("shootdowns_taken")),
     ("changes-protection", 20_000, _of_rate("mprotect")),
     ("makes-threads", 1000, _of_rate("threads_created")),

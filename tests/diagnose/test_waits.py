@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import timing, waits
+from memlab.diagnose import sockets, timing, waits
+from memlab.diagnose.finding import COSTLY, NOTE, Severity
 from memlab.observe import process
 
 from .looks import look, rates
 
 PID = 4711
 MSYNC = {"x86_64": "26", "aarch64": "227"}.get(os.uname().machine, "none")
+SENDMSG = {"x86_64": "46", "aarch64": "211"}.get(os.uname().machine, "none")
+WRITE = {"x86_64": "1", "aarch64": "64"}.get(os.uname().machine, "none")
 PWRITE = {"x86_64": "18", "aarch64": "68"}.get(os.uname().machine, "none")
 
 
@@ -25,6 +28,10 @@ PWRITE = {"x86_64": "18", "aarch64": "68"}.get(os.uname().machine, "none")
         ("folio_wait_bit", "-1 0x7ffe 0x7f", "a page of a file"),  # a page fault waits
         # It slept when its function was read, and runs when its call is: no wait for a file.
         ("folio_wait_bit", "running", None),
+        ("wait_woken", f"{SENDMSG} 0x4 0x20 0x4 0x0 0x0 0x0 0x7ffe 0x7f", waits.RECEIVER),
+        ("wait_woken", f"{WRITE} 0x4 0x20 0x4 0x0 0x0 0x0 0x7ffe 0x7f", waits.RECEIVER),
+        ("sock_alloc_send_pskb", f"{SENDMSG} 0x4 0x20", waits.RECEIVER),
+        ("wait_woken", "running", None),
         ("rq_qos_wait", "running", None),
         ("0", "running", None),
     ],
@@ -36,6 +43,8 @@ def test_a_sample_is_of_the_moment_at_which_its_call_is_read(
     task.mkdir(parents=True)
     (task / "wchan").write_text(function)
     (task / "syscall").write_text(syscall + "\n")
+    (tmp_path / f"proc/{PID}/fd").mkdir()
+    (tmp_path / f"proc/{PID}/fd/4").symlink_to("socket:[7]")
     monkeypatch.setattr(waits, "ROOT", tmp_path)
     monkeypatch.setattr(process, "tasks", lambda _: [PID])
     sampler = waits.WaitSampler([PID], 7)
@@ -47,6 +56,39 @@ def test_a_sample_is_of_the_moment_at_which_its_call_is_read(
     assert found.by_kind == ({kind: 7} if kind else {})
     assert found.running == (0 if kind else 7)
     assert found.idle == 0
+
+
+@pytest.mark.parametrize("link", ["/dev/pts/3", "pipe:[7]", ""])
+def test_a_wait_of_a_terminal_or_of_who_receives_is_none_for_a_receiver(
+    link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waits, "ROOT", tmp_path)
+    folder = tmp_path / f"proc/{PID}"
+    (folder / "fd").mkdir(parents=True)
+    (folder / f"task/{PID}").mkdir(parents=True)
+    call = WRITE
+    if link:
+        (folder / "fd/4").symlink_to(link)
+    else:
+        call = {"x86_64": "45", "aarch64": "207"}.get(os.uname().machine, "none")  # recvfrom
+    (folder / f"task/{PID}/syscall").write_text(f"{call} 0x4 0x20 0x4\n")
+    function = waits._of_a_call(PID, PID, "wait_woken")
+    assert (function, waits.kind_of(function)) == ("wait_woken", None)
+
+
+@pytest.mark.parametrize(
+    ("function", "severity"), [("wait_woken of send", NOTE), ("sock_alloc_send_pskb", COSTLY)]
+)
+def test_a_receiver_behind_a_network_is_no_alarm(function: str, severity: Severity) -> None:
+    of = waits.Waits(100, 10, {waits.RECEIVER: 90}, 0, {function: 90}, 1.0, None)
+    queues = sockets.Sockets(2, 2, 0, 3 << 20, 0)
+    (found,) = timing.findings(look(waits=of, sockets=queues))
+    assert (found.name, found.severity) == ("waits-for-receivers", severity)
+    assert "90 % of the samples of its threads wait for a receiver that takes" in found.title
+    assert {fact.name: fact.value for fact in found.evidence}[
+        "sent and not taken yet, at the end"] == 3 << 20  # fmt: skip
+    (found,) = timing.findings(look(waits=of))
+    assert "sent and not taken yet, at the end" not in {fact.name for fact in found.evidence}
 
 
 @pytest.mark.parametrize(("sleeps", "said"), [(0.2, False), (20.0, True), (None, True)])

@@ -28,7 +28,7 @@ from memlab.diagnose.shared import Attached
 from memlab.diagnose.sockets import Dropped, Sockets
 from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.tree import Events
-from memlab.diagnose.waits import Waits
+from memlab.diagnose.waits import RECEIVER, Waits
 
 from .looks import JEMALLOC, MiB, charge, group, heap, look, memory, rates
 from .test_machine import COUNTERS
@@ -81,7 +81,7 @@ def _calls(value: float, again: float, of: float, **others: Any) -> Look:
 WAITS = tuple((f"waits-for-{name}", kind) for name, kind in (
     ("reclaim", "reclaim"), ("swap", "swap"), ("compaction", "compaction"),
     ("writeback", "writeback"), ("fsync", "fsync"), ("files", "a page of a file"),
-    ("messages", "room in a message queue"), ("receivers", "the receiver of a Unix socket"),
+    ("messages", "room in a message queue"), ("receivers", RECEIVER),
     ("mappings", "a kernel semaphore, as the mmap_lock"),
 ))  # fmt: skip
 
@@ -285,6 +285,7 @@ CASES: tuple[tuple[str, str, float, Made], ...] = (
         attached=Attached(0, 0, 0, 0, (7,), int(n)))),
     ("changes-protection", "2,000 calls", 2000, _of_rate("mprotect")),
     ("makes-threads", "100 new threads", 100, _of_rate("threads_created")),
+    ("children-fault", "1,000 faults", 1000, lambda n: look(waited_faults_per_s=n)),
     ("shootdowns", "500 TLB flushes", 500, _of_rate("shootdowns_taken")),
     ("mappings-limit-nears", "50 %", 0.5, _of_room("vm.max_map_count")),
     ("lock-limit-nears", "80 %", 0.8, _of_room("RLIMIT_MEMLOCK")),

@@ -30,7 +30,7 @@ LIMITS = "Limit  Soft Limit  Hard Limit  Units\nMax locked memory  8388608  unli
 
 def test_stat_counts_its_fields_from_the_last_parenthesis() -> None:
     stat = process.parse_stat(STAT.format(flags=0x40_0040))
-    assert stat == process.Stat("a (b) c", "S", False, 11, 13, 200, 50, 987654)
+    assert stat == process.Stat("a (b) c", "S", False, 11, 13, 200, 50, 987654, 12, 0)
 
 
 def test_stat_of_a_kernel_thread() -> None:

@@ -58,6 +58,15 @@ static void act(int what, int full, int memory, int pipe_end)
 			    -1, 0);
 	if (what == 'u' || what == 'U') /* EPERM: of a filter, or of the sysctl */
 		(void)syscall(SYS_userfaultfd, 0);
+	if (what == 'i') { /* ENOMEM of mmap2, by its number in a 32-bit program */
+#ifdef __x86_64__
+		long result = 192;
+		__asm__ volatile("int $0x80"
+				 : "+a"(result)
+				 : "b"(0), "c"(0xfffff000), "d"(0), "S"(0x22), "D"(-1)
+				 : "r8", "r9", "r10", "r11", "memory");
+#endif
+	}
 	if (what == 'k')
 		(void)!mlock((void *)4096, 24ul << 20); /* ENOMEM: not mapped */
 }

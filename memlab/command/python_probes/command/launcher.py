@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from memlab.command.fault_log import FaultLog
+from memlab.command.fault_log import FaultLog, Stack
 from memlab.command.python_probes.command.group import TrialGroup
 from memlab.command.python_probes.command.output import Output
 from memlab.command.python_probes.command.sampler import Sampler, tree
@@ -117,8 +118,13 @@ class Launched:
                 self.counters.append(line)
             else:
                 number = line.get("signal", 0)
-                why = self._log.why(self.pid, number, self._launch, self.memory.locked_of_limit)
-                self.report = {**line, "why": why, "limits": self.memory.limits}
+                memory = self.memory
+                stack = Stack(
+                    memory.stack_end, line["limits"].get("RLIMIT_STACK", resource.RLIM_INFINITY)
+                )
+                locked = memory.locked_of_limit
+                why = self._log.why(self.pid, number, self._launch, locked, stack)
+                self.report = {**line, "why": why, "uses": memory.uses}
                 self._let_go()
 
     def _await_launcher(self) -> None:

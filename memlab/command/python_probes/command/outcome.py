@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memlab.command import bus_error
+from memlab.command.fault_log import MAP_FAILED
 from memlab.command.python_probes.command.group import TrialGroup
 from memlab.command.python_probes.command.launcher import Launched
 from memlab.command.python_probes.command.output import Output, last_lines
@@ -69,9 +70,9 @@ def command_ended(
     # With --for it was ended by memlab, and how it takes that is its own affair.
     if report["signal"] and not spec["for_s"]:
         name = signal_name(report["signal"]).lower()
-        return {"outcome": name, "detail": f"{how_it_ended(report)}{last}"}
+        return {"outcome": name, "detail": f"{how_it_ended(report, last)}{last}"}
     if not spec["for_s"] and report["status"] not in spec["good_statuses"]:
-        return {"outcome": "failed", "detail": f"{how_it_ended(report)}{last}"}
+        return {"outcome": "failed", "detail": f"{how_it_ended(report, last)}{last}"}
     missing = [name for name in spec["wanted"] if name not in result["metrics"]]
     if missing:
         place = spec["metric_file"] if missing[0] in spec["file_metrics"] else "what it printed"
@@ -81,21 +82,37 @@ def command_ended(
     return {"outcome": "ok", "detail": ""}
 
 
-def how_it_ended(report: dict[str, Any]) -> str:
+def how_it_ended(report: dict[str, Any], printed: str = "") -> str:
     if report["signal"]:
         why = bus_error.read() if report["signal"] == signal.SIGBUS else report["why"]
-        return f"ended by {signal_name(report['signal'])}{why and f': {why}'}"
-    return f"exit status {report['status']}{_limited(report.get('limits', {}))}"
+        limits = ""
+        if report["signal"] in (signal.SIGSEGV, signal.SIGABRT):
+            limits = _limited(report, is_lock_said=MAP_FAILED in why or _is_refused(printed))
+        return f"ended by {signal_name(report['signal'])}{why and f': {why}'}{limits}"
+    return f"exit status {report['status']}{_limited(report, is_lock_said=_is_refused(printed))}"
 
 
-def _limited(limits: Mapping[str, int]) -> str:
-    """A limit of its memory is said, for the program may have failed at it."""
-    of_space = [
-        f"{name} of {units.format_quantity(limits[name], 'B')}"
-        for name in ("RLIMIT_AS", "RLIMIT_DATA")
-        if name in limits
-    ]
-    return f", under {' and '.join(of_space)}" if of_space else ""
+def _is_refused(printed: str) -> bool:
+    """Whether what a program printed names the errno of memory that may not be locked."""
+    numbers = (errno.ENOMEM, errno.EAGAIN)
+    words = [word for number in numbers for word in (errno.errorcode[number], os.strerror(number))]
+    return any(word in printed for word in words)
+
+
+_USED = {"RLIMIT_AS": "mapped", "RLIMIT_DATA": "of data", "RLIMIT_MEMLOCK": "locked"}
+
+
+def _limited(report: Mapping[str, Any], *, is_lock_said: bool = False) -> str:
+    """The limits of its memory are said, for the program may have failed at one: that of locked
+    memory if it locked some, or if a mapping failed."""
+    words = []
+    for name, what in _USED.items():
+        limit, used = report["limits"].get(name), report["uses"].get(name, 0)
+        if limit is not None and (name != "RLIMIT_MEMLOCK" or used or is_lock_said):
+            had = f" ({units.format_quantity(used, 'B')} {what} when it was last read)"
+            words.append(f"{name} of {units.format_quantity(limit, 'B')}{had if used else ''}")
+    unread = "; which call failed was not recorded" if words and is_lock_said else ""
+    return f", under {', '.join(words)}{unread}" if words else ""
 
 
 def _of_sigkill(report: Mapping[str, Any], kills: int | None) -> str:

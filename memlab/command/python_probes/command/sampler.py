@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from memlab.observe.in_force import InForce
@@ -16,12 +18,11 @@ _READ_EVERY_S, _MOST_READINGS = 0.01, 600
 _READING_SHARE = 0.05  # of a CPU, at most
 _READING_WITHIN_S = 1.0  # or the time limit would wait for the reading
 _PSS_SHARE = 0.01  # of the time, at most: calls of the program that map memory wait meanwhile
-_LIMITS = {  # of three words each in /proc/PID/limits
-    "Max locked memory": "RLIMIT_MEMLOCK",
-    "Max address space": "RLIMIT_AS",
-    "Max data size": "RLIMIT_DATA",
-}
-_LABEL_CHARS, _LIMITS_READ = 25, 50
+_USES = {"RLIMIT_MEMLOCK": b"VmLck", "RLIMIT_AS": b"VmSize", "RLIMIT_DATA": b"VmData"}
+_LOCKED_MAX = re.compile(r"^Max locked memory +(\d+) ", re.MULTILINE)
+_CAPABLE = re.compile(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE)
+_STACKS_READ = 50
+_IPC_LOCK = 14
 _SERIES = {  # fields of proc_pid_status(5)
     "rss": (b"VmRSS",),
     "anonymous": (b"RssAnon", b"VmSwap"),
@@ -45,7 +46,8 @@ class Sampler:
         self._unlocked = 0  # readings since the lock was taken
         self._end_bytes: int | None = None
         self._lock_limit: int | None = None
-        self.limits: dict[str, int] = {}  # as they were in one of the first readings
+        self.uses = dict.fromkeys(_USES, 0)  # of each limit the most that the command itself had
+        self.stack_end = 0  # from where that of its main thread grows down; 0 if it was not read
         self.pss = _Pss()
 
     def read_if_due(self, pid: int) -> None:
@@ -79,9 +81,11 @@ class Sampler:
                 sums[name] += sum(status.get(key, 0) for key in keys)
         if sums["locked"] and self._lock_limit is None:
             locking = (one for one, status in statuses.items() if status.get(b"VmLck"))
-            self._lock_limit = _soft_limits(next(locking)).get("RLIMIT_MEMLOCK")
-        if len(self._at_ns) < _LIMITS_READ:  # a shell may set them before it runs the program
-            self.limits = _soft_limits(pid) or self.limits
+            self._lock_limit = _lock_limit(next(locking))
+        if len(self._at_ns) < _STACKS_READ:  # a shell may run the program in its place
+            self.stack_end = _stack_end(pid) or self.stack_end
+        for name, key in _USES.items():
+            self.uses[name] = max(self.uses[name], statuses.get(pid, {}).get(key, 0))
         if not any(sums.values()):
             return  # it has ended, or has not begun
         self._peak_processes = max(self._peak_processes, len(processes))
@@ -212,15 +216,22 @@ def _pss_bytes(pid: int) -> int:
     raise ProcessLookupError  # it has no memory any more
 
 
-def _soft_limits(pid: int) -> dict[str, int]:
-    """Those of its memory that it has."""
-    limits = {}
-    with suppress(OSError), open(f"/proc/{pid}/limits") as lines:
-        for line in lines:
-            words, name = line.split(), _LIMITS.get(line[:_LABEL_CHARS].rstrip())
-            if name and words[3:] and words[3].isdigit():
-                limits[name] = int(words[3])
-    return limits
+def _stack_end(pid: int) -> int:
+    """The end of its environment, which lies above its stack in the same mapping
+    (proc_pid_stat(5)); 0 if that may not be read."""
+    with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[48])
+    return 0
+
+
+def _lock_limit(pid: int) -> int | None:
+    """RLIMIT_MEMLOCK; None without one, as with CAP_IPC_LOCK (mlock(2))."""
+    limits, status = Path(f"/proc/{pid}/limits"), Path(f"/proc/{pid}/status")
+    with suppress(OSError):
+        most, capable = _LOCKED_MAX.search(limits.read_text()), _CAPABLE.search(status.read_text())
+        if most and not (capable and int(capable[1], 16) >> _IPC_LOCK & 1):
+            return int(most[1])
+    return None
 
 
 def _status(pid: int) -> dict[bytes, int]:
