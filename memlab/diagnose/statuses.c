@@ -9,11 +9,16 @@
 
 enum { NO_LINE = -1, UNREAD = -2, TEXT_BYTES = 1 << 20 }; /* 65,536 groups take 700 KiB */
 
-/* Of each process one number for each name, such as "\nVmRSS:": NO_LINE without such a line, UNREAD
- * where it is not to be read. -1 without memory. */
 __attribute__((visibility("default"))) int statuses(const char *proc, const int *pids, int count,
 						    const char *const *names, int name_count,
-						    long long *numbers)
+						    long long *numbers);
+__attribute__((visibility("default"))) int namespaces(const char *proc, const int *pids, int count,
+						      const char *name, long long *numbers);
+
+/* Of each process one number for each name, such as "\nVmRSS:": NO_LINE without such a line, UNREAD
+ * where it is not to be read. -1 without memory. */
+int statuses(const char *proc, const int *pids, int count, const char *const *names, int name_count,
+	     long long *numbers)
 {
 	char *text = malloc(TEXT_BYTES);
 	char path[64];
@@ -45,8 +50,7 @@ __attribute__((visibility("default"))) int statuses(const char *proc, const int 
 
 /* Of each process the number of a namespace, such as of "ns/ipc"; UNREAD where it is not to be read.
  * -1 if the folder is not. */
-__attribute__((visibility("default"))) int namespaces(const char *proc, const int *pids, int count,
-						      const char *name, long long *numbers)
+int namespaces(const char *proc, const int *pids, int count, const char *name, long long *numbers)
 {
 	char path[64], link[64];
 	int folder = open(proc, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
