@@ -69,6 +69,14 @@ def read(
     return result
 
 
+def earlier(recorded: Mapping[tuple[int, int], Sequence[tuple[int, ...]]]) -> dict[Pair, Called]:
+    """Of calls that failed in the look itself."""
+    return {
+        _names(pair): Called(list(arguments), len(arguments))
+        for pair, arguments in recorded.items()
+    }
+
+
 def _names(pair: tuple[int, int]) -> Pair:
     return system_calls.name(pair[0]), ERRNOS.get(-pair[1], "")
 

@@ -27,7 +27,16 @@ from memlab.diagnose import (
     sysvipc,
 )
 from memlab.diagnose.call_arguments import Called, Pair
-from memlab.diagnose.call_facts import DATA, MEMLOCK, PAGE, Cause, Facts, Reader, shown
+from memlab.diagnose.call_facts import (
+    DATA,
+    MEMLOCK,
+    PAGE,
+    Cause,
+    EarlierFacts,
+    Facts,
+    Reader,
+    shown,
+)
 from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.epoll_paths import READERS as EPOLL
 from memlab.diagnose.finding import size
@@ -560,6 +569,7 @@ _FILTERED = Cause(
 )
 
 
+_LEAST_PER_S = 1.0
 _WITH_LENGTH = {(call, "ENOMEM") for call in ("mmap", "mremap", "mprotect", "shmat")}
 
 
@@ -569,19 +579,45 @@ def needs_arguments(call: str, errno: str) -> bool:
 
 
 def explained(
-    pid: int, status: Mapping[str, str], refused: Sequence[Refusal], called: Mapping[Pair, Called]
+    pid: int,
+    status: Mapping[str, str],
+    refused: Sequence[Refusal],
+    called: Mapping[Pair, Called],
+    earlier: Mapping[Pair, Called] | None = None,
 ) -> tuple[Refusal, ...]:
-    """With the cause that most of the recorded calls tell."""
-    facts = Facts(pid, status)
-    each = [
-        _explained(facts, refusal, called.get((refusal.call, refusal.errno), Called()))
-        for refusal in refused
+    """With the cause that most of the recorded calls tell; `earlier` are those of the look, for
+    calls that do not fail after it and are findings only if they are explained."""
+    facts, of_earlier = Facts(pid, status), EarlierFacts(pid, status)
+    each: list[Refusal] = []
+    for refusal in refused:
+        pair = refusal.call, refusal.errno
+        called_with, read = called.get(pair, Called()), facts
+        if _is_if_explained(refusal) and not called_with.ends:
+            called_with, read = (earlier or {}).get(pair, called_with), of_earlier
+        each.append(_explained(read, refusal, called_with))
+    return tuple(one for one in each if one.cause or not _is_if_explained(one))
+
+
+def unrecorded(
+    refused: Sequence[Refusal], explanations: Sequence[Refusal], called: Mapping[Pair, Called]
+) -> list[str]:
+    """What is not known of calls that failed in the look and not after it, when their arguments
+    were recorded. A send that has no room (EAGAIN) is no defect."""
+    known = {(one.call, one.errno) for one in explanations if one.cause}
+    return [
+        f"why {one.call} fails with {one.errno}: it did not in the moment after the look in which "
+        "arguments were recorded"
+        for one in refused
+        if one.per_s >= _LEAST_PER_S
+        and one.errno != "EAGAIN"
+        and needs_arguments(one.call, one.errno)
+        and (one.call, one.errno) not in known
+        and not called.get((one.call, one.errno), Called()).ends
     ]
-    return tuple(
-        refusal
-        for refusal in each
-        if refusal.cause or refusal.call not in IF_EXPLAINED.get(refusal.errno, ())
-    )
+
+
+def _is_if_explained(refusal: Refusal) -> bool:
+    return refusal.call in IF_EXPLAINED.get(refusal.errno, ())
 
 
 def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:

@@ -118,6 +118,20 @@ class Facts:
         return proc.status_bytes(self.status, name) or 0
 
 
+class EarlierFacts(Facts):
+    """For calls of some time ago: their descriptors and what their pointers point to may be others
+    by now, and are not read."""
+
+    def memory(self, at: int, count: int) -> bytes:
+        return b""
+
+    def link(self, number: int) -> str:
+        return ""
+
+    def field(self, number: int, name: str) -> str | None:
+        return None
+
+
 Reader = Callable[[Facts, str, Sequence[int]], Cause | None]
 
 

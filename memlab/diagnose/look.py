@@ -566,9 +566,11 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
         lambda seconds: subject.ended(pidfd, seconds),
     )
     status = files.known(lambda: observed.status(pid)) or {}
-    explanations = call_causes.explained(pid, status, refused, called)
+    earlier = call_arguments.earlier(recorded.arguments)
+    explanations = call_causes.explained(pid, status, refused, called, earlier)
     if not subject.ended(pidfd, 0):
-        return replace(measured, refused=explanations)
+        unrecorded = call_causes.unrecorded(refused, explanations, called)
+        return replace(measured, refused=explanations, unseen=(*measured.unseen, *unrecorded))
     why = "arguments of its failing calls: it ended when the look was over"
     return replace(without, unseen=(*without.unseen, why))
 

@@ -1,9 +1,10 @@
 """Calls that fail for want of something: which call, with which errno, how often.
 
-The kernel counts such calls of each thread, and writes the number and the result of the first
-1,600 of them into a ring. If there are more, all of them are taken to be of the kinds that these
-are. A second ring has each result of mmap, so that what a mapping asks for is never said of another
-call, and each call of brk, which fails without an errno: it returns another end than was requested.
+The kernel counts such calls of each thread, and writes the number, the result and the arguments of
+the first 1,360 of them into a ring. If there are more, all of them are taken to be of the kinds
+that these are. A second ring has each result of mmap, so that what a mapping asks for is never said
+of another call, and each call of brk, which fails without an errno: it returns another end than was
+requested.
 
 Sources: perf_event_open(2); include/trace/events/syscalls.h; asm-generic/errno-base.h and errno.h.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -30,7 +31,8 @@ _LARGE = "len >= 67108864 || (prot & 4 && fd < 2147483648)"
 _LARGE_BYTES, _PROT_EXEC, _NO_FILE = 64 << 20, 4, 1 << 31
 _PROT_WRITE, _MAP_SHARED, _MAP_NORESERVE, _MAP_HUGETLB = 2, 1, 0x4000, 0x40000
 _USER_MODE_ONLY = 1  # UFFD_
-_FAILING_PAGES = 16  # of a ring
+_FAILING_PAGES = 32  # of a ring
+_KEPT = 8
 
 ERRNOS = {
     1: "EPERM", 7: "E2BIG", 9: "EBADF", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 14: "EFAULT",
@@ -151,6 +153,10 @@ class Refusals:
         self._mappings: list[Ring] = []
         self.failing: dict[int, dict[tuple[int, int], float]] = {}
         """By thread, the numbers and results of the calls that failed, per second."""
+        self.arguments: dict[tuple[int, int], deque[tuple[int, ...]]] = defaultdict(
+            lambda: deque(maxlen=_KEPT)
+        )
+        """By number and result, those of the last few that were recorded."""
         self.is_narrow = is_narrow(pid)
         self.why = ""
         """Why calls are not told apart; empty where they are."""
@@ -185,7 +191,12 @@ class Refusals:
         self, task: int, failing: Sequence[tuple[int, str]], pieces: Sequence[tuple[int, str]]
     ) -> None:
         try:
-            ring = call_rings.record(task, failing, page_count=_FAILING_PAGES)
+            ring = call_rings.record(
+                task,
+                failing,
+                with_arguments=call_rings.HAVE_ARGUMENTS and not self.is_narrow,
+                page_count=_FAILING_PAGES,
+            )
             self._rings.append(ring)
             self._mappings.append(call_rings.record(task, pieces))
         except ProcessLookupError:
@@ -207,7 +218,12 @@ class Refusals:
         per_s: dict[tuple[int, int], float] = defaultdict(float)
         estimates: set[tuple[int, int]] = set()
         for ring in self._rings:
-            pairs = Counter(self.events.ended(end.raw) for end in ring.stopped())
+            pairs: Counter[tuple[int, int]] = Counter()
+            for raw, arguments in ring.stopped():
+                pair = self.events.ended(raw)
+                pairs[pair] += 1
+                if arguments:
+                    self.arguments[pair].append(arguments)
             recorded = pairs.total()
             in_all = max(recorded, *ring.counts())
             for pair, count in pairs.items():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import struct
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +15,8 @@ from typing import Any
 import pytest
 
 from memlab.diagnose import (
+    call_arguments,
+    call_causes,
     call_limits,
     call_places,
     counters,
@@ -22,6 +26,8 @@ from memlab.diagnose import (
     refusals,
     refused,
 )
+from memlab.diagnose.call_arguments import Called
+from memlab.diagnose.call_facts import EarlierFacts, Facts
 from memlab.diagnose.call_table import MACHINE, ROWS, Row, row
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.look import explained
@@ -31,6 +37,7 @@ from memlab.observe import proc, system_calls
 
 from .live import Compiled, running
 from .looks import look, rates
+from .test_call_causes import LIBC
 from .test_counters import TIMES, tell
 
 GiB, MiB = 1 << 30, 1 << 20
@@ -101,14 +108,14 @@ def test_each_failing_call_is_counted_by_its_number(
         ("a" * 80 + "w" * 20, {("io_setup", "EAGAIN"): 80, ("another call", "ENOSPC"): 20},
          {"io_setup"}),
         ("mw" * 50, {("mmap", "ENOMEM"): 50, ("write", "ENOSPC"): 50}, {"write"}),
-        ("wwwa" * 30, {("write", "ENOSPC"): 90, ("io_setup", "EAGAIN"): 30}, {"write", "io_setup"}),
+        ("wa" * 60, {("write", "ENOSPC"): 60, ("io_setup", "EAGAIN"): 60}, {"write", "io_setup"}),
         ("m" * 60, {("mmap", "ENOMEM"): 60}, {*()}),
     ],
 )  # fmt: skip
 def test_each_call_counts_however_many_there_are_and_whenever_they_come(
     binary: Compiled, times: str, expected: dict[tuple[str, str], int], estimated: set[str]
 ) -> None:
-    """A ring has room for some 1,600, and what came in none of its time is not more frequent."""
+    """A ring has room for some 1,360, and what came in none of its time is not more frequent."""
     with (
         running(binary("refused_calls")) as program,
         counters.counting(program.pid) as counted,
@@ -489,6 +496,39 @@ def test_arguments_of_a_32_bit_program_are_said_not_to_be_read() -> None:
     )
     recorded = SimpleNamespace(failing={}, is_narrow=True)
     assert explained(seen, -1, recorded).unseen == seen.unseen
+
+
+@pytest.mark.needs("recording", "arguments of calls that end")
+def test_of_a_burst_the_arguments_of_the_look_tell_the_cause() -> None:
+    """None of them fails when the look is over."""
+    number = 1 << 30  # more than any RLIMIT_NOFILE that a system has by default
+    thread = threading.get_native_id()
+    with refusals.recording(os.getpid(), [thread]) as recorded:
+        for _ in range(TIMES):
+            LIBC.dup2(0, number)
+        failed = recorded.result(1.0)
+    of_look = call_arguments.earlier(recorded.arguments)
+    (said,) = call_causes.explained(os.getpid(), {}, failed, {}, of_look)
+    assert (said.call, said.errno, said.per_s) == ("dup2", "EBADF", TIMES)
+    assert said.cause.startswith(f"descriptor {number:,} is requested")
+    assert call_causes.explained(os.getpid(), {}, failed, {}) == ()
+    assert call_causes.unrecorded(failed, [said], {}) == []
+    assert [line.partition(":")[0] for line in call_causes.unrecorded(failed, (), {})] == [
+        "why dup2 fails with EBADF"
+    ]
+    rare = [replace(one, per_s=0.99) for one in failed]
+    assert call_causes.unrecorded(rare, (), {}) == []
+    ended = {("dup2", "EBADF"): Called(ends=1)}
+    assert call_causes.unrecorded(failed, (), ended) == []
+
+
+def test_descriptors_and_pointers_of_earlier_calls_are_not_read() -> None:
+    for facts, is_read in ((Facts(os.getpid(), {}), True), (EarlierFacts(os.getpid(), {}), False)):
+        with Path("/proc/self/stat").open() as file:
+            assert bool(facts.link(file.fileno())) == is_read
+            assert bool(facts.field(file.fileno(), "mnt_id")) == is_read
+        text = ctypes.create_string_buffer(b"text")
+        assert facts.memory(ctypes.addressof(text), 4) == (b"text" if is_read else b"")
 
 
 def test_a_32_bit_program_has_4_gib_of_addresses(
