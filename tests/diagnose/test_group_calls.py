@@ -163,6 +163,17 @@ def test_calls_of_32_bit_programs_have_their_names(monkeypatch: pytest.MonkeyPat
     ]  # fmt: skip
 
 
+def test_a_call_of_a_32_bit_program_that_has_the_number_of_another_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The filter is by the numbers of 64-bit programs."""
+    monkeypatch.setattr(refusals, "is_narrow", lambda pid: pid == 4)
+    ring = Rings([(pid, (1, code)) for pid in (3, 4) for code in (-1, -28)])
+    calls = recorded_by(monkeypatch, ring).result(1.0, [3, 4])
+    errnos = {pid: [one.errno for one in made] for pid, made in calls.by_process.items()}
+    assert errnos == {3: ["EPERM", "ENOSPC"], 4: ["ENOSPC"]}
+
+
 @pytest.mark.parametrize(("version", "said"), [("1", 1), ("2", 0)])
 def test_that_a_list_of_processes_is_cut_is_said(
     version: str, said: int, monkeypatch: pytest.MonkeyPatch
