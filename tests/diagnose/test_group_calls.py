@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 from contextlib import closing, suppress
 from pathlib import Path
@@ -141,6 +142,25 @@ def test_a_burst_that_no_ring_has_room_for_is_counted(monkeypatch: pytest.Monkey
     assert one.is_estimate
     (said,) = looked.unlooked
     assert said.name == "which calls fail seldom"
+
+
+@pytest.mark.needs("recording")
+def test_what_fails_while_a_ring_is_opened_is_not_said_to_be_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    filtered = f"id == {system_calls.NUMBERS['dup2']} && ret == -9"
+    monkeypatch.setattr(refusals, "of_groups", lambda: filtered)
+    mapped = call_rings.mmap.mmap
+
+    def fails_meanwhile(*arguments: int) -> mmap.mmap:
+        LIBC.dup2(0, 1 << 30)
+        return mapped(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(call_rings.mmap, "mmap", fails_meanwhile)
+        recorded = GroupRefusals(Path("/"), "1")
+    with closing(recorded):
+        assert recorded.result(1.0, [PID]).unlooked == ()
 
 
 def test_calls_of_32_bit_programs_have_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
