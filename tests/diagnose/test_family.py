@@ -198,11 +198,16 @@ def test_a_process_whose_main_thread_has_ended_is_read_by_another_thread(
         assert sample.values["rss"] >= 32 << 20
         with monkeypatch.context() as patched, subject.held(program.pid) as (found, pidfd):
             subject.wait(found, pidfd, 0)
-            patched.setattr(subject, "other_threads", lambda _: [])
+            patched.setattr(subject, "other_threads", lambda _: [program.pid])
             with pytest.raises(CannotLook, match=f"in it thread {thread}, by which it was read"):
                 subject.wait(found, pidfd, 0)
-        program.kill()
-        while subject.other_threads(program.pid):
-            time.sleep(0.01)
+        ended = "ended while it was looked at"
+        with pytest.raises(CannotLook, match=ended), subject.held(program.pid) as (found, pidfd):
+            program.kill()
+            while subject.other_threads(program.pid):
+                time.sleep(0.01)
+            with pytest.raises(CannotLook, match=ended):
+                subject.wait(found, pidfd, 0)
+            raise FileNotFoundError
         with pytest.raises(CannotLook, match="its parent has yet to reap it"):
             subject._find(program.pid)
