@@ -12,6 +12,7 @@ from memlab.text.printable import printable
 
 _ENTRIES_MAX = 2000  # some 5 ms
 _DEPTH_MAX = 8
+_NAME_MAX = 36  # as wide as the notes of a screen of 80
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -31,7 +32,8 @@ def described(folder: str) -> str:
     if not largest_path:
         return ""
     many = f"{'at least ' if is_more else ''}{units.counted(count, 'file')}"
-    name = printable(largest_path)[:80]
+    name = printable(largest_path)
+    name = name if len(name) <= _NAME_MAX else f"...{name[3 - _NAME_MAX :]}"
     return f"{many}, the largest {name} ({units.format_quantity(largest_bytes, 'B')})"
 
 

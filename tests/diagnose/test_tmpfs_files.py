@@ -34,6 +34,8 @@ def test_files_are_counted_and_the_largest_is_named(tmp_path: Path) -> None:
     assert words.startswith("2 files, the largest pool/7")
     assert "\n" not in words
     assert size < (tmp_path / "pool/7\n").stat().st_blocks * 512
+    write(tmp_path / "pool" / ("x" * 200), 99)
+    assert f" ...{'x' * 33} (" in tmpfs_files.described(str(tmp_path))
     (tmp_path / "away").symlink_to(tmp_path / "pool")
     assert tmpfs_files.described(str(tmp_path / "away")) == "", "no link is followed"
 
