@@ -183,12 +183,12 @@ def record_all(
                     continue
                 raise
             try:
-                before = perf_event.read(fd)
                 written = mmap.mmap(fd, (1 + pages) * mmap.PAGESIZE)
             except OSError:
                 os.close(fd)
                 raise
-            rings.append(CpuRing(fd, written, before))
+            # Read behind it: what fails between is recorded, and not counted as left out.
+            rings.append(CpuRing(fd, written, perf_event.read(fd)))
     except OSError:
         for one in rings:
             one.close()

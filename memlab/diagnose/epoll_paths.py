@@ -8,7 +8,9 @@ through one (path_limits and EP_MAX_NESTS of fs/eventpoll.c, Linux 6.18).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 from memlab.diagnose.call_facts import Cause, Facts, Reader
 from memlab.observe import files
@@ -50,41 +52,51 @@ def too_many(watches: Watches, watcher: int, target: int) -> tuple[int, int] | N
     for number, watched in watches.items():
         for one in watched:
             above.setdefault(one, set()).add(number)
-    for leaf in _leaves(watches, target, _CHAIN_MAX):
-        counts = dict.fromkeys(_PATHS_MAX, 0)
-        for length in _lengths(above, leaf, 0):
-            if length not in counts:
-                continue
-            counts[length] += 1
-            if counts[length] > _PATHS_MAX[length]:
+    up = _counter(above)
+    for leaf in _leaves(watches, target):
+        for length, count in sorted(up(leaf, _CHAIN_MAX).items()):
+            if count > _PATHS_MAX.get(length, count):
                 return length, _PATHS_MAX[length]
     return None
 
 
-def _leaves(watches: Watches, target: int, depth: int) -> set[int]:
+def _leaves(watches: Watches, target: int) -> set[int]:
     """The files below, that are no epoll descriptors."""
-    if target not in watches:
-        return {target}
-    below = watches[target] if depth else set()
-    return {leaf for one in below for leaf in _leaves(watches, one, depth - 1)}
+    leaves: set[int] = set()
+    reached = {target}
+    for _ in range(_CHAIN_MAX + 1):
+        leaves |= {one for one in reached if one not in watches}
+        reached = {below for one in reached for below in watches.get(one, ())}
+    return leaves
 
 
-def _lengths(above: Mapping[int, set[int]], number: int, length: int) -> Iterator[int]:
-    """Of each path upwards, to a descriptor that nothing watches."""
-    watchers = above.get(number, set())
-    if length and not watchers:
-        yield length
-    if length < _CHAIN_MAX:
-        for one in watchers:
-            yield from _lengths(above, one, length + 1)
+def _counter(above: Mapping[int, set[int]]) -> Callable[[int, int], Mapping[int, int]]:
+    """Counts the paths upwards by their length, to a descriptor that nothing watches; each
+    descriptor once, as the paths may be far too many to go along."""
+
+    @cache
+    def up(number: int, left: int) -> Counter[int]:
+        lengths: Counter[int] = Counter()
+        for one in above.get(number, ()) if left else ():
+            if one not in above:
+                lengths[1] += 1
+            for length, count in up(one, left - 1).items():
+                lengths[length + 1] += count
+        return lengths
+
+    return up
 
 
-def chain(watches: Watches, number: int, depth: int = 0) -> int:
-    """How many epoll descriptors the longest path down from this one has; it is no longer than
-    the limit allows, and one more."""
-    if number not in watches or depth > _CHAIN_MAX:
-        return 0
-    return 1 + max((chain(watches, one, depth + 1) for one in watches[number]), default=0)
+def longest_chain(watches: Watches) -> int:
+    """How many epoll descriptors the longest path down has; no more than the limit and one."""
+
+    @cache
+    def chain(number: int, left: int) -> int:
+        if number not in watches or not left:
+            return 0
+        return 1 + max((chain(one, left - 1) for one in watches[number]), default=0)
+
+    return max((chain(number, _CHAIN_MAX + 1) for number in watches), default=0)
 
 
 def _arguments(facts: Facts, arguments: Sequence[int]) -> tuple[Watches, int, int] | None:
@@ -122,7 +134,7 @@ def _nested(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
         return None
     watches, watcher, target = known
     with_it = {**watches, watcher: watches[watcher] | {target}}
-    if max(chain(with_it, number) for number in with_it) <= _CHAIN_MAX:
+    if longest_chain(with_it) <= _CHAIN_MAX:
         return None
     return Cause(
         f"epoll descriptors would watch one another in a loop, or more than {_CHAIN_MAX} in a "

@@ -113,6 +113,7 @@ class GroupRefusals:
                     ),
                 )
                 if refusals.is_finding(call, errno)
+                and (pid not in narrow or refusals.is_of_any_call(errno))
             ]
             for pid, calls in per_s.items()
         }

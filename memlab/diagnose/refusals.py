@@ -473,6 +473,12 @@ def is_finding(call: str, errno: str) -> bool:
     return (call, errno) not in NO_LIMIT and call not in IF_EXPLAINED.get(errno, ())
 
 
+def is_of_any_call(errno: str) -> bool:
+    """Whether it is recorded whichever call fails so: others are by their number, by which a 32-bit
+    program has another call."""
+    return errno in _OF_ANY_CALL
+
+
 def _is_of_others(one: Refusal) -> bool:
     return one.errno not in _OF_ERRNO.values() and is_finding(one.call, one.errno)
 

@@ -79,7 +79,7 @@ def held(pid: int) -> Iterator[tuple[Subject, int]]:
     except Exception as error:
         # Once its memory is gone /proc says nothing of it, or EACCES to an ordinary user; the pidfd
         # says so later (kernel/exit.c: exit_mm, which takes its time, before exit_notify).
-        if not lives_on(subject):
+        if _is_lost(subject, fd):
             why = _thread_ended(subject)
         elif ended(fd, _ENDING_S):
             why = "ended while it was looked at"
@@ -97,12 +97,20 @@ def wait(subject: Subject, fd: int, seconds: float) -> None:
     if ended(fd, seconds):
         raise CannotLook(f"process {subject.pid} ({subject.command}) ended while it was looked at")
     if not lives_on(subject):
-        raise CannotLook(f"process {subject.pid} ({subject.command}) {_thread_ended(subject)}")
+        why = _thread_ended(subject) if _is_lost(subject, fd) else "ended while it was looked at"
+        raise CannotLook(f"process {subject.pid} ({subject.command}) {why}")
 
 
 def lives_on(subject: Subject) -> bool:
     """Whether the thread by which it is read is there, if that is not the main one."""
     return subject.thread is None or subject.thread in other_threads(subject.pid)
+
+
+def _is_lost(subject: Subject, fd: int) -> bool:
+    """Whether the process goes on without that thread."""
+    if lives_on(subject):
+        return False
+    return not ended(fd, 0 if other_threads(subject.pid) else _ENDING_S)
 
 
 def _thread_ended(subject: Subject) -> str:

@@ -6,36 +6,40 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 
 from memlab.text import units
 from memlab.text.printable import printable
 
 _ENTRIES_MAX = 2000  # some 5 ms
 _DEPTH_MAX = 8
+_NAME_MAX = 36  # as wide as the notes of a screen of 80
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def described(folder: str) -> str:
     """In words, such as `300 files, the largest pool/7 (1 MiB)`; empty if none is seen. Of very
-    many files only the first are looked at."""
+    many files and folders only the first are looked at."""
     count = largest_bytes = 0
-    largest_path = ""
+    largest_path, is_more = "", False
     with suppress(OSError):
-        for path, size_bytes in islice(_files(folder), _ENTRIES_MAX + 1):
-            count += 1
-            if size_bytes > largest_bytes:
-                largest_path, largest_bytes = path, size_bytes
+        for number, (path, size_bytes) in enumerate(_entries(folder)):
+            is_more = number == _ENTRIES_MAX
+            if is_more:
+                break
+            count += size_bytes is not None
+            if (size_bytes or 0) > largest_bytes:
+                largest_path, largest_bytes = path, size_bytes or 0
     if not largest_path:
         return ""
-    is_more = count > _ENTRIES_MAX
-    many = f"over {_ENTRIES_MAX:,} files" if is_more else units.counted(count, "file")
-    name = printable(largest_path)[:80]
+    many = f"{'at least ' if is_more else ''}{units.counted(count, 'file')}"
+    name = printable(largest_path)
+    name = name if len(name) <= _NAME_MAX else f"...{name[3 - _NAME_MAX :]}"
     return f"{many}, the largest {name} ({units.format_quantity(largest_bytes, 'B')})"
 
 
-def _files(folder: str) -> Iterator[tuple[str, int]]:
-    """The path and the memory of files below, of this file system alone."""
+def _entries(folder: str) -> Iterator[tuple[str, int | None]]:
+    """The path of what is below, of this file system alone, and the memory of files; None of what
+    is no file, as a folder."""
     fd = os.open(folder, _FOLDER)
     try:
         yield from _below(fd, "", os.fstat(fd).st_dev, 0)
@@ -43,7 +47,7 @@ def _files(folder: str) -> Iterator[tuple[str, int]]:
         os.close(fd)
 
 
-def _below(folder: int, prefix: str, device: int, depth: int) -> Iterator[tuple[str, int]]:
+def _below(folder: int, prefix: str, device: int, depth: int) -> Iterator[tuple[str, int | None]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             path = f"{prefix}{entry.name}"
@@ -51,7 +55,9 @@ def _below(folder: int, prefix: str, device: int, depth: int) -> Iterator[tuple[
                 about = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(about.st_mode):
                     yield path, about.st_blocks * 512
-                elif stat.S_ISDIR(about.st_mode) and depth < _DEPTH_MAX:
+                    continue
+                yield path, None
+                if stat.S_ISDIR(about.st_mode) and depth < _DEPTH_MAX:
                     fd = os.open(entry.name, _FOLDER, dir_fd=folder)
                     try:
                         if os.fstat(fd).st_dev == device:

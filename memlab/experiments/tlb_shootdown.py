@@ -68,7 +68,7 @@ HIDDEN = larger(0, 1 - _INTERRUPTS / (_SENT * F.reader_count))
 def evidence(raw: Raw, _: At) -> str:
     """The known answer, which counter is complete by it, and what both said of the window."""
     known, counters = raw["known"], raw["window"]["counters"]
-    words = "no second CPU to ask"
+    words = "no second CPU to ask, or none that had time"
     if known["flush_count"]:
         words = (
             f"of {known['flush_count']} known flushes /proc/interrupts counted "

@@ -9,7 +9,7 @@
 #include "probe.h"
 
 /* cdef: read by cffi as it stands */
-/* flush_count is 0 if there is no second CPU. */
+/* flush_count is 0 if there is no second CPU, or it had no time for this program. */
 struct probe_known_flushes {
 	uint64_t flush_count;
 	struct probe_counter interrupts;  /* the whole system's, from /proc/interrupts */
@@ -17,7 +17,8 @@ struct probe_known_flushes {
 };
 /* end */
 
-/* Takes about a millisecond. Without a second CPU it counts nothing, and that is no failure. */
+/* Takes about a millisecond, two seconds at most beside other programs. Without a second CPU, and if
+ * that had no time, it counts nothing, and that is no failure. */
 enum probe_status known_flushes(struct probe_known_flushes *result, struct probe_error *err);
 
 #endif

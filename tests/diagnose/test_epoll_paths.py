@@ -52,8 +52,18 @@ def test_longer_paths_are_fewer(length: int, most: int) -> None:
 
 def test_a_chain_is_as_long_as_it_is_and_a_loop_longer_than_allowed() -> None:
     chain = {10: {FILE}, 11: {10}, 12: {11}, 13: {12}, 14: {13}}
-    assert [epoll_paths.chain(chain, number) for number in (FILE, 10, 14)] == [0, 1, 5]
-    assert epoll_paths.chain({**chain, 10: {14}}, 10) == 6
+    assert [epoll_paths.longest_chain(one) for one in ({}, {10: {FILE}}, chain)] == [0, 1, 5]
+    assert epoll_paths.longest_chain({**chain, 10: {14}}) == 6
+
+
+def test_paths_that_are_too_many_to_go_along_are_counted() -> None:
+    """Five layers of 140, of which each watches all below: 5e10 paths."""
+    layers = [range(1000 * n, 1000 * n + 140) for n in range(1, 6)]
+    watches = {one: {*below} for below, layer in pairwise(layers) for one in layer}
+    watches |= {one: {FILE} for one in layers[0]} | {NEW: set()}
+    assert sum(map(len, watches.values())) < epoll_paths._WATCHED_MAX
+    assert epoll_paths.longest_chain(watches) == 5
+    assert epoll_paths.too_many(watches, NEW, layers[-1][0]) == (5, 10)
 
 
 class Event(ctypes.Structure):

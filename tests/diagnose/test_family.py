@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -198,11 +199,18 @@ def test_a_process_whose_main_thread_has_ended_is_read_by_another_thread(
         assert sample.values["rss"] >= 32 << 20
         with monkeypatch.context() as patched, subject.held(program.pid) as (found, pidfd):
             subject.wait(found, pidfd, 0)
-            patched.setattr(subject, "other_threads", lambda _: [])
+            patched.setattr(subject, "other_threads", lambda _: [program.pid])
             with pytest.raises(CannotLook, match=f"in it thread {thread}, by which it was read"):
                 subject.wait(found, pidfd, 0)
-        program.kill()
-        while subject.other_threads(program.pid):
-            time.sleep(0.01)
+        ended = "ended while it was looked at"
+        with ExitStack() as opened:
+            found, pidfd = opened.enter_context(subject.held(program.pid))
+            program.kill()
+            while subject.other_threads(program.pid):
+                time.sleep(0.01)
+            with pytest.raises(CannotLook, match=ended):
+                subject.wait(found, pidfd, 0)
+            with pytest.raises(CannotLook, match=ended):
+                opened.__exit__(FileNotFoundError, FileNotFoundError(), None)
         with pytest.raises(CannotLook, match="its parent has yet to reap it"):
             subject._find(program.pid)

@@ -34,6 +34,8 @@ def test_files_are_counted_and_the_largest_is_named(tmp_path: Path) -> None:
     assert words.startswith("2 files, the largest pool/7")
     assert "\n" not in words
     assert size < (tmp_path / "pool/7\n").stat().st_blocks * 512
+    write(tmp_path / "pool" / ("x" * 200), 99)
+    assert f" ...{'x' * 33} (" in tmpfs_files.described(str(tmp_path))
     (tmp_path / "away").symlink_to(tmp_path / "pool")
     assert tmpfs_files.described(str(tmp_path / "away")) == "", "no link is followed"
 
@@ -41,15 +43,32 @@ def test_files_are_counted_and_the_largest_is_named(tmp_path: Path) -> None:
 def test_of_very_many_files_only_the_first_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    folder = tmp_path / "mount"
     monkeypatch.setattr(tmpfs_files, "_ENTRIES_MAX", 3)
     for n in range(5):
-        write(tmp_path / str(n), 1)
-        some = "over 3 files" if n > 2 else f"{n + 1} file{'s' if n else ''}"
-        assert tmpfs_files.described(str(tmp_path)).startswith(f"{some}, the largest ")
+        write(folder / str(n), 1)
+        some = "at least 3 files" if n > 2 else f"{n + 1} file{'s' if n else ''}"
+        assert tmpfs_files.described(str(folder)).startswith(f"{some}, the largest ")
     monkeypatch.setattr(tmpfs_files, "_DEPTH_MAX", 1)
-    write(tmp_path / "a/b/c/deep", 9)
+    write(folder / "a/b/c/deep", 9)
     monkeypatch.setattr(tmpfs_files, "_ENTRIES_MAX", 9)
-    assert tmpfs_files.described(str(tmp_path)).startswith("5 files, ")
+    assert tmpfs_files.described(str(folder)).startswith("5 files, ")
+
+
+def test_folders_count_among_what_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a tmpfs of a million folders would take seconds."""
+    for n in range(9):
+        (tmp_path / f"mount/{n}").mkdir(parents=True)
+    listed = []
+    entries = tmpfs_files._entries
+    monkeypatch.setattr(tmpfs_files, "_ENTRIES_MAX", 3)
+    monkeypatch.setattr(
+        tmpfs_files, "_entries", lambda at: (listed.append(one) or one for one in entries(at))
+    )
+    assert tmpfs_files.described(str(tmp_path / "mount")) == ""
+    assert len(listed) == 4
 
 
 @pytest.mark.parametrize("files", ["300 files, the largest pool/7 (1 MiB)", ""])

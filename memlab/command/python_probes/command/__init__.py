@@ -280,14 +280,13 @@ def _sample(ran: _Ran, around: _Around) -> dict[str, Any]:
     window = around.measured | ran.usage | own_cpu | {"counters": counters}
     printed = load.get("service_output", result["output"])
     refused = refusal(spec, subject, printed)
-    if refused is None and group.oom_kills():
+    kills = group.oom_kills()  # once: a second count may have one more
+    if refused is None and kills:
         peak = (result["group_peak_bytes"] or result["rss_peak_bytes"] or 0) / 2**20
         detail = f"the kernel's OOM killer ended it at {peak:.1f} MiB{last_lines(printed)}"
         refused = {"outcome": "oom-killed", "detail": detail}
     ended = refused or ran.ended
-    ended = ended or command_ended(
-        spec, load.get("load") or subject.report, result, group.oom_kills()
-    )
+    ended = ended or command_ended(spec, load.get("load") or subject.report, result, kills)
     return {"window": window, **result, "ended": ended}
 
 
