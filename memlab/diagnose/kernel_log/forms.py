@@ -225,6 +225,7 @@ def _is_back(before: Key, after: Key) -> bool:
 _SINCE_BOOT, _ZONED, _WITHOUT_ZONE, _WITHOUT_YEAR = range(4)
 _LEAP_YEAR = "2000"
 _HOUR = 3600 * 10**9
+_DAY_LONG, _LEAP_DAY = 24 * _HOUR, 11_016 * 24 * _HOUR  # 29 February 2000
 _QUARTER = 92 * 24 * _HOUR
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?"
@@ -261,6 +262,17 @@ def key_of(prefix: Prefix) -> Key | None:
     else:
         return None
     return (kind, time) if time is not None else None
+
+
+def nanoseconds_between(first: Key, second: Key) -> int:
+    """Of two of a kind: as near as can be, if the year is not known."""
+    begin, end = sorted((first[1], second[1]))
+    between = end - begin
+    if first[0] == _WITHOUT_YEAR:
+        is_over = begin < _LEAP_DAY and end >= _LEAP_DAY + _DAY_LONG
+        without = abs(between - _DAY_LONG) if is_over else between
+        between = min(between, without, 366 * _DAY_LONG - between)
+    return between
 
 
 def _nanoseconds(date: Sequence[str], part: str | None) -> int | None:
