@@ -99,11 +99,11 @@ def _of_children(look: Look) -> str:
 
 
 def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
-    """That nothing was found is a claim: it is made if all was looked at. What was not stands after
-    the findings."""
+    """That nothing was found is a claim: it is made if all was looked at, and nothing nears a limit
+    or grows on. What was not looked at stands after the findings."""
     worth = [one for one in found.findings if one.severity > Severity.NOTE]
-    nears = any(one.name in limits.NEARS for one in found.findings)
-    if not worth and found.whole and not nears:
+    is_open = any(one.grows or one.name in limits.NEARS for one in found.findings)
+    if not worth and found.whole and not is_open:
         yield NOTHING
         yield from _resolved(found)
     elif not worth and not found.findings:
