@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memlab.diagnose import diagnosis, held, machine_account, output
+from memlab.diagnose import account, diagnosis, held, machine_account, output
+from memlab.diagnose.account import Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import NOTE
 from memlab.diagnose.held import GroupLook
@@ -94,3 +95,19 @@ def test_each_row_of_a_growth_says_whether_it_ends() -> None:
         value, made = example(name)
         (found,) = said(made, value, name)
         assert found.grows == (name in ENDLESS), name
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_part_under_a_page_is_left_out_and_the_sum_is_the_same(*, verbose: bool) -> None:
+    lines = [
+        Line("anonymous", 8 * MiB),
+        Line("data in its pipes", 4095, part_of="none"),
+        Line("queues of its sockets", 4096, part_of="none"),
+        Line("a sample", 0.5, 0.0, 8192, part_of="anonymous"),
+    ]
+    made = account.made("stock", "who holds it", "B", 8 * MiB, lines, whole=True)
+    text = "\n".join(output._account(made, verbose=verbose))
+    assert ("data in its pipes" in text) == verbose
+    assert "queues of its sockets" in text
+    assert "a sample" in text
+    assert " ".join(text.split()).endswith("rest 0 B in all 8 MiB")
