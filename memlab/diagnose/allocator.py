@@ -6,6 +6,7 @@ every build of it holds (allocator_marks.py); the version is read from the file 
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from memlab.observe import elf, files, proc, process
 from memlab.text import units
 
 _SEARCHED_BYTES_MAX = 64 << 20  # some 0.1 s
+_SYMBOLS_BYTES_MAX = 512 << 20  # of files whose symbols are read; of each the symbols are a part
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ def replacing(pid: int, mappings: Sequence[process.Mapping], names: Sequence[str
     except OSError:
         return None
     code = {m.path: m for m in mappings if m.path.startswith("/") and "x" in m.permissions}
+    room = _SYMBOLS_BYTES_MAX
     for path in sorted(code, key=lambda path: path != str(exe)):
         file = Path(path).name
         if file.startswith("ld-") or any(kind.library.match(file) for kind in _KINDS):
@@ -197,6 +200,9 @@ def replacing(pid: int, mappings: Sequence[process.Mapping], names: Sequence[str
         for readable in process.files_of(pid, code[path]):
             with suppress(OSError, ValueError, struct.error):
                 with files.opened(readable) as opened:
+                    room -= min(os.fstat(opened.fileno()).st_size, _SEARCHED_BYTES_MAX)
+                    if room < 0:
+                        return None
                     if not elf.exports(opened.fileno(), "malloc"):
                         break
                 return None if any(file in one for one in names) else f"the malloc of {file}"

@@ -157,6 +157,7 @@ def _growing(look: Look) -> Iterator[Finding]:
             Fact("room", room, "B"),
             *sites.facts(look.sites),
         ),
+        grows=not bounded and not look.peak_stands,
     )
 
 
@@ -239,6 +240,7 @@ def _children(look: Look) -> Iterator[Finding]:
             f"({most.command}), by {size(most.growth_bytes)}: two readings, which show no course",
             grown / look.seconds,
             setting=f"memlab diagnose {most.pid} says whether it grows all the time, and what",
+            grows=True,
         )
 
 
@@ -303,6 +305,7 @@ def _swings(look: Look) -> Iterator[Finding]:
         facts(
             Fact("fell in the look by", look.fell_bytes, "B"), Fact("seen for", look.seconds, "s")
         ),
+        grows=bool(rises),
     )
 
 

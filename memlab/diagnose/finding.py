@@ -54,6 +54,8 @@ class Finding:
     """Those that measure here what it costs."""
     kind: str = ""
     """What tells it from others of its name; of one name and kind the first is said."""
+    grows: bool = False
+    """It grew in the look, and nothing that was read ends that: no reason to worry is not said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,12 @@ class FindingRow:
         line: str | None = None,
         setting: str | None = None,
         policies: Mapping[str, Sequence[str]] | None = None,
+        grows: bool = False,
     ) -> Finding:
         return Finding(
             self.name, severity, title, self.account, self.line if line is None else line,
             measured, self.unit, evidence, self.setting if setting is None else setting,
-            self.policies if policies is None else policies, self.experiments,
+            self.policies if policies is None else policies, self.experiments, grows=grows,
         )  # fmt: skip
 
 

@@ -418,6 +418,7 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             more_per_s,
             line=_ANONYMOUS,
             setting=f"memlab diagnose {most.pid}" if most else "",
+            grows=True,
         )
     if seen.pressure_share is not None and seen.pressure_share >= 0.05:
         yield _GROUP_STALLS.found(

@@ -150,6 +150,7 @@ def _removed(look: Look) -> Iterator[Finding]:
             "that attaches them detaches or ends",
             seen.destroyed_bytes,
             facts(Fact("attached by it in all", seen.count, "count")),
+            grows=bool(grows),
         )
     if seen.elsewhere_bytes >= _WORTH_BYTES:
         count = units.counted(len(seen.elsewhere), "segment")

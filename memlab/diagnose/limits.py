@@ -251,6 +251,7 @@ def _count_grows(look: Look, room: Room) -> Finding:
         room.growth_per_s,
         line=room.name,
         setting=refused.hint(room.name, "threads that never end (ls /proc/PID/task), or a pool"),
+        grows=True,
     )
 
 

@@ -344,6 +344,7 @@ def _grows(seen: MachineLook) -> Iterator[Finding]:
             "course",
             more / seen.seconds,
             line=line,
+            grows=True,
         )
 
 

@@ -24,6 +24,7 @@ from memlab.text.wrapping import wrapped
 
 _WIDTH = 100  # characters: longer lines are hard to read
 _LEAST = 60
+_PAGE_BYTES = 4096  # the smallest of any machine
 _CHILDREN_SHARE = 0.05  # of a CPU: less is not worth to know
 _LEAST_NOTE = 24  # columns
 _THREADS_SHOWN = 5
@@ -99,11 +100,11 @@ def _of_children(look: Look) -> str:
 
 
 def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
-    """That nothing was found is a claim: it is made if all was looked at. What was not stands after
-    the findings."""
+    """That nothing was found is a claim: it is made if all was looked at, and nothing nears a limit
+    or grows on. What was not looked at stands after the findings."""
     worth = [one for one in found.findings if one.severity > Severity.NOTE]
-    nears = any(one.name in limits.NEARS for one in found.findings)
-    if not worth and found.whole and not nears:
+    is_open = any(one.grows or one.name in limits.NEARS for one in found.findings)
+    if not worth and found.whole and not is_open:
         yield NOTHING
         yield from _resolved(found)
     elif not worth and not found.findings:
@@ -174,7 +175,7 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
             *_row(account, line)[1:],
         )
         for line in account.lines
-        if line.part_of is not None
+        if line.part_of is not None and (verbose or not _is_under_page(account, line))
     ]
     if account.total is not None:
         others = sum(line.value for line in main if line not in shown)
@@ -189,6 +190,12 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
         lead = f"  {name.ljust(width)}  {value.rjust(of_value)}  "
         yield from _noted(lead, note)
     yield ""
+
+
+def _is_under_page(account: Account, line: Line) -> bool:
+    """Of memory: true, and of no use to anyone."""
+    is_memory = account.name == "stock" and (line.unit or account.unit) == "B"
+    return is_memory and max(line.value, line.high or 0.0) < _PAGE_BYTES
 
 
 def _noted(lead: str, note: str) -> Iterator[str]:

@@ -308,6 +308,7 @@ def _held_open(look: Look) -> Iterator[Finding]:
         held,
         setting="close the descriptor, or fallocate(FALLOC_FL_PUNCH_HOLE) what is no longer used "
         f"(ls -l /proc/{look.subject.number}/fd)",
+        grows=bool(grows),
     )
 
 

@@ -75,19 +75,14 @@ def exports(fd: int, name: str, table_bytes_max: int = 16 << 20) -> bool:
     head = read(64, 0)
     if head[:6] != b"\x7fELF\x02\x01":
         return False
-    word = name.encode()
+    word = name.encode() + b"\0"
     for names, symbols in _tables(read, head, (_DYNSYM,)):
-        at = {*_places(names, word + b"\0")}  # a name may be the end of a longer one
-        if any(one[0] in at and one[1] & 15 == _FUNCTION and one[3] for one in symbols if at):
-            return True
+        if word not in names:  # which may be the end of a longer one
+            continue
+        for name_at, info, _, section, _, _ in symbols:
+            if section and info & 15 == _FUNCTION and names.startswith(word, name_at):
+                return True
     return False
-
-
-def _places(names: bytes, word: bytes) -> Iterator[int]:
-    at = names.find(word)
-    while at >= 0:
-        yield at
-        at = names.find(word, at + 1)
 
 
 def _reader(fd: int, bytes_max: int) -> Callable[[int, int], bytes]:

@@ -278,6 +278,19 @@ def test_a_malloc_that_takes_the_place_of_the_c_librarys_is_said_as_not_read(
         assert allocator.replacing(plain.pid, process.maps(plain.pid), []) is None
 
 
+def test_symbols_of_files_are_read_up_to_a_bound(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program may map thousands of files that say that they have many."""
+    program = binary("own_malloc")
+    with running(program, "1") as process_:
+        mappings = process.maps(process_.pid)
+        size = program.stat().st_size
+        for room, name in ((size, f"the malloc of {program.name}"), (size - 1, None)):
+            monkeypatch.setattr(allocator, "_SYMBOLS_BYTES_MAX", room)
+            assert allocator.replacing(process_.pid, mappings, []) == name
+
+
 def test_a_preloaded_malloc_takes_its_place_too(binary: Compiled, tmp_path: Path) -> None:
     source, built = tmp_path / "other.c", tmp_path / "libother.so"
     source.write_text("void *malloc(unsigned long n);\nvoid *malloc(unsigned long n) {"

@@ -257,7 +257,7 @@ def test_rows_whose_head_is_cut_off_are_of_the_kill_behind_them() -> None:
         ("kubelet: Cgroup OOM encountered, victim process: a, pid: 7", "kubelet reports a kill"),
         (
             "2019-05-04T18:05:45-05:00 container oom 29d72966e0beb17d9b (name=notebook)",
-            "docker reports a kill",
+            "is not in this log: container oom 29d72966e0beb17d9b",
         ),
     ],
 )
@@ -377,6 +377,11 @@ KILL = "Memory cgroup out of memory: Killed process 7 (b) total-vm:9kB, anon-rss
     [
         ("Oct  2 14:14:07 h kernel: ", "Oct  2 14:23:57 h kernel: ", True),
         ("Oct  2 14:14:07 h kernel: ", "Oct  2 14:24:17 h kernel: ", False),
+        ("Dec 31 23:59:59 h kernel: ", "Jan  1 00:00:01 h kernel: ", True),
+        ("Dec 31 23:59:59 h kernel: ", "Jan  1 00:10:09 h kernel: ", False),
+        ("Feb 28 23:59:59 h kernel: ", "Mar  1 00:00:01 h kernel: ", True),
+        ("Feb 28 23:59:59 h kernel: ", "Mar  1 00:10:09 h kernel: ", False),
+        ("Feb 28 23:59:59 2026 h kernel: ", "Mar  1 00:00:01 2026 h kernel: ", True),
         ("Oct  2 14:14:07 h kernel: ", "[    9.000000] ", False),
         ("[    9.000000] ", "[Fri Oct  2 14:14:07 2026] ", False),
         ("[    9.000000] ", "Oct  2 14:14:07 h kernel: [    9.100000] ", True),

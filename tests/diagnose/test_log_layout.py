@@ -47,10 +47,10 @@ def test_a_console_breaks_lines_at_its_width(width: int, ending: str) -> None:
 
 def test_lines_that_are_as_long_by_chance_stay_apart() -> None:
     lines = [f"[{i}.000000] {'x' * 70}" for i in range(10, 20)]
-    assert layout.unwrapped(lines, forms._is_stamped) == lines
+    assert layout.unwrapped(lines, forms.is_stamped) == lines
     bare = ["x" * 80] * 5
-    assert layout.unwrapped(bare, forms._is_stamped) == bare, "without a stamp nothing tells"
-    assert layout.unwrapped([], forms._is_stamped) == []
+    assert layout.unwrapped(bare, forms.is_stamped) == bare, "without a stamp nothing tells"
+    assert layout.unwrapped([], forms.is_stamped) == []
 
 
 @pytest.mark.parametrize(
@@ -69,15 +69,15 @@ def test_lines_that_are_as_long_by_chance_stay_apart() -> None:
 )
 def test_what_a_program_prints_without_a_stamp_is_joined_to_nothing(pattern: list[str]) -> None:
     lines = "\n".join(pattern).split("\n")
-    assert layout.unwrapped(lines, forms._is_stamped) == lines
-    assert layout.unwrapped(lines * 3, forms._is_stamped) == lines * 3
+    assert layout.unwrapped(lines, forms.is_stamped) == lines
+    assert layout.unwrapped(lines * 3, forms.is_stamped) == lines * 3
 
 
 def test_of_a_broken_line_without_end_a_bounded_part_is_joined() -> None:
     """To add each to what is there already takes time by the square of the file."""
     heads = [f"[{i}.000000] {'x' * 74}" for i in range(10, 13)]
     lines = [*(part for head in heads for part in (head, "rest")), heads[0], *["y" * 86] * 10_000]
-    joined = layout.unwrapped(lines, forms._is_stamped)
+    joined = layout.unwrapped(lines, forms.is_stamped)
     assert joined[:3] == [f"{head}rest" for head in heads]
     assert "".join(joined) == "".join(lines)
     assert max(map(len, joined)) < 4096 + 86

@@ -41,6 +41,26 @@ def test_the_first_line_of_a_report_is_broken_anywhere(first: str) -> None:
     assert (kill.requester, kill.order) == ("mkfs.ext4", 2)
 
 
+@pytest.mark.parametrize(
+    "stamp", ["2026-11-30T10:00:00+00:00 ", "2026-11-30 10:00:00 ", "10:00:00 "]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "systemd-shutdown[1]: Sending SIGTERM to remaining processes...",
+        "run: Killed /bin/a",
+        "df: usage 7",
+        "foo: Task in /a",
+    ],
+)
+def test_no_line_with_a_date_is_the_rest_of_another(stamp: str, words: str) -> None:
+    """A date begins with a digit, as a rest may."""
+    lines = ["a invoked oom-killer: gfp_mask=0xd0, order=2", *ZONES.splitlines()]
+    lines.append("Out of memory: Killed process 7 (b) total-vm:9kB, anon-rss:8kB, file-rss:0kB")
+    report = "".join(f"{stamp}h kernel: {line}\n" for line in lines)
+    assert last(f"{stamp}h {words}\n{report}") == last(report)
+
+
 def test_what_ends_with_the_word_is_no_beginning_of_a_report() -> None:
     text = "[    9.1] the handler was invoked\n[    9.2] usb 1-1: new device\n"
     assert printed(text).startswith("no kill for want of memory in this log: 2 lines were read")

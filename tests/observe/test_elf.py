@@ -2,6 +2,7 @@
 
 import struct
 import subprocess
+import tracemalloc
 from pathlib import Path
 from random import Random
 
@@ -67,3 +68,24 @@ def test_what_a_file_exports_is_found_by_its_whole_name(tmp_path: Path) -> None:
         assert all(elf.exports(opened.fileno(), name) for name in DEFINED)
     with source.open("rb") as opened:
         assert not elf.exports(opened.fileno(), "malloc")
+
+
+def test_names_that_a_file_has_often_take_no_memory_each(tmp_path: Path) -> None:
+    names, path = b"malloc\0" * 150_000, tmp_path / "x.so"
+    symbols_at, sections_at = 64 + len(names), 64 + len(names) + 24
+    head = struct.pack("<6s34xQ12xHxx", b"\x7fELF\x02\x01", sections_at, 2)
+    symbol = struct.pack("<IBBHQQ", 8, 2, 0, 1, 0, 0)  # its name is the end of another
+    sections = (
+        struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, at, size, 0, 0, 0, 0)
+        for kind, at, size in ((3, 64, len(names)), (11, symbols_at, 24))
+    )
+    path.write_bytes(b"".join((head, names, symbol, *sections)))
+    with path.open("rb") as opened:
+        tracemalloc.start()
+        try:
+            assert not elf.exports(opened.fileno(), "malloc")
+            assert elf.exports(opened.fileno(), "alloc")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 3 * len(names)

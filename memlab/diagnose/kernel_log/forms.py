@@ -104,7 +104,7 @@ def lines_of(content: bytes) -> Iterator[str]:
             lines = _lines_of_text(content.replace(b"\0", b""))
     else:
         lines = _lines_of_text(content.replace(b"\0", b""))  # as a crash leaves at a file's end
-    is_first = _is_stamped if _has_stamps(lines) else layout.is_begun
+    is_first = is_stamped if _has_stamps(lines) else layout.is_begun
     whole = layout.refilled(layout.unwrapped(lines, is_first), is_first)
     yield from _in_order(layout.in_parts(whole))
 
@@ -135,7 +135,7 @@ def _is_wide(begin: bytes) -> bool:
     return begin[1::2].count(0) > 0.9 * len(begin) / 2 > begin[::2].count(0)
 
 
-def _is_stamped(line: str) -> bool:
+def is_stamped(line: str) -> bool:
     """By what it begins with: a stamp behind other words may be a program's."""
     if _USUAL_STAMP.match(line):
         return True
@@ -146,7 +146,7 @@ def _is_stamped(line: str) -> bool:
 def _has_stamps(lines: Sequence[str]) -> bool:
     """Whether lines of a log have stamps, by those at its begin that are looked at."""
     sample = [line for line in islice(lines, _SAMPLE_LINES) if line.strip()]
-    return 20 * sum(map(_is_stamped, sample)) >= len(sample)
+    return 20 * sum(map(is_stamped, sample)) >= len(sample)
 
 
 def _in_order(lines: list[str]) -> Iterator[str]:
@@ -172,7 +172,7 @@ def _reversed(lines: list[str]) -> Iterator[str]:
     record: list[str] = []
     for line in reversed(lines):
         record.append(line)
-        if _is_stamped(line):  # what follows it without a stamp belongs to it
+        if is_stamped(line):  # what follows it without a stamp belongs to it
             for part in reversed(record):
                 yield from logical(part)
             record = []
@@ -225,6 +225,7 @@ def _is_back(before: Key, after: Key) -> bool:
 _SINCE_BOOT, _ZONED, _WITHOUT_ZONE, _WITHOUT_YEAR = range(4)
 _LEAP_YEAR = "2000"
 _HOUR = 3600 * 10**9
+_DAY_LONG, _LEAP_DAY = 24 * _HOUR, 11_016 * 24 * _HOUR  # 29 February 2000
 _QUARTER = 92 * 24 * _HOUR
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?"
@@ -261,6 +262,17 @@ def key_of(prefix: Prefix) -> Key | None:
     else:
         return None
     return (kind, time) if time is not None else None
+
+
+def nanoseconds_between(first: Key, second: Key) -> int:
+    """Of two of a kind: as near as can be, if the year is not known."""
+    begin, end = sorted((first[1], second[1]))
+    between = end - begin
+    if first[0] == _WITHOUT_YEAR:
+        is_over = begin < _LEAP_DAY and end >= _LEAP_DAY + _DAY_LONG
+        without = abs(between - _DAY_LONG) if is_over else between
+        between = min(between, without, 366 * _DAY_LONG - between)
+    return between
 
 
 def _nanoseconds(date: Sequence[str], part: str | None) -> int | None:

@@ -99,7 +99,8 @@ def _continuation(waiting: str, line: str) -> str | None:
     if begins == _SIZES:
         return _rest_of_sizes(waiting.rstrip(), rest.lstrip(_MARKS))
     if begins:
-        return glue + rest if rest.startswith(begins) else None
+        is_rest = rest.startswith(begins) and not forms.is_stamped(line)  # a date is digits
+        return glue + rest if is_rest else None
     is_other = "ut of memory" in rest or "oom-kill:" in rest
     is_rest = any(key in rest for key in _CONTEXT) and not is_other
     return glue + rest if is_rest and not forms.parted(line)[0] else None

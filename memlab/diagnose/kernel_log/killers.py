@@ -396,6 +396,7 @@ def _is_of(kill: UserSpaceKill, name: str) -> bool:
 
 def _around(line: str, marker: str) -> str:
     """What a line says, without its prefix; of a long line what is around the marker."""
+    marker = marker.strip()
     line = line[: line.find(marker) + _HINT_MAX]
     text = forms.parted(line)[1].strip()
     text = text if marker in text else line.strip()  # a stamp may stand behind it

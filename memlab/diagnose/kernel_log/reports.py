@@ -263,7 +263,7 @@ def _is_apart(report: Report, prefix: forms.Prefix) -> bool:
     former, key = forms.key_of(first._replace(boot="")), forms.key_of(prefix._replace(boot=""))
     if former is None or key is None:
         return False
-    return former[0] != key[0] or abs(key[1] - former[1]) > _REPORT_S * 10**9
+    return former[0] != key[0] or forms.nanoseconds_between(former, key) > _REPORT_S * 10**9
 
 
 def _without_host(report: Report, line: str) -> None:
