@@ -773,6 +773,65 @@ def test_a_program_that_fails_has_the_limit_of_its_addresses_said() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ending", "limits", "words"),
+    [
+        ({"signal": signal.SIGXFSZ}, {"RLIMIT_FSIZE": 4 << 20},
+         "ended by SIGXFSZ, under RLIMIT_FSIZE of 4 MiB, which sends it"),
+        ({"signal": signal.SIGXFSZ}, {},
+         "ended by SIGXFSZ; RLIMIT_FSIZE sends it, and none was read of this process"),
+        ({"status": 128 + signal.SIGXFSZ}, {"RLIMIT_FSIZE": 4 << 20, "RLIMIT_AS": 1 << 30},
+         f"exit status {128 + signal.SIGXFSZ}, as a shell says it of what SIGXFSZ ended, under "
+         "RLIMIT_FSIZE of 4 MiB, which sends it"),
+        ({"status": 1}, {"RLIMIT_FSIZE": 4 << 20}, "exit status 1, under RLIMIT_FSIZE of 4 MiB"),
+        ({"signal": signal.SIGSEGV}, {"RLIMIT_FSIZE": 4 << 20}, "ended by SIGSEGV"),
+        ({"signal": signal.SIGXCPU}, {"RLIMIT_CPU": 3, "hard RLIMIT_CPU": 9},
+         "ended by SIGXCPU, under RLIMIT_CPU of 3 s, which sends it (and then is 1 s more); "
+         "2.00 s of CPU time were taken"),
+        ({"signal": signal.SIGXCPU}, {"RLIMIT_RTTIME": 1_500_000, "RLIMIT_CPU": 60},
+         "ended by SIGXCPU, under RLIMIT_CPU of 60 s and RLIMIT_RTTIME of 1.5 s, which send it "
+         "(and then are 1 s more); 2.00 s of CPU time were taken"),
+        ({"signal": signal.SIGKILL}, {"RLIMIT_CPU": 2, "hard RLIMIT_CPU": 2},
+         "ended by SIGKILL, under hard RLIMIT_CPU of 2 s, which sends it; 2.00 s of CPU time were "
+         "taken"),
+        ({"signal": signal.SIGKILL}, {"RLIMIT_FSIZE": 1}, "ended by SIGKILL"),
+        ({"signal": signal.SIGKILL, "why": "for want"}, {"hard RLIMIT_CPU": 2},
+         "ended by SIGKILL: for want"),
+        ({"signal": signal.SIGTERM}, {"RLIMIT_FSIZE": 1, "RLIMIT_CPU": 1}, "ended by SIGTERM"),
+    ],
+)  # fmt: skip
+def test_a_signal_that_a_limit_sends_has_the_limit_said(
+    ending: dict[str, Any], limits: dict[str, int], words: str
+) -> None:
+    from memlab.command.python_probes.command import outcome as how
+
+    report = {"signal": 0, "status": 0, "why": "", "uses": {}, "limits": limits}
+    report |= {"user_ns": 1_500_000_000, "system_ns": 500_000_000, **ending}
+    assert how.how_it_ended(report) == words
+
+
+@pytest.mark.parametrize(
+    ("limit", "name", "words"),
+    [
+        ("FSIZE", "SIGXFSZ", "RLIMIT_FSIZE of 1 MiB, which"),
+        ("CPU", "SIGXCPU", "RLIMIT_CPU of 1,048,576 s, which"),
+        ("CPU", "SIGKILL", "hard RLIMIT_CPU of 2,097,152 s, which"),
+        ("RTTIME", "SIGKILL", "hard RLIMIT_RTTIME of 2.09715 s, which"),
+    ],
+)
+def test_the_limits_that_send_signals_are_read_at_the_end(
+    limit: str, name: str, words: str, store_path: Path
+) -> None:
+    """As the program set them itself."""
+    program = (
+        "import os, resource as r, signal as s; "
+        f"r.setrlimit(r.RLIMIT_{limit}, (1 << 20, 2 << 20)); "
+        f"s.{name} == s.SIGKILL or s.signal(s.{name}, s.SIG_DFL); os.kill(os.getpid(), s.{name})"
+    )
+    (sample,) = memlab.trial([sys.executable, "-c", program], blocks=1, store=store_path).samples
+    assert f"ended by {name}, under {words}" in (sample.detail or "")
+
+
 @pytest.mark.parametrize("words", ["ulimit -v 3000000", "ulimit -d 3000000"])
 def test_the_limits_of_a_program_are_read_when_it_has_ended(words: str, store_path: Path) -> None:
     """However short it ran, and whoever set them."""

@@ -242,8 +242,9 @@ static void print_waited(FILE *report, pid_t child)
 		fprintf(report, ", \"minor_waited\": %llu", count);
 }
 
-/* The soft limits of its memory that a zombie has, as it may have set them itself
- * (proc_pid_limits(5)). CAP_IPC_LOCK has none of locked memory (mlock(2)). */
+/* The limits that a zombie has, as it may have set them itself (proc_pid_limits(5)): of its memory,
+ * and those that send a signal. CAP_IPC_LOCK has none of locked memory (mlock(2)). Of time, the
+ * hard limit sends SIGKILL. */
 static void print_limits(FILE *report, pid_t child)
 {
 	static const char *const of[][2] = {
@@ -251,6 +252,11 @@ static void print_limits(FILE *report, pid_t child)
 		{ "Max data size ", "RLIMIT_DATA" },
 		{ "Max locked memory ", "RLIMIT_MEMLOCK" },
 		{ "Max address space ", "RLIMIT_AS" },
+		{ "Max file size ", "RLIMIT_FSIZE" },
+		{ "Max cpu time ", "RLIMIT_CPU" },
+		{ "Max cpu time ", "hard RLIMIT_CPU" },
+		{ "Max realtime timeout ", "RLIMIT_RTTIME" },
+		{ "Max realtime timeout ", "hard RLIMIT_RTTIME" },
 	};
 	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, child };
 	struct __user_cap_data_struct capable[2] = { 0 };
@@ -268,6 +274,10 @@ static void print_limits(FILE *report, pid_t child)
 			if (strncmp(line, of[i][0], label) ||
 			    (may_lock && !strcmp(of[i][1], "RLIMIT_MEMLOCK")))
 				continue;
+			if (!strncmp(of[i][1], "hard ", 5)) { /* behind the soft one */
+				value += strspn(value, " ");
+				value += strcspn(value, " ");
+			}
 			unsigned long long most = strtoull(value, &end, 10);
 			if (end == value) /* unlimited */
 				continue;

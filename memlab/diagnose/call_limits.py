@@ -12,7 +12,7 @@ from pathlib import Path
 from memlab.diagnose import call_commit, ipc_limits, kernel_held
 from memlab.diagnose.call_places import OF_THE_KERNEL, REMOTE
 from memlab.diagnose.call_table import MACHINE, NOEXEC, row
-from memlab.diagnose.kernel_numbers import descriptors, sysctl, target_of
+from memlab.diagnose.kernel_numbers import descriptors, release, sysctl, target_of
 from memlab.diagnose.refusals import Refusal, is_narrow
 from memlab.diagnose.room import Room, pinned_of_user
 from memlab.observe import cgroup, files, namespaces, proc, process
@@ -373,20 +373,15 @@ def _fullness(path: Path, link: str, mounts: list[proc.Mount]) -> Iterator[Room]
                    "count", fails)  # fmt: skip
 
 
-def _release() -> tuple[int, int]:
-    numbers = re.match(r"(\d+)\.(\d+)", os.uname().release)
-    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
-
-
 def _ring_pins(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """Rings of io_uring count so before Linux 5.12, and since 6.14 (io_create_region())."""
-    if not (5, 12) <= _release() < (6, 14):
+    if not (5, 12) <= release() < (6, 14):
         yield from pinned_of_user(pid, status)
 
 
 def _map_pins(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """BPF maps count so before Linux 5.11; now their group is charged."""
-    if _release() < (5, 11):
+    if release() < (5, 11):
         yield from pinned_of_user(pid, status)
 
 

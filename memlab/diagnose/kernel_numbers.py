@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,3 +33,9 @@ def target_of(path: Path) -> str | None:
 def descriptors(pid: int) -> Mapping[int, str]:
     """Empty of a process that may not be read."""
     return files.known(lambda: process.descriptors(pid)) or {}
+
+
+def release() -> tuple[int, int]:
+    """Of Linux; (0, 0) if its name has none."""
+    numbers = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)

@@ -271,7 +271,8 @@ def _is_met(limit: Room, asked: Refusal) -> bool:
 def _open(known: Row, candidates: Sequence[Room]) -> str:
     """What may be the cause, with the value that was read."""
     limits = [one for one in candidates if not one.name.startswith((*OF_A_CALL, NOEXEC))]
-    unread = f"; not read: {known.unread}" if known.unread else ""
+    missing = [words for words in (known.unread, *(one.unread for one in limits)) if words]
+    unread = f"; not read: {', '.join(missing)}" if missing else ""
     if not limits:
         return f"no limit that is read here explains it{unread}"
     fullest = sorted(limits, key=lambda one: -one.share)[:_OPEN_SHOWN]

@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memlab.diagnose import sysvipc, tmpfs_files
+from memlab.diagnose import kernel_numbers, sysvipc, tmpfs_files
 from memlab.observe import cgroup, files, proc, process
 from memlab.observe.proc import ROOT
 
 _USERS_PROCESSES_MAX = 20_000
 _WORTH_BYTES = 16 << 20
+_EACH_HAS_PID_MAX = (6, 14)  # kernel/pid_namespace.c
+_FIRST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO
 PINNED = "pinned of RLIMIT_MEMLOCK"
 PIN_FAILS = "io_uring's buffers, rings of perf events and RDMA are refused (ENOMEM, EPERM)"
 
@@ -36,6 +38,8 @@ class Room:
     """Whether the use of other programs counts too, and is not in `used`."""
     place: str = ""
     """Whose limit it is, if it is not that of the process or of its group."""
+    unread: str = ""
+    """Another limit that counts the same and was not read."""
 
     @property
     def named(self) -> str:
@@ -133,9 +137,26 @@ def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) 
     if everything and len(words) > 3 and "/" in words[3]:
         total = int(words[3].partition("/")[2])
         yield Room("kernel.threads-max", total, everything, "count", fails)
-        ids = files.number(ROOT / "proc/sys/kernel/pid_max")
-        if ids:
-            yield Room("kernel.pid_max", total, ids, "count", fails)
+        yield from _ids(status, total, fails)
+
+
+def _ids(status: Mapping[str, str], threads: int, fails: str) -> Iterator[Room]:
+    """Since Linux 6.14 each PID namespace has a pid_max, and each above it counts the process too.
+    One is shown to who is in it, and a process that enters it to read takes one of its numbers."""
+    most = files.number(ROOT / "proc/sys/kernel/pid_max")
+    if not most:
+        return
+    place = unread = ""
+    if kernel_numbers.release() >= _EACH_HAS_PID_MAX:
+        if len(status.get("NSpid", "").split()) > 1:
+            place, unread = "memlab's PID namespace", "kernel.pid_max of its PID namespace"
+        here = files.known((ROOT / "proc/self/ns/pid").readlink)
+        if here is not None and str(here) != _FIRST_PIDS:
+            inside = _sum_of_processes(lambda other: int(other.get("Threads", "0")))
+            if inside is None:
+                return
+            threads = inside
+    yield Room("kernel.pid_max", threads, most, "count", fails, place=place, unread=unread)
 
 
 def _above(limit: cgroup.ProcessLimit) -> str:
@@ -163,14 +184,19 @@ def _threads_of(uid: str) -> int | None:
 
 def _sum_of_user(uid: str, of: Callable[[Mapping[str, str]], int]) -> int | None:
     """Over all processes of a user; None where there are too many processes to ask."""
+    return _sum_of_processes(
+        lambda status: of(status) if status.get("Uid", "").split()[:1] == [uid] else 0
+    )
+
+
+def _sum_of_processes(of: Callable[[Mapping[str, str]], int]) -> int | None:
     total = 0
     entries = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
     if len(entries) > _USERS_PROCESSES_MAX:
         return None
     for name in entries:
         status = files.known(lambda name=name: proc.status(name))  # type: ignore[misc]
-        if status and status.get("Uid", "").split()[:1] == [uid]:
-            total += of(status)
+        total += of(status) if status else 0
     return total
 
 

@@ -19,7 +19,7 @@ from memlab.diagnose.heap import Heap
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
 from memlab.diagnose.waits import Waits
-from memlab.observe import files
+from memlab.observe import proc
 
 from .live import Compiled
 from .looks import GiB, MiB, charge, look, memory, rates
@@ -99,26 +99,80 @@ def test_memory_of_a_process_that_is_not_seen_belongs_to_no_other() -> None:
     assert "held-elsewhere" not in hidden
 
 
-def test_a_bus_error_says_what_was_read_and_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
-    def said(free: int, full: float) -> str:
-        monkeypatch.setattr(bus_error, "_tmpfs", lambda: [(full, "/dev/shm")])
-        monkeypatch.setattr(
-            bus_error, "_pool", lambda name: ("2 MiB", free if "2048kB" in name else 0)
-        )
-        return bus_error.read()
+_EARLIER = "a file ended before the mapping, or its I/O failed"
 
-    monkeypatch.setattr(files, "names", lambda _: ["hugepages-2048kB"])
-    none = said(0, 0.2)
-    assert "no huge page is free (pool of 2 MiB: 0), if it maps huge pages" in none
-    assert "/dev/shm, is 20 % full" in none
-    full = said(5, 1.0)
-    assert "/dev/shm (tmpfs) is full" in full
-    assert "huge pages are free (of 2 MiB: 5)" in full
-    assert "no huge page" not in full
-    neither = said(5, 0.2)
-    assert "else" not in neither
-    assert "a file or its disk ended before the mapping" in neither
-    assert "because" not in none + full + neither
+
+@pytest.mark.parametrize(
+    ("pools", "systems", "words"),
+    [
+        ({}, [("/", "ext4", 60, 40)],
+         f"{_EARLIER}; the fullest file system, /, is 60 % full; whether it maps huge pages, of "
+         "which there is no pool, was not read"),
+        ({}, [("/", "ext4", 60, 40), ("/srv/index", "ext4", 190, 0)],
+         f"/srv/index (ext4) is full, if it maps a file there; else {_EARLIER}; whether it maps "
+         "huge pages, of which there is no pool, was not read"),
+        ({"hugepages-2048kB": (8, 0, 0)}, [("/", "xfs", 98_900, 1_100)],
+         f"no huge page of 2 MiB is free, if it maps such; else {_EARLIER}; the fullest file "
+         "system, /, is 99 % full"),
+        ({"hugepages-2048kB": (8, 0, 5), "hugepages-1048576kB": (0, 0, 0)},
+         [("/dev/shm", "tmpfs", 99_100, 900)],
+         f"/dev/shm (tmpfs) is 99.1 % full (900 MiB free), if it maps a file there; else "
+         f"{_EARLIER}; huge pages of 2 MiB are free (5)"),
+        ({"hugepages-2048kB": (0, 4, 0), "hugepages-1048576kB": (2, 0, 1)},
+         [("/boot", "ext4", 200, 15), ("/run/lock", "tmpfs", 0, 5)],
+         f"/boot (ext4) is 93.0 % full (15 MiB free), if it maps a file there; no huge page of 2 "
+         f"MiB is free, if it maps such; else {_EARLIER}; huge pages of 1 GiB are free (1)"),
+        ({"hugepages-2048kB": (1, 0, 1)}, [],
+         f"{_EARLIER}; huge pages of 2 MiB are free (1)"),
+    ],
+)  # fmt: skip
+def test_a_bus_error_says_what_was_read_and_no_cause(
+    pools: dict[str, tuple[int, int, int]],
+    systems: list[tuple[str, str, int, int]],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    for name, counts in pools.items():
+        (tmp_path / name).mkdir()
+        for file, count in zip(("nr", "nr_overcommit", "free"), counts, strict=True):
+            (tmp_path / name / f"{file}_hugepages").write_text(f"{count}\n")
+    mounts = [
+        bus_error.FileSystem(path, kind, used * MiB, free * MiB)
+        for path, kind, used, free in systems
+    ]
+    monkeypatch.setattr(bus_error, "_POOLS", tmp_path)
+    monkeypatch.setattr(bus_error, "_file_systems", lambda: mounts)
+    assert bus_error.read() == f"a page that it mapped could not be had: {words}"
+
+
+def test_only_local_file_systems_that_can_be_written_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of a network may not answer; the last mount of a place hides the others."""
+    table = [
+        ("/", "rw", "ext4", "/dev/vda", "rw"), ("/iso", "ro", "iso9660", "/dev/sr0", "ro"),
+        ("/bound", "ro", "ext4", "/dev/vda", "rw"), ("/net", "rw", "nfs4", "srv:/x", "rw"),
+        ("/ntfs", "rw", "fuseblk", "/dev/sdb1", "rw"), ("/dev", "rw", "devtmpfs", "devtmpfs", "rw"),
+        ("/host", "rw", "9p", "/dev/root", "rw"), ("/twice", "rw", "tmpfs", "tmpfs", "rw"),
+        ("/twice", "rw", "nfs4", "srv:/y", "rw"), ("/dev/shm", "rw", "tmpfs", "tmpfs", "rw"),
+    ]  # fmt: skip
+    mounts = [
+        proc.Mount(n, "/", path, frozenset({options}), kind, source, frozenset({super_options}))
+        for n, (path, options, kind, source, super_options) in enumerate(table)
+    ]
+    asked: list[str] = []
+
+    def statvfs(path: str) -> os.statvfs_result:
+        asked.append(path)
+        return os.statvfs_result((4096, 4096, 1000, 60, 10, 0, 0, 0, 0, 255))
+
+    monkeypatch.setattr(proc, "mounts", lambda: mounts)
+    monkeypatch.setattr(bus_error.os, "statvfs", statvfs)
+    both = bus_error._file_systems()
+    assert asked == ["/", "/dev/shm"]
+    assert str(both[0]) == "/ (ext4) is 98.9 % full (40 KiB free, 200 KiB kept back)"
+    assert both[0].nearly_full
 
 
 FAULTS = {

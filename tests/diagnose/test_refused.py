@@ -25,6 +25,7 @@ from memlab.diagnose import (
     limits,
     refusals,
     refused,
+    room,
 )
 from memlab.diagnose.call_arguments import Called
 from memlab.diagnose.call_facts import EarlierFacts, Facts
@@ -199,6 +200,41 @@ def test_what_is_asked_for_and_does_not_fit_is_the_cause() -> None:
     assert "10 GiB are asked for (PROT_NONE, a reservation), and 1 GiB of 6 GiB" in found.title
     (found,) = said(Refusal("mmap", "ENOMEM", 10.0, 4 * GiB, reserved=True), rooms=(space,))
     assert "are asked for" not in found.title
+
+
+@pytest.mark.parametrize(
+    ("release", "ids", "here", "words"),
+    [
+        ("6.13.9", "7 1", "4026531836", "100 of 4000 (kernel.pid_max)"),
+        ("6.14.0", "7", "4026531836", "100 of 4000 (kernel.pid_max)"),
+        ("6.14.0", "7 1", "4026531836",
+         "100 of 4000 (kernel.pid_max of memlab's PID namespace); not read: kernel.pid_max of its "
+         "PID namespace"),
+        ("6.18.44-x", "7", "4026532001", "5 of 4000 (kernel.pid_max)"),
+        ("6.13.9", "7", "4026532001", "100 of 4000 (kernel.pid_max)"),
+    ],
+)  # fmt: skip
+def test_pid_max_is_of_a_pid_namespace(
+    release: str, ids: str, here: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another one than memlab's it is not read, and the threads of the machine are not all in
+    one below the first."""
+    for folder in ("2", "3", "self/ns", "sys/kernel"):
+        (tmp_path / "proc" / folder).mkdir(parents=True)
+    (tmp_path / "proc/self/ns/pid").symlink_to(f"pid:[{here}]")
+    (tmp_path / "proc/loadavg").write_text("0 0 0 2/100 7\n")
+    (tmp_path / "proc/sys/kernel/threads-max").write_text("5000\n")
+    (tmp_path / "proc/sys/kernel/pid_max").write_text("4000\n")
+    monkeypatch.setattr(room, "ROOT", tmp_path)
+    monkeypatch.setattr(room.proc, "status", lambda name: {"Threads": name})
+    monkeypatch.setattr(
+        kernel_numbers.os, "uname", lambda: os.uname_result(("", "", release, "", ""))
+    )
+    (seen,) = [one for one in room.limits(7, {"NSpid": ids}, 1) if one.name == "kernel.pid_max"]
+    unread = f"; not read: {seen.unread}" if seen.unread else ""
+    assert f"{seen.used} of {seen.limit} ({seen.named}){unread}" == words
+    (found,) = said(Refusal("fork", "EAGAIN", 5.0), rooms=(seen,))
+    assert found.title.endswith(unread or f"({seen.named})")
 
 
 def test_an_unknown_pair_is_said_without_a_cause() -> None:

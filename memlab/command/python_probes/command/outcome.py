@@ -83,13 +83,55 @@ def command_ended(
 
 
 def how_it_ended(report: dict[str, Any], printed: str = "") -> str:
-    if report["signal"]:
-        why = bus_error.read() if report["signal"] == signal.SIGBUS else report["why"]
-        limits = ""
-        if report["signal"] in (signal.SIGSEGV, signal.SIGABRT):
+    number, limits = report["signal"], _of_a_limit(report)
+    if number:
+        why = bus_error.read() if number == signal.SIGBUS else report["why"]
+        if number in (signal.SIGSEGV, signal.SIGABRT):
             limits = _limited(report, is_lock_said=MAP_FAILED in why or _is_refused(printed))
-        return f"ended by {signal_name(report['signal'])}{why and f': {why}'}{limits}"
-    return f"exit status {report['status']}{_limited(report, is_lock_said=_is_refused(printed))}"
+        return f"ended by {signal_name(number)}{why and f': {why}'}{limits}"
+    as_shell, ended_by = "", report["status"] - 128
+    if ended_by in _SIGNALS_OF_LIMITS:
+        as_shell = f", as a shell says it of what {signal_name(ended_by)} ended"
+    limits = limits or _limited(report, is_lock_said=_is_refused(printed))
+    return f"exit status {report['status']}{as_shell}{limits}"
+
+
+# setrlimit(2)
+_SIGNALS_OF_LIMITS = {
+    int(signal.SIGXFSZ): ("RLIMIT_FSIZE",),
+    int(signal.SIGXCPU): ("RLIMIT_CPU", "RLIMIT_RTTIME"),
+    int(signal.SIGKILL): ("hard RLIMIT_CPU", "hard RLIMIT_RTTIME"),
+}
+
+
+def _of_a_limit(report: Mapping[str, Any]) -> str:
+    """The limits that send the signal that ended it, or, by a shell's status, a child of it: as
+    they were at its end. Who sent the signal is not read."""
+    number = report["signal"] or report["status"] - 128
+    names = _SIGNALS_OF_LIMITS.get(number, ())
+    known = [
+        _limit_words(name, report["limits"][name]) for name in names if name in report["limits"]
+    ]
+    if number == signal.SIGKILL and (not known or report["why"]):
+        return ""  # most are sent by others
+    if not known:
+        senders = f"; {' or '.join(names)} sends it, and none was read of this process"
+        return senders if names else ""
+    sends, then_is = ("sends", "is") if len(known) == 1 else ("send", "are")
+    limits = f", under {' and '.join(known)}, which {sends} it"
+    if number == signal.SIGXFSZ:
+        return limits
+    # check_process_timers(), kernel/time/posix-cpu-timers.c
+    added = f" (and then {then_is} 1 s more)" if number == signal.SIGXCPU else ""
+    cpu_s = (report["user_ns"] + report["system_ns"]) / 1e9
+    return f"{limits}{added}; {cpu_s:.2f} s of CPU time were taken"
+
+
+def _limit_words(name: str, value: int) -> str:
+    if name.endswith("FSIZE"):
+        return f"{name} of {units.format_quantity(value, 'B')}"
+    seconds = f"{value / 1e6:g}" if name.endswith("RTTIME") else f"{value:,}"
+    return f"{name} of {seconds} s"
 
 
 def _is_refused(printed: str) -> bool:
@@ -103,29 +145,29 @@ _USED = {"RLIMIT_AS": "mapped", "RLIMIT_DATA": "of data", "RLIMIT_MEMLOCK": "loc
 
 
 def _limited(report: Mapping[str, Any], *, is_lock_said: bool = False) -> str:
-    """The limits of its memory are said, for the program may have failed at one: that of locked
-    memory if it locked some, or if a mapping failed."""
+    """The limits of its memory and files are said, for the program may have failed at one: that of
+    locked memory if it locked some, or if a mapping failed."""
     words = []
     for name, what in _USED.items():
         limit, used = report["limits"].get(name), report["uses"].get(name, 0)
         if limit is not None and (name != "RLIMIT_MEMLOCK" or used or is_lock_said):
             had = f" ({units.format_quantity(used, 'B')} {what} when it was last read)"
             words.append(f"{name} of {units.format_quantity(limit, 'B')}{had if used else ''}")
+    file_most = report["limits"].get("RLIMIT_FSIZE")
+    if file_most is not None and report["signal"] != signal.SIGSEGV:
+        words.append(_limit_words("RLIMIT_FSIZE", file_most))
     unread = "; which call failed was not recorded" if words and is_lock_said else ""
     return f", under {', '.join(words)}{unread}" if words else ""
 
 
 def _of_sigkill(report: Mapping[str, Any], kills: int | None) -> str:
     """A kill looks like one of the kernel for want of memory, which a group counts."""
-    if report.get("status") == 128 + signal.SIGKILL:
-        as_status = ", as a shell says it of what SIGKILL ended"
-    elif report.get("signal") == signal.SIGKILL:
-        as_status = ""
-    else:
+    is_status = report.get("status") == 128 + signal.SIGKILL
+    if not is_status and report.get("signal") != signal.SIGKILL:
         return ""
     if kills is None:
-        return f"{as_status}; whether the kernel did it for want of memory was not counted"
-    return f"{as_status}; the kernel killed nothing in its memory cgroup for want of memory"
+        return "; whether the kernel did it for want of memory was not counted"
+    return "; the kernel killed nothing in its memory cgroup for want of memory"
 
 
 def timed_out(spec: dict[str, Any], output: Output, group: TrialGroup) -> dict[str, str]:
