@@ -212,7 +212,7 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
         f"{share(room.share)}){grows}: {_then(room)}{_which(look, room)}",
         room.share,
         line=room.name,
-        setting=refused.hint(room.name),
+        setting=refused.hint(look, room.name),
     )
 
 
@@ -233,10 +233,21 @@ def _then(room: Room) -> str:
 
 
 def _which(look: Look, room: Room) -> str:
-    """What most open files are."""
+    """What most open files are, or what most mappings are of."""
+    if room.name == "vm.max_map_count":
+        return _of_mappings(look, room)
     if room.name != "RLIMIT_NOFILE" or not look.open_kinds:
         return ""
     return f"; {open_kinds.words(look.open_kinds)}"
+
+
+def _of_mappings(look: Look, room: Room) -> str:
+    """The file that most of the new ones are of, or most of all."""
+    new = max(look.mapped_often, key=lambda one: one.more, default=None)
+    if new and room.growth_per_s and new.more > look.mappings_more / 2:
+        return f"; most of the new ones are of {new.path}, mapped {new.count:,} times"
+    most = max(look.mapped_often, key=lambda one: one.count, default=None)
+    return f"; {most.count:,} are of {most.path}" if most and most.count > room.used / 2 else ""
 
 
 def _count_grows(look: Look, room: Room) -> Finding:
@@ -250,7 +261,9 @@ def _count_grows(look: Look, room: Room) -> Finding:
         f"{_which(look, room)}",
         room.growth_per_s,
         line=room.name,
-        setting=refused.hint(room.name, "threads that never end (ls /proc/PID/task), or a pool"),
+        setting=refused.hint(
+            look, room.name, "threads that never end (ls /proc/PID/task), or a pool"
+        ),
     )
 
 

@@ -176,6 +176,27 @@ class MappingUse:
 
 
 @dataclass(frozen=True, slots=True)
+class MappedOften:
+    """A file that it maps at least `mapping_list.OFTEN` times."""
+
+    path: str
+    count: int
+    more: int
+    """Mappings at the end than at the beginning."""
+    distinct_bytes: int
+    """Of the file that they map, each part once."""
+    resident_bytes: int | None = None
+    """Of its pages, counted in each mapping that has them; None where not read."""
+    resident_more_bytes: int | None = None
+    """Of these over the look."""
+
+    @property
+    def new_again_bytes(self) -> int:
+        """At least so many of the new ones were counted before."""
+        return (self.resident_more_bytes or 0) - self.distinct_bytes
+
+
+@dataclass(frozen=True, slots=True)
 class PastEnd:
     """A mapping that goes on behind the last page of its file: a touch there is a SIGBUS."""
 
@@ -222,6 +243,12 @@ class Look:
     """Shared with other processes at the beginning and private at the end; None where not seen."""
     largest: tuple[MappingUse, ...] = ()
     """Mappings that hold most, and those that grew most."""
+    mapped_often: tuple[MappedOften, ...] = ()
+    """Those with most mappings, and those whose number grew most."""
+    mappings_more: int = 0
+    """At the end than at the beginning."""
+    neighbours: int = 0
+    """Nameless mappings with another one right above."""
     fell_bytes: int = 0
     """How much resident memory fell in all, between samples 0.1 s apart."""
     highest_bytes: int = 0
@@ -482,6 +509,9 @@ def at(
         pages=replace(pages_after, by_mapping={}, files_by_mapping={}) if pages_after else None,
         unshared_bytes=_unshared(pages_before, pages_after),
         largest=() if listed.is_sample else _largest(mappings, pages_before, pages_after),
+        mapped_often=_often(listed_before, listed, pages_before, pages_after),
+        mappings_more=listed.count - listed_before.count,
+        neighbours=listed.neighbours(),
         fell_bytes=fell(series.resident),
         highest_bytes=max(held),
         lowest_bytes=min(held),
@@ -774,6 +804,29 @@ def _largest(
     by_size = sorted(uses, key=lambda use: -use.resident_bytes)[:3]
     grown = sorted((u for u in uses if u.growth_bytes > 0), key=lambda use: -use.growth_bytes)[:3]
     return tuple(dict.fromkeys((*by_size, *grown)))
+
+
+def _often(
+    listed_before: MappingList, listed: MappingList, before: Pages | None, after: Pages | None
+) -> tuple[MappedOften, ...]:
+    """The three with most mappings and the three whose number grew most."""
+    earlier, uses = listed_before.files(), []
+    for file, now in listed.files().items():
+        if len(now.starts) < mapping_list.OFTEN:
+            continue
+        was = earlier[file].starts if file in earlier else ()
+        resident = more = None
+        if after and not listed.is_sample:
+            resident = sum(after.files_by_mapping.get(at, 0) for at in now.starts)
+            if before:
+                more = resident - sum(before.files_by_mapping.get(at, 0) for at in was)
+        count = len(now.starts)
+        uses.append(
+            MappedOften(now.path, count, count - len(was), now.distinct_bytes, resident, more)
+        )
+    by_count = sorted(uses, key=lambda use: -use.count)[:3]
+    grown = sorted((use for use in uses if use.more > 0), key=lambda use: -use.more)[:3]
+    return tuple(dict.fromkeys((*by_count, *grown)))
 
 
 def _name(mapping: process.Mapping) -> str:

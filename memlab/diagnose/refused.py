@@ -72,8 +72,11 @@ _INSTEAD = {
 }
 
 
-def hint(limit: str, otherwise: str = "") -> str:
-    """What to try where this limit is met."""
+def hint(look: Look, limit: str, otherwise: str = "") -> str:
+    """What to try where this limit is met: that neighbours can be one mapping only if half of all
+    have one."""
+    if limit == "vm.max_map_count" and look.neighbours < look.memory.mappings / 2:
+        return "sysctl vm.max_map_count; fewer mappings: munmap(2) of what is no longer used"
     return _HINTS.get(limit, otherwise)
 
 
@@ -138,13 +141,13 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
         known.name, CRITICAL if critical else COSTLY,
         f"{often(refused)} of {calls} fail with {errnos}: {refuses}{why}",
         "limits", line, per_s, "1/s", _facts(look.refused),
-        _setting(known, limit, line, refused, why),
+        _setting(look, known, limit, line, refused, why),
         experiments=_measures(known.name), kind=f"{calls} {errnos}",
     )  # fmt: skip
 
 
 def _setting(
-    known: Row, limit: Room | None, line: str, refused: Sequence[Refusal], why: str
+    look: Look, known: Row, limit: Room | None, line: str, refused: Sequence[Refusal], why: str
 ) -> str:
     """What to try for the limit that is met; the row's setting is for the one that it names."""
     if limit and limit.name.startswith("user."):
@@ -159,7 +162,7 @@ def _setting(
         return f"if it is {line}: {known.setting}" if known.setting else _page(refused[0])
     if "(zombies)" in why:
         return "wait(2) for children that end; an init that does so (docker run --init, tini)"
-    return known.setting or (hint(line) if limit else _page(refused[0]))
+    return known.setting or (hint(look, line) if limit else _page(refused[0]))
 
 
 def _setting_of_mapping(limit: Room | None, refused: Sequence[Refusal]) -> str:

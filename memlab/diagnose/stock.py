@@ -122,8 +122,16 @@ def of(look: Look) -> Account:
 
 
 def _among(look: Look, files_bytes: int) -> str:
-    """The largest mapping of a file, if it is a tenth of what is resident. A file of a tmpfs is
-    among shared memory."""
+    """The file whose pages count most often, or the largest mapping of a file, if it is a tenth of
+    what is resident. A file of a tmpfs is among shared memory."""
+    for often in sorted(look.mapped_often, key=lambda one: -(one.resident_bytes or 0)):
+        resident = often.resident_bytes or 0
+        again = min(resident, files_bytes) - often.distinct_bytes
+        if shared.kind_of(often.path) is None and again >= max(MiB, files_bytes / 10):
+            return (
+                f"{size(resident)} are the same pages of {often.path.rpartition('/')[2][:40]}, "
+                f"{size(often.distinct_bytes)} at most, mapped {often.count:,} times"
+            )
     named = [one for one in look.largest if one.name.startswith("/")]
     named = [one for one in named if shared.kind_of(one.name) is None]
     most = max(named, key=lambda one: one.resident_bytes, default=None)

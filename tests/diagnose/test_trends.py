@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from memlab.diagnose import (
+    course,
     diagnosis,
     group_limits,
     held,
@@ -22,7 +23,7 @@ from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, per_second
 from memlab.diagnose.held import GroupLook
-from memlab.diagnose.look import Series, floor_growth
+from memlab.diagnose.look import MappedOften, Series, floor_growth
 from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.memory import _locked, _locked_resident
 from memlab.diagnose.pages import Pages, Sampled
@@ -279,3 +280,105 @@ def test_what_a_runtime_takes_from_malloc_is_said_of_that_runtime(
     assert f"({runtime})" in found.title
     assert words in found.setting
     assert never not in found.setting
+
+
+PAGE_CACHE = "page cache, dropped when memory is short; no leak"
+AGAIN = MappedOften("/srv/initrd.bin", 1767, 1700, 64 << 10, 110 * MiB, 106 * MiB)
+
+
+def grown_by(*often: MappedOften, files_growth: int = 106 * MiB) -> Finding:
+    seen = look(files_growth_bytes=files_growth, mapped_often=often)
+    (found,) = [one for one in course.findings(seen) if one.name == "file-pages-grow"]
+    return found
+
+
+def test_pages_of_a_file_that_is_mapped_again_and_again_are_no_new_page_cache() -> None:
+    found = grown_by(AGAIN)
+    assert PAGE_CACHE not in found.title
+    assert "/srv/initrd.bin is mapped 1,767 times, 1,700 more" in found.title
+    assert "at most 64 KiB of it, counted again in each mapping" in found.title
+    assert found.setting.startswith("munmap(2)")
+
+
+@pytest.mark.parametrize(
+    "often",
+    [
+        replace(AGAIN, more=15),  # no more mappings than a program that warms up
+        replace(AGAIN, distinct_bytes=110 * MiB),  # other parts of the file each time
+        replace(AGAIN, resident_more_bytes=50 * MiB),  # most of the growth is of other files
+        replace(AGAIN, path="/dev/shm/ring"),  # among shared memory
+    ],
+)
+def test_other_growth_of_pages_of_files_is_page_cache(often: MappedOften) -> None:
+    assert PAGE_CACHE in grown_by(often).title
+
+
+def test_of_a_sample_of_mappings_no_pages_are_said_to_be_the_same() -> None:
+    found = grown_by(replace(AGAIN, resident_bytes=None, resident_more_bytes=None))
+    assert PAGE_CACHE not in found.title
+    assert "64 KiB" not in found.title
+    assert "its pages count again in each mapping that touches them" in found.title
+
+
+def test_the_account_says_which_pages_of_files_count_again() -> None:
+    def note(*often: MappedOften) -> str:
+        held = memory(resident_bytes=112 * MiB, anonymous_bytes=MiB)
+        lines = stock.of(look(memory=held, mapped_often=often)).lines
+        return next(one.note for one in lines if one.name == "files, mapped")
+
+    said = "110 MiB are the same pages of initrd.bin, 64 KiB at most, mapped 1,767 times"
+    assert note(AGAIN) == said
+    assert note(replace(AGAIN, distinct_bytes=100 * MiB)) == ""
+    assert note(replace(AGAIN, path="/dev/shm/ring")) == ""
+    assert note(replace(AGAIN, resident_bytes=None)) == ""
+
+
+@pytest.mark.parametrize(
+    ("growth", "more", "words"),
+    [
+        (200.0, 1800, "; most of the new ones are of /srv/initrd.bin, mapped 1,767 times"),
+        (200.0, 3500, ""),
+        (0.0, 0, ""),
+    ],
+)
+def test_the_file_that_most_new_mappings_are_of_is_named(
+    growth: float, more: int, words: str
+) -> None:
+    room = Room("vm.max_map_count", 40_000, 65_530, "count", "mmap fails", growth)
+    (found,) = limits.findings(look(rooms=(room,), mapped_often=(AGAIN,), mappings_more=more))
+    assert found.title.endswith(f"mmap fails{words}")
+
+
+def test_the_file_that_most_of_all_mappings_are_of_is_named() -> None:
+    room = Room("vm.max_map_count", 40_000, 65_530, "count", "mmap fails")
+    (found,) = limits.findings(look(rooms=(room,), mapped_often=(replace(AGAIN, count=20_001),)))
+    assert found.title.endswith("; 20,001 are of /srv/initrd.bin")
+
+
+@pytest.mark.parametrize(("neighbours", "is_said"), [(20_000, True), (19_999, False)])
+def test_neighbours_are_advised_about_only_where_half_of_the_mappings_have_one(
+    neighbours: int, is_said: bool
+) -> None:
+    room = Room("vm.max_map_count", 40_000, 65_530, "count", "mmap fails")
+    seen = look(rooms=(room,), neighbours=neighbours, memory=memory(mappings=40_000))
+    (found,) = limits.findings(seen)
+    assert ("neighbours" in found.setting) is is_said
+
+
+def test_mappings_of_a_file_are_told_apart_by_device_and_inode() -> None:
+    text = (
+        b"1000-3000 r--p 00000000 08:01 9                          /a b\n"
+        b"3000-5000 rw-p 00000000 08:01 9                          /a b\n"
+        b"5000-6000 rw-p 00001000 08:01 9                          /a b\n"
+        b"6000-7000 rw-p 00000000 08:02 9                          /a b\n"
+        b"7000-8000 rw-p 00000000 00:00 0 \n"
+        b"8000-9000 ---p 00000000 00:00 0 \n"
+        b"9000-a000 rw-p 00000000 00:00 0 \n"
+        b"b000-c000 rw-p 00000000 00:00 0                          [heap]\n"
+        b"c000-d000 rw-p 00000000 00:00 0 \n"
+    )
+    listed = MappingList([], 9, text)
+    one, other = listed.files().values()
+    assert (one.path, one.starts, one.distinct_bytes) == ("/a b", (0x1000, 0x3000, 0x5000), 0x2000)
+    assert (other.path, other.starts, other.distinct_bytes) == ("/a b", (0x6000,), 0x1000)
+    assert listed.neighbours() == 2
