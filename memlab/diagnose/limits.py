@@ -235,19 +235,10 @@ def _then(room: Room) -> str:
 def _which(look: Look, room: Room) -> str:
     """What most open files are, or what most mappings are of."""
     if room.name == "vm.max_map_count":
-        return _of_mappings(look, room)
+        return refused.of_mappings(look)
     if room.name != "RLIMIT_NOFILE" or not look.open_kinds:
         return ""
     return f"; {open_kinds.words(look.open_kinds)}"
-
-
-def _of_mappings(look: Look, room: Room) -> str:
-    """The file that most of the new ones are of, or most of all."""
-    new = max(look.mapped_often, key=lambda one: one.more, default=None)
-    if new and room.growth_per_s and new.more > look.mappings_more / 2:
-        return f"; most of the new ones are of {new.path}, mapped {new.count:,} times"
-    most = max(look.mapped_often, key=lambda one: one.count, default=None)
-    return f"; {most.count:,} are of {most.path}" if most and most.count > room.used / 2 else ""
 
 
 def _count_grows(look: Look, room: Room) -> Finding:

@@ -324,6 +324,10 @@ class Look:
     """Heaps beside malloc that were read."""
     stacks: Stacks | None = None
     """Of its threads; None of a process with one, or where none is recognised."""
+    new_threads: int = 0
+    """That were not there when threads were counted, and were when their stacks were."""
+    guarded_stacks: int = 0
+    """Stacks of threads that lie above a guard, of threads that live or not."""
     of_files: PrivateOfFiles | None = None
     """Static data, and copies of pages of files; None where not seen."""
     forms: tuple[MappedForm, ...] = ()
@@ -388,6 +392,7 @@ def at(
             )
             with closing(series):
                 series.run()
+            tasks_before = files.known(lambda: process.tasks(pid)) or []
             after, counts_after = snapshot.take(pid, limit), counted.read()
             failing = recorded.result(after.at_s - before.at_s)
         open_files = files.known(lambda: process.descriptors(pid)) or {}
@@ -412,6 +417,7 @@ def at(
     inner: tuple[InnerHeap, ...] = ()
     forms: tuple[MappedForm, ...] = ()
     stack_use = of_files = None
+    tasks_after: Sequence[int] = ()
     if not listed.is_sample:
         heaps, not_read = heap.read(
             pid,
@@ -423,6 +429,7 @@ def at(
         )
         inner = inner_heap.read(pid, mappings, resident, thorough=thorough)
         stack_use = stacks.read(pid, mappings, resident, found.pid)
+        tasks_after = files.known(lambda: process.tasks(pid)) or []
         of_files = static_data.read(pid, mappings, pages_after)
         forms = mapped_forms.read(mappings, pages_after, stack_use)
     unread = kept.anonymous_bytes - (heaps.resident_bytes + heaps.mapped_bytes if heaps else 0)
@@ -562,6 +569,8 @@ def at(
         prices=(*not_read_pages, *not_walked, *not_read),
         inner_heaps=inner,
         stacks=stack_use,
+        new_threads=len({*tasks_after} - {*tasks_before}),
+        guarded_stacks=stacks.guarded(pid, listed.guarded()),
         of_files=of_files,
         forms=forms,
         dropped=sockets.dropped(queues_before, read_queues) if held_before is not None else (),

@@ -40,6 +40,9 @@ _NAMELESS = rb"[rwx-]{3}p 0+ 00:00 0 *$"
 _NEIGHBOUR = re.compile(
     rb"^[0-9a-f]+-([0-9a-f]+) %s(?=\n\1-[0-9a-f]+ %s)" % (_NAMELESS, _NAMELESS), re.M
 )
+_GUARDED = re.compile(
+    rb"^([0-9a-f]+)-([0-9a-f]+) ---p 0+ 00:00 0 *\n\2-([0-9a-f]+) rw-p 0+ 00:00 0 *$", re.M
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,11 @@ class MappingList:
         """Nameless mappings with another one right above: they differ in protection, lock or
         advice, or would be one."""
         return len(_NEIGHBOUR.findall(self.text))
+
+    def guarded(self) -> Sequence[int]:
+        """Where nameless writable mappings end that lie on a guard, as stacks of threads do."""
+        pairs = ([int(at, 16) for at in found] for found in _GUARDED.findall(self.text))
+        return [end for begin, start, end in pairs if start - begin <= process.GUARD_BYTES_MAX]
 
 
 def read(pid: int, *, thorough: bool = False) -> MappingList:

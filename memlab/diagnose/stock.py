@@ -28,11 +28,13 @@ from memlab.diagnose.finding import (
     size,
 )
 from memlab.diagnose.look import Look
+from memlab.diagnose.memory_files import PAGE
 from memlab.text import units
 
 MiB = units.MiB
 _GROWN_FILES_BYTES = 1 << 20
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
+_TABLE_BYTES = PAGE  # of 2 MiB of addresses if it has 4 KiB
 _WORTH_BYTES = growth.WORTH_BYTES
 
 
@@ -369,10 +371,7 @@ _PAGE_TABLES = FindingRow(
     "page tables",
     "B",
     "8 MiB and a twentieth of resident memory",
-    setting=(
-        "memory used side by side; huge pages (one entry instead of 512); fewer processes "
-        "that map the same shared memory"
-    ),
+    setting="memory used side by side; huge pages (one entry instead of 512)",
     experiments=("page-fault",),
 )
 
@@ -381,14 +380,21 @@ def _tables(look: Look) -> Iterator[Finding]:
     tables, resident = look.page_table_bytes, look.memory.resident_bytes
     if tables < 8 * MiB or tables < 0.05 * resident:
         return
+    why, setting = "pages used lie far apart", _PAGE_TABLES.setting
+    if look.memory.mappings >= tables / _TABLE_BYTES / 2:
+        why = f"its {look.memory.mappings:,} mappings lie far apart"
+        setting = "fewer mappings, such as stacks of threads, or side by side"
+    elif look.memory.shmem_bytes >= resident / 2:
+        setting = f"{setting}; fewer processes that map the same shared memory"
     yield _PAGE_TABLES.found(
         COSTLY if tables >= resident else NOTE,
-        f"{size(tables)} are page tables, for {size(resident)} resident: pages used lie far apart",
+        f"{size(tables)} are page tables, for {size(resident)} resident: {why}",
         tables,
         facts(
             Fact("mapped", look.memory.virtual_bytes, "B"),
             Fact("page tables of as many pages side by side", resident / 512, "B"),
         ),
+        setting=setting,
     )
 
 

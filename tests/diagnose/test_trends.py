@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -23,10 +23,12 @@ from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, per_second
 from memlab.diagnose.held import GroupLook
-from memlab.diagnose.look import MappedOften, Series, floor_growth
+from memlab.diagnose.look import Look, MappedOften, Series, floor_growth
 from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.memory import _locked, _locked_resident
+from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.pages import Pages, Sampled
+from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
 from memlab.observe import process
 
@@ -334,35 +336,91 @@ def test_the_account_says_which_pages_of_files_count_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("growth", "more", "words"),
+    ("of_file", "of_all", "words"),
     [
-        (200.0, 1800, "; most of the new ones are of /srv/initrd.bin, mapped 1,767 times"),
-        (200.0, 3500, ""),
-        (0.0, 0, ""),
+        (1700, 1800, "; most of the new ones are of /srv/initrd.bin, mapped 1,767 times"),
+        (1700, 3400, ""),
+        (15, 15, ""),
     ],
 )
 def test_the_file_that_most_new_mappings_are_of_is_named(
-    growth: float, more: int, words: str
+    of_file: int, of_all: int, words: str
 ) -> None:
-    room = Room("vm.max_map_count", 40_000, 65_530, "count", "mmap fails", growth)
-    (found,) = limits.findings(look(rooms=(room,), mapped_often=(AGAIN,), mappings_more=more))
-    assert found.title.endswith(f"mmap fails{words}")
+    often = replace(AGAIN, more=of_file)
+    seen = many_mappings(mapped_often=(often,), mappings_more=of_all)
+    assert nears(seen).title.endswith(f"mmap fails{words}")
+
+
+def many_mappings(**changes: object) -> Look:
+    room = Room("vm.max_map_count", 40_000, 65_530, "count", "mmap fails")
+    return look(rooms=(room,), memory=memory(mappings=40_000), **changes)
+
+
+def nears(seen: Look) -> Finding:
+    (found,) = limits.findings(seen)
+    assert found.name == "mappings-limit-nears"
+    return found
 
 
 def test_the_file_that_most_of_all_mappings_are_of_is_named() -> None:
-    room = Room("vm.max_map_count", 40_000, 65_530, "count", "mmap fails")
-    (found,) = limits.findings(look(rooms=(room,), mapped_often=(replace(AGAIN, count=20_001),)))
+    found = nears(many_mappings(mapped_often=(replace(AGAIN, more=0, count=20_001),)))
     assert found.title.endswith("; 20,001 are of /srv/initrd.bin")
+    assert "initrd" not in nears(many_mappings(mapped_often=(replace(AGAIN, more=0),))).title
 
 
 @pytest.mark.parametrize(("neighbours", "is_said"), [(20_000, True), (19_999, False)])
 def test_neighbours_are_advised_about_only_where_half_of_the_mappings_have_one(
     neighbours: int, is_said: bool
 ) -> None:
-    room = Room("vm.max_map_count", 40_000, 65_530, "count", "mmap fails")
-    seen = look(rooms=(room,), neighbours=neighbours, memory=memory(mappings=40_000))
-    (found,) = limits.findings(seen)
-    assert ("neighbours" in found.setting) is is_said
+    assert ("neighbours" in nears(many_mappings(neighbours=neighbours)).setting) is is_said
+
+
+def test_stacks_of_threads_that_do_not_live_are_said_at_the_limit_of_mappings() -> None:
+    found = nears(many_mappings(guarded_stacks=19_000, thread_count=3, mapped_often=(AGAIN,)))
+    assert found.title.endswith(
+        "; 38,000 are 19,000 stacks of threads and their guards, and it has 3 threads: the others "
+        "have ended and were not joined, or their stacks are kept for new ones"
+    )
+    assert found.setting.startswith("pthread_join(3) or pthread_detach(3)")
+    full = Room("vm.max_map_count", 65_530, 65_530, "count", "mmap fails")
+    refusal = Refusal("mprotect", "ENOMEM", 19.8)
+    seen = many_mappings(guarded_stacks=19_000, thread_count=3, refused=(refusal,))
+    (failing,) = limits.findings(replace(seen, rooms=(full,)))
+    assert "19,000 stacks of threads" in failing.title
+    assert failing.setting == found.setting
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"guarded_stacks": 9_999, "thread_count": 3},
+        {"guarded_stacks": 19_000, "thread_count": 4751},
+    ],
+)
+def test_stacks_of_threads_that_live_are_not_those_of_others(changes: Mapping[str, int]) -> None:
+    found = nears(many_mappings(**changes))
+    assert "stacks" not in found.title
+    assert "pthread" not in found.setting
+
+
+@pytest.mark.parametrize(
+    ("held", "words", "setting"),
+    [
+        ({"mappings": 2047}, "pages used lie far apart",
+         "memory used side by side; huge pages (one entry instead of 512)"),
+        ({"mappings": 2048}, "its 2,048 mappings lie far apart",
+         "fewer mappings, such as stacks of threads, or side by side"),
+        ({"shmem_bytes": 16 * MiB}, "pages used lie far apart", "memory used side by side; huge "
+         "pages (one entry instead of 512); fewer processes that map the same shared memory"),
+    ],
+)  # fmt: skip
+def test_what_page_tables_are_for_is_by_measure(
+    held: Mapping[str, int], words: str, setting: str
+) -> None:
+    seen = look(page_table_bytes=4096 * PAGE, memory=memory(**held))
+    (found,) = [one for one in stock.findings(seen) if one.name == "page-tables"]
+    assert found.title.endswith(words)
+    assert found.setting == setting
 
 
 def test_mappings_of_a_file_are_told_apart_by_device_and_inode() -> None:
@@ -382,3 +440,6 @@ def test_mappings_of_a_file_are_told_apart_by_device_and_inode() -> None:
     assert (one.path, one.starts, one.distinct_bytes) == ("/a b", (0x1000, 0x3000, 0x5000), 0x2000)
     assert (other.path, other.starts, other.distinct_bytes) == ("/a b", (0x6000,), 0x1000)
     assert listed.neighbours() == 2
+    assert listed.guarded() == [0xA000]
+    large = b"8000-19000 ---p 00000000 00:00 0 \n19000-20000 rw-p 00000000 00:00 0 \n"
+    assert MappingList([], 2, large).guarded() == []
