@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import family, growth, shared, sites
+from memlab.diagnose import family, growth, mapping_list, shared, sites
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import (
     COSTLY,
@@ -17,7 +17,7 @@ from memlab.diagnose.finding import (
     per_day,
     size,
 )
-from memlab.diagnose.look import Look
+from memlab.diagnose.look import Look, MappedOften
 from memlab.text import units
 
 MiB = units.MiB
@@ -181,12 +181,41 @@ def _files(look: Look) -> Iterator[Finding]:
         use for use in look.largest if use.name.startswith("/") and use.growth_bytes > more / 2
     ]
     most = next((f", most of {use.name}" for use in paths if shared.kind_of(use.name) is None), "")
+    per_s = more / look.seconds
+    if again := _mapped_again(look, more):
+        counts = (
+            f"mapped {again.count:,} times, {again.more:,} more at the end than at the beginning"
+        )
+        why = "its pages count again in each mapping that touches them"
+        if again.resident_more_bytes is not None:
+            why = f"at most {size(again.distinct_bytes)} of it, counted again in each mapping"
+        yield _FILES_GROW.found(
+            NOTE,
+            f"its resident memory grows by {size(per_s)}/s of pages of files that it maps: "
+            f"{again.path} is {counts}; {why}: what grows are the mappings, which it keeps",
+            per_s,
+            setting="munmap(2) of what it no longer uses, or one mapping of the file for all",
+        )
+        return
     yield _FILES_GROW.found(
         NOTE,
-        f"its resident memory grows by {size(more / look.seconds)}/s of pages of files that it maps"
+        f"its resident memory grows by {size(per_s)}/s of pages of files that it maps"
         f"{most}: page cache, dropped when memory is short; no leak",
-        more / look.seconds,
+        per_s,
     )
+
+
+def _mapped_again(look: Look, more: int) -> MappedOften | None:
+    """The file whose new mappings account for the growth; of a sample of mappings, whose pages were
+    not counted, the one with most new ones."""
+    grown = [
+        one
+        for one in look.mapped_often
+        if one.more >= mapping_list.OFTEN
+        and shared.kind_of(one.path) is None
+        and (one.resident_more_bytes is None or one.new_again_bytes > more / 2)
+    ]
+    return max(grown, key=lambda one: one.more, default=None)
 
 
 _CHILDREN_GROW = FindingRow(

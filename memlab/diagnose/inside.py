@@ -85,7 +85,7 @@ def lines(look: Look) -> Iterator[Line]:
         yield _line(f"in {one.name}", one.used_bytes, one, of, one.note)
         yield _line(f"free in {one.name}", one.free_bytes, one, of, "")
     if look.stacks and look.stacks.count:
-        yield _of_stacks(look.stacks, look.thread_count - 1, of)
+        yield _of_stacks(look, look.stacks, of)
     if look.of_files:
         for name, those in (
             ("static data", look.of_files.static),
@@ -106,17 +106,19 @@ def lines(look: Look) -> Iterator[Line]:
         yield Line("other mappings", rest, part_of=of, note=unread)
 
 
-def _of_stacks(stacks: Stacks, thread_count: int, of: str) -> Line:
+def _of_stacks(look: Look, stacks: Stacks, of: str) -> Line:
     """With the addresses that virtual size counts, touched or not."""
-    note = f"of {_whose_stacks(stacks, thread_count)}; {size(stacks.mapped_bytes)} of addresses"
+    note = f"of {_whose_stacks(look, stacks)}; {size(stacks.mapped_bytes)} of addresses"
     return Line("stacks of threads", stacks.resident_bytes, part_of=of, note=note)
 
 
-def _whose_stacks(stacks: Stacks, thread_count: int) -> str:
-    """glibc keeps those of threads that ended or could not begin."""
-    kept = max(0, stacks.count - thread_count)
-    threads = units.counted(stacks.count - kept, "thread")
-    return f"{threads}{f', and {kept} or more that are kept for new ones' if kept else ''}"
+def _whose_stacks(look: Look, stacks: Stacks) -> str:
+    """glibc keeps those of threads that ended or could not begin. Threads are counted before their
+    stacks: while new ones are made, more stacks may be theirs."""
+    more = max(0, stacks.count - (look.thread_count - 1))
+    threads = units.counted(stacks.count - more, "thread")
+    whose = "of newer threads or kept for new ones" if look.new_threads else "kept for new ones"
+    return f"{threads}{f', and {more} or more that are {whose}' if more else ''}"
 
 
 def _forms(look: Look) -> Iterator[MappedForm]:
@@ -350,7 +352,7 @@ def _stacks(look: Look) -> Iterator[Finding]:
     if seen is None or not growth.worth(seen.resident_bytes, look.memory.anonymous_bytes / 0.4):
         return
     each = seen.resident_bytes / seen.count
-    whose = _whose_stacks(seen, look.thread_count - 1)
+    whose = _whose_stacks(look, seen)
     touched, setting = "which its deepest calls touched", None
     if seen.local_bytes >= seen.resident_bytes / 4:
         part = size(seen.local_bytes / seen.count)

@@ -212,7 +212,7 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
         f"{share(room.share)}){grows}: {_then(room)}{_which(look, room)}",
         room.share,
         line=room.name,
-        setting=refused.hint(room.name),
+        setting=refused.hint(look, room.name),
     )
 
 
@@ -233,7 +233,9 @@ def _then(room: Room) -> str:
 
 
 def _which(look: Look, room: Room) -> str:
-    """What most open files are."""
+    """What most open files are, or what most mappings are of."""
+    if room.name == "vm.max_map_count":
+        return refused.of_mappings(look)
     if room.name != "RLIMIT_NOFILE" or not look.open_kinds:
         return ""
     return f"; {open_kinds.words(look.open_kinds)}"
@@ -250,7 +252,9 @@ def _count_grows(look: Look, room: Room) -> Finding:
         f"{_which(look, room)}",
         room.growth_per_s,
         line=room.name,
-        setting=refused.hint(room.name, "threads that never end (ls /proc/PID/task), or a pool"),
+        setting=refused.hint(
+            look, room.name, "threads that never end (ls /proc/PID/task), or a pool"
+        ),
         grows=True,
     )
 

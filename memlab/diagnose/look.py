@@ -176,6 +176,27 @@ class MappingUse:
 
 
 @dataclass(frozen=True, slots=True)
+class MappedOften:
+    """A file that it maps at least `mapping_list.OFTEN` times."""
+
+    path: str
+    count: int
+    more: int
+    """Mappings at the end than at the beginning."""
+    distinct_bytes: int
+    """Of the file that they map, each part once."""
+    resident_bytes: int | None = None
+    """Of its pages, counted in each mapping that has them; None where not read."""
+    resident_more_bytes: int | None = None
+    """Of these over the look."""
+
+    @property
+    def new_again_bytes(self) -> int:
+        """At least so many of the new ones were counted before."""
+        return (self.resident_more_bytes or 0) - self.distinct_bytes
+
+
+@dataclass(frozen=True, slots=True)
 class PastEnd:
     """A mapping that goes on behind the last page of its file: a touch there is a SIGBUS."""
 
@@ -222,6 +243,12 @@ class Look:
     """Shared with other processes at the beginning and private at the end; None where not seen."""
     largest: tuple[MappingUse, ...] = ()
     """Mappings that hold most, and those that grew most."""
+    mapped_often: tuple[MappedOften, ...] = ()
+    """Those with most mappings, and those whose number grew most."""
+    mappings_more: int = 0
+    """At the end than at the beginning."""
+    neighbours: int = 0
+    """Nameless mappings with another one right above."""
     fell_bytes: int = 0
     """How much resident memory fell in all, between samples 0.1 s apart."""
     highest_bytes: int = 0
@@ -297,6 +324,10 @@ class Look:
     """Heaps beside malloc that were read."""
     stacks: Stacks | None = None
     """Of its threads; None of a process with one, or where none is recognised."""
+    new_threads: int = 0
+    """That were not there when threads were counted, and were when their stacks were."""
+    guarded_stacks: int = 0
+    """Stacks of threads that lie above a guard, of threads that live or not."""
     of_files: PrivateOfFiles | None = None
     """Static data, and copies of pages of files; None where not seen."""
     forms: tuple[MappedForm, ...] = ()
@@ -361,6 +392,7 @@ def at(
             )
             with closing(series):
                 series.run()
+            tasks_before = files.known(lambda: process.tasks(pid)) or []
             after, counts_after = snapshot.take(pid, limit), counted.read()
             failing = recorded.result(after.at_s - before.at_s)
         open_files = files.known(lambda: process.descriptors(pid)) or {}
@@ -385,6 +417,7 @@ def at(
     inner: tuple[InnerHeap, ...] = ()
     forms: tuple[MappedForm, ...] = ()
     stack_use = of_files = None
+    tasks_after: Sequence[int] = ()
     if not listed.is_sample:
         heaps, not_read = heap.read(
             pid,
@@ -396,6 +429,7 @@ def at(
         )
         inner = inner_heap.read(pid, mappings, resident, thorough=thorough)
         stack_use = stacks.read(pid, mappings, resident, found.pid)
+        tasks_after = files.known(lambda: process.tasks(pid)) or []
         of_files = static_data.read(pid, mappings, pages_after)
         forms = mapped_forms.read(mappings, pages_after, stack_use)
     unread = kept.anonymous_bytes - (heaps.resident_bytes + heaps.mapped_bytes if heaps else 0)
@@ -482,6 +516,9 @@ def at(
         pages=replace(pages_after, by_mapping={}, files_by_mapping={}) if pages_after else None,
         unshared_bytes=_unshared(pages_before, pages_after),
         largest=() if listed.is_sample else _largest(mappings, pages_before, pages_after),
+        mapped_often=_often(listed_before, listed, pages_before, pages_after),
+        mappings_more=listed.count - listed_before.count,
+        neighbours=listed.neighbours(),
         fell_bytes=fell(series.resident),
         highest_bytes=max(held),
         lowest_bytes=min(held),
@@ -532,6 +569,8 @@ def at(
         prices=(*not_read_pages, *not_walked, *not_read),
         inner_heaps=inner,
         stacks=stack_use,
+        new_threads=len({*tasks_after} - {*tasks_before}),
+        guarded_stacks=stacks.guarded(pid, listed.guarded()),
         of_files=of_files,
         forms=forms,
         dropped=sockets.dropped(queues_before, read_queues) if held_before is not None else (),
@@ -774,6 +813,29 @@ def _largest(
     by_size = sorted(uses, key=lambda use: -use.resident_bytes)[:3]
     grown = sorted((u for u in uses if u.growth_bytes > 0), key=lambda use: -use.growth_bytes)[:3]
     return tuple(dict.fromkeys((*by_size, *grown)))
+
+
+def _often(
+    listed_before: MappingList, listed: MappingList, before: Pages | None, after: Pages | None
+) -> tuple[MappedOften, ...]:
+    """The three with most mappings and the three whose number grew most."""
+    earlier, uses = listed_before.files(), []
+    for file, now in listed.files().items():
+        if len(now.starts) < mapping_list.OFTEN:
+            continue
+        was = earlier[file].starts if file in earlier else ()
+        resident = more = None
+        if after and not listed.is_sample:
+            resident = sum(after.files_by_mapping.get(at, 0) for at in now.starts)
+            if before:
+                more = resident - sum(before.files_by_mapping.get(at, 0) for at in was)
+        count = len(now.starts)
+        uses.append(
+            MappedOften(now.path, count, count - len(was), now.distinct_bytes, resident, more)
+        )
+    by_count = sorted(uses, key=lambda use: -use.count)[:3]
+    grown = sorted((use for use in uses if use.more > 0), key=lambda use: -use.more)[:3]
+    return tuple(dict.fromkeys((*by_count, *grown)))
 
 
 def _name(mapping: process.Mapping) -> str:

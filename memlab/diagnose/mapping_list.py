@@ -8,14 +8,18 @@ memory, the heap, the main stack) and runs of neighbours, spread evenly.
 from __future__ import annotations
 
 import os
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping as Map
+from dataclasses import dataclass, field
 
 from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import proc, process
 from memlab.observe.proc import ROOT
 from memlab.observe.process import Mapping
 
+OFTEN = 16  # mappings of one file: a library has five
 MANY = 5000
 _RUNS, _RUN = 20, 50  # of mappings
 _LOOK_S = 30e-6  # for one mapping
@@ -29,6 +33,26 @@ _NAMES = (
     b"[stack]",
     b"/hsperfdata_",
 )
+_OF_FILE = re.compile(
+    rb"^([0-9a-f]+)-([0-9a-f]+) \S{4} ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+ [1-9]\d*) +(/.*)$", re.M
+)
+_NAMELESS = rb"[rwx-]{3}p 0+ 00:00 0 *$"
+_NEIGHBOUR = re.compile(
+    rb"^[0-9a-f]+-([0-9a-f]+) %s(?=\n\1-[0-9a-f]+ %s)" % (_NAMELESS, _NAMELESS), re.M
+)
+_GUARDED = re.compile(
+    rb"^([0-9a-f]+)-([0-9a-f]+) ---p 0+ 00:00 0 *\n\2-([0-9a-f]+) rw-p 0+ 00:00 0 *$", re.M
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileMappings:
+    """The mappings of one file, by device and inode."""
+
+    path: str
+    starts: tuple[int, ...] = field(repr=False)
+    distinct_bytes: int
+    """Of the file that they map, each part once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +62,7 @@ class MappingList:
     read: Sequence[Mapping]
     count: int
     """Of all, read or not."""
+    text: bytes = field(default=b"", repr=False)
 
     @property
     def is_sample(self) -> bool:
@@ -51,6 +76,33 @@ class MappingList:
         what = "what each of its mappings holds: malloc's heap, other heaps, stacks"
         return (Unlooked(what, why, self.count * _LOOK_S, "--full"),)
 
+    def files(self) -> Map[bytes, FileMappings]:
+        """Those of all mappings, by device and inode."""
+        lists: dict[bytes, list[tuple[int, int, int]]] = defaultdict(list)
+        paths: dict[bytes, bytes] = {}
+        for start, end, offset, file, path in _OF_FILE.findall(self.text):
+            at = int(start, 16)
+            lists[file].append((at, int(offset, 16), int(end, 16) - at))
+            paths[file] = path
+        return {
+            file: FileMappings(
+                os.fsdecode(paths[file]),
+                tuple(at for at, _, _ in mapped),
+                _distinct({(offset, offset + size) for _, offset, size in mapped}),
+            )
+            for file, mapped in lists.items()
+        }
+
+    def neighbours(self) -> int:
+        """Nameless mappings with another one right above: they differ in protection, lock or
+        advice, or would be one."""
+        return len(_NEIGHBOUR.findall(self.text))
+
+    def guarded(self) -> Sequence[int]:
+        """Where nameless writable mappings end that lie on a guard, as stacks of threads do."""
+        pairs = ([int(at, 16) for at in found] for found in _GUARDED.findall(self.text))
+        return [end for begin, start, end in pairs if start - begin <= process.GUARD_BYTES_MAX]
+
 
 def read(pid: int, *, thorough: bool = False) -> MappingList:
     """All mappings if there are few or if `thorough`. Raises `OSError` and `ValueError`."""
@@ -58,7 +110,7 @@ def read(pid: int, *, thorough: bool = False) -> MappingList:
     count = text.count(b"\n")
     if thorough or count <= MANY:
         mappings = process.parse_maps(os.fsdecode(text))
-        return MappingList(mappings, len(mappings))
+        return MappingList(mappings, len(mappings), text)
     begins = {begin for character in (b"/", b"[") for begin in _needed(character, text)}
     for i in range(_RUNS):
         at = text.rfind(b"\n", 0, len(text) * i // _RUNS + 1) + 1
@@ -66,7 +118,16 @@ def read(pid: int, *, thorough: bool = False) -> MappingList:
             begins.add(at)
             at = text.find(b"\n", at) + 1
     chosen = b"".join(text[begin : text.find(b"\n", begin) + 1] for begin in sorted(begins))
-    return MappingList(process.parse_maps(os.fsdecode(chosen)), count)
+    return MappingList(process.parse_maps(os.fsdecode(chosen)), count, text)
+
+
+def _distinct(ranges: set[tuple[int, int]]) -> int:
+    """Bytes in at least one of these."""
+    size = past = 0
+    for begin, end in sorted(ranges):
+        size += max(0, end - max(begin, past))
+        past = max(past, end)
+    return size
 
 
 def _needed(character: bytes, text: bytes) -> Iterator[int]:

@@ -5,6 +5,7 @@ Plain text, without rich: importing that takes as much CPU time as the whole loo
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 
@@ -289,6 +290,9 @@ def _children(diagnosis: Diagnosis) -> tuple[Member, ...]:
     return tuple(m for m in diagnosis.look.members if m.pid in diagnosis.look.descendants)
 
 
+_FOR = re.compile(rf" --for {started.FOR_S}s | {LOAD}$")  # a time, or the end of a load, ends it
+
+
 def _proofs(diagnosis: Diagnosis) -> Iterator[str]:
     """What the lines that start the program again leave out, or why there are none."""
     if diagnosis.look is None:
@@ -306,6 +310,14 @@ def _proofs(diagnosis: Diagnosis) -> Iterator[str]:
         yield from _wrapped("`memlab try` starts it ", start.remarks)
     if any(f" --for {started.FOR_S}s " in proof for proof in proofs):
         yield "--for ends each run after that time: name one that reaches the program's peak"
+    if untimed := [
+        one.policies
+        for one in asked
+        if one.policies and (proof := diagnosis.proof(one)) and not _FOR.search(proof)
+    ]:
+        budget_s = max(map(started.budget_s, untimed))
+        words = f"--for {started.FOR_S}s --budget {budget_s}s"
+        yield f"if it does not end by itself, put {words} before the --"
     if any(proof.endswith(LOAD) for proof in proofs):
         yield f"{LOAD} is your load on the service, such as a benchmark that ends"
 

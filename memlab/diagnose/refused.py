@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import call_commit, call_places, family, open_kinds, socket_drops
+from memlab.diagnose import call_commit, call_places, family, mapping_list, open_kinds, socket_drops
 from memlab.diagnose.call_table import FILES, LOCK, MACHINE, NOEXEC, OF_A_CALL, Row, row
 from memlab.diagnose.finding import (
     COSTLY,
@@ -26,6 +26,7 @@ from memlab.diagnose.look import Look
 from memlab.diagnose.refusals import ANOTHER, NO_LIMIT, Refusal
 from memlab.diagnose.room import Room
 from memlab.observe import files, proc
+from memlab.text import units
 
 _MET = {"B": 0.9, "count": 0.99}  # of bytes a call asks for many at a time
 _PIECE_BYTES = 64 << 20  # a call whose length was not read asks for less
@@ -72,9 +73,40 @@ _INSTEAD = {
 }
 
 
-def hint(limit: str, otherwise: str = "") -> str:
-    """What to try where this limit is met."""
+def hint(look: Look, limit: str, otherwise: str = "") -> str:
+    """What to try where this limit is met: that neighbours can be one mapping only if half of all
+    have one."""
+    if limit == "vm.max_map_count" and _keeps_stacks(look):
+        return "pthread_join(3) or pthread_detach(3) for each thread; sysctl vm.max_map_count"
+    if limit == "vm.max_map_count" and look.neighbours < look.memory.mappings / 2:
+        return "sysctl vm.max_map_count; fewer mappings: munmap(2) of what is no longer used"
     return _HINTS.get(limit, otherwise)
+
+
+def _keeps_stacks(look: Look) -> bool:
+    """Whether half of its mappings are stacks and their guards, of four times as many threads as
+    live."""
+    count = look.guarded_stacks
+    return count >= 4 * look.thread_count and 4 * count >= look.memory.mappings
+
+
+def of_mappings(look: Look) -> str:
+    """Most of its mappings: stacks of threads that do not live, or those of one file, new ones
+    first; empty if they are neither."""
+    if _keeps_stacks(look):
+        count = look.guarded_stacks
+        return (
+            f"; {2 * count:,} are {count:,} stacks of threads and their guards, and it has "
+            f"{units.counted(look.thread_count, 'thread')}: the others have ended and were not "
+            "joined, or their stacks are kept for new ones"
+        )
+    new = max(look.mapped_often, key=lambda one: one.more, default=None)
+    if new and new.more >= mapping_list.OFTEN and new.more > look.mappings_more / 2:
+        return f"; most of the new ones are of {new.path}, mapped {new.count:,} times"
+    most = max(look.mapped_often, key=lambda one: one.count, default=None)
+    if most and most.count > look.memory.mappings / 2:
+        return f"; {most.count:,} are of {most.path}"
+    return ""
 
 
 def findings(look: Look) -> Iterator[Finding]:
@@ -133,18 +165,20 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
     refuses = f"{known.refuses}: " if known.refuses else ""
     if limit and limit.name == "RLIMIT_NOFILE" and look.open_kinds:
         why = f"{why}; {open_kinds.words(look.open_kinds)}"
+    if limit and limit.name == "vm.max_map_count":
+        why = f"{why}{of_mappings(look)}"
     critical = known.certain and per_s >= 1
     return Finding(
         known.name, CRITICAL if critical else COSTLY,
         f"{often(refused)} of {calls} fail with {errnos}: {refuses}{why}",
         "limits", line, per_s, "1/s", _facts(look.refused),
-        _setting(known, limit, line, refused, why),
+        _setting(look, known, limit, line, refused, why),
         experiments=_measures(known.name), kind=f"{calls} {errnos}",
     )  # fmt: skip
 
 
 def _setting(
-    known: Row, limit: Room | None, line: str, refused: Sequence[Refusal], why: str
+    look: Look, known: Row, limit: Room | None, line: str, refused: Sequence[Refusal], why: str
 ) -> str:
     """What to try for the limit that is met; the row's setting is for the one that it names."""
     if limit and limit.name.startswith("user."):
@@ -159,7 +193,7 @@ def _setting(
         return f"if it is {line}: {known.setting}" if known.setting else _page(refused[0])
     if "(zombies)" in why:
         return "wait(2) for children that end; an init that does so (docker run --init, tini)"
-    return known.setting or (hint(line) if limit else _page(refused[0]))
+    return known.setting or (hint(look, line) if limit else _page(refused[0]))
 
 
 def _setting_of_mapping(limit: Room | None, refused: Sequence[Refusal]) -> str:

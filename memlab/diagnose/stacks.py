@@ -26,10 +26,10 @@ from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
 _THREADS_MAX = 200  # whose stack pointers are read, at some 10 us each
+_GUARDED_READ = 16  # of mappings that lie on guards
 _CONTROL_BLOCK_PAGES = 4  # from the end of a stack, with what is local to the thread
 _SEARCHED_BYTES_MAX = 64 << 20  # for a guard within a mapping, in each direction
 _ENTRIES_READ = 512
-_GUARD_BYTES_MAX = 64 << 10  # pthread_attr_setguardsize(3): a page by default
 _GUARD = 1 << 58  # in an entry of pagemap
 _IS_KNOWN = os.uname().machine == "x86_64"
 _TABLE_ENTRY_BYTES, _OBJECTS_MAX = 16, 64
@@ -67,6 +67,17 @@ def read(
     return files.known(lambda: _read(pid, pointers, mappings, resident))
 
 
+def guarded(pid: int, ends: Sequence[int]) -> int:
+    """How many stacks end there: all, if each of a few has a thread's control block; else 0."""
+    few = ends[:: max(1, len(ends) // _GUARDED_READ)]
+    return len(ends) if files.known(lambda: _have_control_blocks(pid, few)) else 0
+
+
+def _have_control_blocks(pid: int, ends: Sequence[int]) -> bool:
+    with _StackReader(pid) as reader:
+        return all(reader.has_control_block(end) for end in ends)
+
+
 def _pointer(pid: int, task: int) -> int:
     """Its stack pointer if it sleeps, else 0."""
     words = (files.text(ROOT / f"proc/{pid}/task/{task}/syscall") or "").split()
@@ -94,7 +105,9 @@ def _read(
             guard = guarded.get(mapping.start, 0)
             # Memory in which several run is more than a stack.
             is_whole = guard and threads[mapping.start] == 1 and not pointers[at]
-            if is_whole and (guard <= _GUARD_BYTES_MAX or reader.has_control_block(mapping.end)):
+            if is_whole and (
+                guard <= process.GUARD_BYTES_MAX or reader.has_control_block(mapping.end)
+            ):
                 used[mapping.start] = mapping
                 continue
             part = None if pointers[at] else reader.between_guards(at, mapping)

@@ -118,14 +118,14 @@ def line(
         words += ["--serve", command, "--ready", f"tcp:{named}", "--", LOAD]
     else:
         if idles or age_s > FOR_S:
-            words += ["--for", f"{FOR_S}s", "--budget", f"{_budget_s(differing)}s"]
+            words += ["--for", f"{FOR_S}s", "--budget", f"{budget_s(differing)}s"]
         words += ["--", *started.argv]
     here = files.known(Path.cwd)  # None of a folder that is gone
     there = [] if here == Path(started.folder) else ["cd", started.folder, "&&"]
     return " ".join(word if word in ("&&", LOAD) else _quoted(word) for word in (*there, *words))
 
 
-def _budget_s(policies: Policies) -> int:
+def budget_s(policies: Policies) -> int:
     """The one that measures these levels, each trial of `FOR_S`."""
     from memlab.run.stop_rule import budget_of_levels
 

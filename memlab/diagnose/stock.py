@@ -28,11 +28,13 @@ from memlab.diagnose.finding import (
     size,
 )
 from memlab.diagnose.look import Look
+from memlab.diagnose.memory_files import PAGE
 from memlab.text import units
 
 MiB = units.MiB
 _GROWN_FILES_BYTES = 1 << 20
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
+_TABLE_BYTES = PAGE  # of 2 MiB of addresses if it has 4 KiB
 _WORTH_BYTES = growth.WORTH_BYTES
 
 
@@ -122,8 +124,16 @@ def of(look: Look) -> Account:
 
 
 def _among(look: Look, files_bytes: int) -> str:
-    """The largest mapping of a file, if it is a tenth of what is resident. A file of a tmpfs is
-    among shared memory."""
+    """The file whose pages count most often, or the largest mapping of a file, if it is a tenth of
+    what is resident. A file of a tmpfs is among shared memory."""
+    for often in sorted(look.mapped_often, key=lambda one: -(one.resident_bytes or 0)):
+        resident = often.resident_bytes or 0
+        again = min(resident, files_bytes) - often.distinct_bytes
+        if shared.kind_of(often.path) is None and again >= max(MiB, files_bytes / 10):
+            return (
+                f"{size(resident)} are the same pages of {often.path.rpartition('/')[2][:40]}, "
+                f"{size(often.distinct_bytes)} at most, mapped {often.count:,} times"
+            )
     named = [one for one in look.largest if one.name.startswith("/")]
     named = [one for one in named if shared.kind_of(one.name) is None]
     most = max(named, key=lambda one: one.resident_bytes, default=None)
@@ -362,10 +372,7 @@ _PAGE_TABLES = FindingRow(
     "page tables",
     "B",
     "8 MiB and a twentieth of resident memory",
-    setting=(
-        "memory used side by side; huge pages (one entry instead of 512); fewer processes "
-        "that map the same shared memory"
-    ),
+    setting="memory used side by side; huge pages (one entry instead of 512)",
     experiments=("page-fault",),
 )
 
@@ -374,14 +381,21 @@ def _tables(look: Look) -> Iterator[Finding]:
     tables, resident = look.page_table_bytes, look.memory.resident_bytes
     if tables < 8 * MiB or tables < 0.05 * resident:
         return
+    why, setting = "pages used lie far apart", _PAGE_TABLES.setting
+    if look.memory.mappings >= tables / _TABLE_BYTES / 2:
+        why = f"its {look.memory.mappings:,} mappings lie far apart"
+        setting = "fewer mappings, such as stacks of threads, or side by side"
+    elif look.memory.shmem_bytes >= resident / 2:
+        setting = f"{setting}; fewer processes that map the same shared memory"
     yield _PAGE_TABLES.found(
         COSTLY if tables >= resident else NOTE,
-        f"{size(tables)} are page tables, for {size(resident)} resident: pages used lie far apart",
+        f"{size(tables)} are page tables, for {size(resident)} resident: {why}",
         tables,
         facts(
             Fact("mapped", look.memory.virtual_bytes, "B"),
             Fact("page tables of as many pages side by side", resident / 512, "B"),
         ),
+        setting=setting,
     )
 
 

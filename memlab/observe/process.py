@@ -46,7 +46,7 @@ _NO_FIELDS: abc.Mapping[str, int] = MappingProxyType({})
 _NO_FLAGS: frozenset[str] = frozenset()
 # A guard is a page by default (pthread_attr_setguardsize(3)). glibc's arenas end in an
 # inaccessible rest of up to 64 MiB, which is not a guard.
-_GUARD_BYTES_MAX = 64 << 10
+GUARD_BYTES_MAX = 64 << 10
 
 
 def mounts(pid: int, root: Path = proc.ROOT) -> list[proc.Mount]:
@@ -210,7 +210,7 @@ def thread_stacks(mappings: list[Mapping]) -> list[Mapping]:
         for below, above in itertools.pairwise(mappings)
         if below.permissions.startswith("---")
         and below.end == above.start
-        and below.size_bytes <= _GUARD_BYTES_MAX
+        and below.size_bytes <= GUARD_BYTES_MAX
         and above.permissions.startswith("rw")
         and above.is_nameless
         and below.is_nameless

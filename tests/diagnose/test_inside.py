@@ -470,6 +470,28 @@ def test_stacks_have_the_addresses_that_virtual_size_counts(threads: int, whose:
     assert f"are the stacks of {whose}: 4 MiB each" in found.title
 
 
+def test_stacks_of_newer_threads_are_not_said_to_be_kept() -> None:
+    """Threads are counted before their stacks."""
+    seen = look(stacks=Stacks(40, 320 * MiB, 160 * MiB), thread_count=31, new_threads=1)
+    (line,) = [one for one in inside.lines(seen) if one.name == "stacks of threads"]
+    whose = "30 threads, and 10 or more that are of newer threads or kept for new ones"
+    assert line.note == f"of {whose}; 320 MiB of addresses"
+
+
+def test_memory_on_guards_is_stacks_if_each_of_a_few_has_a_control_block() -> None:
+    """One holds its own address."""
+    block_pages = stacks._CONTROL_BLOCK_PAGES
+    held = mmap.mmap(-1, 2 * block_pages * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(held))
+    first, second = start + block_pages * PAGE, start + 2 * block_pages * PAGE
+    at = block_pages * PAGE - 256
+    held[at : at + 8] = struct.pack("Q", start + at)
+    assert stacks.guarded(os.getpid(), [first] * 100) == 100
+    assert stacks.guarded(os.getpid(), [first, second]) == 0
+    assert stacks.guarded(os.getpid(), [second]) == 0
+    assert stacks.guarded(os.getpid(), []) == 0
+
+
 def test_parts_of_what_is_beside_malloc_add_up_to_it() -> None:
     held = memory(resident_bytes=210 * MiB, anonymous_bytes=200 * MiB)
     seen = look(

@@ -7,13 +7,16 @@ import os
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from memlab.cli import cli
-from memlab.diagnose import flow, limits, malloc_options, started, stock, subject
+from memlab.diagnose import diagnosis, flow, limits, malloc_options, output, started, stock, subject
+from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import Started
 from memlab.experiment import tried as command
@@ -261,6 +264,27 @@ def test_what_has_run_for_longer_than_a_trial_is_tried_for_a_time() -> None:
         line = started.line(told, {"lock": ["off", "future"]}, age_s=age_s)
         assert line is not None
         assert (f"--for {started.FOR_S}s --budget 360s -- app --serve" in line) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_said"),
+    [
+        ({}, True),
+        ({"age_s": started.FOR_S + 1.0}, False),
+        ({"cpu_share": 0.01}, False),
+        ({"port": 80}, False),
+    ],
+)
+def test_what_may_not_end_by_itself_is_said_with_the_time_to_add(
+    changes: dict[str, Any], is_said: bool
+) -> None:
+    """How long it ran for does not tell a batch program from a service."""
+    per_s = rates(madvise_dontneed=4e3, minor_faults=6e4)
+    seen = replace(look(allocator=JEMALLOC, per_s=per_s, age_s=12.0), **changes)
+    cost = diagnosis._cost(0.0, 1.0, 0.0, 0.0)
+    of = Diagnosis(seen, None, (), tuple(flow.findings(seen)), (), cost)
+    said = "if it does not end by itself, put --for 20s --budget 360s before the --"
+    assert (said in list(output._proofs(of))) == is_said
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
 from memlab.diagnose import (
+    course,
     diagnosis,
     group_limits,
     held,
@@ -22,10 +23,12 @@ from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, per_second
 from memlab.diagnose.held import GroupLook
-from memlab.diagnose.look import Series, floor_growth
+from memlab.diagnose.look import Look, MappedOften, Series, floor_growth
 from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.memory import _locked, _locked_resident
+from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.pages import Pages, Sampled
+from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
 from memlab.observe import process
 
@@ -279,3 +282,164 @@ def test_what_a_runtime_takes_from_malloc_is_said_of_that_runtime(
     assert f"({runtime})" in found.title
     assert words in found.setting
     assert never not in found.setting
+
+
+PAGE_CACHE = "page cache, dropped when memory is short; no leak"
+AGAIN = MappedOften("/srv/initrd.bin", 1767, 1700, 64 << 10, 110 * MiB, 106 * MiB)
+
+
+def grown_by(*often: MappedOften, files_growth: int = 106 * MiB) -> Finding:
+    seen = look(files_growth_bytes=files_growth, mapped_often=often)
+    (found,) = [one for one in course.findings(seen) if one.name == "file-pages-grow"]
+    return found
+
+
+def test_pages_of_a_file_that_is_mapped_again_and_again_are_no_new_page_cache() -> None:
+    found = grown_by(AGAIN)
+    assert PAGE_CACHE not in found.title
+    assert "/srv/initrd.bin is mapped 1,767 times, 1,700 more" in found.title
+    assert "at most 64 KiB of it, counted again in each mapping" in found.title
+    assert found.setting.startswith("munmap(2)")
+
+
+@pytest.mark.parametrize(
+    "often",
+    [
+        replace(AGAIN, more=15),  # no more mappings than a program that warms up
+        replace(AGAIN, distinct_bytes=110 * MiB),  # other parts of the file each time
+        replace(AGAIN, resident_more_bytes=50 * MiB),  # most of the growth is of other files
+        replace(AGAIN, path="/dev/shm/ring"),  # among shared memory
+    ],
+)
+def test_other_growth_of_pages_of_files_is_page_cache(often: MappedOften) -> None:
+    assert PAGE_CACHE in grown_by(often).title
+
+
+def test_of_a_sample_of_mappings_no_pages_are_said_to_be_the_same() -> None:
+    found = grown_by(replace(AGAIN, resident_bytes=None, resident_more_bytes=None))
+    assert PAGE_CACHE not in found.title
+    assert "64 KiB" not in found.title
+    assert "its pages count again in each mapping that touches them" in found.title
+
+
+def test_the_account_says_which_pages_of_files_count_again() -> None:
+    def note(*often: MappedOften) -> str:
+        held = memory(resident_bytes=112 * MiB, anonymous_bytes=MiB)
+        lines = stock.of(look(memory=held, mapped_often=often)).lines
+        return next(one.note for one in lines if one.name == "files, mapped")
+
+    said = "110 MiB are the same pages of initrd.bin, 64 KiB at most, mapped 1,767 times"
+    assert note(AGAIN) == said
+    assert note(replace(AGAIN, distinct_bytes=100 * MiB)) == ""
+    assert note(replace(AGAIN, path="/dev/shm/ring")) == ""
+    assert note(replace(AGAIN, resident_bytes=None)) == ""
+
+
+@pytest.mark.parametrize(
+    ("of_file", "of_all", "words"),
+    [
+        (1700, 1800, "; most of the new ones are of /srv/initrd.bin, mapped 1,767 times"),
+        (1700, 3400, ""),
+        (15, 15, ""),
+    ],
+)
+def test_the_file_that_most_new_mappings_are_of_is_named(
+    of_file: int, of_all: int, words: str
+) -> None:
+    often = replace(AGAIN, more=of_file)
+    seen = many_mappings(mapped_often=(often,), mappings_more=of_all)
+    assert nears(seen).title.endswith(f"mmap fails{words}")
+
+
+def many_mappings(**changes: object) -> Look:
+    room = Room("vm.max_map_count", 40_000, 65_530, "count", "mmap fails")
+    return look(rooms=(room,), memory=memory(mappings=40_000), **changes)
+
+
+def nears(seen: Look) -> Finding:
+    (found,) = limits.findings(seen)
+    assert found.name == "mappings-limit-nears"
+    return found
+
+
+def test_the_file_that_most_of_all_mappings_are_of_is_named() -> None:
+    found = nears(many_mappings(mapped_often=(replace(AGAIN, more=0, count=20_001),)))
+    assert found.title.endswith("; 20,001 are of /srv/initrd.bin")
+    assert "initrd" not in nears(many_mappings(mapped_often=(replace(AGAIN, more=0),))).title
+
+
+@pytest.mark.parametrize(("neighbours", "is_said"), [(20_000, True), (19_999, False)])
+def test_neighbours_are_advised_about_only_where_half_of_the_mappings_have_one(
+    neighbours: int, is_said: bool
+) -> None:
+    assert ("neighbours" in nears(many_mappings(neighbours=neighbours)).setting) is is_said
+
+
+def test_stacks_of_threads_that_do_not_live_are_said_at_the_limit_of_mappings() -> None:
+    found = nears(many_mappings(guarded_stacks=19_000, thread_count=3, mapped_often=(AGAIN,)))
+    assert found.title.endswith(
+        "; 38,000 are 19,000 stacks of threads and their guards, and it has 3 threads: the others "
+        "have ended and were not joined, or their stacks are kept for new ones"
+    )
+    assert found.setting.startswith("pthread_join(3) or pthread_detach(3)")
+    full = Room("vm.max_map_count", 65_530, 65_530, "count", "mmap fails")
+    refusal = Refusal("mprotect", "ENOMEM", 19.8)
+    seen = many_mappings(guarded_stacks=19_000, thread_count=3, refused=(refusal,))
+    (failing,) = limits.findings(replace(seen, rooms=(full,)))
+    assert "19,000 stacks of threads" in failing.title
+    assert failing.setting == found.setting
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"guarded_stacks": 9_999, "thread_count": 3},
+        {"guarded_stacks": 19_000, "thread_count": 4751},
+    ],
+)
+def test_stacks_of_threads_that_live_are_not_those_of_others(changes: Mapping[str, int]) -> None:
+    found = nears(many_mappings(**changes))
+    assert "stacks" not in found.title
+    assert "pthread" not in found.setting
+
+
+@pytest.mark.parametrize(
+    ("held", "words", "setting"),
+    [
+        ({"mappings": 2047}, "pages used lie far apart",
+         "memory used side by side; huge pages (one entry instead of 512)"),
+        ({"mappings": 2048}, "its 2,048 mappings lie far apart",
+         "fewer mappings, such as stacks of threads, or side by side"),
+        ({"shmem_bytes": 16 * MiB}, "pages used lie far apart", "memory used side by side; huge "
+         "pages (one entry instead of 512); fewer processes that map the same shared memory"),
+    ],
+)  # fmt: skip
+def test_what_page_tables_are_for_is_by_measure(
+    held: Mapping[str, int], words: str, setting: str
+) -> None:
+    seen = look(page_table_bytes=4096 * PAGE, memory=memory(**held))
+    (found,) = [one for one in stock.findings(seen) if one.name == "page-tables"]
+    assert found.title.endswith(words)
+    assert found.setting == setting
+
+
+def test_mappings_of_a_file_are_told_apart_by_device_and_inode() -> None:
+    text = (
+        b"1000-3000 r--p 00000000 08:01 9                          /a b\n"
+        b"3000-5000 rw-p 00000000 08:01 9                          /a b\n"
+        b"5000-6000 rw-p 00001000 08:01 9                          /a b\n"
+        b"6000-7000 rw-p 00000000 08:02 9                          /a b\n"
+        b"7000-8000 rw-p 00000000 00:00 0 \n"
+        b"8000-9000 ---p 00000000 00:00 0 \n"
+        b"9000-a000 rw-p 00000000 00:00 0 \n"
+        b"b000-c000 rw-p 00000000 00:00 0                          [heap]\n"
+        b"c000-d000 rw-p 00000000 00:00 0 \n"
+    )
+    listed = MappingList([], 9, text)
+    one, other = listed.files().values()
+    assert (one.path, one.starts, one.distinct_bytes) == ("/a b", (0x1000, 0x3000, 0x5000), 0x2000)
+    assert (other.path, other.starts, other.distinct_bytes) == ("/a b", (0x6000,), 0x1000)
+    assert listed.neighbours() == 2
+    assert listed.guarded() == [0xA000]
+    large = b"8000-19000 ---p 00000000 00:00 0 \n19000-20000 rw-p 00000000 00:00 0 \n"
+    assert MappingList([], 2, large).guarded() == []
