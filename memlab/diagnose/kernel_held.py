@@ -74,6 +74,8 @@ class KernelHeld:
     packet_bytes: int = 0
     """Of pipes in packet mode (O_DIRECT, pipe(2)): what their packets may take beyond their data,
     because each has pages of its own."""
+    filled_count: int = 0
+    """Pipes that hold data."""
 
     @property
     def bytes(self) -> int:
@@ -93,13 +95,14 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
     if not (pipes or maps or flying or messages.queues or messages.unread or watches or rings
             or programs):  # fmt: skip
         return None
-    data, room, unread = 0, 0, ""
+    data, room, filled_count, unread = 0, 0, 0, ""
     packets: list[int] = []
     try:
         with _taken_from(pid) as take:
             for number in list(pipes.values())[:_PIPES_MAX]:
                 filled, size, is_of_packets = _pipe(take, number)
                 data, room = data + filled, room + size
+                filled_count += filled > 0
                 packets += [size - filled] if filled and is_of_packets else []
     except OSError as error:
         unread = error.strerror or str(error)
@@ -109,7 +112,7 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
         len(pipes), data, room, len(maps), sum(maps.values()), flying, unread,
         messages.queues, messages.bytes, messages.system_v_bytes, messages.unread, watches,
         len(rings), sum(rings), len(programs), sum(programs.values()),
-        len(packets), sum(packets),
+        len(packets), sum(packets), filled_count,
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def test_data_in_pipes_is_counted_once_for_both_ends(count: int) -> None:
         for end in ends[1::2]:
             os.write(end, b"x" * 10_000)
         assert kernel_held.read(PID, links(*ends)) == KernelHeld(
-            count, count * 10_000, count * 65536, 0, 0, 0
+            count, count * 10_000, count * 65536, 0, 0, 0, filled_count=count
         )
         assert kernel_held.read(PID, {0: "/dev/null"}) is None
     finally:
@@ -74,6 +74,9 @@ def test_packets_in_pipes_may_take_more_than_their_data(count: int) -> None:
         found = kernel_held.read(PID, links(*ends))
         assert found is not None
         assert (found.pipe_count, found.pipe_bytes) == (3 * count, 2 * count * 5)
+        assert found.filled_count == 2 * count
+        (line,) = inside.of_kernel(found)
+        assert line.note.startswith(f"in {2 * count} of {3 * count} pipes, with room for ")
         assert (found.packet_count, found.packet_bytes) == (count, count * (65536 - 5))
     finally:
         for end in ends:
@@ -96,7 +99,9 @@ def test_pipes_that_have_a_name_are_pipes_and_other_files_are_not(
     os.write(file, b"x" * 10_000)
     try:
         found = kernel_held.read(PID, links(*ends, again, file))
-        assert found == KernelHeld(count, count * 10_000, count * 65536, 0, 0, 0)
+        assert found == KernelHeld(
+            count, count * 10_000, count * 65536, 0, 0, 0, filled_count=count
+        )
         assert kernel_held.read(PID, links(file)) is None
     finally:
         for end in (*ends, again, file):
@@ -153,7 +158,7 @@ def test_memory_of_a_map_is_counted_once_for_two_descriptors(entries: int) -> No
 
 
 def test_what_is_held_is_said_by_its_kind() -> None:
-    of_pipes = look(kernel_held=KernelHeld(40, 20 * MiB, 40 * MiB, 0, 0, 0))
+    of_pipes = look(kernel_held=KernelHeld(41, 20 * MiB, 40 * MiB, 0, 0, 0, filled_count=40))
     (found,) = [one for one in inside.findings(of_pipes) if one.name == "kernel-holds"]
     assert "20 MiB are data that nobody has read from 40 pipes" in found.title
     assert "pipes" in found.setting
