@@ -61,6 +61,35 @@ def test_data_in_pipes_of_several_processes_is_counted_once(
             os.close(end)
 
 
+@pytest.mark.parametrize("count", [8, 16])
+def test_data_in_pipes_of_a_group_is_named_by_the_process_that_has_most(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that has ended has none; of one that may not be read that is not known."""
+    ends = [end for _ in range(count) for end in os.pipe()]
+    refusals = {1 << 30: FileNotFoundError, os.getppid(): PermissionError}
+
+    def descriptors(pid: int) -> dict[int, str]:
+        if pid in refusals:
+            raise refusals[pid]
+        return links(*ends)
+
+    monkeypatch.setattr(kernel_held.process, "descriptors", descriptors)
+    try:
+        for end in ends[3::2]:
+            os.write(end, b"x" * 10_000)
+        read = kernel_held.of_group([PID, 1 << 30])
+        assert (read.bytes, read.is_whole) == ((count - 1) * 10_000, True)
+        name = Path("/proc/self/comm").read_text().strip()
+        assert read.place == f"pipes of its processes, most of {PID} ({name})"
+        in_part = kernel_held.of_group([PID, os.getppid()])
+        assert (in_part.bytes, in_part.is_whole) == ((count - 1) * 10_000, False)
+        assert kernel_held.of_group([]) == kernel_held.PipeData()
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 @pytest.mark.parametrize("count", [2, 4])
 def test_packets_in_pipes_may_take_more_than_their_data(count: int) -> None:
     """Of pipes in packet mode each packet has a page. Other pipes and empty ones are not such."""
