@@ -467,6 +467,7 @@ def at(
             *_not_sampled(sampled, rates),
             *_children_counted(forks=forks),
             *family.not_waited_for(status, rates["processes_made"]),
+            *_not_listed(open_files),
             *_not_read_sockets(queues),
             *_not_read_descriptors(by_kernel),
             *kernel_unshown.read(
@@ -809,6 +810,11 @@ def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:
     """Worth a line where there are many."""
     many = (rates["minor_faults"] or 0.0) >= _MANY_FAULTS_PER_S
     return (f"which code takes its page faults: {sampled.why}",) if many and sampled.why else ()
+
+
+def _not_listed(descriptors: Mapping[int, str]) -> Iterator[str]:
+    if len(descriptors) >= (most := process.DESCRIPTORS_READ):
+        yield f"open files, sockets and pipes beyond its first {most:,} descriptors: not listed"
 
 
 def _not_read_sockets(seen: Sockets | None) -> Iterator[str]:
