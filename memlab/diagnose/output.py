@@ -6,7 +6,7 @@ Plain text, without rich: importing that takes as much CPU time as the whole loo
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from memlab.diagnose import family, growth, held, limits, machine_account, started
 from memlab.diagnose.account import Account, Line
@@ -167,28 +167,46 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
         return
     yield account.title
     shown = main if verbose or account.total is None else sorted(main, key=_by_size)[:_LINES_SHOWN]
-    rows = [_row(account, line) for line in main if line in shown]
-    rows += [
-        (
-            f"  {_PART.get(line.part_of, f'of {line.part_of}')}: {line.name}",
-            *_row(account, line)[1:],
-        )
-        for line in account.lines
-        if line.part_of is not None
-    ]
+    shown = [line for line in main if line in shown]
+    wholes = dict.fromkeys(line.part_of for line in account.lines if line.part_of is not None)
+    under = {whole: _last_of(whole, shown) for whole in wholes}
+    rows = []
+    for line in shown:
+        rows.append(_row(account, line))
+        rows += _parts(account, [whole for whole in wholes if under[whole] is line])
     if account.total is not None:
         others = sum(line.value for line in main if line not in shown)
         if others:
             rows.append(("other lines", _quantity(others, account.unit), ""))
+    rows += _parts(account, [one for one in wholes if one not in _PART and under[one] is None])
+    if account.total is not None:
         note = "counters that are ahead of the sum" if account.rest < 0 else ""
         rows.append(("rest", _quantity(account.rest, account.unit), note))
         rows.append(("in all", _quantity(account.total, account.unit), ""))
+    rows += _parts(account, [one for one in wholes if one in _PART])
     width = max(len(name) for name, _, _ in rows)
     of_value = max(len(value) for _, value, _ in rows)
     for name, value, note in rows:
         lead = f"  {name.ljust(width)}  {value.rjust(of_value)}  "
         yield from _noted(lead, note)
     yield ""
+
+
+def _last_of(whole: str, lines: Sequence[Line]) -> Line | None:
+    """The last line of a whole, which may be several: `anonymous, private` is of `anonymous`."""
+    begins = f"{whole} ", f"{whole}, "
+    those = [line for line in lines if line.name == whole or line.name.startswith(begins)]
+    return those[-1] if those else None
+
+
+def _parts(account: Account, wholes: Sequence[str]) -> list[tuple[str, str, str]]:
+    """The rows of their parts; `all` is the sum, and `none` what is beside it."""
+    return [
+        (f"  {_PART.get(whole, f'of {whole}')}: {line.name}", *_row(account, line)[1:])
+        for whole in wholes
+        for line in account.lines
+        if line.part_of == whole
+    ]
 
 
 def _noted(lead: str, note: str) -> Iterator[str]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from memlab.diagnose import diagnosis, group, group_limits, held, output
+from memlab.diagnose import account, diagnosis, group, group_limits, held, output
+from memlab.diagnose.account import Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import CRITICAL, NOTE
 from memlab.diagnose.kernel_held import KernelHeld, PipeData
@@ -309,3 +310,34 @@ def test_a_group_without_a_charge_says_why(
         group = tmp_path
     with pytest.raises(CannotLook, match=said):
         held.at(group, "2", 0.1)
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_a_part_of_an_account_stands_under_its_whole(*, verbose: bool) -> None:
+    """A part of the sum, and what is beside it, come after the sum."""
+    lines = [
+        Line("queues of sockets", 2 * MiB, part_of="all"),
+        Line("messages", MiB, part_of="kernel"),
+        Line("in malloc", 3 * MiB, part_of="anonymous"),
+        Line("anonymous, private", 8 * MiB),
+        Line("anonymous, shared", 7 * MiB),
+        Line("kernel", 6 * MiB),
+        Line("shared memory, tmpfs", 5 * MiB),
+        Line("memfd", 4 * MiB, part_of="shared"),
+        Line("data in its pipes", 9 * MiB, part_of="none"),
+        Line("huge pages", 5 * MiB),
+    ]
+    one = account.made("stock", "what it is", "B", 31 * MiB, lines, whole=True)
+    rows = [row.split("  ")[1:] for row in output._account(one, verbose=verbose) if row[:2] == "  "]
+    names = ["".join(words[:2]).strip() for words in rows]
+    assert names == [
+        "anonymous, private", "anonymous, shared", "of anonymous: in malloc", "kernel",
+        "of kernel: messages", "shared memory, tmpfs", "of shared: memfd", "huge pages", "rest",
+        "in all", "of it: queues of sockets", "beside it: data in its pipes",
+    ]  # fmt: skip
+    # A whole that is among the other lines.
+    many = [Line(f"kind {i}", (20 + i) * MiB) for i in range(9)]
+    one = account.made("stock", "what it is", "B", 0, [*many, *lines], whole=True)
+    rows = [row.split("  ")[1:] for row in output._account(one, verbose=False) if row[:2] == "  "]
+    names = ["".join(words[:2]).strip() for words in rows]
+    assert names.index("other lines") < names.index("of kernel: messages") < names.index("in all")
