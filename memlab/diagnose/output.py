@@ -168,22 +168,24 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
     yield account.title
     shown = main if verbose or account.total is None else sorted(main, key=_by_size)[:_LINES_SHOWN]
     shown = [line for line in main if line in shown]
-    wholes = dict.fromkeys(line.part_of for line in account.lines if line.part_of is not None)
-    under = {whole: _last_of(whole, shown) for whole in wholes}
+    parts = [line for line in account.lines if line.part_of is not None]
+    wholes = dict.fromkeys(line.part_of or "" for line in parts)
     rows = []
     for line in shown:
         rows.append(_row(account, line))
-        rows += _parts(account, [whole for whole in wholes if under[whole] is line])
+        rows += _part_rows(account, parts, [one for one in wholes if _last_of(one, shown) is line])
     if account.total is not None:
         others = sum(line.value for line in main if line not in shown)
         if others:
             rows.append(("other lines", _quantity(others, account.unit), ""))
-    rows += _parts(account, [one for one in wholes if one not in _PART and under[one] is None])
+    hidden = [line.name for line in main if line not in shown]
+    rows += _part_rows(account, parts, [one for one in wholes if one in hidden])
     if account.total is not None:
         note = "counters that are ahead of the sum" if account.rest < 0 else ""
         rows.append(("rest", _quantity(account.rest, account.unit), note))
         rows.append(("in all", _quantity(account.total, account.unit), ""))
-    rows += _parts(account, [one for one in wholes if one in _PART])
+    rows += _part_rows(account, parts, [*_PART])
+    rows += _part_rows(account, parts, list(wholes))
     width = max(len(name) for name, _, _ in rows)
     of_value = max(len(value) for _, value, _ in rows)
     for name, value, note in rows:
@@ -199,14 +201,20 @@ def _last_of(whole: str, lines: Sequence[Line]) -> Line | None:
     return those[-1] if those else None
 
 
-def _parts(account: Account, wholes: Sequence[str]) -> list[tuple[str, str, str]]:
-    """The rows of their parts; `all` is the sum, and `none` what is beside it."""
-    return [
-        (f"  {_PART.get(whole, f'of {whole}')}: {line.name}", *_row(account, line)[1:])
-        for whole in wholes
-        for line in account.lines
-        if line.part_of == whole
-    ]
+def _part_rows(
+    account: Account, parts: list[Line], wholes: Sequence[str], indent: str = "  "
+) -> list[tuple[str, str, str]]:
+    """The rows of the parts of these, which are taken out of `parts`, each with its own below it;
+    `all` is the sum, and `none` what is beside it."""
+    rows = []
+    for whole in wholes:
+        lead = f"{indent}{_PART.get(whole, f'of {whole}')}: "
+        those = [line for line in parts if line.part_of == whole]
+        parts[:] = [line for line in parts if line.part_of != whole]
+        for line in those:
+            rows.append((f"{lead}{line.name}", *_row(account, line)[1:]))
+            rows += _part_rows(account, parts, [line.name], f"{indent}  ")
+    return rows
 
 
 def _noted(lead: str, note: str) -> Iterator[str]:

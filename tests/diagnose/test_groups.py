@@ -318,7 +318,9 @@ def test_a_part_of_an_account_stands_under_its_whole(*, verbose: bool) -> None:
     lines = [
         Line("queues of sockets", 2 * MiB, part_of="all"),
         Line("messages", MiB, part_of="kernel"),
+        Line("in Python", 2 * MiB, part_of="beside malloc"),
         Line("in malloc", 3 * MiB, part_of="anonymous"),
+        Line("beside malloc", 3 * MiB, part_of="anonymous"),
         Line("anonymous, private", 8 * MiB),
         Line("anonymous, shared", 7 * MiB),
         Line("kernel", 6 * MiB),
@@ -329,9 +331,10 @@ def test_a_part_of_an_account_stands_under_its_whole(*, verbose: bool) -> None:
     ]
     one = account.made("stock", "what it is", "B", 31 * MiB, lines, whole=True)
     rows = [row.split("  ")[1:] for row in output._account(one, verbose=verbose) if row[:2] == "  "]
-    names = ["".join(words[:2]).strip() for words in rows]
+    names = ["".join(words[:3]).strip() for words in rows]
     assert names == [
-        "anonymous, private", "anonymous, shared", "of anonymous: in malloc", "kernel",
+        "anonymous, private", "anonymous, shared", "of anonymous: in malloc",
+        "of anonymous: beside malloc", "of beside malloc: in Python", "kernel",
         "of kernel: messages", "shared memory, tmpfs", "of shared: memfd", "huge pages", "rest",
         "in all", "of it: queues of sockets", "beside it: data in its pipes",
     ]  # fmt: skip
