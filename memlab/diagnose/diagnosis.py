@@ -27,6 +27,7 @@ from memlab.diagnose import (
 from memlab.diagnose.account import Account
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.held import GroupLook
+from memlab.diagnose.kernel_held import PipeData
 from memlab.diagnose.look import Look
 from memlab.diagnose.machine import MachineLook
 from memlab.diagnose.unlooked import Unlooked
@@ -107,6 +108,7 @@ def of(pid: int, seconds: float, *, thorough: bool = False, tracks_use: bool = F
             seen.group.charge,
             above=seen.group.above,
             elsewhere_bytes=shared.mapped_once(seen.subject.number) - seen.group.charge.shmem_bytes,
+            pipes=seen.kernel_held.pipes if seen.kernel_held else PipeData(),
         )
         accounts = (accounts[0], of_group, *accounts[1:])
     findings = tuple(finding.ranked(_findings(seen)))
@@ -130,6 +132,7 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     if count := seen.new_processes:
         what = units.counted(count, "process")
         left_out = (*left_out, Unlooked(what, "in the group only since the look began", None, None))
+    left_out = (*left_out, *(Unlooked(*one, None, None) for one in held.unread_pipes(seen)))
     unshared = sum(one.shared_bytes is None for one in seen.members)
     if unshared and len(seen.members) > family.SHARED_READ:
         why = f"smaller than the {family.SHARED_READ} largest"

@@ -20,6 +20,7 @@ from memlab.observe import cgroup, files, proc
 _PEAK = {"1": "memory.max_usage_in_bytes", "2": "memory.peak"}
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
 PROCESSES_MAX = 2000
+SLAB, UNSPLIT = "slab, reclaimable", "kernel memory, of any kind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,21 @@ class Charge:
         """Whether most of what may be reclaimable slab is shown to be that."""
         low, high = self.slab_bounds_bytes
         return low >= high / 2
+
+    @property
+    def slab_line(self) -> str:
+        """The line of the account that has it."""
+        return SLAB if self.splits_slab else UNSPLIT
+
+    @property
+    def slab_line_bytes(self) -> int:
+        return self.slab_reclaimable_bytes + (0 if self.splits_slab else self.kernel_bytes)
+
+    def slab_bounds_beside(self, pipe_bytes: int) -> tuple[int, int]:
+        """The same bounds if data in pipes are charged to it, which are no slab."""
+        low, high = self.slab_bounds_bytes
+        left = self.slab_reclaimable_bytes + self.kernel_bytes - pipe_bytes
+        return (low, high) if left < 0 else (low, max(low, min(high, left)))
 
     @property
     def droppable_bytes(self) -> int:

@@ -19,7 +19,8 @@ from memlab.diagnose.finding import (
     share,
     size,
 )
-from memlab.diagnose.group import Charge, killed
+from memlab.diagnose.group import SLAB, Charge, killed
+from memlab.diagnose.kernel_held import PipeData
 from memlab.diagnose.look import GroupRoom, Look
 from memlab.diagnose.room import Segments, TmpfsUse
 from memlab.diagnose.started import whole_mib
@@ -47,7 +48,7 @@ GROUP_NEARLY_FULL = FindingRow(
 GROUP_SLAB = FindingRow(
     "group-slab",
     "stock",
-    "slab, reclaimable",
+    SLAB,
     "B",
     "16 MiB and three tenths of the group are the kernel's slab",
     setting=(
@@ -128,6 +129,7 @@ def of_group(
     mounts: Sequence[TmpfsUse] = (),
     segments: Segments | None = None,
     kinds: Mapping[str, int] | None = None,
+    pipes: PipeData | None = None,
 ) -> Iterator[Finding]:
     """Of a memory cgroup; `look` is of a process in it. `unshares`: bytes per second that become
     private in it, and how many more may. `mounts` of tmpfs, and System V `segments` that no process
@@ -194,17 +196,21 @@ def of_group(
             line=group.limit_name,
             setting=raise_it,
         )
-    slab = charge.slab_reclaimable_bytes
-    stays = full + (0 if _is_slab(group, look) else slab - charge.slab_bounds_bytes[0]) / max(
+    if pipes is None:
+        pipes = look.kernel_held.pipes if look is not None and look.kernel_held else PipeData()
+    slab, is_slab = charge.slab_reclaimable_bytes, _is_slab(group, look, pipes)
+    what_kernel = _RECLAIMABLE if is_slab else unsplit(charge, pipes)
+    of_kernel = slab if is_slab else charge.slab_line_bytes
+    stays = full + (0 if is_slab else slab - charge.slab_bounds_bytes[0]) / max(
         group.limit_bytes, 1
     )
     if full < _FULL <= stays:
         yield GROUP_NEARLY_FULL.found(
             NOTE,
             f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
-            f"{size(group.limit_bytes)}), and {size(slab)} of it are {_slab(group, look)}",
+            f"{size(group.limit_bytes)}), and {size(of_kernel)} of it are {what_kernel}",
             stays,
-            (*evidence, *_slab_facts(group, look)),
+            (*evidence, *_slab_facts(charge, look, pipes)),
             line=group.limit_name,
             setting=raise_it,
         )
@@ -213,7 +219,7 @@ def of_group(
             ("page cache", "page cache, clean", charge.file_clean_bytes),
             (
                 "directory entries and inodes of the kernel (reclaimable slab)",
-                "slab, reclaimable",
+                charge.slab_line,
                 slab,
             ),
             ("LazyFree pages", "anonymous", charge.lazyfree_bytes),
@@ -223,18 +229,20 @@ def of_group(
             NOTE,
             f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
             f"{size(group.limit_bytes)}), and {size(of_it)} of it are {what}"
-            + ("" if line.startswith("slab") else _DROPPED),
+            + ("" if line == charge.slab_line else _DROPPED),
             of_it,
-            (*evidence, *_slab_facts(group, look)),
+            (*evidence, *_slab_facts(charge, look, pipes)),
             line=line,
         )
     elif slab >= 16 * MiB and slab >= 0.3 * charge.used_bytes:
         yield GROUP_SLAB.found(
             NOTE,
-            f"{size(slab)} of the group's {size(charge.used_bytes)} are of no process: "
-            f"{_slab(group, look)}",
-            slab,
-            (*evidence, *_slab_facts(group, look)),
+            f"{size(of_kernel)} of the group's {size(charge.used_bytes)} are of no process: "
+            f"{what_kernel}",
+            of_kernel,
+            (*evidence, *_slab_facts(charge, look, pipes)),
+            line=charge.slab_line,
+            setting=None if is_slab else unsplit_setting(pipes),
         )
     if group.reached_per_s >= 1:
         high = group.limit_name == "memory.high"
@@ -420,41 +428,46 @@ def _group_facts(group: GroupRoom) -> tuple[Fact, ...]:
     )
 
 
-def _slab(group: GroupRoom, look: Look | None) -> str:
-    """The kernel's memory of a group, and whether that is known to be reclaimable."""
-    low, high = group.charge.slab_bounds_bytes
-    if _is_slab(group, look):
-        return (
-            "directory entries and inodes of the kernel (reclaimable slab): dropped before "
-            "anyone is "
-            "killed; no danger, no leak"
-        )
+_RECLAIMABLE = (
+    "directory entries and inodes of the kernel (reclaimable slab): dropped before anyone is "
+    "killed; no danger, no leak"
+)
+
+
+def unsplit(charge: Charge, pipes: PipeData) -> str:
+    """The kernel's memory of a group of v1, and what of it may be dropped."""
+    low, high = charge.slab_bounds_beside(pipes.bytes)
+    lie = ""
+    if pipes.bytes >= MiB:  # it is not dropped
+        is_here = pipes.bytes <= charge.slab_line_bytes
+        then = "stay" if is_here else "are charged to other groups at least in part"
+        lie = f"; {size(pipes.bytes)} lie in {pipes.place}, and {then}"
     return (
         f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to {size(high)} "
-        "of "
-        "it directory entries and inodes, which are dropped before anyone is killed"
-        f"{_of_pipes(look)}"
+        f"of it directory entries and inodes, which are dropped before anyone is killed{lie}"
     )
 
 
-def _is_slab(group: GroupRoom, look: Look | None) -> bool:
+def unsplit_setting(pipes: PipeData) -> str:
+    """What to try if it is not known what the kernel's memory is."""
+    reads = "a reader that keeps up with the pipes (ls -l /proc/PID/fd); "
+    return (
+        f"{reads if pipes.bytes >= MiB else ''}slabtop says what the machine's slab is, cgroup v2 "
+        "what the group's is"
+    )
+
+
+def _is_slab(group: GroupRoom, look: Look | None, pipes: PipeData) -> bool:
     """Whether what may be reclaimable slab is that: it is counted, or seen to be made."""
     made = (look.rate("dentries") or 0.0) + (look.rate("inodes") or 0.0) if look else 0.0
     grew = group.machine_slab_growth_bytes >= 1 * MiB and group.kernel_growth_bytes_per_s > 0
-    return group.charge.splits_slab or made >= 100 or grew
+    charge = group.charge
+    may_be = charge.slab_bounds_beside(pipes.bytes)[1] >= charge.slab_reclaimable_bytes / 2
+    return charge.splits_slab or (may_be and (made >= 100 or grew))
 
 
-def _of_pipes(look: Look | None) -> str:
-    """What lies in pipes is of the kernel, and is not dropped."""
-    seen = look.kernel_held if look else None
-    if not seen or seen.pipe_bytes < MiB:
-        return ""
-    pipes = units.counted(seen.pipe_count, "pipe")
-    return f"; {size(seen.pipe_bytes)} lie in the {pipes} of this process, and stay"
-
-
-def _slab_facts(group: GroupRoom, look: Look | None) -> tuple[Fact, ...]:
-    low, high = group.charge.slab_bounds_bytes
+def _slab_facts(charge: Charge, look: Look | None, pipes: PipeData) -> tuple[Fact, ...]:
+    low, high = charge.slab_bounds_beside(pipes.bytes)
     names = look.rate("dentries") if look else None
     inodes = look.rate("inodes") if look else None
     return facts(

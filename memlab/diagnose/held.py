@@ -20,6 +20,7 @@ from memlab.diagnose import (
     group_limits,
     group_rows,
     growth,
+    kernel_held,
     limits,
     look,
     message_queues,
@@ -41,8 +42,9 @@ from memlab.diagnose.finding import (
     per_second,
     size,
 )
-from memlab.diagnose.group import Charge
+from memlab.diagnose.group import UNSPLIT, Charge
 from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
+from memlab.diagnose.kernel_held import PipeData
 from memlab.diagnose.look import GroupRoom
 from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
 from memlab.diagnose.ticks import Reading, Ticks
@@ -57,6 +59,7 @@ _ANONYMOUS = "anonymous"
 _SAMPLE_S = 0.1
 _NO_LIMIT = "no limit"
 _KERNEL = "other memory of the kernel"
+_PIPES_OF, _NO_PIPES = 32, PipeData()  # processes whose pipes are read
 _LEAST_UNSHARED = 16 * 4096  # bytes per second
 _ELSEWHERE, _ELSEWHERE_BYTES = "shared memory charged to other groups", 16 << 20
 
@@ -95,6 +98,8 @@ class GroupLook:
     """Bytes of shared memory that its 16 largest processes map, by kind, each object once."""
     message_bytes: int = 0
     """Of messages in queues of System V to which its processes sent last."""
+    pipes: PipeData = _NO_PIPES
+    """Of its 32 largest processes."""
     new_processes: int = 0
     """That it has at the end of the look and had not at its beginning."""
     last_kill: str = ""
@@ -193,6 +198,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         last_kill=_last_kill(directory) if events.kills else "",
         tree_whole=tree_whole,
         message_bytes=message_queues.sent_by(pids),
+        pipes=kernel_held.of_group(pids[:_PIPES_OF]),
         segments=left_segments(first or os.getpid()),
         shared_elsewhere_bytes=max((shared.mapped_once(one.pid) for one in members[:16]), default=0)
         - after.shmem_bytes,
@@ -237,16 +243,23 @@ def _slab() -> int:
 
 
 def stock(
-    charge: Charge, message_bytes: int = 0, above: str = "", elsewhere_bytes: int = 0
+    charge: Charge,
+    message_bytes: int = 0,
+    above: str = "",
+    elsewhere_bytes: int = 0,
+    pipes: PipeData = _NO_PIPES,
 ) -> Account:
     """What is charged to a group, which is named if it is above the subject's; and if they are
     many, `elsewhere_bytes` of shared memory that its processes map and it is not charged with."""
+    in_pipes = pipes.bytes if pipes.bytes >= MiB else 0
+    kernel = _KERNEL if charge.splits_slab else UNSPLIT
     whose = f"the memory of the group {above} above" if above else "the group's memory"
-    low, high = charge.slab_bounds_bytes
-    known = low == high
+    low, high = charge.slab_bounds_beside(pipes.bytes)
+    shows = charge.splits_slab and low < high
     note = "directory entries, inodes: dropped before a kill"
     if not charge.splits_slab:
-        note = "directory entries, inodes; else it stays: cgroup v1 does not split it"
+        note = f"cgroup v1 does not split it: {size(low)} to {size(high)} of it directory entries, "
+        note += "inodes, which are dropped before a kill; else it stays"
     lines = [
         Line(_ANONYMOUS, charge.anonymous_bytes, note="of processes"),
         Line("LazyFree", charge.lazyfree_bytes, part_of="anonymous", note="given back"),
@@ -255,10 +268,13 @@ def stock(
         Line("page cache, locked", charge.file_locked_bytes, note="by mlock: it stays"),
         Line("page cache, dirty", charge.file_dirty_bytes, note="written, then dropped"),
         Line("page cache, in writeback", charge.writeback_bytes),
-        Line("slab, reclaimable", charge.slab_reclaimable_bytes,
-             low=None if known else low, high=None if known else high, note=note),
-        Line(_KERNEL, charge.kernel_bytes),
-        Line(group_rows.MESSAGES, message_bytes, part_of=_KERNEL, note="sent by its processes"),
+        Line(charge.slab_line, charge.slab_line_bytes,
+             low=low if shows else None, high=high if shows else None, note=note),
+        Line(_KERNEL, charge.kernel_bytes if charge.splits_slab else 0),
+        Line(group_rows.MESSAGES, message_bytes, part_of=kernel, note="sent by its processes"),
+        Line("data in pipes", in_pipes,
+             part_of=kernel if in_pipes <= _unnamed_kernel(charge) else "none",
+             note=f"in {pipes.place}; the group of the writer is charged"),
         Line("kernel stacks", charge.stacks_bytes),
         Line("page tables", charge.page_tables_bytes),
         Line("sockets", charge.sockets_bytes),
@@ -268,6 +284,22 @@ def stock(
         note = "or more, which its processes map: it counts where a page was touched first"
         lines.append(Line(_ELSEWHERE, elsewhere_bytes, part_of="none", note=note))
     return account.made("stock", f"who holds {whose}", "B", charge.used_bytes, lines, whole=True)
+
+
+def _unnamed_kernel(charge: Charge) -> int:
+    """Memory of the kernel that may be of pipes."""
+    return charge.kernel_bytes if charge.splits_slab else charge.slab_line_bytes
+
+
+def unread_pipes(seen: GroupLook) -> Iterator[tuple[str, str]]:
+    """What of pipes was not looked at, and why, if it can be much."""
+    if _unnamed_kernel(seen.charge) - seen.pipes.bytes < 16 * MiB:
+        return
+    if seen.processes > _PIPES_OF:
+        yield (f"data in pipes of {units.counted(seen.processes - _PIPES_OF, 'process')}",
+               f"smaller than the {_PIPES_OF} largest")  # fmt: skip
+    if not seen.pipes.is_whole:
+        yield "data in pipes of its processes", "more pipes than are read, or not to be read"
 
 
 def accounts(seen: GroupLook) -> list[Account]:
@@ -291,7 +323,8 @@ def accounts(seen: GroupLook) -> list[Account]:
     ]
     return [
         stock(
-            seen.charge, seen.message_bytes, elsewhere_bytes=seen.shared_elsewhere_bytes
+            seen.charge, seen.message_bytes, elsewhere_bytes=seen.shared_elsewhere_bytes,
+            pipes=seen.pipes,
         ),
         account.made("flow", "page faults", "1/s", seen.faults_per_s, faults, whole=whole),
         Account("limits", "limits", "B", None, tuple(lines), 0.0, whole=seen.tree_whole),
@@ -342,6 +375,7 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             mounts=seen.tmpfs,
             segments=seen.segments,
             kinds=seen.shared_kinds,
+            pipes=seen.pipes,
         )
         yield from group_limits.placed(seen.room, iter(of_limit))
     else:
@@ -369,22 +403,18 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             "instead of objects, shared memory; PSS instead of RSS in the monitoring",
         )
     if not seen.room and charge.slab_reclaimable_bytes >= max(16 * MiB, 0.3 * charge.used_bytes):
-        low, high = charge.slab_bounds_bytes
         what = (
             "directory entries and inodes of the kernel (reclaimable slab), of no process: dropped "
             "before anyone is killed"
         )
         if not charge.splits_slab:
-            what = (
-                f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to "
-                f"{size(high)} of it {what}"
-            )
+            what = group_limits.unsplit(charge, seen.pipes)
         yield group_limits.GROUP_SLAB.found(
             NOTE,
-            f"{size(charge.slab_reclaimable_bytes)} of the group's {size(charge.used_bytes)} are "
-            f"{what}",
-            charge.slab_reclaimable_bytes,
-            setting="",
+            f"{size(charge.slab_line_bytes)} of the group's {size(charge.used_bytes)} are {what}",
+            charge.slab_line_bytes,
+            line=charge.slab_line,
+            setting="" if charge.splits_slab else group_limits.unsplit_setting(seen.pipes),
         )
     gone = charge.anonymous_bytes - sum(m.anonymous_bytes for m in seen.members)
     if (

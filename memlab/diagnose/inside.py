@@ -210,8 +210,8 @@ def ring_line(look: Look) -> Line:
 def of_kernel(seen: KernelHeld) -> Iterator[Line]:
     """Memory of the kernel behind its descriptors."""
     if seen.pipe_bytes:
-        note = f"of {units.counted(seen.pipe_count, 'pipe')}, with room for "
-        note += size(seen.pipe_room_bytes)
+        pipes = units.counted(seen.pipe_count, "pipe")
+        note = f"in {seen.filled_count:,} of {pipes}, with room for {size(seen.pipe_room_bytes)}"
         yield Line("data in its pipes", seen.pipe_bytes, part_of="none", note=note)
     if seen.message_bytes:
         note = f"of {units.counted(seen.queue_count, 'queue')}; slab takes more"
@@ -515,7 +515,7 @@ def _kernel_holds(look: Look) -> Iterator[Finding]:
 
 def _kinds(seen: KernelHeld) -> Iterator[tuple[int, str, str | None, str | None]]:
     """Of each kind the bytes, what they are, the line of the account, and what to try."""
-    count = units.counted(seen.pipe_count, "pipe")
+    count = units.counted(seen.filled_count, "pipe")
     yield seen.pipe_bytes, f"data that nobody has read from {count}", None, None
     count = units.counted(seen.queue_count, "queue")
     place = f" ({size(seen.system_v_bytes)} in those of System V, which stay when it ends)"

@@ -14,9 +14,10 @@ import os
 import re
 import stat
 import termios
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 from memlab.diagnose import memory_held_open, message_queues
 from memlab.observe import files, process
@@ -74,10 +75,28 @@ class KernelHeld:
     packet_bytes: int = 0
     """Of pipes in packet mode (O_DIRECT, pipe(2)): what their packets may take beyond their data,
     because each has pages of its own."""
+    filled_count: int = 0
+    """Pipes that hold data."""
+
+    @property
+    def pipes(self) -> PipeData:
+        count = f"{self.filled_count:,} pipes" if self.filled_count != 1 else "pipe"
+        return PipeData(self.pipe_bytes, f"the {count} of this process", not self.unread)
 
     @property
     def bytes(self) -> int:
         return self.pipe_bytes + self.map_bytes + self.message_bytes + self.program_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PipeData:
+    """Data that nobody has read in pipes of some processes. The group of a writer is charged."""
+
+    bytes: int = 0
+    place: str = ""
+    """Whose pipes they are."""
+    is_whole: bool = True
+    """Whether all pipes of these processes were read."""
 
 
 def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
@@ -93,13 +112,14 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
     if not (pipes or maps or flying or messages.queues or messages.unread or watches or rings
             or programs):  # fmt: skip
         return None
-    data, room, unread = 0, 0, ""
+    data, room, filled_count, unread = 0, 0, 0, ""
     packets: list[int] = []
     try:
         with _taken_from(pid) as take:
             for number in list(pipes.values())[:_PIPES_MAX]:
                 filled, size, is_of_packets = _pipe(take, number)
                 data, room = data + filled, room + size
+                filled_count += filled > 0
                 packets += [size - filled] if filled and is_of_packets else []
     except OSError as error:
         unread = error.strerror or str(error)
@@ -109,7 +129,7 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
         len(pipes), data, room, len(maps), sum(maps.values()), flying, unread,
         messages.queues, messages.bytes, messages.system_v_bytes, messages.unread, watches,
         len(rings), sum(rings), len(programs), sum(programs.values()),
-        len(packets), sum(packets),
+        len(packets), sum(packets), filled_count,
     )  # fmt: skip
 
 
@@ -135,6 +155,18 @@ def in_pipes(descriptors: Mapping[int, Mapping[int, str]]) -> tuple[dict[int, in
         except OSError:
             is_whole = False
     return sizes, is_whole
+
+
+def of_group(pids: Sequence[int]) -> PipeData:
+    """In the pipes of these processes."""
+    descriptors = {pid: files.known(partial(process.descriptors, pid)) for pid in pids}
+    sizes, is_whole = in_pipes({pid: held for pid, held in descriptors.items() if held})
+    most = max(sizes, key=lambda pid: sizes[pid], default=0)
+    name = files.text(ROOT / f"proc/{most}/comm") or ""
+    hidden = any(held is None and (ROOT / f"proc/{pid}").exists()
+                 for pid, held in descriptors.items())  # fmt: skip
+    place = f"pipes of its processes, most of {most} ({name.strip()})" if most else ""
+    return PipeData(sum(sizes.values()), place, is_whole and not hidden)
 
 
 def in_flight(pid: int, held: Mapping[int, str]) -> int:

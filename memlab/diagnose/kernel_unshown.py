@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from memlab.diagnose import sysvipc
-from memlab.observe import files, proc
+from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
 from memlab.text import units
 
@@ -30,7 +30,6 @@ _FILE_BYTES, _SOCKET_BYTES = 512, 3 << 10
 _TERMINAL_BYTES = 128 << 10
 _TIMER_BYTES, _LOCK_BYTES, _SEMAPHORE_BYTES = 400, 200, 64
 _TERMINALS = ("/dev/ptmx", "/dev/pts/")
-_DESCRIPTORS_READ = 10_000  # of a process at most
 
 
 def read(
@@ -63,7 +62,7 @@ def _counted(
     for kind, mark, each, name in _LISTS:
         counts = list(_entries(pid, descriptors, kind, mark))
         yield sum(count for count, _ in counts), each, name, any(cut for _, cut in counts)
-    links, is_cut = descriptors.values(), len(descriptors) >= _DESCRIPTORS_READ
+    links, is_cut = descriptors.values(), len(descriptors) >= process.DESCRIPTORS_READ
     sockets = sum(link.startswith("socket:") for link in links)
     yield sockets, _FILE_BYTES + _SOCKET_BYTES, "sockets", is_cut
     yield len(descriptors) - sockets, _FILE_BYTES, "open files", is_cut

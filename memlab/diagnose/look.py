@@ -501,6 +501,7 @@ def at(
             *_not_sampled(sampled, rates),
             *_children_counted(forks=forks),
             *family.not_waited_for(status, rates["processes_made"]),
+            *_not_listed(open_files),
             *_not_read_sockets(queues),
             *_not_read_descriptors(by_kernel),
             *kernel_unshown.read(
@@ -819,20 +820,19 @@ def _often(
     listed_before: MappingList, listed: MappingList, before: Pages | None, after: Pages | None
 ) -> tuple[MappedOften, ...]:
     """The three with most mappings and the three whose number grew most."""
-    earlier, uses = listed_before.files(), []
-    for file, now in listed.files().items():
-        if len(now.starts) < mapping_list.OFTEN:
-            continue
-        was = earlier[file].starts if file in earlier else ()
+    often = {file: one for file, one in listed.files().items() if one.count >= mapping_list.OFTEN}
+    earlier = listed_before.files() if often else {}
+    uses = []
+    for file, now in often.items():
         resident = more = None
-        if after and not listed.is_sample:
+        if after and now.starts:
             resident = sum(after.files_by_mapping.get(at, 0) for at in now.starts)
-            if before:
-                more = resident - sum(before.files_by_mapping.get(at, 0) for at in was)
-        count = len(now.starts)
-        uses.append(
-            MappedOften(now.path, count, count - len(was), now.distinct_bytes, resident, more)
-        )
+            was = earlier.get(file)
+            if before and (was is None or was.starts):
+                starts = was.starts if was else ()
+                more = resident - sum(before.files_by_mapping.get(at, 0) for at in starts)
+        new = now.count - listed_before.count_of(file)
+        uses.append(MappedOften(now.path, now.count, new, now.distinct_bytes, resident, more))
     by_count = sorted(uses, key=lambda use: -use.count)[:3]
     grown = sorted((use for use in uses if use.more > 0), key=lambda use: -use.more)[:3]
     return tuple(dict.fromkeys((*by_count, *grown)))
@@ -871,6 +871,11 @@ def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:
     """Worth a line where there are many."""
     many = (rates["minor_faults"] or 0.0) >= _MANY_FAULTS_PER_S
     return (f"which code takes its page faults: {sampled.why}",) if many and sampled.why else ()
+
+
+def _not_listed(descriptors: Mapping[int, str]) -> Iterator[str]:
+    if len(descriptors) >= (most := process.DESCRIPTORS_READ):
+        yield f"open files, sockets and pipes beyond its first {most:,} descriptors: not listed"
 
 
 def _not_read_sockets(seen: Sockets | None) -> Iterator[str]:

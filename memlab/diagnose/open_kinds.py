@@ -59,7 +59,8 @@ def words(kinds: Sequence[OpenKind]) -> str:
     """`880 of 1,000 are files under /var/log, 620 of them deleted; ...`; empty without any."""
     parts = []
     for place, kind in enumerate(kinds):
-        of = f" of {kind.of:,} are" if place == 0 else ""
+        read = " that were looked at" if kind.of >= process.DESCRIPTORS_READ else ""
+        of = f" of {'the ' if read else ''}{kind.of:,}{read} are" if place == 0 else ""
         deleted = f", {kind.deleted:,} of them deleted" if kind.deleted else ""
         more = f", {kind.more:,} more than when the look began" if (kind.more or 0) > 0 else ""
         parts.append(f"{kind.count:,}{of} {kind.name}{deleted}{more}")

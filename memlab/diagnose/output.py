@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from memlab.diagnose import family, growth, held, limits, machine_account, started
 from memlab.diagnose.account import Account, Line
@@ -169,22 +169,29 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
         return
     yield account.title
     shown = main if verbose or account.total is None else sorted(main, key=_by_size)[:_LINES_SHOWN]
-    rows = [_row(account, line) for line in main if line in shown]
-    rows += [
-        (
-            f"  {_PART.get(line.part_of, f'of {line.part_of}')}: {line.name}",
-            *_row(account, line)[1:],
-        )
+    shown = [line for line in main if line in shown]
+    parts = [
+        line
         for line in account.lines
         if line.part_of is not None and (verbose or not _is_under_page(account, line))
     ]
+    wholes = dict.fromkeys(line.part_of or "" for line in parts)
+    rows = []
+    for line in shown:
+        rows.append(_row(account, line))
+        rows += _part_rows(account, parts, [one for one in wholes if _last_of(one, shown) is line])
     if account.total is not None:
         others = sum(line.value for line in main if line not in shown)
         if others:
             rows.append(("other lines", _quantity(others, account.unit), ""))
+    hidden = [line.name for line in main if line not in shown]
+    rows += _part_rows(account, parts, [one for one in wholes if one in hidden])
+    if account.total is not None:
         note = "counters that are ahead of the sum" if account.rest < 0 else ""
         rows.append(("rest", _quantity(account.rest, account.unit), note))
         rows.append(("in all", _quantity(account.total, account.unit), ""))
+    rows += _part_rows(account, parts, [*_PART])
+    rows += _part_rows(account, parts, list(wholes))
     width = max(len(name) for name, _, _ in rows)
     of_value = max(len(value) for _, value, _ in rows)
     for name, value, note in rows:
@@ -197,6 +204,29 @@ def _is_under_page(account: Account, line: Line) -> bool:
     """Of memory: true, and of no use to anyone."""
     is_memory = account.name == "stock" and (line.unit or account.unit) == "B"
     return is_memory and max(line.value, line.high or 0.0) < _PAGE_BYTES
+
+
+def _last_of(whole: str, lines: Sequence[Line]) -> Line | None:
+    """The last line of a whole, which may be several: `anonymous, private` is of `anonymous`."""
+    begins = f"{whole} ", f"{whole}, "
+    those = [line for line in lines if line.name == whole or line.name.startswith(begins)]
+    return those[-1] if those else None
+
+
+def _part_rows(
+    account: Account, parts: list[Line], wholes: Sequence[str], indent: str = "  "
+) -> list[tuple[str, str, str]]:
+    """The rows of the parts of these, which are taken out of `parts`, each with its own below it;
+    `all` is the sum, and `none` what is beside it."""
+    rows = []
+    for whole in wholes:
+        lead = f"{indent}{_PART.get(whole, f'of {whole}')}: "
+        those = [line for line in parts if line.part_of == whole]
+        parts[:] = [line for line in parts if line.part_of != whole]
+        for line in those:
+            rows.append((f"{lead}{line.name}", *_row(account, line)[1:]))
+            rows += _part_rows(account, parts, [line.name], f"{indent}  ")
+    return rows
 
 
 def _noted(lead: str, note: str) -> Iterator[str]:

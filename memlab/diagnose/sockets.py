@@ -169,7 +169,10 @@ def readings(pid: int, links: Mapping[int, str]) -> Readings:
         return Readings({}, len(inodes), why)
     seen: list[tuple[int, Queue]] = []
     waiting: list[Queue] = []
-    why = "they are of another kind than TCP, UDP, raw, packet, Unix and netlink"
+    why = (
+        "they are in no table of the kernel (never bound or connected, or of another kind than "
+        "TCP, UDP, raw, packet, Unix and netlink)"
+    )
     try:
         with namespaces.inside(pid, "net", _netlink) as asked:
             seen, waiting = _of_process(_listed(asked), inodes)

@@ -317,7 +317,10 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)  # to make one takes longer than a call
 
 
-def descriptors(pid: int, most: int = 10_000, root: Path = proc.ROOT) -> dict[int, str]:
+DESCRIPTORS_READ = 10_000  # of a process at most
+
+
+def descriptors(pid: int, most: int = DESCRIPTORS_READ, root: Path = proc.ROOT) -> dict[int, str]:
     """What its file descriptors are, by number: paths, ``socket:[7]``,
     ``anon_inode:[userfaultfd]``; at most so many."""
     links = {}

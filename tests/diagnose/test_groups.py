@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from memlab.diagnose import diagnosis, group, group_limits, held, output
+from memlab.diagnose import account, diagnosis, group, group_limits, held, output
+from memlab.diagnose.account import Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import CRITICAL, NOTE
-from memlab.diagnose.kernel_held import KernelHeld
+from memlab.diagnose.kernel_held import KernelHeld, PipeData
 from memlab.errors import BadSubject, CannotLook
 from memlab.observe import cgroup
 
 from . import looks
+from .test_when import _of_group
 
 MiB = 1 << 20
 # What of a group is in no other line, in MiB; the lines add up to the charge, but for 3 MiB.
@@ -118,19 +120,85 @@ def test_kernel_memory_that_v1_does_not_split_is_not_called_droppable() -> None:
     assert found.name == "group-nearly-full"
     assert "of which cgroup v1 does not say what it is: 0 B to 51 MiB of it" in found.title
     assert "no action" not in found.setting
-    pipes = looks.look(group=room, kernel_held=KernelHeld(51, 50 * MiB, 50 * MiB, 0, 0, 0))
+    filled = KernelHeld(51, 50 * MiB, 50 * MiB, 0, 0, 0, filled_count=50)
+    pipes = looks.look(group=room, kernel_held=filled)
     (found,) = group_limits.of_group(room, pipes)
-    assert "50 MiB lie in the 51 pipes of this process, and stay" in found.title
+    assert "0 B to 1 MiB of it directory entries" in found.title, "pipes leave no more"
+    assert "50 MiB lie in the 50 pipes of this process, and stay" in found.title
     low = replace(KERNEL_1, used_bytes=50 * MiB, anonymous_bytes=0)
     (found,) = group_limits.of_group(looks.group(charge=low))
     assert found.name == "group-slab", "it is not near its limit"
+    assert found.line == "kernel memory, of any kind"
+    assert not any(word in found.setting for word in ("no action", "names", "pipes"))
     # Names were made meanwhile, and the kernel's memory of the group grew.
     grew = replace(room, machine_slab_growth_bytes=2 * MiB, kernel_growth_bytes_per_s=1.0 * MiB)
     (found,) = group_limits.of_group(grew)
     assert found.name == "group-full-of-droppable"
+    (found,) = group_limits.of_group(grew, pipes=PipeData(50 * MiB, "pipes"))
+    assert found.name == "group-nearly-full", "what lies in pipes is no slab"
     counted = replace(KERNEL_1, slab_bounds_bytes=(51 * MiB, 51 * MiB))
     (found,) = group_limits.of_group(looks.group(charge=counted))
     assert found.name == "group-full-of-droppable"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_kernel_memory_of_v1_is_one_line_of_any_kind_and_pipes_are_a_part_of_it(times: int) -> None:
+    """69 MiB, of which the machine's slab bounds what may be reclaimable to 61 MiB."""
+    charge = looks.charge(
+        used_bytes=80 * MiB * times, anonymous_bytes=11 * MiB * times, file_clean_bytes=0,
+        slab_reclaimable_bytes=61 * MiB * times, kernel_bytes=8 * MiB * times,
+        slab_bounds_bytes=(0, 61 * MiB * times),
+    )  # fmt: skip
+    pipes = PipeData(60 * MiB * times, "pipes of its processes, most of 7 (p)")
+    account = held.stock(charge, pipes=pipes)
+    assert account.rest == 0
+    lines = {one.name: one for one in account.lines}
+    assert lines.keys() == {"anonymous", "kernel memory, of any kind", "data in pipes"}
+    line = lines["kernel memory, of any kind"]
+    assert line.value == 69 * MiB * times
+    assert f"0 B to {9 * times} MiB of it directory entries" in line.note
+    assert lines["data in pipes"].value == 60 * MiB * times
+    assert lines["data in pipes"].part_of == "kernel memory, of any kind"
+    assert "most of 7 (p)" in lines["data in pipes"].note
+    lines = {one.name: one for one in held.stock(charge, pipes=replace(pipes, bytes=1)).lines}
+    assert "data in pipes" not in lines
+    seen = _of_group(charge=charge, pipes=pipes)
+    (found,) = [one for one in held.findings(seen) if one.name == "group-slab"]
+    assert (found.measured, found.line) == (69 * MiB * times, "kernel memory, of any kind")
+    assert f"{60 * times} MiB lie in pipes of its processes, most of 7 (p)" in found.title
+    assert "a reader that keeps up with the pipes" in found.setting
+
+
+def test_pipes_that_hold_more_than_a_group_is_charged_are_of_others_too() -> None:
+    pipes = PipeData(60 * MiB, "pipes of its processes, most of 7 (p)")
+    charge = replace(KERNEL_1, slab_reclaimable_bytes=20 * MiB, slab_bounds_bytes=(0, 20 * MiB))
+    told = group_limits.unsplit(charge, pipes)
+    assert "0 B to 20 MiB of it directory entries" in told
+    assert "60 MiB lie in pipes" in told
+    assert "are charged to other groups" in told
+    for one in (charge, looks.charge(kernel_bytes=59 * MiB)):
+        (line,) = [x for x in held.stock(one, pipes=pipes).lines if x.name == "data in pipes"]
+        assert line.part_of == "none"
+    of_v2 = held.stock(looks.charge(kernel_bytes=60 * MiB), pipes=pipes)
+    assert of_v2.lines[-1].part_of == "other memory of the kernel"
+
+
+@pytest.mark.parametrize(
+    ("processes", "is_whole", "kernel_bytes", "names"),
+    [
+        (32, True, 60 * MiB, []),
+        (33, True, 60 * MiB, ["data in pipes of 1 process"]),
+        (1, False, 60 * MiB, ["data in pipes of its processes"]),
+        (33, False, 26 * MiB - 1, []),
+    ],
+)
+def test_pipes_of_a_group_that_were_not_read_are_named_if_they_can_hold_much(
+    processes: int, *, is_whole: bool, kernel_bytes: int, names: list[str]
+) -> None:
+    pipes = PipeData(10 * MiB, "pipes of its processes", is_whole)
+    charge = looks.charge(kernel_bytes=kernel_bytes)
+    seen = _of_group(charge=charge, processes=processes, pipes=pipes)
+    assert [name for name, _ in held.unread_pipes(seen)] == names
 
 
 @pytest.mark.parametrize(
@@ -242,3 +310,37 @@ def test_a_group_without_a_charge_says_why(
         group = tmp_path
     with pytest.raises(CannotLook, match=said):
         held.at(group, "2", 0.1)
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_a_part_of_an_account_stands_under_its_whole(*, verbose: bool) -> None:
+    """A part of the sum, and what is beside it, come after the sum."""
+    lines = [
+        Line("queues of sockets", 2 * MiB, part_of="all"),
+        Line("messages", MiB, part_of="kernel"),
+        Line("in Python", 2 * MiB, part_of="beside malloc"),
+        Line("in malloc", 3 * MiB, part_of="anonymous"),
+        Line("beside malloc", 3 * MiB, part_of="anonymous"),
+        Line("anonymous, private", 8 * MiB),
+        Line("anonymous, shared", 7 * MiB),
+        Line("kernel", 6 * MiB),
+        Line("shared memory, tmpfs", 5 * MiB),
+        Line("memfd", 4 * MiB, part_of="shared"),
+        Line("data in its pipes", 9 * MiB, part_of="none"),
+        Line("huge pages", 5 * MiB),
+    ]
+    one = account.made("stock", "what it is", "B", 31 * MiB, lines, whole=True)
+    rows = [row.split("  ")[1:] for row in output._account(one, verbose=verbose) if row[:2] == "  "]
+    names = ["".join(words[:3]).strip() for words in rows]
+    assert names == [
+        "anonymous, private", "anonymous, shared", "of anonymous: in malloc",
+        "of anonymous: beside malloc", "of beside malloc: in Python", "kernel",
+        "of kernel: messages", "shared memory, tmpfs", "of shared: memfd", "huge pages", "rest",
+        "in all", "of it: queues of sockets", "beside it: data in its pipes",
+    ]  # fmt: skip
+    # A whole that is among the other lines.
+    many = [Line(f"kind {i}", (20 + i) * MiB) for i in range(9)]
+    one = account.made("stock", "what it is", "B", 0, [*many, *lines], whole=True)
+    rows = [row.split("  ")[1:] for row in output._account(one, verbose=False) if row[:2] == "  "]
+    names = ["".join(words[:2]).strip() for words in rows]
+    assert names.index("other lines") < names.index("of kernel: messages") < names.index("in all")

@@ -389,6 +389,19 @@ def test_connections_that_wait_at_the_nearer_address_of_another_are_not_its_own(
     assert counts == [0, 1, 0, 1]
 
 
+def test_sockets_that_were_never_bound_or_connected_are_in_no_table() -> None:
+    with ExitStack() as stack:
+        those = [stack.enter_context(socket.socket()) for _ in range(sockets._ALONE_MAX + 1)]
+        held = {one.fileno(): f"socket:[{os.fstat(one.fileno()).st_ino}]" for one in those}
+        found = sockets.read(os.getpid(), held)
+        assert found is not None
+        assert found.read < found.count == len(those)
+        assert "in no table of the kernel (never bound or connected, or of another" in found.why
+        found = sockets.read(os.getpid(), dict([*held.items()][:1]))
+    assert found is not None
+    assert (found.count, found.read, found.why) == (1, 1, "")
+
+
 def test_connections_that_wait_at_a_unix_socket_are_counted(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as other:
         for one, name in ((first, "first"), (other, "other")):

@@ -36,7 +36,7 @@ def test_data_in_pipes_is_counted_once_for_both_ends(count: int) -> None:
         for end in ends[1::2]:
             os.write(end, b"x" * 10_000)
         assert kernel_held.read(PID, links(*ends)) == KernelHeld(
-            count, count * 10_000, count * 65536, 0, 0, 0
+            count, count * 10_000, count * 65536, 0, 0, 0, filled_count=count
         )
         assert kernel_held.read(PID, {0: "/dev/null"}) is None
     finally:
@@ -61,6 +61,35 @@ def test_data_in_pipes_of_several_processes_is_counted_once(
             os.close(end)
 
 
+@pytest.mark.parametrize("count", [8, 16])
+def test_data_in_pipes_of_a_group_is_named_by_the_process_that_has_most(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that has ended has none; of one that may not be read that is not known."""
+    ends = [end for _ in range(count) for end in os.pipe()]
+    refusals = {1 << 30: FileNotFoundError, os.getppid(): PermissionError}
+
+    def descriptors(pid: int) -> dict[int, str]:
+        if pid in refusals:
+            raise refusals[pid]
+        return links(*ends)
+
+    monkeypatch.setattr(kernel_held.process, "descriptors", descriptors)
+    try:
+        for end in ends[3::2]:
+            os.write(end, b"x" * 10_000)
+        read = kernel_held.of_group([PID, 1 << 30])
+        assert (read.bytes, read.is_whole) == ((count - 1) * 10_000, True)
+        name = Path("/proc/self/comm").read_text().strip()
+        assert read.place == f"pipes of its processes, most of {PID} ({name})"
+        in_part = kernel_held.of_group([PID, os.getppid()])
+        assert (in_part.bytes, in_part.is_whole) == ((count - 1) * 10_000, False)
+        assert kernel_held.of_group([]) == kernel_held.PipeData()
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 @pytest.mark.parametrize("count", [2, 4])
 def test_packets_in_pipes_may_take_more_than_their_data(count: int) -> None:
     """Of pipes in packet mode each packet has a page. Other pipes and empty ones are not such."""
@@ -74,6 +103,9 @@ def test_packets_in_pipes_may_take_more_than_their_data(count: int) -> None:
         found = kernel_held.read(PID, links(*ends))
         assert found is not None
         assert (found.pipe_count, found.pipe_bytes) == (3 * count, 2 * count * 5)
+        assert found.filled_count == 2 * count
+        (line,) = inside.of_kernel(found)
+        assert line.note.startswith(f"in {2 * count} of {3 * count} pipes, with room for ")
         assert (found.packet_count, found.packet_bytes) == (count, count * (65536 - 5))
     finally:
         for end in ends:
@@ -96,7 +128,9 @@ def test_pipes_that_have_a_name_are_pipes_and_other_files_are_not(
     os.write(file, b"x" * 10_000)
     try:
         found = kernel_held.read(PID, links(*ends, again, file))
-        assert found == KernelHeld(count, count * 10_000, count * 65536, 0, 0, 0)
+        assert found == KernelHeld(
+            count, count * 10_000, count * 65536, 0, 0, 0, filled_count=count
+        )
         assert kernel_held.read(PID, links(file)) is None
     finally:
         for end in (*ends, again, file):
@@ -153,7 +187,7 @@ def test_memory_of_a_map_is_counted_once_for_two_descriptors(entries: int) -> No
 
 
 def test_what_is_held_is_said_by_its_kind() -> None:
-    of_pipes = look(kernel_held=KernelHeld(40, 20 * MiB, 40 * MiB, 0, 0, 0))
+    of_pipes = look(kernel_held=KernelHeld(41, 20 * MiB, 40 * MiB, 0, 0, 0, filled_count=40))
     (found,) = [one for one in inside.findings(of_pipes) if one.name == "kernel-holds"]
     assert "20 MiB are data that nobody has read from 40 pipes" in found.title
     assert "pipes" in found.setting

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from memlab.diagnose import limits, open_kinds, refused, sockets
+from memlab.diagnose.look import _not_listed
 from memlab.diagnose.open_kinds import OpenKind
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
+from memlab.observe import process
 
 from .looks import look
 
@@ -54,6 +56,16 @@ def test_the_kind_that_grows_is_said() -> None:
     ):
         (near,) = limits.findings(seen)
         assert (words in near.title) == bool(seen.open_kinds)
+
+
+@pytest.mark.parametrize(
+    ("count", "of"), [(9_999, "of 9,999 are"), (10_000, "of the 10,000 that were looked at are")]
+)
+def test_descriptors_beyond_those_that_are_listed_were_not_looked_at(count: int, of: str) -> None:
+    held = dict.fromkeys(range(count), "/srv/a")
+    words = open_kinds.words(open_kinds.read(os.getpid(), held, None))
+    assert words == f"{count:,} {of} one file, /srv/a"
+    assert len(list(_not_listed(held))) == (count == process.DESCRIPTORS_READ)
 
 
 def test_a_refused_descriptor_says_what_the_others_are() -> None:
