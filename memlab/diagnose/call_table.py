@@ -143,7 +143,7 @@ ROWS = (
         "signals", "timers and queued signals are refused", "ulimit -i, LimitSIGPENDING="),
     Row("keys-refused", "add_key request_key keyctl", "EDQUOT", ("kernel.keys.",), "keys",
         "a key is refused", "sysctl kernel.keys.maxkeys, kernel.keys.maxbytes"),
-    Row("quota-refused", _WRITES, "EDQUOT", ("quota of",), refuses="a quota is used up",
+    Row("quota-refused", _WRITES, "EDQUOT", ("quota",), refuses="a quota is used up",
         setting="remove files of that user, group or project (repquota -ugP); a higher quota",
         unread="which quota, and of which file system"),
     Row("memory-refused", "mmap mremap mprotect munmap pkey_mprotect shmat brk", "ENOMEM", _SPACE,
