@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import resource
 import shutil
 import socket
 import struct
@@ -126,6 +127,11 @@ def _makes_bpf_maps() -> bool:
 def _traces() -> bool:
     line = _doctor()["perf tracepoints"]
     return ROOT and line.detail == "open for the whole system"
+
+
+def _commits_by_guess() -> bool:
+    rule = Path("/proc/sys/vm/overcommit_memory").read_text().strip()
+    return rule == "0" and resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
 
 
 def _records() -> bool:
@@ -349,6 +355,7 @@ NEEDS = {
     "set-id files": Need(
         _set_id, "run as root, with a folder for temporary files that mount(8) shows without nosuid"
     ),
+    "overcommit by guess": Need(_commits_by_guess, "vm.overcommit_memory=0, and no RLIMIT_AS"),
     "arguments of calls that end": Need(lambda: call_rings.HAVE_ARGUMENTS, "x86-64"),
     "memory cgroup v1": Need(
         lambda: cgroup.locate().memory_version == "1", "a host whose memory controller is of v1"

@@ -31,8 +31,8 @@ def child(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     for room in commit_rooms(machine, facts.status, is_capable=facts.is_capable(21)):
         if mode != _NEVER or room.used + more <= room.limit:
             continue
-        kept = machine["CommitLimit"] - int(room.limit)
-        reserve = f", {size(kept)} of it in reserve" if kept else ""
+        reserved_bytes = machine["CommitLimit"] - int(room.limit)
+        reserve = f", {size(reserved_bytes)} of it in reserve" if reserved_bytes else ""
         return Cause(
             f"a child commits {size(more)} more, all private memory of its parent that may be "
             f"written, and {size(room.used)} of {size(machine['CommitLimit'])} are committed "
@@ -58,11 +58,11 @@ def commit_rooms(
     """What a process may commit where no more than the limit may be."""
     if sysctl("vm/overcommit_memory") != [_NEVER] or "CommitLimit" not in machine:
         return
-    kept, reserves = 0, ("admin", "user")
+    reserved_bytes, reserves = 0, ("admin", "user")
     admin, user = (next(iter(sysctl(f"vm/{one}_reserve_kbytes")), 0) << 10 for one in reserves)
-    kept += 0 if is_capable else admin
-    kept += min(user, (proc.status_bytes(status, "VmSize") or 0) // _SHARE)
-    limit = max(0, machine["CommitLimit"] - kept)
+    reserved_bytes += 0 if is_capable else admin
+    reserved_bytes += min(user, (proc.status_bytes(status, "VmSize") or 0) // _SHARE)
+    limit = max(0, machine["CommitLimit"] - reserved_bytes)
     yield Room(MAPPED, machine.get("Committed_AS", 0), limit, "B", "mmap and brk fail with ENOMEM")
 
 

@@ -33,14 +33,14 @@ def read(facts: Facts) -> Watches | None:
     if len(numbers) > _READ_MAX:
         return None
     watches: dict[int, set[int]] = {}
-    left = _WATCHED_MAX
+    room = _WATCHED_MAX
     for number in numbers:
         if facts.link(number) != _EPOLL:
             continue
         text = files.text(ROOT / f"proc/{facts.pid}/fdinfo/{number}") or ""
         watches[number] = {int(word) for word in _WATCHED.findall(text)}
-        left -= len(watches[number])
-        if left < 0:
+        room -= len(watches[number])
+        if room < 0:
             return None
     return watches
 
@@ -50,8 +50,8 @@ def too_many(watches: Watches, watcher: int, target: int) -> tuple[int, int] | N
     too: that number, and how many paths are allowed."""
     above: dict[int, set[int]] = {target: {watcher}}
     for number, watched in watches.items():
-        for one in watched:
-            above.setdefault(one, set()).add(number)
+        for target_number in watched:
+            above.setdefault(target_number, set()).add(number)
     up = _counter(above)
     for leaf in _leaves(watches, target):
         for length, count in sorted(up(leaf, _CHAIN_MAX).items()):
@@ -75,12 +75,12 @@ def _counter(above: Mapping[int, set[int]]) -> Callable[[int, int], Mapping[int,
     descriptor once, as the paths may be far too many to go along."""
 
     @cache
-    def up(number: int, left: int) -> Counter[int]:
+    def up(number: int, steps: int) -> Counter[int]:
         lengths: Counter[int] = Counter()
-        for one in above.get(number, ()) if left else ():
-            if one not in above:
+        for watcher in above.get(number, ()) if steps else ():
+            if watcher not in above:
                 lengths[1] += 1
-            for length, count in up(one, left - 1).items():
+            for length, count in up(watcher, steps - 1).items():
                 lengths[length + 1] += count
         return lengths
 

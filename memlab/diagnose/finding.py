@@ -55,7 +55,8 @@ class Finding:
     kind: str = ""
     """What tells it from others of its name; of one name and kind the first is said."""
     grows: bool = False
-    """It grew in the look, and nothing that was read ends that: no reason to worry is not said."""
+    """It grew during the look and no limit that was read ends the growth, so that "nothing to worry
+    about was found" is not printed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,9 @@ class GroupCalls:
 
 
 class GroupRefusals:
-    """A ring for each CPU, into which the kernel writes the failing calls of whatever runs there:
-    where groups are of v2 of the group alone, else of any process. Of these the ones that the group
-    has at an end of the look are taken; one that began and ended meanwhile is not known."""
+    """A ring for each CPU, into which the kernel writes the calls that fail there: of this group
+    only under cgroup v2, else of every process. Under v1 the processes that are in the group when
+    the look begins or ends are picked out; one that began and ended meanwhile is not known."""
 
     def __init__(self, directory: Path, version: str) -> None:
         self._rings: Sequence[CpuRing] = ()

@@ -32,7 +32,7 @@ class OpenKind:
     of: int
     """Descriptors in all."""
     deleted: int = 0
-    """Of these, files that have no name any more."""
+    """How many of these are deleted files."""
     more: int | None = None
     """Than at the beginning of the look; None if that was not read."""
 

@@ -148,7 +148,7 @@ def _told(look: Look, name: str, refused: Sequence[Refusal]) -> Finding:
 
 
 def often(refused: Sequence[Refusal]) -> str:
-    """`23 calls per second`; `about 23` if only the first of them were told apart."""
+    """`23 calls per second`; `about 23` if only the first of them were recorded one by one."""
     about = "about " if any(one.is_estimate for one in refused) else ""
     return f"{about}{per_second(sum(one.per_s for one in refused), 'calls')}"
 

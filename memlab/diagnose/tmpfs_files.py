@@ -38,8 +38,8 @@ def described(folder: str) -> str:
 
 
 def _entries(folder: str) -> Iterator[tuple[str, int | None]]:
-    """The path of what is below, of this file system alone, and the memory of files; None of what
-    is no file, as a folder."""
+    """The paths below, within this file system, and the memory of each file; None for a folder or
+    anything else that is not a file."""
     fd = os.open(folder, _FOLDER)
     try:
         yield from _below(fd, "", os.fstat(fd).st_dev, 0)

@@ -17,8 +17,8 @@ struct probe_known_flushes {
 };
 /* end */
 
-/* Takes about a millisecond, two seconds at most beside other programs. Without a second CPU, and if
- * that had no time, it counts nothing, and that is no failure. */
+/* Takes about a millisecond, and gives up after two seconds if other programs keep the CPUs busy. Then,
+ * and without a second CPU, it counts nothing and is not an error. */
 enum probe_status known_flushes(struct probe_known_flushes *result, struct probe_error *err);
 
 #endif

@@ -46,8 +46,8 @@ def test_longer_paths_are_fewer(length: int, most: int) -> None:
             watches[100 + n] = {last}
             last = 100 + n
         watches |= {1000 + n: {last} for n in range(count)}
-        told = epoll_paths.too_many(watches, NEW, last)
-        assert told == (None if count < most else (length, most))
+        excess = epoll_paths.too_many(watches, NEW, last)
+        assert excess == (None if count < most else (length, most))
 
 
 def test_a_chain_is_as_long_as_it_is_and_a_loop_longer_than_allowed() -> None:
@@ -76,7 +76,7 @@ def epolls(count: int) -> Iterator[list[select.epoll]]:
         yield [stack.enter_context(select.epoll()) for _ in range(count)]
 
 
-def told(watcher: int, target: int, name: str, *, operation: int = 1, events: int = 1) -> str:
+def cause_of(watcher: int, target: int, name: str, *, operation: int = 1, events: int = 1) -> str:
     event = Event(events)
     facts = Facts(os.getpid(), proc.status(os.getpid()))
     reader = next(read for _, one, read in epoll_paths.READERS if one == name)
@@ -92,18 +92,18 @@ def test_the_kernel_refuses_what_is_said_to_be_too_many() -> None:
         for other in others[1:]:
             other.register(main.fileno())
         at = last.fileno(), main.fileno()
-        assert told(*at, "EINVAL") == ""
+        assert cause_of(*at, "EINVAL") == ""
         others[0].register(main.fileno())
         with pytest.raises(OSError, match=os.strerror(errno.EINVAL)):
             last.register(main.fileno())
-        words = told(*at, "EINVAL")
+        words = cause_of(*at, "EINVAL")
         assert words.startswith("more than 500 paths would lead from a file to who waits for it")
         last.close()  # as a program does that cannot use it
-        assert told(*at, "EINVAL") == words
+        assert cause_of(*at, "EINVAL") == words
         # Other faults of a call have the same errno.
-        assert told(*at, "EINVAL", operation=7) == ""
-        assert told(*at, "EINVAL", events=1 << 28) == ""
-        assert told(first, main.fileno(), "EINVAL") == ""
+        assert cause_of(*at, "EINVAL", operation=7) == ""
+        assert cause_of(*at, "EINVAL", events=1 << 28) == ""
+        assert cause_of(first, main.fileno(), "EINVAL") == ""
     os.close(first)
     os.close(second)
 
@@ -115,8 +115,8 @@ def test_the_kernel_refuses_what_is_said_to_be_too_long_a_chain() -> None:
         at = many[5].fileno(), many[4].fileno()
         with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
             many[5].register(many[4].fileno())
-        assert "more than 5 in a chain" in told(*at, "ELOOP")
-        assert told(many[5].fileno(), many[3].fileno(), "ELOOP") == ""
+        assert "more than 5 in a chain" in cause_of(*at, "ELOOP")
+        assert cause_of(many[5].fileno(), many[3].fileno(), "ELOOP") == ""
 
 
 def test_its_calls_are_recorded_and_their_arguments_read() -> None:

@@ -411,7 +411,7 @@ class _ReportReader:
             return False
         if part and width is not None and report.rows and report.rows[-1].pid == row.pid:
             if len(row.name) > sentences.COMM_MAX:
-                return False  # the row before it has no name
+                return False  # the row before it lacks a name
             report.rows.pop()
         if width is not None and not row.name:
             self._row = whole
