@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
+from memlab.analysis.budget import budget_of_levels
 from memlab.diagnose.subject import Subject
 from memlab.observe import files, proc, process
 from memlab.text import units
@@ -127,8 +128,6 @@ def line(
 
 def budget_s(policies: Policies) -> int:
     """The one that measures these levels, each trial of `FOR_S`."""
-    from memlab.run.stop_rule import budget_of_levels
-
     return budget_of_levels(prod(map(len, policies.values())), FOR_S)
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from math import ceil
 
+from memlab.analysis.budget import QUESTIONS_SHARE, advised_s
 from memlab.experiment import Experiment
 from memlab.experiment.needs import Need, needs
 from memlab.experiment.points import Point
 from memlab.text import units
 
 _CLEARLY = 0.8  # of the points that were promised, below which it is said again
-_MARGIN = 0.9  # the share of what is left that is given to questions that have not begun
 
 
 class Reach:
@@ -86,7 +85,7 @@ class Reach:
                 for point, count in blocks.items()
             )
             has_begun = any(self._blocks[point] for point in need.points)
-            if spent_s + more_s <= limit_s * (1 if has_begun else _MARGIN):
+            if spent_s + more_s <= limit_s * (1 if has_begun else QUESTIONS_SHARE):
                 spent_s += more_s
                 chosen |= {p: max(count, chosen.get(p, 0)) for p, count in blocks.items()}
         untried = {point for point in self._unavailable if not self._blocks[point]}
@@ -195,14 +194,3 @@ class Reach:
         """How many times the declared time trials took."""
         declared = sum(self._declared_s[p] * len(self._blocks[p]) for p in self._taken_s)
         return sum(self._taken_s.values()) / declared if declared else 1.0
-
-
-def advised_s(trials_s: float, spent_s: float = 0.0) -> int:
-    """The budget in which trials that take so long are measured."""
-    return _rounded(spent_s + trials_s / _MARGIN)
-
-
-def _rounded(seconds: float) -> int:
-    """Up to two digits: 130 for 121.3."""
-    step = int(f"1{'0' * (len(str(ceil(seconds))) - 2)}") if seconds > 99 else 1
-    return ceil(seconds / step) * step

@@ -8,12 +8,13 @@ from itertools import chain, zip_longest
 from math import log
 
 from memlab import recorded
+from memlab.analysis.budget import advised_s
 from memlab.analysis.compare import MOST_BLOCKS, Comparison
 from memlab.analysis.intervals import Interval
 from memlab.analysis.least import least_samples
 from memlab.experiment import At, Experiment, Metric
 from memlab.experiment.points import combinations, has, point_key
-from memlab.experiment.reach import Reach, advised_s
+from memlab.experiment.reach import Reach
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import evidence
 from memlab.judging.claims import judge

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from memlab.analysis.budget import TRIAL_OVERHEAD_S
 from memlab.errors import BadLevels, Refused
 from memlab.experiment import COUNT, At, Experiment, Level
 from memlab.experiment.points import Point
@@ -20,7 +21,6 @@ from memlab.text import units
 # when it judges and draws; vma-lock took 98 MiB in all, a short sweep 67 MiB.
 OWN_BYTES = 100 * units.MiB
 GUESTS_OWN_BYTES = 48 * units.MiB  # in a guest nothing is judged or drawn
-TRIAL_OVERHEAD_S = 0.01  # for estimates: forking, mapping and unmapping a file
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Literal
 
-from memlab.analysis.least import least_pairs, least_samples
+from memlab.analysis.budget import LEAST_BLOCKS, least_blocks_of
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
-from memlab.experiment.reach import Reach, advised_s
+from memlab.experiment.reach import Reach
 from memlab.request import Request
 from memlab.run import admission, relay
 from memlab.text import units
@@ -24,27 +24,13 @@ from memlab.text import units
 if TYPE_CHECKING:  # SQLite
     from memlab.store import SampleRow
 
-LEAST_BLOCKS = least_samples(0.95)  # with fewer, a median has no 95 % interval
 _FAILURES_MAX = 3  # of a point of which no trial ends well: the next would fail too
-_LEAST_BLOCKS_OF_LEVELS = 8  # a sign test of two levels beside others finds nothing in fewer
 
 
 def least_blocks(experiment: Experiment) -> int:
     """How many blocks there are at least if no number was asked for."""
     levels = prod(len(factor.quick) for factor in experiment.factors)
-    return _least_blocks_of(levels) if experiment.watched else LEAST_BLOCKS
-
-
-def _least_blocks_of(levels: int) -> int:
-    """Of a user's command."""
-    return LEAST_BLOCKS if levels == 1 else max(_LEAST_BLOCKS_OF_LEVELS, least_pairs(levels - 1))
-
-
-def budget_of_levels(levels: int, run_s: float) -> int:
-    """The budget that measures so many levels of a user's command, each run of which takes
-    `run_s`."""
-    trials = levels * _least_blocks_of(levels)
-    return advised_s(trials * (run_s + admission.TRIAL_OVERHEAD_S))
+    return least_blocks_of(levels) if experiment.watched else LEAST_BLOCKS
 
 
 def budget_s(experiment: Experiment, request: Request) -> float | None:

@@ -1,5 +1,6 @@
 """What starts fast imports little: held by names, not by time."""
 
+import ast
 import os
 import re
 import subprocess
@@ -63,6 +64,22 @@ def test_a_look_imports_no_experiment_and_no_reader_of_logs() -> None:
     assert {"memlab.diagnose.look", "memlab.diagnose.documents"} <= found
     theirs = ("memlab.experiment", "memlab.diagnose.kernel_log")
     assert not [name for name in found if name.startswith(theirs)]
+
+
+def test_what_a_look_imports_when_it_needs_it_is_no_experiment() -> None:
+    """Which of these imports a look meets depends on its subject: all of them are made here."""
+    within = [
+        ast.unparse(statement)
+        for path in sorted(Path(memlab.__file__).parent.glob("diagnose/*.py"))
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        for statement in ast.walk(function)
+        if isinstance(statement, ast.Import | ast.ImportFrom)
+    ]
+    assert any("memlab" in statement for statement in within)
+    found = modules("\n".join(["import sys", *within, "print(*sys.modules, file=sys.stderr)"]))
+    assert not [name for name in found if name.startswith("memlab.experiment")]
+    assert found & HEAVY == set()
 
 
 @pytest.mark.seconds

@@ -20,11 +20,12 @@ from unittest.mock import patch
 import numpy as np
 
 from memlab import api, recorded
+from memlab.analysis.budget import LEAST_BLOCKS
 from memlab.judging import questions
 from memlab.judging.claims import judge
 from memlab.request import Request
 from memlab.results import Run
-from memlab.run.stop_rule import LEAST_BLOCKS, StopRule
+from memlab.run.stop_rule import StopRule
 
 
 @dataclass(frozen=True, slots=True)
