@@ -610,7 +610,8 @@ def test_root_of_another_user_namespace_has_no_right_to_a_limit(
     (folder / "user").symlink_to(space)
     limits = "Max file size             4096                 8192         bytes"
     (folder.parent / "limits").write_text(limits)
-    monkeypatch.setattr(call_facts, "ROOT", tmp_path)
+    for module in (call_facts, kernel_numbers):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
     facts = Facts(PID, {"CapEff": "1ffffffffff"})
     said = of("prlimit64", "EPERM", 0, resource.RLIMIT_FSIZE, 0, 0, facts=facts)
     assert said.endswith(words)
