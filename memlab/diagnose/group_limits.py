@@ -204,13 +204,17 @@ def of_group(
     stays = full + (0 if is_slab else slab - charge.slab_bounds_bytes[0]) / max(
         group.limit_bytes, 1
     )
+    near = (
+        f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
+        f"{size(group.limit_bytes)}), and"
+    )
+    slab_facts = (*evidence, *_slab_facts(charge, look, pipes))
     if full < _FULL <= stays:
         yield GROUP_NEARLY_FULL.found(
             NOTE,
-            f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
-            f"{size(group.limit_bytes)}), and {size(of_kernel)} of it are {what_kernel}",
+            f"{near} {size(of_kernel)} of it are {what_kernel}",
             stays,
-            (*evidence, *_slab_facts(charge, look, pipes)),
+            slab_facts,
             line=group.limit_name,
             setting=raise_it,
         )
@@ -227,11 +231,9 @@ def of_group(
         )
         yield _GROUP_FULL_OF_DROPPABLE.found(
             NOTE,
-            f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
-            f"{size(group.limit_bytes)}), and {size(of_it)} of it are {what}"
-            + ("" if line == charge.slab_line else _DROPPED),
+            f"{near} {size(of_it)} of it are {what}{'' if line == charge.slab_line else _DROPPED}",
             of_it,
-            (*evidence, *_slab_facts(charge, look, pipes)),
+            slab_facts,
             line=line,
         )
     elif slab >= 16 * MiB and slab >= 0.3 * charge.used_bytes:
@@ -240,7 +242,7 @@ def of_group(
             f"{size(of_kernel)} of the group's {size(charge.used_bytes)} are of no process: "
             f"{what_kernel}",
             of_kernel,
-            (*evidence, *_slab_facts(charge, look, pipes)),
+            slab_facts,
             line=charge.slab_line,
             setting=None if is_slab else unsplit_setting(pipes),
         )
@@ -309,10 +311,11 @@ def of_files(
     if most and kinds[most] >= held / 2:
         goes, setting = held_shared.KINDS[most]
         what = f"shared memory, most of it {most} ({size(kinds[most])}): they {goes}"
+    elsewhere = held - sum(value for name, value in kinds.items() if name != shared.NAMED)
     yield _GROUP_TMPFS.found(
         NOTE,
         f"{size(held)} of the group's {size(charge.used_bytes)} are {what}"
-        + _left_files(held, mounts, segments),
+        + (_left_files(held, mounts, segments) if 10 * elsewhere >= held else ""),
         held,
         evidence,
         setting=setting,
