@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from memlab.diagnose import account, finding
+from memlab.diagnose import account, finding, tmpfs_files
 from memlab.diagnose.account import Account, Line, Part
 from memlab.diagnose.finding import (
     COSTLY,
@@ -101,16 +101,17 @@ def _of_tmpfs(seen: MachineLook) -> str:
     """The largest mounts, and the files of the first."""
     parts = _parts(seen, SHMEM, 2)
     first = next(iter(seen.tmpfs), None)
-    if first is None or not first.files or not parts.startswith(first.path):
+    if first is None or not first.files or not parts.startswith(tmpfs_files.cut(first.path)):
         return parts
-    return f"{parts}; {first.path}: {first.files}"
+    unheld = f"; {first.unheld}" if first.unheld else ""
+    return f"{parts}; {tmpfs_files.cut(first.path)}: {first.files}{unheld}"
 
 
 def _parts(seen: MachineLook, line: str, most: int) -> str:
     """The largest named parts of a line."""
     largest = sorted(_named(seen, line), key=lambda one: -one.bytes)[:most]
     largest = [one for one in largest if 10 * one.bytes >= largest[0].bytes]
-    return ", ".join(f"{one.name} {size(one.bytes)}" for one in largest)
+    return ", ".join(f"{tmpfs_files.cut(one.name)} {size(one.bytes)}" for one in largest)
 
 
 def holdings(seen: MachineLook) -> dict[str, Sequence[Part]]:
@@ -173,6 +174,9 @@ def findings(seen: MachineLook) -> Iterator[Finding]:
 def _of_line(seen: MachineLook, row: LineRow, value: float) -> Finding:
     parts = _parts(seen, row.line, row.parts) if row.parts else ""
     named = f" (most: {parts})" if parts else ""
+    if row.line == SHMEM and seen.tmpfs and seen.tmpfs[0].unheld:
+        first = seen.tmpfs[0]
+        named += f"; {tmpfs_files.cut(first.path)}: {first.files}; {first.unheld}"
     if row.line == COMPRESSED:
         named = f" ({_compressed(seen)})"
     if row.line == PIPES and seen.pipes_of:

@@ -255,6 +255,8 @@ class TmpfsUse:
     size_bytes: int
     files: str = ""
     """How many it has, in words; empty of one that holds little."""
+    unheld: str = ""
+    """Which of them no process has open or maps, in words; empty if that was not looked at."""
 
 
 def tmpfs(pid: int) -> Sequence[TmpfsUse]:
