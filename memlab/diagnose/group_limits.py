@@ -438,17 +438,27 @@ _RECLAIMABLE = (
 )
 
 
+_ALL = 0.9  # of what is bounded: such a bound tells nothing
+
+
+def of_names(charge: Charge, pipes: PipeData) -> str:
+    """What of a group's kernel memory may be dropped, under v1, which does not split it."""
+    low, high = charge.slab_bounds_beside(pipes.bytes)
+    what = "directory entries and inodes, which are dropped before anyone is killed"
+    if not low and high >= _ALL * charge.slab_line_bytes:
+        return f"how much of it is {what}, was not told apart"
+    return f"{size(low)} to {size(high)} of it {what}"
+
+
 def unsplit(charge: Charge, pipes: PipeData) -> str:
     """The kernel's memory of a group of v1, and what of it may be dropped."""
-    low, high = charge.slab_bounds_beside(pipes.bytes)
     lie = ""
     if pipes.bytes >= MiB:  # it is not dropped
         is_here = pipes.bytes <= charge.slab_line_bytes
         then = "stay" if is_here else "are charged to other groups at least in part"
         lie = f"; {size(pipes.bytes)} lie in {pipes.place}, and {then}"
     return (
-        f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to {size(high)} "
-        f"of it directory entries and inodes, which are dropped before anyone is killed{lie}"
+        f"kernel memory, of which cgroup v1 does not say what it is: {of_names(charge, pipes)}{lie}"
     )
 
 

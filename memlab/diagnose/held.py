@@ -264,8 +264,7 @@ def stock(
     shows = charge.splits_slab and low < high
     note = "directory entries, inodes: dropped before a kill"
     if not charge.splits_slab:
-        note = f"cgroup v1 does not split it: {size(low)} to {size(high)} of it directory entries, "
-        note += "inodes, which are dropped before a kill; else it stays"
+        note = f"cgroup v1 does not split it: {group_limits.of_names(charge, pipes)}; else it stays"
     mapped = "of no process, unless one maps it"
     if mapped_bytes:
         mapped = f"its processes map {size(mapped_bytes)} of such memory"

@@ -314,9 +314,16 @@ def _rest(seen: MachineLook) -> Iterator[Finding]:
         yield _MACHINE_COUNTED_TWICE.found(
             NOTE,
             f"the counters add up to {size(-rest)} more than the machine has: some pages are in "
-            "two of them, or they changed while they were read",
+            f"two of them{_spliced(seen)}, or they changed while they were read",
             rest,
         )
+
+
+def _spliced(seen: MachineLook) -> str:
+    """Data in pipes may be pages that another counter has (splice(2), vmsplice(2))."""
+    if seen.pipe_bytes < _WORTH_BYTES:
+        return ""
+    return f" (of {size(seen.pipe_bytes)} in pipes what is spliced from files is page cache too)"
 
 
 _GROWS: tuple[tuple[str, Callable[[MachineLook], int]], ...] = (
