@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from memlab.diagnose import course, growth, held_shared, shared, tmpfs_files
+from memlab.diagnose import course, growth, held_shared, shared
 from memlab.diagnose.finding import (
     COSTLY,
     CRITICAL,
@@ -325,8 +325,7 @@ def of_files(
 def _left_files(held: float, mounts: Sequence[TmpfsUse], segments: Segments | None) -> str:
     """What is seen that can be them."""
     seen = [
-        f"{tmpfs_files.cut(one.path)} holds {size(one.used_bytes)}"
-        f"{f' in {one.files}' if one.files else ''}"
+        f"{one.path} holds {size(one.used_bytes)}{f' in {one.files}' if one.files else ''}"
         for one in mounts
         if one.used_bytes >= held / 10
     ]

@@ -108,10 +108,14 @@ def _of_tmpfs(seen: MachineLook) -> str:
 
 
 def _parts(seen: MachineLook, line: str, most: int) -> str:
-    """The largest named parts of a line."""
+    """The largest named parts of a line, as a note has them: a long name is cut."""
+    return _joined(seen, line, most, tmpfs_files.cut)
+
+
+def _joined(seen: MachineLook, line: str, most: int, shown: Callable[[str], str] = str) -> str:
     largest = sorted(_named(seen, line), key=lambda one: -one.bytes)[:most]
     largest = [one for one in largest if 10 * one.bytes >= largest[0].bytes]
-    return ", ".join(f"{tmpfs_files.cut(one.name)} {size(one.bytes)}" for one in largest)
+    return ", ".join(f"{shown(one.name)} {size(one.bytes)}" for one in largest)
 
 
 def holdings(seen: MachineLook) -> dict[str, Sequence[Part]]:
@@ -172,11 +176,11 @@ def findings(seen: MachineLook) -> Iterator[Finding]:
 
 
 def _of_line(seen: MachineLook, row: LineRow, value: float) -> Finding:
-    parts = _parts(seen, row.line, row.parts) if row.parts else ""
+    parts = _joined(seen, row.line, row.parts) if row.parts else ""
     named = f" (most: {parts})" if parts else ""
     if row.line == SHMEM and seen.tmpfs and seen.tmpfs[0].unheld:
         first = seen.tmpfs[0]
-        named += f"; {tmpfs_files.cut(first.path)}: {first.files}; {first.unheld}"
+        named += f"; {first.path}: {first.files}; {first.unheld}"
     if row.line == COMPRESSED:
         named = f" ({_compressed(seen)})"
     if row.line == PIPES and seen.pipes_of:

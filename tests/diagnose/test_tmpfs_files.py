@@ -125,7 +125,8 @@ def test_a_mount_whose_files_were_not_looked_for_says_so(monkeypatch: pytest.Mon
     assert machine._with_unheld(7, large, [], {}) == unread
 
 
-def test_the_path_of_a_mount_is_cut_as_a_name_is() -> None:
+def test_the_path_of_a_mount_is_cut_in_a_note_as_a_name_is() -> None:
+    """Not in a sentence, from which it is copied."""
     path = f"/var/lib/{'pod/' * 30}tmp"
     mount = TmpfsUse(path, 3 << 30, 8 << 30, "9 files")
     whole = machine_account.of(replace(seen(Shmem=3 << 30), tmpfs=(mount,)))
@@ -133,7 +134,10 @@ def test_the_path_of_a_mount_is_cut_as_a_name_is() -> None:
     assert note == f"...{path[-33:]} 3 GiB; ...{path[-33:]}: 9 files"
     charged = charge(used_bytes=301 * MiB, shmem_bytes=300 * MiB)
     (found,) = group_limits.of_files(charged, (), (mount,), None, {})
-    assert found.title.endswith(f"; ...{path[-33:]} holds 3 GiB in 9 files")
+    assert found.title.endswith(f"; {path} holds 3 GiB in 9 files")
+    (said,) = [one for one in machine_account.findings(replace(seen(Shmem=3 << 30), tmpfs=(mount,)))
+               if one.name == "machine-tmpfs"]  # fmt: skip
+    assert said.title.endswith(f"(most: {path} 3 GiB)")
 
 
 def test_that_nobody_holds_the_files_stands_beside_their_size() -> None:
