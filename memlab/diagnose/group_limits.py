@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from memlab.diagnose import course, growth, held_shared, shared
+from memlab.diagnose import course, growth, held_shared, kernel_unshown, shared
 from memlab.diagnose.finding import (
     COSTLY,
     CRITICAL,
@@ -456,6 +456,13 @@ def unsplit(charge: Charge, pipes: PipeData) -> str:
         is_here = pipes.bytes <= charge.slab_line_bytes
         then = "stay" if is_here else "are charged to other groups at least in part"
         lie = f"; {size(pipes.bytes)} lie in {pipes.place}, and {then}"
+    keep_bytes = pipes.sockets * kernel_unshown.SOCKET_BYTES
+    if keep_bytes >= max(MiB, charge.slab_line_bytes / 10):
+        lie += (
+            f"; {'at least ' if pipes.has_more else ''}{pipes.sockets:,} sockets are open in its "
+            "processes, each keeps some "
+            f"{size(kernel_unshown.SOCKET_BYTES)} (an estimate), which stays"
+        )
     return (
         f"kernel memory, of which cgroup v1 does not say what it is: {of_names(charge, pipes)}{lie}"
     )

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from memlab.diagnose import account, diagnosis, group, group_limits, held, output
+from memlab.diagnose import account, diagnosis, group, group_limits, held, kernel_held, output
 from memlab.diagnose.account import Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import CRITICAL, NOTE
 from memlab.diagnose.kernel_held import KernelHeld, PipeData
 from memlab.errors import BadSubject, CannotLook
-from memlab.observe import cgroup
+from memlab.observe import cgroup, process
 
 from . import looks
 from .test_when import _of_group
@@ -170,6 +170,28 @@ def test_kernel_memory_of_v1_is_one_line_of_any_kind_and_pipes_are_a_part_of_it(
     assert (found.measured, found.line) == (69 * MiB * times, "kernel memory, of any kind")
     assert f"{60 * times} MiB lie in pipes of its processes, most of 7 (p)" in found.title
     assert "a reader that keeps up with the pipes" in found.setting
+
+
+@pytest.mark.parametrize(("sockets", "is_said"), [(18_000, True), (1_000, False)])
+def test_sockets_of_a_group_of_v1_are_named_in_its_kernel_memory(
+    sockets: int, *, is_said: bool
+) -> None:
+    """They are slab that the machine calls reclaimable, and nobody drops them."""
+    words = "; 18,000 sockets are open in its processes, each keeps some 3.5 KiB (an estimate)"
+    told = group_limits.unsplit(KERNEL_1, PipeData(sockets=sockets))
+    assert (words in told) == is_said
+    assert ("sockets" in told) == is_said
+    more = group_limits.unsplit(KERNEL_1, PipeData(sockets=sockets, has_more=True))
+    assert ("; at least 18,000 sockets" in more) == is_said
+
+
+def test_sockets_of_several_processes_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    links = {7: {3: "socket:[1]", 4: "socket:[2]"}, 8: {3: "socket:[1]", 5: "/tmp/a"}}
+    monkeypatch.setattr(process, "descriptors", lambda pid: links[pid])
+    of_group = kernel_held.of_group([7, 8])
+    assert (of_group.sockets, of_group.has_more) == (2, False)
+    monkeypatch.setattr(process, "DESCRIPTORS_READ", 2)
+    assert kernel_held.of_group([7, 8]).has_more
 
 
 def test_pipes_that_hold_more_than_a_group_is_charged_are_of_others_too() -> None:
