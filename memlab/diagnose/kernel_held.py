@@ -97,6 +97,10 @@ class PipeData:
     """Whose pipes they are."""
     is_whole: bool = True
     """Whether all pipes of these processes were read."""
+    sockets: int = 0
+    """That these processes have open."""
+    has_more: bool = False
+    """Of a process with very many descriptors only the first are read."""
 
 
 def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
@@ -166,7 +170,12 @@ def of_group(pids: Sequence[int]) -> PipeData:
     hidden = any(held is None and (ROOT / f"proc/{pid}").exists()
                  for pid, held in descriptors.items())  # fmt: skip
     place = f"pipes of its processes, most of {most} ({name.strip()})" if most else ""
-    return PipeData(sum(sizes.values()), place, is_whole and not hidden)
+    sockets = {
+        link for held in descriptors.values() for link in (held or {}).values()
+        if link.startswith("socket:")
+    }  # fmt: skip
+    cut = any(len(held or {}) >= process.DESCRIPTORS_READ for held in descriptors.values())
+    return PipeData(sum(sizes.values()), place, is_whole and not hidden, len(sockets), cut)
 
 
 def in_flight(pid: int, held: Mapping[int, str]) -> int:

@@ -240,6 +240,12 @@ def test_an_unknown_pair_is_said_without_a_cause() -> None:
         "3 calls per second fail: swapon with ENOSPC; the cause was not read",
     )
     assert said(Refusal("swapon", "ENOSPC", 0.9)) == []
+    recorded = Refusal("ftruncate", "EPERM", 3.0, arguments="fd 5, length 4096")
+    (found,) = said(recorded, Refusal("swapon", "ENOSPC", 2.0))
+    assert found.title == (
+        "5 calls per second fail: ftruncate with EPERM, swapon with ENOSPC; the cause was not read "
+        "(a call: fd 5, length 4096)"
+    )
 
 
 def test_a_file_system_is_full_only_where_that_was_read() -> None:
