@@ -74,7 +74,7 @@ def sums(pids: Sequence[int]) -> Sums | None:
 
 
 def counted_again(found: Iterable[Finding], seen: Sums | None, processes: int) -> Iterator[Finding]:
-    """With what the sum of resident memory of a group's processes has more than once."""
+    """With the sum of its processes' resident memory, where that is far above what they hold."""
     for one in found:
         if seen is None or one.name != "group-tmpfs" or seen.again_bytes < _WORTH_BYTES:
             yield one
@@ -84,8 +84,7 @@ def counted_again(found: Iterable[Finding], seen: Sums | None, processes: int) -
             which = f"{seen.processes} of {which}"
         title = (
             f"{one.title}; the resident memory of {which} adds up to {size(seen.resident_bytes)}, "
-            f"which counts {size(seen.again_bytes)} more than once (PSS: "
-            f"{size(seen.proportional_bytes)})"
+            f"and to {size(seen.proportional_bytes)} if what is shared counts in parts (PSS)"
         )
         yield replace(one, title=title)
 

@@ -110,8 +110,8 @@ def test_what_several_processes_share_of_a_group_is_counted_in_each(limit: int |
         return one.title
 
     assert said().endswith(
-        "; the resident memory of its 5 processes adds up to 520 MiB, which counts 410 MiB more "
-        "than once (PSS: 110 MiB)"
+        "; the resident memory of its 5 processes adds up to 520 MiB, and to 110 MiB if "
+        "what is shared counts in parts (PSS)"
     )
     assert "memory of 5 of its 7 processes adds up" in said(processes=7)
     for sums in (None, held_shared.Sums(5, 125 * MiB, 110 * MiB)):
