@@ -378,9 +378,7 @@ def _filling(
     seen = look.seconds if look else 0.0
     lasts = 0 < growth.LASTS_LOOKS * (seen or group.seconds) < group.seconds_left
     soon = bound is not None and group.seconds_left <= seen and not swap
-    others = ""
-    if look is not None and look.growth_bytes_per_s < 0.5 * group.growth_bytes_per_s:
-        others = " (most is not this process's)"
+    others = _of_others(group, look) if look is not None else ""
     then = (
         "it is made to wait" if group.limit_name == "memory.high"
         else "what is in it is swapped out" if swap else "something in it is killed"
@@ -403,6 +401,19 @@ def _filling(
         setting=f"a look of --seconds {longer} would see whether it falls again, as a collected "
         f"heap does; {raise_it}",
     )
+
+
+def _of_others(group: GroupRoom, look: Look) -> str:
+    """Whose the growth is if it is not in the process: of shared memory and the kernel's nobody
+    reads who made it."""
+    half = 0.5 * group.growth_bytes_per_s
+    if look.growth_bytes_per_s >= half:
+        return ""
+    if group.shared_growth_bytes_per_s >= half:
+        return " (most is tmpfs, shared memory or memfd: who made it is not looked at)"
+    if group.kernel_growth_bytes_per_s >= half:
+        return " (most is the kernel's memory: who made it is not looked at)"
+    return " (most is not this process's)"
 
 
 def _still(group: GroupRoom) -> str:
