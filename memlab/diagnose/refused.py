@@ -8,6 +8,7 @@ row has is said without a cause.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from memlab.diagnose import call_commit, call_places, family, mapping_list, open_kinds, socket_drops
@@ -217,12 +218,19 @@ def _unexplained(unknown: Sequence[Refusal]) -> Finding:
     )  # fmt: skip
 
 
+_OF_SOCKETS = re.compile(
+    r"accept4?|bind|connect|getsockopt|ioctl|listen|readv?|recv.*|send.*|setsockopt|shutdown"
+    r"|socket|socketpair|splice|writev?"
+)
+
+
 def _page(one: Refusal) -> str:
     if one.errno == ANOTHER:
         return "another look while the threads run that began in this one"
     if one.call.startswith(("system call", "another call")):
         return f"the call's page of manual says what {one.errno} means to it"
-    return f"man 2 {one.call} says what {one.errno} means to it; of a socket, its family's page too"
+    of_sockets = "; of a socket, its family's page too" if _OF_SOCKETS.fullmatch(one.call) else ""
+    return f"man 2 {one.call} says what {one.errno} means to it{of_sockets}"
 
 
 def _names(words: Iterator[str]) -> str:

@@ -240,6 +240,9 @@ def test_an_unknown_pair_is_said_without_a_cause() -> None:
         "3 calls per second fail: swapon with ENOSPC; the cause was not read",
     )
     assert said(Refusal("swapon", "ENOSPC", 0.9)) == []
+    assert found.setting == "man 2 swapon says what ENOSPC means to it"
+    for call in ("sendto", "recvmmsg", "setsockopt", "readv"):
+        assert "of a socket" in said(Refusal(call, "ENOSPC", 3.0))[0].setting
 
 
 def test_a_file_system_is_full_only_where_that_was_read() -> None:
