@@ -447,12 +447,14 @@ _RECLAIMABLE = (
 
 def unsplit(charge: Charge, pipes: PipeData) -> str:
     """The kernel's memory of a group of v1, and what of it may be dropped."""
-    low, high = charge.slab_bounds_beside(pipes.bytes)
+    low, high = charge.slab_bounds_beside(pipes.stays_bytes)
     lie = ""
-    if pipes.bytes >= MiB:  # it is not dropped
-        is_here = pipes.bytes <= charge.slab_line_bytes
-        then = "stay" if is_here else "are charged to other groups at least in part"
-        lie = f"; {size(pipes.bytes)} lie in {pipes.place}, and {then}"
+    parts = ((pipes.bytes, f"lie in {pipes.place}"), (pipes.bpf_bytes, "are BPF maps and programs"))
+    for value, what in parts:
+        if value >= MiB:  # it is not dropped
+            is_here = pipes.stays_bytes <= charge.slab_line_bytes
+            then = "stay" if is_here else "are charged to other groups at least in part"
+            lie += f"; {size(value)} {what}, and {then}"
     return (
         f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to {size(high)} "
         f"of it directory entries and inodes, which are dropped before anyone is killed{lie}"
@@ -461,11 +463,12 @@ def unsplit(charge: Charge, pipes: PipeData) -> str:
 
 def unsplit_setting(pipes: PipeData) -> str:
     """What to try if it is not known what the kernel's memory is."""
-    reads = "a reader that keeps up with the pipes (ls -l /proc/PID/fd); "
-    return (
-        f"{reads if pipes.bytes >= MiB else ''}slabtop says what the machine's slab is, cgroup v2 "
-        "what the group's is"
-    )
+    known = [
+        (pipes.bytes, "a reader that keeps up with the pipes (ls -l /proc/PID/fd); "),
+        (pipes.bpf_bytes, "smaller or fewer BPF maps (bpftool map); "),
+    ]
+    first = "".join(remedy for value, remedy in known if value >= MiB)
+    return f"{first}slabtop says what the machine's slab is, cgroup v2 what the group's is"
 
 
 def _is_slab(group: GroupRoom, look: Look | None, pipes: PipeData) -> bool:
@@ -473,12 +476,12 @@ def _is_slab(group: GroupRoom, look: Look | None, pipes: PipeData) -> bool:
     made = (look.rate("dentries") or 0.0) + (look.rate("inodes") or 0.0) if look else 0.0
     grew = group.machine_slab_growth_bytes >= 1 * MiB and group.kernel_growth_bytes_per_s > 0
     charge = group.charge
-    may_be = charge.slab_bounds_beside(pipes.bytes)[1] >= charge.slab_reclaimable_bytes / 2
+    may_be = charge.slab_bounds_beside(pipes.stays_bytes)[1] >= charge.slab_reclaimable_bytes / 2
     return charge.splits_slab or (may_be and (made >= 100 or grew))
 
 
 def _slab_facts(charge: Charge, look: Look | None, pipes: PipeData) -> tuple[Fact, ...]:
-    low, high = charge.slab_bounds_beside(pipes.bytes)
+    low, high = charge.slab_bounds_beside(pipes.stays_bytes)
     names = look.rate("dentries") if look else None
     inodes = look.rate("inodes") if look else None
     return facts(

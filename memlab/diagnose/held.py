@@ -254,7 +254,8 @@ def stock(
     in_pipes = pipes.bytes if pipes.bytes >= MiB else 0
     kernel = _KERNEL if charge.splits_slab else UNSPLIT
     whose = f"the memory of the group {above} above" if above else "the group's memory"
-    low, high = charge.slab_bounds_beside(pipes.bytes)
+    of_bpf = pipes.bpf_bytes if pipes.bpf_bytes >= MiB else 0
+    low, high = charge.slab_bounds_beside(pipes.stays_bytes)
     shows = charge.splits_slab and low < high
     note = "directory entries, inodes: dropped before a kill"
     if not charge.splits_slab:
@@ -275,6 +276,9 @@ def stock(
         Line("data in pipes", in_pipes,
              part_of=kernel if in_pipes <= _unnamed_kernel(charge) else "none",
              note=f"in {pipes.place}; the group of the writer is charged"),
+        Line("BPF maps and programs", of_bpf,
+             part_of=kernel if in_pipes + of_bpf <= _unnamed_kernel(charge) else "none",
+             note="that its processes hold; the group of who made them is charged"),
         Line("kernel stacks", charge.stacks_bytes),
         Line("page tables", charge.page_tables_bytes),
         Line("sockets", charge.sockets_bytes),
@@ -293,7 +297,7 @@ def _unnamed_kernel(charge: Charge) -> int:
 
 def unread_pipes(seen: GroupLook) -> Iterator[tuple[str, str]]:
     """What of pipes was not looked at, and why, if it can be much."""
-    if _unnamed_kernel(seen.charge) - seen.pipes.bytes < 16 * MiB:
+    if _unnamed_kernel(seen.charge) - seen.pipes.stays_bytes < 16 * MiB:
         return
     if seen.processes > _PIPES_OF:
         yield (f"data in pipes of {units.counted(seen.processes - _PIPES_OF, 'process')}",

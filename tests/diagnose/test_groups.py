@@ -183,6 +183,30 @@ def test_pipes_that_hold_more_than_a_group_is_charged_are_of_others_too() -> Non
     assert of_v2.lines[-1].part_of == "other memory of the kernel"
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_bpf_maps_of_a_group_are_no_directory_entries(times: int) -> None:
+    """They stay, as data in pipes do, and are a part of the kernel's memory if they fit there."""
+    charge = looks.charge(
+        used_bytes=80 * MiB * times, anonymous_bytes=11 * MiB * times, file_clean_bytes=0,
+        slab_reclaimable_bytes=61 * MiB * times, kernel_bytes=8 * MiB * times,
+        slab_bounds_bytes=(0, 61 * MiB * times),
+    )  # fmt: skip
+    maps = PipeData(bpf_bytes=60 * MiB * times)
+    (found,) = [one for one in held.findings(_of_group(charge=charge, pipes=maps))
+                if one.name == "group-slab"]  # fmt: skip
+    assert f"0 B to {9 * times} MiB of it directory entries" in found.title
+    assert f"; {60 * times} MiB are BPF maps and programs, and stay" in found.title
+    assert found.setting.startswith("smaller or fewer BPF maps (bpftool map); slabtop")
+    lines = {one.name: one for one in held.stock(charge, pipes=maps).lines}
+    of_maps = lines["BPF maps and programs"]
+    assert (of_maps.value, of_maps.part_of) == (60 * MiB * times, "kernel memory, of any kind")
+    both = replace(maps, bytes=20 * MiB * times, place="pipes of 7")
+    lines = {one.name: one for one in held.stock(charge, pipes=both).lines}
+    assert lines["BPF maps and programs"].part_of == "none"
+    assert group_limits.unsplit(charge, both).count("are charged to other groups") == 2
+    assert "BPF" not in group_limits.unsplit(charge, PipeData(bpf_bytes=MiB - 1))
+
+
 @pytest.mark.parametrize(
     ("processes", "is_whole", "kernel_bytes", "names"),
     [
