@@ -417,3 +417,45 @@ def _queue(raw: bytes, kind: str) -> Queue:
     (drops,) = struct.unpack_from("=I", raw, 32) if len(raw) >= 36 else (None,)
     # A TCP segment in flight is in both counts.
     return Queue(received + backlog, max(sent, queued), ahead + options, buffer, drops, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class OfProcesses:
+    """The queues of several processes, each socket once."""
+
+    bytes: int = 0
+    count: int = 0
+    most_of: str = ""
+    """The process that holds most of it, as `7 (a)`."""
+    why: str = ""
+    """Why some were not read."""
+
+
+def of_processes(descriptors: Mapping[int, Mapping[int, str]]) -> OfProcesses:
+    """Of the descriptors that they hold; a socket is that of whom is listed first."""
+    owners: dict[str, dict[int, int]] = {}
+    for pid, links in descriptors.items():
+        inodes = {int(link[8:-1]) for link in links.values() if link.startswith("socket:[")}
+        space = files.known(lambda pid=pid: str((ROOT / f"proc/{pid}/ns/net").readlink()))  # type: ignore[misc]
+        of_space = owners.setdefault(space or f"of {pid}", {})
+        of_space.update((inode, pid) for inode in inodes if inode not in of_space)
+    sizes: dict[int, int] = {}
+    count, why = 0, ""
+    for of_space in filter(None, owners.values()):
+        first = next(iter(of_space.values()))
+        if (total := count_of_machine(first)) > max(_MANY, _EACH_MAX * len(of_space)):
+            why = why or f"the machine has {total:,} sockets, which would all be listed"
+            continue
+        try:
+            with namespaces.inside(first, "net", _netlink) as asked:
+                mine, waiting = _of_process(_listed(asked), of_space.keys())
+        except OSError as error:
+            why = why or error.strerror or str(error)
+            continue
+        count += len(mine)
+        queues = [(of_space[inode], queue) for inode, queue in mine]
+        for pid, queue in (*queues, *((first, queue) for queue in waiting)):
+            sizes[pid] = sizes.get(pid, 0) + queue.received + queue.sent + queue.other
+    most = max(sizes, key=lambda pid: sizes[pid], default=0)
+    name = (files.text(ROOT / f"proc/{most}/comm") or "").strip()
+    return OfProcesses(sum(sizes.values()), count, f"{most} ({name})" if most else "", why)
