@@ -285,7 +285,7 @@ def stock(
              part_of=kernel if in_pipes <= _unnamed_kernel(charge) else "none",
              note=f"in {pipes.place}; the group of the writer is charged"),
         Line("BPF maps and programs", of_bpf,
-             part_of=kernel if in_pipes + of_bpf <= _unnamed_kernel(charge) else "none",
+             part_of=kernel if pipes.stays_bytes <= _unnamed_kernel(charge) else "none",
              note="that its processes hold; the group of who made them is charged"),
         Line("kernel stacks", charge.stacks_bytes),
         Line("page tables", charge.page_tables_bytes),
