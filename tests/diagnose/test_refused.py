@@ -581,6 +581,16 @@ def test_a_32_bit_program_has_4_gib_of_addresses(
         assert [one.name for one in read] == ([] if is_cause is None else [name])
         (found,) = said(Refusal("mmap", "ENOMEM", 9.0), rooms=tuple(read))
         assert (f"3.97 GiB of 4 GiB ({name})" in found.title) == bool(is_cause)
+    (tmp_path / "proc/7/auxv").write_bytes(struct.pack("=4I", 4, 32, 0, 0))
+    spans = ("08010000-10000000", "90000000-f7000000", "f7000000-f8000000")
+    for few, gap in ((1, "128 MiB"), (3, "2 GiB")):
+        lines = "".join(f"{span} r--p 00000000 00:00 0\n" for span in spans[:few])
+        (tmp_path / "proc/7/maps").write_text(lines)
+        (room,) = call_limits.of(7, {"VmSize": "1 kB"}, [Refusal("mmap", "ENOMEM", 9.0)])
+        (found,) = said(Refusal("mmap", "ENOMEM", 9.0), rooms=(room,))
+        assert found.title.endswith(
+            f"how much it asks for: the widest gap in its addresses is {gap}"
+        )
         assert found.setting.startswith("a 64-bit build") == bool(is_cause)
 
 
