@@ -461,6 +461,7 @@ def at(
     main_stack = _touched_stack(mappings, pages_after, kept.swapped_bytes)
     rooms = [
         *room.limits(pid, status, listed.count, main_stack),
+        *room.backlogs(queues_before.queues, read_queues.queues),
         *call_limits.of(pid, status, refused),
     ]
     queues = sockets.sums(read_queues)

@@ -25,7 +25,7 @@ from memlab.diagnose.finding import (
 )
 from memlab.diagnose.look import Look
 from memlab.diagnose.refusals import ANOTHER, NO_LIMIT, Refusal
-from memlab.diagnose.room import Room
+from memlab.diagnose.room import BACKLOG, Room
 from memlab.observe import files, proc
 from memlab.text import units
 
@@ -52,6 +52,8 @@ _HINTS = {
     "RLIMIT_DATA": "ulimit -d, LimitDATA= of its unit",
     "RLIMIT_STACK": "ulimit -s; less recursion, smaller arrays on the stack",
     "CommitLimit": "vm.overcommit_memory=0, or vm.overcommit_ratio, or swap",
+    BACKLOG: "accept(2) sooner, or in more threads; a larger backlog of listen(2), up to "
+    "net.core.somaxconn",
     "addresses of a 32-bit program": "a 64-bit build; fewer and smaller mappings",
     MACHINE: "a smaller mapping, MAP_NORESERVE or PROT_NONE for a reservation; "
     "vm.overcommit_memory=1",

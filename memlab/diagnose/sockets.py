@@ -23,7 +23,7 @@ _DONE, _ERROR = 3, 2
 _MESSAGE = struct.Struct("=IHHII")
 _INET, _UNIX = struct.Struct("=BBBBI48x"), struct.Struct("=BBHIIIII")
 _INET_SKMEMINFO, _UNIX_MEMINFO = 7, 5  # attributes of an answer
-_INET_INODE_AT, _INET_BYTES, _UNIX_INODE_AT, _UNIX_BYTES = 68, 72, 4, 16
+_INET_BACKLOG_AT, _INET_INODE_AT, _INET_BYTES, _UNIX_INODE_AT, _UNIX_BYTES = 56, 68, 72, 4, 16
 _SHOW_MEMINFO = 0x20  # UDIAG_SHOW_MEMINFO
 _SHOW_ALL = _SHOW_MEMINFO | 0x15  # names, peers, and how long queues are
 _UNIX_NAME, _UNIX_PEER, _UNIX_RQLEN = 0, 2, 4
@@ -64,6 +64,8 @@ class Queue(NamedTuple):
     """Of one of Unix that listens: connections that it has not accepted."""
     ring_bytes: int = 0
     """Of one of packet(7)."""
+    backlog: tuple[int, ...] = (0, 0)
+    """Of one of TCP that listens: connections that it has not accepted, and how many may wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +343,9 @@ def _listed(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
                 wanted_states = (_LISTENS,) if inode else _CONNECTED
                 if kind == "TCP" and body[1] in wanted_states:
                     queue = queue._replace(place=body[4:6] + body[8:24])
+                if kind == "TCP" and body[1] == _LISTENS:
+                    backlog = struct.unpack_from("=II", body, _INET_BACKLOG_AT)
+                    queue = queue._replace(backlog=backlog)
                 yield inode, queue
     show = _SHOW_MEMINFO | _SHOW_QUEUE
     request = _UNIX.pack(socket.AF_UNIX, 0, 0, 0xFFFF_FFFF, 0, show, 0, 0)
