@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from memlab.diagnose import call_rings
 from memlab.diagnose.call_rings import CallEvents, Ring
 from memlab.diagnose.refusals import ERRNOS
-from memlab.observe import system_calls
+from memlab.observe import system_calls, tracefs
 
 _WAIT_S = 1.0
 _CALLS = 4  # that are waited for
@@ -75,6 +75,26 @@ def earlier(recorded: Mapping[tuple[int, int], Sequence[tuple[int, ...]]]) -> di
         _names(pair): Called(list(arguments), len(arguments))
         for pair, arguments in recorded.items()
     }
+
+
+_COUNT_BELOW = 1 << 20  # what is larger may be an address or flags
+
+
+def described(call: str, arguments: Sequence[int]) -> str:
+    """`epfd 5, op 1, fd 7`, by the names that the call's tracepoint has; empty where it cannot be
+    read."""
+    with suppress(OSError, ValueError), tracefs.opened() as known:
+        fields = known.fields(f"syscalls:sys_enter_{call}")
+        names = [one for one in fields if not one.startswith(("common_", "__syscall_nr"))]
+        pairs = zip(names, arguments, strict=False)
+        return ", ".join(f"{name} {_shown(value)}" for name, value in pairs)
+    return ""
+
+
+def _shown(value: int) -> str:
+    if value in (0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF):
+        return "-1"
+    return f"{value}" if value < _COUNT_BELOW else f"{value:#x}"
 
 
 def _names(pair: tuple[int, int]) -> Pair:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from memlab.diagnose import call_places, sockets
-from memlab.diagnose.kernel_numbers import target_of
+from memlab.diagnose.kernel_numbers import is_contained, target_of
 from memlab.diagnose.memory_files import MemoryFiles
 from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
@@ -18,7 +18,6 @@ from memlab.text.printable import printable
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 _WALKED_MAX_BYTES = 4 << 30
-_FIRST_USERS = "user:[4026531837]"  # PROC_USER_INIT_INO of include/linux/proc_ns.h
 FSIZE, DATA, NOFILE, MEMLOCK, AS, NICE, RTPRIO = 1, 2, 7, 8, 9, 13, 14
 _LINES = ("cpu time", "file size", "data size", "stack size", "core file size", "resident set",
           "processes", "open files", "locked memory", "address space", "file locks",
@@ -81,7 +80,7 @@ class Facts:
     def is_contained(self) -> bool:
         """Whether it is in a user namespace whose capabilities the kernel's own limits do not
         count."""
-        return target_of(ROOT / f"proc/{self.pid}/ns/user") != _FIRST_USERS
+        return is_contained(self.pid)
 
     def is_capable(self, *numbers: int) -> bool:
         """In the first user namespace (capable() of kernel/capability.c)."""

@@ -14,7 +14,7 @@ from memlab.diagnose import call_commit, ipc_limits, kernel_held
 from memlab.diagnose.call_places import OF_THE_KERNEL, REMOTE
 from memlab.diagnose.call_table import MACHINE, NOEXEC, row
 from memlab.diagnose.finding import size
-from memlab.diagnose.kernel_numbers import descriptors, release, sysctl, target_of
+from memlab.diagnose.kernel_numbers import descriptors, release, rights, sysctl, target_of
 from memlab.diagnose.refusals import Refusal, is_narrow
 from memlab.diagnose.room import Room, pinned_of_user
 from memlab.observe import cgroup, files, namespaces, proc, process
@@ -312,7 +312,7 @@ def _userfaultfd(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """A filter of system calls (seccomp(2)) may say the same errno: then no cause is known."""
     if status.get("Seccomp", "").strip() != "0":
         return
-    is_capable = int(status.get("CapEff", "0"), 16) >> 19 & 1  # CAP_SYS_PTRACE
+    is_capable = rights(pid, status) >> 19 & 1  # CAP_SYS_PTRACE
     if sysctl("vm/unprivileged_userfaultfd") == [0] and not is_capable:
         fails = "userfaultfd fails with EPERM"
         yield Room("vm.unprivileged_userfaultfd", 0, 0, "count", fails, fills=False)
@@ -329,7 +329,7 @@ def _huge_pages(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """The pool, if it holds a file of huge pages open: such a file's blocks are that large."""
     machine = files.known(proc.meminfo) or {}
     yield from _machine_space(machine)
-    is_capable = bool(int(status.get("CapEff", "0"), 16) >> 21 & 1)  # CAP_SYS_ADMIN
+    is_capable = bool(rights(pid, status) >> 21 & 1)  # CAP_SYS_ADMIN
     yield from call_commit.commit_rooms(machine, status, is_capable=is_capable)
     if is_narrow(pid):
         used, fails = proc.status_bytes(status, "VmSize") or 0, "mmap fails with ENOMEM"

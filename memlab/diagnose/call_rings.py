@@ -20,6 +20,10 @@ _OF_CPU_MAX, _OF_CPU_LEAST, _OF_CPUS = 16, 2, 64  # pages of a ring: at most, at
 # Registers that hold the arguments of a call until it ends, in their order, by the numbers of
 # arch/x86/include/uapi/asm/perf_regs.h. On arm64 and RISC-V the result replaces the first argument.
 _REGISTERS = (5, 4, 3, 18, 16, 17) if os.uname().machine == "x86_64" else ()
+# One register, which nobody reads: the ABI of the task stands before it. 1 is that of 32 bits
+# (PERF_SAMPLE_REGS_ABI_32).
+_ONE_REGISTER = 1 if os.uname().machine in ("x86_64", "aarch64") else 0
+_NARROW_ABI = 1
 HAVE_ARGUMENTS = bool(_REGISTERS)
 """Whether the end of a call has its arguments."""
 
@@ -135,6 +139,16 @@ def record(
     return Ring(task, fds, pages, [perf_event.read(fd) for fd in fds])
 
 
+class FailedCall(NamedTuple):
+    """One event of a CPU's ring."""
+
+    pid: int
+    raw: bytes
+    """Its fields."""
+    is_narrow: bool | None
+    """Whether its program is of 32 bits; None where the kernel does not say it."""
+
+
 @dataclass(frozen=True, slots=True)
 class CpuRing:
     """One ring of a CPU."""
@@ -148,13 +162,17 @@ class CpuRing:
         with suppress(OSError):
             perf_event.stop(self.fd)
 
-    def stopped(self) -> list[tuple[int, bytes]]:
-        """Stop it. The process and the fields of each event that it had room for."""
+    def stopped(self) -> list[FailedCall]:
+        """Stop it. Each event that it had room for."""
         self.stop()
         events = []
         for content in _samples(self.pages, 12):
             (length,) = struct.unpack_from("=I", content, 8)
-            events.append((int.from_bytes(content[:4], sys.byteorder), content[12 : 12 + length]))
+            raw, registers = content[12 : 12 + length], content[12 + length :]
+            is_narrow = None
+            if len(registers) >= 8 and any(registers[:8]):
+                is_narrow = int.from_bytes(registers[:8], sys.byteorder) == _NARROW_ABI
+            events.append(FailedCall(int.from_bytes(content[:4], sys.byteorder), raw, is_narrow))
         return events
 
     def count(self) -> int:
@@ -177,7 +195,7 @@ def record_all(
     try:
         for cpu in cpus:
             try:
-                fd = perf_event.record_all(number, cpu, filtered, group)
+                fd = perf_event.record_all(number, cpu, filtered, group, _ONE_REGISTER)
             except OSError as error:
                 if error.errno == errno.ENODEV:
                     continue

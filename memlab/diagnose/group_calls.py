@@ -85,38 +85,39 @@ class GroupRefusals:
         and what was not recorded."""
         for ring in self._rings:
             ring.stop()  # all of them before any is read, which takes time
-        per_s: dict[int, dict[tuple[int, int], float]] = defaultdict(lambda: defaultdict(float))
+        per_s: dict[int, dict[tuple[int, int, bool | None], float]] = {}
         estimates: set[int] = set()
         count, recorded_count = 0, 0
         known = None if self._of_group_only else {*pids}
         for ring in self._rings:
             recorded = ring.stopped()
             in_all = max(len(recorded), ring.count())
-            of_group = [
-                (pid, raw) for pid, raw in recorded if pid and (known is None or pid in known)
-            ]
-            for pid, raw in of_group:
-                per_s[pid][self._events.ended(raw)] += in_all / len(recorded) / seconds
+            of_group = [one for one in recorded if one.pid and (known is None or one.pid in known)]
+            for one in of_group:
+                kind = (*self._events.ended(one.raw), one.is_narrow)
+                of_process = per_s.setdefault(one.pid, defaultdict(float))
+                of_process[kind] += in_all / len(recorded) / seconds
             if in_all > len(recorded):
-                estimates |= {pid for pid, _ in of_group}
+                estimates |= {one.pid for one in of_group}
             count, recorded_count = count + in_all, recorded_count + len(recorded)
         asked = dict.fromkeys((*list(pids)[:_LARGEST], *per_s)) if self._rings else {}
-        narrow = [pid for pid in asked if refusals.is_narrow(pid)]
-        by_process = {
-            pid: [
-                Refusal(call, errno, rate, is_estimate=pid in estimates)
-                for (number, code), rate in calls.items()
-                for call, errno in (
-                    (
-                        system_calls.name(number, is_narrow=pid in narrow),
-                        refusals.ERRNOS.get(-code, ""),
-                    ),
-                )
-                if refusals.is_finding(call, errno)
-                and (pid not in narrow or refusals.is_of_any_call(errno))
+        narrow = [
+            pid for pid in asked
+            if any(kind[2] for kind in per_s.get(pid, ())) or refusals.is_narrow(pid)
+        ]  # fmt: skip
+        by_process: dict[int, list[Refusal]] = {}
+        for pid, calls in per_s.items():
+            sums: dict[tuple[str, str], float] = defaultdict(float)
+            for (number, code, abi), rate in calls.items():
+                is_narrow = pid in narrow if abi is None else abi
+                call, errno = _named(number, code, is_narrow=is_narrow)
+                if refusals.is_finding(call, errno) and (
+                    not is_narrow or refusals.is_of_any_call(errno)
+                ):
+                    sums[call, errno] += rate
+            by_process[pid] = [
+                Refusal(*pair, rate, is_estimate=pid in estimates) for pair, rate in sums.items()
             ]
-            for pid, calls in per_s.items()
-        }
         names = {pid: name for pid in (*by_process, *narrow) if (name := _name(pid))}
         unlooked = [*_of_narrow(narrow, names)]
         if self._why:
@@ -134,6 +135,10 @@ class GroupRefusals:
         for ring in self._rings:
             ring.close()
         self._rings = ()
+
+
+def _named(number: int, code: int, *, is_narrow: bool) -> tuple[str, str]:
+    return system_calls.name(number, is_narrow=is_narrow), refusals.ERRNOS.get(-code, "")
 
 
 def _name(pid: int) -> str:

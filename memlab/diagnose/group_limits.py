@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from memlab.diagnose import course, growth, held_shared, shared
+from memlab.diagnose import course, growth, held_shared, kernel_unshown, shared
 from memlab.diagnose.finding import (
     COSTLY,
     CRITICAL,
@@ -204,13 +204,17 @@ def of_group(
     stays = full + (0 if is_slab else slab - charge.slab_bounds_bytes[0]) / max(
         group.limit_bytes, 1
     )
+    near = (
+        f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
+        f"{size(group.limit_bytes)}), and"
+    )
+    slab_facts = (*evidence, *_slab_facts(charge, look, pipes))
     if full < _FULL <= stays:
         yield GROUP_NEARLY_FULL.found(
             NOTE,
-            f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
-            f"{size(group.limit_bytes)}), and {size(of_kernel)} of it are {what_kernel}",
+            f"{near} {size(of_kernel)} of it are {what_kernel}",
             stays,
-            (*evidence, *_slab_facts(charge, look, pipes)),
+            slab_facts,
             line=group.limit_name,
             setting=raise_it,
         )
@@ -227,11 +231,9 @@ def of_group(
         )
         yield _GROUP_FULL_OF_DROPPABLE.found(
             NOTE,
-            f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
-            f"{size(group.limit_bytes)}), and {size(of_it)} of it are {what}"
-            + ("" if line == charge.slab_line else _DROPPED),
+            f"{near} {size(of_it)} of it are {what}{'' if line == charge.slab_line else _DROPPED}",
             of_it,
-            (*evidence, *_slab_facts(charge, look, pipes)),
+            slab_facts,
             line=line,
         )
     elif slab >= 16 * MiB and slab >= 0.3 * charge.used_bytes:
@@ -240,7 +242,7 @@ def of_group(
             f"{size(of_kernel)} of the group's {size(charge.used_bytes)} are of no process: "
             f"{what_kernel}",
             of_kernel,
-            (*evidence, *_slab_facts(charge, look, pipes)),
+            slab_facts,
             line=charge.slab_line,
             setting=None if is_slab else unsplit_setting(pipes),
         )
@@ -309,10 +311,11 @@ def of_files(
     if most and kinds[most] >= held / 2:
         goes, setting = held_shared.KINDS[most]
         what = f"shared memory, most of it {most} ({size(kinds[most])}): they {goes}"
+    elsewhere = held - sum(value for name, value in kinds.items() if name != shared.NAMED)
     yield _GROUP_TMPFS.found(
         NOTE,
         f"{size(held)} of the group's {size(charge.used_bytes)} are {what}"
-        + _left_files(held, mounts, segments),
+        + (_left_files(held, mounts, segments) if 10 * elsewhere >= held else ""),
         held,
         evidence,
         setting=setting,
@@ -445,19 +448,36 @@ _RECLAIMABLE = (
 )
 
 
+_ALL = 0.9  # of what is bounded: such a bound tells nothing
+
+
+def of_names(charge: Charge, pipes: PipeData) -> str:
+    """What of a group's kernel memory may be dropped, under v1, which does not split it."""
+    low, high = charge.slab_bounds_beside(pipes.stays_bytes)
+    what = "directory entries and inodes, which are dropped before anyone is killed"
+    if not low and high >= _ALL * charge.slab_line_bytes:
+        return f"how much of it is {what}, was not told apart"
+    return f"{size(low)} to {size(high)} of it {what}"
+
+
 def unsplit(charge: Charge, pipes: PipeData) -> str:
     """The kernel's memory of a group of v1, and what of it may be dropped."""
-    low, high = charge.slab_bounds_beside(pipes.stays_bytes)
-    lie = ""
     parts = ((pipes.bytes, f"lie in {pipes.place}"), (pipes.bpf_bytes, "are BPF maps and programs"))
+    lie = ""
     for value, what in parts:
         if value >= MiB:  # it is not dropped
             is_here = pipes.stays_bytes <= charge.slab_line_bytes
             then = "stay" if is_here else "are charged to other groups at least in part"
             lie += f"; {size(value)} {what}, and {then}"
+    keep_bytes = pipes.sockets * kernel_unshown.SOCKET_BYTES
+    if keep_bytes >= max(MiB, charge.slab_line_bytes / 10):
+        lie += (
+            f"; {'at least ' if pipes.has_more else ''}{pipes.sockets:,} sockets are open in its "
+            "processes, each keeps some "
+            f"{size(kernel_unshown.SOCKET_BYTES)} (an estimate), which stays"
+        )
     return (
-        f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to {size(high)} "
-        f"of it directory entries and inodes, which are dropped before anyone is killed{lie}"
+        f"kernel memory, of which cgroup v1 does not say what it is: {of_names(charge, pipes)}{lie}"
     )
 
 

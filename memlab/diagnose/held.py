@@ -21,6 +21,7 @@ from memlab.diagnose import (
     group_limits,
     group_rows,
     growth,
+    held_shared,
     inside,
     kernel_held,
     limits,
@@ -119,6 +120,8 @@ class GroupLook:
     """Minor page faults of children that its processes waited for in the look, in their lives."""
     shared_elsewhere_bytes: int = 0
     """Of shared memory that a process of it maps, what other groups are charged with, or more."""
+    sums: held_shared.Sums | None = None
+    """Of its largest processes, if it is charged with much shared memory."""
 
 
 def at(directory: Path, version: str, seconds: float) -> GroupLook:
@@ -211,6 +214,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         shared_elsewhere_bytes=max((shared.mapped_once(one.pid) for one in members[:16]), default=0)
         - after.shmem_bytes,
         shared_kinds=shared.kinds([one.pid for one in members[:16]]) if after.shmem_bytes else {},
+        sums=held_shared.sums(pids) if after.shmem_bytes >= _ELSEWHERE_BYTES else None,
     )
 
 
@@ -256,9 +260,11 @@ def stock(
     above: str = "",
     elsewhere_bytes: int = 0,
     pipes: PipeData = _NO_PIPES,
+    mapped_bytes: int = 0,
 ) -> Account:
     """What is charged to a group, which is named if it is above the subject's; and if they are
-    many, `elsewhere_bytes` of shared memory that its processes map and it is not charged with."""
+    many, `elsewhere_bytes` of shared memory that its processes map and it is not charged with;
+    `mapped_bytes`: what they map of shared memory, each object once, whoever is charged."""
     in_pipes = pipes.bytes if pipes.bytes >= MiB else 0
     kernel = _KERNEL if charge.splits_slab else UNSPLIT
     whose = f"the memory of the group {above} above" if above else "the group's memory"
@@ -267,12 +273,15 @@ def stock(
     shows = charge.splits_slab and low < high
     note = "directory entries, inodes: dropped before a kill"
     if not charge.splits_slab:
-        note = f"cgroup v1 does not split it: {size(low)} to {size(high)} of it directory entries, "
-        note += "inodes, which are dropped before a kill; else it stays"
+        note = f"cgroup v1 does not split it: {group_limits.of_names(charge, pipes)}; else it stays"
+        note = note if charge.slab_line_bytes >= MiB else ""
+    mapped = "of no process, unless one maps it"
+    if mapped_bytes:
+        mapped = f"its processes map {size(mapped_bytes)} of such memory"
     lines = [
         Line(_ANONYMOUS, charge.anonymous_bytes, note="of processes"),
         Line("LazyFree", charge.lazyfree_bytes, part_of="anonymous", note="given back"),
-        Line("tmpfs, shared memory", charge.shmem_bytes, note="of no process, unless one maps it"),
+        Line("tmpfs, shared memory", charge.shmem_bytes, note=mapped),
         Line("page cache, clean", charge.file_clean_bytes, note="dropped before a kill"),
         Line("page cache, locked", charge.file_locked_bytes, note="by mlock: it stays"),
         Line("page cache, dirty", charge.file_dirty_bytes, note="written, then dropped"),
@@ -354,7 +363,7 @@ def accounts(seen: GroupLook) -> list[Account]:
     return [
         _with_sockets(stock(
             seen.charge, seen.message_bytes, elsewhere_bytes=seen.shared_elsewhere_bytes,
-            pipes=seen.pipes,
+            pipes=seen.pipes, mapped_bytes=sum(seen.shared_kinds.values()),
         ), seen.sockets),
         account.made("flow", "page faults", "1/s", seen.faults_per_s, faults, whole=whole),
         Account("limits", "limits", "B", None, tuple(lines), 0.0, whole=seen.tree_whole),
@@ -407,9 +416,11 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             kinds=seen.shared_kinds,
             pipes=seen.pipes,
         )
-        yield from group_limits.placed(seen.room, iter(of_limit))
+        with_sums = held_shared.counted_again(of_limit, seen.sums, seen.processes)
+        yield from group_limits.placed(seen.room, with_sums)
     else:
-        yield from group_limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
+        left_files = group_limits.of_files(charge, (), seen.tmpfs, seen.segments, seen.shared_kinds)
+        yield from held_shared.counted_again(left_files, seen.sums, seen.processes)
     faults = sum(m.faults for m in seen.members) / seen.seconds
     waited = min(seen.faults_per_s, _waited(seen))
     yield from flow.of_children(waited, faults, whose="its processes")

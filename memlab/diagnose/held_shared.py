@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from memlab.diagnose import shared
 from memlab.diagnose.finding import (
@@ -15,6 +16,7 @@ from memlab.diagnose.finding import (
 )
 from memlab.diagnose.look import Look
 from memlab.diagnose.shared import SharedUse
+from memlab.observe import files, proc, process
 from memlab.text import units
 
 _WORTH_BYTES = 16 << 20
@@ -37,6 +39,55 @@ KINDS = {
     shared.NAMED: ("stay when this process ends, and a kill does not free them", "unlink what is "
                    "no longer used; a size= for the mount"),
 }  # fmt: skip
+
+
+_SUMS_OF, _SUMS_BYTES_MAX = 16, 2 << 30  # processes, and of all of them: 30 ms of page tables
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The resident memory of several processes: what they share counts in each of them."""
+
+    processes: int
+    resident_bytes: int
+    proportional_bytes: int
+    """The same with what is shared in parts (PSS)."""
+
+    @property
+    def again_bytes(self) -> int:
+        return self.resident_bytes - self.proportional_bytes
+
+
+def sums(pids: Sequence[int]) -> Sums | None:
+    """Of the first of these processes; None of fewer than two that may be read."""
+    left, read = _SUMS_BYTES_MAX, list[tuple[int, int]]()
+    for pid in pids[:_SUMS_OF]:
+        status = files.known(lambda pid=pid: proc.status(pid)) or {}  # type: ignore[misc]
+        resident = proc.status_bytes(status, "VmRSS") or 0
+        if not resident or resident > left:
+            continue
+        left -= resident
+        parts = files.known(lambda pid=pid: process.rollup(pid)) or {}  # type: ignore[misc]
+        if "Rss" in parts and "Pss" in parts:
+            read.append((parts["Rss"], parts["Pss"]))
+    return Sums(len(read), *map(sum, zip(*read, strict=True))) if len(read) > 1 else None
+
+
+def counted_again(found: Iterable[Finding], seen: Sums | None, processes: int) -> Iterator[Finding]:
+    """With what the sum of resident memory of a group's processes has more than once."""
+    for one in found:
+        if seen is None or one.name != "group-tmpfs" or seen.again_bytes < _WORTH_BYTES:
+            yield one
+            continue
+        which = f"its {units.counted(processes, 'process')}"
+        if seen.processes < processes:
+            which = f"{seen.processes} of {which}"
+        title = (
+            f"{one.title}; the resident memory of {which} adds up to {size(seen.resident_bytes)}, "
+            f"which counts {size(seen.again_bytes)} more than once (PSS: "
+            f"{size(seen.proportional_bytes)})"
+        )
+        yield replace(one, title=title)
 
 
 def findings(look: Look) -> Iterator[Finding]:

@@ -82,7 +82,9 @@ class KernelHeld:
     def pipes(self) -> PipeData:
         count = f"{self.filled_count:,} pipes" if self.filled_count != 1 else "pipe"
         of_bpf = self.map_bytes + self.program_bytes
-        return PipeData(self.pipe_bytes, f"the {count} of this process", not self.unread, of_bpf)
+        return PipeData(
+            self.pipe_bytes, f"the {count} of this process", not self.unread, bpf_bytes=of_bpf
+        )
 
     @property
     def bytes(self) -> int:
@@ -99,6 +101,10 @@ class PipeData:
     """Whose pipes they are."""
     is_whole: bool = True
     """Whether all pipes of these processes were read."""
+    sockets: int = 0
+    """That these processes have open."""
+    has_more: bool = False
+    """Of a process with very many descriptors only the first are read."""
     bpf_bytes: int = 0
     """Of BPF maps and programs that they hold open."""
 
@@ -182,7 +188,13 @@ def of_group(pids: Sequence[int]) -> PipeData:
                  for pid, held in descriptors.items())  # fmt: skip
     place = f"pipes of its processes, most of {most} ({name.strip()})" if most else ""
     of_bpf = sum(maps.values()) + sum(programs.values())
-    return PipeData(sum(sizes.values()), place, is_whole and not hidden, of_bpf)
+    sockets = {
+        link for held in descriptors.values() for link in (held or {}).values()
+        if link.startswith("socket:")
+    }  # fmt: skip
+    cut = any(len(held or {}) >= process.DESCRIPTORS_READ for held in descriptors.values())
+    return PipeData(sum(sizes.values()), place, is_whole and not hidden, len(sockets), cut,
+                    bpf_bytes=of_bpf)  # fmt: skip
 
 
 def in_flight(pid: int, held: Mapping[int, str]) -> int:

@@ -30,6 +30,20 @@ def target_of(path: Path) -> str | None:
     return None if found is None else str(found)
 
 
+_FIRST_USERS = "user:[4026531837]"  # PROC_USER_INIT_INO of include/linux/proc_ns.h
+
+
+def is_contained(pid: int) -> bool:
+    """Whether it is in another user namespace than the first; False where that may not be read."""
+    return target_of(ROOT / f"proc/{pid}/ns/user") not in (None, _FIRST_USERS)
+
+
+def rights(pid: int, status: Mapping[str, str]) -> int:
+    """The effective capabilities that count for limits of the machine: those of the first user
+    namespace (capable() of kernel/capability.c)."""
+    return 0 if is_contained(pid) else int(status.get("CapEff", "0"), 16)
+
+
 def descriptors(pid: int) -> Mapping[int, str]:
     """Empty of a process that may not be read."""
     return files.known(lambda: process.descriptors(pid)) or {}

@@ -24,8 +24,9 @@ _LISTS = (
     ("anon_inode:[eventpoll]", b"tfd:", 200, "watches of epoll"),
     ("anon_inode:[fanotify]", b"fanotify ino:", 1024, "marks of fanotify"),
 )
-_FILE_BYTES, _SOCKET_BYTES = 512, 3 << 10
-"""An open file with its directory entry; a socket with its inode."""
+_FILE_BYTES = 512
+SOCKET_BYTES = _FILE_BYTES + (3 << 10)
+"""An open file with its directory entry, and of a socket with its inode."""
 # 64 KiB that were not read in each direction (drivers/tty/tty_buffer.c).
 _TERMINAL_BYTES = 128 << 10
 _TIMER_BYTES, _LOCK_BYTES, _SEMAPHORE_BYTES = 400, 200, 64
@@ -64,7 +65,7 @@ def _counted(
         yield sum(count for count, _ in counts), each, name, any(cut for _, cut in counts)
     links, is_cut = descriptors.values(), len(descriptors) >= process.DESCRIPTORS_READ
     sockets = sum(link.startswith("socket:") for link in links)
-    yield sockets, _FILE_BYTES + _SOCKET_BYTES, "sockets", is_cut
+    yield sockets, SOCKET_BYTES, "sockets", is_cut
     yield len(descriptors) - sockets, _FILE_BYTES, "open files", is_cut
     terminals = sum(link.startswith(_TERMINALS) for link in links)
     yield terminals, _TERMINAL_BYTES, "terminals", is_cut

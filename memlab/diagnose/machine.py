@@ -13,10 +13,17 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memlab.diagnose import kernel_held, memory_held_open, message_queues, room, sysvipc
+from memlab.diagnose import (
+    kernel_held,
+    memory_held_open,
+    message_queues,
+    room,
+    sysvipc,
+    tmpfs_files,
+)
 from memlab.diagnose.account import Part
 from memlab.diagnose.room import TmpfsUse
 from memlab.diagnose.unlooked import Unlooked
@@ -28,8 +35,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PROCESSES_MAX = 64  # whose proportional memory is read
 _RESIDENT_BYTES_MAX = 4 << 30  # of all of those: some 60 ms of page tables
 _READ_S = 2.0  # for what another user's process or mount can make wait
+_WORTH_BYTES = 64 << 20  # of a tmpfs, whose files are looked for in all processes
 _NAMED = 8  # caches, callers, mounts
 _SPACES_MAX = 16  # mount namespaces whose tmpfs is read
+_USERS_MAX = 400  # processes, of which it is read whether they use a file: some 0.2 ms each
 _HOLDERS_MAX = 200  # processes whose open files are read for memory without a name
 _INITIAL_PIDS = 0xEFFFFFFC  # PROC_PID_INIT_INO: the inode of the first PID namespace
 _RECLAIMABLE = re.compile(r"inode_cache|dentry|radix_tree_node|buffer_head|extent_status|-rcl-")
@@ -125,7 +134,7 @@ def at(seconds: float) -> MachineLook:
     held = _processes()
     read, unread = held[:_PROCESSES_MAX], held[_PROCESSES_MAX:]
     members: list[MachineProcess] = []
-    mounts: list[TmpfsUse] = []
+    mounts: list[tuple[int, TmpfsUse]] = []
     slow = not _in_time(lambda: _members(read, members))
     pids = [one.pid for one in held]
     slow_mounts = not _in_time(lambda: mounts.extend(_tmpfs(pids)))
@@ -146,6 +155,8 @@ def at(seconds: float) -> MachineLook:
     pipes, whole = kernel_held.in_pipes(descriptors)
     most = max(pipes, key=lambda pid: pipes[pid], default=0)
     whole &= len(pids) <= _HOLDERS_MAX and (not os.geteuid() or all(descriptors.values()))
+    if mounts:
+        mounts[0] = mounts[0][0], _with_unheld(*mounts[0], pids, descriptors)
     return MachineLook(
         seconds=elapsed,
         total_bytes=now["MemTotal"],
@@ -166,7 +177,7 @@ def at(seconds: float) -> MachineLook:
         slab=tuple([one for drops, one in slab if drops][:_NAMED]),
         fixed_slab=tuple([one for drops, one in slab if not drops][:_NAMED]),
         vmalloc=tuple(callers[:_NAMED]),
-        tmpfs=tuple(mounts),
+        tmpfs=tuple(one for _, one in mounts),
         shared=tuple(_shared(descriptors)),
         pipe_bytes=sum(pipes.values()),
         pipes_of=f"{most} ({files.text(ROOT / f'proc/{most}/comm') or ''})" if most else "",
@@ -337,10 +348,10 @@ def _vmalloc(now: Mapping[str, int]) -> tuple[list[Part], int | None]:
     return callers, counted - stacks if counted >= stacks else counted
 
 
-def _tmpfs(pids: Sequence[int]) -> Iterator[TmpfsUse]:
-    """Of each mount namespace that a process shows, each file system once."""
+def _tmpfs(pids: Sequence[int]) -> Iterator[tuple[int, TmpfsUse]]:
+    """Of each mount namespace that a process shows, each file system once, with that process."""
     seen: set[str] = set()
-    mounts: dict[tuple[int, int], TmpfsUse] = {}
+    mounts: dict[tuple[int, int], tuple[int, TmpfsUse]] = {}
     for pid in (os.getpid(), *pids):
         space = files.known(lambda pid=pid: str((ROOT / f"proc/{pid}/ns/mnt").readlink()))  # type: ignore[misc]
         if space is None or space in seen or len(seen) >= _SPACES_MAX:
@@ -350,12 +361,72 @@ def _tmpfs(pids: Sequence[int]) -> Iterator[TmpfsUse]:
             path = ROOT / f"proc/{pid}/root" / one.path.lstrip("/")
             about = files.known(path.stat)
             if about is not None:
-                mounts.setdefault((about.st_dev, 0), one)
-    yield from sorted(mounts.values(), key=lambda one: -one.used_bytes)[:_NAMED]
+                mounts.setdefault((about.st_dev, 0), (pid, one))
+    yield from sorted(mounts.values(), key=lambda one: -one[1].used_bytes)[:_NAMED]
 
 
 def _descriptors(pid: int) -> Mapping[int, str]:
     return files.known(lambda: process.descriptors(pid)) or {}
+
+
+def _with_unheld(
+    pid: int, use: TmpfsUse, pids: Sequence[int], read_before: Mapping[int, Mapping[int, str]]
+) -> TmpfsUse:
+    """With what of a mount, as this process sees it, none of all processes has open or maps; of an
+    ordinary user, in a container and of very many processes that is not looked at."""
+    if use.used_bytes < _WORTH_BYTES:
+        return use
+    unread_use = replace(use, unheld=tmpfs_files.UNREAD)
+    if os.geteuid() or not _sees_all() or len(pids) > _USERS_MAX:
+        return unread_use
+    listed = tmpfs_files.listed(f"{ROOT}/proc/{pid}/root/{use.path.lstrip('/')}")
+    in_use: set[tuple[int, int]] = set()
+    unread: list[int] = []
+
+    def read() -> None:
+        links = {pid: read_before.get(pid) or _descriptors(pid) for pid in pids}
+        in_use.update(_opened(links, listed or {}))
+        unread.extend(_mapped(pids, listed or {}, in_use))
+
+    if not listed or not _in_time(read):
+        return unread_use
+    return replace(use, unheld=tmpfs_files.unheld(listed, in_use, len(unread)))
+
+
+def _sees_all() -> bool:
+    """Whether this program is in the first PID namespace, or there are none."""
+    about = files.known((ROOT / "proc/self/ns/pid").stat)
+    return about is None or about.st_ino == _INITIAL_PIDS
+
+
+def _opened(
+    descriptors: Mapping[int, Mapping[int, str]], listed: tmpfs_files.Files
+) -> Iterator[tuple[int, int]]:
+    """Files with the names of these that processes have open: a mount has other paths elsewhere."""
+    names = {path.rpartition("/")[2] for path, _ in listed.values()}
+    for pid, links in descriptors.items():
+        for number, link in links.items():
+            if link.startswith("/") and link.rpartition("/")[2] in names:
+                about = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
+                if about is not None:
+                    yield about.st_dev, about.st_ino
+
+
+def _mapped(
+    pids: Iterable[int], listed: tmpfs_files.Files, in_use: set[tuple[int, int]]
+) -> Iterator[int]:
+    """Adds those that these processes map; yields each process that may not be read."""
+    devices = {device for device, _ in listed}
+    forms = [
+        (device, re.compile(rb" %02x:%02x (\d+)" % (os.major(device), os.minor(device))))
+        for device in devices
+    ]
+    for pid in pids:
+        text = files.known((ROOT / f"proc/{pid}/maps").read_bytes)
+        if text is None and (ROOT / f"proc/{pid}").exists():
+            yield pid
+        for device, form in forms:
+            in_use.update((device, int(inode)) for inode in form.findall(text or b""))
 
 
 def _shared(descriptors: Mapping[int, Mapping[int, str]]) -> Iterator[Part]:
@@ -379,8 +450,7 @@ def _unlooked(
     def left_out(what: str, why: str) -> Unlooked:
         return Unlooked(what, why, None, None)
 
-    about = files.known((ROOT / "proc/self/ns/pid").stat)
-    if about is not None and about.st_ino != _INITIAL_PIDS:
+    if not _sees_all():
         yield left_out("processes of other PID namespaces", "this program is in a container")
     hides = re.compile(r"hidepid=([1-4]|noaccess|invisible|ptraceable)")
     mounts = [one for one in files.known(proc.mounts) or [] if one.filesystem == "proc"]

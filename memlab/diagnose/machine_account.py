@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from memlab.diagnose import account, finding
+from memlab.diagnose import account, finding, tmpfs_files
 from memlab.diagnose.account import Account, Line, Part
 from memlab.diagnose.finding import (
     COSTLY,
@@ -101,16 +101,21 @@ def _of_tmpfs(seen: MachineLook) -> str:
     """The largest mounts, and the files of the first."""
     parts = _parts(seen, SHMEM, 2)
     first = next(iter(seen.tmpfs), None)
-    if first is None or not first.files or not parts.startswith(first.path):
+    if first is None or not first.files or not parts.startswith(tmpfs_files.cut(first.path)):
         return parts
-    return f"{parts}; {first.path}: {first.files}"
+    unheld = f"; {first.unheld}" if first.unheld else ""
+    return f"{parts}; {tmpfs_files.cut(first.path)}: {first.files}{unheld}"
 
 
 def _parts(seen: MachineLook, line: str, most: int) -> str:
-    """The largest named parts of a line."""
+    """The largest named parts of a line, as a note has them: a long name is cut."""
+    return _joined(seen, line, most, tmpfs_files.cut)
+
+
+def _joined(seen: MachineLook, line: str, most: int, shown: Callable[[str], str] = str) -> str:
     largest = sorted(_named(seen, line), key=lambda one: -one.bytes)[:most]
     largest = [one for one in largest if 10 * one.bytes >= largest[0].bytes]
-    return ", ".join(f"{one.name} {size(one.bytes)}" for one in largest)
+    return ", ".join(f"{shown(one.name)} {size(one.bytes)}" for one in largest)
 
 
 def holdings(seen: MachineLook) -> dict[str, Sequence[Part]]:
@@ -171,8 +176,11 @@ def findings(seen: MachineLook) -> Iterator[Finding]:
 
 
 def _of_line(seen: MachineLook, row: LineRow, value: float) -> Finding:
-    parts = _parts(seen, row.line, row.parts) if row.parts else ""
+    parts = _joined(seen, row.line, row.parts) if row.parts else ""
     named = f" (most: {parts})" if parts else ""
+    if row.line == SHMEM and seen.tmpfs and seen.tmpfs[0].unheld:
+        first = seen.tmpfs[0]
+        named += f"; {first.path}: {first.files}; {first.unheld}"
     if row.line == COMPRESSED:
         named = f" ({_compressed(seen)})"
     if row.line == PIPES and seen.pipes_of:
@@ -310,9 +318,16 @@ def _rest(seen: MachineLook) -> Iterator[Finding]:
         yield _MACHINE_COUNTED_TWICE.found(
             NOTE,
             f"the counters add up to {size(-rest)} more than the machine has: some pages are in "
-            "two of them, or they changed while they were read",
+            f"two of them{_spliced(seen)}, or they changed while they were read",
             rest,
         )
+
+
+def _spliced(seen: MachineLook) -> str:
+    """Data in pipes may be pages that another counter has (splice(2), vmsplice(2))."""
+    if seen.pipe_bytes < _WORTH_BYTES:
+        return ""
+    return f" (of {size(seen.pipe_bytes)} in pipes what is spliced from files is page cache too)"
 
 
 _GROWS: tuple[tuple[str, Callable[[MachineLook], int]], ...] = (

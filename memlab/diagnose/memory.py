@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from memlab.diagnose.kernel_numbers import rights
 from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.snapshot import Snapshot
@@ -152,7 +153,7 @@ def _locked_resident(
 
 
 def _lockable(pid: int, now: Snapshot) -> int | None:
-    if int(now.status.get("CapEff", "0"), 16) >> _CAP_IPC_LOCK & 1:
+    if rights(pid, now.status) >> _CAP_IPC_LOCK & 1:
         return None
     return files.known(lambda: process.lockable_bytes(pid))
 

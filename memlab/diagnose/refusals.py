@@ -121,6 +121,8 @@ class Refusal:
     """What to try then."""
     harmless: bool = False
     """It fails for no want of anything, as a probe of whether an address is mapped."""
+    arguments: str = ""
+    """Of a call whose cause was not read, if they were recorded."""
     is_estimate: bool = False
     """All failing calls were counted, and only the first of them were recorded: its share of those
     is taken to be its share of all."""

@@ -214,10 +214,14 @@ def _unexplained(unknown: Sequence[Refusal]) -> Finding:
     more = f" and {len(most) - 3} more" if len(most) > 3 else ""
     return Finding(
         "calls-fail", COSTLY,
-        f"{often(unknown)} fail: {said}{more}; the cause was not read",
+        f"{often(unknown)} fail: {said}{more}; the cause was not read{_called(most[0])}",
         "limits", most[0].call, per_s, "1/s", _facts(unknown),
         _page(most[0]),
     )  # fmt: skip
+
+
+def _called(one: Refusal) -> str:
+    return f" (a call: {one.arguments})" if one.arguments else ""
 
 
 _OF_SOCKETS = re.compile(

@@ -64,7 +64,7 @@ def pinned_of_user(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """What all processes of its user have pinned: io_uring and perf events count by user."""
     text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/limits")) or ""
     most = files.known(lambda: process.parse_limit(text, "Max locked memory")) if text else None
-    if most is None or int(status.get("CapEff", "0"), 16) >> 14 & 1:
+    if most is None or kernel_numbers.rights(pid, status) >> 14 & 1:  # CAP_IPC_LOCK
         return
     uid = status.get("Uid", "0").split()[0]
     used = _sum_of_user(uid, lambda one: proc.status_bytes(one, "VmPin") or 0)
@@ -101,7 +101,7 @@ def _limits(
     pid: int, status: Mapping[str, str], mappings: int, main_stack_bytes: int | None
 ) -> Iterator[Room]:
     text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/limits")) or ""
-    capable = int(status.get("CapEff", "0"), 16)
+    capable = kernel_numbers.rights(pid, status)
 
     def soft(name: str) -> int | None:
         return files.known(lambda: process.parse_limit(text, name)) if text else None
@@ -276,6 +276,8 @@ class TmpfsUse:
     size_bytes: int
     files: str = ""
     """How many it has, in words; empty of one that holds little."""
+    unheld: str = ""
+    """Which of them no process has open or maps, in words; empty if that was not looked at."""
 
 
 def tmpfs(pid: int) -> Sequence[TmpfsUse]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
 from memlab.text import units
@@ -13,7 +13,15 @@ from memlab.text.printable import printable
 _ENTRIES_MAX = 2000  # some 5 ms
 _DEPTH_MAX = 8
 _NAME_MAX = 36  # as wide as the notes of a screen of 80
+_UNHELD_BYTES = 16 << 20
+Entry = tuple[str, int | None, tuple[int, int]]
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def cut(path: str) -> str:
+    """Its end, if it is long."""
+    name = printable(path)
+    return name if len(name) <= _NAME_MAX else f"...{name[3 - _NAME_MAX :]}"
 
 
 def described(folder: str) -> str:
@@ -22,7 +30,7 @@ def described(folder: str) -> str:
     count = largest_bytes = 0
     largest_path, is_more = "", False
     with suppress(OSError):
-        for number, (path, size_bytes) in enumerate(_entries(folder)):
+        for number, (path, size_bytes, _) in enumerate(_entries(folder)):
             is_more = number == _ENTRIES_MAX
             if is_more:
                 break
@@ -32,14 +40,41 @@ def described(folder: str) -> str:
     if not largest_path:
         return ""
     many = f"{'at least ' if is_more else ''}{units.counted(count, 'file')}"
-    name = printable(largest_path)
-    name = name if len(name) <= _NAME_MAX else f"...{name[3 - _NAME_MAX :]}"
-    return f"{many}, the largest {name} ({units.format_quantity(largest_bytes, 'B')})"
+    return f"{many}, the largest {cut(largest_path)} ({units.format_quantity(largest_bytes, 'B')})"
 
 
-def _entries(folder: str) -> Iterator[tuple[str, int | None]]:
-    """The paths below, within this file system, and the memory of each file; None for a folder or
-    anything else that is not a file."""
+UNREAD = "which of them are open or mapped was not looked at"
+Files = Mapping[tuple[int, int], tuple[str, int]]
+"""The path and the memory of each, by device and inode."""
+
+
+def listed(folder: str) -> Files | None:
+    """Those that hold memory; None if more are there than are looked at."""
+    result: dict[tuple[int, int], tuple[str, int]] = {}
+    with suppress(OSError):
+        for number, (path, size_bytes, key) in enumerate(_entries(folder)):
+            if number == _ENTRIES_MAX:
+                return None
+            if size_bytes:
+                result[key] = path, size_bytes
+    return result
+
+
+def unheld(files: Files, in_use: Collection[tuple[int, int]], unread: int = 0) -> str:
+    """What of these nobody uses, in words; empty if that is little. Of `unread` processes it is not
+    known."""
+    sizes = [size_bytes for key, (_, size_bytes) in files.items() if key not in in_use]
+    if sum(sizes) < _UNHELD_BYTES:
+        return ""
+    total = units.format_quantity(sum(sizes), "B")
+    which = f"{total} in {units.counted(len(sizes), 'file')}"
+    but = f" (not read: {units.counted(unread, 'process')})" if unread else ""
+    return f"no process has open or maps {'any' if len(sizes) == len(files) else which}{but}"
+
+
+def _entries(folder: str) -> Iterator[Entry]:
+    """The paths below, within this file system, and the memory of each file, None for a folder or
+    anything else that is not a file; with its device and inode."""
     fd = os.open(folder, _FOLDER)
     try:
         yield from _below(fd, "", os.fstat(fd).st_dev, 0)
@@ -47,16 +82,17 @@ def _entries(folder: str) -> Iterator[tuple[str, int | None]]:
         os.close(fd)
 
 
-def _below(folder: int, prefix: str, device: int, depth: int) -> Iterator[tuple[str, int | None]]:
+def _below(folder: int, prefix: str, device: int, depth: int) -> Iterator[Entry]:
     with os.scandir(folder) as entries:
         for entry in entries:
             path = f"{prefix}{entry.name}"
             try:
                 about = entry.stat(follow_symlinks=False)
+                key = about.st_dev, about.st_ino
                 if stat.S_ISREG(about.st_mode):
-                    yield path, about.st_blocks * 512
+                    yield path, about.st_blocks * 512, key
                     continue
-                yield path, None
+                yield path, None, key
                 if stat.S_ISDIR(about.st_mode) and depth < _DEPTH_MAX:
                     fd = os.open(entry.name, _FOLDER, dir_fd=folder)
                     try:

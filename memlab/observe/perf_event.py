@@ -130,12 +130,15 @@ def record(number: int, task: int, filtered: str, registers: int = 0) -> int:
     return _filtered(_open(TRACEPOINT, number, task, -1, 0, 1, sampled, registers), filtered)
 
 
-def record_all(number: int, cpu: int, filtered: str, group: int | None = None) -> int:
+def record_all(
+    number: int, cpu: int, filtered: str, group: int | None = None, registers: int = 0
+) -> int:
     """The same of all that runs on a CPU, or of what does so in a cgroup of v2 and those below, by
     a descriptor of its folder. The process and the thread stand before the fields, as 0 if this
     process may not see them. Raises `OSError`."""
     pid, of = (-1, 0) if group is None else (group, _OF_CGROUP)
-    attributes = _attributes(TRACEPOINT, number, 0, 1, _TID | _RAW, 0)
+    sampled = _TID | _RAW | (_REGISTERS if registers else 0)
+    attributes = _attributes(TRACEPOINT, number, 0, 1, sampled, registers)
     return _filtered(_opened(attributes, pid, cpu, of), filtered)
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,6 +96,32 @@ def test_addresses_that_are_not_mapped_are_no_want_of_memory() -> None:
     assert (one.call, one.errno) == ("msync", "ENOMEM")
     assert "the addresses are not mapped" in said.title
     assert said.severity is NOTE  # a program probes so
+
+
+@pytest.mark.needs("recording", "queues of System V")
+def test_what_a_call_without_a_known_cause_was_called_with_is_said() -> None:
+    (one,) = explained(lambda: LIBC.semget(0, 0, 0o1600))  # a new set of no semaphores
+    (said,) = refused.findings(look(refused=(one,)))
+    assert (one.call, one.errno, one.cause) == ("semget", "EINVAL", "")
+    assert said.title.endswith("the cause was not read (a call: key 0, nsems 0, semflg 896)")
+
+
+def test_arguments_have_the_names_of_their_tracepoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def opened() -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(fields={"syscalls:sys_enter_mmap": {
+            "common_type": (0, 2), "__syscall_nr": (8, 4), "addr": (16, 8), "len": (24, 8),
+            "fd": (32, 8)}}.__getitem__)  # fmt: skip
+
+    monkeypatch.setattr(call_arguments.tracefs, "opened", opened)
+    arguments = (0x7F0000000000, 1 << 20, 2**32 - 1, 5)
+    assert call_arguments.described("mmap", arguments) == "addr 0x7f0000000000, len 0x100000, fd -1"
+
+    def refused() -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(call_arguments.tracefs, "opened", refused)
+    assert call_arguments.described("mmap", arguments) == ""
 
 
 def of(call: str, errno: str, *arguments: int, facts: Facts | None = None) -> str:
@@ -610,7 +637,8 @@ def test_root_of_another_user_namespace_has_no_right_to_a_limit(
     (folder / "user").symlink_to(space)
     limits = "Max file size             4096                 8192         bytes"
     (folder.parent / "limits").write_text(limits)
-    monkeypatch.setattr(call_facts, "ROOT", tmp_path)
+    for module in (call_facts, kernel_numbers):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
     facts = Facts(PID, {"CapEff": "1ffffffffff"})
     said = of("prlimit64", "EPERM", 0, resource.RLIMIT_FSIZE, 0, 0, facts=facts)
     assert said.endswith(words)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import call_commit, call_limits, kernel_numbers, refusals, refused
+from memlab.diagnose import call_commit, call_limits, kernel_numbers, refusals, refused, room
 from memlab.diagnose.call_facts import Facts
 from memlab.diagnose.refusals import Refusal
 from memlab.observe import proc, process
@@ -79,7 +79,35 @@ def test_one_mapping_larger_than_memory_and_swap_is_committed_by_no_child(
         assert call_commit.child(facts_of(*sizes, mode=mode), "fork", ()) is None
 
 
-def test_what_may_be_mapped_is_the_limit_less_its_reserves(facts_of: Callable[..., Facts]) -> None:
+def _in_users(root: Path, space: int) -> None:
+    (root / "proc/7/ns").mkdir(parents=True)
+    (root / "proc/7/ns/user").symlink_to(f"user:[{space}]")
+
+
+@pytest.mark.parametrize(
+    ("space", "counts"), [(4026531837, True), (4026531900, False), (None, True)]
+)
+def test_a_capability_counts_for_the_machine_in_the_first_user_namespace(
+    space: int | None, *, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may not be read is taken to be the first: then no limit is said that may not hold."""
+    monkeypatch.setattr(kernel_numbers, "ROOT", tmp_path)
+    if space:
+        _in_users(tmp_path, space)
+    status = {"CapEff": f"{1 << 14 | 1 << 21 | 1 << 24:x}", "Uid": "1 1 1 1", "VmPin": "4 kB"}
+    assert kernel_numbers.rights(7, status) == int(status["CapEff"], 16) * counts
+    monkeypatch.setattr(room, "_sum_of_user", lambda *_: 1 << 20)
+    limits = "Max locked memory 65536 65536 bytes"
+    monkeypatch.setattr(proc, "read", lambda path: limits if f"{path}".endswith("limits") else "")
+    names = [one.name for one in room.limits(7, status, 0)]
+    expected = [] if counts else ["RLIMIT_MEMLOCK", room.PINNED]
+    assert [name for name in names if "MEMLOCK" in name] == expected
+    assert [one.name for one in room.pinned_of_user(7, status)] == expected[1:]
+
+
+def test_what_may_be_mapped_is_the_limit_less_its_reserves(
+    facts_of: Callable[..., Facts], tmp_path: Path
+) -> None:
     facts_of(committed=10 * GiB - 9 * MiB)
     asks = Refusal("mmap", "ENOMEM", 9.0, 100 << 10, data=True)
     rooms = call_limits.of(7, {"CapEff": "0", "VmSize": f"{64 << 10} kB"}, [asks])
@@ -89,6 +117,9 @@ def test_what_may_be_mapped_is_the_limit_less_its_reserves(facts_of: Callable[..
     capable = call_limits.of(7, {"CapEff": f"{1 << 21:x}", "VmSize": "0 kB"}, [asks])
     (found,) = refused.findings(look(refused=(asks,), rooms=tuple(capable)))
     assert "no limit that is read here is met" in found.title
+    _in_users(tmp_path, 4026531900)
+    contained = call_limits.of(7, {"CapEff": f"{1 << 21:x}", "VmSize": f"{64 << 10} kB"}, [asks])
+    assert [one.limit for one in contained] == [one.limit for one in rooms]
 
 
 @pytest.mark.needs("recording", "overcommit by guess")

@@ -162,8 +162,8 @@ def test_children_that_nobody_waits_for_are_said_not_to_be_read(
 
 
 def test_of_children_that_end_the_faults_of_each_are_said() -> None:
-    seen = look(waited_faults_per_s=64_000.0, per_s=rates(children_waited=1280.0), cpu_share=0.01,
-                waited_cpu_share=0.5)  # fmt: skip
+    counted = rates(children_waited=1280.0, processes_made=1281.0)
+    seen = look(waited_faults_per_s=64_000.0, per_s=counted, cpu_share=0.01, waited_cpu_share=0.5)
     (found,) = (one for one in flow.findings(seen) if one.name == "children-fault")
     assert found.title == (
         "children that it waited for took 64 k page faults per second in their lives: 1.28 k "
@@ -173,6 +173,12 @@ def test_of_children_that_end_the_faults_of_each_are_said() -> None:
         one for one in flow.findings(replace(seen, per_s=rates())) if one.name == "children-fault"
     )
     assert found.title.endswith("in their lives; it took 0 per second")
+    # By waitid(2), without a wait (SIGCHLD ignored), or of children that are not new: not counted.
+    for waited, made in ((1280.0, 2560.0), (1280.0, 0.0), (1280.0, None), (None, 1280.0)):
+        by_others = replace(seen, per_s=counted | {"children_waited": waited,
+                                                   "processes_made": made})  # fmt: skip
+        (found,) = (one for one in flow.findings(by_others) if one.name == "children-fault")
+        assert found.title.endswith("in their lives; it took 0 per second")
     (line,) = (one for one in flow.of(seen).lines if one.name == flow.OF_CHILDREN)
     assert (line.value, line.part_of) == (64_000.0, "none")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import subprocess
 import threading
 from contextlib import closing, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ import needs
 import pytest
 
 from memlab.diagnose import call_rings, group_calls, refusals
+from memlab.diagnose.call_rings import FailedCall
 from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE
 from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.refusals import Refusal
@@ -78,12 +80,13 @@ class Rings(list[tuple[int, tuple[int, int]]]):
     """What a CPU's ring recorded, and how many calls more there were."""
 
     more: int = 0
+    is_narrow: bool | None = None
 
     def stop(self) -> None:
         pass
 
-    def stopped(self) -> list[tuple[int, tuple[int, int]]]:
-        return [*self]
+    def stopped(self) -> list[tuple[int, tuple[int, int], bool | None]]:
+        return [FailedCall(*one, self.is_narrow) for one in self]
 
     def count(self) -> int:
         return len(self) + self.more
@@ -188,6 +191,56 @@ def test_calls_of_32_bit_programs_have_their_names(monkeypatch: pytest.MonkeyPat
         "which other calls of process 4 (app) fail", "which other calls of process 10 (?) fail",
         "which other calls of process 11 (?) fail", "which other calls of 29 more processes fail",
     ]  # fmt: skip
+
+
+def test_a_program_that_has_ended_is_of_the_class_that_the_kernel_wrote(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process may also start a program of the other class in the look."""
+    monkeypatch.setattr(refusals, "is_narrow", lambda pid: False)
+    monkeypatch.setattr(group_calls, "_name", lambda pid: "")
+    narrow = Rings([(4, (1, -28)), (4, (1, -1)), (6, (1, -28))])
+    wide = Rings([(5, (1, -28)), (5, (1, -1)), (6, (1, -28))])
+    narrow.is_narrow, wide.is_narrow = True, False
+    recorded = recorded_by(monkeypatch, narrow, wide, version="2")
+    monkeypatch.setattr(
+        group_calls.system_calls, "name",
+        lambda number, is_narrow: "exit" if is_narrow else "write",
+    )  # fmt: skip
+    calls = recorded.result(1.0, [])
+    made = {pid: [(one.call, one.errno) for one in those]
+            for pid, those in calls.by_process.items()}  # fmt: skip
+    assert made == {
+        4: [("exit", "ENOSPC")],  # of other errnos only calls by 64-bit numbers are recorded
+        5: [("write", "ENOSPC"), ("write", "EPERM")],
+        6: [("exit", "ENOSPC"), ("write", "ENOSPC")],
+    }
+    assert [one.name for one in calls.unlooked] == [
+        f"which other calls of process {pid} (?) fail" for pid in (4, 6)
+    ]
+
+
+# In 32 bits: seven times mlock(0x1000, 0x1000) by int $0x80, then exit(0).
+MLOCKS = bytes.fromhex("bf07000000" "b896000000bb00100000b900100000cd80" "4f75ec"
+                       "b80100000031dbcd80")  # fmt: skip
+
+
+@pytest.mark.needs("recording", "32-bit programs")
+def test_calls_of_a_32_bit_program_that_has_ended_have_their_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """To a 64-bit program the same number is of munlock."""
+    assert system_calls.name(150) == "munlock"
+    monkeypatch.setattr(refusals, "of_groups", lambda: "id == 150 && ret == -12")
+    (program := tmp_path / "a").write_bytes(needs.narrow_program(MLOCKS))
+    program.chmod(0o755)
+    with closing(GroupRefusals(Path("/"), "1")) as recorded:
+        with subprocess.Popen([program]) as started:
+            assert started.wait() == 0
+        calls = recorded.result(1.0, [started.pid])
+    assert [(one.call, one.errno, round(one.per_s)) for one in calls.by_process[started.pid]] == [
+        ("mlock", "ENOMEM", TIMES)
+    ]
 
 
 def test_a_call_of_a_32_bit_program_that_has_the_number_of_another_is_left_out(

@@ -372,6 +372,15 @@ def test_what_alone_is_a_kill() -> None:
     assert read("oom-kill:\n[\nKilled process x (y)\n\x1b]0;x\x07").reports == []
 
 
+@pytest.mark.parametrize("before", ["", "total-vm:8000000kB, ", "vsz:8000000kB, "])
+def test_of_a_line_with_one_kind_of_memory_that_kind_is_said(before: str) -> None:
+    line = f"Out of memory: Killed process 4711 (java) {before}anon-rss:4194304kB"
+    said = printed(f"[  100.000000] {line}")
+    assert "process 4711 (java): 4 GiB anonymous" in said
+    assert "resident" not in said
+    assert "the whole size of what was killed" in said
+
+
 def test_by_hand_nothing_is_said_to_be_short() -> None:
     begin = "[  910.1] sysrq: Manual OOM execution\n"
     panic = "Kernel panic - not syncing: Out of memory: compulsory panic_on_oom is enabled"

@@ -12,14 +12,15 @@ import pytest
 import memlab
 from memlab.command import bus_error, fault_log
 from memlab.command.fault_log import FaultLog
-from memlab.diagnose import flow, group_limits, held, limits, shared, stock
+from memlab.diagnose import flow, group_limits, held, held_shared, limits, shared, stock
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
+from memlab.diagnose.room import TmpfsUse
 from memlab.diagnose.waits import Waits
-from memlab.observe import proc
+from memlab.observe import proc, process
 
 from .live import Compiled
 from .looks import GiB, MiB, charge, group, look, memory, rates
@@ -114,6 +115,53 @@ def test_anonymous_shared_memory_of_a_group_is_no_file_to_remove() -> None:
     assert "remove" not in own.setting
     (files,) = group_limits.of_files(full, (), (), None, {shared.NAMED: 100 * MiB})
     assert "stay when this process ends" in files.title
+    mounts = (TmpfsUse("/dev/shm", 400 * MiB, GiB),)
+    for kinds, says in (
+        ({}, True), ({shared.NAMED: 100 * MiB}, True), ({shared.ANONYMOUS: 80 * MiB}, True),
+        ({shared.ANONYMOUS: 100 * MiB}, False),
+    ):  # fmt: skip
+        (one,) = group_limits.of_files(full, (), mounts, None, kinds)
+        assert ("/dev/shm holds 400 MiB" in one.title) == says
+
+
+@pytest.mark.parametrize("limit", [None, 4 << 30])
+def test_what_several_processes_share_of_a_group_is_counted_in_each(limit: int | None) -> None:
+    full = charge(used_bytes=200 * MiB, shmem_bytes=100 * MiB)
+    room = None if limit is None else group(charge=full, limit_bytes=limit)
+    seen = GroupLook(
+        "/sys/fs/cgroup/job", "2", 1.0, full, 0.0, 0.0, room, 5, (), 0, (),
+        Waits(0, 0, {}, 0, {}, 0.0, None), None, grows_steadily=False,
+        shared_kinds={shared.SYSTEM_V: 100 * MiB},
+        sums=held_shared.Sums(5, 520 * MiB, 110 * MiB),
+    )  # fmt: skip
+
+    def said(**changes: object) -> str:
+        (one,) = (one for one in held.findings(replace(seen, **changes)) if "tmpfs" in one.name)
+        return one.title
+
+    assert said().endswith(
+        "; the resident memory of its 5 processes adds up to 520 MiB, which counts 410 MiB more "
+        "than once (PSS: 110 MiB)"
+    )
+    assert "memory of 5 of its 7 processes adds up" in said(processes=7)
+    for sums in (None, held_shared.Sums(5, 125 * MiB, 110 * MiB)):
+        assert "adds up" not in said(sums=sums)
+    notes = {line.name: line.note for line in held.accounts(seen)[0].lines}
+    assert notes["tmpfs, shared memory"] == "its processes map 100 MiB of such memory"
+    unmapped = held.accounts(replace(seen, shared_kinds={}))[0].lines
+    assert "of no process, unless one maps it" in [line.note for line in unmapped]
+
+
+def test_the_sums_of_processes_are_of_those_that_may_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """7 is a kernel thread, 8 is too large to walk, 9 may not be read."""
+    resident = {7: 0, 8: 3 << 30, 9: 10 * MiB, 10: 20 * MiB, 11: 20 * MiB}
+    parts = {10: {"Rss": 20 * MiB, "Pss": 11 * MiB}, 11: {"Rss": 21 * MiB, "Pss": 12 * MiB}}
+    monkeypatch.setattr(proc, "status", lambda pid: {"VmRSS": f"{resident[pid] >> 10} kB"})
+    monkeypatch.setattr(process, "rollup", lambda pid: parts.get(pid, {}))
+    assert held_shared.sums([7, 8, 9, 10, 11]) == held_shared.Sums(2, 41 * MiB, 23 * MiB)
+    assert held_shared.sums([7, 8, 9, 10]) is None
 
 
 def test_memory_of_a_process_that_is_not_seen_belongs_to_no_other() -> None:

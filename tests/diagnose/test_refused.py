@@ -243,6 +243,12 @@ def test_an_unknown_pair_is_said_without_a_cause() -> None:
     assert found.setting == "man 2 swapon says what ENOSPC means to it"
     for call in ("sendto", "recvmmsg", "setsockopt", "readv"):
         assert "of a socket" in said(Refusal(call, "ENOSPC", 3.0))[0].setting
+    recorded = Refusal("ftruncate", "EPERM", 3.0, arguments="fd 5, length 4096")
+    (found,) = said(recorded, Refusal("swapon", "ENOSPC", 2.0))
+    assert found.title == (
+        "5 calls per second fail: ftruncate with EPERM, swapon with ENOSPC; the cause was not read "
+        "(a call: fd 5, length 4096)"
+    )
 
 
 def test_a_file_system_is_full_only_where_that_was_read() -> None:

@@ -80,10 +80,14 @@ class Process(NamedTuple):
     file: int | None = None
     shared: int | None = None
     page_tables: int | None = None
+    rss: int | None = None
+    """Of a version that prints no kinds."""
 
     @property
     def resident(self) -> int | None:
         """The sum of the kinds; None if the line is cut before the last of them."""
+        if self.rss is not None:
+            return self.rss
         if self.anonymous is None or self.file is None:
             return None
         return self.anonymous + self.file + (self.shared or 0)
@@ -201,6 +205,7 @@ def killed(text: str, at: int) -> Process | None:
     if not (pid := _PID.match(rest)) or not _is_kernels(rest, pid.end(), words):
         return None
     sizes = max(rest.rfind("total-vm:"), rest.rfind(" vsz:"))
+    sizes = sizes if sizes >= 0 else rest.rfind("anon-rss:")
     naming = rest[:sizes] if sizes >= 0 else rest[: pid.end() + 64]
     is_named = _CALLED_BY_NAME.match(rest, pid.end()) is not None
     begin, end = (naming.find("("), naming.rfind(")")) if is_named else (-1, -1)
@@ -276,7 +281,7 @@ def container(text: str, at: int) -> tuple[str, Process] | None:
         return None
     name = process.name.partition(") score")[0]
     virtual, resident = int(sizes[1]) << 10, int(sizes[2]) << 10
-    process = process._replace(name=name, words="", virtual=virtual, anonymous=resident, file=0)
+    process = process._replace(name=name, words="", virtual=virtual, rss=resident)
     return group[1] or "", process
 
 
