@@ -167,6 +167,16 @@ def test_a_kill_by_a_groups_limit_is_one_wherever_its_opening_is_broken(broken: 
     assert alone.cause != "group"
 
 
+@pytest.mark.parametrize("key", ["constraint", "cOnstraint", "Constraint"])
+def test_a_page_may_spell_the_constraint_in_its_own_way(key: str) -> None:
+    chosen = f"oom-kill:{key}=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0-1,"
+    names = "oom_memcg=/machine.slice,task_memcg=/machine.slice/vm.scope,task=kvm,pid=12,uid=0"
+    kill = last(
+        f"[1.0] {chosen}{names}\n[1.1] Memory cgroup out of memory: Killed process 12 (kvm)\n"
+    )
+    assert (kill.cause, kill.group) == ("group", "/machine.slice")
+
+
 def test_the_log_of_an_openvz_container_does_not_name_it() -> None:
     line = "OOM killed process 659 (java) vm:4973220kB, rss:2066504kB, swap:0kB\n"
     bare, named = last(line), last(f"[1.0] Out of memory in UB 7: {line}")

@@ -153,7 +153,7 @@ def invoked(text: str, at: int) -> Invoked | None:
 def chosen(text: str, at: int) -> Chosen | None:
     """Split from the right: pid, then a name of at most 15 characters, then the groups."""
     body = text[at + len("oom-kill:") :].lstrip()
-    if not body.startswith("constraint="):
+    if body[: len("constraint=")].lower() != "constraint=":  # as a page's own spelling has it
         return None
     body = body.replace(", ", ",").replace("task_memcg= ", "task_memcg=")
     if ",uid=" not in body:  # the line is cut: of its last word only a part may be there
@@ -169,7 +169,7 @@ def chosen(text: str, at: int) -> Chosen | None:
     context, group, task_group = _groups(head)
     where, has_cpusets, mems = context.rpartition(",mems_allowed=")  # none without CONFIG_CPUSETS
     where, _, cpuset = (where if has_cpusets else context).partition(",cpuset=")
-    kind, _, nodes = where.removeprefix("constraint=").partition(",nodemask=")
+    kind, _, nodes = where[len("constraint=") :].partition(",nodemask=")
     kind = kind.partition(",")[0]
     return Chosen(
         constraint=kind if kind in CONSTRAINTS else None,
