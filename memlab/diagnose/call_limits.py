@@ -7,11 +7,13 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from memlab.diagnose import call_commit, ipc_limits, kernel_held
 from memlab.diagnose.call_places import OF_THE_KERNEL, REMOTE
 from memlab.diagnose.call_table import MACHINE, NOEXEC, row
+from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import descriptors, release, rights, sysctl, target_of
 from memlab.diagnose.refusals import Refusal, is_narrow
 from memlab.diagnose.room import Room, pinned_of_user
@@ -22,6 +24,7 @@ _PROCESSES_MAX = 2000  # of a user, whose open files are counted
 _NAMESPACES_MAX = 20_000  # processes whose PID namespace is read, some 5 us each
 _FULL = 0.9  # a larger write than is left may be refused before
 _MEMORY_GROUPS_MAX = 65_535
+_LEAST_ADDRESS = 1 << 16  # vm.mmap_min_addr, as it is mostly
 _FILES_MAX = 4096  # open files of a process, whose file systems are asked
 
 Reader = Callable[[int, Mapping[str, str]], Iterator[Room]]
@@ -330,7 +333,8 @@ def _huge_pages(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     yield from call_commit.commit_rooms(machine, status, is_capable=is_capable)
     if is_narrow(pid):
         used, fails = proc.status_bytes(status, "VmSize") or 0, "mmap fails with ENOMEM"
-        yield Room("addresses of a 32-bit program", used, 4 << 30, "B", fails)
+        yield Room("addresses of a 32-bit program", used, 4 << 30, "B", fails,
+                   unread=_widest_gap(pid))  # fmt: skip
     links = [*descriptors(pid).items()][:_FILES_MAX]
     paths = [ROOT / f"proc/{pid}/fd/{number}" for number, link in links
              if link.startswith("/memfd:") or "huge" in link]  # fmt: skip
@@ -340,6 +344,18 @@ def _huge_pages(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
         used = total - free + machine.get("HugePages_Rsvd", 0)
         yield Room("huge pages (hugetlb), of a file that it holds open", used, total, "count",
                    "mmap of it fails with ENOMEM")  # fmt: skip
+
+
+def _widest_gap(pid: int) -> str:
+    """What a 32-bit program may map at most in one piece; its calls' arguments are not read."""
+    spans = [
+        line.split(" ", 1)[0] for line in proc.lines(files.text(ROOT / f"proc/{pid}/maps") or "")
+    ]
+    bounds = [tuple(int(part, 16) for part in span.split("-")) for span in spans]
+    gaps = [after[0] - before[-1] for before, after in pairwise([(_LEAST_ADDRESS,), *bounds])]
+    if not gaps:
+        return ""
+    return f"how much it asks for: the widest gap in its addresses is {size(max(gaps))}"
 
 
 def _full_elsewhere(pid: int, mounts: list[proc.Mount], seen: set[int]) -> Iterator[Room]:

@@ -132,7 +132,8 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     if count := seen.new_processes:
         what = units.counted(count, "process")
         left_out = (*left_out, Unlooked(what, "in the group only since the look began", None, None))
-    left_out = (*left_out, *(Unlooked(*one, None, None) for one in held.unread_pipes(seen)))
+    unread = (*held.unread_pipes(seen), *held.unread_sockets(seen))
+    left_out = (*left_out, *(Unlooked(*one, None, None) for one in unread))
     unshared = sum(one.shared_bytes is None for one in seen.members)
     if unshared and len(seen.members) > family.SHARED_READ:
         why = f"smaller than the {family.SHARED_READ} largest"

@@ -45,6 +45,8 @@ class Flow:
     """On new memory, by which it grew."""
     again: float
     """On memory that was given back before."""
+    unmapped: float
+    """That may be on new shared memory, which it has unmapped: that of its group grew so."""
     copies: float
     """Writes to pages that are there: copied after a fork, or made writable again."""
     files: float
@@ -71,6 +73,8 @@ def split(look: Look) -> Flow:
     left_over -= files
     zeros = min(left_over, max(0, look.zeros_growth_bytes) / _PAGE / look.seconds)
     left_over -= zeros
+    unmapped = min(left_over, max(0.0, _unmapped_growth(look)) / _PAGE)
+    left_over -= unmapped
     calls = give_backs(look)
     fell = look.fell_bytes / _PAGE / look.seconds
     # What remains was given back before, where that was seen: by calls, or resident memory fell.
@@ -80,8 +84,23 @@ def split(look: Look) -> Flow:
     if _handled(look):  # memory that a handler has to fill, new or given back; some count as major
         served, first, again, major = first + again + major, 0.0, 0.0, 0.0
     return Flow(
-        minor + look_major(look), first, again, copies, files, zeros, served, major, left_over
+        minor + look_major(look),
+        first,
+        again,
+        unmapped,
+        copies,
+        files,
+        zeros,
+        served,
+        major,
+        left_over,
     )
+
+
+def _unmapped_growth(look: Look) -> float:
+    """Bytes per second by which shared memory of its group grew, beyond what it has mapped."""
+    grew = look.group.shared_growth_bytes_per_s if look.group else 0.0
+    return grew - max(0.0, look.growth_bytes_per_s)
 
 
 def look_major(look: Look) -> float:
@@ -105,6 +124,13 @@ def of(look: Look) -> Account:
             note=f"it grew by {size(max(0, look.growth_bytes_per_s))}/s",
         ),
         Line("touched again after it was given back", flow.again),
+        Line(
+            "first touches of shared memory, unmapped since",
+            flow.unmapped,
+            low=0,
+            high=flow.unmapped,
+            note="or given back: that of its group grew so",
+        ),
         Line(
             "writes to pages that are there",
             flow.copies,

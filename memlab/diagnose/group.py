@@ -81,10 +81,10 @@ class Charge:
     def slab_line_bytes(self) -> int:
         return self.slab_reclaimable_bytes + (0 if self.splits_slab else self.kernel_bytes)
 
-    def slab_bounds_beside(self, pipe_bytes: int) -> tuple[int, int]:
-        """The same bounds if data in pipes are charged to it, which are no slab."""
+    def slab_bounds_beside(self, stays_bytes: int) -> tuple[int, int]:
+        """The same bounds if so much is charged to it that is no slab: data in pipes, BPF maps."""
         low, high = self.slab_bounds_bytes
-        left = self.slab_reclaimable_bytes + self.kernel_bytes - pipe_bytes
+        left = self.slab_reclaimable_bytes + self.kernel_bytes - stays_bytes
         return (low, high) if left < 0 else (low, max(low, min(high, left)))
 
     @property

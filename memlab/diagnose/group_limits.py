@@ -381,9 +381,7 @@ def _filling(
     seen = look.seconds if look else 0.0
     lasts = 0 < growth.LASTS_LOOKS * (seen or group.seconds) < group.seconds_left
     soon = bound is not None and group.seconds_left <= seen and not swap
-    others = ""
-    if look is not None and look.growth_bytes_per_s < 0.5 * group.growth_bytes_per_s:
-        others = " (most is not this process's)"
+    others = _of_others(group, look) if look is not None else ""
     then = (
         "it is made to wait" if group.limit_name == "memory.high"
         else "what is in it is swapped out" if swap else "something in it is killed"
@@ -406,6 +404,19 @@ def _filling(
         setting=f"a look of --seconds {longer} would see whether it falls again, as a collected "
         f"heap does; {raise_it}",
     )
+
+
+def _of_others(group: GroupRoom, look: Look) -> str:
+    """Whose the growth is if it is not in the process: of shared memory and the kernel's nobody
+    reads who made it."""
+    half = 0.5 * group.growth_bytes_per_s
+    if look.growth_bytes_per_s >= half:
+        return ""
+    if group.shared_growth_bytes_per_s >= half:
+        return " (most is tmpfs, shared memory or memfd: who made it is not looked at)"
+    if group.kernel_growth_bytes_per_s >= half:
+        return " (most is the kernel's memory: who made it is not looked at)"
+    return " (most is not this process's)"
 
 
 def _still(group: GroupRoom) -> str:
@@ -442,7 +453,7 @@ _ALL = 0.9  # of what is bounded: such a bound tells nothing
 
 def of_names(charge: Charge, pipes: PipeData) -> str:
     """What of a group's kernel memory may be dropped, under v1, which does not split it."""
-    low, high = charge.slab_bounds_beside(pipes.bytes)
+    low, high = charge.slab_bounds_beside(pipes.stays_bytes)
     what = "directory entries and inodes, which are dropped before anyone is killed"
     if not low and high >= _ALL * charge.slab_line_bytes:
         return f"how much of it is {what}, was not told apart"
@@ -451,11 +462,13 @@ def of_names(charge: Charge, pipes: PipeData) -> str:
 
 def unsplit(charge: Charge, pipes: PipeData) -> str:
     """The kernel's memory of a group of v1, and what of it may be dropped."""
+    parts = ((pipes.bytes, f"lie in {pipes.place}"), (pipes.bpf_bytes, "are BPF maps and programs"))
     lie = ""
-    if pipes.bytes >= MiB:  # it is not dropped
-        is_here = pipes.bytes <= charge.slab_line_bytes
-        then = "stay" if is_here else "are charged to other groups at least in part"
-        lie = f"; {size(pipes.bytes)} lie in {pipes.place}, and {then}"
+    for value, what in parts:
+        if value >= MiB:  # it is not dropped
+            is_here = pipes.stays_bytes <= charge.slab_line_bytes
+            then = "stay" if is_here else "are charged to other groups at least in part"
+            lie += f"; {size(value)} {what}, and {then}"
     keep_bytes = pipes.sockets * kernel_unshown.SOCKET_BYTES
     if keep_bytes >= max(MiB, charge.slab_line_bytes / 10):
         lie += (
@@ -470,11 +483,12 @@ def unsplit(charge: Charge, pipes: PipeData) -> str:
 
 def unsplit_setting(pipes: PipeData) -> str:
     """What to try if it is not known what the kernel's memory is."""
-    reads = "a reader that keeps up with the pipes (ls -l /proc/PID/fd); "
-    return (
-        f"{reads if pipes.bytes >= MiB else ''}slabtop says what the machine's slab is, cgroup v2 "
-        "what the group's is"
-    )
+    known = [
+        (pipes.bytes, "a reader that keeps up with the pipes (ls -l /proc/PID/fd); "),
+        (pipes.bpf_bytes, "smaller or fewer BPF maps (bpftool map); "),
+    ]
+    first = "".join(remedy for value, remedy in known if value >= MiB)
+    return f"{first}slabtop says what the machine's slab is, cgroup v2 what the group's is"
 
 
 def _is_slab(group: GroupRoom, look: Look | None, pipes: PipeData) -> bool:
@@ -482,12 +496,12 @@ def _is_slab(group: GroupRoom, look: Look | None, pipes: PipeData) -> bool:
     made = (look.rate("dentries") or 0.0) + (look.rate("inodes") or 0.0) if look else 0.0
     grew = group.machine_slab_growth_bytes >= 1 * MiB and group.kernel_growth_bytes_per_s > 0
     charge = group.charge
-    may_be = charge.slab_bounds_beside(pipes.bytes)[1] >= charge.slab_reclaimable_bytes / 2
+    may_be = charge.slab_bounds_beside(pipes.stays_bytes)[1] >= charge.slab_reclaimable_bytes / 2
     return charge.splits_slab or (may_be and (made >= 100 or grew))
 
 
 def _slab_facts(charge: Charge, look: Look | None, pipes: PipeData) -> tuple[Fact, ...]:
-    low, high = charge.slab_bounds_beside(pipes.bytes)
+    low, high = charge.slab_bounds_beside(pipes.stays_bytes)
     names = look.rate("dentries") if look else None
     inodes = look.rate("inodes") if look else None
     return facts(

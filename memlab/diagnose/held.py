@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from memlab.diagnose import (
@@ -21,11 +22,13 @@ from memlab.diagnose import (
     group_rows,
     growth,
     held_shared,
+    inside,
     kernel_held,
     limits,
     look,
     message_queues,
     shared,
+    sockets,
     tree,
     waits,
 )
@@ -48,11 +51,12 @@ from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.kernel_held import PipeData
 from memlab.diagnose.look import GroupRoom
 from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
+from memlab.diagnose.sockets import OfProcesses
 from memlab.diagnose.ticks import Reading, Ticks
 from memlab.diagnose.tree import Below, Events
 from memlab.diagnose.waits import Waits
 from memlab.errors import CannotLook
-from memlab.observe import cgroup, files, proc
+from memlab.observe import cgroup, files, proc, process
 from memlab.text import units
 
 MiB = units.MiB
@@ -100,6 +104,7 @@ class GroupLook:
     message_bytes: int = 0
     """Of messages in queues of System V to which its processes sent last."""
     pipes: PipeData = _NO_PIPES
+    sockets: OfProcesses = field(default_factory=OfProcesses)
     """Of its 32 largest processes."""
     new_processes: int = 0
     """That it has at the end of the look and had not at its beginning."""
@@ -202,6 +207,9 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         tree_whole=tree_whole,
         message_bytes=message_queues.sent_by(pids),
         pipes=kernel_held.of_group(pids[:_PIPES_OF]),
+        sockets=sockets.of_processes(
+            {pid: files.known(partial(process.descriptors, pid)) or {} for pid in pids[:_PIPES_OF]}
+        ),
         segments=left_segments(first or os.getpid()),
         shared_elsewhere_bytes=max((shared.mapped_once(one.pid) for one in members[:16]), default=0)
         - after.shmem_bytes,
@@ -260,7 +268,8 @@ def stock(
     in_pipes = pipes.bytes if pipes.bytes >= MiB else 0
     kernel = _KERNEL if charge.splits_slab else UNSPLIT
     whose = f"the memory of the group {above} above" if above else "the group's memory"
-    low, high = charge.slab_bounds_beside(pipes.bytes)
+    of_bpf = pipes.bpf_bytes if pipes.bpf_bytes >= MiB else 0
+    low, high = charge.slab_bounds_beside(pipes.stays_bytes)
     shows = charge.splits_slab and low < high
     note = "directory entries, inodes: dropped before a kill"
     if not charge.splits_slab:
@@ -284,6 +293,9 @@ def stock(
         Line("data in pipes", in_pipes,
              part_of=kernel if in_pipes <= _unnamed_kernel(charge) else "none",
              note=f"in {pipes.place}; the group of the writer is charged"),
+        Line("BPF maps and programs", of_bpf,
+             part_of=kernel if pipes.stays_bytes <= _unnamed_kernel(charge) else "none",
+             note="that its processes hold; the group of who made them is charged"),
         Line("kernel stacks", charge.stacks_bytes),
         Line("page tables", charge.page_tables_bytes),
         Line("sockets", charge.sockets_bytes),
@@ -295,6 +307,15 @@ def stock(
     return account.made("stock", f"who holds {whose}", "B", charge.used_bytes, lines, whole=True)
 
 
+def _with_sockets(of_group: Account, seen: OfProcesses) -> Account:
+    """The account with what lies in queues of its processes, charged to it or not."""
+    if seen.bytes < MiB:
+        return of_group
+    note = f"of {units.counted(seen.count, 'socket')}, most of {seen.most_of}"
+    line = Line(inside.GROUP_QUEUES, seen.bytes, part_of="none", note=note)
+    return replace(of_group, lines=(*of_group.lines, line))
+
+
 def _unnamed_kernel(charge: Charge) -> int:
     """Memory of the kernel that may be of pipes."""
     return charge.kernel_bytes if charge.splits_slab else charge.slab_line_bytes
@@ -302,13 +323,22 @@ def _unnamed_kernel(charge: Charge) -> int:
 
 def unread_pipes(seen: GroupLook) -> Iterator[tuple[str, str]]:
     """What of pipes was not looked at, and why, if it can be much."""
-    if _unnamed_kernel(seen.charge) - seen.pipes.bytes < 16 * MiB:
+    if _unnamed_kernel(seen.charge) - seen.pipes.stays_bytes < 16 * MiB:
         return
     if seen.processes > _PIPES_OF:
         yield (f"data in pipes of {units.counted(seen.processes - _PIPES_OF, 'process')}",
                f"smaller than the {_PIPES_OF} largest")  # fmt: skip
     if not seen.pipes.is_whole:
         yield "data in pipes of its processes", "more pipes than are read, or not to be read"
+
+
+def unread_sockets(seen: GroupLook) -> Iterator[tuple[str, str]]:
+    """What of sockets was not looked at, and why."""
+    if seen.processes > _PIPES_OF:
+        yield (f"queues of sockets of {units.counted(seen.processes - _PIPES_OF, 'process')}",
+               f"smaller than the {_PIPES_OF} largest")  # fmt: skip
+    if seen.sockets.why:
+        yield "queues of some sockets of its processes", seen.sockets.why
 
 
 def accounts(seen: GroupLook) -> list[Account]:
@@ -331,10 +361,10 @@ def accounts(seen: GroupLook) -> list[Account]:
         Line("other sleeps: timers, sockets, their own locks", wait.idle),
     ]
     return [
-        stock(
+        _with_sockets(stock(
             seen.charge, seen.message_bytes, elsewhere_bytes=seen.shared_elsewhere_bytes,
             pipes=seen.pipes, mapped_bytes=sum(seen.shared_kinds.values()),
-        ),
+        ), seen.sockets),
         account.made("flow", "page faults", "1/s", seen.faults_per_s, faults, whole=whole),
         Account("limits", "limits", "B", None, tuple(lines), 0.0, whole=seen.tree_whole),
         account.made("time", "what its threads wait for, in samples", "count", wait.samples, states,
@@ -397,6 +427,7 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     yield from group_calls.findings(seen.calls)
     yield from group_rows.findings(charge)
     yield from group_rows.of_messages(charge, seen.message_bytes)
+    yield from inside.of_group_sockets(seen.sockets, charge, seen.version)
     if per_s >= _LEAST_UNSHARED and more >= 4 * MiB:
         alone = sum(max(0, m.growth_bytes) for m in seen.members) / seen.seconds
         yield course.UNSHARED.found(

@@ -15,12 +15,13 @@ from memlab.diagnose.finding import (
     share,
     size,
 )
+from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.look import Look
 from memlab.diagnose.mapped_forms import MappedForm
-from memlab.diagnose.sockets import Sockets
+from memlab.diagnose.sockets import OfProcesses, Sockets
 from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.static_data import FileMemory
 from memlab.observe.process import DELETED
@@ -368,6 +369,7 @@ def _stacks(look: Look) -> Iterator[Finding]:
     )
 
 
+GROUP_QUEUES = "queues of sockets of its processes"
 _SOCKETS_HOLD = FindingRow(
     "sockets-hold",
     "stock",
@@ -413,6 +415,23 @@ def _sockets(look: Look) -> Iterator[Finding]:
             Fact("sockets", seen.count, "count"),
             Fact("reserved for what comes next", seen.other_bytes, "B"),
         ),
+    )
+
+
+def of_group_sockets(seen: OfProcesses, charge: Charge, version: str) -> Iterator[Finding]:
+    """Queues of the sockets of a group's processes, beyond what the group is charged with."""
+    if not growth.worth(seen.bytes - charge.sockets_bytes, charge.used_bytes):
+        return
+    counts = f"the group is charged with {size(charge.sockets_bytes)} for sockets"
+    if version == "1":
+        counts = "cgroup v1 counts those of TCP apart from the group's memory"
+    yield _SOCKETS_HOLD.found(
+        NOTE,
+        f"{size(seen.bytes)} lie in the queues of {units.counted(seen.count, 'socket')} of its "
+        f"processes, most of {seen.most_of}: the kernel's memory, in no process's resident "
+        f"memory; {counts}",
+        seen.bytes,
+        line=GROUP_QUEUES,
     )
 
 

@@ -81,7 +81,10 @@ class KernelHeld:
     @property
     def pipes(self) -> PipeData:
         count = f"{self.filled_count:,} pipes" if self.filled_count != 1 else "pipe"
-        return PipeData(self.pipe_bytes, f"the {count} of this process", not self.unread)
+        of_bpf = self.map_bytes + self.program_bytes
+        return PipeData(
+            self.pipe_bytes, f"the {count} of this process", not self.unread, bpf_bytes=of_bpf
+        )
 
     @property
     def bytes(self) -> int:
@@ -90,7 +93,8 @@ class KernelHeld:
 
 @dataclass(frozen=True, slots=True)
 class PipeData:
-    """Data that nobody has read in pipes of some processes. The group of a writer is charged."""
+    """Data that nobody has read in pipes of some processes, and their BPF objects. The group of a
+    writer, and of who made an object, is charged."""
 
     bytes: int = 0
     place: str = ""
@@ -101,6 +105,14 @@ class PipeData:
     """That these processes have open."""
     has_more: bool = False
     """Of a process with very many descriptors only the first are read."""
+    bpf_bytes: int = 0
+    """Of BPF maps and programs that they hold open."""
+
+    @property
+    def stays_bytes(self) -> int:
+        """What is not dropped when memory is short, or a little less: the kernel's number of a BPF
+        object is an estimate that may be above its charge."""
+        return self.bytes + self.bpf_bytes * 19 // 20
 
 
 def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
@@ -162,20 +174,27 @@ def in_pipes(descriptors: Mapping[int, Mapping[int, str]]) -> tuple[dict[int, in
 
 
 def of_group(pids: Sequence[int]) -> PipeData:
-    """In the pipes of these processes."""
+    """In the pipes of these processes, and their BPF objects, each once."""
     descriptors = {pid: files.known(partial(process.descriptors, pid)) for pid in pids}
     sizes, is_whole = in_pipes({pid: held for pid, held in descriptors.items() if held})
+    maps: dict[str, int] = {}
+    programs: dict[str, int] = {}
+    for pid, held in descriptors.items():
+        maps |= dict(_objects(pid, held or {}, "anon_inode:bpf-map", _BPF_MAP))
+        programs |= dict(_objects(pid, held or {}, "anon_inode:bpf-prog", _BPF_PROGRAM))
     most = max(sizes, key=lambda pid: sizes[pid], default=0)
     name = files.text(ROOT / f"proc/{most}/comm") or ""
     hidden = any(held is None and (ROOT / f"proc/{pid}").exists()
                  for pid, held in descriptors.items())  # fmt: skip
     place = f"pipes of its processes, most of {most} ({name.strip()})" if most else ""
+    of_bpf = sum(maps.values()) + sum(programs.values())
     sockets = {
         link for held in descriptors.values() for link in (held or {}).values()
         if link.startswith("socket:")
     }  # fmt: skip
     cut = any(len(held or {}) >= process.DESCRIPTORS_READ for held in descriptors.values())
-    return PipeData(sum(sizes.values()), place, is_whole and not hidden, len(sockets), cut)
+    return PipeData(sum(sizes.values()), place, is_whole and not hidden, len(sockets), cut,
+                    bpf_bytes=of_bpf)  # fmt: skip
 
 
 def in_flight(pid: int, held: Mapping[int, str]) -> int:

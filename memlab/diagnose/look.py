@@ -137,6 +137,8 @@ class GroupRoom:
     not split the kernel's memory."""
     seconds: float = 0.0
     """Of the look."""
+    shared_growth_bytes_per_s: float = 0.0
+    """Of tmpfs, shared memory and memfds that it is charged with."""
 
     @property
     def room_bytes(self) -> int:
@@ -459,6 +461,7 @@ def at(
     main_stack = _touched_stack(mappings, pages_after, kept.swapped_bytes)
     rooms = [
         *room.limits(pid, status, listed.count, main_stack),
+        *room.backlogs(queues_before.queues, read_queues.queues),
         *call_limits.of(pid, status, refused),
     ]
     queues = sockets.sums(read_queues)
@@ -1108,6 +1111,7 @@ def room_of(
         above="" if directory in (None, limit.group) else group.short_name(limit.group),
         machine_slab_growth_bytes=slab_growth_bytes,
         seconds=elapsed,
+        shared_growth_bytes_per_s=(after.shmem_bytes - before.shmem_bytes) / elapsed,
     )
 
 

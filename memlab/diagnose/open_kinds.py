@@ -20,6 +20,7 @@ _TABLES_FROM, _SOCKETS_MAX = 16, 20_000  # the tables take the kernel 5 ms or mo
 _STATES = ("", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT",
            "CLOSE", "CLOSE_WAIT", "LAST_ACK", "LISTEN", "CLOSING")  # fmt: skip
 _DELETED = process.DELETED
+_MEMFD = "/memfd:"  # before the name of memfd_create(2), which several may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class OpenKind:
     of: int
     """Descriptors in all."""
     deleted: int = 0
-    """How many of these are deleted files."""
+    """How many of these are deleted files. A memfd is none."""
     more: int | None = None
     """Than at the beginning of the look; None if that was not read."""
 
@@ -47,7 +48,11 @@ def read(
         names |= _of_sockets(pid, held)
     names |= _of_files(held, least)
     counts = Counter(names.values())
-    deleted = Counter(names[number] for number, link in held.items() if link.endswith(_DELETED))
+    deleted = Counter(
+        names[number]
+        for number, link in held.items()
+        if link.endswith(_DELETED) and not link.startswith(_MEMFD)
+    )
     return tuple(
         OpenKind(printable(name), count, len(held), deleted[name], _more(name, names, held, before))
         for name, count in counts.most_common(_SHOWN)
@@ -80,7 +85,9 @@ def _more(
     for number, link in before.items():
         if held.get(number) == link:
             continue
-        if of_kind.startswith("/"):
+        if of_kind.startswith(_MEMFD):
+            gone += link == of_kind or (name == "memfds" and link.startswith(_MEMFD))
+        elif of_kind.startswith("/"):
             gone += link == of_kind or link.startswith(folder)
         else:
             gone += _kind(link) == _kind(of_kind)
@@ -88,7 +95,7 @@ def _more(
 
 
 def _kind(link: str) -> str:
-    """`socket`, `pipe`, `eventfd`."""
+    """`socket`, `pipe`, `eventfd`, `memfd`."""
     return link.removeprefix("anon_inode:").partition(":")[0].strip("[]")
 
 
@@ -97,10 +104,18 @@ def _of_files(held: Mapping[int, str], least: float) -> dict[int, str]:
     links = {number: link for number, link in held.items() if link.startswith("/")}
     by_path = Counter(links.values())
     names = {
-        number: f"one file, {link}"
+        number: _of_one_path(link)
         for number, link in links.items()
         if by_path[link] >= max(least, len(links) / 2)
     }
+    names |= dict.fromkeys(
+        (
+            number
+            for number, link in links.items()
+            if link.startswith(_MEMFD) and number not in names
+        ),
+        "memfds",
+    )
     rest = {number: link for number, link in links.items() if number not in names}
     inside: dict[str, list[int]] = defaultdict(list)
     for number, link in rest.items():
@@ -111,6 +126,14 @@ def _of_files(held: Mapping[int, str], least: float) -> dict[int, str]:
         if len(numbers) >= least:
             names |= dict.fromkeys(numbers, f"files under {folder or '/'}")
     return {number: names.get(number, "other files") for number in links}
+
+
+def _of_one_path(link: str) -> str:
+    """Files that are deleted, and memfds, may share a path and be several files."""
+    if link.startswith(_MEMFD):
+        return f"memfds of the name {link.removeprefix(_MEMFD).removesuffix(_DELETED)}"
+    path = link.removesuffix(_DELETED)
+    return f"files of the path {path}" if path != link else f"one file, {link}"
 
 
 def _folders(link: str) -> list[str]:

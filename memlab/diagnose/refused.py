@@ -8,6 +8,7 @@ row has is said without a cause.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from memlab.diagnose import call_commit, call_places, family, mapping_list, open_kinds, socket_drops
@@ -24,7 +25,7 @@ from memlab.diagnose.finding import (
 )
 from memlab.diagnose.look import Look
 from memlab.diagnose.refusals import ANOTHER, NO_LIMIT, Refusal
-from memlab.diagnose.room import Room
+from memlab.diagnose.room import BACKLOG, Room
 from memlab.observe import files, proc
 from memlab.text import units
 
@@ -51,6 +52,8 @@ _HINTS = {
     "RLIMIT_DATA": "ulimit -d, LimitDATA= of its unit",
     "RLIMIT_STACK": "ulimit -s; less recursion, smaller arrays on the stack",
     "CommitLimit": "vm.overcommit_memory=0, or vm.overcommit_ratio, or swap",
+    BACKLOG: "accept(2) sooner, or in more threads; a larger backlog of listen(2), up to "
+    "net.core.somaxconn",
     "addresses of a 32-bit program": "a 64-bit build; fewer and smaller mappings",
     MACHINE: "a smaller mapping, MAP_NORESERVE or PROT_NONE for a reservation; "
     "vm.overcommit_memory=1",
@@ -221,12 +224,19 @@ def _called(one: Refusal) -> str:
     return f" (a call: {one.arguments})" if one.arguments else ""
 
 
+_OF_SOCKETS = re.compile(
+    r"accept4?|bind|connect|getsockopt|ioctl|listen|readv?|recv.*|send.*|setsockopt|shutdown"
+    r"|socket|socketpair|splice|writev?"
+)
+
+
 def _page(one: Refusal) -> str:
     if one.errno == ANOTHER:
         return "another look while the threads run that began in this one"
     if one.call.startswith(("system call", "another call")):
         return f"the call's page of manual says what {one.errno} means to it"
-    return f"man 2 {one.call} says what {one.errno} means to it; of a socket, its family's page too"
+    of_sockets = "; of a socket, its family's page too" if _OF_SOCKETS.fullmatch(one.call) else ""
+    return f"man 2 {one.call} says what {one.errno} means to it{of_sockets}"
 
 
 def _names(words: Iterator[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memlab.diagnose import kernel_numbers, sysvipc, tmpfs_files
+from memlab.diagnose.sockets import Queue
 from memlab.observe import cgroup, files, proc, process
 from memlab.observe.proc import ROOT
 
@@ -16,6 +17,9 @@ _EACH_HAS_PID_MAX = (6, 14)  # kernel/pid_namespace.c
 _FIRST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO
 PINNED = "pinned of RLIMIT_MEMLOCK"
 PIN_FAILS = "io_uring's buffers, rings of perf events and RDMA are refused (ENOMEM, EPERM)"
+
+
+BACKLOG = "backlog of listen(2)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,23 @@ def pinned_of_user(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     used = _sum_of_user(uid, lambda one: proc.status_bytes(one, "VmPin") or 0)
     if used is not None:
         yield Room(PINNED, used, most, "B", PIN_FAILS)
+
+
+def backlogs(before: Mapping[int, Queue], after: Mapping[int, Queue]) -> Iterator[Room]:
+    """Of its socket of TCP that listens and whose backlog is fullest, in both of two readings: of
+    one moment it says little. The kernel takes one connection more than the backlog has."""
+    rooms = []
+    for inode, queue in after.items():
+        former = before.get(inode)
+        waiting, most = queue.backlog
+        if former is not None and most:
+            port = int.from_bytes(queue.place[:2], "big")
+            rooms.append(Room(
+                BACKLOG, min(waiting, former.backlog[0]), most, "count",
+                "new connections to it are dropped", place=f"its socket at port {port}",
+            ))  # fmt: skip
+    if rooms:
+        yield max(rooms, key=lambda one: one.share)
 
 
 def limits(

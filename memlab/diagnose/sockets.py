@@ -23,7 +23,7 @@ _DONE, _ERROR = 3, 2
 _MESSAGE = struct.Struct("=IHHII")
 _INET, _UNIX = struct.Struct("=BBBBI48x"), struct.Struct("=BBHIIIII")
 _INET_SKMEMINFO, _UNIX_MEMINFO = 7, 5  # attributes of an answer
-_INET_INODE_AT, _INET_BYTES, _UNIX_INODE_AT, _UNIX_BYTES = 68, 72, 4, 16
+_INET_BACKLOG_AT, _INET_INODE_AT, _INET_BYTES, _UNIX_INODE_AT, _UNIX_BYTES = 56, 68, 72, 4, 16
 _SHOW_MEMINFO = 0x20  # UDIAG_SHOW_MEMINFO
 _SHOW_ALL = _SHOW_MEMINFO | 0x15  # names, peers, and how long queues are
 _UNIX_NAME, _UNIX_PEER, _UNIX_RQLEN = 0, 2, 4
@@ -64,6 +64,8 @@ class Queue(NamedTuple):
     """Of one of Unix that listens: connections that it has not accepted."""
     ring_bytes: int = 0
     """Of one of packet(7)."""
+    backlog: tuple[int, ...] = (0, 0)
+    """Of one of TCP that listens: connections that it has not accepted, and how many may wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +343,9 @@ def _listed(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
                 wanted_states = (_LISTENS,) if inode else _CONNECTED
                 if kind == "TCP" and body[1] in wanted_states:
                     queue = queue._replace(place=body[4:6] + body[8:24])
+                if kind == "TCP" and body[1] == _LISTENS:
+                    backlog = struct.unpack_from("=II", body, _INET_BACKLOG_AT)
+                    queue = queue._replace(backlog=backlog)
                 yield inode, queue
     show = _SHOW_MEMINFO | _SHOW_QUEUE
     request = _UNIX.pack(socket.AF_UNIX, 0, 0, 0xFFFF_FFFF, 0, show, 0, 0)
@@ -417,3 +422,45 @@ def _queue(raw: bytes, kind: str) -> Queue:
     (drops,) = struct.unpack_from("=I", raw, 32) if len(raw) >= 36 else (None,)
     # A TCP segment in flight is in both counts.
     return Queue(received + backlog, max(sent, queued), ahead + options, buffer, drops, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class OfProcesses:
+    """The queues of several processes, each socket once."""
+
+    bytes: int = 0
+    count: int = 0
+    most_of: str = ""
+    """The process that holds most of it, as `7 (a)`."""
+    why: str = ""
+    """Why some were not read."""
+
+
+def of_processes(descriptors: Mapping[int, Mapping[int, str]]) -> OfProcesses:
+    """Of the descriptors that they hold; a socket is that of whom is listed first."""
+    owners: dict[str, dict[int, int]] = {}
+    for pid, links in descriptors.items():
+        inodes = {int(link[8:-1]) for link in links.values() if link.startswith("socket:[")}
+        space = files.known(lambda pid=pid: str((ROOT / f"proc/{pid}/ns/net").readlink()))  # type: ignore[misc]
+        of_space = owners.setdefault(space or f"of {pid}", {})
+        of_space.update((inode, pid) for inode in inodes if inode not in of_space)
+    sizes: dict[int, int] = {}
+    count, why = 0, ""
+    for of_space in filter(None, owners.values()):
+        first = next(iter(of_space.values()))
+        if (total := count_of_machine(first)) > max(_MANY, _EACH_MAX * len(of_space)):
+            why = why or f"the machine has {total:,} sockets, which would all be listed"
+            continue
+        try:
+            with namespaces.inside(first, "net", _netlink) as asked:
+                mine, waiting = _of_process(_listed(asked), of_space.keys())
+        except OSError as error:
+            why = why or error.strerror or str(error)
+            continue
+        count += len(mine)
+        queues = [(of_space[inode], queue) for inode, queue in mine]
+        for pid, queue in (*queues, *((first, queue) for queue in waiting)):
+            sizes[pid] = sizes.get(pid, 0) + queue.received + queue.sent + queue.other
+    most = max(sizes, key=lambda pid: sizes[pid], default=0)
+    name = (files.text(ROOT / f"proc/{most}/comm") or "").strip()
+    return OfProcesses(sum(sizes.values()), count, f"{most} ({name})" if most else "", why)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memlab.diagnose import account, diagnosis, group, group_limits, held, kernel_held, output
+from memlab.diagnose import (
+    account,
+    diagnosis,
+    group,
+    group_limits,
+    held,
+    kernel_held,
+    output,
+    sockets,
+)
 from memlab.diagnose.account import Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import CRITICAL, NOTE
 from memlab.diagnose.kernel_held import KernelHeld, PipeData
+from memlab.diagnose.sockets import OfProcesses, Queue
 from memlab.errors import BadSubject, CannotLook
 from memlab.observe import cgroup, process
 
@@ -208,6 +219,32 @@ def test_pipes_that_hold_more_than_a_group_is_charged_are_of_others_too() -> Non
     assert of_v2.lines[-1].part_of == "other memory of the kernel"
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_bpf_maps_of_a_group_are_no_directory_entries(times: int) -> None:
+    """They stay, as data in pipes do, and are a part of the kernel's memory if they fit there."""
+    charge = looks.charge(
+        used_bytes=80 * MiB * times, anonymous_bytes=11 * MiB * times, file_clean_bytes=0,
+        slab_reclaimable_bytes=61 * MiB * times, kernel_bytes=8 * MiB * times,
+        slab_bounds_bytes=(0, 61 * MiB * times),
+    )  # fmt: skip
+    maps = PipeData(bpf_bytes=60 * MiB * times)
+    (found,) = [one for one in held.findings(_of_group(charge=charge, pipes=maps))
+                if one.name == "group-slab"]  # fmt: skip
+    assert f"0 B to {12 * times} MiB of it directory entries" in found.title
+    assert f"; {60 * times} MiB are BPF maps and programs, and stay" in found.title
+    assert found.setting.startswith("smaller or fewer BPF maps (bpftool map); slabtop")
+    lines = {one.name: one for one in held.stock(charge, pipes=maps).lines}
+    of_maps = lines["BPF maps and programs"]
+    assert (of_maps.value, of_maps.part_of) == (60 * MiB * times, "kernel memory, of any kind")
+    both = replace(maps, bytes=20 * MiB * times, place="pipes of 7")
+    lines = {one.name: one for one in held.stock(charge, pipes=both).lines}
+    assert lines["BPF maps and programs"].part_of == "none"
+    assert group_limits.unsplit(charge, both).count("are charged to other groups") == 2
+    assert "BPF" not in group_limits.unsplit(charge, PipeData(bpf_bytes=MiB - 1))
+    estimate = PipeData(bpf_bytes=70 * MiB * times)
+    assert "MiB are BPF maps and programs, and stay" in group_limits.unsplit(charge, estimate)
+
+
 @pytest.mark.parametrize(
     ("processes", "is_whole", "kernel_bytes", "names"),
     [
@@ -369,3 +406,55 @@ def test_a_part_of_an_account_stands_under_its_whole(*, verbose: bool) -> None:
     rows = [row.split("  ")[1:] for row in output._account(one, verbose=False) if row[:2] == "  "]
     names = ["".join(words[:2]).strip() for words in rows]
     assert names.index("other lines") < names.index("of kernel: messages") < names.index("in all")
+
+
+@pytest.mark.parametrize(("version", "counts"), [("1", "cgroup v1 counts"), ("2", "charged with")])
+@pytest.mark.parametrize("times", [1, 2])
+def test_queues_of_the_sockets_of_a_group_are_a_finding_and_a_line(
+    times: int, version: str, counts: str
+) -> None:
+    """Data that nobody reads, of which the group is charged with a part or with nothing."""
+    queues = OfProcesses(20 * MiB * times, 40, "7 (a)")
+    seen = replace(_of_group(charge=looks.charge(), sockets=queues), version=version)
+    (found,) = [one for one in held.findings(seen) if one.name == "sockets-hold"]
+    assert found.title.startswith(f"{20 * times} MiB lie in the queues of 40 sockets of its proc")
+    assert "most of 7 (a)" in found.title
+    assert counts in found.title
+    lines = {one.name: one for one in held.accounts(seen)[0].lines}
+    line = lines[found.line]
+    assert (line.value, line.part_of) == (20 * MiB * times, "none")
+    for few in (
+        replace(seen, sockets=replace(queues, bytes=MiB)),
+        replace(seen, charge=looks.charge(sockets_bytes=20 * MiB * times)),
+    ):
+        assert "sockets-hold" not in {one.name for one in held.findings(few)}
+    unread = replace(seen, processes=33, sockets=replace(queues, why="no right"))
+    assert [name for name, _ in held.unread_sockets(unread)] == [
+        "queues of sockets of 1 process", "queues of some sockets of its processes",
+    ]  # fmt: skip
+
+
+def test_a_socket_that_two_processes_hold_counts_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Processes 7 and 8 of one network namespace, and 9 of another one that may not be entered."""
+    for pid, space in ((7, 1), (8, 1), (9, 2)):
+        (tmp_path / f"proc/{pid}/ns").mkdir(parents=True)
+        (tmp_path / f"proc/{pid}/ns/net").symlink_to(f"net:[{space}]")
+        (tmp_path / f"proc/{pid}/comm").write_text("a\n")
+
+    def inside(pid: int, kind: str, work: object) -> AbstractContextManager[None]:
+        if pid == 9:
+            raise PermissionError(1, "its net namespace may not be entered")
+        return nullcontext()
+
+    queues = [(n, Queue(n * MiB, 1, 2)) for n in (1, 2, 3, 4)]
+    monkeypatch.setattr(sockets, "ROOT", tmp_path)
+    monkeypatch.setattr(sockets.namespaces, "inside", inside)
+    monkeypatch.setattr(sockets, "_listed", lambda _: queues)
+    links = {n: f"socket:[{n}]" for n in (1, 2)}
+    held_by = {7: links, 8: {**links, 5: "socket:[3]", 6: "/dev/null"}}
+    assert sockets.of_processes(held_by) == OfProcesses(6 * MiB + 9, 3, "7 (a)")
+    hidden = sockets.of_processes({**held_by, 9: links})
+    assert (hidden.count, hidden.why) == (3, "its net namespace may not be entered")
+    assert sockets.of_processes({7: {}}) == OfProcesses()

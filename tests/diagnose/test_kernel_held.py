@@ -324,3 +324,24 @@ def test_queues_that_cannot_be_looked_at_are_said(monkeypatch: pytest.MonkeyPatc
     assert line.startswith("messages in what may be 2 POSIX queues: ")
     monkeypatch.setattr(mqueue_files, "_of_namespace", lambda: "0:98")
     assert kernel_held.read(PID, {901: "/queue"}) is None
+
+
+def test_the_bpf_objects_of_a_group_count_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Two processes hold one map, one of them a second one and a program."""
+    held = {PID: {5: "map", 6: "map", 7: "prog"}, 1 << 30: {5: "map"}}
+    numbers = {(PID, 5): ("map", 1), (1 << 30, 5): ("map", 1), (PID, 6): ("map", 2),
+               (PID, 7): ("prog", 1)}  # fmt: skip
+    for (pid, number), (kind, name) in numbers.items():
+        place = tmp_path / f"proc/{pid}/fdinfo/{number}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"pos:\t0\nmemlock:\t{name * MiB}\n{kind}_id:\t{name}\n")
+    monkeypatch.setattr(kernel_held, "ROOT", tmp_path)
+    monkeypatch.setattr(
+        kernel_held.process, "descriptors",
+        lambda pid: {number: f"anon_inode:bpf-{kind}" for number, kind in held[pid].items()},
+    )  # fmt: skip
+    assert kernel_held.of_group([*held]).bpf_bytes == (1 + 2 + 1) * MiB
+    of_one = KernelHeld(0, 0, 0, 2, 3 * MiB, 0, program_bytes=MiB)
+    assert (of_one.pipes.bpf_bytes, of_one.pipes.stays_bytes) == (4 * MiB, 19 * MiB // 5)

@@ -146,3 +146,42 @@ def test_a_request_that_had_to_wait_is_said_and_its_memory_is_no_kills() -> None
     killed = "[ 9.4] Out of memory: Kill process 7 (b) score 9 or sacrifice child\n"
     killed += "[ 9.5] Killed process 7 (b) total-vm:9kB, anon-rss:8kB, file-rss:0kB\n"
     assert "the machine's free memory (Mem-Info)" in printed(stall + memory + killed)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "[1.0] Memory cgroup\nout of memory: Killed process",
+        "[1.0] Memory\ncgroup out of memory: Killed process",
+        "h kernel: Memory cgroup\n  out of memory: Killed process",
+    ],
+)
+def test_a_kill_by_a_groups_limit_is_one_wherever_its_opening_is_broken(broken: str) -> None:
+    sizes = (
+        "(kvm)total-vm:40kB, anon-rss:8kB, file-rss:4kB,\nshmem-rss:4kB, UID:0 oom_score_adj:4\n"
+    )
+    kill = last(f"{broken} 12 {sizes}")
+    (killed,) = kill.killed
+    assert (kill.cause, killed.pid, killed.resident_bytes) == ("group", 12, 16 << 10)
+    alone = last(f"[1.0] Out of memory: Killed process 12 {sizes}")
+    assert alone.cause != "group"
+
+
+@pytest.mark.parametrize("key", ["constraint", "cOnstraint", "Constraint"])
+def test_a_page_may_spell_the_constraint_in_its_own_way(key: str) -> None:
+    chosen = f"oom-kill:{key}=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0-1,"
+    names = "oom_memcg=/machine.slice,task_memcg=/machine.slice/vm.scope,task=kvm,pid=12,uid=0"
+    kill = last(
+        f"[1.0] {chosen}{names}\n[1.1] Memory cgroup out of memory: Killed process 12 (kvm)\n"
+    )
+    assert (kill.cause, kill.group) == ("group", "/machine.slice")
+
+
+def test_the_log_of_an_openvz_container_does_not_name_it() -> None:
+    line = "OOM killed process 659 (java) vm:4973220kB, rss:2066504kB, swap:0kB\n"
+    bare, named = last(line), last(f"[1.0] Out of memory in UB 7: {line}")
+    assert bare.killed == named.killed
+    assert (bare.killed[0].name, bare.killed[0].resident_bytes) == ("java", 2066504 << 10)
+    assert "an OpenVZ container, which is not in this log" in bare.text
+    assert "the OpenVZ container 7" in named.text
+    assert "killed: " not in printed("foo: OOM killed process 659 (java)\n")

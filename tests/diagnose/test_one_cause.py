@@ -12,7 +12,7 @@ import pytest
 import memlab
 from memlab.command import bus_error, fault_log
 from memlab.command.fault_log import FaultLog
-from memlab.diagnose import flow, group_limits, held, held_shared, shared, stock
+from memlab.diagnose import flow, group_limits, held, held_shared, limits, shared, stock
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding
 from memlab.diagnose.heap import Heap
@@ -61,6 +61,36 @@ def test_shared_memory_that_is_unmapped_is_not_given_back() -> None:
     assert mapped is not None
     assert "gives back" in own.title
     assert "that it unmaps some gives none of it back by itself" in mapped.title
+
+
+def test_new_shared_memory_that_is_unmapped_is_not_touched_again() -> None:
+    """Segments that are written and unmapped stay: their pages are charged to the group."""
+    calls = look(per_s=rates(munmap=3.0, minor_faults=8000.0, present_faults_user=0.0))
+    grows = group(shared_growth_bytes_per_s=8000 * 4096.0)
+    for of_group, count in ((group(), 1), (grows, 0)):
+        found = [one.name for one in flow.findings(replace(calls, group=of_group))]
+        assert found.count("gives-back-large-pieces") == count
+    parts = flow.split(replace(calls, group=grows))
+    assert (parts.unmapped, parts.again, parts.rest) == (8000.0, 0.0, 0.0)
+    mapped = flow.split(replace(calls, group=grows, growth_bytes_per_s=8000 * 4096.0))
+    assert (mapped.first, mapped.unmapped) == (8000.0, 0.0), "what it maps is its growth"
+
+
+@pytest.mark.parametrize(
+    ("changes", "whose"),
+    [
+        ({}, "(most is not this process's)"),
+        ({"shared_growth_bytes_per_s": 0.6 * MiB}, "(most is tmpfs, shared memory or memfd: who"),
+        ({"kernel_growth_bytes_per_s": 0.6 * MiB}, "(most is the kernel's memory: who"),
+        ({"shared_growth_bytes_per_s": 0.4 * MiB}, "(most is not this process's)"),
+    ],
+)
+def test_whose_the_growth_of_a_group_is_was_read_or_is_not_said(
+    changes: dict[str, float], whose: str
+) -> None:
+    filling = group(growth_bytes_per_s=MiB, grows_steadily=True, seconds_left=900.0, **changes)
+    found = [one for one in limits.findings(look(group=filling)) if one.name == "group-limit-nears"]
+    assert [whose in one.title for one in found] == [True]
 
 
 def test_a_setting_of_malloc_is_advised_where_malloc_holds_the_memory() -> None:

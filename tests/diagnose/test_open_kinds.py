@@ -39,7 +39,28 @@ def test_files_are_named_by_the_deepest_folder_that_has_a_tenth() -> None:
     }
     assert kinds({}) == {}
     one = kinds(dict.fromkeys(range(90), "/dev/shm/format (deleted)"))
-    assert one["one file, /dev/shm/format (deleted)"].deleted == 90
+    assert one["files of the path /dev/shm/format"].deleted == 90
+
+
+def test_memfds_of_one_name_are_not_said_to_be_one_file_or_in_a_folder() -> None:
+    """Each call of memfd_create(2) makes a file, whatever its name."""
+    equal = dict.fromkeys(range(59), "/memfd:torch (deleted)")
+    assert kinds({**equal, 59: "/dev/null"}) == {
+        "memfds of the name torch": OpenKind("memfds of the name torch", 59, 60)
+    }
+    several = {n: f"/memfd:{n} (deleted)" for n in range(20)}
+    assert kinds({**several, **{n: f"/srv/{n}" for n in range(50, 70)}}) == {
+        "memfds": OpenKind("memfds", 20, 40),
+        "files under /srv": OpenKind("files under /srv", 20, 40),
+    }
+    before = {n: f"/memfd:{n} (deleted)" for n in range(10, 25)}
+    assert kinds(several, before)["memfds"].more == 5
+    assert (
+        kinds({**equal, 59: "/dev/null"}, dict(list(equal.items())[:40]))[
+            "memfds of the name torch"
+        ].more
+        == 19
+    )
 
 
 def test_the_kind_that_grows_is_said() -> None:

@@ -240,6 +240,9 @@ def test_an_unknown_pair_is_said_without_a_cause() -> None:
         "3 calls per second fail: swapon with ENOSPC; the cause was not read",
     )
     assert said(Refusal("swapon", "ENOSPC", 0.9)) == []
+    assert found.setting == "man 2 swapon says what ENOSPC means to it"
+    for call in ("sendto", "recvmmsg", "setsockopt", "readv"):
+        assert "of a socket" in said(Refusal(call, "ENOSPC", 3.0))[0].setting
     recorded = Refusal("ftruncate", "EPERM", 3.0, arguments="fd 5, length 4096")
     (found,) = said(recorded, Refusal("swapon", "ENOSPC", 2.0))
     assert found.title == (
@@ -584,6 +587,16 @@ def test_a_32_bit_program_has_4_gib_of_addresses(
         assert [one.name for one in read] == ([] if is_cause is None else [name])
         (found,) = said(Refusal("mmap", "ENOMEM", 9.0), rooms=tuple(read))
         assert (f"3.97 GiB of 4 GiB ({name})" in found.title) == bool(is_cause)
+    (tmp_path / "proc/7/auxv").write_bytes(struct.pack("=4I", 4, 32, 0, 0))
+    spans = ("08010000-10000000", "90000000-f7000000", "f7000000-f8000000")
+    for few, gap in ((1, "128 MiB"), (3, "2 GiB")):
+        lines = "".join(f"{span} r--p 00000000 00:00 0\n" for span in spans[:few])
+        (tmp_path / "proc/7/maps").write_text(lines)
+        (room,) = call_limits.of(7, {"VmSize": "1 kB"}, [Refusal("mmap", "ENOMEM", 9.0)])
+        (found,) = said(Refusal("mmap", "ENOMEM", 9.0), rooms=(room,))
+        assert found.title.endswith(
+            f"how much it asks for: the widest gap in its addresses is {gap}"
+        )
         assert found.setting.startswith("a 64-bit build") == bool(is_cause)
 
 

@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import needs
 import pytest
 
-from memlab.diagnose import limits, refusals, sockets
+from memlab.diagnose import limits, refusals, room, sockets
+from memlab.diagnose.finding import COSTLY, NOTE
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.sockets import NETLINK, UDP, Dropped, Queue, Readings
 
@@ -186,3 +187,46 @@ def test_a_socket_that_was_closed_meanwhile_is_not_of_another_kind() -> None:
         assert sockets.readings(PID, held).count == 1
     seen = sockets.readings(PID, held)
     assert (seen.count, seen.queues, seen.why) == (0, {}, "")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "share", "severity"),
+    [
+        (17, 17, "17 of 16", COSTLY),
+        (17, 2, "", None),
+        (0, 17, "", None),
+        (15, 16, "15 of 16", NOTE),
+    ],
+)
+def test_a_backlog_that_is_full_in_both_readings_is_a_limit_that_nears(
+    first: int, last: int, share: str, severity: int | None
+) -> None:
+    """Connections that nobody accepts: the next ones are dropped, and no call of it fails."""
+    quiet = Queue(0, 0, 0, kind="TCP", place=b"\x00\x50" + bytes(16), backlog=(0, 128))
+
+    def reading(waiting: int) -> dict[int, Queue]:
+        mine = quiet._replace(place=b"\x1f\x90" + bytes(16), backlog=(waiting, 16))
+        return {7: mine, 8: quiet, 9: Queue(5, 5, 5)}
+
+    rooms = tuple(room.backlogs(reading(first), reading(last)))
+    found = [one for one in limits.findings(look(rooms=rooms)) if one.name == "limit-nears"]
+    assert [one.severity for one in found] == ([] if severity is None else [severity])
+    for one in found:
+        assert f"{share} (backlog of listen(2) of its socket at port 8080" in one.title
+        assert "net.core.somaxconn" in one.setting
+    assert list(room.backlogs({}, reading(17))) == [], "it began in the look"
+    assert list(room.backlogs({9: Queue(5, 5, 5)}, {9: Queue(5, 5, 5)})) == []
+
+
+def test_the_backlog_is_read_from_what_the_kernel_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """struct inet_diag_msg: of a listener the queues are counts of connections."""
+    address = struct.pack("!HH", 8080, 0) + bytes(44)
+    listens = struct.pack("=4B48s5I", 2, 10, 0, 0, address, 0, 17, 16, 0, 7)
+    connected = struct.pack("=4B48s5I", 2, 1, 0, 0, address, 0, 4000, 3000, 0, 8)
+    answers = [[listens, connected]]
+    monkeypatch.setattr(sockets, "_bodies", lambda *_: answers.pop() if answers else [])
+    with socket.socket() as unused:
+        queues = dict(sockets._listed(unused))
+    assert (queues[7].backlog, queues[8].backlog) == ((17, 16), (0, 0))
+    (one,) = room.backlogs(queues, queues)
+    assert (one.used, one.limit, one.place) == (17, 16, "its socket at port 8080")

@@ -46,7 +46,9 @@ def cause_of(report: Report) -> KillCause:
     if report.is_by_hand or report.order == -1:
         return _by_hand(report)
     if report.container is not None:
-        sentence = f"it was the limit of the OpenVZ container {report.container}, or of its node"
+        named = f"the OpenVZ container {report.container}"
+        whose = named if report.container else "an OpenVZ container, which is not in this log"
+        sentence = f"it was the limit of {whose}, or of its node"
         return KillCause("group", f"{sentence}: the log does not say which")
     if _is_group(report):
         return _group(report)

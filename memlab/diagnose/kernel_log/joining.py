@@ -29,9 +29,12 @@ _BROKEN = (
     ("lmkd: ", "reason: ", ("oom_score_adj", "state ", "to free ", "reason: "), " "),
 )
 _BEFORE_WORDS = " invoked", "oom-killer:", ("oom-killer:",), " "
+_BEFORE_MEMORY = "emory cgroup", "ut of memory", ("out of memory",), " "
 _BEFORE_PATH = "ed", "/", ("/",), " "
 _ENDINGS = ("Killed", "Marked")  # of lines whose next one begins with a group's path
-_FIRST_WORDS = (*(form[0] for form in _BROKEN), " invoked", *_ENDINGS, "Kill process")
+_FIRST_WORDS = (
+    *(form[0] for form in _BROKEN), " invoked", "emory cgroup", *_ENDINGS, "Kill process",
+)  # fmt: skip
 # How a part of a kill's sizes may begin, broken at a blank or at a hyphen; marks of a comment may
 # stand before it.
 _SIZES_REST = re.compile(
@@ -79,6 +82,8 @@ def _broken(line: str) -> tuple[str, str, tuple[str, ...], str] | None:
     end = line[-_END_MAX:].rstrip()
     if end.endswith(" invoked"):
         return _BEFORE_WORDS
+    if end.endswith(_BEFORE_MEMORY[0]):
+        return _BEFORE_MEMORY
     if end.endswith(_ENDINGS) and "emory" not in line:
         return _BEFORE_PATH
     for form in _BROKEN:

@@ -69,7 +69,7 @@ class Report:
     group: str | None = None
     task_group: str | None = None
     container: str | None = None
-    """OpenVZ's group."""
+    """OpenVZ's group; empty if the log does not name it."""
     counters: dict[str, Counter] = field(default_factory=dict)
     statistics: dict[str, int] = field(default_factory=dict)
     """Of the group: in bytes, or counts of events."""

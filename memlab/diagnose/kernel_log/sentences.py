@@ -32,7 +32,7 @@ _STATISTIC_LINE = re.compile(r"([a-z][a-z0-9_()]{1,40}) (\d{1,20})")
 _COLUMNS = re.compile(r"\[ {0,4}pid {0,4}\]([a-z_()0-9 ]{8,240})")
 _ROW = re.compile(r"\[ {0,9}(\d{1,10})\]((?: {1,14}-?\d{1,20}){4,14})(?: {1,9}(.{1,64}))?")
 _SUPPRESSED = re.compile(r"oom_kill_process: (\d{1,9}) callbacks suppressed")
-_UB = re.compile(r"in UB (\S{1,40}): OOM killed process ")
+_UB = re.compile(r"(?:in UB (\S{1,40}): )?OOM killed process ")
 _VM = re.compile(r"vm:(\d{1,16})kB, rss:(\d{1,16})kB")
 _PANIC = re.compile(r"Kernel panic - not syncing: (.{0,120})")
 _ENDED_BY_FAULT = re.compile(r"([^()]{1,15})(?:\((\d{1,10})\))?")
@@ -153,7 +153,7 @@ def invoked(text: str, at: int) -> Invoked | None:
 def chosen(text: str, at: int) -> Chosen | None:
     """Split from the right: pid, then a name of at most 15 characters, then the groups."""
     body = text[at + len("oom-kill:") :].lstrip()
-    if not body.startswith("constraint="):
+    if body[: len("constraint=")].lower() != "constraint=":  # as a page's own spelling has it
         return None
     body = body.replace(", ", ",").replace("task_memcg= ", "task_memcg=")
     if ",uid=" not in body:  # the line is cut: of its last word only a part may be there
@@ -169,7 +169,7 @@ def chosen(text: str, at: int) -> Chosen | None:
     context, group, task_group = _groups(head)
     where, has_cpusets, mems = context.rpartition(",mems_allowed=")  # none without CONFIG_CPUSETS
     where, _, cpuset = (where if has_cpusets else context).partition(",cpuset=")
-    kind, _, nodes = where.removeprefix("constraint=").partition(",nodemask=")
+    kind, _, nodes = where[len("constraint=") :].partition(",nodemask=")
     kind = kind.partition(",")[0]
     return Chosen(
         constraint=kind if kind in CONSTRAINTS else None,
@@ -204,8 +204,8 @@ def killed(text: str, at: int) -> Process | None:
     words = _words(text[:at])
     if not (pid := _PID.match(rest)) or not _is_kernels(rest, pid.end(), words):
         return None
-    sizes = max(rest.rfind(" total-vm:"), rest.rfind(" vsz:"))
-    sizes = sizes if sizes >= 0 else rest.rfind(" anon-rss:")
+    sizes = max(rest.rfind("total-vm:"), rest.rfind(" vsz:"))
+    sizes = sizes if sizes >= 0 else rest.rfind("anon-rss:")
     naming = rest[:sizes] if sizes >= 0 else rest[: pid.end() + 64]
     is_named = _CALLED_BY_NAME.match(rest, pid.end()) is not None
     begin, end = (naming.find("("), naming.rfind(")")) if is_named else (-1, -1)
@@ -271,7 +271,7 @@ def reaped(text: str, at: int) -> Process | None:
 
 
 def container(text: str, at: int) -> tuple[str, Process] | None:
-    """OpenVZ's kernels, whose groups are beancounters."""
+    """OpenVZ's kernels, whose groups are beancounters; the log of a container does not name it."""
     if not (group := _UB.match(text, at)):
         return None
     words = "ut of memory: "
@@ -282,7 +282,7 @@ def container(text: str, at: int) -> tuple[str, Process] | None:
     name = process.name.partition(") score")[0]
     virtual, resident = int(sizes[1]) << 10, int(sizes[2]) << 10
     process = process._replace(name=name, words="", virtual=virtual, rss=resident)
-    return group[1], process
+    return group[1] or "", process
 
 
 def limit(text: str, at: int) -> Limit | None:
@@ -376,7 +376,7 @@ def _plain(text: str, at: int) -> str:
 
 def _words(before: str) -> str:
     """Which of the kernel's two openings stands before a kill."""
-    if "emory cgroup out of memory" in before:
+    if "cgroup out of memory" in before:
         return "group"
     if "(oom_kill_allocating_task)" in before:
         return "requester"
@@ -404,6 +404,7 @@ TABLE = (
     Sentence("columns", "total_vm", columns),
     Sentence("chosen", "oom-kill:", chosen),
     Sentence("container", "in UB ", container),
+    Sentence("container", "OOM killed process ", container),
     Sentence("killed", "Killed process ", killed),
     Sentence("victim", "ill process ", victim),
     Sentence("whole_group", " are going to be killed due to memory.oom.group set", whole_group),
