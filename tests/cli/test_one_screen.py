@@ -63,13 +63,20 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize(
+    ("columns", "compared"),
+    [
+        (80, [["00000002"], ["00000003"], ["00000002", "00000003"]]),
+        (120, [["00000002", "00000003"]]),
+    ],
+    ids=["80", "120"],
+)
 def test_a_comparison_of_many_points_fits_and_begins_with_what_differs(
-    columns: int, many: Path, monkeypatch: pytest.MonkeyPatch
+    columns: int, compared: list[list[str]], many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     store = ["--store", str(many)]
-    for news in (["00000002"], ["00000003"], ["00000002", "00000003"]):
+    for news in compared:
         words = [*store, "compare", "00000001", *news]
         lines = CliRunner().invoke(cli, words).stdout.splitlines()
         assert len(lines) <= SCREEN, "\n".join(lines)

@@ -12,9 +12,8 @@ from memlab.present import figures
 from memlab.present.figures import sidecar
 from memlab.results.beside import tables
 
-# A run with each kind of figure.
-KINDS = ("mmap-write", "thread-create", "locked-latency", "mmap-overcommit", "allocator")
-KINDS += ("device-pinning",)
+# Runs that have each kind of figure.
+KINDS = ("mmap-write", "locked-latency", "mmap-overcommit", "allocator")
 
 
 @pytest.mark.seconds(but="mmap-write")
