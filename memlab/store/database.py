@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from memlab._version import __version__
 from memlab.errors import CannotWrite, StoreError
-from memlab.files import file_limit, folders, output
+from memlab.files import folders, output, own_limits
 from memlab.text import units
 from memlab.text.printable import printable
 
@@ -172,6 +172,11 @@ def _why(error: Exception, path: Path) -> str:
     """What SQLite says, and what was read of a limit or a disk behind it: it has one word for a
     file that may not be longer and for a disk that fails."""
     kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if kind == sqlite3.SQLITE_READONLY:
+        with suppress(OSError):
+            if os.statvfs(path).f_flag & os.ST_RDONLY:
+                return "its file system is mounted read-only: copy it, and name that by --store"
+        return "this user may not write it or its folder: copy it, and name that by --store"
     if kind not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL):
         return str(error)
     names = [path.with_name(f"{path.name}{end}") for end in ("", "-wal", "-shm", "-journal")]
@@ -181,7 +186,7 @@ def _why(error: Exception, path: Path) -> str:
             lengths[name] = name.stat().st_size
     longest = max(lengths, key=lambda name: lengths[name], default=path)
     size = lengths.get(longest, 0)
-    if limit := file_limit.words(size + _STEP_BYTES):
+    if limit := own_limits.of_file(size + _STEP_BYTES):
         return f"{error}; {longest.name} has {units.format_quantity(size, 'B')}, and {limit}"
     with suppress(OSError):
         disk = os.statvfs(path.parent)

@@ -1,8 +1,11 @@
 """What is said of a store that may not be longer, or has no room: the limit or the disk."""
 
+import errno
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from memlab.errors import CannotWrite, StoreError
-from memlab.files import file_limit, output
+from memlab.files import output, own_limits
 from memlab.store import Store
 from memlab.store.rows import RunRow
 
@@ -75,7 +78,7 @@ def test_a_full_disk_is_named_only_if_it_is_full(
     free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite says so too of a store that is as long as it may be."""
-    monkeypatch.setattr(file_limit, "words", lambda _=0: "")
+    monkeypatch.setattr(own_limits, "of_file", lambda _=0: "")
     disk = SimpleNamespace(f_bavail=free, f_frsize=64 * KIB)
     with Store(tmp_path / "r.db", create=True) as store:
         store.add_run(RUN, [])
@@ -85,6 +88,21 @@ def test_a_full_disk_is_named_only_if_it_is_full(
             store.note_run(RUN.id, "x" * 100_000)
     said = f"; {tmp_path} has 0 B free: free some, or name another --store"
     assert str(error.value).endswith("is full" if free else said)
+
+
+@pytest.mark.parametrize("flag", [0, os.ST_RDONLY])
+def test_a_store_that_may_only_be_read_says_whose_that_is(
+    flag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(tmp_path / "r.db", create=True) as store:
+        store.add_run(RUN, [])
+        store._db.execute("PRAGMA query_only = ON")
+        monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flag))
+        with pytest.raises(StoreError) as error:
+            store.note_run(RUN.id, "x")
+    why = "its file system is mounted read-only" if flag else "this user may not write it or its"
+    assert str(error.value).startswith(f"cannot write to the store {tmp_path}/r.db: {why}")
+    assert str(error.value).endswith(": copy it, and name that by --store")
 
 
 def test_another_error_of_a_file_names_no_limit(tmp_path: Path) -> None:
@@ -99,5 +117,18 @@ def test_another_error_of_a_file_names_no_limit(tmp_path: Path) -> None:
 def test_a_limit_is_named_only_if_it_is_below(
     limit: int, beyond: int, named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_limit.resource, "getrlimit", lambda _: (limit, -1))
-    assert bool(file_limit.words(beyond)) is named
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, -1))
+    assert bool(own_limits.of_file(beyond)) is named
+
+
+def test_a_limit_is_named_by_its_errno_and_by_its_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (8, -1))
+    files, file = "RLIMIT_NOFILE is 8: raise it (ulimit -n", "RLIMIT_FSIZE is 8 B: raise it (ulimit"
+    assert own_limits.behind(errno.EMFILE).startswith(files)
+    assert own_limits.behind(errno.EFBIG).startswith(file)
+    assert own_limits.that_sends(signal.SIGXFSZ).startswith(file)
+    cpu = "RLIMIT_CPU is 8 s: raise it (ulimit -t, LimitCPU=)"
+    assert own_limits.that_sends(signal.SIGXCPU) == cpu
+    assert own_limits.behind(errno.ENOSPC) == own_limits.that_sends(signal.SIGKILL) == ""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (-1, -1))
+    assert own_limits.behind(errno.EFBIG) == own_limits.that_sends(signal.SIGXCPU) == ""
