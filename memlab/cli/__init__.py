@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 DONE, GATE, INTERNAL = 0, 1, 4  # the other exit codes stand with the errors
 _LIMITS = {
     errno.EMFILE: "too few open files are allowed here: raise `ulimit -n`",
+    errno.EFBIG: "a file may not be so long here: raise `ulimit -f`",
     errno.ENFILE: "this machine has as many files open as fs.file-max allows",
     errno.ENOMEM: "too little memory is allowed here: raise `ulimit -v`, `ulimit -d` or the "
     "cgroup's limit",

@@ -1,5 +1,5 @@
 """What the kernel's log says of a program that it ended: the fault of one that ended by SIGSEGV,
-and a kill for want of memory.
+the call that a seccomp filter refused, and a kill for want of memory.
 
 The kernel writes a line of a fault that nobody handles, with the number of the thread
 (arch/x86/mm/fault.c, show_signal_msg(); kernel.traps: arch/x86/kernel/traps.c), if
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from memlab.observe import files, proc
+from memlab.observe import files, proc, system_calls
 from memlab.text import units
 from memlab.text.printable import printable
 
@@ -28,6 +28,12 @@ _FAULT = re.compile(
 )
 _GENERAL = re.compile(r"\[(\d{1,10})\] general protection fault ip:")
 _KILLED = re.compile(r"Killed process (\d{1,10}) \(")
+_FILTERED = re.compile(
+    r"audit: type=1326 [^\n]{0,200}? pid=(\d{1,10}) comm=[^\n]{1,400} sig=31 arch=([0-9a-f]{1,8}) "
+    r"syscall=(\d{1,9}) compat="
+)
+_ARCHES = {"x86_64": "c000003e", "aarch64": "c00000b7", "riscv64": "c00000f3"}  # linux/audit.h
+_I386 = "40000003"
 _PRESENT, _WRITES, _EXECUTES = 1, 2, 16  # X86_PF_, arch/x86/include/asm/trap_pf.h
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _NULL_BELOW = 64 << 10  # vm.mmap_min_addr as it is by default
@@ -38,6 +44,8 @@ _DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
 _BEHIND_MAX_BYTES = 1 << 40
 _LONGEST_STACK_BYTES = 1 << 30  # what lies farther below is another stack
 MAP_FAILED = "a pointer that is -1, as of a mmap(2) that failed"
+STACK_FULL = "its stack is full"
+_UNREADABLE = "the kernel's log (/dev/kmsg) may not be read here, or has other PIDs (container)"
 _INITIAL_PIDS = 0xEFFFFFFC  # PROC_PID_INIT_INO: the PID namespace whose numbers the log has
 
 
@@ -86,6 +94,8 @@ class FaultLog:
             killed = any(int(m[1]) == pid for line in self._lines() for m in _KILLED.finditer(line))
             what = "by the kernel, for want of memory (memlab diagnose --last-kill)"
             return what if killed else ""
+        if number == signal.SIGSYS:
+            return self._filtered(pid)
         if number != signal.SIGSEGV:
             return ""
         lines = self._lines()
@@ -97,17 +107,46 @@ class FaultLog:
                     "an address that no program has, or an instruction that it may not execute "
                     "(general protection fault)"
                 )
-        return self._of_another_thread(pid, lines, launch, locked)
+        return self._of_another(pid, lines, launch, locked)
 
-    def _of_another_thread(
+    def why_child(self, number: int, launch: Sequence[str]) -> str:
+        """Why a process that it started was ended by this signal, of which a shell has only the
+        number; empty of other signals."""
+        if number == signal.SIGSYS:
+            return self._filtered(None)
+        if number != signal.SIGSEGV:
+            return ""
+        return self._of_another(None, self._lines(), launch, None)
+
+    def _filtered(self, pid: int | None) -> str:
+        """Which call a seccomp filter refused (kernel/auditsc.c, audit_seccomp()), of this process
+        or of any one since then."""
+        status = files.known(lambda: proc.status(root=proc.ROOT)) or {}
+        whose = "the command" if status.get("Seccomp") == "0" else "the command or this container"
+        for line in reversed(self._lines()):
+            refused = _FILTERED.search(line)
+            if refused and pid in (None, int(refused[1])):
+                arch, number = refused[2], int(refused[3])
+                call = f"system call {number}"
+                if arch in (_I386, _ARCHES.get(os.uname().machine)):
+                    call = system_calls.name(number, is_narrow=arch == _I386)
+                of = "" if pid else f" of process {refused[1]}, if that was started by it"
+                return (
+                    f"a seccomp filter refused {call}{of}: allow it in the filter that {whose} sets"
+                )
+        why = "the kernel's log has no line of it (an audit daemon takes them; many are dropped)"
+        why = why if self._fd >= 0 else _UNREADABLE
+        return f"a seccomp filter sends it, and which call it refused was not read: {why}"
+
+    def _of_another(
         self,
-        pid: int,
+        pid: int | None,
         lines: Sequence[str],
         launch: Sequence[str],
         locked: tuple[int, int] | None,
     ) -> str:
-        """The kernel writes the number of the thread, not that of its process: of one fault the
-        thread is named, if it has ended as well."""
+        """The kernel writes the number of the thread, not that of its process, and of a shell's
+        child the number is not known: of one fault the thread is named, if it has ended as well."""
         unread = f"which address it touched was not read: {self._unread(pid)}"
         faults = {int(fault[1]): (line, fault) for line in lines if (fault := _FAULT.search(line))}
         if len(faults) != 1:
@@ -116,8 +155,9 @@ class FaultLog:
         if (proc.ROOT / f"proc/{number}").exists():
             return unread
         name = printable(line[: fault.start()].partition(";")[2])[:16]
+        kind, was = ("thread", "of this process") if pid else ("process", "started by it")
         return (
-            f"if thread {number} ({name}), which has ended too, was of this process, "
+            f"if {kind} {number} ({name}), which has ended too, was {was}, "
             f"{self._fault(fault, launch, locked)}"
         )
 
@@ -136,15 +176,15 @@ class FaultLog:
             result.append(record.decode("utf-8", "replace").partition("\n")[0])
         return result
 
-    def _unread(self, pid: int) -> str:
+    def _unread(self, pid: int | None) -> str:
         if self._fd < 0:
-            return (
-                "the kernel's log (/dev/kmsg) may not be read here, or has other PIDs (container)"
-            )
+            return _UNREADABLE
         if os.uname().machine != "x86_64":
             return "lines of faults are read only on x86-64"
         if files.number(proc.ROOT / "proc/sys/debug/exception-trace") != 1:
             return "debug.exception-trace is not 1"
+        if pid is None:
+            return "the kernel's log has no fault, or several, since it began"
         return (
             f"the kernel's log has no fault of thread {pid}: a process sent the signal, it is of "
             "another thread, or too many faults were logged"
@@ -204,12 +244,12 @@ def _of_stack(
     limit = "unlimited" if most == resource.RLIM_INFINITY else units.format_size(most)
     length = stack.end // _PAGE * _PAGE + _PAGE - address
     if not 0 < length < max(most, _LONGEST_STACK_BYTES):
-        return f"its stack is full (RLIMIT_STACK: {limit}; of a thread by its own size)" + (
+        return f"{STACK_FULL} (RLIMIT_STACK: {limit}; of a thread by its own size)" + (
             f", or may not grow: {_locked(locked)}" if locked else ""
         )
     long = units.format_size(length // _PAGE * _PAGE)
     if most != resource.RLIM_INFINITY and length > most - _PAGE:
-        return f"its stack is full, {long} long (RLIMIT_STACK: {limit})"
+        return f"{STACK_FULL}, {long} long (RLIMIT_STACK: {limit})"
     below = f"its stack, {long} long, may not grow, below RLIMIT_STACK ({limit})"
     return f"{below}: {_locked(locked)}" if locked else below
 

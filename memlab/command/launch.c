@@ -46,6 +46,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -243,8 +244,8 @@ static void print_waited(FILE *report, pid_t child)
 }
 
 /* The limits that a zombie has, as it may have set them itself (proc_pid_limits(5)): of its memory,
- * and those that send a signal. CAP_IPC_LOCK has none of locked memory (mlock(2)). Of time, the
- * hard limit sends SIGKILL. */
+ * files and processes, and those that send a signal. CAP_IPC_LOCK has none of locked memory
+ * (mlock(2)), and root none of processes (fork(2)). Of time, the hard limit sends SIGKILL. */
 static void print_limits(FILE *report, pid_t child)
 {
 	static const char *const of[][2] = {
@@ -252,6 +253,8 @@ static void print_limits(FILE *report, pid_t child)
 		{ "Max data size ", "RLIMIT_DATA" },
 		{ "Max locked memory ", "RLIMIT_MEMLOCK" },
 		{ "Max address space ", "RLIMIT_AS" },
+		{ "Max open files ", "RLIMIT_NOFILE" },
+		{ "Max processes ", "RLIMIT_NPROC" },
 		{ "Max file size ", "RLIMIT_FSIZE" },
 		{ "Max cpu time ", "RLIMIT_CPU" },
 		{ "Max cpu time ", "hard RLIMIT_CPU" },
@@ -263,7 +266,12 @@ static void print_limits(FILE *report, pid_t child)
 	char path[64], line[256];
 	const char *separator = "";
 	syscall(SYS_capget, &header, capable);
-	bool may_lock = capable[0].effective & CAP_TO_MASK(CAP_IPC_LOCK);
+	uint32_t effective = capable[0].effective;
+	bool may_lock = effective & CAP_TO_MASK(CAP_IPC_LOCK);
+	bool may_fork = effective & (CAP_TO_MASK(CAP_SYS_RESOURCE) | CAP_TO_MASK(CAP_SYS_ADMIN));
+	struct stat owner;
+	snprintf(path, sizeof(path), "/proc/%d", (int)child);
+	may_fork |= !stat(path, &owner) && owner.st_uid == 0;
 	snprintf(path, sizeof(path), "/proc/%d/limits", (int)child);
 	FILE *limits = fopen(path, "re");
 	fprintf(report, ", \"limits\": {");
@@ -272,7 +280,8 @@ static void print_limits(FILE *report, pid_t child)
 			size_t label = strlen(of[i][0]);
 			char *value = line + label, *end;
 			if (strncmp(line, of[i][0], label) ||
-			    (may_lock && !strcmp(of[i][1], "RLIMIT_MEMLOCK")))
+			    (may_lock && !strcmp(of[i][1], "RLIMIT_MEMLOCK")) ||
+			    (may_fork && !strcmp(of[i][1], "RLIMIT_NPROC")))
 				continue;
 			if (!strncmp(of[i][1], "hard ", 5)) { /* behind the soft one */
 				value += strspn(value, " ");

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from memlab.errors import CannotWrite
-from memlab.files import ownership
+from memlab.files import own_limits, ownership
 
 _LINKS_MAX = 40  # as the kernel's (path_resolution(7))
 _PROC = Path("/proc")  # whose links, such as /dev/stdout, name open files and not paths
@@ -258,7 +258,8 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CannotWrite(path, error.strerror or str(error)) from None
+        limit, why = own_limits.behind(error.errno), error.strerror or str(error)
+        raise CannotWrite(path, f"{why}; {limit}" if limit else why) from None
 
 
 def _write_new(

@@ -417,7 +417,11 @@ def _died(
     number = status.si_status
     if number == signal.SIGKILL and oom_killed:
         return {"outcome": "oom-killed", "detail": "killed by the kernel's OOM killer"}
+    from memlab.files import own_limits
+
     why = _full_disk(trial) if number == signal.SIGBUS else ""
+    if limit := own_limits.that_sends(number):
+        why = f": {limit}"
     words = f"ended by {signal_name(number)}{why}"
     return {"outcome": _SIGNALS.get(number, "error"), "detail": words}
 

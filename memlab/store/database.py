@@ -22,7 +22,8 @@ from urllib.parse import quote
 
 from memlab._version import __version__
 from memlab.errors import CannotWrite, StoreError
-from memlab.files import folders, output
+from memlab.files import folders, output, own_limits
+from memlab.text import units
 from memlab.text.printable import printable
 
 APPLICATION_ID = 0x6D656D6C  # "meml": tells a memlab store from any other SQLite file
@@ -31,6 +32,7 @@ _MARKS = "SELECT user_version, application_id FROM pragma_user_version, pragma_a
 _LENGTH = "SELECT page_size * page_count FROM pragma_page_size, pragma_page_count"
 _KIND = "SELECT type FROM sqlite_schema WHERE name = 'format_history'"
 _WRITER = "SELECT substr(memlab, 1, 40) FROM format_history ORDER BY version DESC LIMIT 1"
+_STEP_BYTES = 64 << 10  # by which a file of SQLite's is made longer, at most: its index by 32 KiB
 BUSY_S = 10.0  # how long one process waits for another that writes
 
 # What a row's checksum is of, as SQL: a value that a disk or a program changed is found when it is
@@ -161,9 +163,38 @@ def opened(path: Path, create: bool, stack: ExitStack) -> Connection:
         if not result:
             _make(db, path)
     except (OSError, CannotWrite, ValueError, sqlite3.Error) as error:
-        why = getattr(error, "strerror", None) or error
+        why = getattr(error, "strerror", None) or _why(error, path)
         raise StoreError(f"cannot open the store {path}: {why}") from error
     return db
+
+
+def _why(error: Exception, path: Path) -> str:
+    """What SQLite says, and what was read of a limit or a disk behind it: it has one word for a
+    file that may not be longer and for a disk that fails."""
+    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if kind == sqlite3.SQLITE_READONLY:
+        with suppress(OSError):
+            if os.statvfs(path).f_flag & os.ST_RDONLY:
+                return "its file system is mounted read-only: copy it, and name that by --store"
+        return "this user may not write it or its folder: copy it, and name that by --store"
+    if kind not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL):
+        return str(error)
+    names = [path.with_name(f"{path.name}{end}") for end in ("", "-wal", "-shm", "-journal")]
+    lengths = {}
+    for name in names:
+        with suppress(OSError):
+            lengths[name] = name.stat().st_size
+    longest = max(lengths, key=lambda name: lengths[name], default=path)
+    size = lengths.get(longest, 0)
+    if limit := own_limits.of_file(size + _STEP_BYTES):
+        return f"{error}; {longest.name} has {units.format_quantity(size, 'B')}, and {limit}"
+    with suppress(OSError):
+        disk = os.statvfs(path.parent)
+        free_bytes = disk.f_bavail * disk.f_frsize
+        if free_bytes < _STEP_BYTES:
+            free = units.format_quantity(free_bytes, "B")
+            return f"{error}; {path.parent} has {free} free: free some, or name another --store"
+    return str(error)
 
 
 def check_file(path: Path) -> bool:
@@ -220,7 +251,7 @@ def transaction(db: Connection, path: Path) -> Iterator[Connection]:
     except sqlite3.Error as error:
         if db.watched:
             db.watched.check()  # a file that is gone is an error of SQLite's by another name
-        why = str(error)
+        why = _why(error, path)
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
             why = "another memlab has written the same sample: is one run resumed twice at once?"
         raise StoreError(f"cannot write to the store {path}: {why}") from error

@@ -1,6 +1,7 @@
 """The fork server and its workers, for real: how each way to end becomes an outcome."""
 
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -157,6 +158,23 @@ def test_how_a_worker_ends_is_the_outcome(
     reply = do(python_server, line)
     assert (reply["outcome"], reply["detail"]) == (outcome, detail)
     assert do(python_server, "7")["result"]["value"] == 7  # the same parent serves the next
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (signal.SIGXCPU, ": RLIMIT_CPU is 2 s: raise it (ulimit -t, LimitCPU=)"),
+        (signal.SIGXFSZ, ": RLIMIT_FSIZE is 2 B: raise it (ulimit -f, LimitFSIZE=)"),
+        (signal.SIGTERM, ""),
+    ],
+)
+def test_a_worker_that_a_limit_of_memlab_ended_names_it(
+    number: signal.Signals, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (2, resource.RLIM_INFINITY))
+    status: Any = SimpleNamespace(si_code=os.CLD_KILLED, si_status=number)
+    died = worker._died({"file": None}, status, False, oom_killed=False)
+    assert died["detail"] == f"ended by {number.name}{words}"
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,10 @@ from memlab.command.python_probes.command.launcher import (
     in_force_of,
 )
 from memlab.command.python_probes.command.outcome import (
+    bounded,
     command_ended,
-    how_it_ended,
+    ended_early,
+    oom_killed,
     refusal,
     timed_out,
 )
@@ -189,9 +191,7 @@ def _run_for(
         subject.memory.read_end(subject.pid)
         count(subject)
     if not subject.counters:
-        how = f"{how_it_ended(subject.report)} within the {spec['for_s']:g} s of --for"
-        detail = f"{how}: name a shorter time, or leave it out{last_lines(output.tail)}"
-        return {}, {"outcome": "ended-early", "detail": detail}
+        return {}, ended_early(spec, subject.report, output.tail, group)
     subject.terminate()
     subject.stop(group)
     counted = subject.counters[-1]
@@ -282,11 +282,11 @@ def _sample(ran: _Ran, around: _Around) -> dict[str, Any]:
     refused = refusal(spec, subject, printed)
     kills = group.oom_kills()  # once: a second count may have one more
     if refused is None and kills:
-        peak = (result["group_peak_bytes"] or result["rss_peak_bytes"] or 0) / 2**20
-        detail = f"the kernel's OOM killer ended it at {peak:.1f} MiB{last_lines(printed)}"
-        refused = {"outcome": "oom-killed", "detail": detail}
+        refused = oom_killed(spec, result, group, printed)
     ended = refused or ran.ended
-    ended = ended or command_ended(spec, load.get("load") or subject.report, result, kills)
+    ended = ended or command_ended(
+        spec, load.get("load") or subject.report, result, kills, bounded(spec, group)
+    )
     return {"window": window, **result, "ended": ended}
 
 

@@ -64,6 +64,13 @@ class TrialGroup:
         """Whether a process was refused since this trial began (cgroup-v2.rst, pids.events)."""
         return self._refusals() > self._refused
 
+    def limit_bytes(self) -> int | None:
+        """Of the command's memory, as the kernel has it; None without one."""
+        for name in ("memory.max", "memory.limit_in_bytes") if self._folder else ():
+            with suppress(OSError, ValueError), open(f"{self._folder}/{name}") as file:
+                return int(file.read())
+        return None
+
     def oom_kills(self) -> int | None:
         """Since this trial began; None where no group counts them."""
         count = self._count()

@@ -124,6 +124,7 @@ class Launched:
                 )
                 locked = memory.locked_of_limit
                 why = self._log.why(self.pid, number, self._launch, locked, stack)
+                why = why or self._log.why_child(line.get("status", 0) - 128, self._launch)
                 self.report = {**line, "why": why, "uses": memory.uses}
                 self._let_go()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from memlab.command.python_probes.command.group import TrialGroup
 from memlab.command.python_probes.command.launcher import Launched, attend, count, in_force_of
-from memlab.command.python_probes.command.outcome import how_it_ended, timed_out
+from memlab.command.python_probes.command.outcome import bounded, how_it_ended, timed_out
 from memlab.command.python_probes.command.output import Output, last_lines
 from memlab.command.python_probes.command.sampler import taken_by
 
@@ -68,7 +68,7 @@ class Service:
         if not attend([service], lambda: service.ended or self._ready(), within_s, _READY_EVERY_S):
             return self._wrong("not-ready", f"not ready after {within_s:g} s")
         if service.ended:
-            return self._wrong("not-ready", f"{how_it_ended(service.report)} before it was ready")
+            return self._wrong("not-ready", self._how_it_ended(" before it was ready"))
         self._ready_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         return None
 
@@ -88,8 +88,19 @@ class Service:
         load.stop(self._group)
         self._load = load.report
         if died:
-            return self._wrong("service-ended", f"{how_it_ended(service.report)} under the load")
+            return self._wrong("service-ended", self._how_it_ended(" under the load"))
         return None if timely else timed_out(spec, output, self._group)
+
+    def _how_it_ended(self, when: str) -> str:
+        group, policies = self._group, self._spec["policies"]
+        how = how_it_ended(
+            self.launched.report,
+            last_lines(self._output.tail, 3),
+            when,
+            policies,
+            group.oom_kills(),
+        )
+        return f"{how}{bounded(self._spec, group)}"
 
     def _wrong(self, outcome: str, how: str) -> dict[str, str]:
         detail = f"the service: {how}{last_lines(self._output.tail, 3)}"
