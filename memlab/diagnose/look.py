@@ -86,7 +86,7 @@ _SAME_SAMPLE = 1.5  # two samples whose shares differ by more are of other piece
 _EXACT_BYTES = 1 << 20  # below, page tables decide: sums may lag
 _GROWN_COUNT = 16  # in the look: fewer are a program that warms up
 _GROWN_BYTES = 1 << 20
-_STATUS = re.compile(rb"^(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)", re.M)
+_STATUS = re.compile(rb"\n(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)")
 _STATUS_BYTES, _BEFORE_BYTES = 1 << 20, 1024
 _PIPE_BYTES = 1 << 20  # fs.pipe-max-size as it is by default
 _MANY_WATCHES = 5000
@@ -370,7 +370,7 @@ def at(
     faults = _faults_per_s(pid)
     with (
         counters.counting(pid) as counted,
-        sites.sampling(counters.busiest_first(pid), faults() * seconds) as sampled,
+        sites.sampling(counters.with_new(pid, counted.tasks), faults() * seconds) as sampled,
     ):
         members = family.first([one for one in children if not process.shares_memory(pid, one)])
         listed_before = mapping_list.read(pid, thorough=thorough)
@@ -384,7 +384,7 @@ def at(
         unmapped_before = memory_held_open.unmapped_now(pid, held_before, mappings)
         queues_before = sockets.readings(pid, held_before or {})
         before, counts_before = snapshot.take(pid, limit), counted.read()
-        tasks = counters.busiest_first(pid)[: counters.THREADS_MAX]
+        tasks = counters.with_new(pid, counted.tasks)[: counters.THREADS_MAX]
         datagrams = sockets.UNIX_DATAGRAM in {q.kind for q in queues_before.queues.values()}
         with refusals.recording(pid, tasks, datagrams=datagrams) as recorded:
             series = Series(
@@ -519,7 +519,7 @@ def at(
         largest=() if listed.is_sample else _largest(mappings, pages_before, pages_after),
         mapped_often=_often(listed_before, listed, pages_before, pages_after),
         mappings_more=listed.count - listed_before.count,
-        neighbours=listed.neighbours(),
+        neighbours=listed.neighbours,
         fell_bytes=fell(series.resident),
         highest_bytes=max(held),
         lowest_bytes=min(held),
@@ -571,7 +571,7 @@ def at(
         inner_heaps=inner,
         stacks=stack_use,
         new_threads=len({*tasks_after} - {*tasks_before}),
-        guarded_stacks=stacks.guarded(pid, listed.guarded()),
+        guarded_stacks=stacks.guarded(pid, listed.guarded),
         of_files=of_files,
         forms=forms,
         dropped=sockets.dropped(queues_before, read_queues) if held_before is not None else (),
