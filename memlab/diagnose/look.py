@@ -604,8 +604,10 @@ def _holders(found: Subject, course: _Course, end: _End, *, thorough: bool) -> _
             resident=resident,
             pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
         )
-        inner = inner_heap.read(pid, mappings, resident, thorough=thorough)
         stack_use = stacks.read(pid, mappings, resident, found.pid)
+        of_threads = stack_use.starts if stack_use else frozenset()
+        rest = {start: size for start, size in resident.items() if start not in of_threads}
+        inner = inner_heap.read(pid, mappings, rest, thorough=thorough)
         tasks = files.known(lambda: process.tasks(pid)) or []
         of_files = static_data.read(pid, mappings, end.pages)
         forms = mapped_forms.read(mappings, end.pages, stack_use)

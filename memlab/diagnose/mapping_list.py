@@ -12,8 +12,8 @@ import ctypes
 import os
 import re
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Map
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memlab.diagnose import ticks
@@ -33,10 +33,10 @@ _OF_FILE = re.compile(
 
 
 class _Marks(ctypes.Structure):
-    _fields_ = (
-        ("neighbours", ctypes.c_longlong), ("guarded", ctypes.c_longlong),
-        ("needed", ctypes.c_longlong),
-    )  # fmt: skip
+    _fields_ = tuple(
+        (name, ctypes.c_longlong)
+        for name in ("count", "neighbours", "guarded", "needed", "with_slash")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,8 @@ class MappingList:
     guarded: Sequence[int] = field(default=(), repr=False)
     """Where nameless writable mappings end that lie on a guard, as stacks of threads do; of MANY
     only if half of them do."""
+    with_slash: int = 0
+    """Those with a path."""
 
     @property
     def is_sample(self) -> bool:
@@ -81,14 +83,18 @@ class MappingList:
         """Those of all mappings, by device and inode; of MANY the files that are frequent."""
         lists: dict[bytes, list[tuple[int, int, int]]] = defaultdict(list)
         paths: dict[bytes, bytes] = {}
-        some = b"\n".join(line for line in self._runs().split(b"\n") if b"/" in line)
-        for start, end, offset, file, path in _OF_FILE.findall(some):
+        for start, end, offset, file, path in _OF_FILE.findall(
+            b"\n".join(self._lines_with_slash())
+        ):
             at = int(start, 16)
             lists[file].append((at, int(offset, 16), int(end, 16) - at))
             paths[file] = path
         if self.count > MANY:
+            are_all = self.with_slash <= MANY
             return {
-                file: FileMappings(os.fsdecode(paths[file]), self.count_of(file))
+                file: FileMappings(
+                    os.fsdecode(paths[file]), len(mapped) if are_all else self.count_of(file)
+                )
                 for file, mapped in lists.items()
                 if len(mapped) > 1
             }
@@ -106,10 +112,17 @@ class MappingList:
         """The mappings of a file, by device and inode."""
         return self.text.count(b" %s " % file)
 
+    def _lines_with_slash(self) -> Iterator[bytes]:
+        """Lines with a path; of MANY some."""
+        text = self.text if self.with_slash <= MANY else self._runs()
+        at = text.find(b"/")
+        while at >= 0:
+            begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            yield text[begin:end]
+            at = text.find(b"/", end)
+
     def _runs(self) -> bytes:
-        """The text, or of MANY runs of whole lines, spread evenly: to search all takes 0.1 s."""
-        if self.count <= MANY:
-            return self.text
+        """Runs of whole lines, spread evenly: to search all takes 0.1 s."""
         size, step = len(self.text) // self.count * _SEARCHED, len(self.text) // _RUNS
         begins = (self.text.rfind(b"\n", 0, step * i + 1) + 1 for i in range(_RUNS))
         return b"".join(
@@ -125,12 +138,13 @@ def read(pid: int, *, thorough: bool = False) -> MappingList:
 
 def of(text: bytes, *, thorough: bool = False) -> MappingList:
     """The same of a text of /proc/PID/maps."""
-    count, neighbours, guarded, needed = _marks(text)
+    marks, guarded, needed = _marks(text)
+    count = marks.count
     if count > MANY and 4 * len(guarded) < count:
         guarded = []
     if thorough or count <= MANY:
         mappings = process.parse_maps(os.fsdecode(text))
-        return MappingList(mappings, len(mappings), text, neighbours, guarded)
+        return MappingList(mappings, count, text, marks.neighbours, guarded, marks.with_slash)
     begins = {*needed}
     for i in range(_RUNS):
         at = text.rfind(b"\n", 0, len(text) * i // _RUNS + 1) + 1
@@ -139,18 +153,18 @@ def of(text: bytes, *, thorough: bool = False) -> MappingList:
             at = text.find(b"\n", at) + 1
     chosen = b"".join(text[begin : text.find(b"\n", begin) + 1] for begin in sorted(begins))
     mappings = process.parse_maps(os.fsdecode(chosen))
-    return MappingList(mappings, count, text, neighbours, guarded)
+    return MappingList(mappings, count, text, marks.neighbours, guarded, marks.with_slash)
 
 
-def _marks(text: bytes) -> tuple[int, int, Sequence[int], Sequence[int]]:
-    """How many mappings and neighbours there are, the ends of those that are guarded, and where
-    lines begin that no look can do without."""
-    marks = ticks.library()
-    count = marks.line_count(text, ctypes.c_size_t(len(text)))
-    guarded, needed, sums = (ctypes.c_longlong * count)(), (ctypes.c_longlong * count)(), _Marks()
+def _marks(text: bytes) -> tuple[_Marks, Sequence[int], Sequence[int]]:
+    """The sums, the ends of those that are guarded, and where lines begin that no look can do
+    without."""
+    library, size, sums = ticks.library(), ctypes.c_size_t(len(text)), _Marks()
+    count = library.line_count(text, size)
+    guarded, needed = (ctypes.c_longlong * count)(), (ctypes.c_longlong * count)()
     most = ctypes.c_longlong(process.GUARD_BYTES_MAX)
-    marks.mapping_marks(text, ctypes.c_size_t(len(text)), most, guarded, needed, ctypes.byref(sums))
-    return count, sums.neighbours, guarded[: sums.guarded], needed[: sums.needed]
+    library.mapping_marks(text, size, most, guarded, needed, ctypes.byref(sums))
+    return sums, guarded[: sums.guarded], needed[: sums.needed]
 
 
 def _distinct(ranges: set[tuple[int, int]]) -> int:

@@ -9,7 +9,7 @@ enum { LETTERS = 4, NAMES = 7 };
 
 /* How many there are of each. */
 struct marks {
-	long long neighbours, guarded, needed;
+	long long count, neighbours, guarded, needed, with_slash;
 };
 
 /* "START-END rw-p 00000000 00:00 0 ", without the end of the line. */
@@ -111,6 +111,10 @@ void mapping_marks(const char *text, size_t size, long long guard_most, long lon
 	for (const char *at = text; (end = memchr(at, '\n', text + size - at)); at = end + 1) {
 		struct line line = parsed(at, end);
 
+		sums->count++;
+		if (line.permissions && !line.is_nameless)
+			sums->with_slash +=
+				memchr(line.permissions, '/', end - line.permissions) != NULL;
 		if (is_needed(&line))
 			needed[sums->needed++] = at - text;
 		if (below.is_nameless && line.is_nameless && touch(&below, &line)) {
