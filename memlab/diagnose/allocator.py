@@ -6,12 +6,14 @@ every build of it holds (allocator_marks.py); the version is read from the file 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from memlab.diagnose import allocator_marks, malloc_options
@@ -104,9 +106,23 @@ def read(pid: int, mappings: Sequence[process.Mapping]) -> Allocator | None:
 
 
 def _library(pid: int, mapping: process.Mapping) -> bytes:
-    """The file that is mapped; empty where it cannot be read."""
-    read = (files.content(path, _SEARCHED_BYTES_MAX) for path in process.files_of(pid, mapping))
-    return next((found for found in read if found is not None), b"")
+    """The data of the file that is mapped; empty where it cannot be read."""
+    read = (files.known(partial(_data, path)) for path in process.files_of(pid, mapping))
+    return next((data for data in read if data is not None), b"")
+
+
+def _data(path: Path) -> bytes:
+    """Of an ELF file the sections of data, where texts are, else all of it. Raises `OSError`."""
+    with files.opened(path) as file:
+        fd = file.fileno()
+        size = os.fstat(fd).st_size
+        if size > _SEARCHED_BYTES_MAX:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        pieces, rest = [], size  # sections may be said to overlap
+        for at, length in elf.data_sections(fd) or [(0, size)]:
+            pieces.append(os.pread(fd, min(length, rest), at))
+            rest -= len(pieces[-1])
+        return b"".join(pieces)
 
 
 def not_searched(pid: int, found: Allocator | None) -> tuple[str, ...]:
@@ -126,8 +142,8 @@ def _inside(
     for kind in kinds:
         if kind.name in names:
             path = files.known(lambda: str((directory / "exe").readlink())) or "the executable"
-            content = files.content(directory / "exe", _SEARCHED_BYTES_MAX) or b""
-            return _made(kind, directory, path, content, environ)
+            data = files.known(lambda: _data(directory / "exe")) or b""
+            return _made(kind, directory, path, data, environ)
     return None
 
 

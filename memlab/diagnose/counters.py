@@ -7,6 +7,7 @@ on the machine passes the kernel's slower entry: 100 ns more (docs/diagnose.md).
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import time
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from memlab.diagnose import refusals
+from memlab.diagnose import refusals, ticks
 from memlab.observe import perf_event, process, tracefs
 from memlab.observe.perf_event import Scope
 
@@ -108,6 +109,7 @@ _KERNELS_FAULTS = (
     "pages filled without a fault: faults in the kernel may not be counted: "
     "sysctl kernel.perf_event_paranoid=1, or run as root"
 )
+_FLAGS, _REQUEST = ctypes.c_ulong(perf_event.FD_CLOEXEC), ctypes.c_ulong(perf_event.SET_FILTER)
 _THREADS_MADE = next(event for event in EVENTS if event.name == "threads_created")
 
 
@@ -117,6 +119,8 @@ class Counters:
     def __init__(self, numbers: Mapping[str, int], *, inherit: bool) -> None:
         self._numbers, self._inherit = numbers, inherit
         self._fds: dict[tuple[int, str], int] = {}
+        self.tasks: Sequence[int] = ()
+        """Of the process, those that have used most CPU first, counted or not."""
         self.unseen: dict[str, str] = {}
         """Why an event is not counted, by its name."""
         self.limits: list[str] = []
@@ -124,12 +128,41 @@ class Counters:
 
     def read(self) -> dict[tuple[int, str], int]:
         """The counts so far by thread and event, of ended threads too."""
-        return {of: perf_event.read(fd) for of, fd in self._fds.items()}
+        count = len(self._fds)
+        values = (ctypes.c_longlong * count)()
+        fds = (ctypes.c_int * count)(*self._fds.values())
+        ticks.library().read_counts(fds, count, values)
+        return dict(zip(self._fds, values, strict=True))
 
-    def open(self, event: Event, task: int) -> None:
-        """Count an event of a thread, or note why not."""
-        if event.name in self.unseen:
-            return
+    def open(self, events: Sequence[Event], tasks: Sequence[int]) -> None:
+        """Count these events of these threads, or note why not."""
+        wanted: Sequence[Event] = ()
+        for task in tasks:
+            if not wanted or any(event.name in self.unseen for event in wanted):
+                wanted = [event for event in events if event.name not in self.unseen]
+                attributes = [self._attributes(event) for event in wanted]
+                filters = [event.filtered.encode() if event.filtered else None for event in wanted]
+                each = (
+                    (ctypes.c_void_p * len(wanted))(*map(ctypes.addressof, attributes)),
+                    (ctypes.c_char_p * len(wanted))(*filters),
+                )
+                fds = (ctypes.c_int * len(wanted))()
+            ticks.library().open_counts(task, *each, len(wanted), _FLAGS, _REQUEST, fds)
+            for event, fd in zip(wanted, fds, strict=True):
+                if fd >= 0:
+                    self._fds[task, event.name] = fd
+                elif event.name not in self.unseen:
+                    self._open(event, task)
+
+    def _attributes(self, event: Event) -> ctypes.Array[ctypes.c_char]:
+        kind, number = perf_event.SOFTWARE, event.software
+        if event.tracepoint:
+            kind, number = perf_event.TRACEPOINT, self._numbers[event.tracepoint]
+        assert number is not None
+        return perf_event.counted(kind, number, Scope.PROCESS, inherit=self._inherit)
+
+    def _open(self, event: Event, task: int) -> None:
+        """What the kernel refused at first, to learn why."""
         try:
             self._fds[task, event.name] = self._count(event, task)
         except ProcessLookupError:  # the thread has ended
@@ -179,6 +212,7 @@ def counting(pid: int) -> Iterator[Counters]:
     tasks, at_most = busiest_first(pid), min(THREADS_MAX, _room())
     made_per_s = _threads_made_per_s(numbers, tasks[:at_most])
     counters = Counters(numbers, inherit=made_per_s < _FOLLOWED_PER_S)
+    counters.tasks = tasks
     counters.unseen.update(unseen)
     if len(tasks) > at_most:
         counters.limits.append(
@@ -190,9 +224,7 @@ def counting(pid: int) -> Iterator[Counters]:
             f"{_FIRST_LOOK_S:g} s before the look, and to follow each would slow them down"
         )
     try:
-        for task in tasks[:at_most]:
-            for event in EVENTS:
-                counters.open(event, task)
+        counters.open(EVENTS, tasks[:at_most])
         yield counters
     finally:
         counters.close()
@@ -204,8 +236,7 @@ def _threads_made_per_s(numbers: Mapping[str, int], tasks: Sequence[int]) -> flo
         return 0.0
     counters = Counters(numbers, inherit=False)
     try:
-        for task in tasks:
-            counters.open(_THREADS_MADE, task)
+        counters.open([_THREADS_MADE], tasks)
         before = sum(counters.read().values())
         time.sleep(_FIRST_LOOK_S)
         return (sum(counters.read().values()) - before) / _FIRST_LOOK_S
@@ -230,6 +261,13 @@ def _numbers() -> tuple[dict[str, int], dict[str, str]]:
         why = "tracepoints may not be read: run as root"
         unseen.update({event.name: why for event in wanted})
     return numbers, unseen
+
+
+def with_new(pid: int, tasks: Sequence[int]) -> list[int]:
+    """Those of its threads that are there still, and behind them those that are new."""
+    now = dict.fromkeys(process.tasks(pid))
+    first = {task: None for task in tasks if task in now}
+    return [*(first | now)]
 
 
 def busiest_first(pid: int) -> list[int]:

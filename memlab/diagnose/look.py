@@ -86,7 +86,7 @@ _SAME_SAMPLE = 1.5  # two samples whose shares differ by more are of other piece
 _EXACT_BYTES = 1 << 20  # below, page tables decide: sums may lag
 _GROWN_COUNT = 16  # in the look: fewer are a program that warms up
 _GROWN_BYTES = 1 << 20
-_STATUS = re.compile(rb"^(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)", re.M)
+_STATUS = re.compile(rb"\n(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)")
 _STATUS_BYTES, _BEFORE_BYTES = 1 << 20, 1024
 _PIPE_BYTES = 1 << 20  # fs.pipe-max-size as it is by default
 _MANY_WATCHES = 5000
@@ -355,6 +355,93 @@ class Look:
         return self.per_s.get(name)
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What is read of a process before it is sampled."""
+
+    mappings: MappingList
+    shared_bytes: int | None
+    segments: Attached | None
+    pages: Pages | None
+    links: Mapping[int, str] | None
+    """What its descriptors are; None of one with very many."""
+    unmapped: memory_held_open.Sizes | None
+    queues: sockets.Readings
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """What it does between two moments."""
+
+    before: snapshot.Snapshot
+    after: snapshot.Snapshot
+    counts_before: Mapping[tuple[int, str], int]
+    counts_after: Mapping[tuple[int, str], int]
+    series: Series
+    tasks: Sequence[int]
+    """Its threads when the samples were over."""
+    refusals: refusals.Refusals
+    failing: list[Refusal]
+
+    @property
+    def elapsed(self) -> float:
+        return self.after.at_s - self.before.at_s
+
+    def growth(self, name: str) -> int:
+        """Of a line of /proc/PID/status, in bytes."""
+        return (self.after.bytes(name) or 0) - (self.before.bytes(name) or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Descriptors:
+    """What it has open when the samples are over."""
+
+    links: Mapping[int, str]
+    memory_files: memory_held_open.MemoryFiles
+    queues: sockets.Readings
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Its mappings and page tables after the samples."""
+
+    mappings: MappingList
+    pages: Pages | None
+    status: Mapping[str, str]
+    """Of the moment at which its pages were counted."""
+    unlooked: tuple[Unlooked, ...]
+
+    @property
+    def resident(self) -> Mapping[int, int]:
+        """By the start of the mapping."""
+        return self.pages.by_mapping if self.pages else {}
+
+    @property
+    def of_files(self) -> Mapping[int, int]:
+        """The part of it that is of files and shared memory."""
+        return self.pages.files_by_mapping if self.pages else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Holders:
+    """Who in it holds its memory."""
+
+    memory: Memory
+    malloc: Allocator | None
+    heap: Heap | None
+    inner: tuple[InnerHeap, ...]
+    stacks: Stacks | None
+    of_files: PrivateOfFiles | None
+    forms: tuple[MappedForm, ...]
+    within: tuple[str, ...]
+    unread_bytes: int
+    """Of anonymous memory that none of these explains, if that is much."""
+    tasks: Sequence[int]
+    """Its threads when the stacks were read."""
+    unseen: tuple[str, ...]
+    unlooked: tuple[Unlooked, ...]
+
+
 def at(
     found: Subject, pidfd: int, seconds: float, *, thorough: bool = False
 ) -> tuple[Look, refusals.Refusals]:
@@ -364,63 +451,153 @@ def at(
     pid = found.number
     of_process = group.own(pid)
     limit = group.nearest_of(*of_process) if of_process else None
-    descendants = children = family.descendants(found.pid)
-    if limit:  # those beside it in its group, such as the other workers of one parent
-        children = list(dict.fromkeys([*children, *group.processes(limit.group)]))
-        children = [one for one in children if one != found.pid]
-    children = family.those_with_most(children)
+    descendants, beside = _processes_beside(found.pid, limit)
     faults = _faults_per_s(pid)
     with (
         counters.counting(pid) as counted,
-        sites.sampling(counters.busiest_first(pid), faults() * seconds) as sampled,
+        sites.sampling(counters.with_new(pid, counted.tasks), faults() * seconds) as sampled,
     ):
-        members = family.first([one for one in children if not process.shares_memory(pid, one)])
-        listed_before = mapping_list.read(pid, thorough=thorough)
-        mappings = listed_before.read
-        shared_before = shared.allocated(pid, mappings)
-        segments_before = shared.attached(pid, mappings, {})
-        pages_before = None
-        if not listed_before.is_sample:
-            pages_before, _, _ = _pages(pid, listed_before, detailed=False)
-        held_before = memory_held_open.descriptors(pid)
-        unmapped_before = memory_held_open.unmapped_now(pid, held_before, mappings)
-        queues_before = sockets.readings(pid, held_before or {})
-        before, counts_before = snapshot.take(pid, limit), counted.read()
-        tasks = counters.busiest_first(pid)[: counters.THREADS_MAX]
-        datagrams = sockets.UNIX_DATAGRAM in {q.kind for q in queues_before.queues.values()}
-        with refusals.recording(pid, tasks, datagrams=datagrams) as recorded:
-            series = Series(
-                found, pidfd, limit, [pid, *children[:15]], seconds, listed_before.count
-            )
-            with closing(series):
-                series.run()
-            tasks_before = files.known(lambda: process.tasks(pid)) or []
-            after, counts_after = snapshot.take(pid, limit), counted.read()
-            failing = recorded.result(after.at_s - before.at_s)
-        open_files = files.known(lambda: process.descriptors(pid)) or {}
-        in_memory = memory_held_open.read(pid, open_files)
-        read_queues = sockets.readings(pid, open_files)
-        unseen = dict(counted.unseen)
-        limits = tuple(counted.limits)
-        faulted = sampled.result(pid)
-    waits_seen = series.sampler.result()
-    listed = mapping_list.read(pid, thorough=thorough)
-    mappings = listed.read
-    pages_after, status, not_read_pages = _pages(pid, listed, detailed=True)
-    status = status or after.status
-    elapsed = after.at_s - before.at_s
-    threads = _threads(pid, counts_before, counts_after, elapsed)
-    kept, not_held, not_walked = memory.read(
-        pid, replace(after, status=status), listed, pages_after, thorough=thorough
+        members = family.first([one for one in beside if not process.shares_memory(pid, one)])
+        start = _start(pid, thorough=thorough)
+        course = _course(found, pidfd, seconds, limit, beside, start, counted)
+        descriptors = _descriptors(pid)
+        fault_sites = sampled.result(pid)
+    waits_of_threads = course.series.sampler.result()
+    end = _end(pid, course, thorough=thorough)
+    holders = _holders(found, course, end, thorough=thorough)
+    threads = _threads(pid, course.counts_before, course.counts_after, course.elapsed)
+    before, after, elapsed = course.before, course.after, course.elapsed
+    rates = _rates(before, after, threads, counted.unseen, elapsed, complete=not counted.limits)
+    refused = refusals.with_counts(course.failing, rates)
+    directory = of_process[0] if of_process else None
+    seen = Look(
+        subject=found,
+        started=started.read(found),
+        seconds=elapsed,
+        cpu_share=(after.cpu_s - before.cpu_s) / elapsed,
+        system_share=(after.system_s - before.system_s) / elapsed,
+        thread_count=after.thread_count,
+        allocator=holders.malloc,
+        per_s=rates,
+        threads=threads,
+        shootdowns=_shootdowns(before, after, elapsed, "shootdowns_asked" not in counted.unseen),
+        memory=holders.memory,
+        group=_room(limit, before, after, elapsed, course.series, directory),
+        available_bytes=after.machine.get("MemAvailable"),
+        growth_bytes_per_s=0.0,  # with the pages
+        grows_steadily=steadily(course.series.held),
+        heap=holders.heap,
+        fault_s=fault.seconds() if (rates["minor_faults"] or 0) >= _PRICED_FAULTS_PER_S else None,
+        unseen=(),  # at the end
+        state=after.stat.state,
+        age_s=family.age_s(found.start_ticks),
+        sites=fault_sites,
+        waits=waits_of_threads,
+        members=family.last(members),
+        descendants=frozenset(descendants),
+        refused=refused,
+        frozen=room.frozen(pid),
+        past_end=_past_ends(pid, process.maps(pid)) if rates["bus_errors"] else (),
+        rooms=_rooms(pid, course, start, end, holders, descriptors, refused),
+        tmpfs=tuple(room.tmpfs(pid)) if (after.bytes("RssShmem") or limit) else (),
+        stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
+        prices=(*end.unlooked, *holders.unlooked),
     )
+    seen = _with_shared(seen, start, course, end, descendants, of_group=limit is not None)
+    seen = _with_pages(seen, start, course, end)
+    seen = _with_series(seen, course)
+    seen = _with_holders(seen, course, end, holders)
+    seen = _with_descriptors(seen, start, end, descriptors)
+    unseen = (
+        *_hidden_group(pid),
+        *_said(_not_recorded(course.refusals.why) | counted.unseen),
+        *counted.limits,
+        *holders.unseen,
+        *allocator.not_searched(pid, holders.malloc),
+        *_not_read(holders.malloc, holders.heap, holders.within, holders.unread_bytes),
+        *_not_sampled(sampled, rates),
+        *_children_counted(forks=_forks(seen)),
+        *_not_open_to_a_look(seen, start, end, descriptors),
+    )
+    return replace(seen, unseen=unseen), course.refusals
+
+
+def _processes_beside(
+    pid: int, limit: cgroup.MemoryLimit | None
+) -> tuple[list[int], Sequence[int]]:
+    """Its children and theirs; and of them and what is beside it in its group, such as the other
+    workers of one parent, those with most."""
+    descendants = beside = family.descendants(pid)
+    if limit:
+        beside = list(dict.fromkeys([*beside, *group.processes(limit.group)]))
+        beside = [one for one in beside if one != pid]
+    return descendants, family.those_with_most(beside)
+
+
+def _start(pid: int, *, thorough: bool) -> _Start:
+    """Of very many mappings no page tables are read twice."""
+    listed = mapping_list.read(pid, thorough=thorough)
+    shared_bytes = shared.allocated(pid, listed.read)
+    segments = shared.attached(pid, listed.read, {})
+    tables = None if listed.is_sample else _pages(pid, listed, detailed=False)[0]
+    links = memory_held_open.descriptors(pid)
+    unmapped = memory_held_open.unmapped_now(pid, links, listed.read)
+    queues = sockets.readings(pid, links or {})
+    return _Start(listed, shared_bytes, segments, tables, links, unmapped, queues)
+
+
+def _course(
+    found: Subject,
+    pidfd: int,
+    seconds: float,
+    limit: cgroup.MemoryLimit | None,
+    beside: Sequence[int],
+    start: _Start,
+    counted: counters.Counters,
+) -> _Course:
+    """Count, sample and record for so long."""
+    pid = found.number
+    before, counts_before = snapshot.take(pid, limit), counted.read()
+    tasks = counters.with_new(pid, counted.tasks)[: counters.THREADS_MAX]
+    datagrams = sockets.UNIX_DATAGRAM in {q.kind for q in start.queues.queues.values()}
+    with refusals.recording(pid, tasks, datagrams=datagrams) as recorded:
+        pids = [pid, *beside[:15]]
+        series = Series(found, pidfd, limit, pids, seconds, start.mappings.count)
+        with closing(series):
+            series.run()
+        tasks_after = files.known(lambda: process.tasks(pid)) or []
+        after, counts_after = snapshot.take(pid, limit), counted.read()
+        failing = recorded.result(after.at_s - before.at_s)
+    return _Course(
+        before, after, counts_before, counts_after, series, tasks_after, recorded, failing
+    )
+
+
+def _descriptors(pid: int) -> _Descriptors:
+    links = files.known(lambda: process.descriptors(pid)) or {}
+    memory_files = memory_held_open.read(pid, links)
+    return _Descriptors(links, memory_files, sockets.readings(pid, links))
+
+
+def _end(pid: int, course: _Course, *, thorough: bool) -> _End:
+    listed = mapping_list.read(pid, thorough=thorough)
+    tables, status, unlooked = _pages(pid, listed, detailed=True)
+    return _End(listed, tables, status or course.after.status, unlooked)
+
+
+def _holders(found: Subject, course: _Course, end: _End, *, thorough: bool) -> _Holders:
+    """Heaps, stacks, static data and the forms of other mappings; and what no line explains. Of a
+    sample of the mappings only malloc is named."""
+    pid, mappings, resident = found.number, end.mappings.read, end.resident
+    now = replace(course.after, status=end.status)
+    kept, not_held, not_walked = memory.read(pid, now, end.mappings, end.pages, thorough=thorough)
     malloc = allocator.read(pid, mappings)
-    resident = pages_after.by_mapping if pages_after else {}
-    heaps, not_read = None, listed.unlooked()
+    heaps, not_read = None, end.mappings.unlooked()
     inner: tuple[InnerHeap, ...] = ()
     forms: tuple[MappedForm, ...] = ()
     stack_use = of_files = None
-    tasks_after: Sequence[int] = ()
-    if not listed.is_sample:
+    tasks: Sequence[int] = ()
+    if not end.mappings.is_sample:
         heaps, not_read = heap.read(
             pid,
             mappings,
@@ -429,11 +606,13 @@ def at(
             resident=resident,
             pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
         )
-        inner = inner_heap.read(pid, mappings, resident, thorough=thorough)
         stack_use = stacks.read(pid, mappings, resident, found.pid)
-        tasks_after = files.known(lambda: process.tasks(pid)) or []
-        of_files = static_data.read(pid, mappings, pages_after)
-        forms = mapped_forms.read(mappings, pages_after, stack_use)
+        of_threads = stack_use.starts if stack_use else frozenset()
+        rest = {start: size for start, size in resident.items() if start not in of_threads}
+        inner = inner_heap.read(pid, mappings, rest, thorough=thorough)
+        tasks = files.known(lambda: process.tasks(pid)) or []
+        of_files = static_data.read(pid, mappings, end.pages)
+        forms = mapped_forms.read(mappings, end.pages, stack_use)
     unread = kept.anonymous_bytes - (heaps.resident_bytes + heaps.mapped_bytes if heaps else 0)
     unread -= sum(one.resident_bytes for one in inner) + (
         stack_use.resident_bytes if stack_use else 0
@@ -447,147 +626,167 @@ def at(
         if heaps is None and (own := allocator.replacing(pid, mappings, searched)):
             searched = [own, *searched]
     inner = inner_heap.placed(inner, searched)
-    within = inner_heap.unread(searched if much else [], inner)
-    began = started.read(found)
-    port = family.port(pid, open_files)
-    unmapped = memory_held_open.unmapped(in_memory, mappings)
-    more_unmapped, unmapped_room = memory_held_open.growth(
-        pid, in_memory, unmapped_before, unmapped
-    )
-    met_shared = _met_shared(before, after, shared_before, shared.allocated(pid, mappings))
-    segments = shared.attached(pid, mappings, pages_after.files_by_mapping if pages_after else {})
-    rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
-    refused = refusals.with_counts(failing, rates)
-    main_stack = _touched_stack(mappings, pages_after, kept.swapped_bytes)
+    within = tuple(inner_heap.unread(searched if much else [], inner))
+    return _Holders(
+        kept, malloc, heaps, inner, stack_use, of_files, forms, within, unread if much else 0,
+        tasks, not_held, (*not_walked, *not_read),
+    )  # fmt: skip
+
+
+def _rooms(
+    pid: int,
+    course: _Course,
+    start: _Start,
+    end: _End,
+    holders: _Holders,
+    descriptors: _Descriptors,
+    refused: Sequence[Refusal],
+) -> tuple[Room, ...]:
+    """Its limits, each with the growth of what it counts."""
+    main_stack = _touched_stack(end.mappings.read, end.pages, holders.memory.swapped_bytes)
     rooms = [
-        *room.limits(pid, status, listed.count, main_stack),
-        *room.backlogs(queues_before.queues, read_queues.queues),
-        *call_limits.of(pid, status, refused),
+        *room.limits(pid, end.status, end.mappings.count, main_stack),
+        *room.backlogs(start.queues.queues, descriptors.queues.queues),
+        *call_limits.of(pid, end.status, refused),
     ]
-    queues = sockets.sums(read_queues)
-    by_kernel = kernel_held.read(pid, open_files)
-    if by_kernel:
-        by_kernel = _without_mapped(by_kernel, forms)
-    held = series.held
-    forks = any(thread.per_s.get("processes_forked") for thread in threads)
-    writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
-    unfilled = sum(m.size_bytes - resident.get(m.start, 0) for m in writable)
-    if listed.is_sample:  # VmData is the private memory that may be written (proc_pid_status(5))
-        unfilled = (after.bytes("VmData") or 0) - kept.anonymous_bytes - kept.swapped_bytes
-    peak = after.bytes("VmHWM") or 0
-    lately = max([after.bytes("VmRSS") or 0, *series.resident])
-    seen = Look(
-        subject=found,
-        started=began,
-        seconds=elapsed,
-        cpu_share=(after.cpu_s - before.cpu_s) / elapsed,
-        system_share=(after.system_s - before.system_s) / elapsed,
-        thread_count=after.thread_count,
-        allocator=malloc,
-        per_s=rates,
-        threads=threads,
-        shootdowns=_shootdowns(before, after, elapsed, "shootdowns_asked" not in unseen),
-        memory=kept,
-        group=_room(limit, before, after, elapsed, series, of_process[0] if of_process else None),
-        available_bytes=after.machine.get("MemAvailable"),
-        growth_bytes_per_s=(_growth(pages_before, pages_after, held) - met_shared) / elapsed,
-        grows_steadily=steadily(held),
-        heap=heaps,
-        fault_s=fault.seconds() if (rates["minor_faults"] or 0) >= _PRICED_FAULTS_PER_S else None,
-        unseen=(
-            *_hidden_group(pid),
-            *_said(_not_recorded(recorded.why) | unseen),
-            *limits,
-            *not_held,
-            *allocator.not_searched(pid, malloc),
-            *_not_read(malloc, heaps, within, unread if much else 0),
-            *_not_sampled(sampled, rates),
-            *_children_counted(forks=forks),
-            *family.not_waited_for(status, rates["processes_made"]),
-            *_not_listed(open_files),
-            *_not_read_sockets(queues),
-            *_not_read_descriptors(by_kernel),
-            *kernel_unshown.read(
-                pid,
-                open_files,
-                status,
-                family.age_s(found.start_ticks),
-                mapped_forms.bytes_of(forms, mapped_forms.SECRET),
-            ),
-            *_other_ipc(segments, kept.shmem_bytes),
-            *_not_read_twice(held_before, is_needed=bool(in_memory or queues)),
-        ),
-        pages=replace(pages_after, by_mapping={}, files_by_mapping={}) if pages_after else None,
-        unshared_bytes=_unshared(pages_before, pages_after),
-        largest=() if listed.is_sample else _largest(mappings, pages_before, pages_after),
-        mapped_often=_often(listed_before, listed, pages_before, pages_after),
-        mappings_more=listed.count - listed_before.count,
-        neighbours=listed.neighbours(),
-        fell_bytes=fell(series.resident),
-        highest_bytes=max(held),
-        lowest_bytes=min(held),
-        unfilled_bytes=max(0, unfilled),
-        mapped_growth_bytes=(after.bytes("VmSize") or 0) - (before.bytes("VmSize") or 0),
-        zeros_growth_bytes=_zeros(pages_after) - _zeros(pages_before),
-        files_growth_bytes=(after.bytes("RssFile") or 0)
-        - (before.bytes("RssFile") or 0)
-        + met_shared,
-        peak_stands=peak - lately > max(_CHARGE_BATCH_BYTES, peak // 50),
-        age_s=family.age_s(found.start_ticks),
-        state=after.stat.state,
-        unmapped_files_bytes=sum(unmapped.values()),
-        unmapped_files_growth_bytes=more_unmapped,
-        unmapped_files_room_bytes=unmapped_room,
-        page_table_bytes=observed.status_bytes(status, "VmPTE") or 0,
-        stack_growth_bytes=(after.bytes("VmStk") or 0) - (before.bytes("VmStk") or 0),
-        rooms=tuple(
-            _growing(one, series, elapsed, listed.count - listed_before.count) for one in rooms
-        ),
-        tmpfs=tuple(room.tmpfs(pid)) if (after.bytes("RssShmem") or limit) else (),
-        waits=waits_seen,
-        members=family.last(members),
-        descendants=frozenset(descendants),
-        userfaultfds=waits.userfaultfds(open_files),
-        port=port,
-        sites=faulted,
-        frozen=room.frozen(pid),
-        past_end=_past_ends(pid, process.maps(pid)) if rates["bus_errors"] else (),
+    more = end.mappings.count - start.mappings.count
+    return tuple(_growing(one, course.series, course.elapsed, more) for one in rooms)
+
+
+def _with_shared(
+    seen: Look,
+    start: _Start,
+    course: _Course,
+    end: _End,
+    descendants: Sequence[int],
+    *,
+    of_group: bool,
+) -> Look:
+    """Shared memory that it maps, and System V segments."""
+    pid, mappings = seen.subject.number, end.mappings.read
+    has = shared.allocated(pid, mappings)
+    met = _met_shared(course.before, course.after, start.shared_bytes, has)
+    segments = shared.attached(pid, mappings, end.of_files)
+    return replace(
+        seen,
+        met_shared_bytes=met,
+        files_growth_bytes=course.growth("RssFile") + met,
+        shared=shared.uses(pid, mappings, end.of_files, seen.memory.shmem_bytes),
         segments=room.left_segments(pid, made_by=True),
-        left_segments=room.left_segments(pid) if limit else None,
-        floor_growth_bytes_per_s=floor_growth(held) / elapsed,
-        fork_s=fault.fork_s(kept.anonymous_bytes) if forks else None,
-        stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
-        within=tuple(within),
-        shared=shared.uses(
-            pid, mappings, pages_after.files_by_mapping if pages_after else {}, kept.shmem_bytes
-        ),
+        left_segments=room.left_segments(pid) if of_group else None,
         attached=segments,
         attached_by=tuple(
             shared.attaching(segments.elsewhere, family.those_with_most(descendants))
             if segments
             else ()
         ),
-        removed_growth_bytes=shared.removed_bytes(segments) - shared.removed_bytes(segments_before),
-        met_shared_bytes=met_shared,
-        refused=refused,
-        prices=(*not_read_pages, *not_walked, *not_read),
-        inner_heaps=inner,
-        stacks=stack_use,
-        new_threads=len({*tasks_after} - {*tasks_before}),
-        guarded_stacks=stacks.guarded(pid, listed.guarded()),
-        of_files=of_files,
-        forms=forms,
-        dropped=sockets.dropped(queues_before, read_queues) if held_before is not None else (),
-        sockets=queues,
-        kernel_held=by_kernel,
-        open_kinds=open_kinds.read(pid, open_files, held_before),
+        removed_growth_bytes=shared.removed_bytes(segments) - shared.removed_bytes(start.segments),
+    )
+
+
+def _with_pages(seen: Look, start: _Start, course: _Course, end: _End) -> Look:
+    """What its mappings and page tables say of both moments."""
+    before, after, now = start.pages, end.pages, end.mappings
+    growth = _growth(before, after, course.series.held) - seen.met_shared_bytes
+    return replace(
+        seen,
+        growth_bytes_per_s=growth / course.elapsed,
+        pages=replace(after, by_mapping={}, files_by_mapping={}) if after else None,
+        unshared_bytes=_unshared(before, after),
+        largest=() if now.is_sample else _largest(now.read, before, after),
+        mapped_often=_often(start.mappings, now, before, after),
+        mappings_more=now.count - start.mappings.count,
+        neighbours=now.neighbours,
+        guarded_stacks=stacks.guarded(seen.subject.number, now.guarded),
+        zeros_growth_bytes=_zeros(after) - _zeros(before),
+        page_table_bytes=observed.status_bytes(end.status, "VmPTE") or 0,
+    )
+
+
+def _with_series(seen: Look, course: _Course) -> Look:
+    """What its samples and sums say of the time between."""
+    series, before, after, elapsed = course.series, course.before, course.after, course.elapsed
+    peak = after.bytes("VmHWM") or 0
+    lately = max([after.bytes("VmRSS") or 0, *series.resident])
+    return replace(
+        seen,
+        fell_bytes=fell(series.resident),
+        highest_bytes=max(series.held),
+        lowest_bytes=min(series.held),
+        private_swing_bytes=max(series.private) - min(series.private),
+        floor_growth_bytes_per_s=floor_growth(series.held) / elapsed,
+        peak_stands=peak - lately > max(_CHARGE_BATCH_BYTES, peak // 50),
+        mapped_growth_bytes=course.growth("VmSize"),
+        stack_growth_bytes=course.growth("VmStk"),
         read_bytes_per_s=_read_per_s(before, after, elapsed),
         waited_faults_per_s=(after.stat.waited_minor_faults - before.stat.waited_minor_faults)
         / elapsed,
         waited_cpu_share=(after.waited_cpu_s - before.waited_cpu_s) / elapsed,
-        private_swing_bytes=max(series.private) - min(series.private),
     )
-    return seen, recorded
+
+
+def _with_descriptors(seen: Look, start: _Start, end: _End, descriptors: _Descriptors) -> Look:
+    """Files in memory, sockets and what else it has open."""
+    pid, links = seen.subject.number, descriptors.links
+    unmapped = memory_held_open.unmapped(descriptors.memory_files, end.mappings.read)
+    more, left = memory_held_open.growth(pid, descriptors.memory_files, start.unmapped, unmapped)
+    is_twice = start.links is not None
+    by_kernel = kernel_held.read(pid, links)
+    return replace(
+        seen,
+        kernel_held=_without_mapped(by_kernel, seen.forms) if by_kernel else by_kernel,
+        unmapped_files_bytes=sum(unmapped.values()),
+        unmapped_files_growth_bytes=more,
+        unmapped_files_room_bytes=left,
+        userfaultfds=waits.userfaultfds(links),
+        port=family.port(pid, links),
+        dropped=sockets.dropped(start.queues, descriptors.queues) if is_twice else (),
+        sockets=sockets.sums(descriptors.queues),
+        open_kinds=open_kinds.read(pid, links, start.links),
+    )
+
+
+def _with_holders(seen: Look, course: _Course, end: _End, holders: _Holders) -> Look:
+    """Whose its private memory is, and what it may touch without a call."""
+    kept = holders.memory
+    writable = [m for m in end.mappings.read if m.permissions in ("rw-p", "rwxp")]
+    unfilled = sum(m.size_bytes - end.resident.get(m.start, 0) for m in writable)
+    if (
+        end.mappings.is_sample
+    ):  # VmData is the private memory that may be written (proc_pid_status(5))
+        writable_bytes = course.after.bytes("VmData") or 0
+        unfilled = writable_bytes - kept.anonymous_bytes - kept.swapped_bytes
+    return replace(
+        seen,
+        unfilled_bytes=max(0, unfilled),
+        fork_s=fault.fork_s(kept.anonymous_bytes) if _forks(seen) else None,
+        within=holders.within,
+        inner_heaps=holders.inner,
+        stacks=holders.stacks,
+        new_threads=len({*holders.tasks} - {*course.tasks}),
+        of_files=holders.of_files,
+        forms=holders.forms,
+    )
+
+
+def _not_open_to_a_look(
+    seen: Look, start: _Start, end: _End, descriptors: _Descriptors
+) -> Iterator[str]:
+    """What of its children, descriptors and kernel objects is not read."""
+    pid, links = seen.subject.number, descriptors.links
+    yield from family.not_waited_for(end.status, seen.per_s["processes_made"])
+    yield from _not_listed(links)
+    yield from _not_read_sockets(seen.sockets)
+    yield from _not_read_descriptors(seen.kernel_held)
+    secret_bytes = mapped_forms.bytes_of(seen.forms, mapped_forms.SECRET)
+    yield from kernel_unshown.read(pid, links, end.status, seen.age_s, secret_bytes)
+    yield from _other_ipc(seen.attached, seen.memory.shmem_bytes)
+    is_needed = bool(descriptors.memory_files or seen.sockets)
+    yield from _not_read_twice(start.links, is_needed=is_needed)
+
+
+def _forks(seen: Look) -> bool:
+    return any(thread.per_s.get("processes_forked") for thread in seen.threads)
 
 
 def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:

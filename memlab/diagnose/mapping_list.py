@@ -1,12 +1,14 @@
 """The mappings of a process, or of one that has very many a sample of them.
 
-The kernel takes 0.2 us to print a mapping, this program 3 us to read one and 30 us to look into it:
+The kernel takes 0.3 us to print a mapping, this program 3 us to read one and 30 us to look into it:
 60,000 would take 2 s. Of more than MANY those are read that no look can do without (code, shared
-memory, the heap, the main stack) and runs of neighbours, spread evenly.
+memory, the heap, the main stack) and runs of neighbours, spread evenly. mapping_marks.c passes over
+all of them.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from collections import defaultdict
@@ -14,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 
+from memlab.diagnose import ticks
 from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import proc, process
 from memlab.observe.proc import ROOT
@@ -24,26 +27,16 @@ MANY = 5000
 _RUNS, _RUN = 20, 50  # of mappings
 _SEARCHED = 200  # of a run, as bytes
 _LOOK_S = 30e-6  # for one mapping
-_NAMES = (
-    b" r-xp ",
-    b"/SYSV",
-    b"/memfd:",
-    b"/dev/zero",
-    b"/dev/shm/",
-    b"[heap]",
-    b"[stack]",
-    b"/hsperfdata_",
-)
 _OF_FILE = re.compile(
     rb"^([0-9a-f]+)-([0-9a-f]+) \S{4} ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+ [1-9]\d*) +(/.*)$", re.M
 )
-_NAMELESS = rb"[rwx-]{3}p 0+ 00:00 0 *$"
-_NEIGHBOUR = re.compile(
-    rb"^[0-9a-f]+-([0-9a-f]+) %s(?=\n\1-[0-9a-f]+ %s)" % (_NAMELESS, _NAMELESS), re.M
-)
-_GUARDED = re.compile(
-    rb"^([0-9a-f]+)-([0-9a-f]+) ---p 0+ 00:00 0 *\n\2-([0-9a-f]+) rw-p 0+ 00:00 0 *$", re.M
-)
+
+
+class _Marks(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_longlong)
+        for name in ("count", "neighbours", "guarded", "needed", "with_slash")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +58,14 @@ class MappingList:
     count: int
     """Of all, read or not."""
     text: bytes = field(default=b"", repr=False)
+    neighbours: int = 0
+    """Nameless private mappings with another one right above: they differ in protection, lock or
+    advice, or would be one."""
+    guarded: Sequence[int] = field(default=(), repr=False)
+    """Where nameless writable mappings end that lie on a guard, as stacks of threads do; of MANY
+    only if half of them do."""
+    with_slash: int = 0
+    """Those with a path."""
 
     @property
     def is_sample(self) -> bool:
@@ -82,13 +83,18 @@ class MappingList:
         """Those of all mappings, by device and inode; of MANY the files that are frequent."""
         lists: dict[bytes, list[tuple[int, int, int]]] = defaultdict(list)
         paths: dict[bytes, bytes] = {}
-        for start, end, offset, file, path in _OF_FILE.findall(self._runs()):
+        for start, end, offset, file, path in _OF_FILE.findall(
+            b"\n".join(self._lines_with_slash())
+        ):
             at = int(start, 16)
             lists[file].append((at, int(offset, 16), int(end, 16) - at))
             paths[file] = path
         if self.count > MANY:
+            are_all = self.with_slash <= MANY
             return {
-                file: FileMappings(os.fsdecode(paths[file]), self.count_of(file))
+                file: FileMappings(
+                    os.fsdecode(paths[file]), len(mapped) if are_all else self.count_of(file)
+                )
                 for file, mapped in lists.items()
                 if len(mapped) > 1
             }
@@ -106,25 +112,17 @@ class MappingList:
         """The mappings of a file, by device and inode."""
         return self.text.count(b" %s " % file)
 
-    def neighbours(self) -> int:
-        """Nameless mappings with another one right above: they differ in protection, lock or
-        advice, or would be one. Of MANY as many as some of them say."""
-        some = self._runs()
-        return round(len(_NEIGHBOUR.findall(some)) * self.count / max(1, some.count(b"\n")))
-
-    def guarded(self) -> Sequence[int]:
-        """Where nameless writable mappings end that lie on a guard, as stacks of threads do; of
-        MANY only if half of them do."""
-        some = self._runs()
-        if self.count > MANY and 4 * len(_GUARDED.findall(some)) < some.count(b"\n"):
-            return []
-        pairs = ([int(at, 16) for at in found] for found in _GUARDED.findall(self.text))
-        return [end for begin, start, end in pairs if start - begin <= process.GUARD_BYTES_MAX]
+    def _lines_with_slash(self) -> Iterator[bytes]:
+        """Lines with a path; of MANY some."""
+        text = self.text if self.with_slash <= MANY else self._runs()
+        at = text.find(b"/")
+        while at >= 0:
+            begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            yield text[begin:end]
+            at = text.find(b"/", end)
 
     def _runs(self) -> bytes:
-        """The text, or of MANY runs of whole lines, spread evenly: to search all takes 0.1 s."""
-        if self.count <= MANY:
-            return self.text
+        """Runs of whole lines, spread evenly: to search all takes 0.1 s."""
         size, step = len(self.text) // self.count * _SEARCHED, len(self.text) // _RUNS
         begins = (self.text.rfind(b"\n", 0, step * i + 1) + 1 for i in range(_RUNS))
         return b"".join(
@@ -135,18 +133,38 @@ class MappingList:
 def read(pid: int, *, thorough: bool = False) -> MappingList:
     """All mappings if there are few or if `thorough`. Raises `OSError` and `ValueError`."""
     text = proc.raw_long(ROOT / f"proc/{pid}/maps")  # to decode 4 MB takes as long as a search
-    count = text.count(b"\n")
+    return of(text, thorough=thorough)
+
+
+def of(text: bytes, *, thorough: bool = False) -> MappingList:
+    """The same of a text of /proc/PID/maps."""
+    marks, guarded, needed = _marks(text)
+    count = marks.count
+    if count > MANY and 4 * len(guarded) < count:
+        guarded = []
     if thorough or count <= MANY:
         mappings = process.parse_maps(os.fsdecode(text))
-        return MappingList(mappings, len(mappings), text)
-    begins = {begin for character in (b"/", b"[") for begin in _needed(character, text)}
+        return MappingList(mappings, count, text, marks.neighbours, guarded, marks.with_slash)
+    begins = {*needed}
     for i in range(_RUNS):
         at = text.rfind(b"\n", 0, len(text) * i // _RUNS + 1) + 1
         for _ in range(_RUN):
             begins.add(at)
             at = text.find(b"\n", at) + 1
     chosen = b"".join(text[begin : text.find(b"\n", begin) + 1] for begin in sorted(begins))
-    return MappingList(process.parse_maps(os.fsdecode(chosen)), count, text)
+    mappings = process.parse_maps(os.fsdecode(chosen))
+    return MappingList(mappings, count, text, marks.neighbours, guarded, marks.with_slash)
+
+
+def _marks(text: bytes) -> tuple[_Marks, Sequence[int], Sequence[int]]:
+    """The sums, the ends of those that are guarded, and where lines begin that no look can do
+    without."""
+    library, size, sums = ticks.library(), ctypes.c_size_t(len(text)), _Marks()
+    count = library.line_count(text, size)
+    guarded, needed = (ctypes.c_longlong * count)(), (ctypes.c_longlong * count)()
+    most = ctypes.c_longlong(process.GUARD_BYTES_MAX)
+    library.mapping_marks(text, size, most, guarded, needed, ctypes.byref(sums))
+    return sums, guarded[: sums.guarded], needed[: sums.needed]
 
 
 def _distinct(ranges: set[tuple[int, int]]) -> int:
@@ -156,14 +174,3 @@ def _distinct(ranges: set[tuple[int, int]]) -> int:
         size += max(0, end - max(begin, past))
         past = max(past, end)
     return size
-
-
-def _needed(character: bytes, text: bytes) -> Iterator[int]:
-    """Where each line begins that no look can do without; its path begins with this character."""
-    at = text.find(character)
-    while at >= 0:
-        begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
-        line = text[begin:end]
-        if any(name in line for name in _NAMES):
-            yield begin
-        at = text.find(character, end)

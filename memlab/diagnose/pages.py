@@ -11,18 +11,19 @@ Sources: the kernel's admin-guide/mm/pagemap.rst; include/uapi/linux/kernel-page
 from __future__ import annotations
 
 import array
+import ctypes
 import math
 import os
 import random
-import sys
 import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
-from memlab.diagnose import page_scan
+from memlab.diagnose import page_scan, ticks
 from memlab.diagnose.memory_files import IS_PRESENT, MemoryFiles
 from memlab.diagnose.page_scan import FILE, HUGE, PAGE, SWAPPED, ZERO, PageRun
 from memlab.observe import files, proc, process
@@ -366,27 +367,38 @@ def _flags(
         fd = os.open(ROOT / "proc/kpageflags", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None, None
-    lazy: list[tuple[int, int]] = []
-    locked: list[tuple[int, int]] = []
     try:
-        for piece in frames:
-            # Most pages of a piece have the same flags.
-            values = Counter([os.pread(fd, 8, 8 * frame) for frame in piece])
-            pages = anonymous = lazy_pages = locked_pages = 0
-            for value, count in values.items():
-                if len(value) < 8:
-                    continue
-                flags = int.from_bytes(value, sys.byteorder)
-                pages += count
-                locked_pages += count * (flags >> _MLOCKED & 1)
-                if flags >> _ANON & 1 and not flags >> _KSM & 1:
-                    anonymous += count
-                    lazy_pages += count * (not flags >> _SWAPBACKED & 1)
-            lazy.append((anonymous, lazy_pages))
-            locked.append((pages, locked_pages))
+        words = _words(fd, [*chain.from_iterable(frames)])
     finally:
         os.close(fd)
+    lazy: list[tuple[int, int]] = []
+    locked: list[tuple[int, int]] = []
+    for piece in frames:
+        # Most pages of a piece have the same flags.
+        values = Counter(islice(words, len(piece)))
+        pages = anonymous = lazy_pages = locked_pages = 0
+        for flags, count in values.items():
+            if flags is None:
+                continue
+            pages += count
+            locked_pages += count * (flags >> _MLOCKED & 1)
+            if flags >> _ANON & 1 and not flags >> _KSM & 1:
+                anonymous += count
+                lazy_pages += count * (not flags >> _SWAPBACKED & 1)
+        lazy.append((anonymous, lazy_pages))
+        locked.append((pages, locked_pages))
     return _of_pieces(lazy, in_part=in_part), _of_pieces(locked, in_part=in_part)
+
+
+def _words(fd: int, frames: Sequence[int]) -> Iterator[int | None]:
+    """The flags of each frame; None of one that the machine does not have."""
+    count = len(frames)
+    places, words = (ctypes.c_longlong * count)(*frames), (ctypes.c_ulonglong * count)()
+    is_read = (ctypes.c_char * count)()
+    ticks.library().read_words(fd, places, count, words, is_read)
+    if 0 not in is_read.raw:
+        return iter(words)
+    return (word if read else None for word, read in zip(words, is_read.raw, strict=True))
 
 
 def _of_pieces(pieces: Iterable[tuple[int, int]], *, in_part: bool) -> Sampled:

@@ -80,7 +80,7 @@ def _have_control_blocks(pid: int, ends: Sequence[int]) -> bool:
 
 def _pointer(pid: int, task: int) -> int:
     """Its stack pointer if it sleeps, else 0."""
-    words = (files.text(ROOT / f"proc/{pid}/task/{task}/syscall") or "").split()
+    words = (files.text(f"{ROOT}/proc/{pid}/task/{task}/syscall") or "").split()
     pointer = words[-2] if len(words) > 2 else ""
     return int(pointer, 16) if pointer.startswith("0x") else 0
 

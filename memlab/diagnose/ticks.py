@@ -13,6 +13,10 @@ from memlab.files import folders
 
 _TEXT_BYTES, _CONTENT_BYTES = 128, 8192
 _KNOWN_MAX = 64
+_FUNCTIONS = (
+    "statuses", "namespaces", "line_count", "mapping_marks", "open_counts", "read_counts",
+    "read_words",
+)  # fmt: skip
 _READINGS_MAX = 256
 """Their texts are kept till then: a look of 10 s takes none apart between its samples."""
 
@@ -47,7 +51,8 @@ def library() -> ctypes.CDLL:
     try:
         binary = ctypes.CDLL(str(path))
         size = ctypes.c_int.in_dll(binary, "ticks_bytes").value
-        if size == ctypes.sizeof(_Ticks) and binary.statuses and binary.namespaces:
+        if size == ctypes.sizeof(_Ticks) and all(getattr(binary, name) for name in _FUNCTIONS):
+            binary.line_count.restype = ctypes.c_longlong
             return binary
     except (OSError, ValueError, AttributeError) as error:
         why = str(error).removeprefix(f"{path}: ")

@@ -234,7 +234,7 @@ def _queued_s(pids: list[int]) -> float | None:
     total = None
     for pid in pids[:_THREADS_MAX]:
         for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])[:_THREADS_MAX]:  # type: ignore[misc]
-            words = (files.text(ROOT / f"proc/{pid}/task/{task}/schedstat") or "").split()
+            words = (files.text(f"{ROOT}/proc/{pid}/task/{task}/schedstat") or "").split()
             if len(words) == 3:
                 total = (total or 0.0) + int(words[1]) / 1e9
     return total

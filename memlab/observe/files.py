@@ -28,7 +28,7 @@ def known(read: Callable[[], T]) -> T | None:
         return None
 
 
-def text(path: Path) -> str | None:
+def text(path: Path | str) -> str | None:
     """The file's text without surrounding space and NULs (device tree); None where unreadable."""
     result = known(lambda: proc.read(path))
     if result is None:

@@ -20,7 +20,7 @@ LOST, SAMPLE = 2, 9  # PERF_RECORD_
 
 _MACHINE = os.uname().machine
 _SYSCALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
-_FD_CLOEXEC = 8  # PERF_FLAG_FD_CLOEXEC: a child that execs inherits no counter
+FD_CLOEXEC = 8  # PERF_FLAG_FD_CLOEXEC: a child that execs inherits no counter
 _OF_CGROUP = 4  # PERF_FLAG_PID_CGROUP
 _DISABLED = 1 << 0
 _INHERIT = 1 << 1
@@ -35,7 +35,7 @@ _REGISTERS = 1 << 12  # PERF_SAMPLE_REGS_USER
 _DISABLE = {"ppc64le": 0x2000_2401}  # _IO('$', 1)
 _SET_OUTPUT = {"ppc64le": 0x2000_2405}  # _IO('$', 5)
 # _IOW('$', 6, char *); PowerPC encodes the direction of an ioctl otherwise.
-_SET_FILTER = {"ppc64le": 0x8008_2406}
+SET_FILTER = {"ppc64le": 0x8008_2406}.get(_MACHINE, 0x4008_2406)
 # The first published perf_event_attr, 64 bytes, which every kernel takes: type, size, config,
 # sample_period, sample_type, read_format, flags, wakeup_events, bp_type, config1.
 _ATTR = struct.Struct("=IIQQQQQIIQ")
@@ -96,12 +96,20 @@ def count(
 
     Nothing is sampled; `filtered` is the filter of a tracepoint. Raises `OSError`.
     """
+    attributes = counted(kind, config, scope, inherit=inherit, processes=processes)
+    fd = _opened(attributes, task, -1)
+    return fd if filtered is None else _filtered(fd, filtered)
+
+
+def counted(
+    kind: int, config: int, scope: Scope, *, inherit: bool, processes: bool = False
+) -> ctypes.Array[ctypes.c_char]:
+    """The perf_event_attr of such a count."""
     flags = _USER_ONLY if scope is Scope.USER else 0
     if inherit:
         threads = not processes and follows_threads_only()
         flags |= _INHERIT | (_INHERIT_THREAD if threads else 0)
-    fd = _open(kind, config, task, -1, flags)
-    return fd if filtered is None else _filtered(fd, filtered)
+    return _attributes(kind, config, flags, 0, 0, 0)
 
 
 @cache
@@ -159,7 +167,7 @@ def write_to(fd: int, other: int) -> None:
 def _filter(fd: int, text: str) -> None:
     try:
         filtered = bytearray(text.encode() + b"\0")  # of bytes ioctl takes no more than 1,024
-        fcntl.ioctl(fd, _SET_FILTER.get(_MACHINE, 0x4008_2406), filtered)
+        fcntl.ioctl(fd, SET_FILTER, filtered)
     except OSError as refused:
         if refused.errno != errno.EINVAL:
             raise
@@ -235,7 +243,7 @@ def _opened(attributes: ctypes.Array[ctypes.c_char], pid: int, cpu: int, of: int
     if _MACHINE not in _SYSCALL:
         raise OSError(errno.ENOSYS, f"perf_event_open: its number on {_MACHINE} is not known")
     at = ctypes.addressof(attributes)
-    fd: int = _libc().syscall(_SYSCALL[_MACHINE], at, pid, cpu, -1, _FD_CLOEXEC | of)
+    fd: int = _libc().syscall(_SYSCALL[_MACHINE], at, pid, cpu, -1, FD_CLOEXEC | of)
     if fd < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"perf_event_open: {os.strerror(number)}")

@@ -63,12 +63,12 @@ class Life:
         return self.state in "ZX"
 
 
-def read(path: Path) -> str:
+def read(path: Path | str) -> str:
     """The whole text of a /proc or /sys file, in the fewest reads that the kernel allows."""
     return os.fsdecode(raw(path))
 
 
-def raw(path: Path) -> bytes:
+def raw(path: Path | str) -> bytes:
     """The same, as it is."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

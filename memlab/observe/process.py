@@ -220,7 +220,7 @@ def thread_stacks(mappings: list[Mapping]) -> list[Mapping]:
 def stat(pid: int, task: int | None = None, root: Path = proc.ROOT) -> Stat:
     """/proc/PID/stat, or a task's of it."""
     inside = f"task/{task}/stat" if task is not None else "stat"
-    return parse_stat(proc.read(root / f"proc/{pid}/{inside}"))
+    return parse_stat(proc.read(f"{root}/proc/{pid}/{inside}"))  # a Path takes as long as the read
 
 
 def tasks(pid: int, root: Path = proc.ROOT) -> list[int]:
@@ -333,7 +333,7 @@ def descriptors(pid: int, most: int = DESCRIPTORS_READ, root: Path = proc.ROOT) 
 
 def task_command(pid: int, task: int, root: Path = proc.ROOT) -> str | None:
     """The name of a thread; None where it has ended."""
-    return files.text(root / f"proc/{pid}/task/{task}/comm")
+    return files.text(f"{root}/proc/{pid}/task/{task}/comm")
 
 
 def arguments(pid: int, root: Path = proc.ROOT) -> list[str]:

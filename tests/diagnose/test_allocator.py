@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -301,3 +302,27 @@ def test_a_preloaded_malloc_takes_its_place_too(binary: Compiled, tmp_path: Path
     with running(binary("steady"), "1", environ=preload) as program:
         mappings = process.maps(program.pid)
         assert allocator.replacing(program.pid, mappings, []) == "the malloc of libother.so"
+
+
+def test_the_data_of_a_file_is_read_once_whatever_its_sections_say(tmp_path: Path) -> None:
+    """A head, a text, and sections that each reach over all of the file, or are of code."""
+    file, text = tmp_path / "lib.so", b"GNU C Library stable release version 2.36"
+    data, code = (struct.pack("<IIQQQQIIQQ", 0, 1, flags, 0, 0, 1 << 40, 0, 0, 1, 0)
+                  for flags in (2, 6))  # fmt: skip
+    at = 64 + len(text)
+
+    def made_of(sections: list[bytes]) -> bytes:
+        head = b"\x7fELF\x02\x01".ljust(40, b"\0") + struct.pack("<Q", at)
+        head = head.ljust(60, b"\0") + struct.pack("<H", len(sections)) + b"\0\0"
+        whole = head + text + b"".join(sections)
+        file.write_bytes(whole)
+        return whole
+
+    whole = made_of([code] + [data] * 500)
+    assert allocator._data(file) == whole
+    whole = made_of([code])  # no data: all of it
+    assert allocator._data(file) == whole
+    file.write_bytes(text)
+    assert allocator._data(file) == text
+    with pytest.raises(OSError, match="Is a directory"):
+        allocator._data(tmp_path)

@@ -68,6 +68,26 @@ def test_of_very_many_mappings_a_sample_is_read_with_all_that_are_needed(
     assert len(mapping_list.read(1, thorough=True).read) == listed.count
 
 
+@pytest.mark.parametrize(("stacks", "others"), [(3, 6), (3000, 5998), (3000, 5999)])
+def test_neighbours_and_what_lies_on_a_guard_are_counted_in_all_mappings(
+    stacks: int, others: int
+) -> None:
+    """A stack and its guard are neighbours; so are a stack and the next guard, which is too large
+    for one. Of many mappings guards count if half of all are a stack or its guard."""
+    at, lines = 0x7F0000000000, []
+    for size, permissions in [(PAGE, "---p"), (8 * MiB, "rw-p")] * stacks + [
+        (MiB, "---p"), (MiB, "rw-p"), *[(PAGE, "rw-s")] * others
+    ]:  # fmt: skip
+        lines.append(b"%x-%x %s 00000000 00:00 0 \n" % (at, at + size, permissions.encode()))
+        at += size
+    listed = mapping_list.of(b"".join(lines))
+    assert (listed.count, listed.neighbours) == (2 * stacks + 2 + others, 2 * stacks + 1)
+    few = listed.count > mapping_list.MANY and 4 * stacks < listed.count
+    each = 0x7F0000000000 + PAGE + 8 * MiB
+    expected = [] if few else [each + i * (8 * MiB + PAGE) for i in range(stacks)]
+    assert [*listed.guarded] == expected
+
+
 @pytest.mark.parametrize(
     ("sizes", "at_most"),
     [

@@ -75,6 +75,18 @@ def test_an_event_that_cannot_be_counted_says_why(
         assert {name for _, name in counted.read()} == {"minor_faults", "major_faults"}
 
 
+def test_an_event_whose_filter_is_refused_says_so(
+    monkeypatch: pytest.MonkeyPatch, binary: Compiled
+) -> None:
+    unfit = counters.Event("unfit", "syscalls:sys_enter_madvise", "nosuch == 1")
+    monkeypatch.setattr(counters, "EVENTS", (unfit, *counters.EVENTS[-2:]))
+    with running(binary("steady"), "3") as program, counters.counting(program.pid) as counted:
+        assert re.search("filter, nosuch == 1|tracepoint", counted.unseen["unfit"])
+        counts = counted.read()
+    assert [name for _, name in counts] == 3 * ["minor_faults", "major_faults"]
+    assert len({task for task, _ in counts}) == 3
+
+
 @pytest.mark.seconds
 def test_no_descriptor_is_left(binary: Compiled) -> None:
     before = sorted(Path("/proc/self/fd").iterdir())

@@ -174,6 +174,15 @@ def test_before_linux_5_19_what_is_merged_is_not_seen(
     assert line.note == ("" if merged == 0 else "or merged by KSM: not seen")
 
 
+def test_flags_of_a_frame_that_the_machine_does_not_have_are_unknown(tmp_path: Path) -> None:
+    flags = tmp_path / "kpageflags"
+    flags.write_bytes(b"".join(n.to_bytes(8, sys.byteorder) for n in (5, 1 << 33, 1 << 63)))
+    with flags.open("rb") as file:
+        assert [*pages._words(file.fileno(), [2, 0, 1, 0])] == [1 << 63, 5, 1 << 33, 5]
+        assert [*pages._words(file.fileno(), [1, 3, 0])] == [1 << 33, None, 5]
+        assert [*pages._words(file.fileno(), [])] == []
+
+
 def test_the_account_with_merged_pages_adds_up() -> None:
     seen = look().pages
     assert seen is not None

@@ -15,6 +15,7 @@ from memlab.diagnose import (
     inner_heap,
     inside,
     limits,
+    mapping_list,
     output,
     stock,
     waits,
@@ -435,11 +436,11 @@ def test_mappings_of_a_file_are_told_apart_by_device_and_inode() -> None:
         b"b000-c000 rw-p 00000000 00:00 0                          [heap]\n"
         b"c000-d000 rw-p 00000000 00:00 0 \n"
     )
-    listed = MappingList([], 9, text)
+    listed = mapping_list.of(text)
     one, other = listed.files().values()
     assert (one.path, one.starts, one.distinct_bytes) == ("/a b", (0x1000, 0x3000, 0x5000), 0x2000)
     assert (other.path, other.starts, other.distinct_bytes) == ("/a b", (0x6000,), 0x1000)
-    assert listed.neighbours() == 2
-    assert listed.guarded() == [0xA000]
+    assert listed.neighbours == 2
+    assert listed.guarded == [0xA000]
     large = b"8000-19000 ---p 00000000 00:00 0 \n19000-20000 rw-p 00000000 00:00 0 \n"
-    assert MappingList([], 2, large).guarded() == []
+    assert mapping_list.of(large).guarded == []
