@@ -457,7 +457,7 @@ def _beside(look: Look) -> Iterator[Finding]:
     if fell < 4 * MiB or fell < memory.peak_resident_bytes / 50 or moved >= 4 * MiB:
         return  # one that still grows or falls is not at rest after its peak
     seen = look.pages
-    if seen and seen.lazyfree and seen.lazyfree.value >= 0.1:
+    if seen and seen.lazy_bytes >= max(1, seen.anonymous_bytes / 10):
         return
     names = list(look.within)
     who = "its own mappings, or a heap that it keeps in them"
