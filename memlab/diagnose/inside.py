@@ -101,8 +101,9 @@ def lines(look: Look) -> Iterator[Line]:
             named, rest = named + size, rest - size
         note = _of_break(look) if form.name == mapped_forms.BREAK else form.note
         yield Line(form.name, size, part_of=of, note=note)
-    unread = "; ".join(filter(None, (_not_read(look), _stacks_elsewhere(look, rest))))
-    if (named and look.heap) or unread:
+    notes = (_not_read(look), _stacks_elsewhere(look, rest), _largest(look, rest))
+    unread = "; ".join(filter(None, notes))
+    if named or unread:
         yield Line("other mappings", rest, part_of=of, note=unread)
 
 
@@ -168,6 +169,21 @@ def _stacks_elsewhere(look: Look, rest: float) -> str:
     if rest < count * _STACK_BYTES_LEAST:
         return ""
     return f"stacks of {units.counted(count, 'thread')} lie in them" if count else ""
+
+
+def _largest(look: Look, rest: float) -> str:
+    """The largest mapping without a name, if it is a tenth of resident memory and cannot lie in a
+    part that has a name, as each of these is smaller."""
+    heap = look.heap
+    parts = [heap.resident_bytes, heap.mapped_bytes] if heap else []
+    parts += [one.resident_bytes for one in look.inner_heaps]
+    parts += [one.resident_bytes for one in _forms(look)]
+    parts += [one.resident_bytes for one in (look.stacks, look.of_files) if one]
+    least = max(look.memory.resident_bytes / 10, *parts, 0)
+    for use in look.largest:
+        if use.name.startswith("anonymous at ") and least < use.resident_bytes <= rest:
+            return f"{size(use.resident_bytes)} of it {use.name.removeprefix('anonymous ')}"
+    return ""
 
 
 def _not_read(look: Look) -> str:
