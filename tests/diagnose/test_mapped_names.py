@@ -15,7 +15,7 @@ from memlab.diagnose.account import Line
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.kernel_held import KernelHeld
-from memlab.diagnose.look import Look, MappingUse, _touched_stack, _without_mapped
+from memlab.diagnose.look import Look, MappingUse, _largest, _touched_stack, _without_mapped
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.room import Room
 from memlab.diagnose.stacks import Stacks
@@ -177,6 +177,24 @@ def test_a_stack_that_grew_to_its_limit_is_full_only_if_it_was_used(
     seen = None if resident is None else scan({SECOND: resident}, {})
     assert _touched_stack([stack], seen, swapped) == used
     assert _touched_stack([stack._replace(path="/[stack]")], seen, swapped) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "size", "grew"),
+    [
+        (16, 32, 10, 2),  # upwards
+        (12, 32, 10, 2),  # downwards: it begins where nothing was
+        (12, 68, 15, 3),  # joined with its neighbour
+        (80, 88, 4, 4),  # new
+    ],
+)
+def test_a_mapping_grew_by_what_no_mapping_in_its_place_had(
+    start: int, end: int, size: int, grew: int
+) -> None:
+    before = scan({16 * MiB: 8 * MiB, 64 * MiB: 4 * MiB}, {})
+    mapping = Mapping(start * MiB, end * MiB, "rw-p", "")
+    (use,) = _largest([mapping], before, scan({start * MiB: size * MiB}, {}))
+    assert (use.resident_bytes, use.growth_bytes) == (size * MiB, grew * MiB)
 
 
 @pytest.mark.parametrize(
