@@ -261,13 +261,16 @@ def _used(seen: MachineLook) -> Finding:
         read = sum(one.proportional_bytes is not None for one in seen.members)
         bound = "at most " if read < seen.processes else ""
         title += f", {bound}{size(proportional)} if what they share counts once"
+    held = "of it found in processes"
+    if any(one.proportional_bytes is None for one in seen.members):
+        held = "in processes, where what those share that were not read counts in each"
     return _MACHINE_USED.found(
         NOTE,
         title,
         seen.used_bytes,
         facts(
             Fact("anonymous memory of processes", seen.bytes("AnonPages"), "B"),
-            Fact("of it found in processes", seen.anonymous_sum_bytes, "B"),
+            Fact(held, seen.anonymous_sum_bytes, "B"),
             Fact("files and shared memory that they map", seen.bytes("Mapped"), "B"),
         ),
         line=ANONYMOUS,

@@ -79,8 +79,14 @@ def test_what_is_used_is_said_by_its_parts_and_beside_the_sum_of_resident_memory
     title = said(replace(seen(), processes=1))["machine-used"].title
     assert "adds up to 5 GiB, 4 GiB if what they share counts once" in title
     unread = replace(seen().members[0], proportional_bytes=None)
-    title = said(replace(seen(), processes=1, members=(unread,)))["machine-used"].title
-    assert "adds up to 5 GiB, at most 4 GiB if what they share counts once" in title
+    finding = said(replace(seen(), processes=1, members=(unread,)))["machine-used"]
+    assert "adds up to 5 GiB, at most 4 GiB if what they share counts once" in finding.title
+    names = [fact.name for fact in finding.evidence]
+    assert "of it found in processes" not in names
+    assert "in processes, where what those share that were not read counts in each" in names
+    assert "of it found in processes" in [
+        fact.name for fact in said(seen())["machine-used"].evidence
+    ]
 
 
 def test_only_caches_that_the_kernel_cannot_drop_are_named_as_such() -> None:
