@@ -56,10 +56,11 @@ def of(seen: MachineLook) -> Account:
     unclean = held("Dirty"), held("Writeback") + held("WritebackTmp") + held("NFS_Unstable")
     cache = held("Cached") + held("Buffers") - held("Shmem") - held("Dirty") - held("Writeback")
     swap_cache = held("SwapCached")
-    # A page in swap cache may be mapped, and is in both counters then.
-    lists = held("Active(anon)") + held("Inactive(anon)") - held("AnonPages") - held("Shmem")
-    unmapped = min(swap_cache, max(0, lists))
     stays = _stays(seen, held("Cached") + held("Buffers") - held("Shmem"))
+    # A page in swap cache may be mapped, and is in both counters then; a locked one is on a list
+    # of its own.
+    lists = held("Active(anon)") + held("Inactive(anon)") + held("Unevictable") - stays
+    unmapped = min(swap_cache, max(0, lists - held("AnonPages") - held("Shmem")))
     free_pool = held("HugePages_Free") * held("Hugepagesize")
     lines = [
         Line("free", held("MemFree")),

@@ -176,6 +176,17 @@ def test_page_cache_that_is_not_dropped_is_a_line_and_is_not_clean() -> None:
         assert whole.rest == machine_account.of(seen()).rest
 
 
+@pytest.mark.parametrize("locked", [0, 256 * MiB, 3 * GiB])
+def test_pages_in_swap_cache_only_are_counted_beside_locked_memory(locked: int) -> None:
+    """Locked pages, which are anonymous here, are on none of the two lists."""
+    lists = {"Active(anon)": 3 * GiB - locked, "Inactive(anon)": (256 + 400) * MiB}
+    whole = machine_account.of(seen(SwapCached=600 * MiB, Unevictable=locked, **lists))
+    lines = {one.name: one for one in whole.lines}
+    line = lines[machine_account.SWAP_CACHE]
+    assert (line.value, line.low, line.high) == (400 * MiB, 0, 600 * MiB)
+    assert machine_account.STAYS not in lines
+
+
 def test_shared_memory_that_nothing_names_is_a_part_too() -> None:
     name = "in no mount, segment or open file that was read"
     notes = {one.name: one.note for one in machine_account.of(seen(Shmem=1 * GiB)).lines}
