@@ -229,15 +229,20 @@ def _course(room: Room) -> str:
 
 
 def _is_shallow(room: Room) -> bool:
-    """Whether its stack is at most half as deep as what was touched of it."""
-    return room.depth is not None and room.depth <= room.used / 2
+    """Whether its stack is at most half as deep as what was touched of it, or not read, as of a
+    thread that runs."""
+    is_stack = room.name == "RLIMIT_STACK"
+    return is_stack and (room.depth is None or room.depth <= room.used / 2)
 
 
 def _then(room: Room) -> str:
     if _is_shallow(room):
+        now = "how deep it is now was not read"
+        if room.depth is not None:
+            now = f"it is {size(room.depth)} deep now"
         return (
-            "that much was touched, by a deep call or at once at its start, as Ruby 3.3 does; it "
-            f"is {size(room.depth or 0)} deep now: at the limit {room.what}"
+            "that much was touched, by a deep call or at once at its start, as Ruby 3.3 does; "
+            f"{now}: at the limit {room.what}"
         )
     if room.share >= _FAILS:
         return f"the limit is met: from here on {room.what}"
