@@ -176,9 +176,9 @@ def _largest(look: Look, rest: float) -> str:
     part that has a name, as each of these is smaller."""
     heap = look.heap
     parts = [heap.resident_bytes, heap.mapped_bytes] if heap else []
-    parts += [one.resident_bytes for one in look.inner_heaps]
-    parts += [one.resident_bytes for one in _forms(look)]
-    parts += [one.resident_bytes for one in (look.stacks, look.of_files) if one]
+    parts += [heap.resident_bytes for heap in look.inner_heaps]
+    parts += [form.resident_bytes for form in _forms(look)]
+    parts += [part.resident_bytes for part in (look.stacks, look.of_files) if part]
     least = max(look.memory.resident_bytes / 10, *parts, 0)
     for use in look.largest:
         if use.name.startswith("anonymous at ") and least < use.resident_bytes <= rest:

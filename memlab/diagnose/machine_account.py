@@ -117,11 +117,11 @@ def _queue_pages(seen: MachineLook, lines: Sequence[Line]) -> list[Line]:
     """Data in sockets lies in pages that no counter has, but for what lies in slab; which part does
     is not seen, so it is all that is left, or all that is charged."""
     charged = seen.socket_bytes or 0
-    left = seen.total_bytes - sum(one.value for one in lines if one.part_of is None)
-    if charged < seen.total_bytes / 1000 or left <= 0:
+    rest = seen.total_bytes - sum(line.value for line in lines if line.part_of is None)
+    if charged < seen.total_bytes / 1000 or rest <= 0:
         return []
     note = f"of {size(charged)} that are charged to them"
-    return [Line(QUEUE_PAGES, min(charged, left), low=0, high=charged, note=note)]
+    return [Line(QUEUE_PAGES, min(charged, rest), low=0, high=charged, note=note)]
 
 
 def _compressed(seen: MachineLook) -> str:
@@ -167,8 +167,8 @@ def holdings(seen: MachineLook) -> dict[str, Sequence[Part]]:
 def _named(seen: MachineLook, line: str) -> Sequence[Part]:
     if line == SHMEM:
         read = [*(Part(one.path, one.used_bytes) for one in seen.tmpfs), *seen.shared]
-        unnamed = seen.bytes("Shmem") - sum(one.bytes for one in read)
-        more = [Part("in no mount, segment or open file that was read", unnamed)]
+        unnamed = seen.bytes("Shmem") - sum(part.bytes for part in read)
+        more = [Part("in no mount, segment or open file", unnamed)]
         return [*read, *more] if unnamed > 0 else read
     return {FIXED_SLAB: seen.fixed_slab, SLAB: seen.slab, VMALLOC: seen.vmalloc}.get(line, ())
 
@@ -262,16 +262,16 @@ def _used(seen: MachineLook) -> Finding:
         read = sum(one.proportional_bytes is not None for one in seen.members)
         bound = "at most " if read < seen.processes else ""
         title += f", {bound}{size(proportional)} if what they share counts once"
-    held = "of it found in processes"
-    if any(one.proportional_bytes is None for one in seen.members):
-        held = "in processes, where what those share that were not read counts in each"
+    whose = "of it found in processes"
+    if any(member.proportional_bytes is None for member in seen.members):
+        whose = "in processes, where what those share that were not read counts in each"
     return _MACHINE_USED.found(
         NOTE,
         title,
         seen.used_bytes,
         facts(
             Fact("anonymous memory of processes", seen.bytes("AnonPages"), "B"),
-            Fact(held, seen.anonymous_sum_bytes, "B"),
+            Fact(whose, seen.anonymous_sum_bytes, "B"),
             Fact("files and shared memory that they map", seen.bytes("Mapped"), "B"),
         ),
         line=ANONYMOUS,

@@ -81,7 +81,7 @@ def of(look: Look) -> Account:
 def _whose(look: Look) -> str:
     """Other processes are sampled with it: the workers of one that waits for them."""
     others = ["its children"] if look.descendants else []
-    others += ["its group"] if {one.pid for one in look.members} - look.descendants else []
+    others += ["its group"] if {member.pid for member in look.members} - look.descendants else []
     return f"its threads and those of {' and '.join(others)}" if others else "its threads"
 
 
