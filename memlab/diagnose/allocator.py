@@ -139,6 +139,7 @@ def _inside(
     kinds: Sequence[MallocKind], directory: Path, environ: Mapping[str, str]
 ) -> Allocator | None:
     names, _ = files.known(lambda: allocator_marks.names(directory / "exe")) or ([], 0)
+    names = allocator_marks.used(names, environ)
     for kind in kinds:
         if kind.name in names:
             path = files.known(lambda: str((directory / "exe").readlink())) or "the executable"
@@ -187,6 +188,7 @@ def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None)
     result: list[str] = []
     room = allocator_marks.BYTES_MAX
     seen: set[str] = set()
+    environ = files.known(lambda: process.environ(pid)) or {}
     for one in mappings:
         large = one.size_bytes >= _CODE_BYTES_LEAST and "x" in one.permissions
         if not large or not one.path.startswith("/") or one.path in seen:
@@ -196,6 +198,7 @@ def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None)
             continue
         names, size = _looked_through(process.files_of(pid, one), room)
         room -= size
+        names = allocator_marks.used(names, environ)
         result += [f"{name} in {Path(one.path).name}" for name in names]
     return list(dict.fromkeys(result))
 

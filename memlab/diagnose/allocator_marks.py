@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memlab.observe import elf, files
 
+_PYMALLOC, _NO_GIL = "Python's pymalloc", "a Python without a GIL"
 MARKS = (
     ("mimalloc", b"mimalloc: warning: "), ("jemalloc", b"<jemalloc>: "),
-    ("tcmalloc", b"TCMALLOC_AGGRESSIVE_DECOMMIT"), ("Python's pymalloc", b"pymalloc_debug"),
+    ("tcmalloc", b"TCMALLOC_AGGRESSIVE_DECOMMIT"), (_PYMALLOC, b"pymalloc_debug"),
     ("V8", b"max_old_space_size"), ("V8", b"max-old-space-size"),
     ("the JVM", b"MaxDirectMemorySize"), ("PHP's allocator", b"zend_mm_heap corrupted"),
     ("LuaJIT", b"LuaJIT 2."), ("Ruby's heap", b"RUBY_GC_HEAP"), ("GHC's heap", b"GHCRTS"),
     ("Erlang's heap", b"ERL_CRASH_DUMP"), ("OCaml's heap", b"OCAMLRUNPARAM"),
+    (_NO_GIL, b"free-threading build"),
 )  # fmt: skip
 GO, _GO_BUILD = "Go's runtime", b"\xff Go buildinf:"
 """What a section of its own begins with (debug/buildinfo)."""
@@ -43,6 +45,14 @@ def names(path: Path, most: int = BYTES_MAX) -> tuple[list[str], int]:
                 _known.clear()
             _known[key] = _searched(fd, about.st_size)
         return _known[key], about.st_size
+
+
+def used(names: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Without the mimalloc that each Python has since 3.13: only one without a GIL uses it, or
+    PYTHONMALLOC asks for it."""
+    is_spare = _PYMALLOC in names and _NO_GIL not in names
+    is_spare = is_spare and not environ.get("PYTHONMALLOC", "").startswith("mimalloc")
+    return [n for n in names if n != _NO_GIL and not (is_spare and n == "mimalloc")]
 
 
 def _searched(fd: int, size: int) -> list[str]:

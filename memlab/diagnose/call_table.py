@@ -146,9 +146,12 @@ ROWS = (
     Row("quota-refused", _WRITES, "EDQUOT", ("quota",), refuses="a quota is used up",
         setting="remove files of that user, group or project (repquota -ugP); a higher quota",
         unread="which quota, and of which file system"),
-    Row("memory-refused", "mmap mremap mprotect munmap pkey_mprotect shmat brk", "ENOMEM", _SPACE,
+    Row("memory-refused", "mmap mprotect munmap pkey_mprotect shmat brk", "ENOMEM", _SPACE,
         "huge pages", "mapping memory is refused",
         unread="the address space, and addresses that are not mapped"),
+    Row("memory-refused", "mremap", "ENOMEM", _SPACE, "huge pages", "a mapping does not grow",
+        unread="whether it may move (if not, what lies behind it refuses it, and no limit), the "
+        "address space, and addresses that are not mapped"),
     Row("forks-refused", "clone clone3 fork vfork", "ENOMEM",
         ("CommitLimit", "PID namespace"), "children",
         "new threads or processes are refused", "man 2 fork says what ENOMEM means to it",

@@ -280,7 +280,8 @@ def stock(
         mapped = f"its processes map {size(mapped_bytes)} of such memory"
     lines = [
         Line(_ANONYMOUS, charge.anonymous_bytes, note="of processes"),
-        Line("LazyFree", charge.lazyfree_bytes, part_of="anonymous", note="given back"),
+        Line("LazyFree", charge.lazyfree_bytes, part_of="anonymous",
+             note="given back, if not written since"),
         Line("tmpfs, shared memory", charge.shmem_bytes, note=mapped),
         Line("page cache, clean", charge.file_clean_bytes, note="dropped before a kill"),
         Line("page cache, locked", charge.file_locked_bytes, note="by mlock: it stays"),

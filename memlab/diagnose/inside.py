@@ -102,8 +102,9 @@ def lines(look: Look) -> Iterator[Line]:
             named, rest = named + size, rest - size
         note = _of_break(look) if form.name == mapped_forms.BREAK else form.note
         yield Line(form.name, size, part_of=of, note=note)
-    unread = "; ".join(filter(None, (_not_read(look), _stacks_elsewhere(look, rest))))
-    if (named and look.heap) or unread:
+    notes = (_not_read(look), _stacks_elsewhere(look, rest), _largest(look, rest))
+    unread = "; ".join(filter(None, notes))
+    if named or unread:
         yield Line("other mappings", rest, part_of=of, note=unread)
 
 
@@ -169,6 +170,21 @@ def _stacks_elsewhere(look: Look, rest: float) -> str:
     if rest < count * _STACK_BYTES_LEAST:
         return ""
     return f"stacks of {units.counted(count, 'thread')} lie in them" if count else ""
+
+
+def _largest(look: Look, rest: float) -> str:
+    """The largest mapping without a name, if it is a tenth of resident memory and cannot lie in a
+    part that has a name, as each of these is smaller."""
+    heap = look.heap
+    parts = [heap.resident_bytes, heap.mapped_bytes] if heap else []
+    parts += [heap.resident_bytes for heap in look.inner_heaps]
+    parts += [form.resident_bytes for form in _forms(look)]
+    parts += [part.resident_bytes for part in (look.stacks, look.of_files) if part]
+    least = max(look.memory.resident_bytes / 10, *parts, 0)
+    for use in look.largest:
+        if use.name.startswith("anonymous at ") and least < use.resident_bytes <= rest:
+            return f"{size(use.resident_bytes)} of it {use.name.removeprefix('anonymous ')}"
+    return ""
 
 
 def _not_read(look: Look) -> str:
@@ -476,7 +492,7 @@ def _beside(look: Look) -> Iterator[Finding]:
     if fell < 4 * MiB or fell < memory.peak_resident_bytes / 50 or moved >= 4 * MiB:
         return  # one that still grows or falls is not at rest after its peak
     seen = look.pages
-    if seen and seen.lazyfree and seen.lazyfree.value >= 0.1:
+    if seen and seen.lazy_bytes >= max(1, seen.anonymous_bytes / 10):
         return
     names = list(look.within)
     who = "its own mappings, or a heap that it keeps in them"

@@ -205,6 +205,8 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
         or (left_s is not None and left_s <= _SOON_S)
     ):
         severity = COSTLY
+    if _is_shallow(room):
+        severity = NOTE
     row = _NEARS.get(room.name, _LIMIT_NEARS)
     yield row.found(
         severity,
@@ -226,7 +228,22 @@ def _course(room: Room) -> str:
     return "between two readings" if room.two_readings else "in every part of the look"
 
 
+def _is_shallow(room: Room) -> bool:
+    """Whether its stack is at most half as deep as what was touched of it, or not read, as of a
+    thread that runs."""
+    is_stack = room.name == "RLIMIT_STACK"
+    return is_stack and (room.depth is None or room.depth <= room.used / 2)
+
+
 def _then(room: Room) -> str:
+    if _is_shallow(room):
+        now = "how deep it is now was not read"
+        if room.depth is not None:
+            now = f"it is {size(room.depth)} deep now"
+        return (
+            "that much was touched, by a deep call or at once at its start, as Ruby 3.3 does; "
+            f"{now}: at the limit {room.what}"
+        )
     if room.share >= _FAILS:
         return f"the limit is met: from here on {room.what}"
     return f"at the limit {room.what}"

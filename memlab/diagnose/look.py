@@ -6,6 +6,7 @@ import os
 import re
 import time
 from array import array
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -1004,15 +1005,17 @@ def _unshared(before: Pages | None, after: Pages | None) -> int | None:
 def _largest(
     mappings: Sequence[process.Mapping], before: Pages | None, after: Pages | None
 ) -> tuple[MappingUse, ...]:
-    """The three that hold most and the three that grew most."""
+    """The three that hold most and the three that grew most. One that grew downwards, or joined
+    its neighbours, begins at another address than what it had before."""
     if after is None:
         return ()
-    first = before.by_mapping if before else {}
-    uses = [
-        MappingUse(_name(m), size, size - first.get(m.start, 0))
-        for m in mappings
-        if (size := after.by_mapping.get(m.start, 0))
-    ]
+    first = sorted((before.by_mapping if before else {}).items())
+    starts = [start for start, _ in first]
+    uses = []
+    for m in mappings:
+        if size := after.by_mapping.get(m.start, 0):
+            former = first[bisect_left(starts, m.start) : bisect_left(starts, m.end)]
+            uses.append(MappingUse(_name(m), size, size - sum(had for _, had in former)))
     by_size = sorted(uses, key=lambda use: -use.resident_bytes)[:3]
     grown = sorted((u for u in uses if u.growth_bytes > 0), key=lambda use: -use.growth_bytes)[:3]
     return tuple(dict.fromkeys((*by_size, *grown)))

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memlab.diagnose import (
@@ -21,6 +21,7 @@ from memlab.diagnose import (
     memory_held_open,
     message_queues,
     room,
+    sockets,
     sysvipc,
     tmpfs_files,
 )
@@ -108,6 +109,10 @@ class MachineLook:
     """What lies compressed in zram, as it was."""
     message_bytes: int = 0
     """The text of messages in queues of System V and of mqueue, which lie in slab."""
+    ring_bytes: int = 0
+    """Rings of packet sockets: pages that no counter has."""
+    sockets_whole: bool = True
+    """Whether the sockets of all processes were read."""
 
     def bytes(self, name: str) -> int:
         return self.counters.get(name, 0)
@@ -134,10 +139,10 @@ def at(seconds: float) -> MachineLook:
     held = _processes()
     read, unread = held[:_PROCESSES_MAX], held[_PROCESSES_MAX:]
     members: list[MachineProcess] = []
-    mounts: list[tuple[int, TmpfsUse]] = []
+    mounts: dict[int, tuple[int, TmpfsUse]] = {}
     slow = not _in_time(lambda: _members(read, members))
     pids = [one.pid for one in held]
-    slow_mounts = not _in_time(lambda: mounts.extend(_tmpfs(pids)))
+    slow_mounts = not _in_time(lambda: mounts.update(_tmpfs(pids)))
     members = _complete(read, members)
     unread_bytes = sum(one.resident_bytes for one in unread)
     proportional = sum(
@@ -154,9 +159,10 @@ def at(seconds: float) -> MachineLook:
     descriptors = {pid: _descriptors(pid) for pid in pids[:_HOLDERS_MAX]}
     pipes, whole = kernel_held.in_pipes(descriptors)
     most = max(pipes, key=lambda pid: pipes[pid], default=0)
+    counted, listed = _sockets(), sockets.of_machine((os.getpid(), *pids))
     whole &= len(pids) <= _HOLDERS_MAX and (not os.geteuid() or all(descriptors.values()))
-    if mounts:
-        mounts[0] = mounts[0][0], _with_unheld(*mounts[0], pids, descriptors)
+    for device, (pid, use) in list(mounts.items())[:1]:  # the largest
+        mounts[device] = pid, _with_unheld(pid, use, pids, descriptors)
     return MachineLook(
         seconds=elapsed,
         total_bytes=now["MemTotal"],
@@ -168,22 +174,25 @@ def at(seconds: float) -> MachineLook:
         zram_holds_bytes=in_zram,
         balloon_bytes=_balloon(now),
         vmalloc_bytes=vmalloc,
-        socket_bytes=_sockets(),
+        socket_bytes=None if counted is None else counted + listed.queue_bytes,
+        ring_bytes=listed.ring_bytes,
+        sockets_whole=counted is not None and not listed.why,
         processes=len(held),
-        resident_sum_bytes=sum(one.resident_bytes for one in held),
+        resident_sum_bytes=sum(member.resident_bytes for member in (*members, *unread)),
         proportional_sum_bytes=proportional + unread_bytes,
         anonymous_sum_bytes=anonymous,
         members=tuple(members),
         slab=tuple([one for drops, one in slab if drops][:_NAMED]),
         fixed_slab=tuple([one for drops, one in slab if not drops][:_NAMED]),
         vmalloc=tuple(callers[:_NAMED]),
-        tmpfs=tuple(one for _, one in mounts),
-        shared=tuple(_shared(descriptors)),
+        tmpfs=tuple(use for _, use in mounts.values()),
+        shared=tuple(_shared(descriptors, mounts)),
         pipe_bytes=sum(pipes.values()),
         pipes_of=f"{most} ({files.text(ROOT / f'proc/{most}/comm') or ''})" if most else "",
         pipes_whole=whole,
         not_looked_at=(
             *_unlooked(now, lists, members, known=bool(slab), vmalloc=vmalloc),
+            *([Unlooked("some sockets", listed.why, None, None)] if listed.why else []),
             *_stuck(slow=slow, slow_mounts=slow_mounts),
         ),
         message_bytes=message_queues.of_machine(),
@@ -234,6 +243,7 @@ def _balloon(now: Mapping[str, int]) -> int:
 
 
 def _sockets() -> int | None:
+    """Of TCP and UDP, in all network namespaces."""
     text = files.text(ROOT / "proc/net/sockstat")
     if text is None:
         return None
@@ -286,8 +296,8 @@ def _members(held: Sequence[MachineProcess], read: list[MachineProcess]) -> None
         sums = files.known(lambda one=one: process.rollup(one.pid))  # type: ignore[misc]
         if sums and "Pss" in sums:
             anonymous = sums.get("Pss_Anon", one.anonymous_bytes)
-            made = MachineProcess(one.pid, one.command, one.resident_bytes, sums["Pss"], anonymous)
-            read.append(made)
+            resident = sums.get("Rss", one.resident_bytes)  # exact; of statm the kernel is behind
+            read.append(MachineProcess(one.pid, one.command, resident, sums["Pss"], anonymous))
 
 
 def _complete(
@@ -348,10 +358,11 @@ def _vmalloc(now: Mapping[str, int]) -> tuple[list[Part], int | None]:
     return callers, counted - stacks if counted >= stacks else counted
 
 
-def _tmpfs(pids: Sequence[int]) -> Iterator[tuple[int, TmpfsUse]]:
-    """Of each mount namespace that a process shows, each file system once, with that process."""
+def _tmpfs(pids: Sequence[int]) -> Mapping[int, tuple[int, TmpfsUse]]:
+    """Of each mount namespace that a process shows, each file system once, by its device, with that
+    process."""
     seen: set[str] = set()
-    mounts: dict[tuple[int, int], tuple[int, TmpfsUse]] = {}
+    mounts: dict[int, tuple[int, TmpfsUse]] = {}
     for pid in (os.getpid(), *pids):
         space = files.known(lambda pid=pid: str((ROOT / f"proc/{pid}/ns/mnt").readlink()))  # type: ignore[misc]
         if space is None or space in seen or len(seen) >= _SPACES_MAX:
@@ -361,8 +372,8 @@ def _tmpfs(pids: Sequence[int]) -> Iterator[tuple[int, TmpfsUse]]:
             path = ROOT / f"proc/{pid}/root" / one.path.lstrip("/")
             about = files.known(path.stat)
             if about is not None:
-                mounts.setdefault((about.st_dev, 0), (pid, one))
-    yield from sorted(mounts.values(), key=lambda one: -one[1].used_bytes)[:_NAMED]
+                mounts.setdefault(about.st_dev, (pid, one))
+    return dict(sorted(mounts.items(), key=lambda one: -one[1][1].used_bytes)[:_NAMED])
 
 
 def _descriptors(pid: int) -> Mapping[int, str]:
@@ -429,8 +440,10 @@ def _mapped(
             in_use.update((device, int(inode)) for inode in form.findall(text or b""))
 
 
-def _shared(descriptors: Mapping[int, Mapping[int, str]]) -> Iterator[Part]:
-    """Shared memory that no mount shows."""
+def _shared(
+    descriptors: Mapping[int, Mapping[int, str]], devices: Container[int]
+) -> Iterator[Part]:
+    """Shared memory that no mount of these devices shows."""
     segments = 0
     for words in sysvipc.rows(os.getpid(), "shm") or ():
         segments += int(words[14]) if len(words) > 14 else 0
@@ -439,8 +452,9 @@ def _shared(descriptors: Mapping[int, Mapping[int, str]]) -> Iterator[Part]:
     sizes: dict[tuple[int, int], int] = {}
     for pid, held in descriptors.items():
         sizes.update(memory_held_open.nameless(memory_held_open.read(pid, held)))
-    if sizes:
-        yield Part("open memfds and deleted files of tmpfs", sum(sizes.values()))
+    unshown = sum(size for (device, _), size in sizes.items() if device not in devices)
+    if unshown:
+        yield Part("open memfds and deleted files of tmpfs", unshown)
 
 
 def _unlooked(
@@ -458,7 +472,9 @@ def _unlooked(
         yield left_out("processes of other users", "/proc hides them (hidepid)")
     without = [one for one in members if one.proportional_bytes is None]
     if without:
-        why = "they may not be read" + (": run as root" if os.geteuid() else "")
+        why = f"{'it' if len(without) == 1 else 'they'} may not be read" + (
+            ": run as root" if os.geteuid() else ""
+        )
         if sum(one.resident_bytes for one in members) > _RESIDENT_BYTES_MAX:
             why = f"to read over {_RESIDENT_BYTES_MAX >> 30} GiB takes too long, or {why}"
         yield left_out(f"what {len(without)} of {len(members)} processes share", why)

@@ -25,6 +25,9 @@ CLEAN, DIRTY, ANONYMOUS, STACKS = (
     "page cache, clean", "page cache, to be written", "anonymous", "kernel stacks",
 )  # fmt: skip
 LISTS, PIPES = "free, on lists of CPUs", "data in pipes"
+QUEUES, QUEUE_PAGES = "queues of sockets", "queues of sockets, not in slab"
+RINGS, SWAP_CACHE = "rings of packet sockets", "in swap cache only"
+STAYS = "page cache that stays"
 _BESIDE = (
     ANONYMOUS,
     LISTS,
@@ -38,6 +41,10 @@ _BESIDE = (
     BALLOON,
     STACKS,
     PIPES,
+    QUEUE_PAGES,
+    RINGS,
+    SWAP_CACHE,
+    STAYS,
 )
 _WORTH_BYTES = 64 << 20
 _LOW = 0.1
@@ -49,16 +56,27 @@ def of(seen: MachineLook) -> Account:
     unclean = held("Dirty"), held("Writeback") + held("WritebackTmp") + held("NFS_Unstable")
     cache = held("Cached") + held("Buffers") - held("Shmem") - held("Dirty") - held("Writeback")
     swap_cache = held("SwapCached")
-    # A page in swap cache may be mapped, and is in both counters then.
-    lists = held("Active(anon)") + held("Inactive(anon)") - held("AnonPages") - held("Shmem")
-    unmapped = min(swap_cache, max(0, lists))
+    stays = _stays(seen, held("Cached") + held("Buffers") - held("Shmem"))
+    # A page in swap cache may be mapped, and is in both counters then; a locked one is on a list
+    # of its own.
+    lists = held("Active(anon)") + held("Inactive(anon)") + held("Unevictable") - stays
+    unmapped = min(swap_cache, max(0, lists - held("AnonPages") - held("Shmem")))
     free_pool = held("HugePages_Free") * held("Hugepagesize")
     lines = [
         Line("free", held("MemFree")),
         Line(LISTS, seen.cpu_lists_bytes or 0),
         Line(ANONYMOUS, held("AnonPages"), note="of processes"),
-        Line("in swap cache only", unmapped, low=0, high=swap_cache) if swap_cache else None,
-        Line(CLEAN, max(0, cache), note="dropped when memory is short"),
+        Line(
+            SWAP_CACHE,
+            unmapped,
+            low=0,
+            high=swap_cache,
+            note="in swap too, dropped when memory is short",
+        )
+        if swap_cache
+        else None,
+        Line(STAYS, stays, note="locked, or of ramfs or memfd_secret(2): not dropped"),
+        Line(CLEAN, max(0, cache - stays), note="dropped when memory is short"),
         Line(DIRTY, sum(unclean), note="written, then dropped"),
         Line(SHMEM, held("Shmem"), note=_of_tmpfs(seen)),
         Line(SLAB, held("SReclaimable"), note=_parts(seen, SLAB, 2)),
@@ -74,14 +92,36 @@ def of(seen: MachineLook) -> Account:
         Line("graphics", held("GPUActive") + held("GPUReclaim")),
         Line("bounce buffers", held("Bounce")),
         Line(PIPES, seen.pipe_bytes, note=f"most of {seen.pipes_of}" if seen.pipes_of else ""),
-        Line("queues of sockets", seen.socket_bytes or 0, part_of="all", note="in slab and rest"),
+        Line(RINGS, seen.ring_bytes),
+        Line(QUEUES, seen.socket_bytes or 0, part_of="all", note="in slab, and in no counter"),
         Line("messages in queues", seen.message_bytes, part_of="all", note="in slab"),
     ]
     shown = [one for one in lines if one is not None]
+    shown += _queue_pages(seen, shown)
     return account.made(
         "stock", "what the machine's memory is", "B", seen.total_bytes, shown,
         whole="Percpu" in seen.counters and seen.vmalloc_bytes is not None,
     )  # fmt: skip
+
+
+def _stays(seen: MachineLook, cache: int) -> int:
+    """Page cache that is on no list from which it is dropped. What MADV_FREE gave is on that list
+    and no page cache: then it is more."""
+    lists = ("Active(file)", "Inactive(file)")
+    if not all(name in seen.counters for name in lists):
+        return 0
+    return max(0, min(cache - sum(map(seen.bytes, lists)), seen.bytes("Unevictable")))
+
+
+def _queue_pages(seen: MachineLook, lines: Sequence[Line]) -> list[Line]:
+    """Data in sockets lies in pages that no counter has, but for what lies in slab; which part does
+    is not seen, so it is all that is left, or all that is charged."""
+    charged = seen.socket_bytes or 0
+    rest = seen.total_bytes - sum(line.value for line in lines if line.part_of is None)
+    if charged < seen.total_bytes / 1000 or rest <= 0:
+        return []
+    note = f"of {size(charged)} that are charged to them"
+    return [Line(QUEUE_PAGES, min(charged, rest), low=0, high=charged, note=note)]
 
 
 def _compressed(seen: MachineLook) -> str:
@@ -126,7 +166,10 @@ def holdings(seen: MachineLook) -> dict[str, Sequence[Part]]:
 
 def _named(seen: MachineLook, line: str) -> Sequence[Part]:
     if line == SHMEM:
-        return [*(Part(one.path, one.used_bytes) for one in seen.tmpfs), *seen.shared]
+        read = [*(Part(one.path, one.used_bytes) for one in seen.tmpfs), *seen.shared]
+        unnamed = seen.bytes("Shmem") - sum(part.bytes for part in read)
+        more = [Part("in no mount, segment or open file", unnamed)]
+        return [*read, *more] if unnamed > 0 else read
     return {FIXED_SLAB: seen.fixed_slab, SLAB: seen.slab, VMALLOC: seen.vmalloc}.get(line, ())
 
 
@@ -146,13 +189,13 @@ ROWS = (
     LineRow("machine-per-cpu", PER_CPU, 0.02, "per-CPU memory of the kernel, of no process: mostly "
             "of memory cgroups, mounts and BPF maps", "fewer or removed cgroups"),
     LineRow("machine-compressed", COMPRESSED, 0.1, "compressed pages of zswap and zram, "
-            "nobody's resident memory", "zswap: max_pool_percent, zpool=zsmalloc in "
-            "/sys/module/zswap/parameters; zram: zramctl, a smaller one, swap on a disk"),
+            "nobody's resident memory", "zswap: max_pool_percent, and zpool=zsmalloc if it is "
+            "there, in /sys/module/zswap/parameters; zram: zramctl, a smaller one, swap on a disk"),
     LineRow("machine-balloon", BALLOON, 0.02, "in a balloon: the host has taken them",
             "the host deflates it"),
     LineRow("machine-dirty", DIRTY, 0.1, "page cache that has to be written before it can be "
             "dropped", "vm.dirty_bytes; a faster device", experiment="mmap-write"),
-    LineRow("machine-sockets", "queues of sockets", 0.02, "in queues of sockets, of no process",
+    LineRow("machine-sockets", QUEUES, 0.02, "in queues of sockets, of no process",
             "ss -tmp shows whose; net.ipv4.tcp_mem bounds them"),
     LineRow("machine-pipes", PIPES, 0.02, "data in pipes, of no process",
             "a reader that keeps up (ls -l /proc/PID/fd); fs.pipe-user-pages-soft bounds it"),
@@ -219,14 +262,17 @@ def _used(seen: MachineLook) -> Finding:
         read = sum(one.proportional_bytes is not None for one in seen.members)
         bound = "at most " if read < seen.processes else ""
         title += f", {bound}{size(proportional)} if what they share counts once"
+    whose = "of it found in processes"
+    if any(member.proportional_bytes is None for member in seen.members):
+        whose = "in processes, where what those share that were not read counts in each"
     return _MACHINE_USED.found(
         NOTE,
         title,
         seen.used_bytes,
         facts(
             Fact("anonymous memory of processes", seen.bytes("AnonPages"), "B"),
-            Fact("of it found in processes", seen.anonymous_sum_bytes, "B"),
-            Fact("page cache that they map can be dropped", seen.bytes("Mapped"), "B"),
+            Fact(whose, seen.anonymous_sum_bytes, "B"),
+            Fact("files and shared memory that they map", seen.bytes("Mapped"), "B"),
         ),
         line=ANONYMOUS,
     )
@@ -301,10 +347,7 @@ _MACHINE_UNEXPLAINED = finding.FindingRow(
 
 def _rest(seen: MachineLook) -> Iterator[Finding]:
     rest = of(seen).rest
-    queued = min(rest, seen.socket_bytes or 0)
-    sockets = ", sockets"
-    if queued >= rest / 20:
-        sockets = f", and up to {size(queued)} of it in queues of sockets"
+    sockets = "" if seen.sockets_whole else ", sockets"
     pipes = "" if seen.pipes_whole else ", pipes"
     if rest >= max(_WORTH_BYTES, 0.02 * seen.total_bytes):
         yield _MACHINE_UNEXPLAINED.found(

@@ -411,11 +411,15 @@ def _cost(diagnosis: Diagnosis) -> str:
         if cost.page_tables_s
         else ""
     )
+    counts = (
+        ""
+        if diagnosis.machine
+        else f"; the counts cost the process about {_percent(cost.counted_share)}"
+    )
     return (
         f"this look cost {_percent(cost.share)} of a CPU: {_quantity(cost.cpu_s, 's')} in "
         f"{_quantity(diagnosis.seconds, 's')}; to start Python took "
-        f"{_quantity(cost.starting_cpu_s, 's')} before it; the counts cost the process about "
-        f"{_percent(cost.counted_share)}{tables}"
+        f"{_quantity(cost.starting_cpu_s, 's')} before it{counts}{tables}"
     )
 
 

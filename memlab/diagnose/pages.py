@@ -38,6 +38,7 @@ _HUGE_SAMPLED, _SMALL_OF_HUGE = 32, 16
 # The highest byte of an entry of pagemap: present, swapped, file or shared, mapped once.
 _BYTE_PRESENT, _BYTE_SWAPPED, _BYTE_FILE, _BYTE_ONCE = 0x80, 0x40, 0x20, 0x01
 _FRAME = (1 << 55) - 1
+_WALKED_BYTES_MAX = 1 << 30  # of small pages: some 15 ms
 # KPF_ numbers
 _ANON, _SWAPBACKED, _UNEVICTABLE, _KSM, _MLOCKED = 12, 14, 18, 21, 33
 
@@ -90,7 +91,8 @@ class Pages:
     by_mapping: dict[int, int] = field(repr=False)
     """Resident bytes by the start of the mapping."""
     lazyfree: Sampled | None
-    """Of the anonymous pages; None where page flags may not be read."""
+    """Of the anonymous pages, also of those that were written since, and of MAP_DROPPABLE; None
+    where page flags may not be read."""
     locked: Sampled | None
     """Of all resident pages, locked by mlock(2)."""
     unused: Sampled | None
@@ -99,6 +101,15 @@ class Pages:
     """What reading took, in pieces of at most 8 MiB."""
     files_by_mapping: dict[int, int] = field(default_factory=dict, repr=False)
     """Of `by_mapping` pages of files, shared memory and tmpfs; the others are private."""
+    lazyfree_bytes: int | None = None
+    """What the kernel counts as such: not written since; None if that was not read."""
+
+    @property
+    def lazy_bytes(self) -> float:
+        """As the kernel counts them, else at most."""
+        if self.lazyfree_bytes is not None:
+            return self.lazyfree_bytes
+        return self.lazyfree.value * self.anonymous_bytes if self.lazyfree else 0.0
 
 
 class NotSeen(Exception):
@@ -144,6 +155,7 @@ def read(
         by_mapping=by_mapping,
         files_by_mapping=of_files,
         lazyfree=lazy,
+        lazyfree_bytes=_lazyfree(pid, held) if lazy and lazy.found else None,
         locked=locked,
         unused=_unused(pid, runs, counted, in_part=in_part) if detailed else None,
         seconds=time.monotonic() - began,
@@ -354,6 +366,14 @@ def _entries(
                 unpaused = 0
         at = 8 * ((start - begin) // PAGE)
         yield (start, kind), content[at : at + 8 * ((end - start) // PAGE)]
+
+
+def _lazyfree(pid: int, resident_bytes: int) -> int | None:
+    """A flag of a page does not say that it was written after MADV_FREE; its entry does, which the
+    kernel reads for all pages."""
+    if resident_bytes > _WALKED_BYTES_MAX:
+        return None
+    return (files.known(lambda: process.rollup(pid)) or {}).get("LazyFree")
 
 
 def _flags(

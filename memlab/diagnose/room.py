@@ -12,7 +12,9 @@ from memlab.observe import cgroup, files, proc, process
 from memlab.observe.proc import ROOT
 
 _USERS_PROCESSES_MAX = 20_000
+_TMPFS = ("tmpfs", "devtmpfs", "rootfs")
 _WORTH_BYTES = 16 << 20
+_BEGAN_AT = 25  # startstack, of the words behind the name in /proc/PID/stat
 _EACH_HAS_PID_MAX = (6, 14)  # kernel/pid_namespace.c
 _FIRST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO
 PINNED = "pinned of RLIMIT_MEMLOCK"
@@ -44,6 +46,8 @@ class Room:
     """Whose limit it is, if it is not that of the process or of its group."""
     unread: str = ""
     """Another limit that counts the same and was not read."""
+    depth: float | None = None
+    """Of a stack: how deep it is now, in bytes; None if that was not read."""
 
     @property
     def named(self) -> str:
@@ -127,7 +131,8 @@ def _limits(
         if most and used is not None:
             what = "a deeper stack ends it with SIGSEGV" if field == "VmStk" else (
                 "mmap and brk fail with ENOMEM")  # fmt: skip
-            yield Room(called, used, most, "B", what)
+            depth = _depth(pid) if field == "VmStk" and used >= most / 2 else None
+            yield Room(called, used, most, "B", what, depth=depth)
     files_max, held = soft("Max open files"), open_files(pid)
     if files_max and held is not None:
         yield Room("RLIMIT_NOFILE", held, files_max, "count", "open and accept fail with EMFILE")
@@ -141,6 +146,16 @@ def _limits(
         reserved = machine.get("HugePages_Rsvd", 0)
         yield Room("huge pages (hugetlb)", total - free + reserved, total, "count",
                    "mmap(MAP_HUGETLB) fails with ENOMEM")  # fmt: skip
+
+
+def _depth(pid: int) -> int | None:
+    """Of the main thread's stack, from where it began to where the thread waits (proc(5))."""
+    about = files.text(ROOT / f"proc/{pid}/stat") or ""
+    words = about.rpartition(")")[2].split()
+    call = (files.text(ROOT / f"proc/{pid}/syscall") or "").split()
+    if len(words) <= _BEGAN_AT or not words[_BEGAN_AT].isdigit() or len(call) < 3:
+        return None  # `running` is the only word of one that runs
+    return max(0, int(words[_BEGAN_AT]) - int(call[-2], 16)) if int(words[_BEGAN_AT]) else None
 
 
 def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) -> Iterator[Room]:
@@ -281,19 +296,21 @@ class TmpfsUse:
 
 
 def tmpfs(pid: int) -> Sequence[TmpfsUse]:
-    """The mounts of tmpfs that hold most, as the process sees them."""
-    found: dict[tuple[str, str], TmpfsUse] = {}
+    """The mounts of tmpfs that hold most, as the process sees them. Over one may lie another mount,
+    which answers at its path: then nothing is read of it."""
+    found: dict[str, TmpfsUse] = {}
     for mount in files.known(lambda: process.mounts(pid, ROOT)) or []:
-        if mount.filesystem != "tmpfs":
+        if mount.filesystem not in _TMPFS:
             continue
         path = ROOT / f"proc/{pid}/root" / mount.mount_point.lstrip("/")
-        use = files.known(lambda path=path: os.statvfs(path))  # type: ignore[misc]
-        if use is None or use.f_bsize == 0:
+        use = files.known(lambda path=path: (path.stat().st_dev, os.statvfs(path)))  # type: ignore[misc]
+        if use is None or f"{os.major(use[0])}:{os.minor(use[0])}" != mount.device:
             continue
-        used = (use.f_blocks - use.f_bfree) * use.f_frsize
-        key = mount.source, str(use.f_fsid)
-        if used and (key not in found or len(mount.mount_point) < len(found[key].path)):
-            found[key] = TmpfsUse(mount.mount_point, used, use.f_blocks * use.f_frsize)
+        used = (use[1].f_blocks - use[1].f_bfree) * use[1].f_frsize
+        known = found.get(mount.device)
+        if used and (known is None or len(mount.mount_point) < len(known.path)):
+            size = use[1].f_blocks * use[1].f_frsize
+            found[mount.device] = TmpfsUse(mount.mount_point, used, size)
     most = sorted(found.values(), key=lambda one: -one.used_bytes)[:5]
     return [_with_files(pid, one) for one in most]
 

@@ -37,6 +37,7 @@ _PACKET_RINGS, _PACKET_MEMINFO = (2, 3), 6
 _NETLINK = struct.Struct("=BBHIIII")
 _ALL_PROTOCOLS, _NETLINK_SHOW_MEMINFO, _NETLINK_MEMINFO = 0xFF, 1, 0  # netlink_diag.h
 _NETLINK_INODE_AT, _NETLINK_BYTES = 16, 28
+_SPACES_MAX = 16  # network namespaces of a machine
 _EACH_MAX, _MANY = 20, 20_000
 """A list of over so many sockets, of which the process has under a 20th, is not read."""
 _WAIT_S = 2.0
@@ -217,6 +218,47 @@ def count_of_machine(pid: int) -> int:
     return int(first[2]) if len(first) > 2 and first[2].isdigit() else 0
 
 
+@dataclass(frozen=True, slots=True)
+class OfMachine:
+    """Sockets that no counter of the machine has: Unix, netlink and packet."""
+
+    queue_bytes: int = 0
+    ring_bytes: int = 0
+    why: str = ""
+    """Why some were not read."""
+
+
+def of_machine(pids: Iterable[int]) -> OfMachine:
+    """Of the network namespaces of these processes."""
+    queued = rings = 0
+    whys: list[str] = []
+    spaces: set[str] = set()
+    for pid in pids:
+        space = files.known(lambda pid=pid: str((ROOT / f"proc/{pid}/ns/net").readlink()))  # type: ignore[misc]
+        if space is None or space in spaces:
+            continue
+        spaces.add(space)
+        if len(spaces) > _SPACES_MAX:
+            whys.append(f"over {_SPACES_MAX} network namespaces")
+            break
+        if (count := count_of_machine(pid)) > _MANY:
+            whys.append(f"to list {count:,} sockets takes long")
+            continue
+        try:
+            listed = namespaces.inside(pid, "net", _uncounted)
+        except OSError as error:
+            whys.append(error.strerror or str(error))
+            continue
+        queued += sum(queue.received + queue.sent for queue in listed)
+        rings += sum(queue.ring_bytes for queue in listed)
+    return OfMachine(queued, rings, next(iter(whys), ""))
+
+
+def _uncounted() -> list[Queue]:
+    with _netlink() as asked:
+        return [queue for _, queue in _listed_beside_inet(asked)]
+
+
 def unix(pid: int) -> list[UnixSocket]:
     """Those of its network namespace; none of so many that to list them takes long. Raises
     `OSError`."""
@@ -347,6 +389,10 @@ def _listed(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
                     backlog = struct.unpack_from("=II", body, _INET_BACKLOG_AT)
                     queue = queue._replace(backlog=backlog)
                 yield inode, queue
+    yield from _listed_beside_inet(asked)
+
+
+def _listed_beside_inet(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
     show = _SHOW_MEMINFO | _SHOW_QUEUE
     request = _UNIX.pack(socket.AF_UNIX, 0, 0, 0xFFFF_FFFF, 0, show, 0, 0)
     for body in _bodies(asked, request, _UNIX_BYTES):

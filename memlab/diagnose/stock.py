@@ -50,14 +50,16 @@ def of(look: Look) -> Account:
         )
     else:
         common, merged = seen.shared_bytes or 0, seen.merged_bytes or 0
-        lazy = seen.lazyfree.value * seen.anonymous_bytes if seen.lazyfree else 0.0
-        lazy = min(lazy, seen.anonymous_bytes - common - merged)
+        lazy = min(seen.lazy_bytes, seen.anonymous_bytes - common - merged)
         part = f"split by a sample: {_percent(seen.read_share)} read" if seen.read_share < 1 else ""
         private = seen.anonymous_bytes - common - merged - lazy
         lines.append(Line("anonymous, private", private, note=part))
-        if seen.lazyfree and lazy:
-            low, high = (b * seen.anonymous_bytes for b in seen.lazyfree.bounds)
-            lines.append(Line("LazyFree", lazy, low, high, "given back by MADV_FREE"))
+        if seen.lazyfree and lazy and seen.lazyfree_bytes is None:
+            high = seen.lazyfree.bounds[1] * seen.anonymous_bytes
+            note = "given back by MADV_FREE, if it was not written since"
+            lines.append(Line("LazyFree", lazy, 0, high, note))
+        elif lazy:
+            lines.append(Line("LazyFree", lazy, note="given back by MADV_FREE"))
         unknown = "or merged by KSM: not seen" if seen.merged_bytes is None else ""
         lines.append(Line("anonymous, shared since a fork", common, note=unknown))
         lines.append(Line("anonymous, merged by KSM", merged, note="one page of equal content"))
@@ -194,19 +196,26 @@ def _lazy(look: Look) -> Iterator[Finding]:
     seen = look.pages
     if seen is None or seen.lazyfree is None:
         return
-    lazy = seen.lazyfree.value * seen.anonymous_bytes
+    lazy = seen.lazy_bytes
     if not growth.worth(lazy, look.memory.resident_bytes):
         return
     low, high = (size(bound * seen.anonymous_bytes) for bound in seen.lazyfree.bounds)
+    at_most, unread = (
+        ("", "")
+        if seen.lazyfree_bytes is not None
+        else ("up to ", ", unless they were written since, which was not read")
+    )
     yield _LAZYFREE.found(
         NOTE,
-        f"{size(lazy)} of {size(look.memory.resident_bytes)} resident are LazyFree: given back "
-        "(MADV_FREE), and taken by the kernel when it is short; no leak",
+        f"{at_most}{size(lazy)} of {size(look.memory.resident_bytes)} resident are LazyFree: given "
+        f"back (MADV_FREE), and taken by the kernel when it is short{unread}; no leak",
         lazy,
         facts(
             Fact("sampled pages", seen.lazyfree.sampled, "count"),
             Fact("between", f"{low} and {high}"),
-        ),
+        )
+        if seen.lazyfree_bytes is None
+        else (),
     )
 
 

@@ -73,8 +73,16 @@ def of(look: Look) -> Account:
     lines += [Line(kind, count, note=names) for kind, count in seen.by_kind.items()]
     lines.append(Line("other sleeps: timers, sockets, its own locks", seen.idle))
     return account.made(
-        "time", "what its threads wait for, in samples", "count", seen.samples, lines, whole=True
-    )
+        "time", f"what {_whose(look)} wait for, in samples", "count", seen.samples, lines,
+        whole=True,
+    )  # fmt: skip
+
+
+def _whose(look: Look) -> str:
+    """Other processes are sampled with it: the workers of one that waits for them."""
+    others = ["its children"] if look.descendants else []
+    others += ["its group"] if {member.pid for member in look.members} - look.descendants else []
+    return f"its threads and those of {' and '.join(others)}" if others else "its threads"
 
 
 def _queued(look: Look) -> str:
@@ -140,7 +148,7 @@ def findings(look: Look) -> Iterator[Finding]:
                 continue  # other locks of the kernel are semaphores too
             yield row.found(
                 COSTLY if part * seen.threads >= 0.1 and not _by_network(seen, kind) else NOTE,
-                f"{share(part)} of the samples of its threads wait for {kind}",
+                f"{share(part)} of the samples of {_whose(look)} wait for {kind}",
                 part,
                 facts(
                     Fact("samples", count, "count"), Fact("of", seen.samples, "count"),

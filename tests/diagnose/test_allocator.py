@@ -180,6 +180,27 @@ def test_an_allocator_inside_a_library_is_named_by_what_the_file_holds(tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("build", "malloc", "used"),
+    [
+        (b"", "", False), (b"", "malloc", False), (b"", "mimalloc", True),
+        (b"", "mimalloc_debug", True), (b"3.14.0 free-threading build", "", True),
+    ],
+)  # fmt: skip
+def test_the_mimalloc_that_each_python_has_is_in_use_only_where_it_is_asked_for(
+    build: bytes, malloc: str, used: bool, tmp_path: Path
+) -> None:
+    """Since 3.13: only a build without a GIL takes it by default."""
+    file = tmp_path / "python3.13"
+    file.write_bytes(b"\0" * 1000 + b"pymalloc_debug\0mimalloc: warning: \0" + build + b"\0" * 99)
+    environ = {"PYTHONMALLOC": malloc} if malloc else {}
+    names = allocator_marks.used(allocator_marks.names(file)[0], environ)
+    assert sorted(names) == (["Python's pymalloc", "mimalloc"] if used else ["Python's pymalloc"])
+    other = tmp_path / "libarrow.so"
+    other.write_bytes(b"mimalloc: warning: \0free-threading build\0")
+    assert allocator_marks.used(allocator_marks.names(other)[0], environ) == ["mimalloc"]
+
+
+@pytest.mark.parametrize(
     ("text", "name"),
     [
         (b"zend_mm_heap corrupted", "PHP's allocator"), (b"RUBY_GC_HEAP_", "Ruby's heap"),

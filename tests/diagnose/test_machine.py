@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 from command import memlab
 
 import memlab as api
-from memlab.diagnose import diagnosis, machine, machine_account
+from memlab.diagnose import diagnosis, machine, machine_account, room, sockets
 from memlab.diagnose.account import Part
 from memlab.diagnose.documents import Diagnose
 from memlab.diagnose.finding import Finding, size
@@ -78,8 +79,14 @@ def test_what_is_used_is_said_by_its_parts_and_beside_the_sum_of_resident_memory
     title = said(replace(seen(), processes=1))["machine-used"].title
     assert "adds up to 5 GiB, 4 GiB if what they share counts once" in title
     unread = replace(seen().members[0], proportional_bytes=None)
-    title = said(replace(seen(), processes=1, members=(unread,)))["machine-used"].title
-    assert "adds up to 5 GiB, at most 4 GiB if what they share counts once" in title
+    finding = said(replace(seen(), processes=1, members=(unread,)))["machine-used"]
+    assert "adds up to 5 GiB, at most 4 GiB if what they share counts once" in finding.title
+    names = [fact.name for fact in finding.evidence]
+    assert "of it found in processes" not in names
+    assert "in processes, where what those share that were not read counts in each" in names
+    assert "of it found in processes" in [
+        fact.name for fact in said(seen())["machine-used"].evidence
+    ]
 
 
 def test_only_caches_that_the_kernel_cannot_drop_are_named_as_such() -> None:
@@ -136,10 +143,73 @@ def test_what_pipes_hold_is_a_line_and_what_sockets_hold_is_in_the_rest() -> Non
     assert said(full)["machine-pipes"].title.endswith(
         "data in pipes, of no process (most: 7 (big))"
     )
-    rest = replace(seen(MemFree=8 * GiB), socket_bytes=1 * GiB, pipes_whole=False)
+    rest = replace(seen(MemFree=8 * GiB), pipes_whole=False, sockets_whole=False)
     title = said(rest)["machine-unexplained"].title
-    assert "pipes, rings of perf events, and up to 1 GiB of it in queues of sockets" in title
+    assert "balloon), pipes, rings of perf events, sockets; which" in title
     assert "pipes" not in said(seen(MemFree=8 * GiB))["machine-unexplained"].title
+
+
+def test_what_sockets_hold_beside_slab_is_as_much_as_no_other_line_has() -> None:
+    plain = machine_account.of(seen())
+    assert plain.rest == 704 * MiB
+    for charged, pages in ((200 * MiB, 200 * MiB), (1 * GiB, 704 * MiB), (8 * MiB, 0)):
+        whole = machine_account.of(replace(seen(), socket_bytes=charged))
+        lines = {one.name: one for one in whole.lines}
+        assert lines[machine_account.QUEUES].value == charged
+        assert whole.rest == 704 * MiB - pages
+        if pages:
+            line = lines[machine_account.QUEUE_PAGES]
+            assert (line.value, line.low, line.high) == (pages, 0, charged)
+        assert (machine_account.QUEUE_PAGES in lines) == (pages > 0)
+    ring = replace(seen(), ring_bytes=300 * MiB)
+    assert machine_account.of(ring).rest == 404 * MiB
+
+
+def test_page_cache_that_is_not_dropped_is_a_line_and_is_not_clean() -> None:
+    cache = 2304 + 128 - 256
+    lists = {"Active(file)": 1 * GiB, "Inactive(file)": (cache - 1024 - 300) * MiB}
+    for unevictable, stays in ((1 * GiB, 300), (100 * MiB, 100), (0, 0)):
+        whole = machine_account.of(seen(**lists, Unevictable=unevictable))
+        lines = {one.name: one.value for one in whole.lines}
+        assert lines.get(machine_account.STAYS, 0) == stays * MiB
+        assert lines[machine_account.CLEAN] == (cache - 32 - stays) * MiB
+        assert whole.rest == machine_account.of(seen()).rest
+
+
+@pytest.mark.parametrize("locked", [0, 256 * MiB, 3 * GiB])
+def test_pages_in_swap_cache_only_are_counted_beside_locked_memory(locked: int) -> None:
+    """Locked pages, which are anonymous here, are on none of the two lists."""
+    lists = {"Active(anon)": 3 * GiB - locked, "Inactive(anon)": (256 + 400) * MiB}
+    whole = machine_account.of(seen(SwapCached=600 * MiB, Unevictable=locked, **lists))
+    lines = {one.name: one for one in whole.lines}
+    line = lines[machine_account.SWAP_CACHE]
+    assert (line.value, line.low, line.high) == (400 * MiB, 0, 600 * MiB)
+    assert machine_account.STAYS not in lines
+
+
+def test_shared_memory_that_nothing_names_is_a_part_too() -> None:
+    name = "in no mount, segment or open file"
+    notes = {one.name: one.note for one in machine_account.of(seen(Shmem=1 * GiB)).lines}
+    assert notes[machine_account.SHMEM] == f"{name} 824 MiB, /dev/shm 200 MiB"
+    assert Part(name, 56 * MiB) in machine_account.holdings(seen())[machine_account.SHMEM]
+    assert name not in str(machine_account.holdings(seen(Shmem=200 * MiB)))
+
+
+def test_a_mount_that_lies_over_a_tmpfs_is_not_read_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has the numbers of its file system; a path gives those of what lies above."""
+    none: frozenset[str] = frozenset()
+    about = Path("/").stat()
+    above = f"{os.major(about.st_dev)}:{os.minor(about.st_dev)}"
+
+    def shown(kind: str, device: str) -> list[str]:
+        mounts = [Mount(1, "/", "/", none, kind, kind, none, device)]
+        monkeypatch.setattr(process, "mounts", lambda *_: mounts)
+        return [one.path for one in room.tmpfs(os.getpid())]
+
+    assert shown("tmpfs", above) == shown("devtmpfs", above) == ["/"]
+    assert shown("tmpfs", "0:0") == shown("ext4", above) == []
 
 
 def test_huge_pages_that_nobody_uses_and_a_rest_are_findings() -> None:
@@ -184,6 +254,15 @@ def test_a_process_too_large_to_read_does_not_keep_others_from_it(
     read: list[MachineProcess] = []
     machine._members(held, read)
     assert [(one.pid, one.proportional_bytes) for one in read] == [(2, 2), (4, 4)]
+    assert [one.resident_bytes for one in read] == [3 * GiB, 1 * GiB]
+
+
+def test_what_is_resident_is_what_the_page_tables_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's counter is behind, by up to 64 pages of each CPU or thread."""
+    monkeypatch.setattr(process, "rollup", lambda _: {"Rss": 3 * MiB, "Pss": 2 * MiB})
+    read: list[MachineProcess] = []
+    machine._members([MachineProcess(1, "", 4096, None, 4096)], read)
+    assert read[0].resident_bytes == 3 * MiB
 
 
 @contextmanager
@@ -191,6 +270,26 @@ def holding(code: str) -> Iterator[int]:
     with running(sys.executable, "-c", f"{code}\nimport sys; print('ready', flush=True)\n"
                  "sys.stdin.read()") as program:  # fmt: skip
         yield program.pid
+
+
+def test_sockets_are_counted_once_for_each_network_namespace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel charges what one of Unix has sent and the other has not read to the sender."""
+    listed = [sockets.Queue(0, 3 * MiB, 0, kind="Unix"), sockets.Queue(1 * MiB, 0, 0),
+              sockets.Queue(0, 0, 0, kind="packet", ring_bytes=64 * MiB)]  # fmt: skip
+    monkeypatch.setattr(sockets, "ROOT", tmp_path)
+    monkeypatch.setattr(sockets, "_uncounted", lambda: listed)
+    monkeypatch.setattr(sockets.namespaces, "inside", lambda _, __, work: work())
+    for pid, space, count in ((1, "net:[1]", 3), (2, "net:[1]", 3), (3, "net:[2]", 30_000)):
+        folder = tmp_path / f"proc/{pid}"
+        (folder / "ns").mkdir(parents=True)
+        (folder / "ns/net").symlink_to(space)
+        (folder / "net").mkdir()
+        (folder / "net/sockstat").write_text(f"sockets: used {count}\n")
+    assert sockets.of_machine([1, 2]) == sockets.OfMachine(4 * MiB, 64 * MiB)
+    many = sockets.OfMachine(4 * MiB, 64 * MiB, "to list 30,000 sockets takes long")
+    assert sockets.of_machine([1, 2, 3]) == many
 
 
 def memfds(look: MachineLook) -> int:

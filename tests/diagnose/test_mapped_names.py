@@ -6,16 +6,18 @@ import os
 import resource
 from collections.abc import Mapping as Of
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import mapped_forms, room, stock
+from memlab.diagnose import limits, mapped_forms, room, stock
 from memlab.diagnose.account import Line
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.kernel_held import KernelHeld
-from memlab.diagnose.look import Look, MappingUse, _touched_stack, _without_mapped
+from memlab.diagnose.look import Look, MappingUse, _largest, _touched_stack, _without_mapped
 from memlab.diagnose.pages import Pages
+from memlab.diagnose.room import Room
 from memlab.diagnose.stacks import Stacks
 from memlab.observe.process import Mapping
 
@@ -175,6 +177,74 @@ def test_a_stack_that_grew_to_its_limit_is_full_only_if_it_was_used(
     seen = None if resident is None else scan({SECOND: resident}, {})
     assert _touched_stack([stack], seen, swapped) == used
     assert _touched_stack([stack._replace(path="/[stack]")], seen, swapped) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "size", "grew"),
+    [
+        (16, 32, 10, 2),  # upwards
+        (12, 32, 10, 2),  # downwards: it begins where nothing was
+        (12, 68, 15, 3),  # joined with its neighbour
+        (80, 88, 4, 4),  # new
+    ],
+)
+def test_a_mapping_grew_by_what_no_mapping_in_its_place_had(
+    start: int, end: int, size: int, grew: int
+) -> None:
+    before = scan({16 * MiB: 8 * MiB, 64 * MiB: 4 * MiB}, {})
+    mapping = Mapping(start * MiB, end * MiB, "rw-p", "")
+    (use,) = _largest([mapping], before, scan({start * MiB: size * MiB}, {}))
+    assert (use.resident_bytes, use.growth_bytes) == (size * MiB, grew * MiB)
+
+
+@pytest.mark.parametrize(
+    ("depth", "severity"),
+    [(None, "NOTE"), (8 * MiB, "COSTLY"), (4.1 * MiB, "COSTLY"), (4 * MiB, "NOTE"), (0, "NOTE")],
+)
+def test_a_stack_that_is_shallow_now_is_at_no_limit(depth: float | None, severity: str) -> None:
+    """Ruby 3.3 touches all of its main stack when it starts."""
+    full = Room("RLIMIT_STACK", 8 * MiB, 8 * MiB, "B", "a deeper stack ends it", depth=depth)
+    (found,) = [one for one in limits.findings(look(rooms=(full,))) if one.name == "limit-nears"]
+    assert found.severity.name == severity
+    assert ("at the limit a deeper stack" in found.title) == (severity == "NOTE")
+    assert ("how deep it is now was not read" in found.title) == (depth is None)
+    assert ("the limit is met" in found.title) == (severity == "COSTLY")
+
+
+@pytest.mark.parametrize(
+    ("call", "depth"),
+    [("202 0x5 0x89 0x0 0x7 0x0 0x0 0x7ffe00001000 0x7f01\n", 0x2000), ("running\n", None),
+     ("-1 0x7ffe00002800 0x7f01\n", 0x800), ("", None)],
+)  # fmt: skip
+def test_how_deep_a_stack_is_now_is_from_its_beginning_to_where_it_waits(
+    call: str, depth: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "ROOT", tmp_path)
+    (tmp_path / "proc/7").mkdir(parents=True)
+    (tmp_path / "proc/7/syscall").write_text(call)
+    for began, is_read in ((0x7FFE00003000, True), (0, False)):  # 0: to a user without the right
+        words = ["S", *["1"] * 24, str(began), *["0"] * 20]
+        (tmp_path / "proc/7/stat").write_text(f"7 (a) b) {' '.join(words)}\n")
+        assert room._depth(7) == (depth if is_read else None)
+    assert room._depth(8) is None
+
+
+def test_the_rest_beside_what_has_a_name_is_a_line_and_its_largest_mapping_has_an_address() -> None:
+    held = memory(resident_bytes=200 * MiB, anonymous_bytes=150 * MiB)
+    code = mapped_forms.MappedForm(mapped_forms.CODE, 30 * MiB, 1)
+    for resident, note in (
+        (60, "60 MiB of it at 7f0000"), (31, "31 MiB of it at 7f0000"), (29, ""), (130, ""),
+    ):  # fmt: skip
+        largest = (MappingUse("anonymous at 7f0000", resident * MiB, 0),)
+        made = look(memory=held, heap=None, forms=(code,), largest=largest)
+        rest = line(made, "other mappings")
+        assert (rest.value, rest.part_of, rest.note) == (120 * MiB, "anonymous", note)
+    # 19 MiB are no tenth; what 40 MiB of malloc may have is not in the other mappings.
+    heap = Heap(1, 40 * MiB, 0, 0, 0)
+    for resident, note in ((39, ""), (41, "41 MiB of it at 7f0000")):
+        largest = (MappingUse("anonymous at 7f0000", resident * MiB, 0),)
+        made = look(memory=held, heap=heap, forms=(code,), largest=largest)
+        assert line(made, "other mappings").note == note
 
 
 def test_memory_of_brk_belongs_to_the_malloc_that_was_not_read() -> None:

@@ -51,6 +51,38 @@ def test_zeros_in_huge_pages_have_the_advice_of_the_machines_setting(
                             f"{words}")  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("counted", "words", "line"),
+    [
+        (None, "up to 50 MiB of 100 MiB", 50 << 20), (0, "", 0), (8 << 20, "", 8 << 20),
+        (40 << 20, "40 MiB of 100 MiB", 40 << 20),
+    ],
+)  # fmt: skip
+def test_what_was_written_after_it_was_given_back_is_not_lazyfree(
+    counted: int | None, words: str, line: int
+) -> None:
+    """A flag of a page does not say it, nor of MAP_DROPPABLE, as of glibc's getrandom(3)."""
+    quiet = look().pages
+    assert quiet is not None
+    sampled = replace(quiet, anonymous_bytes=100 << 20, lazyfree=pages.Sampled(1000, 500),
+                      lazyfree_bytes=counted)  # fmt: skip
+    held = memory_of(resident_bytes=100 << 20, anonymous_bytes=100 << 20)
+    seen = look(pages=sampled, memory=held)
+    assert sum(one.value for one in stock.of(seen).lines if one.name == "LazyFree") == line
+    titles = [x.title for x in stock.findings(seen) if x.name == "lazyfree"]
+    assert [title.partition(" resident")[0] for title in titles] == ([words] if words else [])
+    assert ["not read" in title for title in titles] == [counted is None] * bool(words)
+
+
+def test_the_kernels_count_of_lazyfree_is_read_where_that_is_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "rollup", lambda _: {"LazyFree": 4096})
+    assert [pages._lazyfree(7, resident) for resident in (1 << 30, (1 << 30) + 1)] == [4096, None]
+    monkeypatch.setattr(process, "rollup", lambda _: {})  # before Linux 4.12
+    assert pages._lazyfree(7, 4096) is None
+
+
 def mapping(start: int, size: int) -> Mapping:
     text = f"{start:x}-{start + size:x} rw-p 00000000 00:00 0\n"
     return process.parse_maps(text)[0]

@@ -614,6 +614,9 @@ def test_of_several_limits_that_are_far_none_is_advised() -> None:
     (one,) = said(Refusal("mremap", "ENOMEM", 20.0), rooms=far)
     assert "is met, 1 GiB of 6 GiB (RLIMIT_AS), 23 of 65,530 (vm.max_map_count)" in one.title
     assert one.setting.startswith("man 2 mremap")
+    # PHP's allocator asks so before it copies: what was not read is whether it may move.
+    assert "a mapping does not grow: the cause is open" in one.title
+    assert "not read: whether it may move (if not, what lies behind it refuses it" in one.title
     near = (replace(far[0], used=40_000), far[1])
     (one,) = said(Refusal("mremap", "ENOMEM", 20.0), rooms=near)
     assert "the cause is open" in one.title

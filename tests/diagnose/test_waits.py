@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memlab.diagnose import sockets, timing, waits
+from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Severity
 from memlab.observe import process
 
@@ -89,6 +90,26 @@ def test_a_receiver_behind_a_network_is_no_alarm(function: str, severity: Severi
         "sent and not taken yet, at the end"] == 3 << 20  # fmt: skip
     (found,) = timing.findings(look(waits=of))
     assert "sent and not taken yet, at the end" not in {fact.name for fact in found.evidence}
+
+
+@pytest.mark.parametrize(
+    ("children", "beside", "whose"),
+    [
+        ((), (), "its threads"), ((8,), (), "its threads and those of its children"),
+        ((), (9,), "its threads and those of its group"),
+        ((8,), (9,), "its threads and those of its children and its group"),
+    ],
+)  # fmt: skip
+def test_whose_threads_wait_is_said(
+    children: tuple[int, ...], beside: tuple[int, ...], whose: str
+) -> None:
+    """A server waits for its workers, of which one waits for the disk."""
+    of = waits.Waits(100, 10, {"fsync": 90}, 0, {"jbd2_log_wait_commit": 90}, 1.0, None)
+    members = tuple(Member(pid, "worker", 0, 0, 0, 0, 0) for pid in (*children, *beside))
+    made = look(waits=of, descendants=frozenset(children), members=members)
+    (found,) = [one for one in timing.findings(made) if one.name == "waits-for-fsync"]
+    assert found.title == f"90 % of the samples of {whose} wait for fsync"
+    assert timing.of(made).title == f"what {whose} wait for, in samples"
 
 
 @pytest.mark.parametrize(("sleeps", "said"), [(0.2, False), (20.0, True), (None, True)])
