@@ -245,10 +245,10 @@ def _children(look: Look) -> Iterator[Finding]:
         return
     largest = max(children, key=lambda member: member.anonymous_bytes)
     children_bytes = held_by_children(look)
-    whose = "child process" if len(children) == 1 else f"{len(children)} child processes"
+    whose = "child process" if len(children) == 1 else f"{len(children)} descendant processes"
     if len(look.descendants) > family.MEMBERS_MAX:
         whose = (
-            f"{len(look.descendants)} child processes, of which the {len(children)} largest "
+            f"{len(look.descendants)} descendant processes, of which the {len(children)} largest "
             "were read,"
         )
     if children_bytes >= growth.WORTH_BYTES and children_bytes >= look.memory.anonymous_bytes:

@@ -132,10 +132,10 @@ CASES = (
          needs_root=True),
     # What is held lies in its children: the process itself has 1 MiB.
     Case("children", said="children-hold", words=r"96[.\d]* MiB of anonymous memory are held "
-         "by its 2 child processes and not by it", never=("unshared", "growing"), needs_root=True,
-         quick=True),
-    Case("children", ("-", "leaks"), said="children-grow", words="its 2 child processes grew by",
-         needs_root=True),
+         "by its 2 descendant processes and not by it", never=("unshared", "growing"),
+         needs_root=True, quick=True),
+    Case("children", ("-", "leaks"), said="children-grow",
+         words="its 2 descendant processes grew by", needs_root=True),
     Case("zeros", said="reads-zeros", words="reads of memory that nobody wrote",
          never=("page-faults", "growing", *RETURNS), needs_root=True),
     Case("arenas", said="retained", words="7[45][.0-9]* MiB, 9[0-9] % of its anonymous memory, "
