@@ -40,6 +40,13 @@ _NEW_FILES = (
     "memfd_secret open_by_handle_at open_tree fsopen fspick fsmount landlock_create_ruleset "
     "pidfd_getfd seccomp clone clone3 ioctl"
 )
+MAKES = (
+    "clone", "clone3", "fork", "vfork", "unshare", "setns", "socket", "socketpair", "mount",
+    "memfd_create", "memfd_secret", "timer_create", "io_setup", "epoll_create1", "eventfd2",
+    "signalfd4", "timerfd_create", "pipe2", "inotify_init1", "fanotify_init",
+)  # fmt: skip
+"""Calls that no program makes to see whether it may: a filter of system calls, a security module or
+a missing right refuses them."""
 _GROWS = (
     "write pwrite64 writev pwritev pwritev2 fallocate ftruncate truncate sendfile splice "
     "copy_file_range"
@@ -76,8 +83,8 @@ ROWS = (
         "memory of the kernel is refused", LOCK, unread="the limit of its group"),
     Row("right-refused", "io_uring_setup io_uring_register perf_event_open bpf prlimit64 setrlimit "
         "mbind set_mempolicy migrate_pages move_pages keyctl add_key fcntl shmget shmctl "
-        "sched_setscheduler sched_setparam sched_setattr setpriority", "EPERM EACCES",
-        ("a right",), refuses="a right is missing",
+        "sched_setscheduler sched_setparam sched_setattr setpriority " + " ".join(MAKES),
+        "EPERM EACCES", ("a right",), refuses="it is not allowed",
         unread="capabilities, filters of system calls (seccomp) and security modules"),
     Row("mapping-refused", "mmap", "EPERM", ("pinned of RLIMIT_MEMLOCK", NOEXEC), "mappings",
         "a mapping is refused", unread="a sealed file and a security module"),

@@ -273,7 +273,9 @@ def stock(
     shows = charge.splits_slab and low < high
     note = "directory entries, inodes: dropped before a kill"
     if not charge.splits_slab:
-        note = f"cgroup v1 does not split it: {group_limits.of_names(charge, pipes)}; the rest stays"
+        note = (
+            f"cgroup v1 does not split it: {group_limits.of_names(charge, pipes)}; the rest stays"
+        )
         note = note if charge.slab_line_bytes >= MiB else ""
     mapped = "of no process, unless one maps it"
     if mapped_bytes:

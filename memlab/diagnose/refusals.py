@@ -21,6 +21,7 @@ from functools import cache, partial
 
 from memlab.diagnose import call_rings
 from memlab.diagnose.call_rings import Ring
+from memlab.diagnose.call_table import MAKES
 from memlab.observe import files, perf_event, system_calls
 from memlab.observe.proc import ROOT
 
@@ -57,9 +58,9 @@ _OF_SOME = {
               "perf_event_open", "bpf", "io_uring_setup", "io_uring_register", "fcntl", "shmget",
               "shmctl", "userfaultfd", "prlimit64", "setrlimit", "mbind", "set_mempolicy",
               "migrate_pages", "move_pages", "keyctl", "add_key", "sched_setscheduler",
-              "sched_setparam", "sched_setattr", "write", "pwrite64", "writev"),
+              "sched_setparam", "sched_setattr", "write", "pwrite64", "writev", *MAKES),
     "EACCES": ("mmap", "mprotect", "shmget", "shmat", "perf_event_open", "setpriority", "write",
-               "pwrite64", "writev"),
+               "pwrite64", "writev", *MAKES),
     "EBUSY": ("sched_setattr", "madvise", "process_madvise", "io_uring_enter", "write"),
     "ENODEV": ("mmap",),
     "EINVAL": ("mmap", "shmget", "semget", "msgsnd", "mq_open", "sendmsg"),

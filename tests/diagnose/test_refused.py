@@ -29,7 +29,7 @@ from memlab.diagnose import (
 )
 from memlab.diagnose.call_arguments import Called
 from memlab.diagnose.call_facts import EarlierFacts, Facts
-from memlab.diagnose.call_table import MACHINE, ROWS, Row, row
+from memlab.diagnose.call_table import MACHINE, MAKES, ROWS, Row, row
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.look import explained
 from memlab.diagnose.refusals import Refusal
@@ -700,6 +700,18 @@ def test_a_call_that_asks_for_several_is_refused_by_the_only_limit_there_is() ->
     events = Room("fs.aio-max-nr", 60_000, 65_536, "count", "")
     (one,) = said(Refusal("io_setup", "EAGAIN", 9.0), rooms=(events,))
     assert one.title.endswith("(fs.aio-max-nr) are used, and the call asks for more than is left")
+
+
+@pytest.mark.parametrize("errno", ["EPERM", "EACCES"])
+@pytest.mark.parametrize("call", MAKES)
+def test_a_call_that_makes_a_thing_is_named_if_it_is_not_allowed(call: str, errno: str) -> None:
+    """As clone3 is refused by a filter that is older than the call."""
+    recorded = refusals.of_groups().replace("(", " ").replace(")", " ").split()
+    assert all(str(number) in recorded for number in system_calls.numbers(call))
+    assert refusals.is_finding(call, errno)
+    (one,) = said(Refusal(call, errno, 5.0))
+    assert one.name == "right-refused"
+    assert f"of {call} fail with {errno}: it is not allowed" in one.title
 
 
 @pytest.mark.parametrize("call", ["io_uring_setup", "perf_event_open", "bpf"])
