@@ -1,10 +1,13 @@
 """What is said of a command that has ended, as a table: what was read, its value, what to do."""
 
 import errno
+import json
 import os
 import re
 import resource
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +18,7 @@ from memlab.command import bus_error, fault_log, limit_words
 from memlab.command.fault_log import FaultLog
 from memlab.command.python_probes.command import outcome as how
 from memlab.command.python_probes.command import sampler
+from memlab.files import folders
 from memlab.observe.capabilities import privileges
 from memlab.observe.in_force import InForce
 from memlab.text import units
@@ -260,6 +264,27 @@ def test_a_larger_limit_is_one_that_may_be_asked_for(
     assert told.startswith(words)
     if word := re.match("-p stack=(\\S+) ", told):
         assert units.parse_size(word[1]) == 2 * soft
+
+
+# Limits that a process is given, whatever it had.
+LIMITED = """
+import os, resource, sys
+for kind, most in ((resource.RLIMIT_MEMLOCK, 4096), (resource.RLIMIT_NPROC, 1 << 20)):
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (most if hard < 0 else min(most, hard), hard))
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.needs("a user namespace")
+def test_a_capability_of_another_user_namespace_lifts_no_limit() -> None:
+    """As of root in a container that an ordinary user has started."""
+    launch = [str(folders.compiled() / "launch/launch"), "report=1", "--", "true"]
+    contained = ["unshare", "--user", "--map-root-user", *launch]
+    words = [sys.executable, "-c", LIMITED, *contained]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    limits = json.loads(done.stdout.splitlines()[-1])["limits"]
+    assert {"RLIMIT_MEMLOCK", "RLIMIT_NPROC"} <= limits.keys()
 
 
 @pytest.mark.parametrize("death", DEATHS)
