@@ -300,6 +300,7 @@ _GET_MDWE = 66  # PR_GET_MDWE of include/uapi/linux/prctl.h
 NEEDS = {
     "root": Need(lambda: ROOT, "run as root"),
     "host root": Need(ownership.is_host_root, "run as root, in no user namespace"),
+    "a user namespace": _namespace("--user"),
     "writable settings": Need(_settings, "run as root, where /sys and /proc/sys are writable"),
     "root's capabilities": Need(_capable, "run in a container with all of them, or as a user"),
     "counts of page faults": Need(

@@ -1,9 +1,13 @@
 """What is said of a command that has ended, as a table: what was read, its value, what to do."""
 
 import errno
+import json
 import os
+import re
 import resource
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +18,10 @@ from memlab.command import bus_error, fault_log, limit_words
 from memlab.command.fault_log import FaultLog
 from memlab.command.python_probes.command import outcome as how
 from memlab.command.python_probes.command import sampler
+from memlab.files import folders
+from memlab.observe.capabilities import privileges
 from memlab.observe.in_force import InForce
+from memlab.text import units
 
 KIB, MIB = 1 << 10, 1 << 20
 STRACE = "which call failed was not recorded (strace -f -Z prints it)"
@@ -164,7 +171,32 @@ DEATHS: dict[str, tuple[dict[str, Any], dict[str, int], str, list[str], tuple[st
         {"status": 1}, {"RLIMIT_MEMLOCK": 8 * MIB, "RLIMIT_NPROC": 7},
         "fork: Resource temporarily unavailable", [],
         ("exit status 1", ": its output names EAGAIN; RLIMIT_NPROC is 7: it counts all threads of "
-         f"the user (ulimit -u, LimitNPROC=); {STRACE}"),
+         "the user, and memlab, to bound what the command starts, or the command set it; "
+         f"{STRACE}"),
+    ),
+    "no process, of memlab's limit": (
+        {"status": 1}, {"RLIMIT_MEMLOCK": 8 * MIB, "RLIMIT_NPROC": 3 * MIB},
+        "EAGAIN of a new thread", [],
+        ("exit status 1", ": its output names EAGAIN; RLIMIT_NPROC is 3,145,728: it counts all "
+         f"threads of the user (ulimit -u, LimitNPROC=); {STRACE}"),
+    ),
+    "a call that has no name": (
+        {"status": 1}, {"RLIMIT_MEMLOCK": 8 * MIB, "RLIMIT_NPROC": 3 * MIB}, "blocked: EAGAIN", [],
+        ("exit status 1", ": its output names EAGAIN; RLIMIT_NPROC is 3,145,728: it counts all "
+         "threads of the user (ulimit -u, LimitNPROC=); RLIMIT_MEMLOCK is 8 MiB: "
+         f"{COMMAND}; {STRACE}"),
+    ),
+    "no memory, and no process": (
+        {"status": 1}, {"RLIMIT_AS": MIB, "RLIMIT_NPROC": 3 * MIB}, "mmap: ENOMEM; fork: EAGAIN",
+        [], ("exit status 1", f": its output names EAGAIN and ENOMEM; RLIMIT_NPROC is 3,145,728: "
+             "it counts all threads of the user (ulimit -u, LimitNPROC=); RLIMIT_AS is 1 MiB: "
+             f"{COMMAND}; {STRACE}"),
+    ),
+    "no memory, of an ordinary user": (
+        {"status": 1}, FILES | {"RLIMIT_MEMLOCK": 8 * MIB}, "std::bad_alloc", [],
+        ("exit status 1", f": its output names ENOMEM; RLIMIT_MEMLOCK is 8 MiB: {COMMAND}; "
+         "RLIMIT_AS, RLIMIT_DATA do not bound it; vm.max_map_count is 7 and vm.overcommit_memory "
+         f"is 7; {STRACE}"),
     ),
     "no descriptor": (
         {"status": 1}, FILES, "OSError: [Errno 24] Too many open files", [],
@@ -206,6 +238,53 @@ def test_each_death_says_what_was_read_and_what_to_do(death: str) -> None:
         said = how.how_it_ended(report, printed, when, policies)
         assert said == f"{head}{when}{rest}"
         assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "soft", "hard", "rights", "words"),
+    [
+        ("STACK", 1 << 30, -1, 0, "-p stack=2G is larger"),
+        ("STACK", 8 * MIB + 4096, -1, 0, "-p stack=16392K is larger"),
+        ("STACK", 8 * MIB, 8 * MIB, 0, "memlab was started with it (ulimit -s cannot"),
+        ("NOFILE", 1024, 4096, 0, "-p nofile=2048 is larger"),
+        ("NOFILE", 1024, 1500, 0, "-p nofile=1500 is larger"),
+        ("NOFILE", 1024, 1024, 0, "memlab was started with it (ulimit -n, LimitNOFILE=)"),
+        ("NOFILE", 1024, 1024, 1 << 24, "-p nofile=2048 is larger"),
+        ("NOFILE", 0, 1024, 0, "memlab was started with it (ulimit -n, LimitNOFILE=)"),
+    ],
+)
+def test_a_larger_limit_is_one_that_may_be_asked_for(
+    name: str, soft: int, hard: int, rights: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(limit_words, "effective", lambda: rights)
+    monkeypatch.setattr(privileges, "effective", lambda _: rights)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    told = limit_words.remedy(f"RLIMIT_{name}", {f"RLIMIT_{name}": soft}, [])
+    assert told.startswith(words)
+    if word := re.match("-p stack=(\\S+) ", told):
+        assert units.parse_size(word[1]) == 2 * soft
+
+
+# Limits that a process is given, whatever it had.
+LIMITED = """
+import os, resource, sys
+for kind, most in ((resource.RLIMIT_MEMLOCK, 4096), (resource.RLIMIT_NPROC, 1 << 20)):
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (most if hard < 0 else min(most, hard), hard))
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.needs("a user namespace")
+def test_a_capability_of_another_user_namespace_lifts_no_limit() -> None:
+    """As of root in a container that an ordinary user has started."""
+    launch = [str(folders.compiled() / "launch/launch"), "report=1", "--", "true"]
+    contained = ["unshare", "--user", "--map-root-user", *launch]
+    words = [sys.executable, "-c", LIMITED, *contained]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    limits = json.loads(done.stdout.splitlines()[-1])["limits"]
+    assert {"RLIMIT_MEMLOCK", "RLIMIT_NPROC"} <= limits.keys()
 
 
 @pytest.mark.parametrize("death", DEATHS)
@@ -315,9 +394,12 @@ def test_the_call_that_a_filter_refused_is_in_the_kernels_log(
     log = FaultLog()
     assert words in log.why(7, signal.SIGSYS, ())
     assert "of process 7, if that was started by it: allow" in log.why_child(signal.SIGSYS, ())
-    assert "which call it refused was not read: " in log.why(8, signal.SIGSYS, ())
+    unread = (
+        "a seccomp filter sends it, or a process by kill(2): who did, and which call was refused"
+    )
+    assert log.why(8, signal.SIGSYS, ()).startswith(f"{unread}, was not read: ")
     lines.clear()
-    assert "which call it refused was not read: " in log.why_child(signal.SIGSYS, ())
+    assert log.why_child(signal.SIGSYS, ()).startswith(f"{unread}, was not read: ")
     log.close()
 
 

@@ -134,9 +134,13 @@ class FaultLog:
                 return (
                     f"a seccomp filter refused {call}{of}: allow it in the filter that {whose} sets"
                 )
-        why = "the kernel's log has no line of it (an audit daemon takes them; many are dropped)"
+        why = (
+            "the kernel's log has no line of it (an audit daemon takes them; many are dropped; "
+            "SECCOMP_RET_TRAP writes none)"
+        )
         why = why if self._fd >= 0 else _UNREADABLE
-        return f"a seccomp filter sends it, and which call it refused was not read: {why}"
+        who = "a seccomp filter sends it, or a process by kill(2): who did, and which call was "
+        return f"{who}refused, was not read: {why}"
 
     def _of_another(
         self,

@@ -58,6 +58,7 @@ enum { FAULTS, MIGRATIONS, CPU, SHOOTDOWNS, EVENT_COUNT };
 static const char *const event_names[EVENT_COUNT] = { "faults", "migrations", "cpu", "shootdowns" };
 enum { MOST_GROUPS = 2, STOPS_MOST = 100, SLEEP_CHECKS_MOST = 1000 };
 #define PATIENCE_NS 10000000000LL /* with those that are killed */
+#define FIRST_USERS 0xEFFFFFFDU   /* PROC_USER_INIT_INO of include/linux/proc_ns.h */
 
 struct policy {
 	const char *nice, *stack, *nofile, *nproc, *preload, *tracepoint;
@@ -245,7 +246,8 @@ static void print_waited(FILE *report, pid_t child)
 
 /* The limits that a zombie has, as it may have set them itself (proc_pid_limits(5)): of its memory,
  * files and processes, and those that send a signal. CAP_IPC_LOCK has none of locked memory
- * (mlock(2)), and root none of processes (fork(2)). Of time, the hard limit sends SIGKILL. */
+ * (mlock(2)), and root none of processes (fork(2)), in the first user namespace alone
+ * (user_namespaces(7)). Of time, the hard limit sends SIGKILL. */
 static void print_limits(FILE *report, pid_t child)
 {
 	static const char *const of[][2] = {
@@ -266,12 +268,14 @@ static void print_limits(FILE *report, pid_t child)
 	char path[64], line[256];
 	const char *separator = "";
 	syscall(SYS_capget, &header, capable);
-	uint32_t effective = capable[0].effective;
+	struct stat about;
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)child);
+	bool is_contained = !stat(path, &about) && about.st_ino != FIRST_USERS;
+	uint32_t effective = is_contained ? 0 : capable[0].effective;
 	bool may_lock = effective & CAP_TO_MASK(CAP_IPC_LOCK);
 	bool may_fork = effective & (CAP_TO_MASK(CAP_SYS_RESOURCE) | CAP_TO_MASK(CAP_SYS_ADMIN));
-	struct stat owner;
 	snprintf(path, sizeof(path), "/proc/%d", (int)child);
-	may_fork |= !stat(path, &owner) && owner.st_uid == 0;
+	may_fork |= !is_contained && !stat(path, &about) && about.st_uid == 0;
 	snprintf(path, sizeof(path), "/proc/%d/limits", (int)child);
 	FILE *limits = fopen(path, "re");
 	fprintf(report, ", \"limits\": {");

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memlab.observe import files, proc
-from memlab.observe.capabilities import way_above
+from memlab.observe.capabilities import effective, way_above
+from memlab.observe.capabilities.privileges import CAP_SYS_RESOURCE
 from memlab.text import units
 
 
@@ -52,16 +53,20 @@ def remedy(
     if kind.policy and f"{kind.policy}={value}" in policies:
         return f"name a larger -p {kind.policy}="
     if soft_name == "RLIMIT_NPROC":
-        return "it counts all threads of the user (ulimit -u, LimitNPROC=)"
+        counts = "it counts all threads of the user"
+        if value == resource.getrlimit(resource.RLIMIT_NPROC)[0]:
+            return f"{counts} (ulimit -u, LimitNPROC=)"
+        return f"{counts}, and memlab, to bound what the command starts, or the command set it"
     second = (1_000_000 if kind.unit == "us" else 1) * is_raised
     inherited = () if limit is None else resource.getrlimit(limit)
     if limit is None or inherited[name != soft_name] not in (value, value - second):
         return "raise it where the command sets it"
-    if kind.policy:
-        larger = (
-            units.format_size(2 * value).replace(" MiB", "M") if kind.unit == "B" else 2 * value
-        )
-        return f"-p {kind.policy}={larger} is larger"
+    hard = resource.getrlimit(limit)[1]
+    may_raise = hard == resource.RLIM_INFINITY or effective() >> CAP_SYS_RESOURCE & 1
+    if kind.policy and value and (may_raise or value < hard):
+        most = 2 * value if may_raise else min(2 * value, hard)
+        text = units.format_size(most).replace(" ", "").removesuffix("iB")
+        return f"-p {kind.policy}={text if kind.unit == 'B' else most} is larger"
     unit = f"Limit{soft_name.removeprefix('RLIMIT_')}="
     if kind.unit == "B":
         raised = way_above(limit, value + 1, kind.letter, unit[5:-1].lower(), unit)

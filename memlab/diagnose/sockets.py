@@ -482,16 +482,24 @@ class OfProcesses:
     """Why some were not read."""
 
 
-def of_processes(descriptors: Mapping[int, Mapping[int, str]]) -> OfProcesses:
-    """Of the descriptors that they hold; a socket is that of whom is listed first."""
+def of_processes(descriptors: Mapping[int, Mapping[int, str] | None]) -> OfProcesses:
+    """Of the descriptors that they hold, None of one that may not be read; a socket is that of whom
+    is listed first."""
     owners: dict[str, dict[int, int]] = {}
+    why = ""
     for pid, links in descriptors.items():
+        if links is None:
+            is_there = (ROOT / f"proc/{pid}").exists()
+            why = why or (f"/proc/{pid}/fd may not be read" if is_there else "")
+            continue
+        if len(links) >= process.DESCRIPTORS_READ:
+            why = why or f"of process {pid} only the first {len(links):,} descriptors are read"
         inodes = {int(link[8:-1]) for link in links.values() if link.startswith("socket:[")}
         space = files.known(lambda pid=pid: str((ROOT / f"proc/{pid}/ns/net").readlink()))  # type: ignore[misc]
         of_space = owners.setdefault(space or f"of {pid}", {})
         of_space.update((inode, pid) for inode in inodes if inode not in of_space)
     sizes: dict[int, int] = {}
-    count, why = 0, ""
+    count = 0
     for of_space in filter(None, owners.values()):
         first = next(iter(of_space.values()))
         if (total := count_of_machine(first)) > max(_MANY, _EACH_MAX * len(of_space)):
@@ -505,7 +513,11 @@ def of_processes(descriptors: Mapping[int, Mapping[int, str]]) -> OfProcesses:
             continue
         count += len(mine)
         queues = [(of_space[inode], queue) for inode, queue in mine]
-        for pid, queue in (*queues, *((first, queue) for queue in waiting)):
+        listens = {queue.place: pid for pid, queue in queues if queue.place}
+        for queue in waiting:  # for who listens there
+            place = queue.place if queue.place in listens else queue.place[:2] + _ANY
+            queues.append((listens[place], queue))
+        for pid, queue in queues:
             sizes[pid] = sizes.get(pid, 0) + queue.received + queue.sent + queue.other
     most = max(sizes, key=lambda pid: sizes[pid], default=0)
     name = (files.text(ROOT / f"proc/{most}/comm") or "").strip()

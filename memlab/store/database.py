@@ -179,6 +179,8 @@ def _why(error: Exception, path: Path) -> str:
         return "this user may not write it or its folder: copy it, and name that by --store"
     if kind not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL):
         return str(error)
+    with suppress(OSError, RuntimeError):  # its log lies beside what links lead to
+        path = path.resolve()
     names = [path.with_name(f"{path.name}{end}") for end in ("", "-wal", "-shm", "-journal")]
     lengths = {}
     for name in names:

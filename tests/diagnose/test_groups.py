@@ -458,3 +458,18 @@ def test_a_socket_that_two_processes_hold_counts_once(
     hidden = sockets.of_processes({**held_by, 9: links})
     assert (hidden.count, hidden.why) == (3, "its net namespace may not be entered")
     assert sockets.of_processes({7: {}}) == OfProcesses()
+    assert sockets.of_processes({7: None, 6: None}).why == "/proc/7/fd may not be read"
+    assert sockets.of_processes({6: None}).why == "", "it has ended"
+    with monkeypatch.context() as cut:
+        cut.setattr(process, "DESCRIPTORS_READ", 2)
+        assert "only the first 2 descriptors" in sockets.of_processes({7: links}).why
+    at, any_address = b"\0\x50" + bytes(15) + b"\1", b"\0\x51" + sockets._ANY
+    queues += [
+        (5, Queue(0, 0, 0, place=at)), (0, Queue(60 * MiB, 0, 0, place=at)),
+        (6, Queue(0, 0, 0, place=any_address)),
+        (0, Queue(70 * MiB, 0, 0, place=any_address[:2] + at[2:])),
+    ]  # fmt: skip
+    waits = sockets.of_processes({7: links, 8: {1: "socket:[5]"}})
+    assert (waits.bytes, waits.most_of) == (63 * MiB + 6, "8 (a)"), "not accepted by who listens"
+    waits = sockets.of_processes({7: links, 8: {1: "socket:[6]"}})
+    assert (waits.bytes, waits.most_of) == (73 * MiB + 6, "8 (a)")

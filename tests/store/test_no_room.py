@@ -90,6 +90,24 @@ def test_a_full_disk_is_named_only_if_it_is_full(
     assert str(error.value).endswith("is full" if free else said)
 
 
+def test_the_disk_of_a_store_that_a_link_leads_to_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("elsewhere", "full"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "full/r.db").symlink_to(tmp_path / "elsewhere/r.db")
+    monkeypatch.setattr(own_limits, "of_file", lambda _=0: "")
+    with Store(tmp_path / "full/r.db", create=True) as store:
+        store.add_run(RUN, [])
+        store._db.execute("PRAGMA max_page_count = 1")
+        monkeypatch.setattr(
+            os, "statvfs",
+            lambda path: SimpleNamespace(f_bavail=path.name != "full", f_frsize=64 * KIB),
+        )  # fmt: skip
+        with pytest.raises(StoreError, match=r"is full$"):
+            store.note_run(RUN.id, "x" * 100_000)
+
+
 @pytest.mark.parametrize("flag", [0, os.ST_RDONLY])
 def test_a_store_that_may_only_be_read_says_whose_that_is(
     flag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -108,7 +108,8 @@ _REFUSE = {
 }
 # What C++, Python and Rust print of an allocation that failed.
 _NO_MEMORY = ("std::bad_alloc", "MemoryError", "memory allocation of ")
-_OF_MEMORY = ("RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_MEMLOCK")
+_OF_MAPPINGS = ("RLIMIT_AS", "RLIMIT_DATA")
+_OF_MEMORY = (*_OF_MAPPINGS, "RLIMIT_MEMLOCK")
 _ANY_LIMIT = (*_OF_MEMORY, "RLIMIT_FSIZE")
 _UNREAD_CALL = "which call failed was not recorded (strace -f -Z prints it)"
 
@@ -191,10 +192,11 @@ def _refusals(
     if numbers:
         names = _that_refuse(numbers, printed)
         clauses = limit_words.known(limits, names, uses, policies)
-        if not clauses:
-            clauses = [limit_words.unlimited(limits, names)]
-            if errno.ENOMEM in numbers:
-                clauses += limit_words.of_machine()
+        is_of_machine = errno.ENOMEM in numbers and not limits.keys() & {*_OF_MAPPINGS}
+        if not clauses or is_of_machine:
+            clauses.append(limit_words.unlimited(limits, _OF_MAPPINGS if clauses else names))
+        if is_of_machine:
+            clauses += limit_words.of_machine()
         return "", [*reasons, *clauses, _UNREAD_CALL]
     under = [
         f"{name} of {limit_words.value_of(name, limits[name], uses.get(name, 0))}"
@@ -210,10 +212,12 @@ def _that_refuse(numbers: Iterable[int], printed: str) -> list[str]:
     """The limits behind these errno. What it printed may name the call: EAGAIN is of processes by
     fork(2), and of locked memory by mmap(2)."""
     names = [*dict.fromkeys(name for number in sorted(numbers) for name in _REFUSE[number])]
-    if errno.ENOMEM not in numbers and re.search("fork|clone|thread|process", printed):
-        names = [name for name in names if name != "RLIMIT_MEMLOCK"]
-    elif re.search("mmap|lock", printed):
-        names = [name for name in names if name != "RLIMIT_NPROC"]
+    if errno.ENOMEM in numbers:
+        return names
+    if re.search("fork|clone|thread|process", printed):
+        return [name for name in names if name != "RLIMIT_MEMLOCK"]
+    if re.search(r"mmap|\bm?lock|io_uring", printed):
+        return [name for name in names if name != "RLIMIT_NPROC"]
     return names
 
 
