@@ -98,7 +98,10 @@ def split(look: Look) -> Flow:
 
 
 def _unmapped_growth(look: Look) -> float:
-    """Bytes per second by which shared memory of its group grew, beyond what it has mapped."""
+    """Bytes per second by which shared memory of its group grew, beyond what it has mapped; none of
+    a process that unmapped nothing (segments of System V apart, whose calls are not counted)."""
+    if look.rate("munmap") == 0:
+        return 0.0
     grew = look.group.shared_growth_bytes_per_s if look.group else 0.0
     return grew - max(0.0, look.growth_bytes_per_s)
 

@@ -230,9 +230,10 @@ def _course(room: Room) -> str:
 
 def _is_shallow(room: Room) -> bool:
     """Whether its stack is at most half as deep as what was touched of it, or not read, as of a
-    thread that runs."""
-    is_stack = room.name == "RLIMIT_STACK"
-    return is_stack and (room.depth is None or room.depth <= room.used / 2)
+    thread that runs. One that grew in the look is deep."""
+    if room.name != "RLIMIT_STACK" or room.growth_per_s:
+        return False
+    return room.depth is None or room.depth <= room.used / 2
 
 
 def _then(room: Room) -> str:

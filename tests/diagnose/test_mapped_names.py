@@ -209,6 +209,9 @@ def test_a_stack_that_is_shallow_now_is_at_no_limit(depth: float | None, severit
     assert ("at the limit a deeper stack" in found.title) == (severity == "NOTE")
     assert ("how deep it is now was not read" in found.title) == (depth is None)
     assert ("the limit is met" in found.title) == (severity == "COSTLY")
+    grows = replace(full, growth_per_s=4096.0)
+    (found,) = [one for one in limits.findings(look(rooms=(grows,))) if one.name == "limit-nears"]
+    assert found.severity.name == "COSTLY"
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,14 @@ def test_new_shared_memory_that_is_unmapped_is_not_touched_again() -> None:
         assert found.count("gives-back-large-pieces") == count
     parts = flow.split(replace(calls, group=grows))
     assert (parts.unmapped, parts.again, parts.rest) == (8000.0, 0.0, 0.0)
+    kept = look(
+        per_s=rates(
+            madvise_dontneed=300.0, munmap=0.0, minor_faults=8000.0, present_faults_user=0.0
+        ),
+        group=grows,
+    )
+    assert "gives-back-large-pieces" in {one.name for one in flow.findings(kept)}
+    assert flow.split(kept).unmapped == 0, "another process of the group made it grow"
     mapped = flow.split(replace(calls, group=grows, growth_bytes_per_s=8000 * 4096.0))
     assert (mapped.first, mapped.unmapped) == (8000.0, 0.0), "what it maps is its growth"
 
