@@ -223,7 +223,7 @@ def _of_line(seen: MachineLook, row: LineRow, value: float) -> Finding:
     named = f" (most: {parts})" if parts else ""
     if row.line == SHMEM and seen.tmpfs and seen.tmpfs[0].unheld:
         first = seen.tmpfs[0]
-        named += f"; {first.path}: {first.files}; {first.unheld}"
+        named += f"; {first.path}: {first.files or 'its files were not read'}; {first.unheld}"
     if row.line == COMPRESSED:
         named = f" ({_compressed(seen)})"
     if row.line == PIPES and seen.pipes_of:

@@ -148,6 +148,10 @@ def test_that_nobody_holds_the_files_stands_beside_their_size() -> None:
     assert note == "/dev/shm 3 GiB; /dev/shm: 300 files; no process has open or maps any"
     (said,) = [one for one in machine_account.findings(full) if one.name == "machine-tmpfs"]
     assert said.title.endswith("; /dev/shm: 300 files; no process has open or maps any")
+    unread = replace(mount, path="/run", files="", unheld=tmpfs_files.UNREAD)
+    full = replace(full, tmpfs=(unread,))
+    (said,) = [one for one in machine_account.findings(full) if one.name == "machine-tmpfs"]
+    assert said.title.endswith(f"; /run: its files were not read; {tmpfs_files.UNREAD}")
 
 
 @pytest.mark.parametrize("files", ["300 files, the largest pool/7 (1 MiB)", ""])
