@@ -168,7 +168,7 @@ def _named(seen: MachineLook, line: str) -> Sequence[Part]:
     if line == SHMEM:
         read = [*(Part(one.path, one.used_bytes) for one in seen.tmpfs), *seen.shared]
         unnamed = seen.bytes("Shmem") - sum(part.bytes for part in read)
-        more = [Part("in no mount, segment or open file", unnamed)]
+        more = [Part("in no mount or file that was read", unnamed)]
         return [*read, *more] if unnamed > 0 else read
     return {FIXED_SLAB: seen.fixed_slab, SLAB: seen.slab, VMALLOC: seen.vmalloc}.get(line, ())
 

@@ -188,7 +188,7 @@ def test_pages_in_swap_cache_only_are_counted_beside_locked_memory(locked: int) 
 
 
 def test_shared_memory_that_nothing_names_is_a_part_too() -> None:
-    name = "in no mount, segment or open file"
+    name = "in no mount or file that was read"
     notes = {one.name: one.note for one in machine_account.of(seen(Shmem=1 * GiB)).lines}
     assert notes[machine_account.SHMEM] == f"{name} 824 MiB, /dev/shm 200 MiB"
     assert Part(name, 56 * MiB) in machine_account.holdings(seen())[machine_account.SHMEM]
