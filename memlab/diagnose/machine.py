@@ -392,12 +392,13 @@ def _with_unheld(
         return unread_use
     listed = tmpfs_files.listed(f"{ROOT}/proc/{pid}/root/{use.path.lstrip('/')}")
     in_use: set[tuple[int, int]] = set()
-    unread: list[int] = []
+    unread: set[int] = set()
 
     def read() -> None:
         links = {pid: read_before.get(pid) or _descriptors(pid) for pid in pids}
         in_use.update(_opened(links, listed or {}))
-        unread.extend(_mapped(pids, listed or {}, in_use))
+        unread.update(pid for pid, of in links.items() if len(of) >= process.DESCRIPTORS_READ)
+        unread.update(_mapped(pids, listed or {}, in_use))
 
     if not listed or not _in_time(read):
         return unread_use

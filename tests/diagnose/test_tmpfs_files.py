@@ -121,6 +121,10 @@ def test_a_mount_whose_files_were_not_looked_for_says_so(monkeypatch: pytest.Mon
     monkeypatch.setattr(machine, "_mapped", lambda *_: iter([7]))
     but = replace(said, unheld=f"{said.unheld} (not read: 1 process)")
     assert machine._with_unheld(7, large, [], {}) == but
+    monkeypatch.setattr(machine, "_mapped", lambda *_: iter(()))
+    for count, expected in ((9_999, said), (10_000, but)):
+        links = {8: dict.fromkeys(range(count), "socket:[1]"), 9: {3: "/b"}}
+        assert machine._with_unheld(7, large, [8, 9], links) == expected
     monkeypatch.setattr(machine, "_in_time", lambda _: False)
     assert machine._with_unheld(7, large, [], {}) == unread
 
