@@ -512,7 +512,11 @@ def of_processes(descriptors: Mapping[int, Mapping[int, str]]) -> OfProcesses:
             continue
         count += len(mine)
         queues = [(of_space[inode], queue) for inode, queue in mine]
-        for pid, queue in (*queues, *((first, queue) for queue in waiting)):
+        listens = {queue.place: pid for pid, queue in queues if queue.place}
+        for queue in waiting:
+            pid = listens.get(queue.place) or listens[queue.place[:2] + _ANY]
+            queues.append((pid, queue))
+        for pid, queue in queues:
             sizes[pid] = sizes.get(pid, 0) + queue.received + queue.sent + queue.other
     most = max(sizes, key=lambda pid: sizes[pid], default=0)
     name = (files.text(ROOT / f"proc/{most}/comm") or "").strip()

@@ -438,10 +438,10 @@ def test_a_socket_that_two_processes_hold_counts_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Processes 7 and 8 of one network namespace, and 9 of another one that may not be entered."""
-    for pid, space in ((7, 1), (8, 1), (9, 2)):
+    for pid, space, name in ((7, 1, "a"), (8, 1, "b"), (9, 2, "c"), (10, 1, "d")):
         (tmp_path / f"proc/{pid}/ns").mkdir(parents=True)
         (tmp_path / f"proc/{pid}/ns/net").symlink_to(f"net:[{space}]")
-        (tmp_path / f"proc/{pid}/comm").write_text("a\n")
+        (tmp_path / f"proc/{pid}/comm").write_text(f"{name}\n")
 
     def inside(pid: int, kind: str, work: object) -> AbstractContextManager[None]:
         if pid == 9:
@@ -458,3 +458,14 @@ def test_a_socket_that_two_processes_hold_counts_once(
     hidden = sockets.of_processes({**held_by, 9: links})
     assert (hidden.count, hidden.why) == (3, "its net namespace may not be entered")
     assert sockets.of_processes({7: {}}) == OfProcesses()
+    # What nobody has accepted is of who listens at its place, or at that port of all addresses.
+    port, any_port, address = b"\x1f\x90", b"\x00\x50", b"\x7f".ljust(16, b"\1")
+    queues = [
+        (1, Queue(MiB, 0, 0)),
+        (3, Queue(0, 0, 0, place=port + address)),
+        (4, Queue(0, 0, 0, place=any_port + bytes(16))),
+        (0, Queue(2 * MiB, 0, 0, place=port + address)),
+        (0, Queue(4 * MiB, 0, 0, place=any_port + address)),
+    ]
+    held_by = {7: {0: "socket:[1]"}, 8: {5: "socket:[3]"}, 10: {5: "socket:[4]"}}
+    assert sockets.of_processes(held_by) == OfProcesses(7 * MiB, 3, "10 (d)")
