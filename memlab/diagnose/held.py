@@ -208,7 +208,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         message_bytes=message_queues.sent_by(pids),
         pipes=kernel_held.of_group(pids[:_PIPES_OF]),
         sockets=sockets.of_processes(
-            {pid: files.known(partial(process.descriptors, pid)) or {} for pid in pids[:_PIPES_OF]}
+            {pid: files.known(partial(process.descriptors, pid)) for pid in pids[:_PIPES_OF]}
         ),
         segments=left_segments(first or os.getpid()),
         shared_elsewhere_bytes=max((shared.mapped_once(one.pid) for one in members[:16]), default=0)

@@ -489,16 +489,22 @@ class OfProcesses:
     """Why some were not read."""
 
 
-def of_processes(descriptors: Mapping[int, Mapping[int, str]]) -> OfProcesses:
-    """Of the descriptors that they hold; a socket is that of whom is listed first."""
+def of_processes(descriptors: Mapping[int, Mapping[int, str] | None]) -> OfProcesses:
+    """Of the descriptors that they hold, None if they were not read; a socket is that of whom is
+    listed first."""
     owners: dict[str, dict[int, int]] = {}
+    count, why = 0, ""
     for pid, links in descriptors.items():
+        if links is None:
+            if (ROOT / f"proc/{pid}").exists():
+                who = ": run as root" if os.geteuid() else ""
+                why = f"the open files of some processes may not be read{who}"
+            continue
         inodes = {int(link[8:-1]) for link in links.values() if link.startswith("socket:[")}
         space = files.known(lambda pid=pid: str((ROOT / f"proc/{pid}/ns/net").readlink()))  # type: ignore[misc]
         of_space = owners.setdefault(space or f"of {pid}", {})
         of_space.update((inode, pid) for inode in inodes if inode not in of_space)
     sizes: dict[int, int] = {}
-    count, why = 0, ""
     for of_space in filter(None, owners.values()):
         first = next(iter(of_space.values()))
         if (total := count_of_machine(first)) > max(_MANY, _EACH_MAX * len(of_space)):

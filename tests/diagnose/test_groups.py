@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -457,7 +458,10 @@ def test_a_socket_that_two_processes_hold_counts_once(
     assert sockets.of_processes(held_by) == OfProcesses(6 * MiB + 9, 3, "7 (a)")
     hidden = sockets.of_processes({**held_by, 9: links})
     assert (hidden.count, hidden.why) == (3, "its net namespace may not be entered")
-    assert sockets.of_processes({7: {}}) == OfProcesses()
+    assert sockets.of_processes({7: {}}) == sockets.of_processes({99: None}) == OfProcesses()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    why = "the open files of some processes may not be read: run as root"
+    assert sockets.of_processes({7: None, 8: {}}) == OfProcesses(why=why)
     # What nobody has accepted is of who listens at its place, or at that port of all addresses.
     port, any_port, address = b"\x1f\x90", b"\x00\x50", b"\x7f".ljust(16, b"\1")
     queues = [
