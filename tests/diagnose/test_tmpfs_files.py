@@ -95,6 +95,20 @@ def test_files_that_no_process_has_open_or_maps_are_said(
     assert in_use == {keys["open"], keys["mapped"]}
     assert list(machine._mapped([8], listed, in_use)) == [8], "it may not be read"
 
+    # Through an overlay, which has a device of major 0; on a disk the name says nothing.
+    for major, expected in ((0, {keys["left/behind"]}), (os.major(device) + 1, set())):
+        through: set[tuple[int, int]] = set()
+        number = f"{major:02x}:{os.minor(device) + 1:02x}"
+        line = f"7f00-7f01 rw-s 00000000 {number} 5    /m 1/behind (deleted)\n"
+        (proc / "7/maps").write_text(line)
+        assert list(machine._mapped([7], listed, through)) == []
+        assert through == expected
+    elsewhere = {(1 << 60, 5): ("open", 1), (1 << 60, 6): ("other", 1)}
+    monkeypatch.setattr(os, "major", lambda _: 0)
+    assert (1 << 60, 5) in {*machine._opened({7: {3: "/m/open"}}, elsewhere)}
+    assert (1 << 60, 6) not in {*machine._opened({7: {3: "/m/open"}}, elsewhere)}
+    monkeypatch.undo()
+
     monkeypatch.setattr(tmpfs_files, "_UNHELD_BYTES", 1)
     size = units.format_quantity(listed[keys["left/behind"]][1], "B")
     words = "no process has open or maps"
