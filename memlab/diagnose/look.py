@@ -608,10 +608,10 @@ def _holders(found: Subject, course: _Course, end: _End, *, thorough: bool) -> _
             pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
         )
         stack_use = stacks.read(pid, mappings, resident, found.pid)
+        tasks = files.known(lambda: process.tasks(pid)) or []
         of_threads = stack_use.starts if stack_use else frozenset()
         rest = {start: size for start, size in resident.items() if start not in of_threads}
         inner = inner_heap.read(pid, mappings, rest, thorough=thorough)
-        tasks = files.known(lambda: process.tasks(pid)) or []
         of_files = static_data.read(pid, mappings, end.pages)
         forms = mapped_forms.read(mappings, end.pages, stack_use)
     unread = kept.anonymous_bytes - (heaps.resident_bytes + heaps.mapped_bytes if heaps else 0)

@@ -42,6 +42,10 @@ _SPACES_MAX = 16  # mount namespaces whose tmpfs is read
 _USERS_MAX = 400  # processes, of which it is read whether they use a file: some 0.2 ms each
 _HOLDERS_MAX = 200  # processes whose open files are read for memory without a name
 _INITIAL_PIDS = 0xEFFFFFFC  # PROC_PID_INIT_INO: the inode of the first PID namespace
+_OF_FILE = re.compile(
+    rb" ([0-9a-f]+):([0-9a-f]+) (\d+) +/(?:.*/)?([^/\n]*?)(?: \(deleted\))?$", re.M
+)
+"""A line of /proc/PID/maps: the device, the inode and the name."""
 _RECLAIMABLE = re.compile(r"inode_cache|dentry|radix_tree_node|buffer_head|extent_status|-rcl-")
 _OF_STACKS = re.compile(r"clone|fork|copy_process|dup_task|thread_stack")
 """Functions that make a thread, whatever the compiler joined: a line of the account has stacks."""
@@ -392,12 +396,13 @@ def _with_unheld(
         return unread_use
     listed = tmpfs_files.listed(f"{ROOT}/proc/{pid}/root/{use.path.lstrip('/')}")
     in_use: set[tuple[int, int]] = set()
-    unread: list[int] = []
+    unread: set[int] = set()
 
     def read() -> None:
         links = {pid: read_before.get(pid) or _descriptors(pid) for pid in pids}
         in_use.update(_opened(links, listed or {}))
-        unread.extend(_mapped(pids, listed or {}, in_use))
+        unread.update(pid for pid, of in links.items() if len(of) >= process.DESCRIPTORS_READ)
+        unread.update(_mapped(pids, listed or {}, in_use))
 
     if not listed or not _in_time(read):
         return unread_use
@@ -414,30 +419,44 @@ def _opened(
     descriptors: Mapping[int, Mapping[int, str]], listed: tmpfs_files.Files
 ) -> Iterator[tuple[int, int]]:
     """Files with the names of these that processes have open: a mount has other paths elsewhere."""
-    names = {path.rpartition("/")[2] for path, _ in listed.values()}
+    named, devices = _by_name(listed)
     for pid, links in descriptors.items():
         for number, link in links.items():
-            if link.startswith("/") and link.rpartition("/")[2] in names:
+            name = link.rpartition("/")[2]
+            if link.startswith("/") and name in named:
                 about = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
                 if about is not None:
                     yield about.st_dev, about.st_ino
+                    if about.st_dev not in devices and not os.major(about.st_dev):
+                        yield from named[name]
+
+
+def _by_name(
+    listed: tmpfs_files.Files,
+) -> tuple[Mapping[str, Sequence[tuple[int, int]]], Container[int]]:
+    """The files by name, and their devices. What a process uses through an overlay has a device
+    without a number of its own (major 0), and may have another inode: then a name is enough."""
+    named: dict[str, list[tuple[int, int]]] = {}
+    for key, (path, _) in listed.items():
+        named.setdefault(path.rpartition("/")[2], []).append(key)
+    return named, {device for device, _ in listed}
 
 
 def _mapped(
     pids: Iterable[int], listed: tmpfs_files.Files, in_use: set[tuple[int, int]]
 ) -> Iterator[int]:
     """Adds those that these processes map; yields each process that may not be read."""
-    devices = {device for device, _ in listed}
-    forms = [
-        (device, re.compile(rb" %02x:%02x (\d+)" % (os.major(device), os.minor(device))))
-        for device in devices
-    ]
+    named, devices = _by_name(listed)
     for pid in pids:
         text = files.known((ROOT / f"proc/{pid}/maps").read_bytes)
         if text is None and (ROOT / f"proc/{pid}").exists():
             yield pid
-        for device, form in forms:
-            in_use.update((device, int(inode)) for inode in form.findall(text or b""))
+        for major, minor, inode, name in _OF_FILE.findall(text or b""):
+            device = os.makedev(int(major, 16), int(minor, 16))
+            if device in devices:
+                in_use.add((device, int(inode)))
+            elif not int(major, 16):
+                in_use.update(named.get(os.fsdecode(name), ()))
 
 
 def _shared(

@@ -168,7 +168,7 @@ def _named(seen: MachineLook, line: str) -> Sequence[Part]:
     if line == SHMEM:
         read = [*(Part(one.path, one.used_bytes) for one in seen.tmpfs), *seen.shared]
         unnamed = seen.bytes("Shmem") - sum(part.bytes for part in read)
-        more = [Part("in no mount, segment or open file", unnamed)]
+        more = [Part("in no mount or file that was read", unnamed)]
         return [*read, *more] if unnamed > 0 else read
     return {FIXED_SLAB: seen.fixed_slab, SLAB: seen.slab, VMALLOC: seen.vmalloc}.get(line, ())
 
@@ -223,7 +223,7 @@ def _of_line(seen: MachineLook, row: LineRow, value: float) -> Finding:
     named = f" (most: {parts})" if parts else ""
     if row.line == SHMEM and seen.tmpfs and seen.tmpfs[0].unheld:
         first = seen.tmpfs[0]
-        named += f"; {first.path}: {first.files}; {first.unheld}"
+        named += f"; {first.path}: {first.files or 'its files were not read'}; {first.unheld}"
     if row.line == COMPRESSED:
         named = f" ({_compressed(seen)})"
     if row.line == PIPES and seen.pipes_of:

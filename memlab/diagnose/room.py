@@ -131,7 +131,10 @@ def _limits(
         if most and used is not None:
             what = "a deeper stack ends it with SIGSEGV" if field == "VmStk" else (
                 "mmap and brk fail with ENOMEM")  # fmt: skip
-            depth = _depth(pid) if field == "VmStk" and used >= most / 2 else None
+            is_deep = field == "VmStk" and used >= most / 2
+            depth = (
+                _depth(pid, max(most, proc.status_bytes(status, field) or 0)) if is_deep else None
+            )
             yield Room(called, used, most, "B", what, depth=depth)
     files_max, held = soft("Max open files"), open_files(pid)
     if files_max and held is not None:
@@ -148,14 +151,16 @@ def _limits(
                    "mmap(MAP_HUGETLB) fails with ENOMEM")  # fmt: skip
 
 
-def _depth(pid: int) -> int | None:
-    """Of the main thread's stack, from where it began to where the thread waits (proc(5))."""
+def _depth(pid: int, most: int) -> int | None:
+    """Of the main thread's stack, from where it began to where the thread waits (proc(5)). Further
+    away than `most` lies the stack of a coroutine or of a signal."""
     about = files.text(ROOT / f"proc/{pid}/stat") or ""
     words = about.rpartition(")")[2].split()
     call = (files.text(ROOT / f"proc/{pid}/syscall") or "").split()
     if len(words) <= _BEGAN_AT or not words[_BEGAN_AT].isdigit() or len(call) < 3:
         return None  # `running` is the only word of one that runs
-    return max(0, int(words[_BEGAN_AT]) - int(call[-2], 16)) if int(words[_BEGAN_AT]) else None
+    depth = int(words[_BEGAN_AT]) - int(call[-2], 16)
+    return depth if 0 <= depth <= most else None  # it began at 0: that may not be read
 
 
 def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) -> Iterator[Room]:

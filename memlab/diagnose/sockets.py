@@ -234,8 +234,15 @@ def of_machine(pids: Iterable[int]) -> OfMachine:
     whys: list[str] = []
     spaces: set[str] = set()
     for pid in pids:
-        space = files.known(lambda pid=pid: str((ROOT / f"proc/{pid}/ns/net").readlink()))  # type: ignore[misc]
-        if space is None or space in spaces:
+        try:
+            space = str((ROOT / f"proc/{pid}/ns/net").readlink())
+        except PermissionError:
+            who = ": run as root" if os.geteuid() else ""
+            whys.append(f"the network namespaces of some processes may not be read{who}")
+            continue
+        except OSError:
+            continue  # it has ended, or this kernel has none
+        if space in spaces:
             continue
         spaces.add(space)
         if len(spaces) > _SPACES_MAX:

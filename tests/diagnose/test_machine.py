@@ -188,7 +188,7 @@ def test_pages_in_swap_cache_only_are_counted_beside_locked_memory(locked: int) 
 
 
 def test_shared_memory_that_nothing_names_is_a_part_too() -> None:
-    name = "in no mount, segment or open file"
+    name = "in no mount or file that was read"
     notes = {one.name: one.note for one in machine_account.of(seen(Shmem=1 * GiB)).lines}
     assert notes[machine_account.SHMEM] == f"{name} 824 MiB, /dev/shm 200 MiB"
     assert Part(name, 56 * MiB) in machine_account.holdings(seen())[machine_account.SHMEM]
@@ -290,6 +290,15 @@ def test_sockets_are_counted_once_for_each_network_namespace(
     assert sockets.of_machine([1, 2]) == sockets.OfMachine(4 * MiB, 64 * MiB)
     many = sockets.OfMachine(4 * MiB, 64 * MiB, "to list 30,000 sockets takes long")
     assert sockets.of_machine([1, 2, 3]) == many
+    assert sockets.of_machine([1, 4]) == sockets.OfMachine(4 * MiB, 64 * MiB), "4 has ended"
+
+    def refused(link: Path) -> Path:
+        raise PermissionError(13, "Permission denied", str(link))
+
+    monkeypatch.setattr(Path, "readlink", refused)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    why = "the network namespaces of some processes may not be read: run as root"
+    assert sockets.of_machine([1]) == sockets.OfMachine(why=why)
 
 
 def memfds(look: MachineLook) -> int:

@@ -217,7 +217,10 @@ def test_a_stack_that_is_shallow_now_is_at_no_limit(depth: float | None, severit
 @pytest.mark.parametrize(
     ("call", "depth"),
     [("202 0x5 0x89 0x0 0x7 0x0 0x0 0x7ffe00001000 0x7f01\n", 0x2000), ("running\n", None),
-     ("-1 0x7ffe00002800 0x7f01\n", 0x800), ("", None)],
+     ("-1 0x7ffe00002800 0x7f01\n", 0x800), ("", None),
+     ("35 0x1 0x2 0x3 0x4 0x5 0x6 0x7ffdff803000 0x7f01\n", 8 * MiB),
+     ("35 0x1 0x2 0x3 0x4 0x5 0x6 0x7ffdff802ff0 0x7f01\n", None),  # a coroutine
+     ("35 0x1 0x2 0x3 0x4 0x5 0x6 0x7fff00000000 0x7f01\n", None)],
 )  # fmt: skip
 def test_how_deep_a_stack_is_now_is_from_its_beginning_to_where_it_waits(
     call: str, depth: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,8 +231,8 @@ def test_how_deep_a_stack_is_now_is_from_its_beginning_to_where_it_waits(
     for began, is_read in ((0x7FFE00003000, True), (0, False)):  # 0: to a user without the right
         words = ["S", *["1"] * 24, str(began), *["0"] * 20]
         (tmp_path / "proc/7/stat").write_text(f"7 (a) b) {' '.join(words)}\n")
-        assert room._depth(7) == (depth if is_read else None)
-    assert room._depth(8) is None
+        assert room._depth(7, 8 * MiB) == (depth if is_read else None)
+    assert room._depth(8, 8 * MiB) is None
 
 
 def test_the_rest_beside_what_has_a_name_is_a_line_and_its_largest_mapping_has_an_address() -> None:

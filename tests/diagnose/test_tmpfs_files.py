@@ -95,6 +95,20 @@ def test_files_that_no_process_has_open_or_maps_are_said(
     assert in_use == {keys["open"], keys["mapped"]}
     assert list(machine._mapped([8], listed, in_use)) == [8], "it may not be read"
 
+    # Through an overlay, which has a device of major 0; on a disk the name says nothing.
+    for major, expected in ((0, {keys["left/behind"]}), (os.major(device) + 1, set())):
+        through: set[tuple[int, int]] = set()
+        number = f"{major:02x}:{os.minor(device) + 1:02x}"
+        line = f"7f00-7f01 rw-s 00000000 {number} 5    /m 1/behind (deleted)\n"
+        (proc / "7/maps").write_text(line)
+        assert list(machine._mapped([7], listed, through)) == []
+        assert through == expected
+    elsewhere = {(1 << 60, 5): ("open", 1), (1 << 60, 6): ("other", 1)}
+    monkeypatch.setattr(os, "major", lambda _: 0)
+    assert (1 << 60, 5) in {*machine._opened({7: {3: "/m/open"}}, elsewhere)}
+    assert (1 << 60, 6) not in {*machine._opened({7: {3: "/m/open"}}, elsewhere)}
+    monkeypatch.undo()
+
     monkeypatch.setattr(tmpfs_files, "_UNHELD_BYTES", 1)
     size = units.format_quantity(listed[keys["left/behind"]][1], "B")
     words = "no process has open or maps"
@@ -121,6 +135,10 @@ def test_a_mount_whose_files_were_not_looked_for_says_so(monkeypatch: pytest.Mon
     monkeypatch.setattr(machine, "_mapped", lambda *_: iter([7]))
     but = replace(said, unheld=f"{said.unheld} (not read: 1 process)")
     assert machine._with_unheld(7, large, [], {}) == but
+    monkeypatch.setattr(machine, "_mapped", lambda *_: iter(()))
+    for count, expected in ((9_999, said), (10_000, but)):
+        links = {8: dict.fromkeys(range(count), "socket:[1]"), 9: {3: "/b"}}
+        assert machine._with_unheld(7, large, [8, 9], links) == expected
     monkeypatch.setattr(machine, "_in_time", lambda _: False)
     assert machine._with_unheld(7, large, [], {}) == unread
 
@@ -148,6 +166,10 @@ def test_that_nobody_holds_the_files_stands_beside_their_size() -> None:
     assert note == "/dev/shm 3 GiB; /dev/shm: 300 files; no process has open or maps any"
     (said,) = [one for one in machine_account.findings(full) if one.name == "machine-tmpfs"]
     assert said.title.endswith("; /dev/shm: 300 files; no process has open or maps any")
+    unread = replace(mount, path="/run", files="", unheld=tmpfs_files.UNREAD)
+    full = replace(full, tmpfs=(unread,))
+    (said,) = [one for one in machine_account.findings(full) if one.name == "machine-tmpfs"]
+    assert said.title.endswith(f"; /run: its files were not read; {tmpfs_files.UNREAD}")
 
 
 @pytest.mark.parametrize("files", ["300 files, the largest pool/7 (1 MiB)", ""])
