@@ -169,9 +169,12 @@ class Shootdowns:
     """
 
 
+UNLISTED = "what was mapped after its mappings were listed"
+
+
 @dataclass(frozen=True, slots=True)
 class MappingUse:
-    """One mapping that holds much."""
+    """One mapping that holds much, or what lies in none (`UNLISTED`)."""
 
     name: str
     resident_bytes: int
@@ -1016,6 +1019,8 @@ def _largest(
         if size := after.by_mapping.get(m.start, 0):
             former = first[bisect_left(starts, m.start) : bisect_left(starts, m.end)]
             uses.append(MappingUse(_name(m), size, size - sum(had for _, had in former)))
+    if size := after.unlisted_bytes:
+        uses.append(MappingUse(UNLISTED, size, size - (before.unlisted_bytes if before else 0)))
     by_size = sorted(uses, key=lambda use: -use.resident_bytes)[:3]
     grown = sorted((u for u in uses if u.growth_bytes > 0), key=lambda use: -use.growth_bytes)[:3]
     return tuple(dict.fromkeys((*by_size, *grown)))
