@@ -182,6 +182,16 @@ def _files(look: Look) -> Iterator[Finding]:
     ]
     most = next((f", most of {use.name}" for use in paths if shared.kind_of(use.name) is None), "")
     per_s = more / look.seconds
+    fell = look.files_fell_bytes
+    falls = fell > more / 4
+    grows = look.files_grow_steadily and not falls
+    changed = f"its resident memory grows by {size(per_s)}/s of pages of files that it maps"
+    if not grows:
+        how = f"fell by {size(fell)} in the look" if falls else "do not grow all through the look"
+        changed = (
+            f"its resident pages of files that it maps {how}, and are {size(more)} more at the "
+            "end than at the beginning"
+        )
     if again := _mapped_again(look, more):
         counts = (
             f"mapped {again.count:,} times, {again.more:,} more at the end than at the beginning"
@@ -189,18 +199,17 @@ def _files(look: Look) -> Iterator[Finding]:
         why = "its pages count again in each mapping that touches them"
         if again.resident_more_bytes is not None:
             why = f"at most {size(again.distinct_bytes)} of it, counted again in each mapping"
+        ends = ": what grows are the mappings, which it keeps" if grows else ""
         yield _FILES_GROW.found(
             NOTE,
-            f"its resident memory grows by {size(per_s)}/s of pages of files that it maps: "
-            f"{again.path} is {counts}; {why}: what grows are the mappings, which it keeps",
+            f"{changed}: {again.path} is {counts}; {why}{ends}",
             per_s,
             setting="munmap(2) of what it no longer uses, or one mapping of the file for all",
         )
         return
     yield _FILES_GROW.found(
         NOTE,
-        f"its resident memory grows by {size(per_s)}/s of pages of files that it maps"
-        f"{most}: page cache, dropped when memory is short; no leak",
+        f"{changed}{most}: page cache, dropped when memory is short{'; no leak' if grows else ''}",
         per_s,
     )
 

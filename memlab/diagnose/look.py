@@ -169,9 +169,12 @@ class Shootdowns:
     """
 
 
+UNLISTED = "what was mapped after its mappings were listed"
+
+
 @dataclass(frozen=True, slots=True)
 class MappingUse:
-    """One mapping that holds much."""
+    """One mapping that holds much, or what lies in none (`UNLISTED`)."""
 
     name: str
     resident_bytes: int
@@ -351,6 +354,10 @@ class Look:
     """Of one CPU, which these had used."""
     private_swing_bytes: int | None = None
     """From the lowest to the highest of what it holds without shared memory, during the look."""
+    files_grow_steadily: bool = False
+    """As `grows_steadily`, of its resident pages of files."""
+    files_fell_bytes: int = 0
+    """As `fell_bytes`, of these."""
 
     def rate(self, name: str) -> float | None:
         return self.per_s.get(name)
@@ -715,6 +722,8 @@ def _with_series(seen: Look, course: _Course) -> Look:
         highest_bytes=max(series.held),
         lowest_bytes=min(series.held),
         private_swing_bytes=max(series.private) - min(series.private),
+        files_grow_steadily=steadily(series.of_files),
+        files_fell_bytes=fell(series.of_files),
         floor_growth_bytes_per_s=floor_growth(series.held) / elapsed,
         peak_stands=peak - lately > max(_CHARGE_BATCH_BYTES, peak // 50),
         mapped_growth_bytes=course.growth("VmSize"),
@@ -858,6 +867,8 @@ class Series:
         self.private = array("q")
         """Of these without shared memory."""
         self.resident = array("q")
+        self.of_files = array("q")
+        """Of it pages of files."""
         self.charged = array("q")
         self.counts: dict[str, array[int]] = defaultdict(partial(array, "q"))
         """Of what limits count (`room.COUNTED`)."""
@@ -908,6 +919,7 @@ class Series:
             self.held.append(anonymous + shmem + swapped)
             self.private.append(anonymous + swapped)
             self.resident.append(anonymous + shmem + mapped)
+            self.of_files.append(mapped)
             self.counts["threads"].append(seen.get("Threads", 0))
             for name, of in (("virtual", "VmSize"), ("data", "VmData"), ("locked", "VmLck")):
                 self.counts[name].append(memory.get(of, 0))
@@ -1016,6 +1028,8 @@ def _largest(
         if size := after.by_mapping.get(m.start, 0):
             former = first[bisect_left(starts, m.start) : bisect_left(starts, m.end)]
             uses.append(MappingUse(_name(m), size, size - sum(had for _, had in former)))
+    if size := after.unlisted_bytes:
+        uses.append(MappingUse(UNLISTED, size, size - (before.unlisted_bytes if before else 0)))
     by_size = sorted(uses, key=lambda use: -use.resident_bytes)[:3]
     grown = sorted((u for u in uses if u.growth_bytes > 0), key=lambda use: -use.growth_bytes)[:3]
     return tuple(dict.fromkeys((*by_size, *grown)))

@@ -45,7 +45,7 @@ takes to begin."""
 
 
 class PageRun(NamedTuple):
-    """Pages of one kind in one mapping; between them may lie pages that are not there."""
+    """Pages of one kind in one mapping, or in none; between them pages may lack."""
 
     start: int
     end: int
@@ -125,7 +125,7 @@ def runs(
     scanned; `marks_huge`: huge pages are of another kind, and each is a run; `without`: what is of
     one of these kinds is left out. Raises `Unsupported`."""
     mappings = [m for m in mappings if m.path != "[vsyscall]"]
-    starts = [m.start for m in mappings]
+    edges = [edge for m in mappings for edge in (m.start, m.end)]
     vector = (ctypes.c_uint64 * (3 * _REGIONS))()
     wanted = PRESENT | SWAPPED
     kinds = wanted | FILE | ZERO | (HUGE if marks_huge else 0)
@@ -144,7 +144,7 @@ def runs(
                 if isinstance(error, ProcessLookupError):
                     raise
                 raise Unsupported(_why(error)) from None
-            yield from _joined(vector[: 3 * count], starts, without)
+            yield from _joined(vector[: 3 * count], edges, without)
             reached = _ARGUMENTS.unpack(argument)[4]
             if reached <= at:
                 break
@@ -162,14 +162,14 @@ def _why(error: OSError) -> str:
     return f"PAGEMAP_SCAN fails with {errno.errorcode.get(error.errno or 0, error.errno)}"
 
 
-def _joined(words: list[int], starts: Sequence[int], without: int = 0) -> Iterator[PageRun]:
+def _joined(words: list[int], edges: Sequence[int], without: int = 0) -> Iterator[PageRun]:
     """Neighbours of one kind as one: a program that touches every second page has a region for
     each. Huge pages stay apart, because their content is read, and reading a page that is not there
-    would bring it in."""
+    would bring it in. `edges`: the starts and the ends of the mappings, in ascending order."""
     begins, ends, kinds = words[::3], words[1::3], words[2::3]
     if begins and len(set(kinds)) == 1 and not kinds[0] & (HUGE | without):
-        inside = bisect_right(starts, begins[0])
-        if inside == len(starts) or ends[-1] <= starts[inside]:
+        inside = bisect_right(edges, begins[0])
+        if inside == len(edges) or ends[-1] <= edges[inside]:
             yield PageRun(begins[0], ends[-1], _kind(kinds[0]), sum(ends) - sum(begins))
             return
     at = 0
@@ -181,29 +181,29 @@ def _joined(words: list[int], starts: Sequence[int], without: int = 0) -> Iterat
         if kind & without:
             continue
         start, end = begins[first], ends[at - 1]
-        inside = bisect_right(starts, start)
-        if not kind & HUGE and (inside == len(starts) or end <= starts[inside]):
+        inside = bisect_right(edges, start)
+        if not kind & HUGE and (inside == len(edges) or end <= edges[inside]):
             yield PageRun(start, end, kind, sum(ends[first:at]) - sum(begins[first:at]))
             continue
         for start, end in zip(begins[first:at], ends[first:at], strict=True):
-            inside = bisect_right(starts, start)
-            if inside == len(starts) or end <= starts[inside]:
+            inside = bisect_right(edges, start)
+            if inside == len(edges) or end <= edges[inside]:
                 yield PageRun(start, end, kind, end - start)
             else:
-                yield from _by_mapping(start, end, kind, starts)
+                yield from _by_mapping(start, end, kind, edges)
 
 
 def _kind(kind: int) -> int:
     return kind if kind & PRESENT else kind & ~ZERO
 
 
-def _by_mapping(start: int, end: int, kind: int, starts: Sequence[int]) -> Iterator[PageRun]:
-    """A region may lie in neighbouring mappings."""
-    i = max(0, bisect_right(starts, start) - 1)
+def _by_mapping(start: int, end: int, kind: int, edges: Sequence[int]) -> Iterator[PageRun]:
+    """A region may lie in neighbouring mappings, or go on behind the last one that was listed."""
     while start < end:
-        stop = min(end, starts[i + 1]) if i + 1 < len(starts) else end
+        i = bisect_right(edges, start)
+        stop = min(end, edges[i]) if i < len(edges) else end
         yield PageRun(start, stop, kind, stop - start)
-        start, i = stop, i + 1
+        start = stop
 
 
 def _spans(

@@ -101,6 +101,8 @@ class Pages:
     """What reading took, in pieces of at most 8 MiB."""
     files_by_mapping: dict[int, int] = field(default_factory=dict, repr=False)
     """Of `by_mapping` pages of files, shared memory and tmpfs; the others are private."""
+    unlisted_bytes: int = 0
+    """Resident in no mapping of the list: what was mapped after the list was read."""
     lazyfree_bytes: int | None = None
     """What the kernel counts as such: not written since; None if that was not read."""
 
@@ -137,7 +139,7 @@ def read(
         draw = _Drawn(fd, runs, counted, detailed=detailed)
     in_part = is_sample or bool(weights)
     lazy, locked = _flags(draw.frames, in_part=in_part) if detailed else (None, None)
-    sums, by_mapping, of_files, share = _sums(runs, mappings, weights)
+    sums, by_mapping, of_files, share = _sums(runs, counted)
     if in_part:
         sums = _scaled(sums, status)
     merged = _merged(pid)
@@ -154,6 +156,7 @@ def read(
         zeros_bytes=round(sums["zeros"]),
         by_mapping=by_mapping,
         files_by_mapping=of_files,
+        unlisted_bytes=round(sums["unlisted"]),
         lazyfree=lazy,
         lazyfree_bytes=_lazyfree(pid, held) if lazy and lazy.found else None,
         locked=locked,
@@ -205,7 +208,7 @@ def anonymous_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
     parts, weights = page_scan.parts(mappings, sum(one.size_bytes for one in mappings))
     with _pagemap(pid) as fd:
         runs = _runs(fd, parts, apart=True, marks_huge=False)
-    return round(_sums(runs, mappings, weights)[0]["anonymous"])
+    return round(_sums(runs, _Weights(mappings, weights))[0]["anonymous"])
 
 
 def _merged(pid: int) -> int | None:
@@ -217,27 +220,31 @@ def _merged(pid: int) -> int | None:
 
 
 def _sums(
-    runs: Sequence[PageRun], mappings: Sequence[process.Mapping], weights: dict[int, float]
+    runs: Sequence[PageRun], weights: _Weights
 ) -> tuple[dict[str, float], dict[int, int], dict[int, int], float]:
     """Bytes by what they are, the resident ones by mapping, of these the ones of files, and the
     share that was scanned."""
-    starts = [mapping.start for mapping in mappings]
-    sums: dict[str, float] = dict.fromkeys(("zeros", "swapped", "files", "anonymous", "huge"), 0.0)
+    kinds = ("zeros", "swapped", "files", "anonymous", "huge", "unlisted")
+    sums: dict[str, float] = dict.fromkeys(kinds, 0.0)
     by_mapping: Counter[int] = Counter()
     of_files: Counter[int] = Counter()
     scanned = total = 0.0
     for start, _, kind, part in runs:
-        at = starts[max(0, bisect_right(starts, start) - 1)]
-        size = part * weights.get(at, 1.0)
+        at = weights.mapping_at(start)
+        size = part * weights.of(start)
         if kind & ZERO:
             sums["zeros"] += size
         elif kind & SWAPPED:
             sums["swapped"] += size
         else:
-            by_mapping[at] += round(size)
+            if at is None:
+                sums["unlisted"] += size
+            else:
+                by_mapping[at] += round(size)
             if kind & FILE:
                 sums["files"] += size
-                of_files[at] += round(size)
+                if at is not None:
+                    of_files[at] += round(size)
             else:
                 sums["anonymous"] += size
                 sums["huge"] += size if kind & HUGE else 0
@@ -271,14 +278,21 @@ class _Weights:
     """How often a region counts: by the mapping in which it begins."""
 
     def __init__(self, mappings: Sequence[process.Mapping], weights: dict[int, float]) -> None:
-        self._starts, self._weights = [one.start for one in mappings], weights
+        self._mappings, self._weights = mappings, weights
+        self._starts = [one.start for one in mappings]
         self.in_part = bool(weights)
 
     def of(self, start: int) -> float:
         if not self._weights:
             return 1.0
-        at = self._starts[max(0, bisect_right(self._starts, start) - 1)]
-        return self._weights.get(at, 1.0)
+        at = self.mapping_at(start)
+        return 1.0 if at is None else self._weights.get(at, 1.0)
+
+    def mapping_at(self, address: int) -> int | None:
+        """Its start; None where no mapping of the list is: a process maps memory while it is looked
+        at."""
+        i = bisect_right(self._starts, address) - 1
+        return self._starts[i] if i >= 0 and address < self._mappings[i].end else None
 
 
 class _Drawn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from memlab.diagnose import account, waits
+from memlab.diagnose import account, kernel_numbers, waits
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -21,6 +21,7 @@ from memlab.diagnose.look import Look
 from memlab.text import units
 
 _LEAST_SAMPLES = 3
+_FAULTS_WITHOUT = (6, 4)  # the release of Linux: each mapping has a lock (5e31275cc997)
 _MORE = {
     "waits-for-compaction": ", or 1 allocation per second",
     "waits-for-mappings": ", or its threads sleep 500 times per second",
@@ -57,7 +58,7 @@ _WAITS = {
         "listen(2) and net.core.somaxconn its connections", ""),
         ("waits-for-mappings", "a kernel semaphore, as the mmap_lock",
         "fewer and smaller calls that change mappings; filling memory (MAP_POPULATE, mlock) in "
-        "pieces; Linux 6.4 or later, where page faults take no mmap_lock", "mmap-lock"),
+        "pieces", "mmap-lock"),
     )
 }  # fmt: skip
 
@@ -155,6 +156,7 @@ def findings(look: Look) -> Iterator[Finding]:
                     Fact("in", ", ".join(sorted(seen.functions))),
                     _unsent(look, kind),
                 ),
+                setting=_of_calls(look) if row.name == "waits-for-mappings" else None,
             )  # fmt: skip
     sleeps = look.rate("lock_sleeps") or 0.0
     if look.thread_count > 1 and sleeps >= 500 and _changes_mappings(look, sleeps):
@@ -170,6 +172,7 @@ def findings(look: Look) -> Iterator[Finding]:
                     if (value := look.rate(call))
                 )
             ),
+            setting=_of_calls(look),
         )
     compactions = look.rate("compactions") or 0.0
     if compactions >= 1:
@@ -181,6 +184,19 @@ def findings(look: Look) -> Iterator[Finding]:
             facts(Fact("huge pages on this machine", look.memory.thp_machine or "none")),
             policies={"thp": ["inherit", "never"]},
         )
+
+
+def _of_calls(look: Look) -> str:
+    """Fewer of the calls that wait for the mmap_lock; another kernel only where page faults do, and
+    this one is older."""
+    advice = _WAITS_FOR_MAPPINGS.setting
+    calls = waits.calls(look.waits.functions) if look.waits else []
+    if not calls:
+        return advice
+    advice += f"; here those that wait are {', '.join(calls)}"
+    if waits.PAGE_FAULTS in calls and (0, 0) < kernel_numbers.release() < _FAULTS_WITHOUT:
+        advice += "; Linux 6.4 or later, where page faults take no mmap_lock"
+    return advice
 
 
 def _by_network(seen: waits.Waits, kind: str) -> bool:

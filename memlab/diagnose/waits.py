@@ -51,6 +51,18 @@ _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "__arm64_sys_brk", "__arm64_sys_mremap", "do_madvise", "madvise_lock", "do_mlock",
         "__mm_populate", "lock_mm_and_find_vma", "do_user_addr_fault")),
 )  # fmt: skip
+PAGE_FAULTS = "page faults"
+_BY_CALL: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("mmap", ("vm_mmap_pgoff",)),
+    ("munmap", ("__vm_munmap", "vm_munmap")),
+    ("mprotect", ("do_mprotect_pkey",)),
+    ("brk", ("__do_sys_brk", "__x64_sys_brk", "__arm64_sys_brk")),
+    ("mremap", ("__do_sys_mremap", "__x64_sys_mremap", "__arm64_sys_mremap")),
+    ("madvise", ("do_madvise", "madvise_lock")),
+    ("mlock", ("do_mlock",)),
+    ("the filling of memory (MAP_POPULATE, mlock)", ("__mm_populate",)),
+    (PAGE_FAULTS, ("lock_mm_and_find_vma", "do_user_addr_fault")),
+)  # fmt: skip
 # A page of a file that fsync waits for is being written; /proc/PID/task/TID/syscall has the number.
 # arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h: msync, fsync,
 # fdatasync, sync, sync_file_range, syncfs.
@@ -201,6 +213,17 @@ def kind_of(function: str) -> str | None:
         if function.startswith(prefixes):
             return kind
     return None
+
+
+def calls(functions: Mapping[str, int]) -> list[str]:
+    """Which calls wait for the lock of mappings, the most often met first; none that a function of
+    the semaphore itself hides."""
+    counts: Counter[str] = Counter()
+    for function, count in functions.items():
+        for call, prefixes in _BY_CALL:
+            if function.startswith(prefixes):
+                counts[call] += count
+    return sorted(counts, key=lambda call: (-counts[call], call))
 
 
 @cache

@@ -10,12 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import limits, mapped_forms, room, stock
+from memlab.diagnose import limits, mapped_forms, page_scan, pages, room, stock
 from memlab.diagnose.account import Line
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.kernel_held import KernelHeld
-from memlab.diagnose.look import Look, MappingUse, _largest, _touched_stack, _without_mapped
+from memlab.diagnose.look import (
+    UNLISTED,
+    Look,
+    MappingUse,
+    _largest,
+    _touched_stack,
+    _without_mapped,
+)
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.room import Room
 from memlab.diagnose.stacks import Stacks
@@ -177,6 +184,41 @@ def test_a_stack_that_grew_to_its_limit_is_full_only_if_it_was_used(
     seen = None if resident is None else scan({SECOND: resident}, {})
     assert _touched_stack([stack], seen, swapped) == used
     assert _touched_stack([stack._replace(path="/[stack]")], seen, swapped) is None
+
+
+def test_memory_that_was_mapped_after_the_list_is_in_no_mapping() -> None:
+    """The heap lies below files that were mapped after the list was read; the stack above them grew
+    downwards."""
+    heap = Mapping(16 * MiB, 17 * MiB, "rw-p", "[heap]")
+    stack = Mapping(80 * MiB, 81 * MiB, "rw-p", "[stack]")
+    edges = [heap.start, heap.end, stack.start, stack.end]
+    private, of_file = page_scan.PRESENT, page_scan.PRESENT | page_scan.FILE
+    regions = [
+        (16 * MiB, 18 * MiB, private), (32 * MiB, 64 * MiB, of_file),
+        (79 * MiB, 81 * MiB, private), (90 * MiB, 91 * MiB, private),
+    ]  # fmt: skip
+    runs = list(page_scan._joined([word for one in regions for word in one], edges))
+    assert sum(one.size_bytes for one in runs) == 37 * MiB
+    sums, by_mapping, of_files, _ = pages._sums(runs, pages._Weights([heap, stack], {}))
+    assert by_mapping == {heap.start: MiB, stack.start: MiB}
+    assert not of_files
+    assert (sums["anonymous"], sums["files"], sums["unlisted"]) == (5 * MiB, 32 * MiB, 35 * MiB)
+    after = replace(scan(by_mapping, {}), unlisted_bytes=35 * MiB)
+    uses = _largest([heap, stack], replace(after, unlisted_bytes=3 * MiB), after)
+    assert uses[0] == MappingUse(UNLISTED, 35 * MiB, 32 * MiB)
+    assert [(use.name, use.resident_bytes, use.growth_bytes) for use in uses[1:]] == [
+        ("[heap]", MiB, 0), ("[stack]", MiB, 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("weight", [1.0, 4.0])
+def test_each_page_is_of_the_mapping_that_it_lies_in_or_of_none(weight: float) -> None:
+    """Below, in, right behind and far behind a mapping, of which a part was scanned."""
+    mapping = Mapping(16 * MiB, 17 * MiB, "rw-p", "")
+    weights = pages._Weights([mapping], {mapping.start: weight})
+    places = [mapping.start - 4096, mapping.start, mapping.end - 4096, mapping.end, 64 * MiB]
+    assert [weights.mapping_at(at) for at in places] == [None, *[mapping.start] * 2, None, None]
+    assert [weights.of(at) for at in places] == [1.0, weight, weight, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from array import array
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -289,8 +294,9 @@ PAGE_CACHE = "page cache, dropped when memory is short; no leak"
 AGAIN = MappedOften("/srv/initrd.bin", 1767, 1700, 64 << 10, 110 * MiB, 106 * MiB)
 
 
-def grown_by(*often: MappedOften, files_growth: int = 106 * MiB) -> Finding:
-    seen = look(files_growth_bytes=files_growth, mapped_often=often)
+def grown_by(*often: MappedOften, **course_of_files: Any) -> Finding:
+    steady = {"files_growth_bytes": 106 * MiB, "files_grow_steadily": True}
+    seen = look(mapped_often=often, **steady | course_of_files)
     (found,) = [one for one in course.findings(seen) if one.name == "file-pages-grow"]
     return found
 
@@ -314,6 +320,36 @@ def test_pages_of_a_file_that_is_mapped_again_and_again_are_no_new_page_cache() 
 )
 def test_other_growth_of_pages_of_files_is_page_cache(often: MappedOften) -> None:
     assert PAGE_CACHE in grown_by(often).title
+
+
+@pytest.mark.parametrize("often", [(), (AGAIN,)])
+def test_only_a_steady_course_of_pages_of_files_is_said_to_grow(
+    often: Sequence[MappedOften],
+) -> None:
+    """Two readings that differ are no growth: one file that is mapped at once, or that comes and
+    goes."""
+    for steady in ({}, {"files_fell_bytes": 26 * MiB}):
+        assert "its resident memory grows by 10.6 MiB/s" in grown_by(*often, **steady).title
+    for unsteady, words in (
+        ({"files_grow_steadily": False, "files_fell_bytes": 26 * MiB}, "do not grow all through"),
+        ({"files_fell_bytes": 27 * MiB}, "fell by 27 MiB in the look"),
+        ({"files_grow_steadily": False, "files_fell_bytes": 900 * MiB}, "fell by 900 MiB in the"),
+    ):
+        title = grown_by(*often, **unsteady).title
+        assert words in title
+        assert "and are 106 MiB more at the end than at the beginning" in title
+        assert not re.search(r"\bgrows|keeps|no leak", title)
+
+
+def test_the_course_of_pages_of_files_is_theirs_alone() -> None:
+    series = object.__new__(Series)
+    series.held, series.private, series.resident, series.of_files = (array("q") for _ in range(4))
+    series.counts = defaultdict(partial(array, "q"))
+    for anonymous, mapped in ((900, 1), (400, 227), (800, 7)):
+        text = f"Name:\tp\nRssAnon:\t{anonymous} kB\nRssFile:\t{mapped} kB\nRssShmem:\t4 kB\n"
+        series._add(text.encode(), None)
+    assert list(series.of_files) == [1 << 10, 227 << 10, 7 << 10]
+    assert list(series.resident) == [905 << 10, 631 << 10, 811 << 10]
 
 
 def test_of_a_sample_of_mappings_no_pages_are_said_to_be_the_same() -> None:

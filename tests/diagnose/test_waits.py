@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import sockets, timing, waits
+from memlab.diagnose import kernel_numbers, sockets, timing, waits
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Severity
 from memlab.observe import process
@@ -110,6 +110,64 @@ def test_whose_threads_wait_is_said(
     (found,) = [one for one in timing.findings(made) if one.name == "waits-for-fsync"]
     assert found.title == f"90 % of the samples of {whose} wait for fsync"
     assert timing.of(made).title == f"what {whose} wait for, in samples"
+
+
+FAULTS_WAIT_NOT = "Linux 6.4 or later"
+
+
+def advice(functions: dict[str, int], sleeps: float = 20.0) -> str:
+    """Of samples, or of sleeps that are counted."""
+    kind = "a kernel semaphore, as the mmap_lock"
+    count = 0 if sleeps >= 500 else sum(functions.values())
+    of = waits.Waits(100, 100 - count, {kind: count}, 0, functions, 4.0, None)
+    made = look(waits=of, per_s=rates(munmap=1000.0, lock_sleeps=sleeps), thread_count=4)
+    (only,) = [one for one in timing.findings(made) if one.name == "waits-for-mappings"]
+    return only.setting
+
+
+@pytest.mark.parametrize("sleeps", [20.0, 2000.0])
+@pytest.mark.parametrize(
+    ("functions", "calls"),
+    [
+        (
+            {"vm_mmap_pgoff": 20, "__vm_munmap": 30, "__mm_populate": 9},
+            "munmap, mmap, the filling of memory (MAP_POPULATE, mlock)",
+        ),
+        ({"__x64_sys_brk": 4, "do_madvise.part.0": 5, "do_mlock": 3}, "madvise, brk, mlock"),
+        ({"do_mprotect_pkey.constprop.0": 9, "rwsem_down_write_slowpath": 9}, "mprotect"),
+        ({"lock_mm_and_find_vma": 9, "__do_sys_mremap": 1}, "page faults, mremap"),
+        ({"rwsem_down_read_slowpath": 9}, None),  # no call is read
+    ],
+)
+def test_the_calls_that_wait_for_the_lock_of_mappings_are_named(
+    functions: dict[str, int], calls: str | None, sleeps: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(kernel_numbers, "release", lambda: (6, 18))
+    words = advice(functions, sleeps)
+    assert words.startswith("fewer and smaller calls that change mappings; filling memory")
+    assert words.partition("; here those that wait are ")[2] == (calls or "")
+    assert FAULTS_WAIT_NOT not in words
+
+
+@pytest.mark.parametrize(
+    ("release", "function", "is_advised"),
+    [
+        ((6, 3), "lock_mm_and_find_vma", True),
+        ((5, 15), "do_user_addr_fault", True),
+        ((6, 4), "lock_mm_and_find_vma", False),
+        ((7, 0), "do_user_addr_fault", False),
+        ((0, 0), "do_user_addr_fault", False),  # it was not read
+        ((6, 3), "vm_mmap_pgoff", False),
+        ((6, 3), "__mm_populate", False),
+        ((6, 3), "rwsem_down_read_slowpath", False),
+    ],
+)
+def test_a_later_kernel_is_advised_where_page_faults_wait_on_an_older_one(
+    release: tuple[int, int], function: str, is_advised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_numbers, "release", lambda: release)
+    assert (FAULTS_WAIT_NOT in advice({function: 50})) == is_advised
 
 
 @pytest.mark.parametrize(("sleeps", "said"), [(0.2, False), (20.0, True), (None, True)])
