@@ -62,10 +62,14 @@ def _unshared(look: Look) -> Iterator[Finding]:
         return
     others = sum(1 for m in shares if m.shared_bytes)
     who = f"it and {others} other processes" if others else "it and those that share with it"
+    # The last that shares a page gets it without a copy, and only copies make the sum grow.
+    counted = look.group.growth_bytes_per_s if look.group else 0.0
+    grows = min(per_s, counted) if counted > 0 else per_s
     yield UNSHARED.found(
         COSTLY if per_s >= 1 * MiB or more >= 256 * MiB else NOTE,
-        f"memory shared since a fork becomes private by {size(per_s)}/s: resident memory stays, "
-        f"the sum of {who} grows, by at most {size(more)} more",
+        f"memory shared since a fork becomes private by {size(per_s)}/s over the look: resident "
+        f"memory stays, the sum of {who} grows by {size(grows)}/s or less, and at most "
+        f"{size(more)} more",
         per_s,
         facts(
             Fact("still shared, of this process", _shared_bytes(look), "B"),
