@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 from memlab.diagnose import sockets
 from memlab.diagnose.finding import COSTLY, Finding, FindingRow, per_second, size
+from memlab.diagnose.kernel_numbers import is_largest_buffer, larger_buffer, sysctl
 from memlab.diagnose.look import Look
 from memlab.diagnose.sockets import Dropped
-from memlab.observe import files
-from memlab.observe.proc import ROOT
 
 LOST = "messages-lost"
 """The row of calls that say so."""
 _LEAST_PER_S = 1.0
 _BUFFER = "receive buffers"
+_OPTION, _MAXIMUM = "SO_RCVBUF", "net.core.rmem_max"
 
 _SOCKETS_DROP = FindingRow(
     "sockets-drop",
@@ -41,7 +41,7 @@ def findings(look: Look) -> Iterator[Finding]:
             COSTLY,
             f"{per_second(per_s, 'messages')} to its {one.kind} sockets are dropped: {why(one)}",
             per_s,
-            setting=None if one.is_full else "",
+            setting=_setting(one) if one.is_full else "",
         )
         return
 
@@ -51,9 +51,23 @@ def why(one: Dropped) -> str:
     buffer = f" of {size(one.buffer_bytes)}" if one.buffer_bytes else ""
     if not one.is_full:
         return f"a full receive buffer{buffer}, a filter or a bad checksum; which was not read"
-    most = files.number(ROOT / "proc/sys/net/core/rmem_max")
-    bound = f"SO_RCVBUF, at most net.core.rmem_max, {size(most)}" if most else "SO_RCVBUF"
+    most = next(iter(sysctl("net/core/rmem_max")), None)
+    bound = _OPTION
+    if most and is_largest_buffer(_MAXIMUM, one.buffer_bytes):
+        bound = f"twice {_MAXIMUM} of {size(most)}, the most that {_OPTION} gets"
+    elif most:
+        bound = f"{_OPTION}, at most twice {_MAXIMUM} of {size(most)}"
     return f"a receive buffer{buffer} was full ({bound})"
+
+
+def _setting(one: Dropped) -> str:
+    return f"a reader that keeps up; {larger_buffer(_OPTION, _MAXIMUM, one.buffer_bytes)}"
+
+
+def setting_of_netlink(look: Look) -> str:
+    """What to try for ENOBUFS of a read; empty if no message was counted."""
+    one = next((one for one in look.dropped if one.kind == sockets.NETLINK), None)
+    return f"of a netlink socket: {_setting(one)}" if one else ""
 
 
 def of_netlink(look: Look) -> str:
