@@ -51,13 +51,16 @@ def beside_malloc_line(look: Look) -> Line:
     return Line("beside malloc", beside_malloc(look), low, high, part_of="anonymous")
 
 
-def in_objects(heap: Heap) -> Line:
-    """What is in malloc's objects, and how much of it in such as have a mapping each."""
+def in_objects(look: Look, heap: Heap) -> Line:
+    """What is in malloc's objects, and how much of it in such as have a mapping each: a runtime may
+    keep its heap in these, and what of one is free inside no reader knows."""
     used = heap.used_bytes
     low, high = heap.mapped_bounds or (None, None)
     if low is not None and high is not None:
         low, high = used + low, used + high
     note = "{} in {} mapped alone".format(*_alone(heap)) if heap.mapped_bytes else ""
+    if heap.mapped_bytes > max(MiB, look.memory.anonymous_bytes / 2):
+        note += ": what lies in them was not read"
     return Line(
         "in malloc's objects", used + heap.mapped_bytes, low, high, note, part_of="anonymous"
     )
