@@ -327,6 +327,22 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
     )
 
 
+def mostly_malloc(look: Look) -> tuple[str, str]:
+    """Of a process with a small heap beside malloc: that most is malloc's objects, and what takes
+    these; both empty of another."""
+    if look.heap is None or not look.inner_heaps:
+        return "", ""
+    used = look.heap.used_bytes + look.heap.mapped_bytes
+    largest = max(look.inner_heaps, key=lambda one: one.resident_bytes)
+    beside = sum(one.resident_bytes for one in look.inner_heaps)
+    if used < growth.WORTH_BYTES or used < look.memory.anonymous_bytes / 2 or beside > used / 4:
+        return "", ""
+    return (
+        f"most of its anonymous memory is malloc's objects, {size(used)}, and not {largest.name}, "
+        f"{size(largest.resident_bytes)}"
+    ), _outside(largest.name)
+
+
 # What a runtime takes from malloc, by a word of its heap's name.
 _OF_JVM = (
     "direct buffers (-XX:MaxDirectMemorySize, -Djdk.nio.maxCachedBufferSize), and what libraries "

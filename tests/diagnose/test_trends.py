@@ -480,3 +480,31 @@ def test_the_sum_grows_by_no_more_than_its_group(counted: float | None, words: s
     (title,) = [one.title for one in stock.findings(parent) if one.name == "unshared"]
     assert "private by 2 MiB/s over the look: resident memory stays" in title
     assert f"grows by {words} or less" in title
+
+
+@pytest.mark.parametrize(
+    ("objects", "java", "is_most"),
+    [
+        (85.0, 0.7, True), (85, 21, True), (85, 22, False), (53, 1, True), (51, 1, False),
+        (0, 80, False),
+    ],
+)  # fmt: skip
+def test_a_growth_beside_a_small_heap_of_a_runtime_says_where_most_lies(
+    *, objects: float, java: float, is_most: bool
+) -> None:
+    inner = inner_heap.InnerHeap(inner_heap.JAVA, int(java * MiB), int(java * MiB))
+    blocks = heap(held_bytes=int(objects * MiB), free_bytes=0, retained_bytes=0, ends_bytes=0)
+    seen = look(
+        grows_steadily=True, growth_bytes_per_s=5.0 * MiB, heap=blocks, inner_heaps=(inner,),
+        memory=memory(anonymous_bytes=104 * MiB, resident_bytes=124 * MiB),
+    )  # fmt: skip
+    (found,) = [one for one in stock.findings(seen) if one.name == "growing"]
+    assert ("malloc's objects" in found.title) == is_most
+    assert ("a heap profile" in found.setting) != is_most
+    assert ("direct buffers" in found.setting) == is_most
+    if objects == 85 and is_most:
+        assert "is malloc's objects, 85 MiB, and not the Java heap, " in found.title
+    for other in (replace(seen, inner_heaps=()), replace(seen, heap=None)):
+        (found,) = [one for one in stock.findings(other) if one.name == "growing"]
+        assert "a heap profile" in found.setting
+        assert "and not" not in found.title
