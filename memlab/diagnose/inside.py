@@ -333,8 +333,8 @@ def mostly_malloc(look: Look) -> tuple[str, str]:
     if look.heap is None or not look.inner_heaps:
         return "", ""
     used = look.heap.used_bytes + look.heap.mapped_bytes
-    largest = max(look.inner_heaps, key=lambda one: one.resident_bytes)
-    beside = sum(one.resident_bytes for one in look.inner_heaps)
+    largest = max(look.inner_heaps, key=lambda inner: inner.resident_bytes)
+    beside = sum(inner.resident_bytes for inner in look.inner_heaps)
     if used < growth.WORTH_BYTES or used < look.memory.anonymous_bytes / 2 or beside > used / 4:
         return "", ""
     return (
