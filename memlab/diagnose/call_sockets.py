@@ -14,7 +14,7 @@ from memlab.diagnose import sockets
 from memlab.diagnose.call_facts import MEMLOCK, PAGE, Cause, Facts, Reader, shown
 from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.finding import size
-from memlab.diagnose.kernel_numbers import sysctl
+from memlab.diagnose.kernel_numbers import larger_buffer, sysctl
 from memlab.diagnose.refusals import SENDS
 from memlab.observe import files, namespaces
 from memlab.observe.proc import ROOT
@@ -132,7 +132,7 @@ def _receiver(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
         return Cause(
             f"the send buffer of its Unix datagram socket is full: {size(sender.sent)} of "
             f"{size(sender.send_buffer)} (SO_SNDBUF) are not received yet",
-            "SO_SNDBUF", "a receiver that keeps up; a larger SO_SNDBUF",
+            "SO_SNDBUF", f"a receiver that keeps up; {_larger(sender)}",
         )  # fmt: skip
     name = ""
     if call == "sendto" and arguments[4]:
@@ -152,6 +152,10 @@ def _receiver(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
     )  # fmt: skip
 
 
+def _larger(sender: sockets.UnixSocket) -> str:
+    return larger_buffer("SO_SNDBUF", "net.core.wmem_max", sender.send_buffer)
+
+
 def _datagram_socket(facts: Facts, number: int) -> sockets.UnixSocket | None:
     """None if the descriptor is not a Unix datagram socket."""
     link = facts.link(number)
@@ -169,7 +173,7 @@ def _datagram(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
     return Cause(
         f"a message of {size(length)} is sent by a Unix datagram socket whose send buffer has "
         f"{size(sender.send_buffer)} (SO_SNDBUF)",
-        "SO_SNDBUF", "smaller messages; a larger SO_SNDBUF, up to net.core.wmem_max",
+        "SO_SNDBUF", f"smaller messages; {_larger(sender)}",
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import family, growth, mapping_list, shared, sites
+from memlab.diagnose import family, growth, inside, mapping_list, shared, sites
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import (
     COSTLY,
@@ -62,10 +62,14 @@ def _unshared(look: Look) -> Iterator[Finding]:
         return
     others = sum(1 for m in shares if m.shared_bytes)
     who = f"it and {others} other processes" if others else "it and those that share with it"
+    # The last that shares a page gets it without a copy, and only copies make the sum grow.
+    counted = look.group.growth_bytes_per_s if look.group else 0.0
+    grows = min(per_s, counted) if counted > 0 else per_s
     yield UNSHARED.found(
         COSTLY if per_s >= 1 * MiB or more >= 256 * MiB else NOTE,
-        f"memory shared since a fork becomes private by {size(per_s)}/s: resident memory stays, "
-        f"the sum of {who} grows, by at most {size(more)} more",
+        f"memory shared since a fork becomes private by {size(per_s)}/s over the look: resident "
+        f"memory stays, the sum of {who} grows by {size(grows)}/s or less, and at most "
+        f"{size(more)} more",
         per_s,
         facts(
             Fact("still shared, of this process", _shared_bytes(look), "B"),
@@ -101,6 +105,9 @@ def unsharing(look: Look, members: Sequence[Member]) -> tuple[int, int]:
     return lost, family.may_grow_bytes(shared)
 
 
+_LATER = (
+    "a look later (--seconds 60) tells a load or warm-up, which ends, from a leak, which goes on"
+)
 GROWING = FindingRow(
     "growing",
     "stock",
@@ -108,9 +115,8 @@ GROWING = FindingRow(
     "B/s",
     "it grows by 64 KiB, in every part of the look",
     setting=(
-        "a look later (--seconds 60) tells a load or warm-up, which ends, from a leak, which "
-        "goes on; then what it allocates and keeps (heaptrack, a heap profile), a bound for "
-        "a cache"
+        f"{_LATER}; then what it allocates and keeps (heaptrack, a heap profile), a bound for a "
+        "cache"
     ),
     experiments=("retained-memory",),
 )
@@ -142,10 +148,11 @@ def _growing(look: Look) -> Iterator[Finding]:
         goes_on = f"its mappings have room for {size(bound)} more, {whose} has {size(room)}"
     if look.peak_stands:
         goes_on = f"it has been larger before, {size(peak)}: it may swing"
+    most_is, outside = inside.mostly_malloc(look)
     longest = min(_DAY_S, growth.LASTS_LOOKS * look.seconds)
     yield GROWING.found(
         COSTLY if lasts < longest and not bounded and not look.peak_stands else NOTE,
-        f"{sentence}; {goes_on}" if goes_on else sentence,
+        "; ".join(filter(None, (sentence, goes_on, most_is))),
         rate,
         facts(
             Fact("seen for", look.seconds, "s"),
@@ -157,6 +164,7 @@ def _growing(look: Look) -> Iterator[Finding]:
             Fact("room", room, "B"),
             *sites.facts(look.sites),
         ),
+        setting=f"{_LATER}; then {outside} (heaptrack, memlab record)" if outside else None,
         grows=not bounded and not look.peak_stands,
     )
 

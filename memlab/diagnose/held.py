@@ -404,7 +404,8 @@ _HELD_ELSEWHERE = FindingRow(
 def findings(seen: GroupLook) -> Iterator[Finding]:
     """What is worth saying of a group."""
     charge = seen.charge
-    per_s = seen.unshared_bytes / seen.seconds
+    # The last process that shares a page gets it without a copy, by which the group does not grow.
+    per_s = min(seen.unshared_bytes / seen.seconds, seen.growth_bytes_per_s)
     more = family.may_grow_bytes([m.shared_bytes or 0 for m in seen.members])
     if seen.events and seen.events_before:
         of_tree = tree.findings(seen.below, seen.events_before, seen.events, seen.room)
@@ -433,13 +434,15 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     yield from inside.of_group_sockets(seen.sockets, charge, seen.version)
     if per_s >= _LEAST_UNSHARED and more >= 4 * MiB:
         alone = sum(max(0, m.growth_bytes) for m in seen.members) / seen.seconds
+        over = "" if seen.grows_steadily else " over the look"
         yield course.UNSHARED.found(
             COSTLY if per_s >= MiB or more >= 256 * MiB else NOTE,
-            f"memory that its processes share since a fork becomes private by {size(per_s)}/s: the "
-            f"group grows, no process does, by at most {size(more)} more",
+            f"memory that its processes share since a fork becomes private by {size(per_s)}/s"
+            f"{over}: the group grows, no process does, by at most {size(more)} more",
             per_s,
             facts(
                 Fact("group grows by", seen.growth_bytes_per_s, "B/s"),
+                Fact("became private in the look", seen.unshared_bytes, "B"),
                 Fact("its processes grow by, in all", alone, "B/s"),
                 Fact("processes", seen.processes, "count"),
             ),

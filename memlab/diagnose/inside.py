@@ -51,13 +51,16 @@ def beside_malloc_line(look: Look) -> Line:
     return Line("beside malloc", beside_malloc(look), low, high, part_of="anonymous")
 
 
-def in_objects(heap: Heap) -> Line:
-    """What is in malloc's objects, and how much of it in such as have a mapping each."""
+def in_objects(look: Look, heap: Heap) -> Line:
+    """What is in malloc's objects, and how much of it in such as have a mapping each: a runtime may
+    keep its heap in these, and what of one is free inside no reader knows."""
     used = heap.used_bytes
     low, high = heap.mapped_bounds or (None, None)
     if low is not None and high is not None:
         low, high = used + low, used + high
     note = "{} in {} mapped alone".format(*_alone(heap)) if heap.mapped_bytes else ""
+    if heap.mapped_bytes > max(MiB, look.memory.anonymous_bytes / 2):
+        note += ": what lies in them was not read"
     return Line(
         "in malloc's objects", used + heap.mapped_bytes, low, high, note, part_of="anonymous"
     )
@@ -322,6 +325,22 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
         used,
         setting=f"{_outside(runtimes[0])}; memlab record {look.subject.pid}",
     )
+
+
+def mostly_malloc(look: Look) -> tuple[str, str]:
+    """Of a process with a small heap beside malloc: that most is malloc's objects, and what takes
+    these; both empty of another."""
+    if look.heap is None or not look.inner_heaps:
+        return "", ""
+    used = look.heap.used_bytes + look.heap.mapped_bytes
+    largest = max(look.inner_heaps, key=lambda inner: inner.resident_bytes)
+    beside = sum(inner.resident_bytes for inner in look.inner_heaps)
+    if used < growth.WORTH_BYTES or used < look.memory.anonymous_bytes / 2 or beside > used / 4:
+        return "", ""
+    return (
+        f"most of its anonymous memory is malloc's objects, {size(used)}, and not {largest.name}, "
+        f"{size(largest.resident_bytes)}"
+    ), _outside(largest.name)
 
 
 # What a runtime takes from malloc, by a word of its heap's name.

@@ -24,6 +24,19 @@ def sysctl(name: str, of_ipc: int | None = None) -> list[int]:
     return [int(word) for word in text.split() if word.lstrip("-").isdigit()]
 
 
+def larger_buffer(option: str, maximum: str, bytes_now: int) -> str:
+    """What to try for the buffer of a socket. The kernel doubles what the option asks for, which is
+    at most the sysctl `maximum` (socket(7))."""
+    if is_largest_buffer(maximum, bytes_now):
+        return f"a larger {maximum}, then {option}"
+    return f"a larger {option}"
+
+
+def is_largest_buffer(maximum: str, bytes_now: int) -> bool:
+    """Whether the option gets no more; False where the sysctl is not there to read."""
+    return any(bytes_now >= 2 * most for most in sysctl(maximum.replace(".", "/")))
+
+
 def target_of(path: Path) -> str | None:
     """Where it leads; None if that may not be read."""
     found = files.known(path.readlink)

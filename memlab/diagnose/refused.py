@@ -192,6 +192,8 @@ def _setting(
             return words
     if known.name == "mapping-refused":
         return _setting_of_mapping(limit, refused)
+    if known.name == socket_drops.LOST and (words := socket_drops.setting_of_netlink(look)):
+        return words
     if limit is None and why.startswith(_OPEN):
         return f"if it is {line}: {known.setting}" if known.setting else _page(refused[0])
     if "(zombies)" in why:

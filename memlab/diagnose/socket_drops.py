@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 from memlab.diagnose import sockets
 from memlab.diagnose.finding import COSTLY, Finding, FindingRow, per_second, size
+from memlab.diagnose.kernel_numbers import is_largest_buffer, larger_buffer, sysctl
 from memlab.diagnose.look import Look
 from memlab.diagnose.sockets import Dropped
-from memlab.observe import files
-from memlab.observe.proc import ROOT
 
 LOST = "messages-lost"
 """The row of calls that say so."""
 _LEAST_PER_S = 1.0
 _BUFFER = "receive buffers"
+_OPTION, _MAXIMUM = "SO_RCVBUF", "net.core.rmem_max"
 
 _SOCKETS_DROP = FindingRow(
     "sockets-drop",
@@ -41,27 +41,41 @@ def findings(look: Look) -> Iterator[Finding]:
             COSTLY,
             f"{per_second(per_s, 'messages')} to its {one.kind} sockets are dropped: {why(one)}",
             per_s,
-            setting=None if one.is_full else "",
+            setting=_setting(one) if one.is_full else "",
         )
         return
 
 
-def why(one: Dropped) -> str:
+def why(drops: Dropped) -> str:
     """The cause, if it was read."""
-    buffer = f" of {size(one.buffer_bytes)}" if one.buffer_bytes else ""
-    if not one.is_full:
+    buffer = f" of {size(drops.buffer_bytes)}" if drops.buffer_bytes else ""
+    if not drops.is_full:
         return f"a full receive buffer{buffer}, a filter or a bad checksum; which was not read"
-    most = files.number(ROOT / "proc/sys/net/core/rmem_max")
-    bound = f"SO_RCVBUF, at most net.core.rmem_max, {size(most)}" if most else "SO_RCVBUF"
+    most = next(iter(sysctl("net/core/rmem_max")), None)
+    bound = _OPTION
+    if most and is_largest_buffer(_MAXIMUM, drops.buffer_bytes):
+        bound = f"twice {_MAXIMUM} of {size(most)}, the most that {_OPTION} gets"
+    elif most:
+        bound = f"{_OPTION}, at most twice {_MAXIMUM} of {size(most)}"
     return f"a receive buffer{buffer} was full ({bound})"
+
+
+def _setting(drops: Dropped) -> str:
+    return f"a reader that keeps up; {larger_buffer(_OPTION, _MAXIMUM, drops.buffer_bytes)}"
+
+
+def setting_of_netlink(look: Look) -> str:
+    """What to try for ENOBUFS of a read; empty if no message was counted."""
+    drops = next((drops for drops in look.dropped if drops.kind == sockets.NETLINK), None)
+    return f"of a netlink socket: {_setting(drops)}" if drops else ""
 
 
 def of_netlink(look: Look) -> str:
     """What explains ENOBUFS of a read."""
-    one = next((one for one in look.dropped if one.kind == sockets.NETLINK), None)
-    if one is None:
+    drops = next((drops for drops in look.dropped if drops.kind == sockets.NETLINK), None)
+    if drops is None:
         return (
             "no limit that is read here explains it; a netlink socket says so if its receive "
             "buffer was full"
         )
-    return f"{one.count:,} messages to its netlink sockets are dropped: {why(one)}"
+    return f"{drops.count:,} messages to its netlink sockets are dropped: {why(drops)}"

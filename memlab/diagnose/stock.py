@@ -67,7 +67,7 @@ def of(look: Look) -> Account:
         lines.append(Line("in huge pages", huge, part_of="anonymous", note=_unused(look)))
     heap = look.heap
     if heap is not None:
-        lines.append(inside.in_objects(heap))
+        lines.append(inside.in_objects(look, heap))
         lines.append(Line("free in malloc", heap.retained_bytes, part_of="anonymous"))
         lines.append(inside.beside_malloc_line(look))
     lines += inside.lines(look)

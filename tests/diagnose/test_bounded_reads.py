@@ -268,12 +268,13 @@ def test_of_very_many_objects_that_are_mapped_alone_the_rest_is_judged_by_places
     assert some.mapped_bounds is not None
     # A page that the kernel moves at that moment is not there, and a place is missed for it.
     assert some.mapped_bounds[0] <= whole.mapped_bytes < 1.01 * some.mapped_bounds[1]
-    line = inside.in_objects(some)
+    large = looks.look(memory=looks.memory(anonymous_bytes=looks.GiB))
+    line = inside.in_objects(large, some)
     assert (line.low, line.high) != (None, None)
     assert re.fullmatch(r"about [\d.]+ MiB in over 10[01] mapped alone", line.note)
     beside = inside.beside_malloc_line(looks.look(heap=some))
     assert (beside.low, beside.high) != (None, None)
-    assert re.fullmatch(r"[\d.]+ MiB in [\d,]+ mapped alone", inside.in_objects(whole).note)
+    assert re.fullmatch(r"[\d.]+ MiB in [\d,]+ mapped alone", inside.in_objects(large, whole).note)
     (left_out,) = why
     assert (left_out.name, left_out.option) == ("each object that malloc maps alone", "--full")
     assert "places among the others" in left_out.reason

@@ -515,3 +515,22 @@ def test_parts_of_what_is_beside_malloc_add_up_to_it() -> None:
     parts = [one.value for one in lines if one.part_of == "beside malloc"]
     assert sum(parts) == inside.beside_malloc(seen) == 196 * MiB
     assert [one.value for one in lines if one.name == "other mappings"] == [80 * MiB]
+
+
+@pytest.mark.parametrize(
+    ("mapped", "anonymous", "unread"),
+    [
+        (193.0, 194.0, True), (98, 194, True), (97, 194, False), (20, 194, False),
+        (1.5, 2, True), (0.9, 1, False),
+    ],
+)  # fmt: skip
+def test_blocks_that_hold_most_and_whose_inside_nobody_reads_are_said_so(
+    *, mapped: float, anonymous: float, unread: bool
+) -> None:
+    """A runtime may have its heap in them, as OCaml's has."""
+    blocks = heap_of(mapped_count=38, mapped_bytes=int(mapped * MiB), held_bytes=0, free_bytes=0,
+                  retained_bytes=0)  # fmt: skip
+    seen = look(heap=blocks, memory=memory(anonymous_bytes=int(anonymous * MiB)))
+    (line,) = [one for one in stock.of(seen).lines if one.name == "in malloc's objects"]
+    assert "in 38 mapped alone" in line.note
+    assert line.note.endswith(": what lies in them was not read") == unread

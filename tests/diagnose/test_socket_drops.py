@@ -9,11 +9,14 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 
 import needs
 import pytest
 
-from memlab.diagnose import limits, refusals, room, sockets
+from memlab.diagnose import call_sockets, kernel_numbers, limits, refusals, room, sockets
+from memlab.diagnose.call_facts import Facts
 from memlab.diagnose.finding import COSTLY, NOTE
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.sockets import NETLINK, UDP, Dropped, Queue, Readings
@@ -149,7 +152,7 @@ def test_what_is_lost_is_a_finding_once() -> None:
     ((name, title),) = said(lost)
     assert name == "sockets-drop"
     assert "20 messages per second to its netlink sockets are dropped" in title
-    assert "are dropped: a receive buffer of 208 KiB was full (SO_RCVBUF" in title
+    assert "are dropped: a receive buffer of 208 KiB was full (" in title
     ((name, title),) = said(lost, refused=(Refusal("recvmsg", "ENOBUFS", 15.0),))
     assert name == "messages-lost"
     assert "200 messages to its netlink sockets are dropped: a receive buffer of" in title
@@ -158,6 +161,61 @@ def test_what_is_lost_is_a_finding_once() -> None:
     ((name, title),) = said(refused=(Refusal("recvmsg", "ENOBUFS", 15.0),))
     assert "no limit that is read here explains it" in title
     assert said(Dropped(UDP, 9, 0, is_full=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("most", "bound", "larger"),
+    [
+        (None, "SO_RCVBUF", "SO_RCVBUF"),
+        (104, "twice net.core.rmem_max of 104 KiB, the most that SO_RCVBUF gets",
+         "net.core.rmem_max, then SO_RCVBUF"),
+        (50, "twice net.core.rmem_max of 50 KiB, the most that SO_RCVBUF gets",
+         "net.core.rmem_max, then SO_RCVBUF"),
+        (105, "SO_RCVBUF, at most twice net.core.rmem_max of 105 KiB", "SO_RCVBUF"),
+        (208, "SO_RCVBUF, at most twice net.core.rmem_max of 208 KiB", "SO_RCVBUF"),
+    ],
+)  # fmt: skip
+def test_a_buffer_at_its_cap_needs_the_sysctl_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int | None, bound: str, larger: str
+) -> None:
+    """The kernel doubles what SO_RCVBUF asks for."""
+    limit = tmp_path / "proc/sys/net/core/rmem_max"
+    limit.parent.mkdir(parents=True)
+    if most is not None:
+        limit.write_text(f"{most << 10}\n")
+    monkeypatch.setattr(kernel_numbers, "ROOT", tmp_path)
+    full = Dropped(UDP, 200, 208 << 10, is_full=True)
+    (one,) = limits.findings(look(dropped=(full,)))
+    assert one.title.endswith(f": a receive buffer of 208 KiB was full ({bound})")
+    assert one.setting == f"a reader that keeps up; a larger {larger}"
+    refused = (Refusal("recvmsg", "ENOBUFS", 15.0),)
+    (one,) = limits.findings(look(dropped=(replace(full, kind=NETLINK),), refused=refused))
+    assert one.title.endswith(f": a receive buffer of 208 KiB was full ({bound})")
+    assert one.setting == f"of a netlink socket: a reader that keeps up; a larger {larger}"
+
+
+@pytest.mark.parametrize(
+    ("most", "larger"),
+    [(104, "net.core.wmem_max, then SO_SNDBUF"), (105, "SO_SNDBUF"), (None, "SO_SNDBUF")],
+)
+def test_a_send_buffer_at_its_cap_needs_the_sysctl_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int | None, larger: str
+) -> None:
+    limit = tmp_path / "proc/sys/net/core/wmem_max"
+    limit.parent.mkdir(parents=True)
+    if most is not None:
+        limit.write_text(f"{most << 10}\n")
+    monkeypatch.setattr(kernel_numbers, "ROOT", tmp_path)
+    sender = sockets.UnixSocket(7, socket.SOCK_DGRAM, 1, "", 8, 0, 0, 208 << 10, 208 << 10)
+    facts = Facts(PID, {})
+    monkeypatch.setattr(Facts, "unix", [sender])
+    monkeypatch.setattr(Facts, "link", lambda *_: "socket:[7]")
+    full = call_sockets._receiver(facts, "sendto", (3, 0, 0, 0, 0, 0))
+    large = call_sockets._datagram(facts, "sendto", (3, 0, 208 << 10, 0, 0, 0))
+    assert full
+    assert large
+    assert full.setting == f"a receiver that keeps up; a larger {larger}"
+    assert large.setting == f"smaller messages; a larger {larger}"
 
 
 @pytest.mark.needs("recording")

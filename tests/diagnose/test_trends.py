@@ -39,6 +39,7 @@ from memlab.diagnose.room import Room
 from memlab.observe import process
 
 from .looks import MiB, charge, group, heap, look, memory
+from .test_when import _of_group
 
 
 def near(room: Room) -> list[Finding]:
@@ -480,3 +481,66 @@ def test_mappings_of_a_file_are_told_apart_by_device_and_inode() -> None:
     assert listed.guarded == [0xA000]
     large = b"8000-19000 ---p 00000000 00:00 0 \n19000-20000 rw-p 00000000 00:00 0 \n"
     assert mapping_list.of(large).guarded == []
+
+
+@pytest.mark.parametrize(
+    ("steadily", "grows", "words"),
+    [
+        (True, 19, "private by 19 MiB/s: the group grows"),
+        (False, 19, "private by 19 MiB/s over the look: the group grows"),
+        (False, 40, "private by 25 MiB/s over the look: the group grows"),
+        (False, 0, ""),
+        (False, -3, ""),
+    ],
+)
+def test_what_becomes_private_without_a_copy_is_no_growth(
+    *, steadily: bool, grows: int, words: str
+) -> None:
+    """A parent and three children: of four pages that become private three are copies."""
+    members = tuple(replace(beside(pid), growth_bytes=0) for pid in (7, 8, 9, 10))
+    seen = _of_group(
+        members=members, processes=4, unshared_bytes=250 * MiB, grows_steadily=steadily,
+        growth_bytes_per_s=float(grows * MiB),
+    )  # fmt: skip
+    said = [one.title for one in held.findings(seen) if one.name == "unshared"]
+    assert len(said) == bool(words)
+    assert all(words in title for title in said)
+
+
+@pytest.mark.parametrize(
+    ("counted", "words"), [(None, "2 MiB/s"), (1.5, "1.5 MiB/s"), (3.0, "2 MiB/s"), (0, "2 MiB/s")]
+)
+def test_the_sum_grows_by_no_more_than_its_group(counted: float | None, words: str) -> None:
+    limited = None if counted is None else group(growth_bytes_per_s=counted * MiB)
+    parent = look(members=(beside(7),), descendants=frozenset({7}), group=limited)
+    (title,) = [one.title for one in stock.findings(parent) if one.name == "unshared"]
+    assert "private by 2 MiB/s over the look: resident memory stays" in title
+    assert f"grows by {words} or less" in title
+
+
+@pytest.mark.parametrize(
+    ("objects", "java", "is_most"),
+    [
+        (85.0, 0.7, True), (85, 21, True), (85, 22, False), (53, 1, True), (51, 1, False),
+        (0, 80, False),
+    ],
+)  # fmt: skip
+def test_a_growth_beside_a_small_heap_of_a_runtime_says_where_most_lies(
+    *, objects: float, java: float, is_most: bool
+) -> None:
+    inner = inner_heap.InnerHeap(inner_heap.JAVA, int(java * MiB), int(java * MiB))
+    blocks = heap(held_bytes=int(objects * MiB), free_bytes=0, retained_bytes=0, ends_bytes=0)
+    seen = look(
+        grows_steadily=True, growth_bytes_per_s=5.0 * MiB, heap=blocks, inner_heaps=(inner,),
+        memory=memory(anonymous_bytes=104 * MiB, resident_bytes=124 * MiB),
+    )  # fmt: skip
+    (found,) = [one for one in stock.findings(seen) if one.name == "growing"]
+    assert ("malloc's objects" in found.title) == is_most
+    assert ("a heap profile" in found.setting) != is_most
+    assert ("direct buffers" in found.setting) == is_most
+    if objects == 85 and is_most:
+        assert "is malloc's objects, 85 MiB, and not the Java heap, " in found.title
+    for other in (replace(seen, inner_heaps=()), replace(seen, heap=None)):
+        (found,) = [one for one in stock.findings(other) if one.name == "growing"]
+        assert "a heap profile" in found.setting
+        assert "and not" not in found.title

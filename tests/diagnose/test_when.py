@@ -238,7 +238,10 @@ def _lazy(value: float, of: int) -> Look:
 def _forked(growth_per_s: float, still: float) -> GroupLook:
     """Two workers that share this much since a fork: one of them keeps it."""
     workers = tuple(Member(pid, "worker", 64 * MiB, 0, int(still), 0, 0) for pid in (7, 8))
-    return _of_group(unshared_bytes=int(10 * growth_per_s), members=workers, processes=2)
+    return _of_group(
+        unshared_bytes=round(10 * growth_per_s), members=workers, processes=2,
+        growth_bytes_per_s=growth_per_s,
+    )  # fmt: skip
 
 
 TENTH = 160 * MiB  # of which 16 MiB are a tenth
