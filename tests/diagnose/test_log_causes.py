@@ -441,3 +441,35 @@ def test_a_log_whose_lines_an_editor_joined_is_read() -> None:
 
 def test_a_requester_in_a_table_of_markdown_has_its_name() -> None:
     assert kill(f"| 1 | `{HEAD}` |\n| 2 | `{KILL}` |\n").requester == "a"
+
+
+TRACE = "kernel: Call Trace:\nkernel:  dump_header+0x43/0x1aa\nkernel:  {}+0xc2/0xd0\n"
+NOBODY = "kernel: Out of memory and no killable processes...\n"
+
+
+@pytest.mark.parametrize(
+    ("function", "is_group"),
+    [
+        ("mem_cgroup_out_of_memory", True),
+        ("mem_cgroup_oom_synchronize", True),
+        ("mem_cgroup_handle_oom", True),
+        ("? mem_cgroup_out_of_memory", False),
+        ("__alloc_pages_slowpath", False),
+    ],
+)
+def test_by_its_trace_a_report_is_of_a_groups_limit(function: str, is_group: bool) -> None:
+    """Of a report that ends, of one that is cut, and of one that is cut behind another."""
+    begun = f"kernel: {HEAD}\n{TRACE.format(function)}"
+    words = "it was the limit of a memory group; which one is not in this log"
+    for text in (f"{begun}{NOBODY}", begun):
+        assert (kill(text).cause == "group") == is_group
+        assert (words in printed(text)) == is_group
+    later = printed(f"{NOBODY}{begun}")
+    assert "whose memory was short is not in this log" in later
+    cut = "a later report in this log is cut before its kill"
+    assert later.endswith(f"{cut}: {words}\n" if is_group else f"{cut}\n")
+
+
+def test_a_cpuset_with_a_functions_name_is_no_trace() -> None:
+    cpuset = "kernel: a cpuset=mem_cgroup_out_of_memory+0x1/0x2 mems_allowed=0\n"
+    assert kill(f"kernel: {HEAD}\n{cpuset}{NOBODY}").cause == "unknown"

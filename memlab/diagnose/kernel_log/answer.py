@@ -328,7 +328,8 @@ def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
     if in_vain := sum(r.is_nobody and not r.panic and r is not report for r in log.reports):
         yield f"{units.counted(in_vain, 'other report')} in which no process could be killed"
     if report is not None and log.reports and (later := log.reports[-1]).line > report.line > 0:
-        reason = f": {cause.cause_of(later).sentence}" if later.memory.zones else ""
+        short = cause.cause_of(later)
+        reason = f": {short.sentence}" if later.memory.zones or short.kind != "unknown" else ""
         yield f"a later report in this log is cut before its kill{reason}"
     if log.reaped and report is not None and log.reports:
         names = ", ".join(dict.fromkeys(process.name for process in log.reaped[:6]))

@@ -33,7 +33,9 @@ _MARKS = tuple(
         )
     )
 )
-_CHARGES = ("mem_cgroup_out_of_memory", "mem_cgroup_oom_synchronize", "try_charge_memcg")
+_CHARGES = (  # "mem_cgroup_oom" begins two names
+    "mem_cgroup_out_of_memory", "mem_cgroup_oom", "mem_cgroup_handle_oom", "try_charge_memcg"
+)  # fmt: skip
 
 _NO_PREFIX = forms.Prefix("", "", "", "", "")
 Kills = set[tuple[int | None, str, int | None, int | None]]
@@ -390,7 +392,7 @@ class _ReportReader:
 
     def _context(self, report: Report, line: str) -> None:
         """The lines behind the first one: whose memory, and how the request came there."""
-        if "+0x" in line:
+        if "+0x" in line and " mems_allowed=" not in line:  # a cpuset has any name
             report.is_by_hand |= "moom_callback" in line
             report.is_charge |= "? " not in line and any(name in line for name in _CHARGES)
         elif " Comm: " in line and report.requester is not None:
