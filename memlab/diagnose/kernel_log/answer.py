@@ -385,7 +385,9 @@ def _no_kill(log: Log) -> Iterator[str]:
         yield f"{log.unread or 'the log is empty'}: nothing can be said of a kill"
         return
     lines = "1 line was" if log.lines == 1 else f"{log.lines:,} lines were"
-    yield f"no kill for want of memory in this log: {lines} read{span}{_unread(log)}"
+    opening = "no kill for want of memory in this log"
+    opening = "a kill is reported, but not by the kernel" if log.hints else opening
+    yield f"{opening}: {lines} read{span}{_unread(log)}"
     if log.by_hand:
         times = "once" if log.by_hand == 1 else f"{log.by_hand:,} times"
         yield f"a kill was requested by hand (SysRq f) {times}, and none follows"
@@ -404,10 +406,16 @@ def _no_kill(log: Log) -> Iterator[str]:
         )
     for end in log.ends[-1:]:
         yield f"a process was ended for another reason than want of memory: {end}"
+    for request in log.requests.values():
+        times = "once" if request.count == 1 else f"{request.count:,} times"
+        asked = f"{request.by} asked the kernel for a kill {times}, and none is in this log"
+        had = f"; its last line of memory: {request.available}" if request.available else ""
+        yield f"{asked}: {request.text}{had}"
     for hint in log.hints[-1:]:
         reported = f"{hint.by} reports a kill, but the kernel's own report is not in this log"
         yield f"{reported}: {hint.text}"
     yield from _holes(log)
     says = log.refused or log.stalled or log.hints or log.failures or log.parts or log.ends
-    if not says and not log.by_hand and not log.lost and not log.hidden and not log.unread:
+    says = says or log.requests or log.by_hand
+    if not says and not log.lost and not log.hidden and not log.unread:
         yield "it may have been overwritten, or stands in an earlier boot: journalctl -k -b -1"

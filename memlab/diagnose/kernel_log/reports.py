@@ -144,6 +144,8 @@ class Log:
     user_space: list[killers.UserSpaceKill] = field(default_factory=list)
     hints: list[killers.Hint] = field(default_factory=list)
     """Sentences of other programs that tell of a kill without the kernel's report."""
+    requests: dict[str, killers.Request] = field(default_factory=dict)
+    """Of a kill by the kernel, by the program."""
     failures: list[killers.Hint] = field(default_factory=list)
     """Sentences of programs that tried to kill, and could not."""
     ends: list[str] = field(default_factory=list)
@@ -345,7 +347,11 @@ class _ReportReader:
         self._kills = kills
         self._before = forms.Prefix("", "", "", "", "")
         self._killers = killers.Reader(
-            self.log.user_space, self.log.hints, self.log.failures, self.log.ends
+            self.log.user_space,
+            self.log.hints,
+            self.log.failures,
+            self.log.ends,
+            self.log.requests,
         )
 
     @property

@@ -104,6 +104,7 @@ def _content(path: Path) -> tuple[bytes, bool]:
 def _of_kernel(path: Path, text: bytes, log: reports.Log) -> reports.Log:
     """A log without a kill says something only if it is the kernel's. Raises `BadRequest`."""
     says = log.reports or log.user_space or log.hints or log.reaped or log.refused or log.lost
+    says = says or log.requests
     says = says or log.failures or log.parts or log.ends
     if says or log.hidden or not log.lines:
         return log
