@@ -475,3 +475,24 @@ def test_by_its_trace_a_report_is_of_a_groups_limit(function: str, is_group: boo
 def test_a_cpuset_with_a_functions_name_is_no_trace() -> None:
     cpuset = "kernel: a cpuset=mem_cgroup_out_of_memory+0x1/0x2 mems_allowed=0\n"
     assert kill(f"kernel: {HEAD}\n{cpuset}{NOBODY}").cause == "unknown"
+
+
+COLUMNS = "[ pid ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"
+ROW = "[  700]     0   700     9000     8000    90112        0             0 big"
+
+
+@pytest.mark.parametrize("end", ["", "Kernel panic - not syncing: "])
+@pytest.mark.parametrize(
+    ("between", "is_empty"), [([], True), ([ROW], False), (["usb 1-1: new device"], False)]
+)
+def test_a_table_without_a_process_is_said_as_that(
+    end: str, between: list[str], is_empty: bool
+) -> None:
+    """Of a table whose rows are cut off nothing is said."""
+    lines = [HEAD, COLUMNS, *between, f"{end}Out of memory and no killable processes..."]
+    text = printed("".join(f"[    9.1] {line}\n" for line in lines))
+    assert ("the table of processes has no process" in text) == is_empty
+    missing = [line for line in text.splitlines() if line.startswith("not in this log: ")]
+    assert any("the table of processes" in line for line in missing) == (
+        not is_empty and ROW not in between
+    )

@@ -182,6 +182,8 @@ def lines(log: Log) -> Iterator[str]:
         if holders.is_whole(report):
             yield from _unheld(kill)
         yield from _table(kill)
+        if report.is_table_empty:
+            yield "the table of processes has no process: init and kernel threads are never in it"
     if kill.missing:
         yield f"not in this log: {'; '.join(kill.missing)}"
     yield from _others(log, report, earlier)
@@ -358,6 +360,8 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
     elif reason.kind in ("machine", "unknown") and not report.memory.zones and not report.is_nobody:
         is_sum = cause.free_in_sum(report) is not None
         yield "what was free of each zone" if is_sum else "the machine's free memory (Mem-Info)"
+    if report.is_table_empty:
+        return
     if not tasks:
         yield "the table of processes"
     elif not report.columns or (victims and holders.in_table(victims[0], tasks) is None):
@@ -416,6 +420,6 @@ def _no_kill(log: Log) -> Iterator[str]:
         yield f"{reported}: {hint.text}"
     yield from _holes(log)
     says = log.refused or log.stalled or log.hints or log.failures or log.parts or log.ends
-    says = says or log.requests or log.by_hand
-    if not says and not log.lost and not log.hidden and not log.unread:
+    is_bare = not says and not log.requests and not log.by_hand
+    if is_bare and not log.lost and not log.hidden and not log.unread:
         yield "it may have been overwritten, or stands in an earlier boot: journalctl -k -b -1"

@@ -77,7 +77,10 @@ class Report:
     """Of the group: in bytes, or counts of events."""
     memory: MemInfo = field(default_factory=MemInfo)
     columns: tuple[str, ...] = ()
+    columns_line: int = 0
     rows: list[ProcessRow] = field(default_factory=list)
+    is_table_empty: bool = False
+    """Whether the line behind the table's head says that nothing can be killed."""
     chosen: Process | None = None
     """Named before the kill; before 5.1 a child of it may be killed instead."""
     victims: list[Process] = field(default_factory=list)
@@ -520,6 +523,7 @@ class _ReportReader:
     def on_columns(self, value: tuple[str, ...], line: str) -> None:
         report = self._undecided(line)
         report.columns, report.rows = value, []
+        report.columns_line = self.log.lines
 
     def on_chosen(self, value: sentences.Chosen, line: str) -> None:
         report = self._open
@@ -635,6 +639,7 @@ class _ReportReader:
     def on_nobody(self, value: str, line: str) -> None:
         report = self._undecided(line)
         report.is_nobody = True
+        report.is_table_empty |= self._is_behind_head(report)
         if "Kernel panic" in line:
             report.panic = value
             report.words = report.words or "machine"  # for a group's limit it never panicked so
@@ -642,9 +647,13 @@ class _ReportReader:
     def on_panic(self, value: str, line: str) -> None:
         report = self._decidable(line)
         report.panic = value
+        report.is_table_empty |= "no killable" in value and self._is_behind_head(report)
         report.stamp_by(forms.prefix_of(line))
         if "deadlocked" in value:
             report.words = report.words or "machine"
+
+    def _is_behind_head(self, report: Report) -> bool:
+        return bool(report.columns) and self.log.lines == report.columns_line + 1
 
     def on_by_hand(self, value: str, line: str) -> None:
         self._is_by_hand = True
