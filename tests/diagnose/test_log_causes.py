@@ -263,7 +263,9 @@ def test_rows_whose_head_is_cut_off_are_of_the_kill_behind_them() -> None:
 )
 def test_other_ends_of_processes_are_said_as_that(line: str, words: str) -> None:
     text = printed(f"[  9.0] {line}\n")
-    assert "no kill for want of memory" in text
+    is_report = "is not in this log: " in text
+    first = "a kill is reported, but not by" if is_report else "no kill for want of memory"
+    assert text.startswith(first)
     assert words in text
 
 
@@ -441,3 +443,56 @@ def test_a_log_whose_lines_an_editor_joined_is_read() -> None:
 
 def test_a_requester_in_a_table_of_markdown_has_its_name() -> None:
     assert kill(f"| 1 | `{HEAD}` |\n| 2 | `{KILL}` |\n").requester == "a"
+
+
+TRACE = "kernel: Call Trace:\nkernel:  dump_header+0x43/0x1aa\nkernel:  {}+0xc2/0xd0\n"
+NOBODY = "kernel: Out of memory and no killable processes...\n"
+
+
+@pytest.mark.parametrize(
+    ("function", "is_group"),
+    [
+        ("mem_cgroup_out_of_memory", True),
+        ("mem_cgroup_oom_synchronize", True),
+        ("mem_cgroup_handle_oom", True),
+        ("? mem_cgroup_out_of_memory", False),
+        ("__alloc_pages_slowpath", False),
+    ],
+)
+def test_by_its_trace_a_report_is_of_a_groups_limit(function: str, is_group: bool) -> None:
+    """Of a report that ends, of one that is cut, and of one that is cut behind another."""
+    begun = f"kernel: {HEAD}\n{TRACE.format(function)}"
+    words = "it was the limit of a memory group; which one is not in this log"
+    for text in (f"{begun}{NOBODY}", begun):
+        assert (kill(text).cause == "group") == is_group
+        assert (words in printed(text)) == is_group
+    later = printed(f"{NOBODY}{begun}")
+    assert "whose memory was short is not in this log" in later
+    cut = "a later report in this log is cut before its kill"
+    assert later.endswith(f"{cut}: {words}\n" if is_group else f"{cut}\n")
+
+
+def test_a_cpuset_with_a_functions_name_is_no_trace() -> None:
+    cpuset = "kernel: a cpuset=mem_cgroup_out_of_memory+0x1/0x2 mems_allowed=0\n"
+    assert kill(f"kernel: {HEAD}\n{cpuset}{NOBODY}").cause == "unknown"
+
+
+COLUMNS = "[ pid ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"
+ROW = "[  700]     0   700     9000     8000    90112        0             0 big"
+
+
+@pytest.mark.parametrize("end", ["", "Kernel panic - not syncing: "])
+@pytest.mark.parametrize(
+    ("between", "is_empty"), [([], True), ([ROW], False), (["usb 1-1: new device"], False)]
+)
+def test_a_table_without_a_process_is_said_as_that(
+    end: str, between: list[str], is_empty: bool
+) -> None:
+    """Of a table whose rows are cut off nothing is said."""
+    lines = [HEAD, COLUMNS, *between, f"{end}Out of memory and no killable processes..."]
+    text = printed("".join(f"[    9.1] {line}\n" for line in lines))
+    assert ("the table of processes has no process" in text) == is_empty
+    missing = [line for line in text.splitlines() if line.startswith("not in this log: ")]
+    assert any("the table of processes" in line for line in missing) == (
+        not is_empty and ROW not in between
+    )

@@ -109,3 +109,57 @@ def test_an_end_by_the_hardware_needs_no_stamp(line: str, tmp_path: Path) -> Non
     path.write_text(f"{line}\n")
     text = "\n".join(answer.lines(source.read(path)))
     assert "another reason than want of memory: Memory failure: 0xedbe201: " in text
+
+
+LOW = (
+    "Low memory! mem avail: {} of 5875 MiB (2) % <= min 10 %, swap free: {} MiB (0 %) <= min 10 %\n"
+    "Invoking oom killer: {}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (LOW.format(1177, "0 of 0", "done"),
+         "for a kill once, and none is in this log: Invoking oom killer: done; its last line of "
+         "memory: 1,177 of 5,875 MiB available, no swap\n"),
+        (LOW.format(177, "9 of 2047", "done") * 3,
+         "for a kill 3 times, and none is in this log: Invoking oom killer: done; its last line of "
+         "memory: 177 of 5,875 MiB available, 9 of 2,047 MiB of swap free\n"),
+        (LOW.format(177, "0 of 0", "done") * 1234, "for a kill 1,234 times, and none is in this"),
+        ("Invoking oom killer: done\n", "for a kill once, and none is in this log: Invoking oom "
+         "killer: done\n"),
+    ],
+)  # fmt: skip
+def test_who_only_asks_the_kernel_for_a_kill_reports_none(
+    lines: str, words: str, tmp_path: Path
+) -> None:
+    """earlyoom with -k, which writes f to /proc/sysrq-trigger."""
+    path = tmp_path / "k.txt"
+    path.write_text(lines)
+    text = "\n".join(answer.lines(source.read(path))) + "\n"
+    assert text.startswith("no kill for want of memory in this log")
+    assert f"earlyoom asked the kernel {words}" in text
+    assert "reports a kill" not in text
+    assert "overwritten" not in text
+
+
+def test_a_request_is_no_kill_beside_one_that_is_reported() -> None:
+    unit = "systemd[1]: a.service: Failed with result 'oom-kill'.\n"
+    text = printed(LOW.format(177, "0 of 0", "done") + unit)
+    assert text.startswith("a kill is reported, but not by the kernel: 3 lines were read")
+    assert "earlyoom asked the kernel for a kill once" in text
+    assert "systemd reports a kill, but the kernel's own report is not in this log: " in text
+
+
+def test_a_request_that_the_kernel_did_not_get_is_none() -> None:
+    text = printed(LOW.format(177, "0 of 0", "failed: Permission denied"))
+    failed = "earlyoom tried to kill, and could not: Invoking oom killer: failed: Permission denied"
+    assert failed in text
+    assert "asked" not in text
+
+
+def test_behind_a_request_the_kernels_report_is_the_kill() -> None:
+    kill = "Out of memory: Killed process 7 (b) total-vm:9kB, anon-rss:8kB, file-rss:0kB\n"
+    text = printed(f"{LOW.format(177, '0 of 0', 'done')}[    9.1] {kill}")
+    assert text.startswith("killed at 9 s after boot: process 7 (b)")

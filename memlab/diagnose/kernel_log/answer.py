@@ -182,6 +182,8 @@ def lines(log: Log) -> Iterator[str]:
         if holders.is_whole(report):
             yield from _unheld(kill)
         yield from _table(kill)
+        if report.is_table_empty:
+            yield "the table of processes has no process: init and kernel threads are never in it"
     if kill.missing:
         yield f"not in this log: {'; '.join(kill.missing)}"
     yield from _others(log, report, earlier)
@@ -328,7 +330,8 @@ def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
     if in_vain := sum(r.is_nobody and not r.panic and r is not report for r in log.reports):
         yield f"{units.counted(in_vain, 'other report')} in which no process could be killed"
     if report is not None and log.reports and (later := log.reports[-1]).line > report.line > 0:
-        reason = f": {cause.cause_of(later).sentence}" if later.memory.zones else ""
+        short = cause.cause_of(later)
+        reason = f": {short.sentence}" if later.memory.zones or short.kind != "unknown" else ""
         yield f"a later report in this log is cut before its kill{reason}"
     if log.reaped and report is not None and log.reports:
         names = ", ".join(dict.fromkeys(process.name for process in log.reaped[:6]))
@@ -357,6 +360,8 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
     elif reason.kind in ("machine", "unknown") and not report.memory.zones and not report.is_nobody:
         is_sum = cause.free_in_sum(report) is not None
         yield "what was free of each zone" if is_sum else "the machine's free memory (Mem-Info)"
+    if report.is_table_empty:
+        return
     if not tasks:
         yield "the table of processes"
     elif not report.columns or (victims and holders.in_table(victims[0], tasks) is None):
@@ -384,7 +389,9 @@ def _no_kill(log: Log) -> Iterator[str]:
         yield f"{log.unread or 'the log is empty'}: nothing can be said of a kill"
         return
     lines = "1 line was" if log.lines == 1 else f"{log.lines:,} lines were"
-    yield f"no kill for want of memory in this log: {lines} read{span}{_unread(log)}"
+    opening = "no kill for want of memory in this log"
+    opening = "a kill is reported, but not by the kernel" if log.hints else opening
+    yield f"{opening}: {lines} read{span}{_unread(log)}"
     if log.by_hand:
         times = "once" if log.by_hand == 1 else f"{log.by_hand:,} times"
         yield f"a kill was requested by hand (SysRq f) {times}, and none follows"
@@ -403,10 +410,16 @@ def _no_kill(log: Log) -> Iterator[str]:
         )
     for end in log.ends[-1:]:
         yield f"a process was ended for another reason than want of memory: {end}"
+    for request in log.requests.values():
+        times = "once" if request.count == 1 else f"{request.count:,} times"
+        asked = f"{request.by} asked the kernel for a kill {times}, and none is in this log"
+        had = f"; its last line of memory: {request.available}" if request.available else ""
+        yield f"{asked}: {request.text}{had}"
     for hint in log.hints[-1:]:
         reported = f"{hint.by} reports a kill, but the kernel's own report is not in this log"
         yield f"{reported}: {hint.text}"
     yield from _holes(log)
     says = log.refused or log.stalled or log.hints or log.failures or log.parts or log.ends
-    if not says and not log.by_hand and not log.lost and not log.hidden and not log.unread:
+    is_bare = not says and not log.requests and not log.by_hand
+    if is_bare and not log.lost and not log.hidden and not log.unread:
         yield "it may have been overwritten, or stands in an earlier boot: journalctl -k -b -1"

@@ -75,7 +75,6 @@ _HINT_MARKS = (
     ("has been killed by the OOM killer", "systemd"),
     ("Failed with result 'oom-kill'", "systemd"),
     ("OOM killer killed some processes", "systemd"),
-    ("Invoking oom killer", "earlyoom"),
     (" OOM encountered, victim process: ", "kubelet"),
     ("System OOM encountered", "kubelet"),
     ("Created an OOM event in container", "kubelet"),
@@ -91,7 +90,12 @@ _HINT_MARKS = (
     ("topic=/tasks/oom", "containerd"),
     ("out of memory: OOM killed", "the batch system"),
 )
-
+_REQUEST_MARKS = (("Invoking oom killer: ", "earlyoom"),)  # with -k, by SysRq f
+"""By which a program only asks the kernel for a kill."""
+_AVAILABLE = re.compile(
+    r"Low memory! mem avail: {1,8}(\d{1,10}) of {1,8}(\d{1,10}) MiB"
+    r"(?:.{1,40}, swap free: {1,8}(\d{1,10}) of {1,8}(\d{1,10}) MiB)?"
+)
 
 _NO_KILL = re.compile(r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:false|0)\b", re.I)  # of docker inspect
 _CONTAINER_OOM = re.compile(r"\d container oom [0-9a-f]{12,64}\b")  # of docker events
@@ -99,6 +103,7 @@ _FAILURE_MARKS = (
     ("Failed to kill any cgroup", "systemd-oomd"),
     ("Could not find a process to kill", "earlyoom"),
     ("kill failed: ", "earlyoom"),
+    ("Invoking oom killer: failed", "earlyoom"),
     (" < min_badness ", "nohang"),
 )
 """By which a program says that it tried to kill, and that nobody ended."""
@@ -144,6 +149,18 @@ class Hint:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Lines by which a program only asks the kernel for a kill."""
+
+    by: str
+    text: str
+    """The last of them."""
+    count: int
+    available: str
+    """What memory its last line before names as available; empty without one."""
+
+
 class Reader:
     """Collects what programs print."""
 
@@ -153,10 +170,13 @@ class Reader:
         hints: list[Hint],
         failures: list[Hint],
         ends: list[str],
+        requests: dict[str, Request],
     ) -> None:
+        self._requests = requests
         self._kills, self._hints, self._failures, self._ends = kills, hints, failures, ends
         self._victim: tuple[int | None, str] = (None, "")
         self._limit = ""
+        self._available = ""
         self._status: list[str] = []
         self._picked: tuple[str, int, str] | None = None
 
@@ -173,6 +193,10 @@ class Reader:
                 text = _around(line, marker) if is_nohang else line[line.find(marker) :].strip()
                 self._fail(by, text[:160], number)
                 return True
+        for marker, by in _REQUEST_MARKS:
+            if marker in line:
+                self._ask(by, _around(line, marker))
+                return True
         is_end = any(marker in line for marker in _END_MARKS) and len(self._ends) < 100
         if is_end and (end := _OTHER_ENDS.search(line)):
             self._ends.append(end[0].lstrip(": "))
@@ -185,12 +209,18 @@ class Reader:
             self._hints.append(Hint(number, mark[1], _around(line, mark[0])))
         return mark is not None
 
+    def _ask(self, by: str, text: str) -> None:
+        """Count the requests of a program in one place: it may ask ten times a second."""
+        former = self._requests.get(by)
+        count = former.count + 1 if former else 1
+        self._requests[by] = Request(by, text, count, self._available)
+
     def _is_earlyooms(self, line: str, marker: str) -> bool:
         before = line[: line.find(marker)]
         if _BEHIND_EARLYOOM.search(before[-160:]):
             return True
         has_killed = any(one.by == "earlyoom" for one in self._kills[-1:])
-        is_open = has_killed or self._limit.startswith("low memory!")
+        is_open = has_killed or self._limit.lower().startswith("low memory!")
         return is_open and _BEHIND_A_STAMP.fullmatch(before) is not None
 
     def _fail(self, by: str, text: str, number: int) -> None:
@@ -238,6 +268,17 @@ class Reader:
 
     def low_memory(self, line: str, number: int) -> bool:
         self._limit = line[line.find("low memory!") :][:120]
+        return True
+
+    def low_available(self, line: str, number: int) -> bool:
+        """Of earlyoom before 1.0, in the same line."""
+        if not (match := _AVAILABLE.search(line)):
+            return False
+        self._limit = line[match.start() :][:120]
+        self._available = f"{int(match[1]):,} of {int(match[2]):,} MiB available"
+        if match[4]:
+            free = f", {int(match[3]):,} of {int(match[4]):,} MiB of swap free"
+            self._available += free if int(match[4]) else ", no swap"
         return True
 
     def earlyoom(self, line: str, number: int) -> bool:
@@ -408,6 +449,7 @@ _PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
     (" due to ", Reader.oomd),
     ("systemd-oomd killed", Reader.oomd_count),
     ("low memory!", Reader.low_memory),
+    ("Low memory!", Reader.low_available),
     ("SIG", Reader.earlyoom),
     ("with signal", Reader.earlyoom_former),
     (", badness: ", Reader.nohang_victim),
@@ -429,7 +471,7 @@ _PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
     ("evicted successfully", Reader.kubelet),
 )
 MARKS = (
-    *(marker for marker, _ in (*_PROGRAMS, *_HINT_MARKS, *_FAILURE_MARKS)),
+    *(marker for marker, _ in (*_PROGRAMS, *_HINT_MARKS, *_REQUEST_MARKS, *_FAILURE_MARKS)),
     " container oom ",
     *_END_MARKS,
 )

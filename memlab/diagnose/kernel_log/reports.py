@@ -33,7 +33,9 @@ _MARKS = tuple(
         )
     )
 )
-_CHARGES = ("mem_cgroup_out_of_memory", "mem_cgroup_oom_synchronize", "try_charge_memcg")
+_CHARGES = (  # "mem_cgroup_oom" begins two names
+    "mem_cgroup_out_of_memory", "mem_cgroup_oom", "mem_cgroup_handle_oom", "try_charge_memcg"
+)  # fmt: skip
 
 _NO_PREFIX = forms.Prefix("", "", "", "", "")
 Kills = set[tuple[int | None, str, int | None, int | None]]
@@ -75,7 +77,10 @@ class Report:
     """Of the group: in bytes, or counts of events."""
     memory: MemInfo = field(default_factory=MemInfo)
     columns: tuple[str, ...] = ()
+    columns_line: int = 0
     rows: list[ProcessRow] = field(default_factory=list)
+    is_table_empty: bool = False
+    """Whether the line behind the table's head says that nothing can be killed."""
     chosen: Process | None = None
     """Named before the kill; before 5.1 a child of it may be killed instead."""
     victims: list[Process] = field(default_factory=list)
@@ -142,6 +147,8 @@ class Log:
     user_space: list[killers.UserSpaceKill] = field(default_factory=list)
     hints: list[killers.Hint] = field(default_factory=list)
     """Sentences of other programs that tell of a kill without the kernel's report."""
+    requests: dict[str, killers.Request] = field(default_factory=dict)
+    """Of a kill by the kernel, by the program."""
     failures: list[killers.Hint] = field(default_factory=list)
     """Sentences of programs that tried to kill, and could not."""
     ends: list[str] = field(default_factory=list)
@@ -343,7 +350,11 @@ class _ReportReader:
         self._kills = kills
         self._before = forms.Prefix("", "", "", "", "")
         self._killers = killers.Reader(
-            self.log.user_space, self.log.hints, self.log.failures, self.log.ends
+            self.log.user_space,
+            self.log.hints,
+            self.log.failures,
+            self.log.ends,
+            self.log.requests,
         )
 
     @property
@@ -390,7 +401,7 @@ class _ReportReader:
 
     def _context(self, report: Report, line: str) -> None:
         """The lines behind the first one: whose memory, and how the request came there."""
-        if "+0x" in line:
+        if "+0x" in line and " mems_allowed=" not in line:  # a cpuset has any name
             report.is_by_hand |= "moom_callback" in line
             report.is_charge |= "? " not in line and any(name in line for name in _CHARGES)
         elif " Comm: " in line and report.requester is not None:
@@ -512,6 +523,7 @@ class _ReportReader:
     def on_columns(self, value: tuple[str, ...], line: str) -> None:
         report = self._undecided(line)
         report.columns, report.rows = value, []
+        report.columns_line = self.log.lines
 
     def on_chosen(self, value: sentences.Chosen, line: str) -> None:
         report = self._open
@@ -627,6 +639,7 @@ class _ReportReader:
     def on_nobody(self, value: str, line: str) -> None:
         report = self._undecided(line)
         report.is_nobody = True
+        report.is_table_empty |= self._is_behind_head(report)
         if "Kernel panic" in line:
             report.panic = value
             report.words = report.words or "machine"  # for a group's limit it never panicked so
@@ -634,9 +647,13 @@ class _ReportReader:
     def on_panic(self, value: str, line: str) -> None:
         report = self._decidable(line)
         report.panic = value
+        report.is_table_empty |= "no killable" in value and self._is_behind_head(report)
         report.stamp_by(forms.prefix_of(line))
         if "deadlocked" in value:
             report.words = report.words or "machine"
+
+    def _is_behind_head(self, report: Report) -> bool:
+        return bool(report.columns) and self.log.lines == report.columns_line + 1
 
     def on_by_hand(self, value: str, line: str) -> None:
         self._is_by_hand = True
