@@ -176,7 +176,8 @@ def _why(error: Exception, path: Path) -> str:
         with suppress(OSError):
             if os.statvfs(path).f_flag & os.ST_RDONLY:
                 return "its file system is mounted read-only: copy it, and name that by --store"
-        return "this user may not write it or its folder: copy it, and name that by --store"
+        if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+            return "this user may not write it or its folder: copy it, and name that by --store"
     if kind not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL):
         return str(error)
     with suppress(OSError, RuntimeError):  # its log lies beside what links lead to

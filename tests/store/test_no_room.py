@@ -116,6 +116,7 @@ def test_a_store_that_may_only_be_read_says_whose_that_is(
         store.add_run(RUN, [])
         store._db.execute("PRAGMA query_only = ON")
         monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flag))
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
         with pytest.raises(StoreError) as error:
             store.note_run(RUN.id, "x")
     why = "its file system is mounted read-only" if flag else "this user may not write it or its"
