@@ -180,7 +180,7 @@ DEATHS: dict[str, tuple[dict[str, Any], dict[str, int], str, list[str], tuple[st
         ("exit status 1", ": its output names EAGAIN; RLIMIT_NPROC is 3,145,728: it counts all "
          f"threads of the user (ulimit -u, LimitNPROC=); {STRACE}"),
     ),
-    "a call that has no name": (
+    "a call that the output does not name": (
         {"status": 1}, {"RLIMIT_MEMLOCK": 8 * MIB, "RLIMIT_NPROC": 3 * MIB}, "blocked: EAGAIN", [],
         ("exit status 1", ": its output names EAGAIN; RLIMIT_NPROC is 3,145,728: it counts all "
          "threads of the user (ulimit -u, LimitNPROC=); RLIMIT_MEMLOCK is 8 MiB: "
@@ -260,9 +260,9 @@ def test_a_larger_limit_is_one_that_may_be_asked_for(
     monkeypatch.setattr(limit_words, "effective", lambda: rights)
     monkeypatch.setattr(privileges, "effective", lambda _: rights)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    told = limit_words.remedy(f"RLIMIT_{name}", {f"RLIMIT_{name}": soft}, [])
-    assert told.startswith(words)
-    if word := re.match("-p stack=(\\S+) ", told):
+    advice = limit_words.remedy(f"RLIMIT_{name}", {f"RLIMIT_{name}": soft}, [])
+    assert advice.startswith(words)
+    if word := re.match("-p stack=(\\S+) ", advice):
         assert units.parse_size(word[1]) == 2 * soft
 
 

@@ -638,8 +638,8 @@ def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
     if (refusal.call, refusal.errno) in _WITH_LENGTH and called_with.arguments:
         return _with_length(facts, refusal, called_with.arguments[-1])
     if called_with.arguments:
-        said = call_arguments.described(refusal.call, called_with.arguments[-1])
-        return replace(refusal, arguments=said)
+        words = call_arguments.described(refusal.call, called_with.arguments[-1])
+        return replace(refusal, arguments=words)
     return refusal
 
 

@@ -84,8 +84,8 @@ class Charge:
     def slab_bounds_beside(self, stays_bytes: int) -> tuple[int, int]:
         """The same bounds if so much is charged to it that is no slab: data in pipes, BPF maps."""
         low, high = self.slab_bounds_bytes
-        left = self.slab_reclaimable_bytes + self.kernel_bytes - stays_bytes
-        return (low, high) if left < 0 else (low, max(low, min(high, left)))
+        most = self.slab_reclaimable_bytes + self.kernel_bytes - stays_bytes
+        return (low, high) if most < 0 else (low, max(low, min(high, most)))
 
     @property
     def droppable_bytes(self) -> int:

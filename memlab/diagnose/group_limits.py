@@ -456,7 +456,7 @@ def of_names(charge: Charge, pipes: PipeData) -> str:
     low, high = charge.slab_bounds_beside(pipes.stays_bytes)
     what = "directory entries and inodes, which are dropped before anyone is killed"
     if not low and high >= _ALL * charge.slab_line_bytes:
-        return f"how much of it is {what}, was not told apart"
+        return f"how much of it is {what}, is not known"
     return f"{size(low)} to {size(high)} of it {what}"
 
 

@@ -410,7 +410,7 @@ def _with_unheld(
 
 
 def _sees_all() -> bool:
-    """Whether this program is in the first PID namespace, or there are none."""
+    """Whether this program is in the first PID namespace, or the kernel has no PID namespaces."""
     about = files.known((ROOT / "proc/self/ns/pid").stat)
     return about is None or about.st_ino == _INITIAL_PIDS
 

@@ -33,7 +33,7 @@ class OpenKind:
     of: int
     """Descriptors in all."""
     deleted: int = 0
-    """How many of these are deleted files. A memfd is none."""
+    """How many of these are deleted files; memfds do not count."""
     more: int | None = None
     """Than at the beginning of the look; None if that was not read."""
 

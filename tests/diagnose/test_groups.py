@@ -22,6 +22,7 @@ from memlab.diagnose import (
 from memlab.diagnose.account import Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import CRITICAL, NOTE
+from memlab.diagnose.group import Charge
 from memlab.diagnose.kernel_held import KernelHeld, PipeData
 from memlab.diagnose.sockets import OfProcesses, Queue
 from memlab.errors import BadSubject, CannotLook
@@ -131,7 +132,7 @@ def test_kernel_memory_that_v1_does_not_split_is_not_called_droppable() -> None:
     assert found.name == "group-nearly-full"
     assert found.title.endswith(
         "of which cgroup v1 does not say what it is: how much of it is directory entries and "
-        "inodes, which are dropped before anyone is killed, was not told apart"
+        "inodes, which are dropped before anyone is killed, is not known"
     )
     assert "no action" not in found.setting
     filled = KernelHeld(51, 50 * MiB, 50 * MiB, 0, 0, 0, filled_count=50)
@@ -155,14 +156,19 @@ def test_kernel_memory_that_v1_does_not_split_is_not_called_droppable() -> None:
     assert found.name == "group-full-of-droppable"
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_kernel_memory_of_v1_is_one_line_of_any_kind_and_pipes_are_a_part_of_it(times: int) -> None:
-    """69 MiB, of which the machine's slab bounds what may be reclaimable to 61 MiB."""
-    charge = looks.charge(
+def unsplit(times: int) -> Charge:
+    """Of v1: 69 MiB of the kernel, of which the machine's slab bounds what may be reclaimable."""
+    return looks.charge(
         used_bytes=80 * MiB * times, anonymous_bytes=11 * MiB * times, file_clean_bytes=0,
         slab_reclaimable_bytes=61 * MiB * times, kernel_bytes=8 * MiB * times,
         slab_bounds_bytes=(0, 61 * MiB * times),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_kernel_memory_of_v1_is_one_line_of_any_kind_and_pipes_are_a_part_of_it(times: int) -> None:
+    """69 MiB, of which the machine's slab bounds what may be reclaimable to 61 MiB."""
+    charge = unsplit(times)
     pipes = PipeData(60 * MiB * times, "pipes of its processes, most of 7 (p)")
     account = held.stock(charge, pipes=pipes)
     assert account.rest == 0
@@ -189,9 +195,9 @@ def test_sockets_of_a_group_of_v1_are_named_in_its_kernel_memory(
 ) -> None:
     """They are slab that the machine calls reclaimable, and nobody drops them."""
     words = "; 18,000 sockets are open in its processes, each keeps some 3.5 KiB (an estimate)"
-    told = group_limits.unsplit(KERNEL_1, PipeData(sockets=sockets))
-    assert (words in told) == is_said
-    assert ("sockets" in told) == is_said
+    sentence = group_limits.unsplit(KERNEL_1, PipeData(sockets=sockets))
+    assert (words in sentence) == is_said
+    assert ("sockets" in sentence) == is_said
     more = group_limits.unsplit(KERNEL_1, PipeData(sockets=sockets, has_more=True))
     assert ("; at least 18,000 sockets" in more) == is_said
 
@@ -208,10 +214,10 @@ def test_sockets_of_several_processes_count_once(monkeypatch: pytest.MonkeyPatch
 def test_pipes_that_hold_more_than_a_group_is_charged_are_of_others_too() -> None:
     pipes = PipeData(60 * MiB, "pipes of its processes, most of 7 (p)")
     charge = replace(KERNEL_1, slab_reclaimable_bytes=20 * MiB, slab_bounds_bytes=(0, 20 * MiB))
-    told = group_limits.unsplit(charge, pipes)
-    assert "how much of it is directory entries" in told
-    assert "60 MiB lie in pipes" in told
-    assert "are charged to other groups" in told
+    sentence = group_limits.unsplit(charge, pipes)
+    assert "how much of it is directory entries" in sentence
+    assert "60 MiB lie in pipes" in sentence
+    assert "are charged to other groups" in sentence
     for one in (charge, looks.charge(kernel_bytes=59 * MiB)):
         (line,) = [x for x in held.stock(one, pipes=pipes).lines if x.name == "data in pipes"]
         assert line.part_of == "none"
@@ -222,11 +228,7 @@ def test_pipes_that_hold_more_than_a_group_is_charged_are_of_others_too() -> Non
 @pytest.mark.parametrize("times", [1, 2])
 def test_bpf_maps_of_a_group_are_no_directory_entries(times: int) -> None:
     """They stay, as data in pipes do, and are a part of the kernel's memory if they fit there."""
-    charge = looks.charge(
-        used_bytes=80 * MiB * times, anonymous_bytes=11 * MiB * times, file_clean_bytes=0,
-        slab_reclaimable_bytes=61 * MiB * times, kernel_bytes=8 * MiB * times,
-        slab_bounds_bytes=(0, 61 * MiB * times),
-    )  # fmt: skip
+    charge = unsplit(times)
     maps = PipeData(bpf_bytes=60 * MiB * times)
     (found,) = [one for one in held.findings(_of_group(charge=charge, pipes=maps))
                 if one.name == "group-slab"]  # fmt: skip

@@ -121,13 +121,13 @@ LOW = (
     ("lines", "words"),
     [
         (LOW.format(1177, "0 of 0", "done"),
-         "for a kill once, and none is in this log: Invoking oom killer: done; its last line of "
+         "for a kill once, and this log has no kill: Invoking oom killer: done; its last line of "
          "memory: 1,177 of 5,875 MiB available, no swap\n"),
         (LOW.format(177, "9 of 2047", "done") * 3,
-         "for a kill 3 times, and none is in this log: Invoking oom killer: done; its last line of "
-         "memory: 177 of 5,875 MiB available, 9 of 2,047 MiB of swap free\n"),
-        (LOW.format(177, "0 of 0", "done") * 1234, "for a kill 1,234 times, and none is in this"),
-        ("Invoking oom killer: done\n", "for a kill once, and none is in this log: Invoking oom "
+         "for a kill 3 times, and this log has no kill: Invoking oom killer: done; its last line "
+         "of memory: 177 of 5,875 MiB available, 9 of 2,047 MiB of swap free\n"),
+        (LOW.format(177, "0 of 0", "done") * 1234, "for a kill 1,234 times, and this log has no"),
+        ("Invoking oom killer: done\n", "for a kill once, and this log has no kill: Invoking oom "
          "killer: done\n"),
     ],
 )  # fmt: skip

@@ -163,6 +163,15 @@ def test_what_is_lost_is_a_finding_once() -> None:
     assert said(Dropped(UDP, 9, 0, is_full=True)) == []
 
 
+def _most_kib(monkeypatch: pytest.MonkeyPatch, root: Path, sysctl: str, most: int | None) -> None:
+    """A machine with this setting of net.core; None of one that does not show it."""
+    limit = root / "proc/sys/net/core" / sysctl
+    limit.parent.mkdir(parents=True)
+    if most is not None:
+        limit.write_text(f"{most << 10}\n")
+    monkeypatch.setattr(kernel_numbers, "ROOT", root)
+
+
 @pytest.mark.parametrize(
     ("most", "bound", "larger"),
     [
@@ -179,11 +188,7 @@ def test_a_buffer_at_its_cap_needs_the_sysctl_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int | None, bound: str, larger: str
 ) -> None:
     """The kernel doubles what SO_RCVBUF asks for."""
-    limit = tmp_path / "proc/sys/net/core/rmem_max"
-    limit.parent.mkdir(parents=True)
-    if most is not None:
-        limit.write_text(f"{most << 10}\n")
-    monkeypatch.setattr(kernel_numbers, "ROOT", tmp_path)
+    _most_kib(monkeypatch, tmp_path, "rmem_max", most)
     full = Dropped(UDP, 200, 208 << 10, is_full=True)
     (one,) = limits.findings(look(dropped=(full,)))
     assert one.title.endswith(f": a receive buffer of 208 KiB was full ({bound})")
@@ -201,11 +206,7 @@ def test_a_buffer_at_its_cap_needs_the_sysctl_first(
 def test_a_send_buffer_at_its_cap_needs_the_sysctl_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int | None, larger: str
 ) -> None:
-    limit = tmp_path / "proc/sys/net/core/wmem_max"
-    limit.parent.mkdir(parents=True)
-    if most is not None:
-        limit.write_text(f"{most << 10}\n")
-    monkeypatch.setattr(kernel_numbers, "ROOT", tmp_path)
+    _most_kib(monkeypatch, tmp_path, "wmem_max", most)
     sender = sockets.UnixSocket(7, socket.SOCK_DGRAM, 1, "", 8, 0, 0, 208 << 10, 208 << 10)
     facts = Facts(PID, {})
     monkeypatch.setattr(Facts, "unix", [sender])

@@ -412,9 +412,9 @@ def _no_kill(log: Log) -> Iterator[str]:
         yield f"a process was ended for another reason than want of memory: {end}"
     for request in log.requests.values():
         times = "once" if request.count == 1 else f"{request.count:,} times"
-        asked = f"{request.by} asked the kernel for a kill {times}, and none is in this log"
+        sentence = f"{request.by} asked the kernel for a kill {times}, and this log has no kill"
         had = f"; its last line of memory: {request.available}" if request.available else ""
-        yield f"{asked}: {request.text}{had}"
+        yield f"{sentence}: {request.text}{had}"
     for hint in log.hints[-1:]:
         reported = f"{hint.by} reports a kill, but the kernel's own report is not in this log"
         yield f"{reported}: {hint.text}"
