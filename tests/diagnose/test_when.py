@@ -23,6 +23,7 @@ from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.look import Look
 from memlab.diagnose.machine import MachineLook
 from memlab.diagnose.pages import Sampled
+from memlab.diagnose.removed_groups import RemovedGroups
 from memlab.diagnose.room import Room, Segments, TmpfsUse
 from memlab.diagnose.shared import Attached
 from memlab.diagnose.sockets import Dropped, Sockets
@@ -403,6 +404,8 @@ CASES: tuple[tuple[str, str, float, Made], ...] = (
     ("machine-counted-twice", "1 %", 160 * MiB, lambda n: _machine(-n, 16_000 * MiB)),
     ("machine-huge-pages", "64 MiB", 64 * MiB, lambda n: _idle_huge(n, 2048 * MiB)),
     ("machine-huge-pages", "2 %", 320 * MiB, lambda n: _idle_huge(n, 16_000 * MiB)),
+    ("machine-removed-groups", "1,000", 1000, lambda n: replace(
+        machine(), removed_groups=RemovedGroups(int(n), 30, "2"))),
     ("machine-grows", "8 MiB", 8 * MiB, lambda n: _machine_grows(n, 2048 * MiB)),
     ("machine-grows", "an eighth of 1 %", 20 * MiB, lambda n: _machine_grows(n, 16_000 * MiB)),
 )  # fmt: skip
