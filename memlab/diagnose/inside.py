@@ -457,9 +457,13 @@ def of_group_sockets(seen: OfProcesses, charge: Charge, version: str) -> Iterato
     """Queues of the sockets of a group's processes, beyond what the group is charged with."""
     if not growth.worth(seen.bytes - charge.sockets_bytes, charge.used_bytes):
         return
-    counts = f"the group is charged with {size(charge.sockets_bytes)} for sockets"
+    counts = f"the group is charged with {size(charge.sockets_bytes)} for those of TCP and UDP"
     if version == "1":
-        counts = "cgroup v1 counts those of TCP apart from the group's memory"
+        counts = (
+            "cgroup v1 charges it nothing for those of TCP and UDP, and counts them only after "
+            "memory.kmem.tcp.limit_in_bytes was set"
+        )
+    counts += "; those of Unix are among its other memory of the kernel"
     yield _SOCKETS_HOLD.found(
         NOTE,
         f"{size(seen.bytes)} lie in the queues of {units.counted(seen.count, 'socket')} of its "

@@ -167,7 +167,7 @@ def at(seconds: float) -> MachineLook:
     descriptors = {pid: _descriptors(pid) for pid in pids[:_HOLDERS_MAX]}
     pipes, whole = kernel_held.in_pipes(descriptors)
     most = max(pipes, key=lambda pid: pipes[pid], default=0)
-    counted, listed = _sockets(), sockets.of_machine((os.getpid(), *pids))
+    counted, listed = sockets.counted_bytes(), sockets.of_machine((os.getpid(), *pids))
     removed, uncounted = removed_groups.read()
     whole &= len(pids) <= _HOLDERS_MAX and (not os.geteuid() or all(descriptors.values()))
     for device, (pid, use) in list(mounts.items())[:1]:  # the largest
@@ -251,14 +251,6 @@ def _balloon(now: Mapping[str, int]) -> int:
     drivers = ROOT / "sys/bus/virtio/drivers/virtio_balloon"
     bits = [files.text(drivers / f"{name}/features") or "" for name in files.names(drivers)]
     return held if any(one[_DEFLATES : _DEFLATES + 1] == "1" for one in bits) else 0
-
-
-def _sockets() -> int | None:
-    """Of TCP and UDP, in all network namespaces."""
-    text = files.text(ROOT / "proc/net/sockstat")
-    if text is None:
-        return None
-    return sum(map(int, re.findall(r"\bmem (\d+)", text))) * _PAGE
 
 
 def _processes() -> list[MachineProcess]:

@@ -410,7 +410,9 @@ def test_a_part_of_an_account_stands_under_its_whole(*, verbose: bool) -> None:
     assert names.index("other lines") < names.index("of kernel: messages") < names.index("in all")
 
 
-@pytest.mark.parametrize(("version", "counts"), [("1", "cgroup v1 counts"), ("2", "charged with")])
+@pytest.mark.parametrize(
+    ("version", "counts"), [("1", "v1 charges it nothing"), ("2", "charged with")]
+)
 @pytest.mark.parametrize("times", [1, 2])
 def test_queues_of_the_sockets_of_a_group_are_a_finding_and_a_line(
     times: int, version: str, counts: str
@@ -422,6 +424,7 @@ def test_queues_of_the_sockets_of_a_group_are_a_finding_and_a_line(
     assert found.title.startswith(f"{20 * times} MiB lie in the queues of 40 sockets of its proc")
     assert "most of 7 (a)" in found.title
     assert counts in found.title
+    assert found.title.endswith("; those of Unix are among its other memory of the kernel")
     lines = {one.name: one for one in held.accounts(seen)[0].lines}
     line = lines[found.line]
     assert (line.value, line.part_of) == (20 * MiB * times, "none")
@@ -430,10 +433,39 @@ def test_queues_of_the_sockets_of_a_group_are_a_finding_and_a_line(
         replace(seen, charge=looks.charge(sockets_bytes=20 * MiB * times)),
     ):
         assert "sockets-hold" not in {one.name for one in held.findings(few)}
-    unread = replace(seen, processes=33, sockets=replace(queues, why="no right"))
-    assert [name for name, _ in held.unread_sockets(unread)] == [
-        "queues of sockets of 1 process", "queues of some sockets of its processes",
-    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "counted", "unix", "of_machine", "bound"),
+    [
+        ("2", 16 * MiB, 0, None, "; it is at most 16 MiB"),
+        ("2", 8 * MiB, 8 * MiB, None, "; it is at most 16 MiB"),
+        ("2", 16 * MiB - 1, 0, 1024 * MiB, None),
+        ("1", 0, 0, 16 * MiB, "; it is at most 16 MiB"),
+        ("1", 0, 8 * MiB, 8 * MiB, "; it is at most 16 MiB"),
+        ("1", 0, 0, None, ""),
+        ("1", 0, 8 * MiB, 8 * MiB - 1, None),
+    ],
+)
+def test_queues_of_sockets_that_were_not_read_are_named_if_they_can_hold_much(
+    version: str, counted: int, unix: int, of_machine: int | None, bound: str | None
+) -> None:
+    """At most what the kernel counts of TCP and UDP, and the other memory of the kernel."""
+    charge = looks.charge(sockets_bytes=counted, kernel_bytes=unix + 4 * MiB)
+    seen = replace(
+        _of_group(charge=charge, processes=33, pipes=PipeData(4 * MiB, "pipes")),
+        version=version,
+        machine_sockets_bytes=of_machine,
+        sockets=OfProcesses(why="no right"),
+    )
+    assert [*held.unread_sockets(seen)] == ([] if bound is None else [
+        ("queues of sockets of 1 process", f"smaller than the 32 largest{bound}"),
+        ("queues of some sockets of its processes", f"no right{bound}"),
+    ])  # fmt: skip
+    tenfold = replace(seen, charge=replace(charge, used_bytes=161 * MiB))
+    assert bound == "" or not [*held.unread_sockets(tenfold)]
+    few = replace(seen, processes=32, sockets=OfProcesses())
+    assert not [*held.unread_sockets(few)]
 
 
 def test_a_socket_that_two_processes_hold_counts_once(
