@@ -361,6 +361,16 @@ def _in_queues_at_most(seen: GroupLook) -> int | None:
     return counted + max(0, _unnamed_kernel(seen.charge) - seen.pipes.stays_bytes)
 
 
+def unread_shared(seen: GroupLook) -> Iterator[tuple[str, str]]:
+    """Which processes may share memory since a fork, and why that was not read, if it can be much:
+    it is part of their anonymous memory."""
+    unread = [one.anonymous_bytes for one in seen.members if one.shared_bytes is None]
+    of_many = len(seen.members) > family.SHARED_READ
+    if of_many and growth.worth(sum(unread), seen.charge.used_bytes):
+        yield (f"what {len(unread)} processes share since a fork",
+               f"smaller than the {family.SHARED_READ} largest")  # fmt: skip
+
+
 def accounts(seen: GroupLook) -> list[Account]:
     """The four accounts of a group."""
     whole = len(seen.members) >= seen.processes

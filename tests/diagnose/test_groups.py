@@ -21,6 +21,7 @@ from memlab.diagnose import (
 )
 from memlab.diagnose.account import Line
 from memlab.diagnose.diagnosis import Diagnosis
+from memlab.diagnose.family import Member
 from memlab.diagnose.finding import CRITICAL, NOTE
 from memlab.diagnose.group import Charge
 from memlab.diagnose.kernel_held import KernelHeld, PipeData
@@ -466,6 +467,19 @@ def test_queues_of_sockets_that_were_not_read_are_named_if_they_can_hold_much(
     assert bound == "" or not [*held.unread_sockets(tenfold)]
     few = replace(seen, processes=32, sockets=OfProcesses())
     assert not [*held.unread_sockets(few)]
+
+
+@pytest.mark.parametrize(("each", "is_named"), [(4 * MiB, True), (4 * MiB - 1, False)])
+def test_what_processes_share_that_was_not_read_is_named_if_it_can_be_much(
+    each: int, *, is_named: bool
+) -> None:
+    """It is part of the anonymous memory of the four that are smaller."""
+    read = [Member(pid, "a", 5 * MiB, 0, 0, 0, 0) for pid in range(16)]
+    smaller = [Member(pid, "a", each, 0, None, None, 0) for pid in range(16, 20)]
+    seen = _of_group(charge=looks.charge(), members=(*read, *smaller))
+    named = [("what 4 processes share since a fork", "smaller than the 16 largest")]
+    assert [*held.unread_shared(seen)] == (named if is_named else [])
+    assert not [*held.unread_shared(replace(seen, members=(*read, *read)))]
 
 
 def test_a_socket_that_two_processes_hold_counts_once(
