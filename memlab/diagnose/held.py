@@ -328,9 +328,16 @@ def _unnamed_kernel(charge: Charge) -> int:
     return charge.kernel_bytes if charge.splits_slab else charge.slab_line_bytes
 
 
+def _unread_kernel(seen: GroupLook) -> int:
+    """What of the charge can be pages of pipes and of sockets of Unix that were not read: before
+    Linux 5.18 they are in no counter of memory.stat, and so in the rest."""
+    rest = max(0, int(stock(seen.charge).rest))
+    return max(0, _unnamed_kernel(seen.charge) + rest - seen.pipes.stays_bytes)
+
+
 def unread_pipes(seen: GroupLook) -> Iterator[tuple[str, str]]:
     """What of pipes was not looked at, and why, if it can be much."""
-    if _unnamed_kernel(seen.charge) - seen.pipes.stays_bytes < 16 * MiB:
+    if _unread_kernel(seen) < 16 * MiB:
         return
     if seen.processes > _PIPES_OF:
         yield (f"data in pipes of {units.counted(seen.processes - _PIPES_OF, 'process')}",
@@ -358,7 +365,7 @@ def _in_queues_at_most(seen: GroupLook) -> int | None:
     counted = seen.charge.sockets_bytes if seen.version == "2" else seen.machine_sockets_bytes
     if counted is None:
         return None
-    return counted + max(0, _unnamed_kernel(seen.charge) - seen.pipes.stays_bytes)
+    return counted + _unread_kernel(seen)
 
 
 def unread_shared(seen: GroupLook) -> Iterator[tuple[str, str]]:

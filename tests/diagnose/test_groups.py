@@ -266,6 +266,19 @@ def test_pipes_of_a_group_that_were_not_read_are_named_if_they_can_hold_much(
     assert [name for name, _ in held.unread_pipes(seen)] == names
 
 
+@pytest.mark.parametrize(("uncounted", "is_named"), [(16 * MiB, True), (16 * MiB - 1, False)])
+def test_pages_of_pipes_and_sockets_that_no_counter_has_can_be_in_the_rest(
+    uncounted: int, *, is_named: bool
+) -> None:
+    """Before Linux 5.18."""
+    charge = looks.charge(used_bytes=32 * MiB + uncounted)
+    seen = _of_group(charge=charge, processes=33)
+    names = ["data in pipes of 1 process"] if is_named else []
+    assert [name for name, _ in held.unread_pipes(seen)] == names
+    names = ["queues of sockets of 1 process"] if is_named else []
+    assert [name for name, _ in held.unread_sockets(seen)] == names
+
+
 @pytest.mark.parametrize(
     ("charge", "nothing"),
     [
@@ -463,7 +476,8 @@ def test_queues_of_sockets_that_were_not_read_are_named_if_they_can_hold_much(
         ("queues of sockets of 1 process", f"smaller than the 32 largest{bound}"),
         ("queues of some sockets of its processes", f"no right{bound}"),
     ])  # fmt: skip
-    tenfold = replace(seen, charge=replace(charge, used_bytes=161 * MiB))
+    larger = replace(charge, used_bytes=161 * MiB, anonymous_bytes=157 * MiB)
+    tenfold = replace(seen, charge=larger)
     assert bound == "" or not [*held.unread_sockets(tenfold)]
     few = replace(seen, processes=32, sockets=OfProcesses())
     assert not [*held.unread_sockets(few)]
