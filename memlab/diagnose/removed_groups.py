@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memlab.diagnose import group, tree
+from memlab.diagnose.call_facts import shown
 from memlab.diagnose.finding import NOTE, Fact, Finding, FindingRow, facts, size
 from memlab.observe import cgroup, files, proc
 from memlab.observe.proc import ROOT
@@ -148,7 +149,7 @@ def finding(seen: RemovedGroups, per_cpu_bytes: int | None) -> Finding:
         each = per_cpu_bytes / (seen.count + seen.existing)
         costs.append(f"{size(each)} of per-CPU memory at most, on average")
     takes = f"each takes {' and '.join(costs)}" if costs else "what each takes was not read"
-    below = f" (most below {seen.most_below})" if seen.most_below else ""
+    below = f" (most below {shown(seen.most_below)})" if seen.most_below else ""
     keeps = "what keeps them was not read"
     if seen.charged_bytes:
         most, whose = ("", "") if seen.version == "1" else ("at most ", ", or to groups above them")

@@ -401,6 +401,10 @@ def test_removed_groups_of_v1_are_those_without_a_folder(hierarchy: Path) -> Non
         "page keeps its group"
     )
     assert "memory.force_empty" in finding.setting
+    named = replace(look, removed_groups=replace(groups, most_below=40 * "a\x1b[2J"))
+    title = said(named)["machine-removed-groups"].title
+    assert "\x1b" not in title
+    assert len(title) < 400
     assert "machine-removed-groups" not in said(
         replace(look, removed_groups=replace(groups, count=999))
     )
