@@ -172,5 +172,9 @@ class StoreError(HostError):
     """The store cannot be read or written."""
 
 
+class StoreBusy(StoreError):
+    """Another process has locked the store for longer than memlab waits; it is not damaged."""
+
+
 class CannotLook(HostError):
     """The process to diagnose may not be read, or it has ended."""

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -19,9 +20,9 @@ from command import memlab as command
 
 import memlab
 from memlab import experiments, recorded
-from memlab.errors import UnknownRun
+from memlab.errors import StoreBusy, UnknownRun
 from memlab.recorded import __main__ as recording
-from memlab.store import Store
+from memlab.store import Store, database
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +91,91 @@ def test_it_is_unpacked_once(cache: Path) -> None:
     assert recorded.store("mmap-write") == path
     assert path.stat().st_ino == before
     assert list((cache / "memlab" / "recorded").iterdir()) == [path]
+
+
+def test_a_copy_that_another_process_has_locked_is_not_damaged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is neither replaced nor waited for again: this process reads a copy that no other has."""
+    monkeypatch.setattr(database, "BUSY_S", 0.01)
+    path = recorded.store("mmap-write")
+    inode = path.stat().st_ino
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        elsewhere = recorded.store("mmap-write")
+        assert elsewhere != path
+        assert recorded.ships(elsewhere)
+        with Store(elsewhere) as opened:
+            assert len(opened.runs()) == 1
+    assert path.stat().st_ino == inode
+    assert recorded.store("mmap-write") == path
+
+
+def test_a_lock_that_comes_while_a_store_is_read_is_no_damage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(database, "BUSY_S", 0.01)
+    path = recorded.store("mmap-write")
+    with Store(path) as opened, closing(sqlite3.connect(path, isolation_level=None)) as other:
+        (run,) = opened.runs()
+        other.execute("BEGIN EXCLUSIVE")
+        for read in (opened.damaged, opened.runs, opened.listed, partial(opened.points, run.id)):
+            with pytest.raises(StoreBusy, match="database is locked"):
+                read()
+        other.execute("ROLLBACK")
+        assert opened.damaged() == {}
+
+
+def test_a_damaged_copy_is_unpacked_again_and_who_reads_it_reads_on() -> None:
+    path = recorded.store("mmap-write")
+    inode = path.stat().st_ino
+    with Store(path) as reader:
+        (run,) = reader.runs()
+        count = len([*reader.samples(run.id)])
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute("UPDATE samples SET trial_s = trial_s + 1")
+        assert reader.damaged()
+        assert recorded.store("mmap-write") == path
+        assert path.stat().st_ino != inode
+        assert reader.damaged()  # as it was opened
+    with Store(path) as opened:
+        assert opened.damaged() == {}
+        assert len([*opened.samples(run.id)]) == count
+
+
+KILLED = """
+import os, signal
+from memlab import recorded
+from memlab.files import output
+def half(content):
+    yield content[: len(content) // 2]
+    os.kill(os.getpid(), signal.SIGKILL)
+output._pieces = half
+recorded.store("mmap-write")
+"""
+
+
+def test_a_process_killed_while_it_unpacks_leaves_nothing_that_is_read(cache: Path) -> None:
+    folder = cache / "memlab" / "recorded"
+    done = subprocess.run([sys.executable, "-c", KILLED], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (part,) = folder.iterdir()
+    assert part.name.endswith(".part")
+    path = recorded.store("mmap-write")
+    assert list(folder.iterdir()) == [path]
+    with Store(path) as opened:
+        assert opened.damaged() == {}
+
+
+def test_processes_that_unpack_at_once_read_one_copy() -> None:
+    words = [sys.executable, "-m", "memlab", "show", "example:mmap-write"]
+    running = [
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    ended = [(*each.communicate(), each.returncode) for each in running]
+    assert {(err, code) for _, err, code in ended} == {("", 0)}
+    assert len({out for out, _, _ in ended}) == 1
 
 
 def test_an_unknown_one_suggests_the_nearest() -> None:

@@ -732,13 +732,37 @@ def test_what_was_locked_is_known_with_its_limit(monkeypatch: pytest.MonkeyPatch
     assert memory.locked_of_limit is None
     monkeypatch.setattr(sampler, "_status", lambda _: {b"VmRSS": 8192, b"VmLck": 4096})
     memory.read(program.pid, 0.0)
-    is_capable = bool(int(proc.status(program.pid)["CapEff"], 16) >> 14 & 1)
+    is_capable = bool(capabilities.privileges.effective() >> 14 & 1)
     program.communicate()
     assert memory.locked_of_limit == (None if is_capable else (4096, 4096))
     memory = sampler.Sampler(InForce(), lambda: False)
     monkeypatch.setattr(sampler, "_lock_limit", lambda _: 4096)
     memory.read(os.getpid(), 0.0)
     assert memory.locked_of_limit == (4096, 4096)
+
+
+@pytest.mark.needs("a user namespace")
+def test_a_right_of_another_user_namespace_lifts_no_lock_limit() -> None:
+    """As of root in a container that an ordinary user has started: can_do_mlock() asks capable().
+    Of the same program in the first namespace its capabilities decide."""
+    from memlab.command.python_probes.command import sampler
+
+    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    for words in (["unshare", "--user", "--map-root-user"], []):
+        program = subprocess.Popen(
+            [*words, "sh", "-c", "echo ready; exec cat"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert program.stdout
+        program.stdout.readline()
+        resource.prlimit(program.pid, resource.RLIMIT_MEMLOCK, (4096, hard))
+        limit = sampler._lock_limit(program.pid)
+        is_capable = not words and capabilities.privileges.effective() >> 14 & 1
+        has_right = int(proc.status(program.pid)["CapEff"], 16) >> 14 & 1
+        program.communicate()
+        assert limit == (None if is_capable else 4096)
+        assert has_right or not words
 
 
 @pytest.mark.parametrize(

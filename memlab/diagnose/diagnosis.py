@@ -132,13 +132,8 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     if count := seen.new_processes:
         what = units.counted(count, "process")
         left_out = (*left_out, Unlooked(what, "in the group only since the look began", None, None))
-    unread = (*held.unread_pipes(seen), *held.unread_sockets(seen))
+    unread = (*held.unread_pipes(seen), *held.unread_sockets(seen), *held.unread_shared(seen))
     left_out = (*left_out, *(Unlooked(*one, None, None) for one in unread))
-    unshared = sum(one.shared_bytes is None for one in seen.members)
-    if unshared and len(seen.members) > family.SHARED_READ:
-        why = f"smaller than the {family.SHARED_READ} largest"
-        what = f"what {unshared} processes share since a fork"
-        left_out = (*left_out, Unlooked(what, why, None, None))
     return Diagnosis(None, seen, tuple(held.accounts(seen)), findings, left_out, cost)
 
 

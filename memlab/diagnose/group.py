@@ -313,7 +313,8 @@ def _charge_1(
         slab_reclaimable_bytes=most,
         slab_bounds_bytes=(min(least, most), most),
         kernel_bytes=other - most,
-        sockets_bytes=0,  # v1 charges them to a counter of their own
+        # Those of Unix are in kmem; those of TCP and UDP are in memory.kmem.tcp if it has a limit.
+        sockets_bytes=0,
         zswap_bytes=0,
         swapped_bytes=of("swap"),
         reached_count=files.number(directory / "memory.failcnt") or 0,

@@ -374,8 +374,9 @@ def _filling(
         and look.growth_bytes_per_s < 0.5 * group.growth_bytes_per_s
     ):
         bound = None  # another process of the group grows
-    if unshares and unshares[0] >= 0.5 * group.growth_bytes_per_s:
-        bound = unshares[1]  # memory that forked processes share becomes private
+    of_shared = unshares is not None and unshares[0] >= 0.5 * group.growth_bytes_per_s
+    if unshares and of_shared:
+        bound = unshares[1]
     if bound is not None and bound < room:
         return  # the growth itself is said, with this bound
     seen = look.seconds if look else 0.0
@@ -387,10 +388,13 @@ def _filling(
         else "what is in it is swapped out" if swap else "something in it is killed"
     )  # fmt: skip
     limits = (
-        f"the process can fill {size(bound)} more, the group has room for {size(room)}"
-        if bound is not None
-        else f"the group has room for {size(room)}; no bound of the growth was found, and whether "
+        f"the group has room for {size(room)}; no bound of the growth was found, and whether "
         "it goes on is unknown"
+        if bound is None
+        else f"what its processes share since a fork becomes private, at most {size(bound)} more, "
+        f"and the group has room for {size(room)}"
+        if of_shared
+        else f"the process can fill {size(bound)} more, the group has room for {size(room)}"
     )
     rate, longer = f"{size(group.growth_bytes_per_s)}/s", max(20, round(2 * group.seconds_left))
     longer = min(_LONGEST_S, longer)

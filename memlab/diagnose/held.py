@@ -106,6 +106,9 @@ class GroupLook:
     pipes: PipeData = _NO_PIPES
     sockets: OfProcesses = field(default_factory=OfProcesses)
     """Of its 32 largest processes."""
+    machine_sockets_bytes: int | None = None
+    """Charged to all sockets of TCP and UDP of the machine, which v1 does not charge to a group;
+    None if it was not read."""
     new_processes: int = 0
     """That it has at the end of the look and had not at its beginning."""
     last_kill: str = ""
@@ -210,6 +213,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         sockets=sockets.of_processes(
             {pid: files.known(partial(process.descriptors, pid)) for pid in pids[:_PIPES_OF]}
         ),
+        machine_sockets_bytes=sockets.counted_bytes(),
         segments=left_segments(first or os.getpid()),
         shared_elsewhere_bytes=max((shared.mapped_once(one.pid) for one in members[:16]), default=0)
         - after.shmem_bytes,
@@ -324,9 +328,16 @@ def _unnamed_kernel(charge: Charge) -> int:
     return charge.kernel_bytes if charge.splits_slab else charge.slab_line_bytes
 
 
+def _unread_kernel(seen: GroupLook) -> int:
+    """What of the charge can be pages of pipes and of sockets of Unix that were not read: before
+    Linux 5.18 they are in no counter of memory.stat, and so in the rest."""
+    rest = max(0, int(stock(seen.charge).rest))
+    return max(0, _unnamed_kernel(seen.charge) + rest - seen.pipes.stays_bytes)
+
+
 def unread_pipes(seen: GroupLook) -> Iterator[tuple[str, str]]:
     """What of pipes was not looked at, and why, if it can be much."""
-    if _unnamed_kernel(seen.charge) - seen.pipes.stays_bytes < 16 * MiB:
+    if _unread_kernel(seen) < 16 * MiB:
         return
     if seen.processes > _PIPES_OF:
         yield (f"data in pipes of {units.counted(seen.processes - _PIPES_OF, 'process')}",
@@ -336,12 +347,35 @@ def unread_pipes(seen: GroupLook) -> Iterator[tuple[str, str]]:
 
 
 def unread_sockets(seen: GroupLook) -> Iterator[tuple[str, str]]:
-    """What of sockets was not looked at, and why."""
+    """What of sockets was not looked at, and why, if it can be much."""
+    most = _in_queues_at_most(seen)
+    if most is not None and not growth.worth(most, seen.charge.used_bytes):
+        return
+    bound = "" if most is None else f"; it is at most {size(most)}"
     if seen.processes > _PIPES_OF:
         yield (f"queues of sockets of {units.counted(seen.processes - _PIPES_OF, 'process')}",
-               f"smaller than the {_PIPES_OF} largest")  # fmt: skip
+               f"smaller than the {_PIPES_OF} largest{bound}")  # fmt: skip
     if seen.sockets.why:
-        yield "queues of some sockets of its processes", seen.sockets.why
+        yield "queues of some sockets of its processes", f"{seen.sockets.why}{bound}"
+
+
+def _in_queues_at_most(seen: GroupLook) -> int | None:
+    """What can be charged to a group for queues of sockets: of TCP and UDP the kernel counts it, of
+    Unix it is among its other memory of the kernel. None if that was not read."""
+    counted = seen.charge.sockets_bytes if seen.version == "2" else seen.machine_sockets_bytes
+    if counted is None:
+        return None
+    return counted + _unread_kernel(seen)
+
+
+def unread_shared(seen: GroupLook) -> Iterator[tuple[str, str]]:
+    """Which processes may share memory since a fork, and why that was not read, if it can be much:
+    it is part of their anonymous memory."""
+    unread = [one.anonymous_bytes for one in seen.members if one.shared_bytes is None]
+    of_many = len(seen.members) > family.SHARED_READ
+    if of_many and growth.worth(sum(unread), seen.charge.used_bytes):
+        yield (f"what {len(unread)} processes share since a fork",
+               f"smaller than the {family.SHARED_READ} largest")  # fmt: skip
 
 
 def accounts(seen: GroupLook) -> list[Account]:

@@ -176,17 +176,22 @@ def _stacks_elsewhere(look: Look, rest: float) -> str:
 
 
 def _largest(look: Look, rest: float) -> str:
-    """The largest mapping without a name, if it is a tenth of resident memory and cannot lie in a
-    part that has a name, as each of these is smaller."""
+    """The largest mapping without a name, if a tenth of resident memory is in it beside all parts
+    that have a name: the kernel joins what lies side by side, so that one may have an object of
+    malloc and what the program mapped next to it. A form is of other mappings, or is this one."""
     heap = look.heap
-    parts = [heap.resident_bytes, heap.mapped_bytes] if heap else []
-    parts += [heap.resident_bytes for heap in look.inner_heaps]
-    parts += [form.resident_bytes for form in _forms(look)]
-    parts += [part.resident_bytes for part in (look.stacks, look.of_files) if part]
-    least = max(look.memory.resident_bytes / 10, *parts, 0)
+    of_break = mapped_forms.bytes_of(look.forms, mapped_forms.BREAK)
+    joined = [max(0, heap.resident_bytes - of_break), heap.mapped_bytes] if heap else []
+    joined += [heap.resident_bytes for heap in look.inner_heaps]
+    joined += [part.resident_bytes for part in (look.stacks, look.of_files) if part]
+    forms = max((form.resident_bytes for form in _forms(look)), default=0)
     for use in look.largest:
-        if use.name.startswith("anonymous at ") and least < use.resident_bytes <= rest:
-            return f"{size(use.resident_bytes)} of it {use.name.removeprefix('anonymous ')}"
+        if not use.name.startswith("anonymous at ") or use.resident_bytes <= forms:
+            continue
+        least = use.resident_bytes - sum(joined)
+        if look.memory.resident_bytes / 10 < least <= rest:
+            bound = " or more" if sum(joined) else ""
+            return f"{size(least)}{bound} of it {use.name.removeprefix('anonymous ')}"
     return ""
 
 
@@ -457,9 +462,13 @@ def of_group_sockets(seen: OfProcesses, charge: Charge, version: str) -> Iterato
     """Queues of the sockets of a group's processes, beyond what the group is charged with."""
     if not growth.worth(seen.bytes - charge.sockets_bytes, charge.used_bytes):
         return
-    counts = f"the group is charged with {size(charge.sockets_bytes)} for sockets"
+    counts = f"the group is charged with {size(charge.sockets_bytes)} for those of TCP and UDP"
     if version == "1":
-        counts = "cgroup v1 counts those of TCP apart from the group's memory"
+        counts = (
+            "cgroup v1 charges it nothing for those of TCP and UDP, and counts them only after "
+            "memory.kmem.tcp.limit_in_bytes was set"
+        )
+    counts += "; those of Unix are among its other memory of the kernel"
     yield _SOCKETS_HOLD.found(
         NOTE,
         f"{size(seen.bytes)} lie in the queues of {units.counted(seen.count, 'socket')} of its "

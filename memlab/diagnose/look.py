@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -275,10 +275,8 @@ class Look:
     """Of /proc/PID/stat at the end: T is stopped."""
     unmapped_files_bytes: int = 0
     """Of memfds and files of a tmpfs that it holds open, beyond what it maps of them."""
-    unmapped_files_growth_bytes: int = 0
+    unmapped_files_growth: memory_held_open.Growth = field(default_factory=memory_held_open.Growth)
     """Of the same over the look."""
-    unmapped_files_room_bytes: int | None = None
-    """What is left of the tmpfs of the file that grew most; None without such a bound."""
     page_table_bytes: int = 0
     stack_growth_bytes: int = 0
     """Of the main thread's stack, VmStk."""
@@ -739,15 +737,14 @@ def _with_descriptors(seen: Look, start: _Start, end: _End, descriptors: _Descri
     """Files in memory, sockets and what else it has open."""
     pid, links = seen.subject.number, descriptors.links
     unmapped = memory_held_open.unmapped(descriptors.memory_files, end.mappings.read)
-    more, left = memory_held_open.growth(pid, descriptors.memory_files, start.unmapped, unmapped)
+    grown = memory_held_open.growth(pid, descriptors.memory_files, start.unmapped, unmapped)
     is_twice = start.links is not None
     by_kernel = kernel_held.read(pid, links)
     return replace(
         seen,
         kernel_held=_without_mapped(by_kernel, seen.forms) if by_kernel else by_kernel,
         unmapped_files_bytes=sum(unmapped.values()),
-        unmapped_files_growth_bytes=more,
-        unmapped_files_room_bytes=left,
+        unmapped_files_growth=grown,
         userfaultfds=waits.userfaultfds(links),
         port=family.port(pid, links),
         dropped=sockets.dropped(start.queues, descriptors.queues) if is_twice else (),

@@ -20,12 +20,14 @@ from memlab.diagnose import (
     kernel_held,
     memory_held_open,
     message_queues,
+    removed_groups,
     room,
     sockets,
     sysvipc,
     tmpfs_files,
 )
 from memlab.diagnose.account import Part
+from memlab.diagnose.removed_groups import RemovedGroups
 from memlab.diagnose.room import TmpfsUse
 from memlab.diagnose.unlooked import Unlooked
 from memlab.errors import CannotLook
@@ -117,6 +119,8 @@ class MachineLook:
     """Rings of packet sockets: pages that no counter has."""
     sockets_whole: bool = True
     """Whether the sockets of all processes were read."""
+    removed_groups: RemovedGroups | None = None
+    """None without memory cgroups, or if they were not counted."""
 
     def bytes(self, name: str) -> int:
         return self.counters.get(name, 0)
@@ -163,7 +167,8 @@ def at(seconds: float) -> MachineLook:
     descriptors = {pid: _descriptors(pid) for pid in pids[:_HOLDERS_MAX]}
     pipes, whole = kernel_held.in_pipes(descriptors)
     most = max(pipes, key=lambda pid: pipes[pid], default=0)
-    counted, listed = _sockets(), sockets.of_machine((os.getpid(), *pids))
+    counted, listed = sockets.counted_bytes(), sockets.of_machine((os.getpid(), *pids))
+    removed, uncounted = removed_groups.read()
     whole &= len(pids) <= _HOLDERS_MAX and (not os.geteuid() or all(descriptors.values()))
     for device, (pid, use) in list(mounts.items())[:1]:  # the largest
         mounts[device] = pid, _with_unheld(pid, use, pids, descriptors)
@@ -197,9 +202,11 @@ def at(seconds: float) -> MachineLook:
         not_looked_at=(
             *_unlooked(now, lists, members, known=bool(slab), vmalloc=vmalloc),
             *([Unlooked("some sockets", listed.why, None, None)] if listed.why else []),
+            *([Unlooked("removed memory cgroups", uncounted, None, None)] if uncounted else []),
             *_stuck(slow=slow, slow_mounts=slow_mounts),
         ),
         message_bytes=message_queues.of_machine(),
+        removed_groups=removed,
     )
 
 
@@ -244,14 +251,6 @@ def _balloon(now: Mapping[str, int]) -> int:
     drivers = ROOT / "sys/bus/virtio/drivers/virtio_balloon"
     bits = [files.text(drivers / f"{name}/features") or "" for name in files.names(drivers)]
     return held if any(one[_DEFLATES : _DEFLATES + 1] == "1" for one in bits) else 0
-
-
-def _sockets() -> int | None:
-    """Of TCP and UDP, in all network namespaces."""
-    text = files.text(ROOT / "proc/net/sockstat")
-    if text is None:
-        return None
-    return sum(map(int, re.findall(r"\bmem (\d+)", text))) * _PAGE
 
 
 def _processes() -> list[MachineProcess]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from memlab.diagnose import account, finding, tmpfs_files
+from memlab.diagnose import account, finding, removed_groups, tmpfs_files
 from memlab.diagnose.account import Account, Line, Part
 from memlab.diagnose.finding import (
     COSTLY,
@@ -187,7 +187,7 @@ ROWS = (
     LineRow("machine-vmalloc", VMALLOC, 0.02, "vmalloc of the kernel and its modules, of no "
             "process", "/proc/vmallocinfo names the callers", 3),
     LineRow("machine-per-cpu", PER_CPU, 0.02, "per-CPU memory of the kernel, of no process: mostly "
-            "of memory cgroups, mounts and BPF maps", "fewer or removed cgroups"),
+            "of memory cgroups, mounts and BPF maps", "fewer cgroups"),
     LineRow("machine-compressed", COMPRESSED, 0.1, "compressed pages of zswap and zram, "
             "nobody's resident memory", "zswap: max_pool_percent, and zpool=zsmalloc if it is "
             "there, in /sys/module/zswap/parameters; zram: zramctl, a smaller one, swap on a disk"),
@@ -214,6 +214,9 @@ def findings(seen: MachineLook) -> Iterator[Finding]:
         if line and line.value >= max(_WORTH_BYTES, row.least_share * seen.total_bytes):
             yield _of_line(seen, row, line.value)
     yield from _idle_huge_pages(seen)
+    groups = seen.removed_groups
+    if groups and groups.count >= removed_groups.LEAST_COUNT:
+        yield removed_groups.finding(groups, seen.counters.get("Percpu"))
     yield from _rest(seen)
     yield from _grows(seen)
 

@@ -10,7 +10,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memlab.diagnose.call_places import REMOTE
 from memlab.diagnose.room import open_files
@@ -117,21 +117,32 @@ def unmapped_now(
     return None if links is None else unmapped(read(pid, links), mappings)
 
 
-def growth(
-    pid: int, memory_files: MemoryFiles, before: Sizes | None, after: Sizes
-) -> tuple[int, int | None]:
-    """How much all of them grew, and what is left of the tmpfs of the one that grew most; one that
-    was opened since counts from nothing."""
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """By how much it held more at the end of a look than at its beginning."""
+
+    bytes: int = 0
+    opened_bytes: int = 0
+    """Of it in files that were opened since, and may have had it before."""
+    room_bytes: int | None = None
+    """What is left of the tmpfs of the file that grew most; None without such a bound."""
+
+
+def growth(pid: int, memory_files: MemoryFiles, before: Sizes | None, after: Sizes) -> Growth:
+    """Of all of them together, if they were read at the beginning; it has closed some since."""
     if before is None:
-        return 0, None
+        return Growth()
     grown = {key: size - before.get(key, 0) for key, size in after.items()}
+    more = sum(after.values()) - sum(before.values())
+    opened = sum(size for key, size in after.items() if key not in before)
+    result = Growth(more, max(0, min(opened, more)))
     most = max(grown, key=lambda key: grown[key], default=None)
     if most is None or grown[most] <= 0:
-        return sum(grown.values()), None
+        return result
     path = ROOT / f"proc/{pid}/fd/{memory_files[most].number}"
     use = files.known(lambda: os.statvfs(path))
     bound = use.f_bavail * use.f_frsize if use and use.f_blocks else None
-    return sum(grown.values()), bound
+    return replace(result, room_bytes=bound)
 
 
 def nameless(memory_files: MemoryFiles) -> Sizes:

@@ -8,6 +8,7 @@ SK_MEMINFO_*).
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -18,6 +19,7 @@ from typing import NamedTuple
 from memlab.observe import files, namespaces, proc, process
 from memlab.observe.proc import ROOT
 
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _NETLINK_SOCK_DIAG, _BY_FAMILY, _DUMP = 4, 20, 0x301
 _DONE, _ERROR = 3, 2
 _MESSAGE = struct.Struct("=IHHII")
@@ -487,6 +489,14 @@ class OfProcesses:
     """The process that holds most of it, as `7 (a)`."""
     why: str = ""
     """Why some were not read."""
+
+
+def counted_bytes() -> int | None:
+    """Charged to all sockets of TCP and UDP, in all network namespaces."""
+    text = files.text(ROOT / "proc/net/sockstat")
+    if text is None:
+        return None
+    return sum(map(int, re.findall(r"\bmem (\d+)", text))) * _PAGE
 
 
 def of_processes(descriptors: Mapping[int, Mapping[int, str] | None]) -> OfProcesses:

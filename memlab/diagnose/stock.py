@@ -80,8 +80,8 @@ def of(look: Look) -> Account:
     lines.append(Line("hugetlb", memory.hugetlb_bytes))
     lines.append(Line("in swap", memory.swapped_bytes))
     if look.unmapped_files_bytes:
-        more = look.unmapped_files_growth_bytes / look.seconds
-        note = f"{size(more)} more per s" if more >= 1 else "beside what is resident"
+        more = look.unmapped_files_growth.bytes / look.seconds
+        note = f"{size(more)} more per s on average" if more >= 1 else "beside what is resident"
         lines.append(Line("in memfd and shm files, not mapped", look.unmapped_files_bytes,
                           part_of="none", note=note))  # fmt: skip
     if (held := course.held_by_children(look)) >= _WORTH_BYTES:
@@ -307,18 +307,22 @@ def _held_open(look: Look) -> Iterator[Finding]:
             "memory, charged to the group of who touched it first, and there when it has ended",
             left_over.bytes,
         )
-    held, more = look.unmapped_files_bytes, look.unmapped_files_growth_bytes
-    if held < _WORTH_BYTES and more < _GROWN_FILES_BYTES:
+    held, grown = look.unmapped_files_bytes, look.unmapped_files_growth
+    if held < _WORTH_BYTES and grown.bytes < _GROWN_FILES_BYTES:
         return
     grows = ""
-    if more >= _GROWN_FILES_BYTES:
+    if grown.bytes >= _GROWN_FILES_BYTES:
         room, whose = course.room_of(look)
-        if look.unmapped_files_room_bytes is not None and look.unmapped_files_room_bytes < room:
-            room, whose = float(look.unmapped_files_room_bytes), "their tmpfs"
-        per_s = more / look.seconds
-        lasts = left(room / per_s)
+        if grown.room_bytes is not None and grown.room_bytes < room:
+            room, whose = float(grown.room_bytes), "their tmpfs"
+        per_s = grown.bytes / look.seconds
+        opened = ""
+        if 10 * grown.opened_bytes >= grown.bytes:
+            opened = f" (of it {size(grown.opened_bytes)} in files that it opened since)"
         grows = (
-            f"; they grow by {size(per_s)}/s between two readings, and {whose} has room for {lasts}"
+            f"; that is {size(grown.bytes)} more than when the look began{opened}, on average "
+            f"{size(per_s)}/s between two readings, which show no course: if it goes on so, "
+            f"{whose} has room for {left(room / per_s)}"
         )
     yield _HELD_OPEN.found(
         NOTE,

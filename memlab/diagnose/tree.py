@@ -67,13 +67,13 @@ class LimitStart:
     stalled_us: int | None
 
 
-def folders(directory: Path) -> tuple[list[Path], bool]:
-    """The groups below, at most 1000, and whether those are all."""
+def folders(directory: Path, most: int = _GROUPS_MAX) -> tuple[list[Path], bool]:
+    """The groups below, at most so many, and whether those are all."""
     below: list[Path] = []
     for folder, names, _ in os.walk(directory):
         below += [Path(folder) / name for name in sorted(names)]
-        if len(below) > _GROUPS_MAX:
-            return below[:_GROUPS_MAX], False
+        if len(below) > most:
+            return below[:most], False
     return below, True
 
 

@@ -28,12 +28,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
+from memlab.observe.capabilities import privileges
 from memlab.probe import Failed, Window
 
 _READ_EVERY_NS = 100_000_000
 _ANSWER_S = 10.0
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-_CAP_IPC_LOCK = 14  # capabilities(7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +215,10 @@ def _dying_with(parent: int) -> Callable[[], None]:
 
 def _check_lockable(memory_bytes: int) -> None:
     """mlock(2): more than RLIMIT_MEMLOCK is refused, and QEMU would end at once."""
-    with open("/proc/self/status") as lines:
-        effective = next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff:"))
     _, limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
-    if effective >> _CAP_IPC_LOCK & 1 or limit == resource.RLIM_INFINITY or limit > memory_bytes:
+    lockable = privileges.lockable_bytes()
+    if lockable is None or lockable > memory_bytes:
         return
     raise Failed(
         f"RLIMIT_MEMLOCK is {limit // 1024} kB and QEMU would lock over {memory_bytes // 1024} kB: "

@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 
-from memlab.errors import CannotRun, CannotWrite, StoreError, UnknownRun, nearest
+from memlab.errors import CannotRun, CannotWrite, StoreBusy, StoreError, UnknownRun, nearest
 from memlab.files import folders, output
 from memlab.store import Store
 
@@ -51,7 +51,7 @@ def store(run: str) -> Path:
     name = f"{wanted}-{hashlib.sha256(packed).hexdigest()[:12]}.db"
     try:
         return _shared(packed, _copies() / name)
-    except (OSError, CannotRun):
+    except (OSError, CannotRun, StoreBusy):
         pass
     try:
         return _unpacked(packed, _temporary() / name)
@@ -67,22 +67,27 @@ def _shared(packed: bytes, path: Path) -> Path:
         return path
     output.make_folder(path.parent)
     with folders.held(path.parent):
+        for part in path.parent.glob(".*.part"):  # of a process that was killed
+            part.unlink(missing_ok=True)
         return _unpacked(packed, path)
 
 
 def _unpacked(packed: bytes, path: Path) -> Path:
     if not _whole(path):
-        for suffix in ("-wal", "-shm"):  # SQLite's log of the copy that was there
+        for suffix in ("-wal", "-shm", "-journal"):  # SQLite's log of the copy that was there
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         output.write({path: gzip.decompress(packed)})
     return path
 
 
 def _whole(path: Path) -> bool:
-    """Whether there is a copy that nothing happened to: a damaged one is unpacked again."""
+    """Whether there is a copy that nothing happened to: a damaged one is unpacked again. StoreBusy
+    if another process has locked it: then it is not known."""
     try:
         with Store(path) as store:
             return len(store.runs()) == 1 and not store.damaged()
+    except StoreBusy:
+        raise
     except StoreError:
         return False
 

@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 from memlab._version import __version__
-from memlab.errors import CannotWrite, StoreError
+from memlab.errors import CannotWrite, StoreBusy, StoreError
 from memlab.files import folders, output, own_limits
 from memlab.text import units
 from memlab.text.printable import printable
@@ -164,8 +164,15 @@ def opened(path: Path, create: bool, stack: ExitStack) -> Connection:
             _make(db, path)
     except (OSError, CannotWrite, ValueError, sqlite3.Error) as error:
         why = getattr(error, "strerror", None) or _why(error, path)
-        raise StoreError(f"cannot open the store {path}: {why}") from error
+        kind = StoreBusy if is_busy(error) else StoreError
+        raise kind(f"cannot open the store {path}: {why}") from error
     return db
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether another process has locked what was to be read, of which this says nothing else."""
+    codes = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
 
 
 def _why(error: Exception, path: Path) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memlab import experiments
-from memlab.errors import StoreError, UnknownRun, nearest
+from memlab.errors import StoreBusy, StoreError, UnknownRun, nearest
 from memlab.files import folders
 
 from . import database, lines
@@ -351,6 +351,7 @@ class Store:
             self._db.execute("BEGIN")
             yield
         except sqlite3.Error as error:
+            self._check_busy(error)
             raise StoreError(f"{self.path} is damaged: {error}") from None
         finally:
             with suppress(sqlite3.Error):  # nothing was written, and a damaged file may refuse
@@ -473,6 +474,7 @@ class Store:
                 ids, points = zip(*rows, strict=True)
                 yield ids, points
         except sqlite3.Error as error:
+            self._check_busy(error)
             raise _Damaged(str(error)) from None
 
     def taken(self, run: str) -> set[tuple[int, int]]:
@@ -489,6 +491,11 @@ class Store:
             return list(self._rows(SessionRow, "sessions", "run = ? ORDER BY session", run))
 
     # What is damaged
+
+    def _check_busy(self, error: sqlite3.Error) -> None:
+        """StoreBusy if another process has locked the store: it is not damaged by that."""
+        if database.is_busy(error):
+            raise StoreBusy(f"cannot read the store {self.path}: {error}") from None
 
     def damaged(self) -> dict[str, str]:
         """Each run of which something is lost or changed, and what."""
@@ -594,12 +601,14 @@ class Store:
                 except ValueError as error:
                     yield columns[number], str(error)
         except sqlite3.Error as error:
+            self._check_busy(error)
             raise _Damaged(str(error)) from None
 
     def _one(self, statement: str, *values: object) -> Any:
         try:
             (result,) = self._db.execute(statement, values).fetchone()
         except sqlite3.Error as error:
+            self._check_busy(error)
             raise _Damaged(str(error)) from None
         return result
 

@@ -1,5 +1,6 @@
 """Run in a guest: looks at its machine, as it is, with 64 huge pages in their pool, with 200 MiB of
-anonymous shared memory, and with 200 MiB paged out to zswap and to zram."""
+anonymous shared memory, with 200 MiB paged out to zswap and to zram, and with memory cgroups that
+were removed, each kept by a page of a file, before and after the files are removed."""
 
 from __future__ import annotations
 
@@ -8,14 +9,17 @@ import json
 import mmap
 import os
 import struct
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
-from memlab.diagnose import machine, machine_account
+from memlab.diagnose import machine, machine_account, removed_groups
 
 SHARED_BYTES = PAGED_OUT_BYTES = 200 << 20
 SWAP_BYTES = 256 << 20
+REMOVED, FILE_PAGES = 300, 4
 MIXED = os.urandom(2500)  # of each page: the rest is zeros, which compress well
 GROUPS = (Path("/sys/fs/cgroup/cgroup.procs"), Path("/sys/fs/cgroup/memory/cgroup.procs"))
 LINES = ("free", machine_account.HUGE, machine_account.SHMEM, machine_account.COMPRESSED)
@@ -34,6 +38,7 @@ def look() -> dict[str, object]:
             for one in machine_account.findings(seen)
         },
         "swap": seen.bytes("SwapTotal") - seen.bytes("SwapFree"),
+        "removed": asdict(seen.removed_groups) if seen.removed_groups else None,
     }
 
 
@@ -66,7 +71,40 @@ def paged_out() -> dict[str, object]:
         return look()
 
 
+def removed() -> Iterator[dict[str, object]]:
+    """Looks while files of removed groups are there, and when they are not."""
+    top = GROUPS[1].parent if GROUPS[1].exists() else GROUPS[0].parent
+    above = top / "above"
+    above.mkdir()
+    if top == GROUPS[0].parent:
+        for folder in (top, above):
+            (folder / "cgroup.subtree_control").write_text("+memory", encoding="ascii")
+    files = [Path(f"/var/tmp/file-{number}") for number in range(REMOVED)]
+    for file in files:
+        group = above / file.name
+        group.mkdir()
+        pid = os.fork()
+        if not pid:
+            (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+            with file.open("wb") as opened:
+                opened.write(b"a" * mmap.PAGESIZE * FILE_PAGES)
+                opened.flush()
+                os.fsync(opened.fileno())
+            os._exit(0)
+        os.waitpid(pid, 0)
+        group.rmdir()
+    time.sleep(3)  # the kernel brings the sums of groups together every 2 s
+    yield look()
+    for file in files:
+        file.unlink()
+    deadline = time.monotonic() + 60
+    while removed_groups.read()[0].count >= REMOVED / 2 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    yield look()
+
+
 def main() -> None:
+    removed_groups.LEAST_COUNT = REMOVED
     for group in GROUPS:  # a trial's may not swap
         if group.exists():
             group.write_text(str(os.getpid()), encoding="ascii")
@@ -91,6 +129,7 @@ def main() -> None:
     Path("/sys/block/zram0/disksize").write_text(str(SWAP_BYTES), encoding="ascii")
     with swapping("/dev/zram0"):
         looks.append(paged_out())
+    looks += removed()
     print("seen:", json.dumps(looks))
 
 

@@ -17,6 +17,7 @@ from memlab.diagnose.look import Look, PastEnd
 from memlab.diagnose.machine import MachineLook
 from memlab.diagnose.pages import Sampled
 from memlab.diagnose.refusals import Refusal
+from memlab.diagnose.removed_groups import RemovedGroups
 from memlab.diagnose.shared import Attached
 from memlab.diagnose.sites import Site, Sites
 from memlab.diagnose.sockets import NETLINK
@@ -193,6 +194,8 @@ ALIKE: Mapping[str, tuple[str, Change]] = {
         seen, MemFree=seen.total_bytes)),
     "machine-huge-pages": ("huge pages that are reserved", lambda seen: _counter(
         seen, HugePages_Rsvd=seen.bytes("HugePages_Free"))),
+    "machine-removed-groups": ("as many that exist", lambda seen: replace(
+        seen, removed_groups=RemovedGroups(0, 1030, "2"))),
     "machine-grows": ("page cache grows", lambda seen: replace(
         seen, growth_bytes={"Cached": seen.growth_bytes["AnonPages"]})),
     "changes-protection": ("as many calls that move mappings", _counting(

@@ -64,6 +64,7 @@ def test_what_was_done_23_times_is_counted_23_times(
     assert {name: found[name] for name in expected} == expected
 
 
+@pytest.mark.needs("counts of page faults")
 def test_an_event_that_cannot_be_counted_says_why(
     monkeypatch: pytest.MonkeyPatch, binary: Compiled
 ) -> None:
@@ -75,6 +76,7 @@ def test_an_event_that_cannot_be_counted_says_why(
         assert {name for _, name in counted.read()} == {"minor_faults", "major_faults"}
 
 
+@pytest.mark.needs("counts of page faults")
 def test_an_event_whose_filter_is_refused_says_so(
     monkeypatch: pytest.MonkeyPatch, binary: Compiled
 ) -> None:
@@ -108,6 +110,7 @@ def test_threads_that_are_made_too_often_are_not_followed(binary: Compiled) -> N
     )
 
 
+@pytest.mark.needs("counts of page faults")
 def test_of_too_many_threads_some_are_counted(
     monkeypatch: pytest.MonkeyPatch, binary: Compiled
 ) -> None:

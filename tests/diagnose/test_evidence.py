@@ -30,6 +30,8 @@ LIVE = {
     "locked-stacks": "test_live.py::test_locked_stacks_of_many_threads",
     "machine-huge-pages":
         "test_machine.py::test_the_lines_of_a_guest_leave_less_than_a_hundredth_of_it",
+    "machine-removed-groups":
+        "test_machine.py::test_the_lines_of_a_guest_leave_less_than_a_hundredth_of_it",
     "machine-tmpfs": "test_machine.py::test_the_lines_of_a_guest_leave_less_than_a_hundredth_of_it",
     "malloc-gives-back": "test_live.py::test_jemalloc_that_keeps_nothing",
     "malloc-set-to-give-back": "test_live.py::test_a_user_without_rights_sees_the_rest",

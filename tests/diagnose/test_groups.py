@@ -21,6 +21,7 @@ from memlab.diagnose import (
 )
 from memlab.diagnose.account import Line
 from memlab.diagnose.diagnosis import Diagnosis
+from memlab.diagnose.family import Member
 from memlab.diagnose.finding import CRITICAL, NOTE
 from memlab.diagnose.group import Charge
 from memlab.diagnose.kernel_held import KernelHeld, PipeData
@@ -265,6 +266,19 @@ def test_pipes_of_a_group_that_were_not_read_are_named_if_they_can_hold_much(
     assert [name for name, _ in held.unread_pipes(seen)] == names
 
 
+@pytest.mark.parametrize(("uncounted", "is_named"), [(16 * MiB, True), (16 * MiB - 1, False)])
+def test_pages_of_pipes_and_sockets_that_no_counter_has_can_be_in_the_rest(
+    uncounted: int, *, is_named: bool
+) -> None:
+    """Before Linux 5.18."""
+    charge = looks.charge(used_bytes=32 * MiB + uncounted)
+    seen = _of_group(charge=charge, processes=33)
+    names = ["data in pipes of 1 process"] if is_named else []
+    assert [name for name, _ in held.unread_pipes(seen)] == names
+    names = ["queues of sockets of 1 process"] if is_named else []
+    assert [name for name, _ in held.unread_sockets(seen)] == names
+
+
 @pytest.mark.parametrize(
     ("charge", "nothing"),
     [
@@ -410,7 +424,9 @@ def test_a_part_of_an_account_stands_under_its_whole(*, verbose: bool) -> None:
     assert names.index("other lines") < names.index("of kernel: messages") < names.index("in all")
 
 
-@pytest.mark.parametrize(("version", "counts"), [("1", "cgroup v1 counts"), ("2", "charged with")])
+@pytest.mark.parametrize(
+    ("version", "counts"), [("1", "v1 charges it nothing"), ("2", "charged with")]
+)
 @pytest.mark.parametrize("times", [1, 2])
 def test_queues_of_the_sockets_of_a_group_are_a_finding_and_a_line(
     times: int, version: str, counts: str
@@ -422,6 +438,7 @@ def test_queues_of_the_sockets_of_a_group_are_a_finding_and_a_line(
     assert found.title.startswith(f"{20 * times} MiB lie in the queues of 40 sockets of its proc")
     assert "most of 7 (a)" in found.title
     assert counts in found.title
+    assert found.title.endswith("; those of Unix are among its other memory of the kernel")
     lines = {one.name: one for one in held.accounts(seen)[0].lines}
     line = lines[found.line]
     assert (line.value, line.part_of) == (20 * MiB * times, "none")
@@ -430,10 +447,53 @@ def test_queues_of_the_sockets_of_a_group_are_a_finding_and_a_line(
         replace(seen, charge=looks.charge(sockets_bytes=20 * MiB * times)),
     ):
         assert "sockets-hold" not in {one.name for one in held.findings(few)}
-    unread = replace(seen, processes=33, sockets=replace(queues, why="no right"))
-    assert [name for name, _ in held.unread_sockets(unread)] == [
-        "queues of sockets of 1 process", "queues of some sockets of its processes",
-    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "counted", "unix", "of_machine", "bound"),
+    [
+        ("2", 16 * MiB, 0, None, "; it is at most 16 MiB"),
+        ("2", 8 * MiB, 8 * MiB, None, "; it is at most 16 MiB"),
+        ("2", 16 * MiB - 1, 0, 1024 * MiB, None),
+        ("1", 0, 0, 16 * MiB, "; it is at most 16 MiB"),
+        ("1", 0, 8 * MiB, 8 * MiB, "; it is at most 16 MiB"),
+        ("1", 0, 0, None, ""),
+        ("1", 0, 8 * MiB, 8 * MiB - 1, None),
+    ],
+)
+def test_queues_of_sockets_that_were_not_read_are_named_if_they_can_hold_much(
+    version: str, counted: int, unix: int, of_machine: int | None, bound: str | None
+) -> None:
+    """At most what the kernel counts of TCP and UDP, and the other memory of the kernel."""
+    charge = looks.charge(sockets_bytes=counted, kernel_bytes=unix + 4 * MiB)
+    seen = replace(
+        _of_group(charge=charge, processes=33, pipes=PipeData(4 * MiB, "pipes")),
+        version=version,
+        machine_sockets_bytes=of_machine,
+        sockets=OfProcesses(why="no right"),
+    )
+    assert [*held.unread_sockets(seen)] == ([] if bound is None else [
+        ("queues of sockets of 1 process", f"smaller than the 32 largest{bound}"),
+        ("queues of some sockets of its processes", f"no right{bound}"),
+    ])  # fmt: skip
+    larger = replace(charge, used_bytes=161 * MiB, anonymous_bytes=157 * MiB)
+    tenfold = replace(seen, charge=larger)
+    assert bound == "" or not [*held.unread_sockets(tenfold)]
+    few = replace(seen, processes=32, sockets=OfProcesses())
+    assert not [*held.unread_sockets(few)]
+
+
+@pytest.mark.parametrize(("each", "is_named"), [(4 * MiB, True), (4 * MiB - 1, False)])
+def test_what_processes_share_that_was_not_read_is_named_if_it_can_be_much(
+    each: int, *, is_named: bool
+) -> None:
+    """It is part of the anonymous memory of the four that are smaller."""
+    read = [Member(pid, "a", 5 * MiB, 0, 0, 0, 0) for pid in range(16)]
+    smaller = [Member(pid, "a", each, 0, None, None, 0) for pid in range(16, 20)]
+    seen = _of_group(charge=looks.charge(), members=(*read, *smaller))
+    named = [("what 4 processes share since a fork", "smaller than the 16 largest")]
+    assert [*held.unread_shared(seen)] == (named if is_named else [])
+    assert not [*held.unread_shared(replace(seen, members=(*read, *read)))]
 
 
 def test_a_socket_that_two_processes_hold_counts_once(

@@ -17,15 +17,24 @@ import pytest
 from command import memlab
 
 import memlab as api
-from memlab.diagnose import diagnosis, machine, machine_account, room, sockets
+from memlab.diagnose import (
+    diagnosis,
+    machine,
+    machine_account,
+    removed_groups,
+    room,
+    sockets,
+)
 from memlab.diagnose.account import Part
 from memlab.diagnose.documents import Diagnose
 from memlab.diagnose.finding import Finding, size
 from memlab.diagnose.machine import MachineLook, MachineProcess
+from memlab.diagnose.removed_groups import RemovedGroups
 from memlab.diagnose.room import TmpfsUse
 from memlab.errors import CannotLook
 from memlab.machines.guest.image import CGROUP_V1
 from memlab.observe import proc, process
+from memlab.observe.cgroup import Cgroups
 from memlab.observe.proc import Mount
 
 from .live import running
@@ -342,6 +351,114 @@ def test_it_is_one_subject_and_is_looked_at_once() -> None:
         assert refused.stderr.count("\n") == 1
 
 
+def cgroups(folder: Path, **files: str) -> None:
+    """A folder of the hierarchy with these files; `_` stands for a point."""
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name.replace("_", ".", 1)).write_text(text)
+
+
+@pytest.fixture
+def hierarchy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where memory cgroups are mounted, of v1."""
+    mount = tmp_path / "mount"
+    groups = Cgroups("1", "1", mount, mount)
+    monkeypatch.setattr(removed_groups.cgroup, "locate", lambda: groups)
+    monkeypatch.setattr(removed_groups.group, "has_host_paths", lambda: True)
+    monkeypatch.setattr(removed_groups, "ROOT", tmp_path)
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cgroups").write_text(
+        "#subsys_name hierarchy num_cgroups enabled\ncpu 1 9000 1\nmemory 4 1503 1\n"
+    )
+    (tmp_path / "proc/slabinfo").write_text(
+        "slabinfo - version: 2.1\n# name ...\nmem_cgroup_per_node 3 3 640 12 2 : \n"
+        "mem_cgroup 1503 1554 2240 14 8 : tunables 0 0 0 : slabdata 111 111 0\n"
+    )
+    return mount
+
+
+def counted(**numbers: int) -> str:
+    return "".join(f"{name} {value}\n" for name, value in numbers.items())
+
+
+def test_removed_groups_of_v1_are_those_without_a_folder(hierarchy: Path) -> None:
+    """What is charged to them is what a total_ counter has beside the group's own and those of the
+    groups that exist."""
+    of_leaf = counted(cache=7 * MiB, total_cache=7 * MiB, rss=0, total_rss=0)
+    cgroups(hierarchy, memory_stat=counted(cache=MiB, total_cache=40 * MiB, rss=0, total_rss=0))
+    cgroups(hierarchy / "a", memory_stat=counted(
+        cache=2 * MiB, total_cache=39 * MiB, rss=MiB, total_rss=4 * MiB))  # fmt: skip
+    cgroups(hierarchy / "a/b", memory_stat=of_leaf)
+    groups, why = removed_groups.read()
+    assert (groups, why) == (RemovedGroups(1500, 3, "1", 33 * MiB, "a", 2240), "")
+    look = replace(seen(), removed_groups=groups)
+    finding = said(look)["machine-removed-groups"]
+    assert finding.measured == 1500
+    assert finding.title == (
+        "1,500 memory cgroups that were removed (most below a) are still in the kernel, beside 3 "
+        "that exist: each takes 2.19 KiB of slab at least and 10.9 KiB of per-CPU memory at most, "
+        "on average; 33 MiB of page cache, shared or anonymous memory are charged to them: each "
+        "page keeps its group"
+    )
+    assert "memory.force_empty" in finding.setting
+    named = replace(look, removed_groups=replace(groups, most_below=40 * "a\x1b[2J"))
+    title = said(named)["machine-removed-groups"].title
+    assert "\x1b" not in title
+    assert len(title) < 400
+    assert "machine-removed-groups" not in said(
+        replace(look, removed_groups=replace(groups, count=999))
+    )
+
+
+def test_removed_groups_of_v2_are_counted_by_the_kernel(
+    hierarchy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group without a controller below it has processes, to which its memory may be charged."""
+    monkeypatch.setattr(
+        removed_groups.cgroup, "locate", lambda: Cgroups("2", "2", hierarchy, hierarchy)
+    )
+    both = {"cgroup_stat": counted(nr_dying_descendants=1600, nr_dying_subsys_memory=1550)}
+    own = {"memory_stat": counted(file=9 * MiB, anon=3 * MiB)}
+    cgroups(hierarchy, **both, cgroup_subtree_control="memory",
+            memory_stat=counted(file=90 * MiB, anon=90 * MiB))  # fmt: skip
+    cgroups(hierarchy / "a", **both, cgroup_subtree_control="memory pids",
+            memory_stat=counted(file=20 * MiB, anon=5 * MiB))  # fmt: skip
+    cgroups(hierarchy / "a/b", **own, cgroup_subtree_control="")
+    assert removed_groups.read() == (RemovedGroups(1550, 3, "2", 13 * MiB, "a", 2240), "")
+    for folder in (hierarchy, hierarchy / "a"):
+        (folder / "cgroup.stat").write_text(counted(nr_dying_descendants=1600))
+    (hierarchy.parent / "proc/slabinfo").unlink()
+    groups, _ = removed_groups.read()
+    assert groups == RemovedGroups(1600, 3, "2", 13 * MiB, "a")
+    without = {name: value for name, value in COUNTERS.items() if name != "Percpu"}
+    look = replace(seen(), removed_groups=groups, counters=without)
+    finding = said(look)["machine-removed-groups"]
+    assert "what each takes was not read; at most 13 MiB of" in finding.title
+    assert "are charged to them, or to groups above them: each" in finding.title
+    assert "memory.reclaim" in finding.setting
+    (hierarchy / "cgroup.stat").unlink()
+    assert removed_groups.read() == (None, "this kernel does not count them")
+
+
+def test_removed_groups_that_cannot_be_counted_are_not_looked_at(
+    hierarchy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups(hierarchy)
+    (hierarchy.parent / "proc/cgroups").write_text("memory 4 30 1\n")
+    assert removed_groups.read() == (RemovedGroups(29, 1, "1"), "")
+    for number in range(3):
+        cgroups(hierarchy / str(number))
+    monkeypatch.setattr(removed_groups, "_FOLDERS_MAX", 2)
+    why = "there are over 2 memory cgroups"
+    assert removed_groups.read() == (None, why)
+    assert [one.reason for one in machine.at(0.01).not_looked_at
+            if one.name == "removed memory cgroups"] == [why]  # fmt: skip
+    monkeypatch.setattr(removed_groups.group, "has_host_paths", lambda: False)
+    assert removed_groups.read()[1] == "this program sees a part of the cgroups"
+    monkeypatch.setattr(removed_groups.cgroup, "locate", lambda: Cgroups(None, None, None, None))
+    assert removed_groups.read() == (None, "")
+
+
 @pytest.mark.slow
 @pytest.mark.needs("qemu", "busybox", "modprobe", "guest kernel")
 @pytest.mark.parametrize("append", ["", CGROUP_V1], ids=["v2", "v1"])
@@ -358,9 +475,9 @@ def test_the_lines_of_a_guest_leave_less_than_a_hundredth_of_it(
     output = (sample.raw or {}).get("output", "")
     assert sample.outcome == "ok", (sample.detail, output)
     looks = json.loads(output.partition("seen: ")[2].splitlines()[0])
-    assert [one["rest"] / one["total"] < 0.01 for one in looks] == [True] * 5
-    assert [one["rest"] > -0.001 * one["total"] for one in looks] == [True] * 5
-    plain, pool, shared, zswap, zram = (one["lines"] for one in looks)
+    assert [one["rest"] / one["total"] < 0.01 for one in looks] == [True] * 7
+    assert [one["rest"] > -0.001 * one["total"] for one in looks] == [True] * 7
+    plain, pool, shared, zswap, zram, _, _ = (one["lines"] for one in looks)
     assert pool["huge pages (hugetlb)"] == 64 * 2 * MiB
     assert plain["free"] - pool["free"] == pytest.approx(128 * MiB, abs=16 * MiB)
     name = "tmpfs, shared memory"
@@ -372,3 +489,10 @@ def test_the_lines_of_a_guest_leave_less_than_a_hundredth_of_it(
         title = about["findings"]["machine-compressed"]
         assert f"({kind} {size(lines['zswap and zram'])} for " in title
         assert 100 * MiB < lines["zswap and zram"] < 210 * MiB
+    groups, later = looks[5:]
+    assert groups["removed"]["count"] == pytest.approx(300, abs=20)
+    assert groups["removed"]["charged_bytes"] == pytest.approx(300 * 4 * 4096, rel=0.5)
+    assert groups["removed"]["most_below"] == "above"
+    assert "machine-removed-groups" in groups["findings"]
+    assert "machine-removed-groups" not in looks[4]["findings"]
+    assert "machine-removed-groups" not in later["findings"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from memlab.diagnose import diagnosis
@@ -52,3 +54,19 @@ def test_objects_of_a_heap_hold_what_is_resident_of_them(count: int, binary: Com
     assert 3 * PAGE * written <= lines["in malloc's objects"] <= 4 * PAGE * (written + 40)
     assert found.look.heap.held_bytes >= written * 100_000
     assert lines["beside malloc"] < MiB / 2
+
+
+@pytest.mark.seconds
+@pytest.mark.parametrize(
+    ("kind", "words"), [("joined", ""), ("apart", r"36 MiB or more of it at [0-9a-f]+")]
+)
+def test_a_mapping_of_the_program_that_the_kernel_joins_to_objects_of_malloc(
+    kind: str, words: str, binary: Compiled
+) -> None:
+    """Of 52 or 88 MiB of its own: ten objects beside 4 MiB are no 44 MiB of its own."""
+    with started(Case("mapped_alone", ("-", kind, "10")), binary) as pid:
+        found = diagnosis.of(pid, 0.1)
+    assert found.look
+    assert found.look.heap, unseen(found)
+    notes = {line.name: line.note for line in found.accounts[0].lines}
+    assert re.fullmatch(words, notes.get("other mappings", ""))

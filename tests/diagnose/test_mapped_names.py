@@ -287,11 +287,15 @@ def test_the_rest_beside_what_has_a_name_is_a_line_and_its_largest_mapping_has_a
         made = look(memory=held, heap=None, forms=(code,), largest=largest)
         rest = line(made, "other mappings")
         assert (rest.value, rest.part_of, rest.note) == (120 * MiB, "anonymous", note)
-    # 19 MiB are no tenth; what 40 MiB of malloc may have is not in the other mappings.
+    # 20 MiB are a tenth; 40 MiB of malloc may lie in the same mapping, unless brk(2) made them.
     heap = Heap(1, 40 * MiB, 0, 0, 0)
-    for resident, note in ((39, ""), (41, "41 MiB of it at 7f0000")):
+    by_brk = mapped_forms.MappedForm(mapped_forms.BREAK, 40 * MiB, 1)
+    for resident, forms, note in (
+        (60, (code,), ""), (61, (code,), "21 MiB or more of it at 7f0000"),
+        (41, (code, by_brk), "41 MiB of it at 7f0000"),
+    ):  # fmt: skip
         largest = (MappingUse("anonymous at 7f0000", resident * MiB, 0),)
-        made = look(memory=held, heap=heap, forms=(code,), largest=largest)
+        made = look(memory=held, heap=heap, forms=forms, largest=largest)
         assert line(made, "other mappings").note == note
 
 

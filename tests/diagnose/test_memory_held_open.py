@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from memlab.diagnose import memory_held_open, stock
+from memlab.diagnose.memory_held_open import Growth
 from memlab.observe import process
 
 from .looks import MiB, group, look
@@ -63,26 +64,44 @@ def test_the_growth_of_a_deleted_file_is_that_of_what_was_written(more: int) -> 
             os.ftruncate(shrinks, 4096)
             held = memory_held_open.read(PID, every())
             after = memory_held_open.unmapped(held, maps)
-            grown, room = memory_held_open.growth(PID, held, before, after)
-            assert grown == 2 * more - 4096
+            grown = memory_held_open.growth(PID, held, before, after)
+            assert (grown.bytes, grown.opened_bytes) == (2 * more - 4096, more)
             use = os.fstatvfs(new)
-            assert room is not None
-            assert abs(room - use.f_bavail * use.f_frsize) < 64 * MiB
-        assert memory_held_open.growth(PID, held, None, after) == (0, None)
+            assert grown.room_bytes is not None
+            assert abs(grown.room_bytes - use.f_bavail * use.f_frsize) < 64 * MiB
+        assert memory_held_open.growth(PID, held, None, after) == Growth()
+
+
+def test_what_it_closed_since_is_no_part_of_what_it_holds() -> None:
+    """As of one that makes a buffer after another, each as large as the last."""
+    maps = process.maps(PID)
+    with deleted(16_384):
+        before = memory_held_open.unmapped_now(PID, every(), maps)
+    with deleted(16_384), deleted(4096):
+        held = memory_held_open.read(PID, every())
+        grown = memory_held_open.growth(PID, held, before, memory_held_open.unmapped(held, maps))
+    assert (grown.bytes, grown.opened_bytes) == (4096, 4096)
 
 
 def test_what_grows_says_how_fast_and_whose_room_ends_it() -> None:
-    def title(**changes: int) -> str:
-        seen = look(unmapped_files_bytes=2 * MiB, group=group(), seconds=10.0, **changes)
+    """On average between two readings, in which it may have fallen; what was in a file before it
+    was opened is no growth of the file."""
+
+    def title(*grown: int) -> str:
+        seen = look(
+            unmapped_files_bytes=2 * MiB, unmapped_files_growth=Growth(*grown), group=group(),
+            seconds=10.0,
+        )  # fmt: skip
         return "".join(one.title for one in stock.findings(seen) if one.name == "held-open")
 
     assert title() == ""
-    assert "they grow by 1 MiB/s between two readings" in title(
-        unmapped_files_growth_bytes=10 * MiB
-    )
-    assert "its group (memory.max) has room for 36 s" in title(unmapped_files_growth_bytes=10 * MiB)
-    bound = {"unmapped_files_growth_bytes": 10 * MiB, "unmapped_files_room_bytes": 20 * MiB}
-    assert "their tmpfs has room for 20 s" in title(**bound)
+    assert (
+        "; that is 10 MiB more than when the look began, on average 1 MiB/s between two readings, "
+        "which show no course: if it goes on so, its group (memory.max) has room for 36 s"
+    ) in title(10 * MiB)
+    assert "their tmpfs has room for 20 s" in title(10 * MiB, 0, 20 * MiB)
+    assert "began (of it 9 MiB in files that it opened since), on" in title(10 * MiB, 9 * MiB)
+    assert "opened since" not in title(10 * MiB, MiB - 1)
 
 
 @pytest.mark.parametrize(("count", "is_read"), [(1000, True), (1001, False), (0, True)])

@@ -255,6 +255,26 @@ def test_a_group_that_grows_by_what_becomes_private_says_that_once() -> None:
     assert growing.setting == "memlab diagnose 8"
 
 
+@pytest.mark.parametrize(("per_s", "is_shared"), [(1.0 * MiB, True), (0.9 * MiB, False)])
+def test_a_group_that_fills_with_copies_is_told_how_many_there_can_be_at_most(
+    per_s: float, *, is_shared: bool
+) -> None:
+    """The bound is of all processes that share, and not of the one that is looked at."""
+    room = group(
+        seconds_left=20.0, grows_steadily=True, growth_bytes_per_s=2.0 * MiB,
+        highest_bytes=32 * MiB,
+    )  # fmt: skip
+    (title,) = [
+        one.title for one in group_limits.of_group(room, unshares=(per_s, 64.0 * MiB))
+        if one.name == "group-limit-nears"
+    ]  # fmt: skip
+    assert (
+        "share since a fork becomes private, at most 64 MiB more, and the" in title
+    ) == is_shared
+    assert ("no bound of the growth was found" in title) != is_shared
+    assert "the process can fill" not in title
+
+
 @pytest.mark.parametrize(("locked", "is_said"), [(16 << 10, False), (2 * MiB, True)])
 def test_a_few_locked_pages_of_a_large_process_are_no_gap_of_the_look(
     locked: int, *, is_said: bool

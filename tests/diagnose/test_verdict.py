@@ -10,6 +10,7 @@ from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import NOTE
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
+from memlab.diagnose.memory_held_open import Growth
 from memlab.diagnose.room import Room
 from memlab.diagnose.shared import Attached
 
@@ -61,7 +62,7 @@ def _of_room(per_s: float) -> Look:
 
 
 def _open(more: int) -> Look:
-    return look(unmapped_files_bytes=32 * MiB, unmapped_files_growth_bytes=more)
+    return look(unmapped_files_bytes=32 * MiB, unmapped_files_growth=Growth(more))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ from memlab.diagnose.inner_heap import V8, InnerHeap
 from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.look import Look
 from memlab.diagnose.machine import MachineLook
+from memlab.diagnose.memory_held_open import Growth
 from memlab.diagnose.pages import Sampled
+from memlab.diagnose.removed_groups import RemovedGroups
 from memlab.diagnose.room import Room, Segments, TmpfsUse
 from memlab.diagnose.shared import Attached
 from memlab.diagnose.sockets import Dropped, Sockets
@@ -256,7 +258,7 @@ CASES: tuple[tuple[str, str, float, Made], ...] = (
     ("touches-shared", "64 KiB", 65536, lambda n: look(met_shared_bytes=int(n))),
     ("segments-left", "16 MiB", 16 * MiB, lambda n: look(segments=Segments(2, int(n)))),
     ("held-open", "16 MiB", 16 * MiB, lambda n: look(unmapped_files_bytes=int(n))),
-    ("held-open", "1 MiB", MiB, lambda n: look(unmapped_files_growth_bytes=int(n))),
+    ("held-open", "1 MiB", MiB, lambda n: look(unmapped_files_growth=Growth(int(n)))),
     ("page-tables", "8 MiB", 8 * MiB, lambda n: look(page_table_bytes=int(n))),
     ("page-tables", "a twentieth", 16 * MiB, lambda n: look(
         page_table_bytes=int(n), memory=memory(resident_bytes=320 * MiB))),
@@ -403,6 +405,8 @@ CASES: tuple[tuple[str, str, float, Made], ...] = (
     ("machine-counted-twice", "1 %", 160 * MiB, lambda n: _machine(-n, 16_000 * MiB)),
     ("machine-huge-pages", "64 MiB", 64 * MiB, lambda n: _idle_huge(n, 2048 * MiB)),
     ("machine-huge-pages", "2 %", 320 * MiB, lambda n: _idle_huge(n, 16_000 * MiB)),
+    ("machine-removed-groups", "1,000", 1000, lambda n: replace(
+        machine(), removed_groups=RemovedGroups(int(n), 30, "2"))),
     ("machine-grows", "8 MiB", 8 * MiB, lambda n: _machine_grows(n, 2048 * MiB)),
     ("machine-grows", "an eighth of 1 %", 20 * MiB, lambda n: _machine_grows(n, 16_000 * MiB)),
 )  # fmt: skip

@@ -23,6 +23,7 @@ _LOCKED_MAX = re.compile(r"^Max locked memory +(\d+) ", re.MULTILINE)
 _CAPABLE = re.compile(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE)
 _STACKS_READ = 50
 _IPC_LOCK = 14
+_FIRST_USERS = 0xEFFFFFFD  # PROC_USER_INIT_INO of include/linux/proc_ns.h
 _SERIES = {  # fields of proc_pid_status(5)
     "rss": (b"VmRSS",),
     "anonymous": (b"RssAnon", b"VmSwap"),
@@ -229,9 +230,19 @@ def _lock_limit(pid: int) -> int | None:
     limits, status = Path(f"/proc/{pid}/limits"), Path(f"/proc/{pid}/status")
     with suppress(OSError):
         most, capable = _LOCKED_MAX.search(limits.read_text()), _CAPABLE.search(status.read_text())
-        if most and not (capable and int(capable[1], 16) >> _IPC_LOCK & 1):
+        may_lock = capable and int(capable[1], 16) >> _IPC_LOCK & 1 and not _is_contained(pid)
+        if most and not may_lock:
             return int(most[1])
     return None
+
+
+def _is_contained(pid: int) -> bool:
+    """Whether it is in another user namespace than the first: its capabilities do not count for
+    limits of the machine (capable() of kernel/capability.c)."""
+    try:
+        return Path(f"/proc/{pid}/ns/user").stat().st_ino != _FIRST_USERS
+    except FileNotFoundError:  # of a kernel without such
+        return False
 
 
 def _status(pid: int) -> dict[bytes, int]:
