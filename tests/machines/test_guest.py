@@ -301,7 +301,7 @@ def test_a_killed_guest_loses_the_trial_in_flight_and_another_goes_on(
     guest_kernel: str, store_path: Path, leaves_nothing: None
 ) -> None:
     spec, blocks = GuestSpec(kernel=guest_kernel, memory_bytes=MEMORY), 15
-    levels: dict[str, list[Level]] = {"chunks": [23], "lock": ["off"]}
+    levels: dict[str, list[Level]] = {"chunks": [23], "lock": ["off"], "chunk": [256 * 1024]}
     came = []
     with GuestTarget(spec) as guest:
 
