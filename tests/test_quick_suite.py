@@ -1,4 +1,5 @@
-"""What `make test` leaves out: no probe, experiment, command or kind of figure as a whole.
+"""What `make test` leaves out: no probe, experiment, command or kind of figure as a whole; and that
+one process has every test that changes the host.
 
 The lists come from what is there, and what runs from the tests that this session collected.
 """
@@ -8,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from quick import COLLECTED
+from quick import COLLECTED, changes_host
 from warnings_as_errors import COMPILERS
 
 import memlab
@@ -81,3 +82,11 @@ def test_the_case_that_stays_is_there(quick: list[pytest.Function]) -> None:
         named.update((path.name, ast.literal_eval(case)) for case in cases)
     assert named
     assert named == there
+
+
+def test_every_file_with_a_test_that_changes_the_host_is_known_as_one(
+    request: pytest.FixtureRequest,
+) -> None:
+    items = request.config.stash[COLLECTED]
+    changing = {item.path for item in items if item.get_closest_marker("changes_host")}
+    assert [path for path in changing if not changes_host(path)] == []

@@ -145,16 +145,14 @@ class Looks:
         return self._most[n]
 
     def _toss(self, n: int) -> None:
-        tails, heads = ((0, 0), (0, 1)), ((0, 0), (1, 0))
         whole = self._alive.sum(axis=0) * (1 - self._repeat)
-        self._alive = np.stack(
-            [
-                np.pad(whole * (1 - self._share) + self._alive[0] * self._repeat, tails),
-                np.pad(whole * self._share + self._alive[1] * self._repeat, heads),
-            ]
-        )
+        alive = np.zeros((2, whole.shape[0], whole.shape[1] + 1))
+        alive[0, :, :-1] = whole * (1 - self._share) + self._alive[0] * self._repeat
+        alive[1, :, 1:] = whole * self._share + self._alive[1] * self._repeat
+        self._alive = alive
         fewer = max(0, ceil(n * self._share) - self._first)  # columns below what is expected
-        below = np.pad(np.cumsum(self._alive.sum(axis=0)[:, :fewer], axis=1), heads)
+        below = np.cumsum(alive.sum(axis=0)[:, :fewer], axis=1)
+        below = np.concatenate([np.zeros((below.shape[0], 1)), below], axis=1)
         rest = self._levels * _spent_by(n) - self._spent
         crossed = np.count_nonzero(below[:, 1:] <= rest[:, None] * (1 + 1e-12), axis=1)
         self._most.append(np.maximum(self._first + crossed - 1, self._most[-1]))

@@ -109,10 +109,14 @@ def leftovers() -> list[str]:
 
 @pytest.mark.slow
 def test_trials_in_a_guest(
-    guest_kernel: str, store_path: Path, leaves_nothing: None, tell: Callable[[str], None]
+    guest_kernel: str,
+    store_path: Path,
+    leaves_nothing: None,
+    tell: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Counts as on a host, the OOM killer held by cgroup v2, labels beside emulated times; then
-    the guest hangs, which is a row and an end."""
+    the guest hangs, which is a row and an end: a minute's silence is then a second."""
     began = time.monotonic()
     with GuestTarget(GuestSpec(kernel=guest_kernel, memory_bytes=MEMORY), silence_s=120) as guest:
         up_s = time.monotonic() - began
@@ -131,6 +135,8 @@ def test_trials_in_a_guest(
 
         def stop() -> None:
             os.killpg(guest.group, signal.SIGSTOP)
+            receive = guest.machine.receive
+            monkeypatch.setattr(guest.machine, "receive", lambda limit_s: receive(limit_s / 60))
 
         with pytest.raises(GuestLost, match="has been silent"):
             sweep(guest, store_path, "page-fault", {"chunks": [23, 46]}, stop, blocks=1000)
@@ -295,7 +301,7 @@ def test_a_killed_guest_loses_the_trial_in_flight_and_another_goes_on(
     guest_kernel: str, store_path: Path, leaves_nothing: None
 ) -> None:
     spec, blocks = GuestSpec(kernel=guest_kernel, memory_bytes=MEMORY), 15
-    levels: dict[str, list[Level]] = {"chunks": [23], "lock": ["off"]}
+    levels: dict[str, list[Level]] = {"chunks": [23], "lock": ["off"], "chunk": [256 * 1024]}
     came = []
     with GuestTarget(spec) as guest:
 

@@ -68,6 +68,22 @@ def test_the_ladders_figure_is_written_whole_or_refused(tmp_path: Path) -> None:
         ladder.figure(list(cells), rows, Path("/proc/nosuch/ladder.png"))
 
 
+def test_a_figure_is_drawn_once_for_a_file(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[object] = []
+
+    def draw(figure: Figure, renderer: object) -> None:
+        drawn.append(renderer)
+        Figure.draw(figure, renderer)  # type: ignore[arg-type]
+
+    figure = figures.draw(run)
+    monkeypatch.setattr(figures.RunFigure, "draw", draw)
+    for kind in figures.FORMATS:
+        figures.write(figure, tmp_path / f"x.{kind}")
+    assert len(drawn) == len(figures.FORMATS)
+
+
 def test_an_unknown_format_is_refused_and_nothing_is_made(run: Run, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="png, svg, pdf, not 'gif'"):
         figures.save(run, tmp_path / "out", ["png", "gif"])

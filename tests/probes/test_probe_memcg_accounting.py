@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import rows
 from held import GROUPS, RUN, is_unavailable
+from quick import mostly_slow
 
 from memlab import probe
 from memlab.experiment import Check, Step
@@ -75,8 +76,9 @@ def result(folder: Path, check: Check) -> dict[str, Any]:
     return call(folder, list(check.steps))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("check", EXACT, ids=lambda check: check.name)
+@pytest.mark.parametrize(
+    "check", mostly_slow(EXACT, *map(ROWS.get, declared.OF_V2)), ids=lambda check: check.name
+)
 def test_a_row_holds_every_time(new_folder: Callable[..., Path], check: Check) -> None:
     """Changes that the kernel had not yet added up would show here. What the paper says of the
     release by the first, no kernel does. A process that was killed pays until whoever reads it

@@ -273,7 +273,7 @@ class Page:
         assert engine is not None
         engine.execute(self.figure)
         engine.execute(self.figure)  # tick labels that came or went change the room around
-        self.figure.set_layout_engine("none")
+        self.figure.set_layout_engine(None)  # with one, each file is drawn twice
         for axes in self.figure.axes:  # the solver's last digits differ from draw to draw
             rest, bottom, wide, high = (
                 round(float(end), _DIGITS) for end in axes.get_position().bounds
