@@ -115,7 +115,7 @@ def earlier(recorded: Mapping[tuple[int, int], Sequence[tuple[int, ...]]]) -> di
     }
 
 
-_COUNT_BELOW = 1 << 20  # what is larger may be an address or flags
+_COUNT_BELOW = 1 << 20  # what is larger may be an address or flags; AT_FDCWD is -100
 
 
 def described(call: str, arguments: Sequence[int]) -> str:
@@ -130,8 +130,9 @@ def described(call: str, arguments: Sequence[int]) -> str:
 
 
 def _shown(value: int) -> str:
-    if value in (0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF):
-        return "-1"
+    for bits in (32, 64):
+        if 0 < (1 << bits) - value <= _COUNT_BELOW:
+            return f"{value - (1 << bits)}"
     return f"{value}" if value < _COUNT_BELOW else f"{value:#x}"
 
 

@@ -83,8 +83,8 @@ EVENTS = (
     Event("enospc", "raw_syscalls:sys_exit", "ret == -28"),
     Event("other_errnos", "raw_syscalls:sys_exit", refusals.filter_of("other_errnos")),
     # Those that are neither ordinary nor a want; and all, with signals that interrupt a call.
-    Event("odd_errnos", "raw_syscalls:sys_exit", refusals.filter_of("odd_errnos")),
-    Event("failing", "raw_syscalls:sys_exit", "ret < 0 && ret > -4096"),
+    Event("unusual_errnos", "raw_syscalls:sys_exit", refusals.filter_of("unusual_errnos")),
+    Event("failing_calls", "raw_syscalls:sys_exit", "ret < 0 && ret > -4096"),
     Event("mmap_eagain", "syscalls:sys_exit_mmap", "ret == -11"),
     Event("mmap_enomem", "syscalls:sys_exit_mmap", "ret == -12"),
     Event("mremap_eagain", "syscalls:sys_exit_mremap", "ret == -11"),

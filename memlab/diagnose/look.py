@@ -841,8 +841,8 @@ def _ordinary(
     measured: Look, recorded: refusals.Refusals, wait: Callable[[float], object]
 ) -> tuple[str, ...]:
     """Most of the calls that fail as they ordinarily do, of the threads whose calls fail most."""
-    failing = sorted(measured.threads, key=lambda one: -one.per_s.get("failing", 0.0))
-    tasks = [one.tid for one in failing if one.per_s.get("failing")]
+    failing = sorted(measured.threads, key=lambda one: -one.per_s.get("failing_calls", 0.0))
+    tasks = [one.tid for one in failing if one.per_s.get("failing_calls")]
     return call_arguments.ordinary(recorded.events, tasks, wait, is_narrow=recorded.is_narrow)
 
 

@@ -1,7 +1,7 @@
 """Calls that fail, except as calls ordinarily do: which call, with which errno, how often.
 
 The kernel counts such calls of each thread, and writes the number and the result of the first 1,600
-that fail for want of something into a ring; and of the first 1,360 others into another one, with
+that fail for want of something into a ring; and of the first 680 others into another one, with
 their arguments. If there are more, all of them are taken to be of the kinds that these are. A third
 ring has each result of mmap, so that what a mapping asks for is never said of another call, and
 each call of brk, which fails without an errno: it returns another end than was requested.
@@ -34,7 +34,7 @@ _LARGE = "len >= 67108864 || (prot & 4 && fd < 2147483648)"
 _LARGE_BYTES, _PROT_EXEC, _NO_FILE = 64 << 20, 4, 1 << 31
 _PROT_WRITE, _MAP_SHARED, _MAP_NORESERVE, _MAP_HUGETLB = 2, 1, 0x4000, 0x40000
 _USER_MODE_ONLY = 1  # UFFD_
-_WANTING_PAGES, _ODD_PAGES = 16, 32  # of a ring
+_PAGES = 16  # of a ring
 _KEPT = 8
 _KINDS_MAX = 30  # of calls that fail, without those that mean a want
 
@@ -192,9 +192,9 @@ class Refusals:
     ) -> None:
         have_arguments = call_rings.HAVE_ARGUMENTS and not self.is_narrow
         try:
-            self._rings.append(call_rings.record(task, wanting, page_count=_WANTING_PAGES))
+            self._rings.append(call_rings.record(task, wanting, page_count=_PAGES))
             self._rings.append(
-                call_rings.record(task, odd, with_arguments=have_arguments, page_count=_ODD_PAGES)
+                call_rings.record(task, odd, with_arguments=have_arguments, page_count=_PAGES)
             )
             self._mappings.append(call_rings.record(task, pieces))
         except ProcessLookupError:
@@ -425,7 +425,7 @@ def _without_many(found: Iterable[Refusal]) -> Iterator[Refusal]:
 def ordinary_per_s(rates: Mapping[str, float | None]) -> float | None:
     """How often calls fail as they ordinarily do: all that fail, without those that are recorded.
     None if they were not counted."""
-    counts = [rates.get(name) for name in ("failing", *_OF_ERRNO, *_OF_REST)]
+    counts = [rates.get(name) for name in ("failing_calls", *_OF_ERRNO, *_OF_REST)]
     known = [one for one in counts if one is not None]
     return max(0.0, known[0] - sum(known[1:])) if len(known) == len(counts) else None
 
@@ -480,13 +480,13 @@ def _is_odd(one: Refusal) -> bool:
     return not is_sent and not _is_counted_as_want(one.call, one.errno)
 
 
-_OF_REST = {"other_errnos": _is_of_others, "odd_errnos": _is_odd}
+_OF_REST = {"other_errnos": _is_of_others, "unusual_errnos": _is_odd}
 
 
 def filter_of(event: str, *, is_narrow: bool = False) -> str:
     """Of a count of the errnos that have none of their own: of those that mean a want, and of
     others."""
-    if event == "odd_errnos":
+    if event == "unusual_errnos":
         return _odd({}, is_narrow=is_narrow)
     return _wants((e for e in _OF_ANY_CALL if e not in _OF_ERRNO.values()), is_narrow=is_narrow)
 

@@ -66,7 +66,8 @@ def test_a_filter_fits_a_page(is_narrow: bool) -> None:
     texts = [
         *refusals.of_groups(),
         *(refusals._odd(refusals._sends(one), is_narrow=is_narrow) for one in (False, True)),
-        *(refusals.filter_of(one, is_narrow=is_narrow) for one in ("other_errnos", "odd_errnos")),
+        refusals.filter_of("other_errnos", is_narrow=is_narrow),
+        refusals.filter_of("unusual_errnos", is_narrow=is_narrow),
     ]
     assert max(map(len, texts)) < 4096 - 1
     if is_narrow and system_calls.numbers("access", is_narrow=True):
@@ -146,7 +147,7 @@ def test_ordinary_calls_are_counted_and_named(binary: Compiled, times: int) -> N
         failing = recorded.result(1.0)
     per_s = rates(**{name: float(after[key] - before[key]) for key in after for name in [key[1]]})
     assert refusals.ordinary_per_s(per_s) == TIMES * times
-    assert per_s["odd_errnos"] == TIMES * times
+    assert per_s["unusual_errnos"] == TIMES * times
     assert names == ("openat (ENOENT)",)
     found = look(refused=tuple(failing), per_s=per_s, ordinary=names)
     (line,) = (one for one in limits.of(found).lines if one.name == "other calls that fail")
@@ -156,9 +157,9 @@ def test_ordinary_calls_are_counted_and_named(binary: Compiled, times: int) -> N
 
 
 def test_what_was_not_counted_is_not_said() -> None:
-    assert refusals.ordinary_per_s(rates(failing=9.0, odd_errnos=None)) is None
+    assert refusals.ordinary_per_s(rates(failing_calls=9.0, unusual_errnos=None)) is None
     assert refusals.ordinary_per_s({}) is None
-    assert refusals.ordinary_per_s(rates(failing=9.0, odd_errnos=2.0, enomem=3.0)) == 4.0
+    assert refusals.ordinary_per_s(rates(failing_calls=9.0, unusual_errnos=2.0, enomem=3.0)) == 4.0
 
 
 def test_a_program_that_fails_in_every_way_has_few_lines() -> None:

@@ -124,7 +124,7 @@ def test_each_failing_call_is_counted_by_its_number(
 def test_each_call_counts_however_many_there_are_and_whenever_they_come(
     binary: Compiled, times: str, expected: dict[tuple[str, str], int], estimated: set[str]
 ) -> None:
-    """A ring has room for some 1,600, or 1,360 with arguments, and what came in none of its time is
+    """A ring has room for some 1,600, or 680 with arguments, and what came in none of its time is
     not more frequent."""
     with (
         running(binary("refused_calls")) as program,
@@ -133,7 +133,7 @@ def test_each_call_counts_however_many_there_are_and_whenever_they_come(
     ):
         assert not seen.why
         assert not counted.unseen.keys() & {"enomem", "enospc", "other_errnos", "mmap_enomem",
-                                            "odd_errnos", "failing"}  # fmt: skip
+                                            "unusual_errnos", "failing_calls"}  # fmt: skip
         before = counted.read()
         for what in times:
             tell(program, what)
@@ -318,7 +318,7 @@ def test_counts_of_threads_that_came_later_complete_the_recorded() -> None:
 def test_an_errno_without_a_count_of_its_own_is_said_of_threads_that_came_later() -> None:
     """What is recorded is counted too, and what means no want is counted for itself."""
     recorded = [Refusal("openat", "ENFILE", 20.0), Refusal("poll", "EINVAL", 50.0)]
-    counted = rates(other_errnos=60.0, odd_errnos=50.0, threads_created=0.5)
+    counted = rates(other_errnos=60.0, unusual_errnos=50.0, threads_created=0.5)
     (more, *_) = (one for one in refusals.with_counts(recorded, counted) if "another" in one.call)
     assert (more.errno, more.per_s) == ("another errno", 40.0)
     (said,) = refused.findings(look(refused=(more,)))
@@ -328,7 +328,7 @@ def test_an_errno_without_a_count_of_its_own_is_said_of_threads_that_came_later(
     for less in (rates(other_errnos=60.0), rates(other_errnos=20.4, threads_created=0.5)):
         assert set(refusals.with_counts(recorded, less)) == {*recorded}
     assert "ret == -12 " not in refusals.filter_of("other_errnos")
-    counted = rates(other_errnos=20.0, odd_errnos=81.0, threads_created=0.5)
+    counted = rates(other_errnos=20.0, unusual_errnos=81.0, threads_created=0.5)
     (more,) = (one for one in refusals.with_counts(recorded, counted) if "another" in one.call)
     (note,) = refused.findings(look(refused=(more,)))
     assert note.title == (
