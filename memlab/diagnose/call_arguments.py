@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from memlab.diagnose import call_rings
 from memlab.diagnose.call_ordinary import is_ordinary
 from memlab.diagnose.call_rings import CallEvents, Ring
-from memlab.diagnose.refusals import ERRNOS, is_want
+from memlab.diagnose.refusals import ERRNOS, IS_CALL, is_want
 from memlab.observe import system_calls, tracefs
 
 _WAIT_S, _BRIEF_S = 1.0, 0.2
@@ -90,7 +90,7 @@ def ordinary(
     try:
         for task in tasks[:_TASKS_MAX]:
             with suppress(OSError):
-                rings.append(call_rings.record(task, [(events.exit, "ret < 0 && ret > -4096")]))
+                rings.append(call_rings.record(task, [(events.exit, f"{IS_CALL} && ret > -4096")]))
         if rings:
             wait(_BRIEF_S)
         for ring in rings:

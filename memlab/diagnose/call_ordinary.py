@@ -43,6 +43,7 @@ ROWS = (
              "name_to_handle_at", "a file system has no such thing"),
     Ordinary("ENOTSOCK", "getsockname getpeername getsockopt", "it asks whether it is a socket"),
     Ordinary("EINVAL", "readlink readlinkat", "it asks whether a name is a link"),
+    Ordinary("ELOOP", "open openat openat2", "it follows no links"),
     Ordinary("EINVAL", "prctl", "it asks what the kernel knows"),
     Ordinary("EINVAL", "copy_file_range splice sendfile", "it reads and writes such files instead"),
     Ordinary("EINVAL EFAULT", "rt_sigprocmask", "it asks whether an address may be read"),

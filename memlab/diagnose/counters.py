@@ -78,13 +78,13 @@ EVENTS = (
     Event("direct_reclaims", "vmscan:mm_vmscan_direct_reclaim_begin"),
     # asm-generic/errno-base.h: calls that fail for want of memory (12, ENOMEM; of mmap and of clone
     # also 11, EAGAIN), of files (24, EMFILE) and of room in a file system (28, ENOSPC).
-    Event("enomem", "raw_syscalls:sys_exit", "ret == -12"),
-    Event("emfile", "raw_syscalls:sys_exit", "ret == -24"),
-    Event("enospc", "raw_syscalls:sys_exit", "ret == -28"),
+    Event("enomem", "raw_syscalls:sys_exit", f"{refusals.IS_CALL} && ret == -12"),
+    Event("emfile", "raw_syscalls:sys_exit", f"{refusals.IS_CALL} && ret == -24"),
+    Event("enospc", "raw_syscalls:sys_exit", f"{refusals.IS_CALL} && ret == -28"),
     Event("other_errnos", "raw_syscalls:sys_exit", refusals.filter_of("other_errnos")),
     # Those that are neither ordinary nor a want; and all, with signals that interrupt a call.
     Event("unusual_errnos", "raw_syscalls:sys_exit", refusals.filter_of("unusual_errnos")),
-    Event("failing_calls", "raw_syscalls:sys_exit", "ret < 0 && ret > -4096"),
+    Event("failing_calls", "raw_syscalls:sys_exit", f"{refusals.IS_CALL} && ret > -4096"),
     Event("mmap_eagain", "syscalls:sys_exit_mmap", "ret == -11"),
     Event("mmap_enomem", "syscalls:sys_exit_mmap", "ret == -12"),
     Event("mremap_eagain", "syscalls:sys_exit_mremap", "ret == -11"),
@@ -213,7 +213,7 @@ def counting(pid: int) -> Iterator[Counters]:
         unseen.update(dict.fromkeys(by_name, refusals.NARROW))
         events = [
             replace(one, filtered=refusals.filter_of(one.name, is_narrow=True))
-            if "id " in (one.filtered or "")
+            if one.name in refusals.BY_NUMBER
             else one
             for one in EVENTS
         ]

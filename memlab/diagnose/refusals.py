@@ -38,6 +38,9 @@ _PAGES = 16  # of a ring
 _KEPT = 8
 _KINDS_MAX = 30  # of calls that fail, without those that mean a want
 
+IS_CALL = "ret < 0 && id >= 0"
+"""Of a filter: what fails; the return from a signal's handler has no number, and the result of the
+call that the signal came to."""
 ERRNOS = {**errnos.errorcode, 35: "EDEADLK", 95: "EOPNOTSUPP"}
 _OF_ANY_CALL = (
     "ENOMEM", "ENFILE", "EMFILE", "EFBIG", "ENOSPC", "EMLINK", "ENOLCK", "EUSERS", "ENOBUFS",
@@ -481,6 +484,8 @@ def _is_odd(one: Refusal) -> bool:
 
 
 _OF_REST = {"other_errnos": _is_of_others, "unusual_errnos": _is_odd}
+BY_NUMBER = frozenset(_OF_REST)
+"""Counts whose filter has numbers of calls."""
 
 
 def filter_of(event: str, *, is_narrow: bool = False) -> str:
@@ -513,22 +518,22 @@ def _wants(of_any: Iterable[str], *, is_narrow: bool = False) -> str:
     parts = [f"ret == -{_NUMBERS[name]}" for name in of_any]
     if some := _ids(_EAGAIN, is_narrow):
         parts.append(f"(ret == -{_NUMBERS['EAGAIN']} && ({some}))")
-    return f"ret < 0 && ({' || '.join(parts)})"
+    return f"{IS_CALL} && ({' || '.join(parts)})"
 
 
 def _odd(recorded: Mapping[str, Collection[str]], *, is_narrow: bool = False) -> str:
     """All that is neither ordinary nor a want; and what is recorded though it is ordinary. From 512
     on they are no errnos but signals that interrupt a call, which the kernel starts again."""
     numbers = sorted(_NUMBERS[name] for name in {*OF_ANY_CALL, *_OF_ANY_CALL})
-    parts = ["ret < 0", "ret > -512", *_excluded(numbers)]
+    parts = ["ret > -512", *_excluded(numbers)]
     for errno, calls in OF_CALLS.items():
         those = {*calls} - {*recorded.get(errno, ())}
         if some := _ids(those, is_narrow, " && ", "!="):
             parts.append(f"(ret != -{_NUMBERS[errno]} || ({some}))")
     text = " && ".join(parts)
     if some := _ids(recorded.get("EAGAIN", ()), is_narrow):
-        return f"ret < 0 && (({text}) || (ret == -{_NUMBERS['EAGAIN']} && ({some})))"
-    return text
+        text = f"(({text}) || (ret == -{_NUMBERS['EAGAIN']} && ({some})))"
+    return f"{IS_CALL} && {text}"
 
 
 def _excluded(numbers: Sequence[int]) -> Iterator[str]:

@@ -553,7 +553,7 @@ def test_what_programs_are_refused_all_the_time_is_not_recorded(datagrams: bool)
     text = refusals._odd(refusals._sends(datagrams))
     assert text.startswith("ret < 0 && ")
     wants = refusals.of_groups()[0]
-    assert wants.startswith("ret < 0 && (")
+    assert wants.startswith("ret < 0 && ")
     waits = text.partition("ret == -11 && ")[2].partition("))")[0]
     assert (f"id == {NUMBERS['sendto']} " in f"{waits} ") == datagrams
     for call in ("read", "recvfrom", "accept4", "futex", "epoll_pwait"):

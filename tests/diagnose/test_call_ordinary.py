@@ -3,6 +3,7 @@ filter of system calls is read as the cause of any errno."""
 
 from __future__ import annotations
 
+import ctypes
 import errno as errnos
 import os
 import select
@@ -126,6 +127,28 @@ def test_what_programs_meet_as_they_ask_or_wait_is_not_recorded(tmp_path: Path) 
         for _ in range(3):
             ordinary(tmp_path)
         assert seen.result(1.0) == []
+
+
+@pytest.mark.needs("recording")
+def test_the_end_of_a_signals_handler_is_no_call() -> None:
+    """It has the result of the call that the signal came to, here of one that unblocks it."""
+    handled = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: handled.append(1))
+    libc, mask = ctypes.CDLL(None), ctypes.c_ulong(1 << (signal.SIGUSR1 - 1))
+    unblocks = ctypes.c_long(system_calls.NUMBERS["rt_sigprocmask"])
+    try:
+        with refusals.recording(os.getpid(), [threading.get_native_id()]) as seen:
+            for _ in range(7):
+                signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+                signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+                result = libc.syscall(
+                    unblocks, signal.SIG_UNBLOCK, ctypes.byref(mask), ctypes.c_void_p(1), 8
+                )
+                assert result == -1  # EFAULT
+            assert seen.result(1.0) == []
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(handled) == 7
 
 
 @pytest.mark.needs("recording")
