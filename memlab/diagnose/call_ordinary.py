@@ -50,6 +50,7 @@ ROWS = (
     Ordinary("EBADF", "fcntl close", "it asks which descriptors are open"),
     Ordinary("EACCES EPERM EROFS", "access faccessat faccessat2", "it asks what it may"),
     Ordinary("EPERM", "kill", "it asks whether a process is there"),
+    Ordinary("EPERM", "epoll_ctl", "it asks whether a file can be waited for"),
     Ordinary("EPERM", "setuid setgid setreuid setregid setresuid setresgid",
              "it asks whether it gave up a right for good"),
     Ordinary("ENXIO", "open openat", "there is no terminal or reader"),

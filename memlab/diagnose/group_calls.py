@@ -26,7 +26,7 @@ _LARGEST = 32  # processes, of which it is read whether their calls have other n
 _LEAST_PER_S = 1.0
 _NAMED, _FACTS_MAX = 3, 30
 _WHICH = "which calls fail"
-_NARROW = "of a 32-bit program only those are recorded whose errno is not ordinary of another call"
+_NARROW = "of a 32-bit program no errno is recorded that is ordinary of some calls, as EPERM is"
 # They fail so only of addresses that are not mapped: a program asks for that.
 _QUESTIONS = {("mincore", "ENOMEM"), ("msync", "ENOMEM")}
 
