@@ -530,6 +530,8 @@ def _odd(recorded: Mapping[str, Collection[str]], *, is_narrow: bool = False) ->
         those = {*calls} - {*recorded.get(errno, ())}
         if some := _ids(those, is_narrow, " && ", "!="):
             parts.append(f"(ret != -{_NUMBERS[errno]} || ({some}))")
+        elif those:  # of a 32-bit program whose numbers are not known
+            parts.append(f"ret != -{_NUMBERS[errno]}")
     text = " && ".join(parts)
     if some := _ids(recorded.get("EAGAIN", ()), is_narrow):
         text = f"(({text}) || (ret == -{_NUMBERS['EAGAIN']} && ({some})))"

@@ -75,6 +75,16 @@ def test_a_filter_fits_a_page(is_narrow: bool) -> None:
         assert " != 33 " in texts[-1]  # access(2) has 21 of 64 bits
 
 
+def test_without_known_numbers_an_errno_of_ordinary_calls_is_not_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(system_calls, "_NARROW", ())
+    text = refusals.filter_of("unusual_errnos", is_narrow=True)
+    assert text.count("id ") == 1
+    assert " ret != -22" in text  # EINVAL, of readlink
+    assert " ret != -38" not in text  # ENOSYS
+
+
 def interrupted() -> None:
     before = signal.signal(signal.SIGALRM, lambda *_: None)
     try:
