@@ -169,7 +169,7 @@ def findings(calls: GroupCalls) -> Iterator[Finding]:
     """Of the processes whose calls fail most for want of something; and a note for all other
     calls."""
     wanting = {
-        pid: [one for one in refused if refusals.is_want(one.call, one.errno)]
+        pid: [refusal for refusal in refused if refusals.is_want(refusal.call, refusal.errno)]
         for pid, refused in calls.by_process.items()
     }
     most = sorted(wanting.items(), key=lambda item: -_per_s(item[1]))
@@ -194,21 +194,24 @@ def findings(calls: GroupCalls) -> Iterator[Finding]:
 def _others(calls: GroupCalls) -> Iterator[Finding]:
     """What fails, and means no want."""
     refused = [
-        (pid, one) for pid, each in calls.by_process.items() for one in each
-        if not refusals.is_want(one.call, one.errno)
+        (pid, refusal) for pid, each in calls.by_process.items() for refusal in each
+        if not refusals.is_want(refusal.call, refusal.errno)
     ]  # fmt: skip
-    per_s = _per_s([one for _, one in refused])
+    per_s = _per_s([refusal for _, refusal in refused])
     if per_s < _LEAST_PER_S:
         return
     refused.sort(key=lambda item: -item[1].per_s)
     named = [
-        (f"{one.call} with {one.errno} of process {pid} ({calls.names.get(pid, '?')})", one.per_s)
-        for pid, one in refused[:_FACTS_MAX]
+        (
+            f"{refusal.call} with {refusal.errno} of process {pid} ({calls.names.get(pid, '?')})",
+            refusal.per_s,
+        )
+        for pid, refusal in refused[:_FACTS_MAX]
     ]
     more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
     yield Finding(
         "calls-fail", NOTE,
-        f"{often([one for _, one in refused])} fail: "
+        f"{often([refusal for _, refusal in refused])} fail: "
         f"{', '.join(words for words, _ in named[:_NAMED])}{more}; the cause was not read",
         "limits", refused[0][1].call, per_s, "1/s",
         tuple(Fact(words, rate, "1/s") for words, rate in named),

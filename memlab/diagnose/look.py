@@ -803,6 +803,7 @@ def _forks(seen: Look) -> bool:
 
 
 _NAMED_PER_S = 1.0
+_FILTERS_READ = 16  # of threads whose calls fail
 
 
 def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
@@ -817,7 +818,12 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
         measured = replace(measured, ordinary=_ordinary(measured, recorded, wait))
     earlier = call_arguments.earlier(recorded.arguments)
     status = files.known(lambda: observed.status(pid)) or {}
-    has_filter = call_causes.has_filter(status)
+    has_filter = call_causes.has_filter(status) or any(
+        call_causes.has_filter(files.known(partial(observed.status, task)) or {})
+        for task in [*recorded.failing][:_FILTERS_READ]
+    )
+    if has_filter:  # of any thread: that it refuses a call is seen by the call itself
+        status = {**status, "Seccomp": "2"}
 
     def is_wanted(call: str, errno: str) -> bool:
         return has_filter or call_causes.needs_arguments(call, errno)
@@ -841,8 +847,8 @@ def _ordinary(
     measured: Look, recorded: refusals.Refusals, wait: Callable[[float], object]
 ) -> tuple[str, ...]:
     """Most of the calls that fail as they ordinarily do, of the threads whose calls fail most."""
-    failing = sorted(measured.threads, key=lambda one: -one.per_s.get("failing_calls", 0.0))
-    tasks = [one.tid for one in failing if one.per_s.get("failing_calls")]
+    failing = sorted(measured.threads, key=lambda thread: -thread.per_s.get("failing_calls", 0.0))
+    tasks = [thread.tid for thread in failing if thread.per_s.get("failing_calls")]
     return call_arguments.ordinary(recorded.events, tasks, wait, is_narrow=recorded.is_narrow)
 
 

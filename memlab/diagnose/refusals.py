@@ -404,8 +404,8 @@ def with_counts(
             found.append(Refusal("another call", errno, rest))
     if rates.get("threads_created") or any(one.is_estimate for one in found):
         for name, is_of in _OF_REST.items():
-            those = [one for one in found if is_of(one)]
-            if rest := more(rates.get(name) or 0.0, those):
+            alike = [refusal for refusal in found if is_of(refusal)]
+            if rest := more(rates.get(name) or 0.0, alike):
                 errno = ANOTHER if is_of is _is_of_others else ODD
                 found.append(Refusal("another call", errno, rest))
     return tuple(sorted(_without_many(found), key=lambda one: -one.per_s))
@@ -414,14 +414,14 @@ def with_counts(
 def _without_many(found: Iterable[Refusal]) -> Iterator[Refusal]:
     """A program may fail in any number of ways: the most frequent, and the sum of the others."""
     odd: list[Refusal] = []
-    for one in found:
-        if is_want(one.call, one.errno) or one.errno == ODD:
-            yield one
+    for refusal in found:
+        if is_want(refusal.call, refusal.errno) or refusal.errno == ODD:
+            yield refusal
         else:
-            odd.append(one)
-    odd.sort(key=lambda one: -one.per_s)
+            odd.append(refusal)
+    odd.sort(key=lambda refusal: -refusal.per_s)
     yield from odd[:_KINDS_MAX]
-    if more := sum(one.per_s for one in odd[_KINDS_MAX:]):
+    if more := sum(refusal.per_s for refusal in odd[_KINDS_MAX:]):
         yield Refusal("another call", ODD, more)
 
 
@@ -429,7 +429,7 @@ def ordinary_per_s(rates: Mapping[str, float | None]) -> float | None:
     """How often calls fail as they ordinarily do: all that fail, without those that are recorded.
     None if they were not counted."""
     counts = [rates.get(name) for name in ("failing_calls", *_OF_ERRNO, *_OF_REST)]
-    known = [one for one in counts if one is not None]
+    known = [count for count in counts if count is not None]
     return max(0.0, known[0] - sum(known[1:])) if len(known) == len(counts) else None
 
 
@@ -510,7 +510,7 @@ def is_by_errno(errno: str) -> bool:
 
 def _sends(datagrams: bool) -> Mapping[str, Collection[str]]:
     """Of the calls that are ordinary, those to record; sendto says EMSGSIZE of a path too."""
-    return IF_EXPLAINED if datagrams else {"EMSGSIZE": [one for one in SENDS if one != "sendto"]}
+    return IF_EXPLAINED if datagrams else {"EMSGSIZE": [call for call in SENDS if call != "sendto"]}
 
 
 def _wants(of_any: Iterable[str], *, is_narrow: bool = False) -> str:
@@ -527,10 +527,10 @@ def _odd(recorded: Mapping[str, Collection[str]], *, is_narrow: bool = False) ->
     numbers = sorted(_NUMBERS[name] for name in {*OF_ANY_CALL, *_OF_ANY_CALL})
     parts = ["ret > -512", *_excluded(numbers)]
     for errno, calls in OF_CALLS.items():
-        those = {*calls} - {*recorded.get(errno, ())}
-        if some := _ids(those, is_narrow, " && ", "!="):
+        excluded = {*calls} - {*recorded.get(errno, ())}
+        if some := _ids(excluded, is_narrow, " && ", "!="):
             parts.append(f"(ret != -{_NUMBERS[errno]} || ({some}))")
-        elif those:  # of a 32-bit program whose numbers are not known
+        elif excluded:  # of a 32-bit program whose numbers are not known
             parts.append(f"ret != -{_NUMBERS[errno]}")
     text = " && ".join(parts)
     if some := _ids(recorded.get("EAGAIN", ()), is_narrow):

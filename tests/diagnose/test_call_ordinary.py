@@ -33,7 +33,7 @@ from memlab.diagnose import look as looking
 from memlab.diagnose.call_arguments import Called
 from memlab.diagnose.finding import COSTLY, NOTE
 from memlab.diagnose.refusals import ODD, Refusal
-from memlab.observe import system_calls
+from memlab.observe import process, system_calls
 
 from .live import Compiled, running
 from .looks import look, rates
@@ -206,33 +206,45 @@ def test_a_program_that_fails_in_every_way_has_few_lines() -> None:
 
 
 FILTERED = """
-import ctypes, os, struct, sys
+import ctypes, os, struct, sys, threading
 libc = ctypes.CDLL(None)
-number, errno, is_filtered = map(int, sys.argv[1:])
+number, errno, is_filtered, of_thread = map(int, sys.argv[1:])
 rows = ((0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, 0x50000 | errno), (6, 0, 0, 0x7FFF0000))
 code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *row) for row in rows))
 program = ctypes.create_string_buffer(struct.pack("@HP", len(rows), ctypes.addressof(code)))
-libc.prctl(38, 1, 0, 0, 0)
-if is_filtered and libc.prctl(22, 2, program, 0, 0):
-    sys.exit(1)
-print("ready", flush=True)
-while sys.stdin.read(1):
-    for _ in range(23):
-        libc.syscall(ctypes.c_long(number), 1 << 20, 0, 0)
+def run():
+    libc.prctl(38, 1, 0, 0, 0)
+    if is_filtered and libc.prctl(22, 2, program, 0, 0):
+        sys.exit(1)
     print("ready", flush=True)
+    while sys.stdin.read(1):
+        for _ in range(23):
+            libc.syscall(ctypes.c_long(number), 1 << 20, 0, 0)
+        print("ready", flush=True)
+if of_thread:
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+else:
+    run()
 """
 
 
 @contextmanager
-def filtering(call: str, errno: int, *, is_filtered: bool) -> Iterator[subprocess.Popen[str]]:
+def filtering(
+    call: str, errno: int, *, is_filtered: bool, of_thread: bool
+) -> Iterator[subprocess.Popen[str]]:
     """A program that does the call, which fails so by a filter, or that has no filter."""
-    words = (str(system_calls.NUMBERS[call]), str(errno), str(int(is_filtered)))
+    numbers = (system_calls.NUMBERS[call], errno, int(is_filtered), int(of_thread))
+    words = map(str, numbers)
     with running(sys.executable, "-c", FILTERED, *words) as program:
         yield program
 
 
 @pytest.mark.needs("recording")
-@pytest.mark.parametrize("is_filtered", [True, False])
+@pytest.mark.parametrize(
+    ("is_filtered", "of_thread"), [(True, False), (True, True), (False, False)]
+)
 @pytest.mark.parametrize(
     ("call", "errno", "severity"),
     [
@@ -250,13 +262,14 @@ def test_a_filter_is_the_cause_of_any_errno(
     errno: int,
     severity: int,
     is_filtered: bool,
+    of_thread: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without it the call fails in its own way."""
+    """Also of a thread that is not the first. Without it the call fails in its own way."""
     if call == "write":  # by which the program says that it is ready
         call = "pwrite64"
-    with filtering(call, errno, is_filtered=is_filtered) as program:
-        with refusals.recording(program.pid, [program.pid]) as recorded:
+    with filtering(call, errno, is_filtered=is_filtered, of_thread=of_thread) as program:
+        with refusals.recording(program.pid, process.tasks(program.pid)) as recorded:
             tell(program, "x")
             failing = recorded.result(1.0)
 
