@@ -12,7 +12,7 @@ import importlib
 import pkgutil
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 from memlab import api, diagnose, experiments, published, recorded
 from memlab.cli import cli
-from memlab.diagnose import call_table, group_rows, machine_account
+from memlab.diagnose import call_ordinary, call_table, group_rows, machine_account
 from memlab.diagnose.finding import FindingRow
 from memlab.judging import mechanism, reproduce, summary
 from memlab.judging.compare import metric_of
@@ -278,6 +278,30 @@ def refused_calls() -> str:
     return "\n".join(lines)
 
 
+# Calls and errnos that differ in a part of their names.
+_FAMILIES = (
+    (r".*xattr", "*xattr"), (r"f?access(at2?)?", "access"), (r"set(re|res)?[ug]id", "set*id"),
+    (r"send(m?msg|to)", "send*"), (r"readlink(at)?", "readlink"), (r"open(at)?", "open"),
+    (r"get(sock|peer)name", "get*name"), (r"p(read|write)v2", "p*v2"),
+    (r"E(CONN|HOST|NET)[A-Z]+", r"E\1*"),
+)  # fmt: skip
+
+
+def _families(names: Iterable[str]) -> str:
+    for pattern, family in _FAMILIES:
+        names = [re.sub(f"^{pattern}$", family, name) for name in names]
+    return ", ".join(sorted({*names}))
+
+
+def ordinary_calls() -> str:
+    """How calls fail that is no finding, by errno."""
+    by_calls: dict[str, list[str]] = {}
+    for errno, calls in call_ordinary.OF_CALLS.items():
+        by_calls.setdefault(_families(calls), []).append(errno)
+    lines = [f"- {', '.join(sorted(of))}: {names}" for names, of in sorted(by_calls.items())]
+    return "\n".join([f"- any call: {_families(call_ordinary.OF_ANY_CALL)}", *lines])
+
+
 def lines_of_no_process() -> str:
     """The rows of findings about a machine and a group, by the line that each is about."""
     lines = ["Of MemTotal, 64 MiB at least:", ""]
@@ -319,6 +343,7 @@ BLOCKS = {
     "docs/tutorial.md": {"show": shown},
     "docs/diagnose.md": {
         "calls": refused_calls,
+        "ordinary": ordinary_calls,
         "lines": lines_of_no_process,
         "findings": findings,
     },

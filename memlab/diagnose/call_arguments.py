@@ -3,19 +3,22 @@ in it whose arguments tell the cause."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from memlab.diagnose import call_rings
+from memlab.diagnose.call_ordinary import is_ordinary
 from memlab.diagnose.call_rings import CallEvents, Ring
-from memlab.diagnose.refusals import ERRNOS
+from memlab.diagnose.refusals import ERRNOS, IS_CALL, is_want
 from memlab.observe import system_calls, tracefs
 
-_WAIT_S = 1.0
+_WAIT_S, _BRIEF_S = 1.0, 0.2
+_RESTARTS = 512  # ERESTARTSYS of include/linux/errno.h, the first of them
+_NAMED = 3
 _CALLS = 4  # that are waited for
-_TASKS_MAX, _KEPT = 4, 8
+_TASKS_MAX, _PAIRS_MAX, _KEPT = 4, 40, 8
 
 Pair = tuple[str, str]
 """A call and its errno."""
@@ -47,7 +50,12 @@ def read(
 ) -> dict[Pair, Called]:
     """Of the calls that failed in the look, by thread, those that are wanted."""
     by_task = {
-        task: {pair: per_s for pair, per_s in pairs.items() if wanted(*_names(pair))}
+        task: dict(
+            sorted(
+                ((pair, per_s) for pair, per_s in pairs.items() if wanted(*_names(pair))),
+                key=lambda item: -item[1],
+            )[:_PAIRS_MAX]
+        )
         for task, pairs in failing.items()
     }
     busiest = sorted(by_task, key=lambda task: -sum(by_task[task].values()))[:_TASKS_MAX]
@@ -69,15 +77,45 @@ def read(
     return result
 
 
+def ordinary(
+    events: CallEvents,
+    tasks: Sequence[int],
+    wait: Callable[[float], object],
+    *,
+    is_narrow: bool,
+) -> tuple[str, ...]:
+    """`openat (ENOENT)`: the most frequent of those that fail as calls ordinarily do, now."""
+    rings: list[Ring] = []
+    counts: Counter[str] = Counter()
+    try:
+        for task in tasks[:_TASKS_MAX]:
+            with suppress(OSError):
+                rings.append(call_rings.record(task, [(events.exit, f"{IS_CALL} && ret > -4096")]))
+        if rings:
+            wait(_BRIEF_S)
+        for ring in rings:
+            for raw, _ in ring.stopped():
+                number, code = events.ended(raw)
+                call, errno = system_calls.name(number, is_narrow=is_narrow), ERRNOS.get(-code, "")
+                if -code >= _RESTARTS:
+                    counts[f"{call} (interrupted)"] += 1
+                elif is_ordinary(call, errno) and not is_want(call, errno):
+                    counts[f"{call} ({errno})"] += 1
+    finally:
+        for ring in rings:
+            ring.close()
+    return tuple(name for name, _ in counts.most_common(_NAMED))
+
+
 def earlier(recorded: Mapping[tuple[int, int], Sequence[tuple[int, ...]]]) -> dict[Pair, Called]:
     """Of calls that failed in the look itself."""
     return {
-        _names(pair): Called(list(arguments), len(arguments))
+        _names(pair): Called(list(arguments), len(arguments), len(arguments))
         for pair, arguments in recorded.items()
     }
 
 
-_COUNT_BELOW = 1 << 20  # what is larger may be an address or flags
+_COUNT_BELOW = 1 << 20  # what is larger may be an address or flags; AT_FDCWD is -100
 
 
 def described(call: str, arguments: Sequence[int]) -> str:
@@ -92,13 +130,14 @@ def described(call: str, arguments: Sequence[int]) -> str:
 
 
 def _shown(value: int) -> str:
-    if value in (0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF):
-        return "-1"
+    for bits in (32, 64):
+        if 0 < (1 << bits) - value <= _COUNT_BELOW:
+            return f"{value - (1 << bits)}"
     return f"{value}" if value < _COUNT_BELOW else f"{value:#x}"
 
 
 def _names(pair: tuple[int, int]) -> Pair:
-    return system_calls.name(pair[0]), ERRNOS.get(-pair[1], "")
+    return system_calls.name(pair[0]), ERRNOS.get(-pair[1], f"errno {-pair[1]}")
 
 
 def _opened(events: CallEvents, task: int, pairs: Sequence[tuple[int, int]]) -> Iterator[Ring]:

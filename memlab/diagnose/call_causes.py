@@ -42,7 +42,7 @@ from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.epoll_paths import READERS as EPOLL
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import descriptors, sysctl
-from memlab.diagnose.refusals import IF_EXPLAINED, Refusal
+from memlab.diagnose.refusals import IF_EXPLAINED, Refusal, is_want
 from memlab.observe import files, namespaces, proc
 from memlab.observe.proc import ROOT
 
@@ -571,12 +571,18 @@ _FILTERED = Cause(
 
 
 _LEAST_PER_S = 1.0
+_OF_MAPPED = "mprotect", "EACCES"  # its cause is read from what lies there now
 _WITH_LENGTH = {(call, "ENOMEM") for call in ("mmap", "mremap", "mprotect", "shmat")}
 
 
 def needs_arguments(call: str, errno: str) -> bool:
     """Whether the arguments of such a call may tell the cause."""
-    return errno == "EPERM" or (call, errno) in _WITH_LENGTH or (call, errno) in _READERS_OF
+    return (call, errno) in _WITH_LENGTH or (call, errno) in _READERS_OF
+
+
+def has_filter(status: Mapping[str, str]) -> bool:
+    """Whether a filter of system calls (SECCOMP_MODE_FILTER) may be the cause of any errno."""
+    return status.get("Seccomp", "").strip() == "2"
 
 
 def explained(
@@ -587,14 +593,17 @@ def explained(
     earlier: Mapping[Pair, Called] | None = None,
 ) -> tuple[Refusal, ...]:
     """With the cause that most of the recorded calls tell; `earlier` are those of the look, for
-    calls that do not fail after it and are findings only if they are explained."""
+    calls that do not fail after it."""
     facts, of_earlier = Facts(pid, status), EarlierFacts(pid, status)
     each: list[Refusal] = []
     for refusal in refused:
         pair = refusal.call, refusal.errno
         called_with, read = called.get(pair, Called()), facts
-        if _is_if_explained(refusal) and not called_with.ends:
+        if not called_with.ends:
             called_with, read = (earlier or {}).get(pair, called_with), of_earlier
+            if is_want(*pair) or pair == _OF_MAPPED:
+                each.append(_described(refusal, called_with))
+                continue
         each.append(_explained(read, refusal, called_with))
     return tuple(one for one in each if one.cause or not _is_if_explained(one))
 
@@ -637,15 +646,19 @@ def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
         )
     if (refusal.call, refusal.errno) in _WITH_LENGTH and called_with.arguments:
         return _with_length(facts, refusal, called_with.arguments[-1])
-    if called_with.arguments:
-        words = call_arguments.described(refusal.call, called_with.arguments[-1])
-        return replace(refusal, arguments=words)
-    return refusal
+    return _described(refusal, called_with)
+
+
+def _described(refusal: Refusal, called_with: Called) -> Refusal:
+    if not called_with.arguments:
+        return refusal
+    words = call_arguments.described(refusal.call, called_with.arguments[-1])
+    return replace(refusal, arguments=words)
 
 
 def _cause(facts: Facts, refusal: Refusal, called_with: Called) -> Cause | None:
-    if called_with.is_filtered and facts.status.get("Seccomp", "").strip() == "2":
-        return _FILTERED
+    if called_with.is_filtered and has_filter(facts.status):
+        return replace(_FILTERED, harmless=not is_want(refusal.call, refusal.errno))
     readers = _READERS_OF.get((refusal.call, refusal.errno), ())
     causes: Counter[Cause | None] = Counter()
     for arguments in dict.fromkeys(called_with.arguments):

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from memlab.diagnose import sockets
 from memlab.diagnose.call_facts import MEMLOCK, PAGE, Cause, Facts, Reader, shown
+from memlab.diagnose.call_ordinary import SENDS
 from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import larger_buffer, sysctl
-from memlab.diagnose.refusals import SENDS
 from memlab.observe import files, namespaces
 from memlab.observe.proc import ROOT
 

@@ -63,6 +63,7 @@ MACHINE = "vm.overcommit_memory=0"
 _SPACE = ("vm.max_map_count", "RLIMIT_AS", "RLIMIT_DATA", "CommitLimit", MACHINE,
           "huge pages (hugetlb)", "addresses of a 32-bit program")  # fmt: skip
 NOEXEC, SEGMENT = "noexec of", "kernel.shmmax"
+_RIGHTS = "capabilities, filters of system calls (seccomp) and security modules"
 OF_A_CALL = (MACHINE, SEGMENT)
 """Limits on what one call may ask for."""
 
@@ -83,9 +84,10 @@ ROWS = (
         "memory of the kernel is refused", LOCK, unread="the limit of its group"),
     Row("right-refused", "io_uring_setup io_uring_register perf_event_open bpf prlimit64 setrlimit "
         "mbind set_mempolicy migrate_pages move_pages keyctl add_key fcntl shmget shmctl "
-        "sched_setscheduler sched_setparam sched_setattr setpriority " + " ".join(MAKES),
-        "EPERM EACCES", ("a right",), refuses="it is not allowed",
-        unread="capabilities, filters of system calls (seccomp) and security modules"),
+        "sched_setscheduler sched_setparam sched_setattr " + " ".join(MAKES), "EPERM",
+        ("a right",), refuses="it is not allowed", unread=_RIGHTS),
+    Row("right-refused", "perf_event_open shmget setpriority " + " ".join(MAKES), "EACCES",
+        ("a right",), refuses="it is not allowed", unread=_RIGHTS),
     Row("mapping-refused", "mmap", "EPERM", ("pinned of RLIMIT_MEMLOCK", NOEXEC), "mappings",
         "a mapping is refused", unread="a sealed file and a security module"),
     Row("threads-refused", "clone clone3 fork vfork execve execveat", "EAGAIN", _TASKS,

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memlab.diagnose import refusals, ticks
 from memlab.observe import perf_event, process, tracefs
@@ -78,10 +78,13 @@ EVENTS = (
     Event("direct_reclaims", "vmscan:mm_vmscan_direct_reclaim_begin"),
     # asm-generic/errno-base.h: calls that fail for want of memory (12, ENOMEM; of mmap and of clone
     # also 11, EAGAIN), of files (24, EMFILE) and of room in a file system (28, ENOSPC).
-    Event("enomem", "raw_syscalls:sys_exit", "ret == -12"),
-    Event("emfile", "raw_syscalls:sys_exit", "ret == -24"),
-    Event("enospc", "raw_syscalls:sys_exit", "ret == -28"),
-    Event("other_errnos", "raw_syscalls:sys_exit", refusals.of_others()),
+    Event("enomem", "raw_syscalls:sys_exit", f"{refusals.IS_CALL} && ret == -12"),
+    Event("emfile", "raw_syscalls:sys_exit", f"{refusals.IS_CALL} && ret == -24"),
+    Event("enospc", "raw_syscalls:sys_exit", f"{refusals.IS_CALL} && ret == -28"),
+    Event("other_errnos", "raw_syscalls:sys_exit", refusals.filter_of("other_errnos")),
+    # Those that are neither ordinary nor a want; and all, with signals that interrupt a call.
+    Event("unusual_errnos", "raw_syscalls:sys_exit", refusals.filter_of("unusual_errnos")),
+    Event("failing_calls", "raw_syscalls:sys_exit", f"{refusals.IS_CALL} && ret > -4096"),
     Event("mmap_eagain", "syscalls:sys_exit_mmap", "ret == -11"),
     Event("mmap_enomem", "syscalls:sys_exit_mmap", "ret == -12"),
     Event("mremap_eagain", "syscalls:sys_exit_mremap", "ret == -11"),
@@ -204,11 +207,16 @@ def counting(pid: int) -> Iterator[Counters]:
     if os.uname().machine != "x86_64":
         other = "what a fault's code means is known only for x86-64"
         unseen.update(dict.fromkeys(("present_faults_user", "present_faults_kernel"), other))
+    events: Sequence[Event] = EVENTS
     if refusals.is_narrow(pid):
-        by_number = [one.name for one in EVENTS if "id == " in (one.filtered or "")]
         by_name = [one.name for one in EVENTS if (one.tracepoint or "").startswith("syscalls:")]
-        by_name += by_number
         unseen.update(dict.fromkeys(by_name, refusals.NARROW))
+        events = [
+            replace(one, filtered=refusals.filter_of(one.name, is_narrow=True))
+            if one.name in refusals.BY_NUMBER
+            else one
+            for one in EVENTS
+        ]
     tasks, at_most = busiest_first(pid), min(THREADS_MAX, _room())
     made_per_s = _threads_made_per_s(numbers, tasks[:at_most])
     counters = Counters(numbers, inherit=made_per_s < _FOLLOWED_PER_S)
@@ -224,7 +232,7 @@ def counting(pid: int) -> Iterator[Counters]:
             f"{_FIRST_LOOK_S:g} s before the look, and to follow each would slow them down"
         )
     try:
-        counters.open(EVENTS, tasks[:at_most])
+        counters.open(events, tasks[:at_most])
         yield counters
     finally:
         counters.close()

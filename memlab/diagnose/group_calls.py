@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memlab.diagnose import call_rings, group, refusals
+from memlab.diagnose.call_ordinary import is_ordinary
 from memlab.diagnose.call_rings import CallEvents, CpuRing
 from memlab.diagnose.call_table import row
 from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, Severity
@@ -23,9 +24,9 @@ from memlab.text import units
 
 _LARGEST = 32  # processes, of which it is read whether their calls have other numbers
 _LEAST_PER_S = 1.0
-_NAMED = 3
+_NAMED, _FACTS_MAX = 3, 30
 _WHICH = "which calls fail"
-_NARROW = "of a 32-bit program only those are recorded that fail for want of memory or descriptors"
+_NARROW = "of a 32-bit program no errno is recorded that is ordinary of some calls, as EPERM is"
 # They fail so only of addresses that are not mapped: a program asks for that.
 _QUESTIONS = {("mincore", "ENOMEM"), ("msync", "ENOMEM")}
 
@@ -41,12 +42,13 @@ class GroupCalls:
 
 
 class GroupRefusals:
-    """A ring for each CPU, into which the kernel writes the calls that fail there: of this group
-    only under cgroup v2, else of every process. Under v1 the processes that are in the group when
-    the look begins or ends are picked out; one that began and ended meanwhile is not known."""
+    """Two rings for each CPU, into which the kernel writes the calls that fail there: for want of
+    something, and otherwise than calls ordinarily do. They are of this group only under cgroup v2,
+    else of every process. Under v1 the processes that are in the group when the look begins or ends
+    are picked out; one that began and ended meanwhile is not known."""
 
     def __init__(self, directory: Path, version: str) -> None:
-        self._rings: Sequence[CpuRing] = ()
+        self._rings: list[CpuRing] = []
         self._of_group_only = False
         self._why = ""
         if not system_calls.NUMBERS:
@@ -70,15 +72,22 @@ class GroupRefusals:
     def _open(self, events: CallEvents, directory: Path, version: str) -> None:
         online = files.text(ROOT / "sys/devices/system/cpu/online")
         cpus = units.parse_cpus(online) if online else sorted(os.sched_getaffinity(0))
-        filtered = refusals.of_groups()
         if version == "2":
             with ExitStack() as opened, suppress(OSError):  # a kernel without CONFIG_CGROUP_PERF
                 folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 opened.callback(os.close, folder)
-                self._rings = call_rings.record_all(cpus, events.exit, filtered, folder)
+                self._record(events, cpus, folder)
                 self._of_group_only = True
                 return
-        self._rings = call_rings.record_all(cpus, events.exit, filtered)
+        self._record(events, cpus)
+
+    def _record(self, events: CallEvents, cpus: Sequence[int], group: int | None = None) -> None:
+        try:
+            for filtered in refusals.of_groups():
+                self._rings += call_rings.record_all(cpus, events.exit, filtered, group)
+        except OSError:
+            self.close()
+            raise
 
     def result(self, seconds: float, pids: Collection[int]) -> GroupCalls:
         """Each call of these processes that failed in so many seconds, the largest processes first;
@@ -111,8 +120,9 @@ class GroupRefusals:
             for (number, code, abi), rate in calls.items():
                 is_narrow = pid in narrow if abi is None else abi
                 call, errno = _named(number, code, is_narrow=is_narrow)
-                if refusals.is_finding(call, errno) and (
-                    not is_narrow or refusals.is_of_any_call(errno)
+                is_wanting = refusals.is_want(call, errno)
+                if (is_wanting or not is_ordinary(call, errno)) and (
+                    not is_narrow or refusals.is_by_errno(errno)
                 ):
                     sums[call, errno] += rate
             by_process[pid] = [
@@ -134,11 +144,12 @@ class GroupRefusals:
     def close(self) -> None:
         for ring in self._rings:
             ring.close()
-        self._rings = ()
+        self._rings.clear()
 
 
 def _named(number: int, code: int, *, is_narrow: bool) -> tuple[str, str]:
-    return system_calls.name(number, is_narrow=is_narrow), refusals.ERRNOS.get(-code, "")
+    errno = refusals.ERRNOS.get(-code, f"errno {-code}")
+    return system_calls.name(number, is_narrow=is_narrow), errno
 
 
 def _name(pid: int) -> str:
@@ -155,8 +166,13 @@ def _of_narrow(pids: Sequence[int], names: Mapping[int, str]) -> Iterator[Unlook
 
 
 def findings(calls: GroupCalls) -> Iterator[Finding]:
-    """Of the processes whose calls fail most."""
-    most = sorted(calls.by_process.items(), key=lambda item: -_per_s(item[1]))
+    """Of the processes whose calls fail most for want of something; and a note for all other
+    calls."""
+    wanting = {
+        pid: [refusal for refusal in refused if refusals.is_want(refusal.call, refusal.errno)]
+        for pid, refused in calls.by_process.items()
+    }
+    most = sorted(wanting.items(), key=lambda item: -_per_s(item[1]))
     for pid, refused in most[:_NAMED]:
         per_s = _per_s(refused)
         if per_s < _LEAST_PER_S:
@@ -172,6 +188,35 @@ def findings(calls: GroupCalls) -> Iterator[Finding]:
             rates,
             f"memlab diagnose {pid}", kind=str(pid),
         )  # fmt: skip
+    yield from _others(calls)
+
+
+def _others(calls: GroupCalls) -> Iterator[Finding]:
+    """What fails, and means no want."""
+    refused = [
+        (pid, refusal) for pid, each in calls.by_process.items() for refusal in each
+        if not refusals.is_want(refusal.call, refusal.errno)
+    ]  # fmt: skip
+    per_s = _per_s([refusal for _, refusal in refused])
+    if per_s < _LEAST_PER_S:
+        return
+    refused.sort(key=lambda item: -item[1].per_s)
+    named = [
+        (
+            f"{refusal.call} with {refusal.errno} of process {pid} ({calls.names.get(pid, '?')})",
+            refusal.per_s,
+        )
+        for pid, refusal in refused[:_FACTS_MAX]
+    ]
+    more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
+    yield Finding(
+        "calls-fail", NOTE,
+        f"{often([refusal for _, refusal in refused])} fail: "
+        f"{', '.join(words for words, _ in named[:_NAMED])}{more}; the cause was not read",
+        "limits", refused[0][1].call, per_s, "1/s",
+        tuple(Fact(words, rate, "1/s") for words, rate in named),
+        f"memlab diagnose {refused[0][0]}", kind="no want",
+    )  # fmt: skip
 
 
 def _severity(refused: Sequence[Refusal]) -> Severity:

@@ -6,7 +6,14 @@ import math
 from collections.abc import Iterator
 from itertools import chain
 
-from memlab.diagnose import group_limits, group_rows, open_kinds, refused, socket_drops
+from memlab.diagnose import (
+    group_limits,
+    group_rows,
+    open_kinds,
+    refusals,
+    refused,
+    socket_drops,
+)
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -43,6 +50,11 @@ def of(look: Look) -> Account:
         Line(f"{one.call} ({one.errno}) fails", one.per_s, unit="1/s", note="now")
         for one in look.refused
     ]
+    if ordinary := refusals.ordinary_per_s(look.per_s):
+        names = f": {', '.join(look.ordinary)}" if look.ordinary else ""
+        lines.append(
+            Line("other calls that fail", ordinary, unit="1/s", note=f"as is ordinary{names}")
+        )
     return Account(
         "limits", "limits", "B", None, tuple(lines), 0.0,
         whole=look.rate("enomem") is not None or bool(look.refused),

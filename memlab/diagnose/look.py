@@ -321,6 +321,9 @@ class Look:
     met_shared_bytes: int = 0
     """Of shared memory that was there before and that it touched for the first time."""
     refused: tuple[Refusal, ...] = ()
+    ordinary: tuple[str, ...] = ()
+    """Most of the calls that fail as they ordinarily do, if there are some in the moment after the
+    look."""
     """Calls that fail for want of something, the most frequent first."""
     prices: tuple[Unlooked, ...] = ()
     """What was not looked at for its cost, and the option that does."""
@@ -796,32 +799,54 @@ def _forks(seen: Look) -> bool:
     return any(thread.per_s.get("processes_forked") for thread in seen.threads)
 
 
+_NAMED_PER_S = 1.0
+_FILTERS_READ = 16  # of threads whose calls fail
+
+
 def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     """The look with the causes of its failing calls. If their arguments may tell them, more calls
-    are recorded first, for up to a second. If the process has ended by then, the look stays without
-    them, because /proc has less of it."""
+    are recorded first, for up to a second; of a program with a filter of system calls all that
+    fail. If the process has ended by then, the look stays without them, because /proc has less of
+    it."""
     pid, refused = measured.subject.number, measured.refused
+    wait = partial(subject.ended, pidfd)
+    ordinary_per_s = refusals.ordinary_per_s(measured.per_s) or 0.0
+    if recorded.is_open and ordinary_per_s >= _NAMED_PER_S:
+        measured = replace(measured, ordinary=_ordinary(measured, recorded, wait))
+    earlier = call_arguments.earlier(recorded.arguments)
+    status = files.known(lambda: observed.status(pid)) or {}
+    has_filter = call_causes.has_filter(status) or any(
+        call_causes.has_filter(files.known(partial(observed.status, task)) or {})
+        for task in [*recorded.failing][:_FILTERS_READ]
+    )
+    if has_filter:  # of any thread: that it refuses a call is seen by the call itself
+        status = {**status, "Seccomp": "2"}
+
+    def is_wanted(call: str, errno: str) -> bool:
+        return has_filter or call_causes.needs_arguments(call, errno)
+
+    if not recorded.failing or not any(is_wanted(one.call, one.errno) for one in refused):
+        return replace(measured, refused=call_causes.explained(pid, {}, refused, {}, earlier))
     without = replace(measured, refused=call_causes.explained(pid, {}, refused, {}))
-    needs_arguments = call_causes.needs_arguments
-    if not recorded.failing or not any(needs_arguments(one.call, one.errno) for one in refused):
-        return without
     if recorded.is_narrow:
         why = "arguments of its failing calls: those of a 32-bit program are not read"
         return replace(without, unseen=(*without.unseen, why))
-    called = call_arguments.read(
-        recorded.events,
-        recorded.failing,
-        needs_arguments,
-        lambda seconds: subject.ended(pidfd, seconds),
-    )
-    status = files.known(lambda: observed.status(pid)) or {}
-    earlier = call_arguments.earlier(recorded.arguments)
+    called = call_arguments.read(recorded.events, recorded.failing, is_wanted, wait)
     explanations = call_causes.explained(pid, status, refused, called, earlier)
     if not subject.ended(pidfd, 0):
         unrecorded = call_causes.unrecorded(refused, explanations, called)
         return replace(measured, refused=explanations, unseen=(*measured.unseen, *unrecorded))
     why = "arguments of its failing calls: it ended when the look was over"
     return replace(without, unseen=(*without.unseen, why))
+
+
+def _ordinary(
+    measured: Look, recorded: refusals.Refusals, wait: Callable[[float], object]
+) -> tuple[str, ...]:
+    """Most of the calls that fail as they ordinarily do, of the threads whose calls fail most."""
+    failing = sorted(measured.threads, key=lambda thread: -thread.per_s.get("failing_calls", 0.0))
+    tasks = [thread.tid for thread in failing if thread.per_s.get("failing_calls")]
+    return call_arguments.ordinary(recorded.events, tasks, wait, is_narrow=recorded.is_narrow)
 
 
 class Series:

@@ -1,25 +1,27 @@
-"""Calls that fail for want of something: which call, with which errno, how often.
+"""Calls that fail, except as calls ordinarily do: which call, with which errno, how often.
 
-The kernel counts such calls of each thread, and writes the number, the result and the arguments of
-the first 1,360 of them into a ring. If there are more, all of them are taken to be of the kinds
-that these are. A second ring has each result of mmap, so that what a mapping asks for is never said
-of another call, and each call of brk, which fails without an errno: it returns another end than was
-requested.
+The kernel counts such calls of each thread, and writes the number and the result of the first 1,600
+that fail for want of something into a ring; and of the first 680 others into another one, with
+their arguments. If there are more, all of them are taken to be of the kinds that these are. A third
+ring has each result of mmap, so that what a mapping asks for is never said of another call, and
+each call of brk, which fails without an errno: it returns another end than was requested.
 
 Sources: perf_event_open(2); include/trace/events/syscalls.h; asm-generic/errno-base.h and errno.h.
 """
 
 from __future__ import annotations
 
+import errno as errnos
 import os
 import struct
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from memlab.diagnose import call_rings
+from memlab.diagnose.call_ordinary import OF_ANY_CALL, OF_CALLS, SENDS
 from memlab.diagnose.call_rings import Ring
 from memlab.diagnose.call_table import MAKES
 from memlab.observe import files, perf_event, system_calls
@@ -32,38 +34,38 @@ _LARGE = "len >= 67108864 || (prot & 4 && fd < 2147483648)"
 _LARGE_BYTES, _PROT_EXEC, _NO_FILE = 64 << 20, 4, 1 << 31
 _PROT_WRITE, _MAP_SHARED, _MAP_NORESERVE, _MAP_HUGETLB = 2, 1, 0x4000, 0x40000
 _USER_MODE_ONLY = 1  # UFFD_
-_FAILING_PAGES = 32  # of a ring
+_PAGES = 16  # of a ring
 _KEPT = 8
+_KINDS_MAX = 30  # of calls that fail, without those that mean a want
 
-ERRNOS = {
-    1: "EPERM", 7: "E2BIG", 9: "EBADF", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 14: "EFAULT",
-    16: "EBUSY", 19: "ENODEV", 22: "EINVAL", 23: "ENFILE", 24: "EMFILE", 27: "EFBIG",
-    28: "ENOSPC", 31: "EMLINK", 34: "ERANGE", 37: "ENOLCK", 40: "ELOOP", 75: "EOVERFLOW",
-    87: "EUSERS", 90: "EMSGSIZE", 98: "EADDRINUSE", 99: "EADDRNOTAVAIL", 105: "ENOBUFS",
-    109: "ETOOMANYREFS", 122: "EDQUOT",
-}  # fmt: skip
+IS_CALL = "ret < 0 && id >= 0"
+"""Of a filter: what fails; the return from a signal's handler has no number, and the result of the
+call that the signal came to."""
+ERRNOS = {**errnos.errorcode, 35: "EDEADLK", 95: "EOPNOTSUPP"}
 _OF_ANY_CALL = (
     "ENOMEM", "ENFILE", "EMFILE", "EFBIG", "ENOSPC", "EMLINK", "ENOLCK", "EUSERS", "ENOBUFS",
     "ETOOMANYREFS", "EDQUOT",
 )  # fmt: skip
-# Of other calls these mean that there is nothing to read yet, or that a right is missing.
+# Of other calls EAGAIN means that there is nothing to read yet.
+_EAGAIN = (
+    "mmap", "mremap", "brk", "mlock", "mlock2", "mlockall", "clone", "clone3", "fork", "vfork",
+    "execve", "execveat", "io_setup", "io_submit", "io_uring_setup", "io_uring_register",
+    "timer_create", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tgkill", "tkill", "pidfd_send_signal",
+    "msgsnd", "mq_timedsend", "mkdir", "mkdirat", "connect", "madvise", "process_madvise",
+    "mincore", "unshare", "setuid", "setreuid", "setresuid",
+)  # fmt: skip
+# Of other calls these do not mean that something is wanting, or a right.
 _OF_SOME = {
-    "EAGAIN": ("mmap", "mremap", "brk", "mlock", "mlock2", "mlockall", "clone", "clone3", "fork",
-               "vfork", "execve", "execveat", "io_setup", "io_submit", "io_uring_setup",
-               "io_uring_register", "timer_create", "rt_sigqueueinfo", "rt_tgsigqueueinfo",
-               "tgkill", "tkill", "pidfd_send_signal", "msgsnd", "mq_timedsend", "mkdir", "mkdirat",
-               "connect", "madvise", "process_madvise", "mincore", "unshare", "setuid", "setreuid",
-               "setresuid"),
+    "EAGAIN": _EAGAIN,
     "EPERM": ("mmap", "mremap", "munmap", "mprotect", "mlock", "mlock2", "mlockall",
               "perf_event_open", "bpf", "io_uring_setup", "io_uring_register", "fcntl", "shmget",
               "shmctl", "userfaultfd", "prlimit64", "setrlimit", "mbind", "set_mempolicy",
               "migrate_pages", "move_pages", "keyctl", "add_key", "sched_setscheduler",
               "sched_setparam", "sched_setattr", "write", "pwrite64", "writev", *MAKES),
-    "EACCES": ("mmap", "mprotect", "shmget", "shmat", "perf_event_open", "setpriority", "write",
-               "pwrite64", "writev", *MAKES),
+    "EACCES": ("shmget", "shmat", "perf_event_open", "setpriority", "write", "pwrite64", "writev",
+               *MAKES),
     "EBUSY": ("sched_setattr", "madvise", "process_madvise", "io_uring_enter", "write"),
-    "ENODEV": ("mmap",),
-    "EINVAL": ("mmap", "shmget", "semget", "msgsnd", "mq_open", "sendmsg"),
+    "EINVAL": ("shmget", "semget", "msgsnd", "mq_open", "sendmsg"),
     "EADDRINUSE": ("bind",),
     "EADDRNOTAVAIL": ("connect",),
     "E2BIG": ("execve", "execveat", "bpf", "semop", "semtimedop", "landlock_restrict_self",
@@ -73,22 +75,11 @@ _OF_SOME = {
     "EOVERFLOW": ("perf_event_open", "io_uring_register"),
     "EMSGSIZE": ("mq_timedsend",),
 }  # fmt: skip
-# Of these no limit is the cause: an argument or a file that is not for it, or a policy.
-NO_LIMIT = {("mmap", "EINVAL"), ("mmap", "ENODEV"), ("mmap", "EACCES"), ("mprotect", "EACCES")}
-SENDS = ("sendto", "sendmsg", "sendmmsg")
-"""Of other sockets than Unix datagrams EAGAIN says that there is no room yet, and EMSGSIZE what a
-path carries."""
-IF_EXPLAINED: dict[str, tuple[str, ...]] = {
-    "EINVAL": ("poll", "ppoll", "fcntl", "readv", "writev", "preadv", "pwritev", "preadv2",
-               "pwritev2", "vmsplice", "process_madvise", "process_vm_readv", "process_vm_writev",
-               "io_uring_setup", "madvise", "epoll_ctl"),
-    "EBADF": ("dup2", "dup3"),
-    "EFAULT": ("io_uring_register",),
-    "EMSGSIZE": ("recvmsg", *SENDS),
-    "EAGAIN": SENDS,
-}  # fmt: skip
-"""Calls that fail so for many reasons: each is a finding only if its arguments tell a limit."""
-_ENOMEM = 12
+IF_EXPLAINED = {"EAGAIN": SENDS, "EMSGSIZE": SENDS}
+"""These are ordinary, of other sockets than Unix datagrams; each is recorded, and is a finding only
+if its arguments tell a limit."""
+_NUMBERS = {name: number for number, name in ERRNOS.items()}
+_ENOMEM = _NUMBERS["ENOMEM"]
 NARROW = "it is a 32-bit program, whose calls the kernel counts by no name"
 
 
@@ -153,6 +144,7 @@ class Refusals:
     ) -> None:
         self._pid = pid
         self._rings: list[Ring] = []
+        """Two of each thread: of calls that fail for want of something, and of others."""
         self._mappings: list[Ring] = []
         self.failing: dict[int, dict[tuple[int, int], float]] = {}
         """By thread, the numbers and results of the calls that failed, per second."""
@@ -161,6 +153,8 @@ class Refusals:
         )
         """By number and result, those of the last few that were recorded."""
         self.is_narrow = is_narrow(pid)
+        self.is_open = False
+        """Whether calls can be recorded."""
         self.why = ""
         """Why calls are not told apart; empty where they are."""
         if not system_calls.NUMBERS:
@@ -171,15 +165,17 @@ class Refusals:
         except OSError:
             self.why = "tracepoints may not be read: run as root"
             return
+        self.is_open = True
         wanted = self._wanted(datagrams)
         for task in tasks:
             self._open(task, *wanted)
 
-    def _wanted(self, datagrams: bool) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-        """The events of both rings of a thread, with their filters: of the second one calls of brk
+    def _wanted(self, datagrams: bool) -> tuple[list[tuple[int, str]], ...]:
+        """The events of the rings of a thread, with their filters: of the last one calls of brk
         come first. The kernel has no event of a 32-bit program's mmap."""
         events, narrow = self.events, self.is_narrow
-        failing = [(events.exit, _filter(datagrams, narrow))]
+        wanting = [(events.exit, _wants(_OF_ANY_CALL, is_narrow=narrow))]
+        odd = [(events.exit, _odd(_sends(datagrams), is_narrow=narrow))]
         heap_ends = _ids(("brk",), narrow)
         pieces = [(events.exit, heap_ends), (events.enter, heap_ends)]
         if not narrow:
@@ -188,19 +184,21 @@ class Refusals:
                 (events.mmap, _LARGE),
                 (events.enter, _ids(_ASKING, narrow)),
             ]
-        return failing, pieces
+        return wanting, odd, pieces
 
     def _open(
-        self, task: int, failing: Sequence[tuple[int, str]], pieces: Sequence[tuple[int, str]]
+        self,
+        task: int,
+        wanting: Sequence[tuple[int, str]],
+        odd: Sequence[tuple[int, str]],
+        pieces: Sequence[tuple[int, str]],
     ) -> None:
+        have_arguments = call_rings.HAVE_ARGUMENTS and not self.is_narrow
         try:
-            ring = call_rings.record(
-                task,
-                failing,
-                with_arguments=call_rings.HAVE_ARGUMENTS and not self.is_narrow,
-                page_count=_FAILING_PAGES,
+            self._rings.append(call_rings.record(task, wanting, page_count=_PAGES))
+            self._rings.append(
+                call_rings.record(task, odd, with_arguments=have_arguments, page_count=_PAGES)
             )
-            self._rings.append(ring)
             self._mappings.append(call_rings.record(task, pieces))
         except ProcessLookupError:
             return  # the thread has ended
@@ -373,7 +371,7 @@ _COUNTED = {
     "fork_eagain": ("fork", "EAGAIN"), "vfork_eagain": ("vfork", "EAGAIN"),
 }  # fmt: skip
 _OF_ERRNO = {"enomem": "ENOMEM", "emfile": "EMFILE", "enospc": "ENOSPC"}
-ANOTHER = "another errno"
+ANOTHER, ODD = "another errno", "an errno that means no want"
 
 
 def with_counts(
@@ -387,7 +385,8 @@ def with_counts(
         found = _corrected(found, of_call, rates.get(name), is_estimate=False)
     for name, errno in _OF_ERRNO.items():
         found = _corrected(found, partial(_is_of_errno, errno), rates.get(name), is_estimate=True)
-    found = _corrected(found, _is_of_others, rates.get("other_errnos"), is_estimate=True)
+    for name, is_of in _OF_REST.items():
+        found = _corrected(found, is_of, rates.get(name), is_estimate=True)
 
     def more(counted: float, those: Sequence[Refusal]) -> float:
         rest = counted - sum(one.per_s for one in those)
@@ -404,10 +403,34 @@ def with_counts(
         if rest := more(rates.get(name) or 0.0, [one for one in found if _is_of_errno(errno, one)]):
             found.append(Refusal("another call", errno, rest))
     if rates.get("threads_created") or any(one.is_estimate for one in found):
-        those = [one for one in found if _is_of_others(one)]
-        if rest := more(rates.get("other_errnos") or 0.0, those):
-            found.append(Refusal("another call", ANOTHER, rest))
-    return tuple(sorted(found, key=lambda one: -one.per_s))
+        for name, is_of in _OF_REST.items():
+            alike = [refusal for refusal in found if is_of(refusal)]
+            if rest := more(rates.get(name) or 0.0, alike):
+                errno = ANOTHER if is_of is _is_of_others else ODD
+                found.append(Refusal("another call", errno, rest))
+    return tuple(sorted(_without_many(found), key=lambda one: -one.per_s))
+
+
+def _without_many(found: Iterable[Refusal]) -> Iterator[Refusal]:
+    """A program may fail in any number of ways: the most frequent, and the sum of the others."""
+    odd: list[Refusal] = []
+    for refusal in found:
+        if is_want(refusal.call, refusal.errno) or refusal.errno == ODD:
+            yield refusal
+        else:
+            odd.append(refusal)
+    odd.sort(key=lambda refusal: -refusal.per_s)
+    yield from odd[:_KINDS_MAX]
+    if more := sum(refusal.per_s for refusal in odd[_KINDS_MAX:]):
+        yield Refusal("another call", ODD, more)
+
+
+def ordinary_per_s(rates: Mapping[str, float | None]) -> float | None:
+    """How often calls fail as they ordinarily do: all that fail, without those that are recorded.
+    None if they were not counted."""
+    counts = [rates.get(name) for name in ("failing_calls", *_OF_ERRNO, *_OF_REST)]
+    known = [count for count in counts if count is not None]
+    return max(0.0, known[0] - sum(known[1:])) if len(known) == len(counts) else None
 
 
 def _corrected(
@@ -442,68 +465,100 @@ def _is_of_errno(errno: str, one: Refusal) -> bool:
     return one.errno == errno and one.call != "brk"
 
 
-@cache
-def _filter(datagrams: bool, narrow: bool = False) -> str:
-    parts = dict.fromkeys((*_OF_SOME, *IF_EXPLAINED))
-    of_some = {errno: {*_OF_SOME.get(errno, ()), *IF_EXPLAINED.get(errno, ())} for errno in parts}
-    if not datagrams:
-        of_some["EAGAIN"] -= {*SENDS}
-        of_some["EMSGSIZE"] -= {"sendto"}
-    return _compared(_OF_ANY_CALL, of_some, is_narrow=narrow)
+def is_want(call: str, errno: str) -> bool:
+    """Whether a call that fails so is refused something that it needs, or a right."""
+    return errno in (*_OF_ANY_CALL, ANOTHER) or call in _OF_SOME.get(errno, ())
 
 
-def of_others() -> str:
-    """A filter for the errnos that no count of `counters.EVENTS` has, without what is no finding
-    by itself."""
-    of_any = [errno for errno in _OF_ANY_CALL if errno not in _OF_ERRNO.values()]
-    return _compared(of_any, {
-        errno: {call for call in calls if _is_of_others(Refusal(call, errno, 0.0))}
-        for errno, calls in _OF_SOME.items()
-    })  # fmt: skip
-
-
-@cache
-def of_groups() -> str:
-    """A filter for the calls that are findings whatever their arguments are."""
-    return _compared(_OF_ANY_CALL, {
-        errno: {call for call in calls if is_finding(call, errno)}
-        for errno, calls in _OF_SOME.items()
-    })  # fmt: skip
-
-
-def is_finding(call: str, errno: str) -> bool:
-    """Whether a call that fails so is one whatever its arguments are."""
-    return (call, errno) not in NO_LIMIT and call not in IF_EXPLAINED.get(errno, ())
-
-
-def is_of_any_call(errno: str) -> bool:
-    """Whether it is recorded whichever call fails so: others are by their number, by which a 32-bit
-    program has another call."""
-    return errno in _OF_ANY_CALL
+def _is_counted_as_want(call: str, errno: str) -> bool:
+    return errno in _OF_ANY_CALL or (errno == "EAGAIN" and call in _EAGAIN)
 
 
 def _is_of_others(one: Refusal) -> bool:
-    return one.errno not in _OF_ERRNO.values() and is_finding(one.call, one.errno)
+    return one.errno not in _OF_ERRNO.values() and _is_counted_as_want(one.call, one.errno)
 
 
-def _compared(
-    of_any: Iterable[str], of_some: Mapping[str, Iterable[str]], *, is_narrow: bool = False
-) -> str:
+def _is_odd(one: Refusal) -> bool:
+    is_sent = one.call in IF_EXPLAINED.get(one.errno, ())
+    return not is_sent and not _is_counted_as_want(one.call, one.errno)
+
+
+_OF_REST = {"other_errnos": _is_of_others, "unusual_errnos": _is_odd}
+BY_NUMBER = frozenset(_OF_REST)
+"""Counts whose filter has numbers of calls."""
+
+
+def filter_of(event: str, *, is_narrow: bool = False) -> str:
+    """Of a count of the errnos that have none of their own: of those that mean a want, and of
+    others."""
+    if event == "unusual_errnos":
+        return _odd({}, is_narrow=is_narrow)
+    return _wants((e for e in _OF_ANY_CALL if e not in _OF_ERRNO.values()), is_narrow=is_narrow)
+
+
+@cache
+def of_groups() -> tuple[str, str]:
+    """Filters for the rings of a CPU: of calls that fail for want of something, and of others."""
+    return _wants(_OF_ANY_CALL), _odd({})
+
+
+def is_by_errno(errno: str) -> bool:
+    """Whether it is recorded, or not, whichever call fails so: others are by their number, by which
+    a 32-bit program has another call."""
+    return errno != "EAGAIN" and errno not in OF_CALLS
+
+
+def _sends(datagrams: bool) -> Mapping[str, Collection[str]]:
+    """Of the calls that are ordinary, those to record; sendto says EMSGSIZE of a path too."""
+    return IF_EXPLAINED if datagrams else {"EMSGSIZE": [call for call in SENDS if call != "sendto"]}
+
+
+def _wants(of_any: Iterable[str], *, is_narrow: bool = False) -> str:
     """A call that succeeds is compared once."""
-    numbers = {name: number for number, name in ERRNOS.items()}
-    parts = [f"ret == -{numbers[name]}" for name in of_any]
-    for errno, calls in of_some.items():
-        if some := _ids(sorted(calls), is_narrow):
-            parts.append(f"(ret == -{numbers[errno]} && ({some}))")
-    return f"ret < 0 && ({' || '.join(parts)})"
+    parts = [f"ret == -{_NUMBERS[name]}" for name in of_any]
+    if some := _ids(_EAGAIN, is_narrow):
+        parts.append(f"(ret == -{_NUMBERS['EAGAIN']} && ({some}))")
+    return f"{IS_CALL} && ({' || '.join(parts)})"
 
 
-def _ids(calls: Iterable[str], is_narrow: bool) -> str:
+def _odd(recorded: Mapping[str, Collection[str]], *, is_narrow: bool = False) -> str:
+    """All that is neither ordinary nor a want; and what is recorded though it is ordinary. From 512
+    on they are no errnos but signals that interrupt a call, which the kernel starts again."""
+    numbers = sorted(_NUMBERS[name] for name in {*OF_ANY_CALL, *_OF_ANY_CALL})
+    parts = ["ret > -512", *_excluded(numbers)]
+    for errno, calls in OF_CALLS.items():
+        excluded = {*calls} - {*recorded.get(errno, ())}
+        if some := _ids(excluded, is_narrow, " && ", "!="):
+            parts.append(f"(ret != -{_NUMBERS[errno]} || ({some}))")
+        elif excluded:  # of a 32-bit program whose numbers are not known
+            parts.append(f"ret != -{_NUMBERS[errno]}")
+    text = " && ".join(parts)
+    if some := _ids(recorded.get("EAGAIN", ()), is_narrow):
+        text = f"(({text}) || (ret == -{_NUMBERS['EAGAIN']} && ({some})))"
+    return f"{IS_CALL} && {text}"
+
+
+def _excluded(numbers: Sequence[int]) -> Iterator[str]:
+    """A filter against these errnos, three and more that follow each other in one part."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    for run in runs:
+        if len(run) > 2:
+            yield f"(ret < -{run[-1]} || ret > -{run[0]})"
+        else:
+            yield from (f"ret != -{number}" for number in run)
+
+
+def _ids(calls: Iterable[str], is_narrow: bool, between: str = " || ", compared: str = "==") -> str:
     """A filter for these calls."""
     known = sorted(
-        number for call in calls for number in system_calls.numbers(call, is_narrow=is_narrow)
+        {number for call in calls for number in system_calls.numbers(call, is_narrow=is_narrow)}
     )
-    return " || ".join(f"id == {number}" for number in known)
+    return between.join(f"id {compared} {number}" for number in known)
 
 
 _ASKING = ("mlock", "mlock2", "io_uring_register", "shmget", "userfaultfd")

@@ -19,12 +19,13 @@ from memlab.diagnose.finding import (
     NOTE,
     Fact,
     Finding,
+    Severity,
     facts,
     per_second,
     size,
 )
 from memlab.diagnose.look import Look
-from memlab.diagnose.refusals import ANOTHER, NO_LIMIT, Refusal
+from memlab.diagnose.refusals import ANOTHER, ODD, Refusal, is_want
 from memlab.diagnose.room import BACKLOG, Room
 from memlab.observe import files, proc
 from memlab.text import units
@@ -33,6 +34,7 @@ _MET = {"B": 0.9, "count": 0.99}  # of bytes a call asks for many at a time
 _PIECE_BYTES = 64 << 20  # a call whose length was not read asks for less
 _OPEN = "the cause is open"
 _OPEN_SHOWN = 3
+_NAMED = 3
 _LEAST_PER_S = 0.2
 _UNKNOWN_PER_S = 1.0
 _SPACE_BYTES = 1 << 46  # a larger mapping may not fit the address space either
@@ -113,26 +115,29 @@ def of_mappings(look: Look) -> str:
 
 
 def findings(look: Look) -> Iterator[Finding]:
-    """One for each row whose calls fail, and one for the pairs that no row has."""
+    """One for each row whose calls fail, one for the pairs that no row has and that mean a want,
+    and a note for all others."""
     by_row: dict[Row, list[Refusal]] = {}
-    by_cause: dict[tuple[str, str], list[Refusal]] = {}
-    unknown = []
+    by_cause: dict[tuple[str, str, bool], list[Refusal]] = {}
+    unknown: dict[bool, list[Refusal]] = {True: [], False: []}
     for one in look.refused:
         known = row(one.call, one.errno)
         if one.cause:
-            by_cause.setdefault((known.name if known else "calls-fail", one.cause), []).append(one)
+            name = known.name if known else "calls-fail"
+            by_cause.setdefault((name, one.cause, one.harmless), []).append(one)
         elif known is not None:
             by_row.setdefault(known, []).append(one)
-        elif (one.call, one.errno) not in NO_LIMIT:
-            unknown.append(one)
-    for (name, _), refused in by_cause.items():
+        else:
+            unknown[is_want(one.call, one.errno)].append(one)
+    for (name, *_), refused in by_cause.items():
         if sum(one.per_s for one in refused) >= _LEAST_PER_S:
             yield _told(look, name, refused)
     for known, refused in by_row.items():
         if sum(one.per_s for one in refused) >= _LEAST_PER_S:
             yield _explained(look, known, refused)
-    if sum(one.per_s for one in unknown) >= _UNKNOWN_PER_S:
-        yield _unexplained(unknown)
+    for severity, unexplained in ((COSTLY, unknown[True]), (NOTE, unknown[False])):
+        if sum(one.per_s for one in unexplained) >= _UNKNOWN_PER_S:
+            yield _unexplained(unexplained, severity)
 
 
 def _told(look: Look, name: str, refused: Sequence[Refusal]) -> Finding:
@@ -209,16 +214,16 @@ def _setting_of_mapping(limit: Room | None, refused: Sequence[Refusal]) -> str:
     return _page(refused[0])
 
 
-def _unexplained(unknown: Sequence[Refusal]) -> Finding:
+def _unexplained(unknown: Sequence[Refusal], severity: Severity) -> Finding:
     most = sorted(unknown, key=lambda one: -one.per_s)
     per_s = sum(one.per_s for one in unknown)
-    said = ", ".join(f"{one.call} with {one.errno}" for one in most[:3])
-    more = f" and {len(most) - 3} more" if len(most) > 3 else ""
+    said = ", ".join(f"{one.call} with {one.errno}" for one in most[:_NAMED])
+    more = f" and {len(most) - _NAMED} more" if len(most) > _NAMED else ""
     return Finding(
-        "calls-fail", COSTLY,
+        "calls-fail", severity,
         f"{often(unknown)} fail: {said}{more}; the cause was not read{_called(most[0])}",
         "limits", most[0].call, per_s, "1/s", _facts(unknown),
-        _page(most[0]),
+        _page(most[0]), kind="" if severity else "no want",
     )  # fmt: skip
 
 
@@ -233,7 +238,7 @@ _OF_SOCKETS = re.compile(
 
 
 def _page(one: Refusal) -> str:
-    if one.errno == ANOTHER:
+    if one.errno in (ANOTHER, ODD):
         return "another look while the threads run that began in this one"
     if one.call.startswith(("system call", "another call")):
         return f"the call's page of manual says what {one.errno} means to it"
@@ -243,6 +248,8 @@ def _page(one: Refusal) -> str:
 
 def _names(words: Iterator[str]) -> str:
     found = list(dict.fromkeys(words))
+    if len(found) > _NAMED + 1:
+        found = [*found[:_NAMED], f"{len(found) - _NAMED} more"]
     return " and ".join(found) if len(found) < 3 else f"{', '.join(found[:-1])} and {found[-1]}"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from memlab.diagnose import call_table
 from memlab.diagnose.call_table import Row
-from memlab.diagnose.finding import LineRow
+from memlab.diagnose.finding import NOTE, LineRow
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.inner_heap import JAVA
 from memlab.diagnose.look import Look, PastEnd
@@ -314,7 +314,8 @@ def test_another_errno_or_another_call_is_not_of_the_row(row: Row) -> None:
         assert found.name == ("machine-files-refused" if pair[1] == "ENFILE" else "calls-fail")
 
 
-def test_a_call_that_fails_for_want_of_nothing_is_no_finding() -> None:
-    assert refused_by(Refusal("mmap", "EINVAL", 8.0)) == []
-    (once,), (twice,) = (refused_by(Refusal("swapon", "EINTR", n)) for n in (8.0, 16.0))
-    assert (once.name, once.measured, twice.measured) == ("calls-fail", 8.0, 16.0)
+def test_a_call_that_fails_for_want_of_nothing_is_a_note() -> None:
+    for call, errno in (("mmap", "EINVAL"), ("swapon", "EPERM")):
+        (once,), (twice,) = (refused_by(Refusal(call, errno, n)) for n in (8.0, 16.0))
+        assert (once.name, once.measured, twice.measured) == ("calls-fail", 8.0, 16.0)
+        assert once.severity is twice.severity is NOTE

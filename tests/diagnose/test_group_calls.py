@@ -35,28 +35,52 @@ def only_here() -> str:
 
 @pytest.mark.needs("recording")
 def test_each_failing_call_of_a_process_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no finding by itself is not."""
+    """What fails as is ordinary is not."""
     calls = " || ".join(
-        f"id == {system_calls.NUMBERS[name]}" for name in ("msync", "dup2", "msgget")
+        f"id == {system_calls.NUMBERS[name]}" for name in ("msync", "fcntl", "msgget", "dup2")
     )
-    filtered = f"{only_here()}({calls}) && ({refusals.of_groups()})"
-    monkeypatch.setattr(refusals, "of_groups", lambda: filtered)
+    filters = tuple(f"{only_here()}({calls}) && ({one})" for one in refusals.of_groups())
+    monkeypatch.setattr(refusals, "of_groups", lambda: filters)
     at = ctypes.c_void_p(unmapped())
     with closing(GroupRefusals(Path("/"), "1")) as recorded:
         for _ in range(TIMES):
             assert LIBC.msync(at, 4096, 1) == -1
-            assert LIBC.dup2(0, 1 << 30) == -1
+            assert LIBC.fcntl(1 << 30, 1) == -1
+            assert LIBC.dup2(0, 1 << 30) == LIBC.dup2(0, 1 << 30) == -1
             assert LIBC.msgget(-1, 0) == -1
         outside = recorded.result(1.0, [])
         calls = recorded.result(1.0, [PID])
     assert outside.by_process == {}
-    ((one,),) = calls.by_process.values()
+    ((one, other),) = calls.by_process.values()
     assert (one.call, one.errno, round(one.per_s)) == ("msync", "ENOMEM", TIMES)
+    assert (other.call, other.errno, round(other.per_s)) == ("dup2", "EBADF", 2 * TIMES)
     assert calls.unlooked == ()
-    (said,) = group_calls.findings(calls)
+    said, note = group_calls.findings(calls)
     name = Path("/proc/self/comm").read_text().strip()
     assert said.title == f"7 calls per second of process {PID} ({name}) fail: msync with ENOMEM"
-    assert said.setting == f"memlab diagnose {PID}"
+    assert said.setting == note.setting == f"memlab diagnose {PID}"
+    assert note.severity is NOTE
+    assert note.title == (
+        f"14 calls per second fail: dup2 with EBADF of process {PID} ({name}); the cause was not "
+        "read"
+    )
+
+
+def test_calls_of_a_group_that_want_nothing_are_one_note() -> None:
+    """Whatever their number is, and beside those that do."""
+    refused = {
+        pid: [Refusal("fsync", "EINVAL", 2.0 * pid), Refusal("write", "ENOSPC", 3.0)]
+        for pid in range(1, 6)
+    }
+    *costly, note = group_calls.findings(GroupCalls(refused, (), {5: "app"}))
+    assert [one.severity for one in costly] == [COSTLY] * 3
+    assert note.severity is NOTE
+    assert note.title == (
+        "30 calls per second fail: fsync with EINVAL of process 5 (app), fsync with EINVAL of "
+        "process 4 (?), fsync with EINVAL of process 3 (?) and 2 more; the cause was not read"
+    )
+    rare = {1: [Refusal("fsync", "EINVAL", 0.9)]}
+    assert [*group_calls.findings(GroupCalls(rare, (), {}))] == []
 
 
 @pytest.mark.needs("recording", "events of cgroups")
@@ -103,14 +127,15 @@ def recorded_by(
     monkeypatch.setattr(group_calls.system_calls, "name", lambda number, is_narrow: names[number])
     events = SimpleNamespace(exit=7, ended=lambda raw: raw)
     monkeypatch.setattr(call_rings, "events", lambda: events)
-    monkeypatch.setattr(call_rings, "record_all", lambda *_: rings)
+    opened = iter((rings, ()))  # of want, and others
+    monkeypatch.setattr(call_rings, "record_all", lambda *_: next(opened))
     return GroupRefusals(Path("/"), version)
 
 
 def test_processes_of_other_groups_and_what_is_no_finding_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ring = Rings([(5, (1, -28)), (5, (1, -28)), (6, (1, -28)), (0, (1, -28)), (5, (2, -22))])
+    ring = Rings([(5, (1, -28)), (5, (1, -28)), (6, (1, -28)), (0, (1, -28)), (5, (1, -2))])
     calls = recorded_by(monkeypatch, ring, Rings([(5, (1, -28))])).result(2.0, [5])
     assert calls.by_process == {5: [Refusal("write", "ENOSPC", 1.5)]}
     calls = recorded_by(monkeypatch, ring, version="2").result(2.0, [5])
@@ -141,7 +166,7 @@ def test_of_a_full_ring_the_kernel_still_counts(
 @pytest.mark.needs("recording")
 def test_a_burst_that_no_ring_has_room_for_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     filtered = f"{only_here()}id == {system_calls.NUMBERS['msync']} && ret == -12"
-    monkeypatch.setattr(refusals, "of_groups", lambda: filtered)
+    monkeypatch.setattr(refusals, "of_groups", lambda: (filtered,))
     at, count = ctypes.c_void_p(unmapped()), 20_011
     with closing(GroupRefusals(Path("/"), "1")) as recorded:
         for _ in range(count):
@@ -159,7 +184,7 @@ def test_what_fails_while_a_ring_is_opened_is_not_said_to_be_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     filtered = f"{only_here()}id == {system_calls.NUMBERS['dup2']} && ret == -9"
-    monkeypatch.setattr(refusals, "of_groups", lambda: filtered)
+    monkeypatch.setattr(refusals, "of_groups", lambda: (filtered,))
     mapped = call_rings.mmap.mmap
 
     def fails_meanwhile(*arguments: int) -> mmap.mmap:
@@ -231,7 +256,7 @@ def test_calls_of_a_32_bit_program_that_has_ended_have_their_names(
 ) -> None:
     """To a 64-bit program the same number is of munlock."""
     assert system_calls.name(150) == "munlock"
-    monkeypatch.setattr(refusals, "of_groups", lambda: "id == 150 && ret == -12")
+    monkeypatch.setattr(refusals, "of_groups", lambda: ("id == 150 && ret == -12",))
     (program := tmp_path / "a").write_bytes(needs.narrow_program(MLOCKS))
     program.chmod(0o755)
     with closing(GroupRefusals(Path("/"), "1")) as recorded:

@@ -18,6 +18,7 @@ from memlab.diagnose import (
     call_arguments,
     call_causes,
     call_limits,
+    call_ordinary,
     call_places,
     counters,
     family,
@@ -30,7 +31,7 @@ from memlab.diagnose import (
 from memlab.diagnose.call_arguments import Called
 from memlab.diagnose.call_facts import EarlierFacts, Facts
 from memlab.diagnose.call_table import MACHINE, MAKES, ROWS, Row, row
-from memlab.diagnose.finding import Finding
+from memlab.diagnose.finding import COSTLY, NOTE, Finding, ranked
 from memlab.diagnose.look import explained
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
@@ -66,7 +67,10 @@ HANDLERS = Path("/proc/sys/vm/unprivileged_userfaultfd")
         ("h", {("mmap", "ENOMEM"): TIMES}),
         ("u", {("userfaultfd", "EPERM"): TIMES}),
         ("U", {("userfaultfd", "EPERM"): TIMES}),
-        ("o", {}),  # fails, and for want of nothing
+        ("o", {}),  # fails, as is ordinary
+        ("t", {("ftruncate", "EINVAL"): TIMES}),
+        ("y", {("system call 900", "ENOSYS"): TIMES}),
+        ("ot", {("ftruncate", "EINVAL"): TIMES}),
     ],
 )
 def test_each_failing_call_is_counted_by_its_number(
@@ -79,7 +83,8 @@ def test_each_failing_call_is_counted_by_its_number(
         refusals.recording(program.pid, [program.pid]) as seen,
     ):
         assert not seen.why
-        tell(program, what)
+        for one in what:
+            tell(program, one)
         found = seen.result(1.0)
     assert {(one.call, one.errno): round(one.per_s, 6) for one in found} == expected
     if what == "m":
@@ -111,19 +116,24 @@ def test_each_failing_call_is_counted_by_its_number(
         ("mw" * 50, {("mmap", "ENOMEM"): 50, ("write", "ENOSPC"): 50}, {"write"}),
         ("wa" * 60, {("write", "ENOSPC"): 60, ("io_setup", "EAGAIN"): 60}, {"write", "io_setup"}),
         ("m" * 60, {("mmap", "ENOMEM"): 60}, {*()}),
+        # What means no want leaves room for what does, and has counts of its own.
+        ("t" * 90 + "w", {("ftruncate", "EINVAL"): 90, ("write", "ENOSPC"): 1}, {"ftruncate"}),
+        ("t" * 90 + "p", {("ftruncate", "EINVAL"): 91}, {"ftruncate"}),
     ],
 )  # fmt: skip
 def test_each_call_counts_however_many_there_are_and_whenever_they_come(
     binary: Compiled, times: str, expected: dict[tuple[str, str], int], estimated: set[str]
 ) -> None:
-    """A ring has room for some 1,360, and what came in none of its time is not more frequent."""
+    """A ring has room for some 1,600, or 680 with arguments, and what came in none of its time is
+    not more frequent."""
     with (
         running(binary("refused_calls")) as program,
         counters.counting(program.pid) as counted,
         refusals.recording(program.pid, [program.pid]) as seen,
     ):
         assert not seen.why
-        assert not counted.unseen.keys() & {"enomem", "enospc", "other_errnos", "mmap_enomem"}
+        assert not counted.unseen.keys() & {"enomem", "enospc", "other_errnos", "mmap_enomem",
+                                            "unusual_errnos", "failing_calls"}  # fmt: skip
         before = counted.read()
         for what in times:
             tell(program, what)
@@ -136,6 +146,8 @@ def test_each_call_counts_however_many_there_are_and_whenever_they_come(
     )
     assert {one.call for one in found if one.is_estimate} == estimated
     assert sum(one.per_s for one in recorded) == pytest.approx(len(times) * TIMES)
+    rest = refusals.ordinary_per_s({name: in_all.get(name, 0.0) for name in rates()})
+    assert rest == pytest.approx(0.0, abs=2.0)  # of its reads and writes
 
 
 def test_only_a_part_that_was_told_apart_is_said_as_about() -> None:
@@ -243,12 +255,33 @@ def test_an_unknown_pair_is_said_without_a_cause() -> None:
     assert found.setting == "man 2 swapon says what ENOSPC means to it"
     for call in ("sendto", "recvmmsg", "setsockopt", "readv"):
         assert "of a socket" in said(Refusal(call, "ENOSPC", 3.0))[0].setting
-    recorded = Refusal("ftruncate", "EPERM", 3.0, arguments="fd 5, length 4096")
+    recorded = Refusal("write", "EPERM", 3.0, arguments="fd 5, count 4096")
     (found,) = said(recorded, Refusal("swapon", "ENOSPC", 2.0))
     assert found.title == (
-        "5 calls per second fail: ftruncate with EPERM, swapon with ENOSPC; the cause was not read "
-        "(a call: fd 5, length 4096)"
+        "5 calls per second fail: write with EPERM, swapon with ENOSPC; the cause was not read "
+        "(a call: fd 5, count 4096)"
     )
+
+
+def test_calls_that_want_nothing_are_one_note() -> None:
+    """Beside what means a want, which is said for itself."""
+    odd = [
+        Refusal("openat", "EACCES", 5.0),
+        Refusal("ftruncate", "EINVAL", 7.0, arguments="fd 5, length 4096"),
+        Refusal("fsync", "EROFS", 3.0),
+        Refusal("system call 900", "ENOSYS", 1.0),
+    ]
+    note, costly = sorted(said(*odd, Refusal("swapon", "ENOSPC", 2.0)), key=lambda f: f.severity)
+    assert (note.name, note.severity, note.measured) == ("calls-fail", NOTE, 16.0)
+    assert note.title == (
+        "16 calls per second fail: ftruncate with EINVAL, openat with EACCES, fsync with EROFS and "
+        "1 more; the cause was not read (a call: fd 5, length 4096)"
+    )
+    assert (costly.severity, "swapon" in costly.title) == (COSTLY, True)
+    assert {(one.name, one.kind) for one in ranked([note, costly])} == {
+        ("calls-fail", "no want"), ("calls-fail", "")
+    }  # fmt: skip
+    assert said(Refusal("openat", "EACCES", 0.9)) == []
 
 
 def test_a_file_system_is_full_only_where_that_was_read() -> None:
@@ -283,9 +316,9 @@ def test_counts_of_threads_that_came_later_complete_the_recorded() -> None:
 
 
 def test_an_errno_without_a_count_of_its_own_is_said_of_threads_that_came_later() -> None:
-    """What is recorded is counted too, and what is no finding by itself is not."""
-    recorded = [Refusal("semop", "ERANGE", 20.0), Refusal("poll", "EINVAL", 50.0)]
-    counted = rates(other_errnos=60.0, threads_created=0.5)
+    """What is recorded is counted too, and what means no want is counted for itself."""
+    recorded = [Refusal("openat", "ENFILE", 20.0), Refusal("poll", "EINVAL", 50.0)]
+    counted = rates(other_errnos=60.0, unusual_errnos=50.0, threads_created=0.5)
     (more, *_) = (one for one in refusals.with_counts(recorded, counted) if "another" in one.call)
     assert (more.errno, more.per_s) == ("another errno", 40.0)
     (said,) = refused.findings(look(refused=(more,)))
@@ -294,8 +327,15 @@ def test_an_errno_without_a_count_of_its_own_is_said_of_threads_that_came_later(
     )
     for less in (rates(other_errnos=60.0), rates(other_errnos=20.4, threads_created=0.5)):
         assert set(refusals.with_counts(recorded, less)) == {*recorded}
-    assert "ret == -12 " not in refusals.of_others()
-    assert f"ret == -22 && (id == {system_calls.NUMBERS['mmap']}" not in refusals.of_others()
+    assert "ret == -12 " not in refusals.filter_of("other_errnos")
+    counted = rates(other_errnos=20.0, unusual_errnos=81.0, threads_created=0.5)
+    (more,) = (one for one in refusals.with_counts(recorded, counted) if "another" in one.call)
+    (note,) = refused.findings(look(refused=(more,)))
+    assert note.title == (
+        "31 calls per second fail: another call with an errno that means no want; the cause was "
+        "not read"
+    )
+    assert note.severity is NOTE
 
 
 def test_each_row_names_calls_that_have_a_number_and_limits_that_are_read() -> None:
@@ -528,13 +568,14 @@ def test_one_mapping_larger_than_memory_and_swap() -> None:
 def test_arguments_of_a_32_bit_program_are_said_not_to_be_read() -> None:
     """What they point to has another layout."""
     seen = look(refused=(Refusal("mmap", "ENOMEM", 9.0),))
-    recorded: Any = SimpleNamespace(failing={7: {(192, -12): 9.0}}, is_narrow=True)
+    of_program = {"is_narrow": True, "is_open": True, "arguments": {}}
+    recorded: Any = SimpleNamespace(failing={7: {(192, -12): 9.0}}, **of_program)
     found = explained(seen, -1, recorded)
     assert found.refused == seen.refused
     assert found.unseen[-1] == (
         "arguments of its failing calls: those of a 32-bit program are not read"
     )
-    recorded = SimpleNamespace(failing={}, is_narrow=True)
+    recorded = SimpleNamespace(failing={}, **of_program)
     assert explained(seen, -1, recorded).unseen == seen.unseen
 
 
@@ -551,7 +592,8 @@ def test_of_a_burst_the_arguments_of_the_look_tell_the_cause() -> None:
     (said,) = call_causes.explained(os.getpid(), {}, failed, {}, of_look)
     assert (said.call, said.errno, said.per_s) == ("dup2", "EBADF", TIMES)
     assert said.cause.startswith(f"descriptor {number:,} is requested")
-    assert call_causes.explained(os.getpid(), {}, failed, {}) == ()
+    (unexplained,) = call_causes.explained(os.getpid(), {}, failed, {})
+    assert unexplained.cause == ""
     assert call_causes.unrecorded(failed, [said], {}) == []
     assert [line.partition(":")[0] for line in call_causes.unrecorded(failed, (), {})] == [
         "why dup2 fails with EBADF"
@@ -673,9 +715,10 @@ def test_what_only_explains_a_call_that_fails_is_never_near(
     ("call", "errno"),
     [("mmap", "EINVAL"), ("mmap", "ENODEV"), ("mmap", "EACCES"), ("mprotect", "EACCES")],
 )
-def test_what_no_limit_refuses_is_no_finding(call: str, errno: str) -> None:
+def test_what_no_limit_refuses_is_a_note(call: str, errno: str) -> None:
     """A program that tries each file, and reads the one that cannot be mapped."""
-    assert said(Refusal(call, errno, 20.0)) == []
+    (one,) = said(Refusal(call, errno, 20.0))
+    assert (one.name, one.severity) == ("calls-fail", NOTE)
 
 
 def test_bytes_that_fit_below_a_limit_are_not_refused_by_it() -> None:
@@ -706,9 +749,8 @@ def test_a_call_that_asks_for_several_is_refused_by_the_only_limit_there_is() ->
 @pytest.mark.parametrize("call", MAKES)
 def test_a_call_that_makes_a_thing_is_named_if_it_is_not_allowed(call: str, errno: str) -> None:
     """As clone3 is refused by a filter that is older than the call."""
-    recorded = refusals.of_groups().replace("(", " ").replace(")", " ").split()
-    assert all(str(number) in recorded for number in system_calls.numbers(call))
-    assert refusals.is_finding(call, errno)
+    assert refusals.is_want(call, errno)
+    assert not call_ordinary.is_ordinary(call, errno)
     (one,) = said(Refusal(call, errno, 5.0))
     assert one.name == "right-refused"
     assert f"of {call} fail with {errno}: it is not allowed" in one.title

@@ -28,6 +28,10 @@ static void act(int what, int full, int memory, int pipe_end)
 		(void)!write(full, page, sizeof page); /* ENOSPC */
 	if (what == 'o')
 		(void)!open("/nowhere/at/all", O_RDONLY); /* ENOENT */
+	if (what == 't')
+		(void)!ftruncate(pipe_end, 4096); /* EINVAL */
+	if (what == 'y')
+		(void)syscall(900); /* ENOSYS */
 	if (what == 'r')
 		(void)!inotify_init1(0); /* EMFILE */
 	if (what == 'f')
