@@ -1,7 +1,8 @@
 """Outcomes of calls that are ordinary: a program meets them as it asks or waits, and goes on.
 
-Whatever else fails is recorded. Each row is by what sh, bash, find, git, dpkg, Python, a JVM, Node,
-databases and servers do. Sources: the pages of manual of the calls; asm-generic/errno.h.
+Whatever else fails is recorded. Most rows are by what shells, tools, databases and servers were
+looked at to do (tests/diagnose/README.md), the others by the pages of manual of the calls. Sources:
+these; asm-generic/errno.h.
 """
 
 from __future__ import annotations
