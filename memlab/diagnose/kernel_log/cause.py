@@ -101,7 +101,8 @@ def _is_group(report: Report) -> bool:
     if report.constraint is not None:
         return report.constraint == "CONSTRAINT_MEMCG"
     is_memcg = "memory(memcg)" in (report.panic or "")
-    return report.words == "group" or report.group is not None or report.is_charge or is_memcg
+    is_charge = report.is_charge and report.words != "machine"  # the trace may be of another task
+    return report.words == "group" or report.group is not None or is_charge or is_memcg
 
 
 def limiting(report: Report) -> Counter | None:
@@ -259,14 +260,18 @@ def _machine(report: Report) -> KillCause:
     if not all(_is_short(zone, report, page) for zone in eligible):
         return _with_room(report, free, is_said)
     least = 4 * free + (memory.total(page) or 0) // 50
-    if not is_said and _elsewhere(memory, page) > least:
+    is_low = memory.has_high and _rank(report) < _RANKS["HighMem"]
+    is_elsewhere = _elsewhere(memory, page) > least
+    if memory.lacks_zone and is_elsewhere and not is_low:
+        return _with_room(report, free, is_said)
+    if not is_said and is_elsewhere and not memory.lacks_zone:
         listed = ",".join(str(node) for node in sorted({zone.node for zone in memory.zones}))
         return _node(report, listed, "a cpuset or a memory policy")
     if any(zone.free > max(4 * zone.high, zone.present // 100) for zone in others):
         if not is_said and {zone.node for zone in others} - allowed:
             return _node(report, report.mems_allowed, f"the cpuset {report.cpuset or 'of it'}")
         return _zone(report, eligible, others, free)
-    if memory.high_pages and _rank(report) < _RANKS["HighMem"] and not others:
+    if is_low and not others:
         return _zone(report, eligible, others, free)
     return KillCause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
 
@@ -289,7 +294,10 @@ def _elsewhere(memory: MemInfo, page: int) -> int:
 
 
 def _of_all(report: Report, free: int) -> str:
-    total = report.memory.total(page_or_usual(report))
+    page = page_or_usual(report)
+    total = report.memory.total(page)
+    if report.memory.lacks_zone:
+        free = max(free, report.memory.pages.get("free", 0) * page)
     state = f"{size(free)}{f' of {size(total)}' if total else ''} free{swap(report.memory)}"
     if 2 * (cma := sum(zone.cma for zone in report.memory.zones)) > free:
         state += f"; {size(cma)} of the free memory are for movable pages only (CMA)"
@@ -319,7 +327,7 @@ def _zone(report: Report, eligible: list[Zone], others: list[Zone], free: int) -
         sentence += f", {size(zone.free)} in {zone.name}"
     if not others:
         total = report.memory.high_pages * page_or_usual(report)
-        sentence += f"; it cannot use the {size(total)} of HighMem"
+        sentence += f"; it cannot use {f'the {size(total)} of ' if total else ''}HighMem"
     return KillCause("zone", sentence)
 
 

@@ -46,7 +46,10 @@ _PIECES = (
     re.compile(r"^[\d.:]{1,20}(?: \d{4})?\] ?"),  # a stamp that is cut
     re.compile(r"<\d{1,3}>|MESSAGE="),
     _KMSG,
-    re.compile(r"[a-z]{3,8} {0,3}: {0,4}[a-z]{3,8} {0,3}: {0,2}"),  # dmesg -x
+    re.compile(  # dmesg -x, whose levels have names; others are a program's and a subsystem's
+        r"[a-z]{3,8}\d? {0,3}: {0,4}(?:emerg|alert|crit|err(?:or)?|warn(?:ing)?|notice|info|debug)"
+        r" {0,3}: {0,2}"
+    ),
     re.compile(r"\[(?P<inside>[^\[\]]{1,48})\]:? ?"),
     re.compile(
         r"(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"

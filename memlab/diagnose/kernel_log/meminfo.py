@@ -53,6 +53,8 @@ class Zone:
     """Page cache in it, of which `unwritten` has to be written before it can be dropped. None if
     the kernel does not print it by zone."""
     unwritten: int = 0
+    numbers: dict[str, int] = field(default_factory=dict)
+    """All that its line has."""
     is_before_4_2: bool = False
     """By the fields of the line. Until 4.3 the kernel kept a share of the large blocks, too."""
 
@@ -61,8 +63,9 @@ class Zone:
         """The place of the zone."""
         return rank(self.name)
 
-    def count_files(self, numbers: dict[str, int]) -> None:
-        """Add what a line of the zone, or a part of one, has of page cache."""
+    def count(self, numbers: dict[str, int]) -> None:
+        """Take what a line of the zone, or a part of one, has; and add up its page cache."""
+        self.numbers |= numbers
         for name in ("active_file", "inactive_file"):
             if name in numbers:
                 self.files = (self.files or 0) + numbers[name]
@@ -171,7 +174,7 @@ class MemInfo:
                 numbers.get("managed") or numbers.get("present") or 0,
             )
         )  # fmt: skip
-        self.zones[-1].count_files(numbers)
+        self.zones[-1].count(numbers)
         self.kernel_stack += numbers.get("kernel_stack", 0)
         self._is_in_zone = "pages_scanned:" not in text and "free_cma:" not in text
         self.zones[-1].is_before_4_2 = "pages_scanned:" in text and "free_pcp:" not in text
@@ -183,7 +186,7 @@ class MemInfo:
             return False
         numbers = {m[1]: int(m[2]) << 10 for m in _KILOBYTES.finditer(text)}
         zone = self.zones[-1]
-        zone.count_files(numbers)
+        zone.count(numbers)
         zone.high = numbers.get("high", zone.high)
         zone.cma = numbers.get("free_cma", zone.cma)
         zone.present = numbers.get("managed") or numbers.get("present") or zone.present
@@ -232,6 +235,18 @@ class MemInfo:
         2.6.28 there are two lists of all kinds."""
         kinds = self.pages.keys()
         return {"active_anon", "inactive_anon"} <= kinds or {"active", "inactive"} <= kinds
+
+    @property
+    def has_high(self) -> bool:
+        """Whether the machine has HighMem, or memory for movable pages only."""
+        return bool(self.high_pages) or any(b.zone in ("HighMem", "Movable") for b in self.blocks)
+
+    @property
+    def lacks_zone(self) -> bool:
+        """Whether the line of a zone is missing: there is HighMem, or a list of free blocks of it.
+        A report of a limited request leaves out both lines of other nodes' zones."""
+        is_high = any(zone.rank >= rank("HighMem") for zone in self.zones)
+        return (self.has_high and not is_high) or len(self.blocks) > len(self.zones)
 
     @property
     def free(self) -> int | None:

@@ -22,6 +22,11 @@ _ROWS_LEAST = 3  # of a table of which no other line is there
 _MIXED_LINES = 3  # after which a report has more than its beginning
 _REPORT_S = 600
 _STAMPED = 50  # lines at each end of a log, of which one may have a stamp
+_CHARGES = (  # "mem_cgroup_oom" begins two names
+    "mem_cgroup_out_of_memory", "mem_cgroup_oom", "mem_cgroup_handle_oom", "try_charge_memcg"
+)  # fmt: skip
+_BY_HAND, _OF_FAULT = "moom_callback", " pagefault_out_of_memory+"
+_TRACE_LINES = 60  # of a call trace whose report begins in its midst
 _MARKS = tuple(
     dict.fromkeys(
         (
@@ -30,12 +35,12 @@ _MARKS = tuple(
             *lost.MARKS,
             *near.MEMORY,
             "  cache: ",
+            *_CHARGES,
+            _BY_HAND,
+            _OF_FAULT,
         )
     )
 )
-_CHARGES = (  # "mem_cgroup_oom" begins two names
-    "mem_cgroup_out_of_memory", "mem_cgroup_oom", "mem_cgroup_handle_oom", "try_charge_memcg"
-)  # fmt: skip
 
 _NO_PREFIX = forms.Prefix("", "", "", "", "")
 Kills = set[tuple[int | None, str, int | None, int | None]]
@@ -158,6 +163,8 @@ class Log:
     refused: list[str] = field(default_factory=list)
     stalled: list[str] = field(default_factory=list)
     """Allocations that failed, which kills nobody."""
+    no_range: int | None = None
+    """The size in bytes, if the kernel had no range of addresses for vmalloc that is as large."""
     by_hand: int = 0
     """Requests of a kill by SysRq f."""
     reaped: list[Process] = field(default_factory=list)
@@ -250,6 +257,13 @@ def _is_long_after(stamp: str, boot: str) -> bool:
     if not boot or not stamp.replace(".", "", 1).isdecimal():
         return False
     return abs(float(boot) - float(stamp)) > _REPORT_S
+
+
+def _is_of(reaped: Process, victim: Process) -> bool:
+    """Whether the reaper's line is of a victim: a line without a name may be cut in its PID."""
+    if reaped.name:
+        return reaped.pid == victim.pid
+    return str(victim.pid).startswith(str(reaped.pid))
 
 
 def _is_of_group(report: Report, process: Process) -> bool:
@@ -345,6 +359,7 @@ class _ReportReader:
         self._is_whole = True  # the last line of them ended behind a number
         self._is_refused = False
         self._is_other = False  # the lines about memory belong to something else
+        self._trace = Report(-_TRACE_LINES)
         self._row = ""
         self._rows_before: Sequence[str] = ()
         self._kills = kills
@@ -390,6 +405,7 @@ class _ReportReader:
         if not self._is_other and any(mark in line for mark in near.MEMORY):
             report = self._undecided(line)
         if report is None or report.is_decided:
+            self._headless_trace(line)
             return
         if self._is_in_statistics and self._statistic(report, line):
             return
@@ -402,13 +418,23 @@ class _ReportReader:
     def _context(self, report: Report, line: str) -> None:
         """The lines behind the first one: whose memory, and how the request came there."""
         if "+0x" in line and " mems_allowed=" not in line:  # a cpuset has any name
-            report.is_by_hand |= "moom_callback" in line
+            report.is_by_hand |= _BY_HAND in line
             report.is_charge |= "? " not in line and any(name in line for name in _CHARGES)
+            if report.gfp_mask is None and _OF_FAULT in line:
+                report.gfp_mask = 0  # the first line, which has it, is missing
         elif " Comm: " in line and report.requester is not None:
             self._requester(report, line)
         elif "cpuset=" in line and " mems_allowed=" in line and report.mems_allowed is None:
             before, _, report.mems_allowed = line.rpartition(" mems_allowed=")
             report.cpuset = before.rpartition("cpuset=")[2]
+
+    def _headless_trace(self, line: str) -> None:
+        """A call trace may be all that a log has before the memory or the kill."""
+        if self.log.lines - self._trace.line > _TRACE_LINES:
+            self._trace = Report(self.log.lines)
+        self._context(self._trace, line)
+        if self._trace.is_by_hand or self._trace.is_charge or self._trace.gfp_mask == 0:
+            self._is_other = False
 
     def _task(self, report: Report, line: str) -> bool:
         """A line of the table; a narrow terminal or a mail breaks it in two."""
@@ -439,6 +465,10 @@ class _ReportReader:
 
     def _new(self, line: str) -> Report:
         report = Report(self.log.lines, is_by_hand=self._is_by_hand)
+        if self.log.lines - self._trace.line <= _TRACE_LINES:
+            report.is_by_hand |= self._trace.is_by_hand
+            report.is_charge, report.gfp_mask = self._trace.is_charge, self._trace.gfp_mask
+        self._trace = Report(-_TRACE_LINES)
         report.stamp_by(forms.prefix_of(line))
         self._is_by_hand = self._is_other = False
         self.log.reports.append(report)
@@ -477,6 +507,7 @@ class _ReportReader:
 
     def on_invoked(self, value: sentences.Invoked, line: str) -> None:
         other = self._open
+        self._trace = Report(-_TRACE_LINES)  # of something else: its own follows
         report = self._new(line)
         report.is_mixed = (
             other is not None
@@ -625,7 +656,7 @@ class _ReportReader:
     def on_reaped(self, value: Process, line: str) -> None:
         for report in reversed(self.log.reports[-64:]):
             victims = [*report.victims, report.chosen, report.reaped]
-            if any(process is not None and process.pid == value.pid for process in victims):
+            if any(process is not None and _is_of(value, process) for process in victims):
                 report.is_stuck |= bool(value.words)
                 return
         opened = self._open
@@ -676,6 +707,9 @@ class _ReportReader:
         self._is_other = True
         if self._open is not None and self._open.is_decided:
             self._open = None
+
+    def on_no_range(self, value: int, line: str) -> None:
+        self.log.no_range = value
 
     def on_refused(self, value: str, line: str) -> None:
         if len(self.log.refused) < 100:
