@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from memlab.diagnose.kernel_log import reports
 from memlab.diagnose.kernel_log.documents import LastKill
 
-from .test_last_kill import V1, kill, printed, read
+from .test_last_kill import BARE, V1, kill, printed, read
 
 LOW = """\
 [  9.0] sh invoked oom-killer: gfp_mask=0xd0, order=0, oom_adj=0
@@ -256,3 +257,55 @@ def test_requests_of_programs_are_in_the_document() -> None:
     asked = "".join(f"[ 9.{n}] earlyoom[7]: Invoking oom killer: {n} times\n" for n in range(3))
     (request,) = LastKill.made_of(read(asked)).requests
     assert (request.by, request.count) == ("earlyoom", 3)
+
+
+SMART = str.maketrans({"'": "\u2019", '"': "\u201d"})
+
+
+def test_quotes_that_an_editor_turned_are_those_of_the_program() -> None:
+    line = 'sending SIGTERM to process 74 uid 0 "a": badness 9, VmRSS 30 MiB\n'
+    android = "lowmemorykiller: Kill 'org.a' (17), uid 9, oom_score_adj 0 to free 3kB rss\n"
+    assert "process 74 (a)" in printed(line.translate(SMART))
+    assert "process 17 (org.a)" in printed(android.translate(SMART))
+    assert "process 17 (org.a)" in printed(
+        f"  - '{android.strip().replace(chr(39), chr(39) * 2)}'\n"
+    )
+
+
+def test_lines_that_are_padded_to_one_width_are_not_broken_ones() -> None:
+    padded = "\n".join(line[7:].ljust(160) for line in LOW.format(slab=30000).splitlines())
+    assert kill(padded).cause == "zone"
+
+
+@pytest.mark.parametrize("mark", ["{}:", "{}-"])
+def test_the_numbers_of_grep_are_no_part_of_a_line(mark: str) -> None:
+    lines = V1.splitlines()
+    numbered = "\n".join(f"{mark.format(i)}{line}" for i, line in enumerate(lines, 1))
+    assert kill(numbered) == kill(V1)
+    days = "\n".join(f"11-30 10:00:0{i % 10}.123  7  9 I kernel  : {BARE[i]}" for i in range(9))
+    assert kill(days).at.startswith("11-30 10:00:0"), "a date has such a beginning"
+
+
+@pytest.mark.parametrize("earlier", [7, 250])
+def test_of_very_many_kills_the_older_ones_are_counted(
+    earlier: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "_REPORTS_MAX", 100)
+    log = "".join(
+        f"[{n}.1] Out of memory: Killed process {n} (a) total-vm:9kB, anon-rss:5kB, file-rss:0kB\n"
+        for n in range(earlier + 1)
+    )
+    read_log = read(log)
+    assert len(read_log.reports) <= 100
+    assert f"\n{earlier} earlier kills in the same log" in printed(log)
+
+
+def test_a_report_with_very_many_zones_and_rows_is_read_in_bounded_time() -> None:
+    """The steps are linear in them: each of these took minutes."""
+    zones = "[ 9.0] Node 0 Normal free:{}kB min:1kB low:1kB high:1kB present:9kB\n"
+    rows = "[ 9.0] [ {0}]     0   435     2540      246       8       0 a{0}\n"
+    reaped = "[ 9.0] oom_reaper: reaped process {} (a), now\n"
+    begin = "[ 9.0] a invoked oom-killer: gfp_mask=0xcc0, order=0\n"
+    parts = [begin, *map(zones.format, range(9000)), *map(rows.format, range(9000))]
+    log = "".join([*parts, *map(reaped.format, range(10_000, 19_000)), END])
+    assert kill(log).ended == "killed"

@@ -140,7 +140,7 @@ def user_space_kill(kill: killers.UserSpaceKill) -> Kill:
 def last(log: Log) -> tuple[Kill | None, Report | None, int]:
     """Return the last kill, its report if it is the kernel's, and how many were before it."""
     ended = [report for report in log.reports if _ended(report) != "cut"]
-    kills = sum(_ended(report) != "nobody killed" for report in ended)
+    kills = log.earlier + sum(_ended(report) != "nobody killed" for report in ended)
     programs = sum(not kill.failure for kill in log.user_space)
     if log.user_space and (not ended or log.user_space[-1].line > ended[-1].line):
         is_kill = not log.user_space[-1].failure

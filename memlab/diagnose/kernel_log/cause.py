@@ -235,8 +235,7 @@ def _reserve(zone: Zone, report: Report) -> int:
     of the kernel: those whose zones are printed, Normal, and at the end Movable and Device."""
     if not zone.reserve:
         return 0
-    ranks = {other.rank for other in report.memory.zones} | {_RANKS["Normal"]}
-    place = sum(rank <= _rank(report) for rank in ranks) - 1
+    place = sum(rank <= _rank(report) for rank in report.memory.ranks) - 1
     return zone.reserve[min(max(place, 0), len(zone.reserve) - 1)]
 
 
@@ -252,8 +251,10 @@ def _machine(report: Report) -> KillCause:
         return _without_zones(report, is_said)
     allowed = node_numbers(report.mems_allowed or report.nodes)
     allowed = allowed or {zone.node for zone in memory.zones}
-    eligible = [z for z in memory.zones if z.node in allowed and z.rank <= _rank(report)]
-    others = [zone for zone in memory.zones if zone not in eligible]
+    eligible, others = list[Zone](), list[Zone]()
+    for zone in memory.zones:
+        is_eligible = zone.node in allowed and zone.rank <= _rank(report)
+        (eligible if is_eligible else others).append(zone)
     free = sum(_usable(zone, report, page) for zone in eligible)
     if _impossible(memory, page) is not None:
         return _with_room(report, memory.free or 0, is_said)

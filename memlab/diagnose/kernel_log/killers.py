@@ -116,6 +116,7 @@ _FAILURE_MARKS = (
     (" < min_badness ", "nohang"),
 )
 """By which a program says that it tried to kill, and that nobody ended."""
+_TYPOGRAPHIC = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")  # as an editor turns quotes
 _HINT_MAX = 200
 _FAILURE_LINES = 20  # behind the line of the kill
 # Words of earlyoom that others print too are its own only behind its name, or behind no name.
@@ -195,6 +196,8 @@ class Reader:
 
     def read(self, line: str, number: int) -> bool:
         """Read a line; whether it was such a program's."""
+        if not line.isascii():
+            line = line.translate(_TYPOGRAPHIC)
         for marker, function in _PROGRAMS:
             if marker in line and function(self, line, number):
                 if self._kills and self._kills[-1].line == number:

@@ -28,6 +28,8 @@ _COUNTER_WORDS = (
 )  # fmt: skip
 _GLOBAL_MAX = 64  # of the counters of all nodes
 _BLOCKS_MAX = 1 << 31
+_ZONES_MAX = 5 * 1024  # of as many nodes as a kernel may have
+_SLABS_MAX = 10_000
 # The rest of a line of a zone that a mail broke.
 _REST = re.compile(
     r"[\s>|]{0,40}(?:[a-z_]{3,24}(?:\([a-z]{4}\))?:\d{1,16}kB|all_unreclaimable\?)", re.I
@@ -119,6 +121,7 @@ class MemInfo:
     blocks: list[Blocks] = field(default_factory=list)
     slabs: dict[str, int] = field(default_factory=dict)
     """Unreclaimable caches, in bytes."""
+    _ranks: tuple[int, set[int]] = (-1, set())
     _is_slab_table: bool = False
     _is_in_zone: bool = False
     _is_in_node: bool = False
@@ -126,7 +129,8 @@ class MemInfo:
     def read(self, text: str) -> bool:
         """Read a line, wherever its prefix ends; whether it was one of these."""
         if "free:" in text and (zone := _ZONE.search(text)):
-            self._zone(zone, text)
+            if len(self.zones) < _ZONES_MAX:
+                self._zone(zone, text)
         elif self._zone_rest(text) or self._node_rest(text):
             return True
         elif "lowmem_reserve[]" in text and self.zones:
@@ -146,7 +150,8 @@ class MemInfo:
         elif "Unreclaimable slab info" in text:
             self._is_slab_table = True
         elif self._is_slab_table and (slab := _SLAB.search(text)):
-            self.slabs[slab[1]] = int(slab[3]) << 10
+            if len(self.slabs) < _SLABS_MAX:
+                self.slabs[slab[1]] = int(slab[3]) << 10
         else:
             return self._counters(text)
         return True
@@ -195,7 +200,7 @@ class MemInfo:
 
     def _blocks(self, text: str, blocks: list[tuple[str, str, str]]) -> None:
         """A list of free blocks; a mail breaks it, and the rest has no zone."""
-        if name := _LIST.search(text):
+        if (name := _LIST.search(text)) and len(self.blocks) < _ZONES_MAX:
             self.blocks.append(Blocks(name[1]))
         if self.blocks:
             listed = self.blocks[-1]
@@ -235,6 +240,14 @@ class MemInfo:
         2.6.28 there are two lists of all kinds."""
         kinds = self.pages.keys()
         return {"active_anon", "inactive_anon"} <= kinds or {"active", "inactive"} <= kinds
+
+    @property
+    def ranks(self) -> set[int]:
+        """The places of all zones that are printed, and of Normal."""
+        if self._ranks[0] != len(self.zones):
+            places = {zone.rank for zone in self.zones} | {rank("Normal")}
+            self._ranks = len(self.zones), places
+        return self._ranks[1]
 
     @property
     def has_high(self) -> bool:
