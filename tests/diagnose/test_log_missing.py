@@ -255,8 +255,9 @@ def test_whom_systemd_oomd_signalled_is_said_before_its_failure() -> None:
 
 def test_requests_of_programs_are_in_the_document() -> None:
     asked = "".join(f"[ 9.{n}] earlyoom[7]: Invoking oom killer: {n} times\n" for n in range(3))
-    (request,) = LastKill.made_of(read(asked)).requests
-    assert (request.by, request.count) == ("earlyoom", 3)
+    (hint,) = LastKill.made_of(read(asked)).hints
+    assert (hint.line, hint.by) == (3, "earlyoom")
+    assert hint.text == "asked 3 times: Invoking oom killer: 2 times"
 
 
 SMART = str.maketrans({"'": "\u2019", '"': "\u201d"})

@@ -27,9 +27,7 @@ class LastKill(Document):
     refused: list[str]
     """Allocations that failed, which kills nobody."""
     hints: list[Hint]
-    """Lines by which programs tell of a kill by the kernel."""
-    requests: list[Request]
-    """By which programs asked the kernel for a kill."""
+    """Lines by which programs tell of a kill by the kernel, or ask for one."""
 
     @classmethod
     def made_of(cls, log: Log) -> Self:
@@ -37,5 +35,9 @@ class LastKill(Document):
         kills = 0 if kill is None or kill.ended == "cut" else earlier + 1
         return cls(
             kills=kills, last=kill, lines=log.lines, first=log.first, until=log.last,
-            refused=log.refused, hints=log.hints, requests=list(log.requests.values()),
+            refused=log.refused, hints=[*log.hints, *map(_asked, log.requests.values())],
         )  # fmt: skip
+
+
+def _asked(request: Request) -> Hint:
+    return Hint(request.line, request.by, f"asked {request.count} times: {request.text}")

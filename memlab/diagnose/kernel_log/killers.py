@@ -165,9 +165,10 @@ class Hint:
 class Request:
     """Lines by which a program only asks the kernel for a kill."""
 
+    line: int
+    """The last of them."""
     by: str
     text: str
-    """The last of them."""
     count: int
     available: str
     """What memory its last line before names as available; empty without one."""
@@ -212,7 +213,7 @@ class Reader:
                 return True
         for marker, by in _REQUEST_MARKS:
             if marker in line:
-                self._ask(by, _around(line, marker))
+                self._ask(number, by, _around(line, marker))
                 return True
         is_end = any(marker in line for marker in _END_MARKS) and len(self._ends) < 100
         if is_end and (end := _OTHER_ENDS.search(line)):
@@ -226,11 +227,11 @@ class Reader:
             self._hints.append(Hint(number, mark[1], _around(line, mark[0])))
         return mark is not None
 
-    def _ask(self, by: str, text: str) -> None:
+    def _ask(self, number: int, by: str, text: str) -> None:
         """Count the requests of a program in one place: it may ask ten times a second."""
         former = self._requests.get(by)
         count = former.count + 1 if former else 1
-        self._requests[by] = Request(by, text, count, self._available)
+        self._requests[by] = Request(number, by, text, count, self._available)
 
     def _is_earlyooms(self, line: str, marker: str) -> bool:
         before = line[: line.find(marker)]
