@@ -310,3 +310,12 @@ def test_a_report_with_very_many_zones_and_rows_is_read_in_bounded_time() -> Non
     parts = [begin, *map(zones.format, range(9000)), *map(rows.format, range(9000))]
     log = "".join([*parts, *map(reaped.format, range(10_000, 19_000)), END])
     assert kill(log).ended == "killed"
+
+
+def test_of_very_many_refused_requests_the_last_has_one_line_of_its_cache() -> None:
+    refused = (
+        "[ {0}.0] SLUB: Unable to allocate memory on node -1, gfp=0xcc0\n"
+        "[ {0}.1]   cache: kmalloc-{0}, object size: 16384\n"
+    )
+    text = printed("".join(refused.format(i) for i in range(300)))
+    assert text.count("cache: kmalloc-") == 1

@@ -739,8 +739,9 @@ class _ReportReader:
         self.log.no_range = value
 
     def on_refused(self, value: str, line: str) -> None:
-        if len(self.log.refused) < 100:
+        self._is_refused = len(self.log.refused) < 100  # the line behind it is of the last one
+        if self._is_refused:
             self.log.refused.append(forms.parted(line)[1][:160])
-        self._is_refused = self._is_other = True
+        self._is_other = True
         if self._open is not None and self._open.is_decided:
             self._open = None
