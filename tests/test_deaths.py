@@ -341,11 +341,39 @@ def test_a_kill_for_want_of_memory_has_the_limit_of_its_group(
     peak_mib: int | None, limit_mib: int | None, limited: bool, words: str
 ) -> None:
     limit = None if limit_mib is None else limit_mib * MIB
-    group = SimpleNamespace(limit_bytes=lambda: limit)
+    group = SimpleNamespace(limit_bytes=lambda: limit, peak_with_swap=lambda: None)
     readings = {"group_peak_bytes": peak_mib and peak_mib * MIB, "rss_peak_bytes": 3 * MIB}
     ended = how.oom_killed({"limited": limited}, readings, group, "so")  # type: ignore[arg-type]
     said = f"the kernel's OOM killer ended it {words}; it said: so"
     assert ended == {"outcome": "oom-killed", "detail": said}
+
+
+@pytest.mark.parametrize(
+    ("swapped_mib", "most_mib", "words"),
+    [
+        (20, 20, "with swap, of which it had 20 MiB; it said: so"),
+        (17, 20, "so that memory of an outer group or of the machine ran out; it said: so"),
+        (20, 40, "so that memory of an outer group or of the machine ran out; it said: so"),
+    ],
+)
+def test_a_limit_of_memory_with_swap_is_met_below_that_of_memory(
+    swapped_mib: int, most_mib: int, words: str
+) -> None:
+    both = swapped_mib * MIB, most_mib * MIB
+    group = SimpleNamespace(limit_bytes=lambda: 20 * MIB, peak_with_swap=lambda: both)
+    readings = {"group_peak_bytes": 12 * MIB, "rss_peak_bytes": 3 * MIB}
+    ended = how.oom_killed({"limited": True}, readings, group, "so")  # type: ignore[arg-type]
+    assert ended["detail"].endswith(words)
+
+
+def test_memory_with_swap_is_read_of_its_files(tmp_path: Path) -> None:
+    from memlab.command.python_probes.command.group import TrialGroup
+
+    (tmp_path / "0").mkdir()
+    assert TrialGroup(str(tmp_path), "").peak_with_swap() is None
+    for name, text in (("max_usage", "4096\n"), ("limit", "8192\n")):
+        (tmp_path / "0" / f"memory.memsw.{name}_in_bytes").write_text(text)
+    assert TrialGroup(str(tmp_path), "").peak_with_swap() == (4096, 8192)
 
 
 @pytest.mark.parametrize(
@@ -414,6 +442,13 @@ def test_a_fault_of_a_shells_child_is_named_if_it_is_the_only_one(
     said = log.why_child(signal.SIGSEGV, ())
     named = "if process 7 (dies), which has ended too, was started by it, it writes to address 0x8"
     assert said.startswith(named if faults == 1 else "which address it touched was not read: ")
+    lines[:] = ["4,1,1,-;traps: dies[7] general protection fault ip:1 sp:7ffc error:0"][:faults]
+    if faults == 1:
+        named = "if process 7 (dies), which has ended too, was started by it, it used an address "
+        assert log.why_child(signal.SIGSEGV, ()).startswith(named)
+        lines.append("6,8,8,-;dies[9]: segfault at 8 ip 1 sp 1 error 6")
+        assert log.why_child(signal.SIGSEGV, ()).startswith("which address it touched was not read")
+        lines.pop()
     for number in (signal.SIGKILL, signal.SIGABRT, 0, -128):
         assert log.why_child(number, ()) == ""
     (tmp_path / "proc/7").mkdir(parents=True)

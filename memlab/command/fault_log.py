@@ -45,6 +45,10 @@ _BEHIND_MAX_BYTES = 1 << 40
 _LONGEST_STACK_BYTES = 1 << 30  # what lies farther below is another stack
 MAP_FAILED = "a pointer that is -1, as of a mmap(2) that failed"
 STACK_FULL = "its stack is full"
+_NO_ADDRESS = (
+    "an address that no program has, or an instruction that it may not execute "
+    "(general protection fault)"
+)
 _UNREADABLE = "the kernel's log (/dev/kmsg) may not be read here, or has other PIDs (container)"
 _INITIAL_PIDS = 0xEFFFFFFC  # PROC_PID_INIT_INO: the PID namespace whose numbers the log has
 
@@ -103,10 +107,7 @@ class FaultLog:
             if (fault := _FAULT.search(line)) and int(fault[1]) == pid:
                 return self._fault(fault, launch, locked, stack)
             if (fault := _GENERAL.search(line)) and int(fault[1]) == pid:
-                return (
-                    "an address that no program has, or an instruction that it may not execute "
-                    "(general protection fault)"
-                )
+                return _NO_ADDRESS
         return self._of_another(pid, lines, launch, locked)
 
     def why_child(self, number: int, launch: Sequence[str]) -> str:
@@ -152,18 +153,21 @@ class FaultLog:
         """The kernel writes the number of the thread, not that of its process, and of a shell's
         child the number is not known: of one fault the thread is named, if it has ended as well."""
         unread = f"which address it touched was not read: {self._unread(pid)}"
-        faults = {int(fault[1]): (line, fault) for line in lines if (fault := _FAULT.search(line))}
+        faults = {
+            int(fault[1]): (line, fault)
+            for line in lines
+            if (fault := _FAULT.search(line) or _GENERAL.search(line))
+        }
         if len(faults) != 1:
             return unread
         ((number, (line, fault)),) = faults.items()
         if (proc.ROOT / f"proc/{number}").exists():
             return unread
-        name = printable(line[: fault.start()].partition(";")[2])[:16]
+        name = printable(line[: fault.start()].partition(";")[2].removeprefix("traps: "))[:16]
         kind, was = ("thread", "of this process") if pid else ("process", "started by it")
-        return (
-            f"if {kind} {number} ({name}), which has ended too, was {was}, "
-            f"{self._fault(fault, launch, locked)}"
-        )
+        is_general = fault.re is _GENERAL
+        what = f"it used {_NO_ADDRESS}" if is_general else self._fault(fault, launch, locked)
+        return f"if {kind} {number} ({name}), which has ended too, was {was}, {what}"
 
     def _lines(self) -> list[str]:
         """Of each record since then the first line."""

@@ -122,6 +122,8 @@ def user_space_kill(kill: killers.UserSpaceKill) -> Kill:
     sentence = f"it was the decision of {kill.by}{reason}"
     kind: Kind = "driver" if kill.by == killers.DRIVER else "user space"
     victim = Killed(kill.pid, kill.victim, kill.resident, None, None, None, None, None)
+    if kill.signals > 1:
+        sentence += f"; it signalled it {kill.signals:,} times"
     if kill.failure:
         sentence += f"; it could not kill: {kill.failure}"
     return Kill(
@@ -138,7 +140,7 @@ def user_space_kill(kill: killers.UserSpaceKill) -> Kill:
 def last(log: Log) -> tuple[Kill | None, Report | None, int]:
     """Return the last kill, its report if it is the kernel's, and how many were before it."""
     ended = [report for report in log.reports if _ended(report) != "cut"]
-    kills = sum(_ended(report) != "nobody killed" for report in ended)
+    kills = log.earlier + sum(_ended(report) != "nobody killed" for report in ended)
     programs = sum(not kill.failure for kill in log.user_space)
     if log.user_space and (not ended or log.user_space[-1].line > ended[-1].line):
         is_kill = not log.user_space[-1].failure
@@ -334,7 +336,7 @@ def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
         reason = f": {short.sentence}" if later.memory.zones or short.kind != "unknown" else ""
         yield f"a later report in this log is cut before its kill{reason}"
     if log.reaped and report is not None and log.reports:
-        names = ", ".join(dict.fromkeys(process.name for process in log.reaped[:6]))
+        names = ", ".join(dict.fromkeys(p.name or f"process {p.pid}" for p in log.reaped[:6]))
         yield f"also killed, without a report in this log: {names}"
     if report is not None and log.refused and cause.cause_of(report).kind == "unknown":
         yield f"memory was refused in the same log: {log.refused[-1]}"
@@ -370,6 +372,14 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
         yield "the size of a page (4 KiB is assumed)"
 
 
+def _no_range(log: Log) -> Iterator[str]:
+    if log.no_range is not None:
+        yield (
+            f"the kernel had no free range of {size(log.no_range)} in its addresses for vmalloc "
+            "(vmalloc= at boot): that is not a lack of memory"
+        )
+
+
 def _unread(log: Log) -> str:
     return f"; {log.unread}" if log.unread else ""
 
@@ -397,6 +407,7 @@ def _no_kill(log: Log) -> Iterator[str]:
         yield f"a kill was requested by hand (SysRq f) {times}, and none follows"
     if log.refused:
         yield f"memory was refused, which kills nobody: {log.refused[-1]}"
+    yield from _no_range(log)
     if log.stalled:
         yield f"a request for memory had to wait, which kills nobody: {log.stalled[-1]}"
     for failure in log.failures[-1:]:
@@ -419,7 +430,15 @@ def _no_kill(log: Log) -> Iterator[str]:
         reported = f"{hint.by} reports a kill, but the kernel's own report is not in this log"
         yield f"{reported}: {hint.text}"
     yield from _holes(log)
-    says = log.refused or log.stalled or log.hints or log.failures or log.parts or log.ends
+    says = (
+        log.refused
+        or log.no_range is not None
+        or log.stalled
+        or log.hints
+        or log.failures
+        or log.parts
+        or log.ends
+    )
     is_bare = not says and not log.requests and not log.by_hand
     if is_bare and not log.lost and not log.hidden and not log.unread:
         yield "it may have been overwritten, or stands in an earlier boot: journalctl -k -b -1"

@@ -101,7 +101,8 @@ def _is_group(report: Report) -> bool:
     if report.constraint is not None:
         return report.constraint == "CONSTRAINT_MEMCG"
     is_memcg = "memory(memcg)" in (report.panic or "")
-    return report.words == "group" or report.group is not None or report.is_charge or is_memcg
+    is_charge = report.is_charge and report.words != "machine"  # the trace may be of another task
+    return report.words == "group" or report.group is not None or is_charge or is_memcg
 
 
 def limiting(report: Report) -> Counter | None:
@@ -234,8 +235,7 @@ def _reserve(zone: Zone, report: Report) -> int:
     of the kernel: those whose zones are printed, Normal, and at the end Movable and Device."""
     if not zone.reserve:
         return 0
-    ranks = {other.rank for other in report.memory.zones} | {_RANKS["Normal"]}
-    place = sum(rank <= _rank(report) for rank in ranks) - 1
+    place = sum(rank <= _rank(report) for rank in report.memory.ranks) - 1
     return zone.reserve[min(max(place, 0), len(zone.reserve) - 1)]
 
 
@@ -251,22 +251,28 @@ def _machine(report: Report) -> KillCause:
         return _without_zones(report, is_said)
     allowed = node_numbers(report.mems_allowed or report.nodes)
     allowed = allowed or {zone.node for zone in memory.zones}
-    eligible = [z for z in memory.zones if z.node in allowed and z.rank <= _rank(report)]
-    others = [zone for zone in memory.zones if zone not in eligible]
+    eligible, others = list[Zone](), list[Zone]()
+    for zone in memory.zones:
+        is_eligible = zone.node in allowed and zone.rank <= _rank(report)
+        (eligible if is_eligible else others).append(zone)
     free = sum(_usable(zone, report, page) for zone in eligible)
     if _impossible(memory, page) is not None:
         return _with_room(report, memory.free or 0, is_said)
     if not all(_is_short(zone, report, page) for zone in eligible):
         return _with_room(report, free, is_said)
     least = 4 * free + (memory.total(page) or 0) // 50
-    if not is_said and _elsewhere(memory, page) > least:
+    is_low = memory.has_high and _rank(report) < _RANKS["HighMem"]
+    is_elsewhere = _elsewhere(memory, page) > least
+    if memory.lacks_zone and is_elsewhere and not is_low:
+        return _with_room(report, free, is_said)
+    if not is_said and is_elsewhere and not memory.lacks_zone:
         listed = ",".join(str(node) for node in sorted({zone.node for zone in memory.zones}))
         return _node(report, listed, "a cpuset or a memory policy")
     if any(zone.free > max(4 * zone.high, zone.present // 100) for zone in others):
         if not is_said and {zone.node for zone in others} - allowed:
             return _node(report, report.mems_allowed, f"the cpuset {report.cpuset or 'of it'}")
         return _zone(report, eligible, others, free)
-    if memory.high_pages and _rank(report) < _RANKS["HighMem"] and not others:
+    if is_low and not others:
         return _zone(report, eligible, others, free)
     return KillCause("machine", f"it was the whole machine's memory: {_of_all(report, free)}")
 
@@ -289,7 +295,10 @@ def _elsewhere(memory: MemInfo, page: int) -> int:
 
 
 def _of_all(report: Report, free: int) -> str:
-    total = report.memory.total(page_or_usual(report))
+    page = page_or_usual(report)
+    total = report.memory.total(page)
+    if report.memory.lacks_zone:
+        free = max(free, report.memory.pages.get("free", 0) * page)
     state = f"{size(free)}{f' of {size(total)}' if total else ''} free{swap(report.memory)}"
     if 2 * (cma := sum(zone.cma for zone in report.memory.zones)) > free:
         state += f"; {size(cma)} of the free memory are for movable pages only (CMA)"
@@ -319,7 +328,7 @@ def _zone(report: Report, eligible: list[Zone], others: list[Zone], free: int) -
         sentence += f", {size(zone.free)} in {zone.name}"
     if not others:
         total = report.memory.high_pages * page_or_usual(report)
-        sentence += f"; it cannot use the {size(total)} of HighMem"
+        sentence += f"; it cannot use {f'the {size(total)} of ' if total else ''}HighMem"
     return KillCause("zone", sentence)
 
 

@@ -6,7 +6,7 @@ from typing import Self
 
 from memlab.diagnose.kernel_log import answer
 from memlab.diagnose.kernel_log.answer import Kill
-from memlab.diagnose.kernel_log.killers import Hint
+from memlab.diagnose.kernel_log.killers import Hint, Request
 from memlab.diagnose.kernel_log.reports import Log
 from memlab.present.documents import Document
 
@@ -27,7 +27,7 @@ class LastKill(Document):
     refused: list[str]
     """Allocations that failed, which kills nobody."""
     hints: list[Hint]
-    """Lines by which programs tell of a kill by the kernel."""
+    """Lines by which programs tell of a kill by the kernel, or ask for one."""
 
     @classmethod
     def made_of(cls, log: Log) -> Self:
@@ -35,5 +35,9 @@ class LastKill(Document):
         kills = 0 if kill is None or kill.ended == "cut" else earlier + 1
         return cls(
             kills=kills, last=kill, lines=log.lines, first=log.first, until=log.last,
-            refused=log.refused, hints=log.hints,
+            refused=log.refused, hints=[*log.hints, *map(_asked, log.requests.values())],
         )  # fmt: skip
+
+
+def _asked(request: Request) -> Hint:
+    return Hint(request.line, request.by, f"asked {request.count} times: {request.text}")

@@ -43,10 +43,14 @@ _PIECES = (
     re.compile(r"[-*+\u2022] {1,8}(?=\S)"),
     re.compile(r"(?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?):?\s"),
     re.compile(r"\d{1,7}(?:[:)]\s{0,8}|\.\s{1,8})(?=\S)"),  # grep -n, a list
+    re.compile(r"\d{1,7}-(?!\d{1,2}[-\s]\d)\s{0,8}(?=\S)"),  # grep -n -C
     re.compile(r"^[\d.:]{1,20}(?: \d{4})?\] ?"),  # a stamp that is cut
     re.compile(r"<\d{1,3}>|MESSAGE="),
     _KMSG,
-    re.compile(r"[a-z]{3,8} {0,3}: {0,4}[a-z]{3,8} {0,3}: {0,2}"),  # dmesg -x
+    re.compile(  # dmesg -x, whose levels have names; others are a program's and a subsystem's
+        r"[a-z]{3,8}\d? {0,3}: {0,4}(?:emerg|alert|crit|err(?:or)?|warn(?:ing)?|notice|info|debug)"
+        r" {0,3}: {0,2}"
+    ),
     re.compile(r"\[(?P<inside>[^\[\]]{1,48})\]:? ?"),
     re.compile(
         r"(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
@@ -330,6 +334,8 @@ def _unwrapped(line: str) -> str:
     inner = text[begin + 1 : -1]
     if quote == '"' and '","' in inner:  # CSV that is not whole
         inner = max(inner.split('","'), key=len)
+    if quote == "'" and "-" in text[:begin]:
+        inner = inner.replace("''", quote)  # of YAML
     return text[:begin] + inner.replace(f"\\{quote}", quote)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from memlab.diagnose.account import Part
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_log import cause
+from memlab.diagnose.kernel_log.meminfo import Zone, rank
 from memlab.diagnose.kernel_log.reports import Report
 from memlab.diagnose.kernel_log.sentences import Process
 
@@ -28,6 +29,20 @@ _GROUP_LINES = (
     ("zswap", ("zswap",), ()),
     ("huge pages", ("hugetlb",), ()),
 )
+# What a line of a zone has; which of them depends on the version.
+_ZONE_LINES = (
+    ("anonymous", ("active_anon", "inactive_anon")),
+    ("tmpfs or shared memory", ("shmem",)),
+    ("page cache", ("active_file", "inactive_file")),
+    ("anonymous and page cache", ("active", "inactive")),
+    ("unevictable", ("unevictable",)),
+    ("reclaimable slab", ("slab_reclaimable",)),
+    ("unreclaimable slab", ("slab_unreclaimable",)),
+    ("page tables", ("pagetables",)),
+    ("kernel stacks", ("kernel_stack",)),
+    ("free", ("free", "free_pcp")),
+)
+_KERNELS_OWN = ("unreclaimable slab", "page tables", "kernel stacks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +172,85 @@ def _of_group(report: Report) -> tuple[int, list[tuple[str, int]]]:
     return memory.usage if memory else 0, parts
 
 
+_COUNTED = ("slab_unreclaimable", "active_anon", "active", "free")
+
+
+def _is_by_zone(report: Report) -> bool:
+    """Whether all that a report has of the machine's memory are lines of zones."""
+    memory = report.memory
+    return _are_whole(memory.zones) and memory.pages.keys().isdisjoint(_COUNTED)
+
+
+def _are_whole(zones: Sequence[Zone]) -> bool:
+    """Whether the lines of zones have what is in use: people shorten them."""
+    kinds = {"active_anon", "inactive_anon"}, {"active", "inactive"}
+    return bool(zones) and all(
+        zone.present and any(keys <= zone.numbers.keys() for keys in kinds) for zone in zones
+    )
+
+
+def _of_zones(zones: Sequence[Zone]) -> tuple[int, list[tuple[str, int]]]:
+    """Anonymous memory is counted with that of tmpfs."""
+    parts = {
+        name: sum(zone.numbers.get(key, 0) for zone in zones for key in keys)
+        for name, keys in _ZONE_LINES
+    }
+    parts["anonymous"] = max(0, parts["anonymous"] - parts["tmpfs or shared memory"])
+    return sum(zone.present for zone in zones), list(parts.items())
+
+
+def _of_limited(report: Report) -> Iterator[str]:
+    """The account of the zones of which the request had to be served."""
+    zones = cause.limited_to(report)
+    if not _are_whole(zones) or _is_by_zone(report):
+        return
+    whole, parts = _of_zones(zones)
+    uncounted = _uncounted(zones)
+    if slab := _slab_of_low(report, zones):
+        parts.append(("slab", slab))
+        uncounted = uncounted.removeprefix("slab, ")
+    known = [Part(name, number) for name, number in parts if number > 0]
+    rest = whole - sum(part.bytes for part in known)
+    known += [Part("in no counter", rest)] if rest > 0 else []
+    shown = sorted((p for p in known if p.bytes >= _LEAST * whole), key=lambda p: -p.bytes)
+    if whole:
+        text = ", ".join(f"{size(part.bytes)} {part.name}" for part in shown[:_SHOWN])
+        yield f"of {size(whole)} {_named(report, zones)}: {text}"
+    if rest >= 0.05 * whole > 0:
+        yield f"no line of a zone has {uncounted}"
+
+
+def _slab_of_low(report: Report, zones: Sequence[Zone]) -> int:
+    """All slab lies in zones that are not HighMem: of them, if their lines do not have it. A report
+    that is limited to nodes leaves out others."""
+    low = [zone for zone in report.memory.zones if zone.rank <= rank("Normal")]
+    is_all = cause.cause_of(report).kind == "zone" and list(zones) == low
+    if not is_all or any("slab_unreclaimable" in zone.numbers for zone in zones):
+        return 0
+    pages = report.memory.pages
+    names = ("slab", "slab_reclaimable", "slab_unreclaimable")
+    return sum(pages.get(name, 0) for name in names) * cause.page_or_usual(report)
+
+
+def _uncounted(zones: Sequence[Zone]) -> str:
+    keys = {key for zone in zones for key in zone.numbers}
+    lines = ((name, names) for name, names in _ZONE_LINES if name in _KERNELS_OWN)
+    own = [name.removeprefix("unreclaimable ") for name, names in lines if names[0] not in keys]
+    return ", ".join([*own, "pipes, sockets, zswap, drivers, balloons or vmalloc"])
+
+
+def _named(report: Report, zones: Sequence[Zone]) -> str:
+    if cause.cause_of(report).kind == "node":
+        return f"in node {', '.join(str(node) for node in sorted({zone.node for zone in zones}))}"
+    return f"in {', '.join(dict.fromkeys(zone.name for zone in zones))}"
+
+
 def _of_machine(report: Report) -> tuple[int, list[tuple[str, int]]]:
     memory, page = report.memory, cause.page_or_usual(report)
     pages = memory.pages
-    if pages.keys().isdisjoint(("slab_unreclaimable", "active_anon", "active", "free")):
+    if _is_by_zone(report):
+        return _of_zones(memory.zones)
+    if pages.keys().isdisjoint(_COUNTED):
         return 0, []
 
     def counted(*names: str) -> int:
@@ -192,15 +282,20 @@ def lines(report: Report, holdings: Sequence[Part]) -> Iterator[str]:
         shown = [h for h in holdings if h.bytes >= _LEAST * whole][:_SHOWN]
         begin = f"of {size(whole)}" if _is_total(report) else "counted"
         begin = begin if is_whole(report) else "read in part"
+        if _is_by_zone(report) and cause.cause_of(report).kind != "group":
+            begin = f"of {size(whole)} {_named(report, report.memory.zones)}"
         yield f"{begin}: " + ", ".join(f"{size(h.bytes)} {h.name}" for h in shown)
     known = {holding.name: holding.bytes for holding in holdings}
     if "in no counter" in known and known["in no counter"] >= 0.05 * whole:
         others = "pipes, sockets, zswap, drivers, balloons or vmalloc"
         if cause.cause_of(report).kind == "group":
             others = "other memory of the kernel"
+        elif _is_by_zone(report):
+            others = _uncounted(report.memory.zones)
         elif report.memory.balloon is not None:
             others = others.replace(" balloons", "").replace("drivers, or", "drivers or")
         yield f"no counter of the report has {others}"
+    yield from _of_limited(report)
     yield from _droppable(report, known, whole)
     shared = known.get("tmpfs or shared memory", 0)
     if shared >= max(1 << 20, _LEAST * whole):
@@ -247,11 +342,8 @@ def _where(report: Report) -> str:
     if not zones or any(zone.files is None for zone in zones):
         return ""
     there = sum(max(0, (zone.files or 0) - zone.unwritten) for zone in zones)
-    if cause.cause_of(report).kind == "node":
-        names = f"node {', '.join(str(node) for node in sorted({zone.node for zone in zones}))}"
-    else:
-        names = ", ".join(dict.fromkeys(zone.name for zone in zones))
-    return f"; page cache in {names}: {size(there)}" if there else f"; no page cache in {names}"
+    where = _named(report, zones)
+    return f"; page cache {where}: {size(there)}" if there else f"; no page cache {where}"
 
 
 def _dirty(report: Report) -> int:

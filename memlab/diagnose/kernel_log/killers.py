@@ -16,6 +16,9 @@ _OOMD = re.compile(r"(?:Killed|Marked) ((?:/|\u2026|\.{3}).{1,1024}?) (?:for kil
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 _SHORTENED = "\u2026."  # with which people write a path
 _OOMD_COUNT = re.compile(r"systemd-oomd killed (\d{1,9}) process")
+_OOMD_ATTEMPT = re.compile(r"oomd attempting to kill (\d{1,10}) with ")
+_OOMD_NO_GROUP = re.compile(r"under (/.{1,1024}?) based on ")
+_ATTEMPTS_MAX, _PIDS_SHOWN, _OOMD_MAX = 10_000, 8, 1200
 _EARLYOOM = re.compile(
     r'ending (SIG\w{1,8}) to process (\d{1,10}) (?:uid \d{1,10} )?"(.{0,64}?)":? '
     r".{0,40}VmRSS (\d{1,10}) MiB"
@@ -24,6 +27,12 @@ _EARLYOOM_FORMER = re.compile(
     r"illing process (?:(\d{1,10}) \"(.{0,64}?)\"|'(.{0,64}?)') with signal (\d{1,2})"
     r"(?:, pid: (\d{1,10}))?.{0,40}?VmRSS:? (\d{1,10}) MiB"
 )
+_EARLYOOM_FIRST = re.compile(  # 1.1, and until 1.0
+    r"illing process: (.{0,64}?), pid: (\d{1,10}), badness: \d{1,10}, VmRSS: (\d{1,10}) MiB"
+    r"|Killing process (\d{1,10}) (.{1,64})"
+)
+_MINIMUM = re.compile(r"Out of memory! (?:avail: \d{1,10} MiB < min|mem min): \d{1,10} MiB")
+_MINIMUM_LINES = 3
 _NOHANG = re.compile(r"end(?:ing)? (SIG[A-Z]{3,5}) to (?:the victim|\"?(.{1,64}?)\"?;)")
 _NOHANG_COMMAND = re.compile(r"Run the command: kill -([A-Z]{3,4}|\d{1,2}) (\d{1,10})\b")
 _NOHANG_LEVEL = re.compile(
@@ -107,6 +116,7 @@ _FAILURE_MARKS = (
     (" < min_badness ", "nohang"),
 )
 """By which a program says that it tried to kill, and that nobody ended."""
+_TYPOGRAPHIC = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")  # as an editor turns quotes
 _HINT_MAX = 200
 _FAILURE_LINES = 20  # behind the line of the kill
 # Words of earlyoom that others print too are its own only behind its name, or behind no name.
@@ -138,6 +148,8 @@ class UserSpaceKill:
     """How many processes of a group, if it is printed."""
     failure: str = ""
     """What the program says if its victim did not end."""
+    signals: int = 1
+    """How often it was signalled in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +165,10 @@ class Hint:
 class Request:
     """Lines by which a program only asks the kernel for a kill."""
 
+    line: int
+    """The last of them."""
     by: str
     text: str
-    """The last of them."""
     count: int
     available: str
     """What memory its last line before names as available; empty without one."""
@@ -179,9 +192,13 @@ class Reader:
         self._available = ""
         self._status: list[str] = []
         self._picked: tuple[str, int, str] | None = None
+        self._attempts: list[tuple[int, str]] = []
+        self._minimum = 0, ""
 
     def read(self, line: str, number: int) -> bool:
         """Read a line; whether it was such a program's."""
+        if not line.isascii():
+            line = line.translate(_TYPOGRAPHIC)
         for marker, function in _PROGRAMS:
             if marker in line and function(self, line, number):
                 if self._kills and self._kills[-1].line == number:
@@ -191,11 +208,12 @@ class Reader:
             if marker in line and (by != "earlyoom" or self._is_earlyooms(line, marker)):
                 is_nohang = by == "nohang"  # whose words begin before the mark
                 text = _around(line, marker) if is_nohang else line[line.find(marker) :].strip()
-                self._fail(by, text[:160], number)
+                if by != "systemd-oomd" or not self._attempted(line, text[:_OOMD_MAX], number):
+                    self._fail(by, text[:160], number)
                 return True
         for marker, by in _REQUEST_MARKS:
             if marker in line:
-                self._ask(by, _around(line, marker))
+                self._ask(number, by, _around(line, marker))
                 return True
         is_end = any(marker in line for marker in _END_MARKS) and len(self._ends) < 100
         if is_end and (end := _OTHER_ENDS.search(line)):
@@ -209,11 +227,11 @@ class Reader:
             self._hints.append(Hint(number, mark[1], _around(line, mark[0])))
         return mark is not None
 
-    def _ask(self, by: str, text: str) -> None:
+    def _ask(self, number: int, by: str, text: str) -> None:
         """Count the requests of a program in one place: it may ask ten times a second."""
         former = self._requests.get(by)
         count = former.count + 1 if former else 1
-        self._requests[by] = Request(by, text, count, self._available)
+        self._requests[by] = Request(number, by, text, count, self._available)
 
     def _is_earlyooms(self, line: str, marker: str) -> bool:
         before = line[: line.find(marker)]
@@ -232,6 +250,10 @@ class Reader:
             self._failures.append(Hint(number, by, text))
 
     def _add(self, kill: UserSpaceKill) -> bool:
+        last = self._kills[-1] if self._kills else None
+        if last is not None and _is_again(last, kill):
+            kill = replace(kill, signals=last.signals + 1)
+            self._kills.pop()
         self._kills.append(kill)
         return True
 
@@ -239,6 +261,7 @@ class Reader:
         match = _OOMD.search(line)
         if match is None or ("memory" not in line and "swap" not in line):
             return False
+        self._attempts = []
         reason = line[match.end() :][:200]
         last = self._kills[-1] if self._kills else None
         if last is not None and not last.reason and _is_of(last, match[1]):
@@ -266,8 +289,36 @@ class Reader:
             UserSpaceKill(number, "systemd-oomd", unit, None, None, "SIGKILL", "", processes=count)
         )
 
+    def oomd_attempt(self, line: str, number: int) -> bool:
+        match = _OOMD_ATTEMPT.search(line)
+        if match is not None and len(self._attempts) < _ATTEMPTS_MAX:
+            self._attempts.append((number, match[1]))
+        return match is not None
+
+    def _attempted(self, line: str, text: str, number: int) -> bool:
+        """Whether systemd-oomd sent its signal before it says that it killed no group."""
+        last = self._attempts[-1][0] if self._attempts else number
+        pids, self._attempts = [pid for _, pid in self._attempts], []
+        match = _OOMD_NO_GROUP.search(text)
+        if match is None or not pids or number - last > _FAILURE_LINES:
+            return False
+        sent = f"it sent KILL to {', '.join(pids[:_PIDS_SHOWN])}, and then: {text}"
+        return self._add(
+            UserSpaceKill(
+                number,
+                "systemd-oomd",
+                match[1],
+                None,
+                None,
+                "SIGKILL",
+                sent,
+                forms.parted(line)[0],
+                len(pids),
+            )
+        )
+
     def low_memory(self, line: str, number: int) -> bool:
-        self._limit = line[line.find("low memory!") :][:120]
+        self._limit = line[line.lower().find("low memory!") :][:120]
         return True
 
     def low_available(self, line: str, number: int) -> bool:
@@ -300,6 +351,23 @@ class Reader:
                 int(match[6]) << 20, signal or f"signal {match[4]}", self._limit,
             )
         )  # fmt: skip
+
+    def minimum(self, line: str, number: int) -> bool:
+        """Of earlyoom until 1.1, in the line before the kill."""
+        if match := _MINIMUM.search(line):
+            self._minimum = number, line[match.start() :][:120].strip()
+        return match is not None
+
+    def earlyoom_first(self, line: str, number: int) -> bool:
+        match, (before, reason) = _EARLYOOM_FIRST.search(line), self._minimum
+        if match is None or not reason or number - before > _MINIMUM_LINES:
+            return False
+        self._minimum = 0, ""
+        pid, name = match[2] or match[4], match[1] or match[5]
+        size = int(match[3]) << 20 if match[3] else None
+        return self._add(
+            UserSpaceKill(number, "earlyoom", name.strip(), int(pid), size, None, reason)
+        )
 
     def nohang_victim(self, line: str, number: int) -> bool:
         if match := _NOHANG_VICTIM.search(line):
@@ -435,6 +503,12 @@ def _is_of(kill: UserSpaceKill, name: str) -> bool:
     return one == other or (bool(one and other) and (one.endswith(other) or other.endswith(one)))
 
 
+def _is_again(last: UserSpaceKill, kill: UserSpaceKill) -> bool:
+    """Whether a program signals the same process again, having signalled no other in between."""
+    is_same = (last.by, last.pid, last.victim) == (kill.by, kill.pid, kill.victim)
+    return is_same and kill.pid is not None
+
+
 def _around(line: str, marker: str) -> str:
     """What a line says, without its prefix; of a long line what is around the marker."""
     marker = marker.strip()
@@ -448,10 +522,14 @@ def _around(line: str, marker: str) -> str:
 _PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
     (" due to ", Reader.oomd),
     ("systemd-oomd killed", Reader.oomd_count),
+    ("oomd attempting to kill ", Reader.oomd_attempt),
     ("low memory!", Reader.low_memory),
+    ("Low Memory!", Reader.low_memory),
     ("Low memory!", Reader.low_available),
     ("SIG", Reader.earlyoom),
     ("with signal", Reader.earlyoom_former),
+    ("Out of memory! ", Reader.minimum),
+    ("illing process", Reader.earlyoom_first),
     (", badness: ", Reader.nohang_victim),
     ("SIG", Reader.nohang),
     ("Run the command: ", Reader.nohang_command),

@@ -95,6 +95,11 @@ def unwrapped(lines: Sequence[str], is_stamped: Callable[[str], bool]) -> list[s
     line of this width has no stamp. Only what begins with a stamp is put together."""
     bare = [line.rstrip("\r") for line in lines]
     width = max(map(len, bare), default=0)
+    full = [line for line in bare if len(line) == width]
+    ends_blank = sum(line.endswith(" ") for line in full)
+    if 10 * len(full) >= 9 * len(bare) and 2 * ends_blank > len(full):  # as a terminal copies
+        bare = [line.rstrip() for line in bare]
+        width = max(map(len, bare), default=0)
     if not _WIDTH_LEAST <= width <= _WIDTH_MAX:
         return list(lines)
     if sum(len(line) == width for line in bare) < _BROKEN_LEAST:

@@ -28,6 +28,8 @@ _COUNTER_WORDS = (
 )  # fmt: skip
 _GLOBAL_MAX = 64  # of the counters of all nodes
 _BLOCKS_MAX = 1 << 31
+_ZONES_MAX = 5 * 1024  # of as many nodes as a kernel may have
+_SLABS_MAX = 10_000
 # The rest of a line of a zone that a mail broke.
 _REST = re.compile(
     r"[\s>|]{0,40}(?:[a-z_]{3,24}(?:\([a-z]{4}\))?:\d{1,16}kB|all_unreclaimable\?)", re.I
@@ -53,6 +55,8 @@ class Zone:
     """Page cache in it, of which `unwritten` has to be written before it can be dropped. None if
     the kernel does not print it by zone."""
     unwritten: int = 0
+    numbers: dict[str, int] = field(default_factory=dict)
+    """All that its line has."""
     is_before_4_2: bool = False
     """By the fields of the line. Until 4.3 the kernel kept a share of the large blocks, too."""
 
@@ -61,8 +65,9 @@ class Zone:
         """The place of the zone."""
         return rank(self.name)
 
-    def count_files(self, numbers: dict[str, int]) -> None:
-        """Add what a line of the zone, or a part of one, has of page cache."""
+    def count(self, numbers: dict[str, int]) -> None:
+        """Take what a line of the zone, or a part of one, has; and add up its page cache."""
+        self.numbers |= numbers
         for name in ("active_file", "inactive_file"):
             if name in numbers:
                 self.files = (self.files or 0) + numbers[name]
@@ -116,6 +121,7 @@ class MemInfo:
     blocks: list[Blocks] = field(default_factory=list)
     slabs: dict[str, int] = field(default_factory=dict)
     """Unreclaimable caches, in bytes."""
+    _ranks: tuple[int, set[int]] = (-1, set())
     _is_slab_table: bool = False
     _is_in_zone: bool = False
     _is_in_node: bool = False
@@ -123,7 +129,8 @@ class MemInfo:
     def read(self, text: str) -> bool:
         """Read a line, wherever its prefix ends; whether it was one of these."""
         if "free:" in text and (zone := _ZONE.search(text)):
-            self._zone(zone, text)
+            if len(self.zones) < _ZONES_MAX:
+                self._zone(zone, text)
         elif self._zone_rest(text) or self._node_rest(text):
             return True
         elif "lowmem_reserve[]" in text and self.zones:
@@ -143,7 +150,8 @@ class MemInfo:
         elif "Unreclaimable slab info" in text:
             self._is_slab_table = True
         elif self._is_slab_table and (slab := _SLAB.search(text)):
-            self.slabs[slab[1]] = int(slab[3]) << 10
+            if len(self.slabs) < _SLABS_MAX:
+                self.slabs[slab[1]] = int(slab[3]) << 10
         else:
             return self._counters(text)
         return True
@@ -171,7 +179,7 @@ class MemInfo:
                 numbers.get("managed") or numbers.get("present") or 0,
             )
         )  # fmt: skip
-        self.zones[-1].count_files(numbers)
+        self.zones[-1].count(numbers)
         self.kernel_stack += numbers.get("kernel_stack", 0)
         self._is_in_zone = "pages_scanned:" not in text and "free_cma:" not in text
         self.zones[-1].is_before_4_2 = "pages_scanned:" in text and "free_pcp:" not in text
@@ -183,7 +191,7 @@ class MemInfo:
             return False
         numbers = {m[1]: int(m[2]) << 10 for m in _KILOBYTES.finditer(text)}
         zone = self.zones[-1]
-        zone.count_files(numbers)
+        zone.count(numbers)
         zone.high = numbers.get("high", zone.high)
         zone.cma = numbers.get("free_cma", zone.cma)
         zone.present = numbers.get("managed") or numbers.get("present") or zone.present
@@ -192,7 +200,7 @@ class MemInfo:
 
     def _blocks(self, text: str, blocks: list[tuple[str, str, str]]) -> None:
         """A list of free blocks; a mail breaks it, and the rest has no zone."""
-        if name := _LIST.search(text):
+        if (name := _LIST.search(text)) and len(self.blocks) < _ZONES_MAX:
             self.blocks.append(Blocks(name[1]))
         if self.blocks:
             listed = self.blocks[-1]
@@ -232,6 +240,26 @@ class MemInfo:
         2.6.28 there are two lists of all kinds."""
         kinds = self.pages.keys()
         return {"active_anon", "inactive_anon"} <= kinds or {"active", "inactive"} <= kinds
+
+    @property
+    def ranks(self) -> set[int]:
+        """The places of all zones that are printed, and of Normal."""
+        if self._ranks[0] != len(self.zones):
+            places = {zone.rank for zone in self.zones} | {rank("Normal")}
+            self._ranks = len(self.zones), places
+        return self._ranks[1]
+
+    @property
+    def has_high(self) -> bool:
+        """Whether the machine has HighMem, or memory for movable pages only."""
+        return bool(self.high_pages) or any(b.zone in ("HighMem", "Movable") for b in self.blocks)
+
+    @property
+    def lacks_zone(self) -> bool:
+        """Whether the line of a zone is missing: there is HighMem, or a list of free blocks of it.
+        A report of a limited request leaves out both lines of other nodes' zones."""
+        is_high = any(zone.rank >= rank("HighMem") for zone in self.zones)
+        return (self.has_high and not is_high) or len(self.blocks) > len(self.zones)
 
     @property
     def free(self) -> int | None:

@@ -16,7 +16,8 @@ MEMORY = (
 _WORDS = (
     "oom", "OOM", "emory", "ill", "SIG", "total_vm", "badness", "allocation failure",
     "allocation stalls",
-    "vmalloc error: ", "  cache: ", "SLUB", "evict", "is below limit", "on behalf of", "atchdog",
+    "vmalloc error: ", "vmap allocation for size ",
+    "  cache: ", "SLUB", "evict", "is below limit", "on behalf of", "atchdog",
     "lmkd", "victim processes", "_threshold_",
     *MEMORY, *lost.MARKS,
 )  # fmt: skip

@@ -18,10 +18,18 @@ from memlab.text import units
 _STATISTICS_MAX = 400
 _SOURCES_MAX = 64  # hosts and callers whose reports are kept apart
 _ROWS_MAX = 10_000
+_TASKS_MAX = 1 << 18  # of a table; a kernel may have four million
+_REPORTS_MAX = 10_000  # of which the older half is then only counted
+_FORMER_MAX = 1000  # kills in which a copy is looked for
 _ROWS_LEAST = 3  # of a table of which no other line is there
 _MIXED_LINES = 3  # after which a report has more than its beginning
 _REPORT_S = 600
 _STAMPED = 50  # lines at each end of a log, of which one may have a stamp
+_CHARGES = (  # "mem_cgroup_oom" begins two names
+    "mem_cgroup_out_of_memory", "mem_cgroup_oom", "mem_cgroup_handle_oom", "try_charge_memcg"
+)  # fmt: skip
+_BY_HAND, _OF_FAULT = "moom_callback", " pagefault_out_of_memory+"
+_TRACE_LINES = 60  # of a call trace whose report begins in its midst
 _MARKS = tuple(
     dict.fromkeys(
         (
@@ -30,12 +38,12 @@ _MARKS = tuple(
             *lost.MARKS,
             *near.MEMORY,
             "  cache: ",
+            *_CHARGES,
+            _BY_HAND,
+            _OF_FAULT,
         )
     )
 )
-_CHARGES = (  # "mem_cgroup_oom" begins two names
-    "mem_cgroup_out_of_memory", "mem_cgroup_oom", "mem_cgroup_handle_oom", "try_charge_memcg"
-)  # fmt: skip
 
 _NO_PREFIX = forms.Prefix("", "", "", "", "")
 Kills = set[tuple[int | None, str, int | None, int | None]]
@@ -158,8 +166,12 @@ class Log:
     refused: list[str] = field(default_factory=list)
     stalled: list[str] = field(default_factory=list)
     """Allocations that failed, which kills nobody."""
+    no_range: int | None = None
+    """The size in bytes, if the kernel had no range of addresses for vmalloc that is as large."""
     by_hand: int = 0
     """Requests of a kill by SysRq f."""
+    earlier: int = 0
+    """Kills that are only counted, because very many follow."""
     reaped: list[Process] = field(default_factory=list)
     """Killed, by the sentence of the reaper only: their reports are not in the log."""
     lost: list[str] = field(default_factory=list)
@@ -250,6 +262,13 @@ def _is_long_after(stamp: str, boot: str) -> bool:
     if not boot or not stamp.replace(".", "", 1).isdecimal():
         return False
     return abs(float(boot) - float(stamp)) > _REPORT_S
+
+
+def _is_of(reaped: Process, victim: Process) -> bool:
+    """Whether the reaper's line is of a victim: a line without a name may be cut in its PID."""
+    if reaped.name:
+        return reaped.pid == victim.pid
+    return str(victim.pid).startswith(str(reaped.pid))
 
 
 def _is_of_group(report: Report, process: Process) -> bool:
@@ -345,6 +364,8 @@ class _ReportReader:
         self._is_whole = True  # the last line of them ended behind a number
         self._is_refused = False
         self._is_other = False  # the lines about memory belong to something else
+        self._trace: Report | None = None
+        self._listed: tuple[Report | None, int, set[int]] = None, 0, set()
         self._row = ""
         self._rows_before: Sequence[str] = ()
         self._kills = kills
@@ -390,6 +411,7 @@ class _ReportReader:
         if not self._is_other and any(mark in line for mark in near.MEMORY):
             report = self._undecided(line)
         if report is None or report.is_decided:
+            self._headless_trace(line)
             return
         if self._is_in_statistics and self._statistic(report, line):
             return
@@ -402,13 +424,23 @@ class _ReportReader:
     def _context(self, report: Report, line: str) -> None:
         """The lines behind the first one: whose memory, and how the request came there."""
         if "+0x" in line and " mems_allowed=" not in line:  # a cpuset has any name
-            report.is_by_hand |= "moom_callback" in line
+            report.is_by_hand |= _BY_HAND in line
             report.is_charge |= "? " not in line and any(name in line for name in _CHARGES)
+            if report.gfp_mask is None and _OF_FAULT in line:
+                report.gfp_mask = 0  # the first line, which has it, is missing
         elif " Comm: " in line and report.requester is not None:
             self._requester(report, line)
         elif "cpuset=" in line and " mems_allowed=" in line and report.mems_allowed is None:
             before, _, report.mems_allowed = line.rpartition(" mems_allowed=")
             report.cpuset = before.rpartition("cpuset=")[2]
+
+    def _headless_trace(self, line: str) -> None:
+        """A call trace may be all that a log has before the memory or the kill."""
+        if self._trace is None or self.log.lines - self._trace.line > _TRACE_LINES:
+            self._trace = Report(self.log.lines)
+        self._context(self._trace, line)
+        if self._trace.is_by_hand or self._trace.is_charge or self._trace.gfp_mask == 0:
+            self._is_other = False
 
     def _task(self, report: Report, line: str) -> bool:
         """A line of the table; a narrow terminal or a mail breaks it in two."""
@@ -426,7 +458,8 @@ class _ReportReader:
             report.rows.pop()
         if width is not None and not row.name:
             self._row = whole
-        if width is None or len(row.numbers) >= width or row.name:
+        is_row = width is None or len(row.numbers) >= width or row.name
+        if is_row and len(report.rows) < _TASKS_MAX:
             report.rows.append(row)
         return True
 
@@ -439,8 +472,16 @@ class _ReportReader:
 
     def _new(self, line: str) -> Report:
         report = Report(self.log.lines, is_by_hand=self._is_by_hand)
-        report.stamp_by(forms.prefix_of(line))
+        if self._trace is not None and self.log.lines - self._trace.line <= _TRACE_LINES:
+            report.is_by_hand |= self._trace.is_by_hand
+            report.is_charge, report.gfp_mask = self._trace.is_charge, self._trace.gfp_mask
+        self._trace = None
+        report.stamp_by(self._before)
         self._is_by_hand = self._is_other = False
+        if len(self.log.reports) >= _REPORTS_MAX:
+            older = self.log.reports[: _REPORTS_MAX // 2]
+            self.log.earlier += sum(bool(one.victims or one.panic) for one in older)
+            del self.log.reports[: len(older)]
         self.log.reports.append(report)
         self._open = report
         return report
@@ -477,6 +518,7 @@ class _ReportReader:
 
     def on_invoked(self, value: sentences.Invoked, line: str) -> None:
         other = self._open
+        self._trace = None  # of something else: its own follows
         report = self._new(line)
         report.is_mixed = (
             other is not None
@@ -551,6 +593,8 @@ class _ReportReader:
     def _is_repeated(self, process: Process) -> bool:
         key = (process.pid, process.name, process.virtual, process.anonymous)
         is_repeated = key in self._kills
+        if len(self._kills) >= _TASKS_MAX:
+            self._kills.clear()
         self._kills.add(key)
         return is_repeated
 
@@ -571,7 +615,7 @@ class _ReportReader:
         report.victims += [value, *others]
         report.whole_group = report.whole_group or whole_group
         report.words = value.words or report.words
-        report.stamp_by(forms.prefix_of(line))
+        report.stamp_by(self._before)
 
     def _is_after(self, report: Report, value: Process) -> bool:
         """Whether a kill is of a later report, whose beginning is left out."""
@@ -583,11 +627,12 @@ class _ReportReader:
         report = self._open
         if report is None or report.is_decided:
             return None
-        former = [one for one in self.log.reports if one.is_bare and value in one.victims]
+        latest = self.log.reports[-_FORMER_MAX:]
+        former = [one for one in latest if one.is_bare and value in one.victims]
         if report.is_bare or not former:
             self._drop(report)
             return None
-        self.log.reports.remove(former[0])
+        self._forget(former[0])
         return former[0]
 
     def _chosen_before(self, process: Process) -> Report | None:
@@ -604,8 +649,14 @@ class _ReportReader:
 
     def _drop(self, report: Report) -> None:
         """A second copy of a report that was read already."""
-        self.log.reports.remove(report)
+        self._forget(report)
         self._open = None
+
+    def _forget(self, report: Report) -> None:
+        for place in range(len(self.log.reports) - 1, -1, -1):
+            if self.log.reports[place] is report:
+                del self.log.reports[place]
+                return
 
     def on_ended_by_fault(self, value: Process, line: str) -> None:
         report = self._new(line)
@@ -625,16 +676,23 @@ class _ReportReader:
     def on_reaped(self, value: Process, line: str) -> None:
         for report in reversed(self.log.reports[-64:]):
             victims = [*report.victims, report.chosen, report.reaped]
-            if any(process is not None and process.pid == value.pid for process in victims):
+            if any(process is not None and _is_of(value, process) for process in victims):
                 report.is_stuck |= bool(value.words)
                 return
         opened = self._open
-        is_listed = opened is not None and any(row.pid == value.pid for row in opened.rows)
         is_open = opened is not None and not opened.is_decided
-        if opened is not None and is_open and is_listed and opened.reaped is None:
+        if opened is not None and is_open and opened.reaped is None and self._lists(opened, value):
             opened.reaped, opened.is_stuck = value, bool(value.words)
         elif not self._is_repeated(value):
             self.log.reaped.append(value)
+
+    def _lists(self, report: Report, process: Process) -> bool:
+        """Whether its table has a process, as often as that is asked of a large one."""
+        former, count, pids = self._listed
+        if former is not report or count != len(report.rows):
+            pids = {row.pid for row in report.rows}
+            self._listed = report, len(report.rows), pids
+        return process.pid in pids
 
     def on_nobody(self, value: str, line: str) -> None:
         report = self._undecided(line)
@@ -648,7 +706,7 @@ class _ReportReader:
         report = self._decidable(line)
         report.panic = value
         report.is_table_empty |= "no killable" in value and self._is_behind_head(report)
-        report.stamp_by(forms.prefix_of(line))
+        report.stamp_by(self._before)
         if "deadlocked" in value:
             report.words = report.words or "machine"
 
@@ -677,9 +735,13 @@ class _ReportReader:
         if self._open is not None and self._open.is_decided:
             self._open = None
 
+    def on_no_range(self, value: int, line: str) -> None:
+        self.log.no_range = value
+
     def on_refused(self, value: str, line: str) -> None:
-        if len(self.log.refused) < 100:
+        self._is_refused = len(self.log.refused) < 100  # the line behind it is of the last one
+        if self._is_refused:
             self.log.refused.append(forms.parted(line)[1][:160])
-        self._is_refused = self._is_other = True
+        self._is_other = True
         if self._open is not None and self._open.is_decided:
             self._open = None

@@ -29,9 +29,13 @@ _COUNTER = re.compile(
 )
 _STATISTIC = re.compile(r"([a-z_]{2,40}):(\d{1,18})KB")
 _STATISTIC_LINE = re.compile(r"([a-z][a-z0-9_()]{1,40}) (\d{1,20})")
-_COLUMNS = re.compile(r"\[ {0,4}pid {0,4}\]([a-z_()0-9 ]{8,240})")
-_ROW = re.compile(r"\[ {0,9}(\d{1,10})\]((?: {1,14}-?\d{1,20}){4,14})(?: {1,9}(.{1,64}))?")
+_COLUMNS = re.compile(r"\[ {0,4}pid {0,4}\]([a-z_()0-9 \t]{8,2000})")
+_GAP = r"[ \t]{1,400}"  # a terminal or a table widens it
+_ROW = re.compile(
+    rf"\[[ \t]{{0,9}}(\d{{1,10}})\]((?:{_GAP}-?\d{{1,20}}){{4,14}})(?:{_GAP}(\S.{{0,63}}))?"
+)
 _SUPPRESSED = re.compile(r"oom_kill_process: (\d{1,9}) callbacks suppressed")
+_NO_RANGE = re.compile(r"vmap allocation for size (\d{1,20}) failed")
 _UB = re.compile(r"(?:in UB (\S{1,40}): )?OOM killed process ")
 _VM = re.compile(r"vm:(\d{1,16})kB, rss:(\d{1,16})kB")
 _PANIC = re.compile(r"Kernel panic - not syncing: (.{0,120})")
@@ -335,7 +339,8 @@ def statistic(text: str) -> tuple[str, int] | None:
 
 def columns(text: str, at: int) -> tuple[str, ...] | None:
     match = _COLUMNS.search(text)
-    return tuple(match[1].split()) if match and " name" in match[1] else None
+    names = tuple(match[1].split()) if match else ()
+    return names if "name" in names else None
 
 
 def row(text: str, width: int | None) -> ProcessRow | None:
@@ -368,6 +373,11 @@ def panic(text: str, at: int) -> str | None:
 def nobody(text: str, at: int) -> str:
     begin = text.rfind("ut of ", 0, at)
     return f"O{text[begin : at + len('no killable processes')]}" if begin >= 0 else text[at:]
+
+
+def no_range(text: str, at: int) -> int | None:
+    match = _NO_RANGE.match(text, at)
+    return int(match[1]) if match else None
 
 
 def _plain(text: str, at: int) -> str:
@@ -417,6 +427,7 @@ TABLE = (
     Sentence("suppressed", "oom_kill_process: ", suppressed),
     Sentence("refused", "page allocation failure", _plain),
     Sentence("stalled", "page allocation stalls for ", _plain),
+    Sentence("no_range", "vmap allocation for size ", no_range),
     Sentence("refused", "vmalloc: allocation failure", _plain),
     Sentence("refused", "vmalloc error: ", _plain),
     Sentence("refused", "SLUB: Unable to allocate memory", _plain),

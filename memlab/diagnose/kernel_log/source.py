@@ -105,7 +105,7 @@ def _of_kernel(path: Path, text: bytes, log: reports.Log) -> reports.Log:
     """A log without a kill says something only if it is the kernel's. Raises `BadRequest`."""
     says = log.reports or log.user_space or log.hints or log.reaped or log.refused or log.lost
     says = says or log.failures or log.parts or log.ends
-    if says or log.requests or log.hidden or not log.lines:
+    if says or log.requests or log.no_range is not None or log.hidden or not log.lines:
         return log
     text = forms.narrow(text).strip(b"\0")  # as a crash or a rotation leaves at a file's ends
     is_text = b"\0" not in text[:_BEGIN_BYTES] or records.is_export(text)

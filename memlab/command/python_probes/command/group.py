@@ -71,6 +71,14 @@ class TrialGroup:
                 return int(file.read())
         return None
 
+    def peak_with_swap(self) -> tuple[int, int] | None:
+        """The most memory with swap, and its limit; None without one (only of cgroup v1)."""
+        names = ("memory.memsw.max_usage_in_bytes", "memory.memsw.limit_in_bytes")
+        with suppress(OSError, ValueError):
+            peak, limit = (int(Path(self._folder, name).read_text()) for name in names)
+            return peak, limit
+        return None
+
     def oom_kills(self) -> int | None:
         """Since this trial began; None where no group counts them."""
         count = self._count()

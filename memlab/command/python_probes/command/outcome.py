@@ -253,7 +253,11 @@ def oom_killed(
     if limit is not None:
         words += f"; its limit is {units.format_quantity(limit, 'B')}"
         if group_peak and group_peak < _NEAR * limit:
-            words += ", so that memory of an outer group or of the machine ran out"
+            swapped, most = group.peak_with_swap() or (0, limit + 1)
+            if most <= limit and swapped >= _NEAR * most:
+                words += f" with swap, of which it had {units.format_quantity(swapped, 'B')}"
+            else:
+                words += ", so that memory of an outer group or of the machine ran out"
         elif not spec["limited"]:
             words += " by memlab, of the free memory: -p memory_max= names another"
     return {"outcome": "oom-killed", "detail": f"{words}{last_lines(printed)}"}

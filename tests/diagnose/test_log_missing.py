@@ -1,0 +1,323 @@
+"""What is said of a log in which lines are missing, cut or widened, and what is not."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from memlab.diagnose.kernel_log import reports
+from memlab.diagnose.kernel_log.documents import LastKill
+
+from .test_last_kill import BARE, TEXTS, V1, kill, printed, read
+
+LOW = """\
+[  9.0] sh invoked oom-killer: gfp_mask=0xd0, order=0, oom_adj=0
+[  9.0] Mem-info:
+[  9.0] Active:90000 inactive:30000 dirty:0 writeback:0 unstable:0
+[  9.0]  free:102000 slab:{slab} mapped:9000 pagetables:600 bounce:0
+[  9.0] DMA free:3500kB min:64kB low:80kB high:96kB active:0kB inactive:0kB present:16000kB
+[  9.0] lowmem_reserve[]: 0 867 1877 1877
+[  9.0] Normal free:3900kB min:3736kB low:4668kB high:5604kB active:100kB inactive:0kB \
+present:888000kB
+[  9.0] lowmem_reserve[]: 0 0 8000 8000
+[  9.0] HighMem free:400600kB min:512kB low:1596kB high:2684kB active:359900kB inactive:120000kB \
+present:1030000kB
+[  9.0] lowmem_reserve[]: 0 0 0 0
+[  9.0] DMA: 1*4kB 1*8kB 0*16kB = 3500kB
+[  9.0] Normal: 277*4kB 25*8kB 2*16kB = 3900kB
+[  9.0] HighMem: 7237*4kB 8367*8kB 3904*16kB = 400600kB
+[  9.0] Free swap  = 2044684kB
+[  9.0] Total swap = 2096472kB
+[  9.0] 490000 pages of RAM
+[  9.0] 262000 pages of HIGHMEM
+[  9.0] 8000 reserved pages
+[  9.0] Out of memory: kill process 31 (a) score 787 or a child
+[  9.0] Killed process 35 (b)
+"""
+
+
+def without(log: str, *words: str) -> str:
+    """A log without the lines that have one of these words."""
+    return "".join(
+        line for line in log.splitlines(keepends=True) if not any(word in line for word in words)
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("HighMem free:",), ("HighMem free:", "of HIGHMEM"), ("HighMem free:", "HighMem: ")],
+    ids=["line", "line and count", "line and list"],
+)
+def test_a_zone_whose_line_is_missing_is_no_other_node(words: tuple[str, ...]) -> None:
+    """Its free memory is in the counters, but a request for low memory cannot use it."""
+    log = LOW.format(slab=30000)
+    assert kill(log).cause == kill(without(log, *words)).cause == "zone"
+    assert "; it cannot use " in printed(without(log, *words))
+    for_any = without(log, *words).replace("gfp_mask=0xd0", "gfp_mask=0x200da")
+    last = kill(for_any)
+    assert last.cause == "unknown"
+    assert "free memory does not explain it: 398 MiB of 1.84 GiB free" in last.text
+
+
+def test_memory_that_is_free_on_a_node_that_is_left_out_is_of_another_node() -> None:
+    log = without(LOW.format(slab=30000), "HighMem", "HIGHMEM")
+    assert kill(log).cause == "node"
+
+
+ACCOUNT = "of 883 MiB in DMA, Normal: "
+
+
+def test_what_holds_low_memory_is_said_of_its_zones() -> None:
+    """All slab lies there; what drivers hold is in no counter."""
+    text = printed(LOW.format(slab=30000))
+    assert f"{ACCOUNT}758 MiB in no counter, 117 MiB slab\n" in text
+    assert "no line of a zone has page tables, kernel stacks, pipes, " in text
+    full = printed(LOW.format(slab=220000))
+    assert f"{ACCOUNT}859 MiB slab" in full
+    assert "no line of a zone has" not in full
+
+
+def test_of_zones_whose_lines_are_shortened_no_account_is_given() -> None:
+    log = LOW.format(slab=30000).replace(" active:0kB inactive:0kB", "")
+    assert ACCOUNT not in printed(log)
+
+
+def test_lines_of_zones_are_the_account_of_a_report_without_counters() -> None:
+    log = (
+        "Normal free:212600kB min:7664kB low:57100kB high:106536kB active_anon:276kB "
+        "inactive_anon:180kB\n  active_file:1200kB inactive_file:0kB unevictable:2932kB\n"
+        "  present:4109312kB managed:3689488kB pagetables:13600kB free_cma:200844kB\n"
+        "Out of memory and no killable processes...\n"
+        "Kernel panic - not syncing: System is deadlocked on memory\n"
+    )
+    text = printed(log)
+    assert "of 3.52 GiB in Normal: 3.3 GiB in no counter, 208 MiB free\n" in text
+    assert "no counter of the report has slab, kernel stacks, pipes, sockets" in text
+    assert [part.name for part in kill(log).holdings][:2] == ["in no counter", "free"]
+
+
+FAULT = """\
+[  8.9]  out_of_memory+0x6d/0xd0
+[  8.9]  {}+0x6a/0x7d
+[  8.9]  do_page_fault+0x2c/0xe0
+"""
+END = (
+    "[  9.1] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,"
+    "global_oom,task_memcg=/,task=a,pid=31,uid=0\n"
+    "[  9.1] Out of memory: Killed process 31 (a) total-vm:900kB, anon-rss:500kB, file-rss:0kB\n"
+)
+ROOM = """\
+[  9.0] Mem-Info:
+[  9.0] Node 0 Normal free:900000kB min:8000kB low:9000kB high:10000kB present:2000000kB
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"),
+    [
+        ("pagefault_out_of_memory", "unknown"),
+        ("moom_callback", "by hand"),
+        ("__alloc_pages_slowpath", "machine"),
+        ("mem_cgroup_out_of_memory", "machine"),
+    ],
+)
+def test_a_report_that_begins_within_its_trace_has_the_cause_of_that(
+    function: str, cause: str
+) -> None:
+    """The kernel's words in the line of the kill are worth more than a trace."""
+    assert kill(f"{FAULT.format(function)}{ROOM}{END}").cause == cause
+
+
+def test_a_trace_is_of_no_report_with_a_first_line_and_of_none_far_behind() -> None:
+    trace = FAULT.format("moom_callback")
+    far = "[  9.0] eth0: link becomes ready\n" * 70
+    for between in (far, "[  9.0] a invoked oom-killer: gfp_mask=0xcc0, order=0\n"):
+        assert kill(f"{trace}{between}{ROOM}{END}").cause == "machine"
+
+
+def test_a_group_is_known_by_the_trace_of_a_report_that_begins_in_it() -> None:
+    table = "[  9.0] [  pid  ]   uid  tgid total_vm      rss name\n"
+    row = "[  9.0] [     31]     0    31    9000     8000 a\n"
+    log = f"{FAULT.format('mem_cgroup_out_of_memory')}{table}{row}"
+    assert kill(log).cause == "group"
+    assert kill(log.replace("mem_cgroup_out_of_memory", "try_to_free_pages")).cause == "unknown"
+
+
+@pytest.mark.parametrize("gap", [" " * 130, "\t", " \t "])
+def test_rows_that_a_terminal_or_a_table_widened_are_read(gap: str) -> None:
+    wide = re.sub(r"(?<=[0-9a-z]) {4,}(?=[0-9a-z])", gap, V1)
+    assert wide.count(gap) > 9
+    last = kill(wide)
+    assert [(task.pid, task.name) for task in last.processes] == [
+        (700, "big [x] 1"), (701, "worker"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cut", "is_other"),
+    [("reaped process 4", False), ("reaped process 418", False), ("reaped process 419", True),
+     ("reaped process 4183 (a), now anon-rss:0kB", False), ("reaped process 9 (b), now", True)],
+)  # fmt: skip
+def test_the_reapers_line_that_is_cut_is_no_kill_of_another(cut: str, is_other: bool) -> None:
+    log = f"{END.replace('31', '4183')}[  9.2] oom_reaper: {cut}"
+    assert ("also killed" in printed(log)) == is_other
+    assert "killed, without a report in this log: \n" not in printed(log)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("tracebox: vmalloc: allocation failure: 32768 bytes, mode:0xcc0(GFP_KERNEL)",
+         "kills nobody: tracebox: vmalloc: allocation failure: 32768 bytes"),
+        ("kern  :warn  : a: page allocation failure: order:4, mode:0x40dc0",
+         "kills nobody: a: page allocation failure: order:4"),
+        ("daemon:error: a: page allocation failure: order:4, mode:0x40dc0",
+         "kills nobody: a: page allocation failure: order:4"),
+        ("local0:info: a: page allocation failure: order:4, mode:0x40dc0",
+         "kills nobody: a: page allocation failure: order:4"),
+    ],
+)  # fmt: skip
+def test_a_name_before_another_is_no_facility(line: str, words: str) -> None:
+    assert words in printed(f"[    9.000000] {line}\n{line}\n")
+
+
+VMAP = "[    9.0] vmap allocation for size 430080 failed: use vmalloc=<size> to increase size\n"
+
+
+@pytest.mark.parametrize("rest", ["", "[ 9.1] a: vmalloc: allocation failure: 425984 bytes\n"])
+def test_a_range_of_addresses_that_the_kernel_lacks_is_no_lack_of_memory(rest: str) -> None:
+    text = printed(f"{VMAP}{rest}")
+    assert "no free range of 420 KiB in its addresses for vmalloc (vmalloc= at boot)" in text
+    assert "no kill for want of memory in this log" in text
+    assert "overwritten" not in text
+    assert "no free range" not in printed(rest or VMAP.replace("size 4", "sizes of 4"))
+
+
+EARLYOOM = "Out of memory! {}\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("why", "how", "words"),
+    [
+        ("mem min: 783 MiB, swap min: 0 MiB",
+         "Killing process: tail -f, pid: 76, badness: 367, VmRSS: 719 MiB",
+         "process 76 (tail -f), 719 MiB resident\nit was the decision of earlyoom: Out of memory! "
+         "mem min: 783 MiB, swap min: 0 MiB"),
+        ("avail: 5 MiB < min: 587 MiB", "Killing process 76 tail",
+         "process 76 (tail)\nit was the decision of earlyoom: Out of memory! avail: 5 MiB < min"),
+    ],
+)  # fmt: skip
+def test_how_earlyoom_printed_a_kill_at_first(why: str, how: str, words: str) -> None:
+    """Main.c of 0.9 and 1.1. Supervisors print such a line too, but none about memory before it."""
+    log = EARLYOOM.format(why, how)
+    assert f"killed by earlyoom, not by the kernel: {words}" in printed(log)
+    far = "mem avail: 9 MiB (1 %), swap free: 0 MiB (0 %)\n" * 4
+    for other in (f"[ 9.0] init\n{how}\n", f"{log}\n{how.replace('76', '77')}\n"):
+        text = printed(other)
+        assert "process 77" not in text
+        assert ("earlyoom" in text) == (other.startswith("Out"))
+    assert "killed" not in printed(log.replace("\nKilling", f"\n{far}Killing"))
+
+
+def test_a_process_that_is_signalled_again_is_one_kill() -> None:
+    again = (
+        "low memory! at or below SIGTERM limits: mem 10 %, swap 10 %\nsending SIGTERM to process "
+    )
+    lines = [f'{again}74 uid 0 "a": badness {n}, VmRSS 30 MiB\n' for n in (8, 9, 10)]
+    other = f'{again}75 uid 0 "a": badness 9, VmRSS 30 MiB\n'
+    text = printed("".join(lines))
+    assert "it signalled it 3 times" in text
+    assert "earlier" not in text
+    assert "2 earlier kills in the same log" in printed(f"{lines[0]}{other}{lines[1]}")
+    assert "times" not in printed(f"{lines[0]}{other}")
+
+
+ATTEMPT = "Jan 09 14:32:25 h systemd-oomd[70]: oomd attempting to kill {} with KILL\n"
+NO_GROUP = (
+    "Jan 09 14:32:25 h systemd-oomd[70]: Failed to kill any cgroup(s) under /a.slice based on "
+    "pressure: No such device\n"
+)
+
+
+def test_whom_systemd_oomd_signalled_is_said_before_its_failure() -> None:
+    log = f"{ATTEMPT.format(113)}{ATTEMPT.format(118)}{NO_GROUP}"
+    text = printed(log)
+    assert text.startswith(
+        "killed at Jan 09 14:32:25 by systemd-oomd, not by the kernel: /a.slice\n"
+    )
+    assert "it sent KILL to 113, 118, and then: Failed to kill any cgroup(s)" in text
+    assert "it killed 2 processes of it" in text
+    killed = "Jan 09 14:32:25 h systemd-oomd[70]: Killed /b.slice/c due to memory pressure for /b\n"
+    for without_attempt in (NO_GROUP, f"{ATTEMPT.format(7)}{killed}{NO_GROUP}"):
+        assert "it sent KILL" not in printed(without_attempt)
+
+
+def test_requests_of_programs_are_in_the_document() -> None:
+    asked = "".join(f"[ 9.{n}] earlyoom[7]: Invoking oom killer: {n} times\n" for n in range(3))
+    (hint,) = LastKill.made_of(read(asked)).hints
+    assert (hint.line, hint.by) == (3, "earlyoom")
+    assert hint.text == "asked 3 times: Invoking oom killer: 2 times"
+
+
+SMART = str.maketrans({"'": "\u2019", '"': "\u201d"})
+
+
+def test_quotes_that_an_editor_turned_are_those_of_the_program() -> None:
+    line = 'sending SIGTERM to process 74 uid 0 "a": badness 9, VmRSS 30 MiB\n'
+    android = "lowmemorykiller: Kill 'org.a' (17), uid 9, oom_score_adj 0 to free 3kB rss\n"
+    assert "process 74 (a)" in printed(line.translate(SMART))
+    assert "process 17 (org.a)" in printed(android.translate(SMART))
+    assert "process 17 (org.a)" in printed(
+        f"  - '{android.strip().replace(chr(39), chr(39) * 2)}'\n"
+    )
+
+
+def test_lines_that_are_padded_to_one_width_are_not_broken_ones() -> None:
+    log = TEXTS["lowmem-2.6.11-slab-then-sysrq"].decode()
+    padded = "\n".join(line.ljust(160) for line in log.splitlines())
+    assert kill(padded).cause == kill(log).cause == "zone"
+
+
+@pytest.mark.parametrize("mark", ["{}:", "{}-"])
+def test_the_numbers_of_grep_are_no_part_of_a_line(mark: str) -> None:
+    lines = V1.splitlines()
+    numbered = "\n".join(f"{mark.format(i)}{line}" for i, line in enumerate(lines, 1))
+    assert kill(numbered) == kill(V1)
+    days = "\n".join(f"11-30 10:00:0{i % 10}.123  7  9 I kernel  : {BARE[i]}" for i in range(9))
+    assert kill(days).at.startswith("11-30 10:00:0"), "a date has such a beginning"
+
+
+@pytest.mark.parametrize("earlier", [7, 250])
+def test_of_very_many_kills_the_older_ones_are_counted(
+    earlier: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "_REPORTS_MAX", 100)
+    log = "".join(
+        f"[{n}.1] Out of memory: Killed process {n} (a) total-vm:9kB, anon-rss:5kB, file-rss:0kB\n"
+        for n in range(earlier + 1)
+    )
+    read_log = read(log)
+    assert len(read_log.reports) <= 100
+    assert f"\n{earlier} earlier kills in the same log" in printed(log)
+
+
+def test_a_report_with_very_many_zones_and_rows_is_read_in_bounded_time() -> None:
+    """The steps are linear in them: some were quadratic."""
+    zones = "[ 9.0] Node 0 Normal free:{}kB min:1kB low:1kB high:1kB present:9kB\n"
+    rows = "[ 9.0] [ {0}]     0   435     2540      246       8       0 a{0}\n"
+    reaped = "[ 9.0] oom_reaper: reaped process {} (a), now\n"
+    begin = "[ 9.0] a invoked oom-killer: gfp_mask=0xcc0, order=0\n"
+    parts = [begin, *map(zones.format, range(9000)), *map(rows.format, range(9000))]
+    log = "".join([*parts, *map(reaped.format, range(10_000, 19_000)), END])
+    assert kill(log).ended == "killed"
+    assert len(read(log).reports[0].memory.zones) == 5 * 1024
+
+
+def test_of_very_many_refused_requests_the_last_has_one_line_of_its_cache() -> None:
+    refused = (
+        "[ {0}.0] SLUB: Unable to allocate memory on node -1, gfp=0xcc0\n"
+        "[ {0}.1]   cache: kmalloc-{0}, object size: 16384\n"
+    )
+    text = printed("".join(refused.format(i) for i in range(300)))
+    assert text.count("cache: kmalloc-") == 1
