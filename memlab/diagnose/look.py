@@ -140,6 +140,8 @@ class GroupRoom:
     """Of the look."""
     shared_growth_bytes_per_s: float = 0.0
     """Of tmpfs, shared memory and memfds that it is charged with."""
+    reread_bytes_per_s: float = 0.0
+    """Of files, read again after they had been dropped."""
 
     @property
     def room_bytes(self) -> int:
@@ -1328,6 +1330,7 @@ def room_of(
         machine_slab_growth_bytes=slab_growth_bytes,
         seconds=elapsed,
         shared_growth_bytes_per_s=(after.shmem_bytes - before.shmem_bytes) / elapsed,
+        reread_bytes_per_s=(after.reread_count - before.reread_count) * PAGE / elapsed,
     )
 
 
