@@ -255,6 +255,10 @@ class Look:
     """Those with most mappings, and those whose number grew most."""
     mappings_more: int = 0
     """At the end than at the beginning."""
+    file_addresses_bytes: int = 0
+    """Of its mappings of files, touched or not; 0 of a sample of them."""
+    closed_addresses_bytes: int = 0
+    """Of nameless mappings that may not be accessed: reserved."""
     neighbours: int = 0
     """Nameless mappings with another one right above."""
     fell_bytes: int = 0
@@ -698,15 +702,20 @@ def _with_pages(seen: Look, start: _Start, course: _Course, end: _End) -> Look:
     """What its mappings and page tables say of both moments."""
     before, after, now = start.pages, end.pages, end.mappings
     growth = _growth(before, after, course.series.held) - seen.met_shared_bytes
+    listed = () if now.is_sample else now.read
     return replace(
         seen,
         growth_bytes_per_s=growth / course.elapsed,
         pages=replace(after, by_mapping={}, files_by_mapping={}) if after else None,
         unshared_bytes=_unshared(before, after),
-        largest=() if now.is_sample else _largest(now.read, before, after),
+        largest=_largest(listed, before, after) if listed else (),
         mapped_often=_often(start.mappings, now, before, after),
         mappings_more=now.count - start.mappings.count,
         neighbours=now.neighbours,
+        file_addresses_bytes=sum(m.size_bytes for m in listed if m.path.startswith("/")),
+        closed_addresses_bytes=sum(
+            m.size_bytes for m in listed if m.is_nameless and m.permissions.startswith("---")
+        ),
         guarded_stacks=stacks.guarded(seen.subject.number, now.guarded),
         zeros_growth_bytes=_zeros(after) - _zeros(before),
         page_table_bytes=observed.status_bytes(end.status, "VmPTE") or 0,

@@ -170,6 +170,8 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
         why = f"{why}; {open_kinds.words(look.open_kinds)}"
     if limit and limit.name == "vm.max_map_count":
         why = f"{why}{of_mappings(look)}"
+    if limit and limit.name == "RLIMIT_AS":
+        why = f"{why}{_of_addresses(look)}"
     critical = known.certain and per_s >= 1
     return Finding(
         known.name, CRITICAL if critical else COSTLY,
@@ -368,6 +370,18 @@ def _of_mounts(candidates: Sequence[Room]) -> str:
 def _met(one: Room) -> str:
     least = "at least " if one.is_part else ""
     return f"{least}{_amount(one.used, one.unit)} of {_amount(one.limit, one.unit)} ({one.named})"
+
+
+def _of_addresses(look: Look) -> str:
+    """What fills them, if half of them are of one kind."""
+    kinds = (
+        (look.file_addresses_bytes, "mappings of files"),
+        (look.closed_addresses_bytes, "reserved (PROT_NONE)"),
+    )
+    most, what = max(kinds)
+    if most < look.memory.virtual_bytes / 2:
+        return ""
+    return f"; {size(most)} of them are {what}, {size(look.memory.resident_bytes)} are resident"
 
 
 def _asks_for_huge_pages(look: Look, refused: Sequence[Refusal]) -> bool:
