@@ -272,7 +272,11 @@ def _free_inside(look: Look) -> Iterator[Finding]:
     for one in sorted(look.inner_heaps, key=lambda heap: -heap.free_bytes):
         part = one.free_bytes / max(1, look.memory.anonymous_bytes)
         large = growth.worth(one.free_bytes, 0) and part >= _WORTH_SHARE
-        if one.name != inner_heap.JAVA and large and not growth.is_growing(look):
+        if (
+            one.name not in (inner_heap.JAVA, inner_heap.CLASSES)
+            and large
+            and not growth.is_growing(look)
+        ):
             yield _free_in(look, one, part)
 
 

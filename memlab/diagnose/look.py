@@ -332,6 +332,9 @@ class Look:
     """Calls that fail for want of something, the most frequent first."""
     prices: tuple[Unlooked, ...] = ()
     """What was not looked at for its cost, and the option that does."""
+    loaded_classes_per_s: float = 0.0
+    """By a JVM."""
+    unloaded_classes_per_s: float = 0.0
     inner_heaps: tuple[InnerHeap, ...] = ()
     """Heaps beside malloc that were read."""
     stacks: Stacks | None = None
@@ -381,6 +384,8 @@ class _Start:
     """What its descriptors are; None of one with very many."""
     unmapped: memory_held_open.Sizes | None
     queues: sockets.Readings
+    classes: tuple[int, int]
+    """That a JVM has loaded and unloaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,7 +562,8 @@ def _start(pid: int, *, thorough: bool) -> _Start:
     links = memory_held_open.descriptors(pid)
     unmapped = memory_held_open.unmapped_now(pid, links, listed.read)
     queues = sockets.readings(pid, links or {})
-    return _Start(listed, shared_bytes, segments, tables, links, unmapped, queues)
+    classes = inner_heap.classes_of(inner_heap.counters_of_jvm(pid, listed.read))
+    return _Start(listed, shared_bytes, segments, tables, links, unmapped, queues, classes)
 
 
 def _course(
@@ -777,8 +783,15 @@ def _with_holders(seen: Look, course: _Course, end: _End, holders: _Holders) -> 
     ):  # VmData is the private memory that may be written (proc_pid_status(5))
         writable_bytes = course.after.bytes("VmData") or 0
         unfilled = writable_bytes - kept.anonymous_bytes - kept.swapped_bytes
+    counted = inner_heap.counters_of_jvm(seen.subject.number, end.mappings.read)
+    classes = [
+        max(0, now - before) / course.elapsed
+        for before, now in zip(start.classes, inner_heap.classes_of(counted), strict=True)
+    ]
     return replace(
         seen,
+        loaded_classes_per_s=classes[0],
+        unloaded_classes_per_s=classes[1],
         unfilled_bytes=max(0, unfilled),
         fork_s=fault.fork_s(kept.anonymous_bytes) if _forks(seen) else None,
         within=holders.within,
