@@ -36,9 +36,10 @@ _STACK_BYTES_LEAST = 8 << 10  # its control block's page, and that of its deepes
 
 def beside_malloc(look: Look) -> float:
     """Anonymous memory that is not of malloc's heaps: the program's own mappings, or a heap that a
-    runtime has beside it."""
+    runtime has beside it. At least what of it has a name: the heaps of a process that grows are
+    read when they are larger than its memory was."""
     of_malloc = look.heap.resident_bytes + look.heap.mapped_bytes if look.heap else 0
-    return max(0, look.memory.anonymous_bytes - of_malloc)
+    return max(named_bytes(look), look.memory.anonymous_bytes - of_malloc)
 
 
 def beside_malloc_line(look: Look) -> Line:
@@ -47,7 +48,8 @@ def beside_malloc_line(look: Look) -> Line:
     if heap and heap.mapped_bounds:
         least, most = heap.mapped_bounds
         rest = look.memory.anonymous_bytes - heap.resident_bytes
-        low, high = max(0, rest - most), max(0, rest - least)
+        named = named_bytes(look)
+        low, high = max(named, rest - most), max(named, rest - least)
     return Line("beside malloc", beside_malloc(look), low, high, part_of="anonymous")
 
 
@@ -59,6 +61,8 @@ def in_objects(look: Look, heap: Heap) -> Line:
     if low is not None and high is not None:
         low, high = used + low, used + high
     note = "{} in {} mapped alone".format(*_alone(heap)) if heap.mapped_bytes else ""
+    if used + heap.mapped_bytes > look.memory.anonymous_bytes and look.growth_bytes_per_s > 0:
+        note = "; ".join(filter(None, (note, "read a moment later than the rest: it grows")))
     if heap.mapped_bytes > max(MiB, look.memory.anonymous_bytes / 2):
         note += ": what lies in them was not read"
     return Line(
@@ -314,6 +318,7 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
     """Beside a runtime's own heap: what its monitoring does not count."""
     heap = look.heap
     runtimes = [*(one.name for one in look.inner_heaps), *look.within]
+    runtimes = runtimes or [look.runtime] if look.runtime else runtimes
     if heap is None or not runtimes or growth.is_growing(look):
         return
     used = heap.used_bytes + heap.mapped_bytes
@@ -334,13 +339,18 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
 def mostly_malloc(look: Look) -> tuple[str, str]:
     """Of a process with a small heap beside malloc: that most is malloc's objects, and what takes
     these; both empty of another."""
-    if look.heap is None or not look.inner_heaps:
+    if look.heap is None or not (look.inner_heaps or look.runtime):
         return "", ""
     used = look.heap.used_bytes + look.heap.mapped_bytes
-    largest = max(look.inner_heaps, key=lambda inner: inner.resident_bytes)
-    beside = sum(inner.resident_bytes for inner in look.inner_heaps)
+    beside = sum(inner.resident_bytes for inner in look.inner_heaps) or beside_malloc(look)
     if used < growth.WORTH_BYTES or used < look.memory.anonymous_bytes / 2 or beside > used / 4:
         return "", ""
+    if not look.inner_heaps:
+        return (
+            f"most of its anonymous memory is malloc's objects, {size(used)}, and not of "
+            f"{look.runtime}"
+        ), _outside(look.runtime)
+    largest = max(look.inner_heaps, key=lambda inner: inner.resident_bytes)
     return (
         f"most of its anonymous memory is malloc's objects, {size(used)}, and not {largest.name}, "
         f"{size(largest.resident_bytes)}"
@@ -358,6 +368,7 @@ _OUTSIDE = {
     "V8": "buffers of node, and what addons allocate",
     "Python": "objects over 512 bytes, such as long strings, lists and bytearrays, and what "
     "extensions allocate",
+    "Go": "what C code behind cgo allocates (C.CString, C.malloc): a profile of Go has none of it",
     "Ruby": "strings, arrays and hashes that do not fit into a slot, and what extensions allocate",
 }
 

@@ -318,6 +318,8 @@ class Look:
     within: tuple[str, ...] = ()
     """Other allocators in its files, whose heaps are not read; looked for where much anonymous
     memory is not malloc's."""
+    runtime: str = ""
+    """In its executable, whose heap never lies in malloc's: Go's; empty without one."""
     shared: tuple[SharedUse, ...] = ()
     """Shared memory that it maps, by kind; the largest first."""
     attached: Attached | None = None
@@ -795,6 +797,7 @@ def _with_holders(seen: Look, course: _Course, end: _End, holders: _Holders) -> 
         unfilled_bytes=max(0, unfilled),
         fork_s=fault.fork_s(kept.anonymous_bytes) if _forks(seen) else None,
         within=holders.within,
+        runtime=allocator.runtime(seen.subject.number),
         inner_heaps=holders.inner,
         stacks=holders.stacks,
         new_threads=len({*holders.tasks} - {*course.tasks}),

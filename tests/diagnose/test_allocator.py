@@ -242,10 +242,16 @@ def test_go_is_known_by_a_section_of_its_own(
     source.write_text(
         "int other = 7;\n"
         f'__attribute__((section("{section}"))) char mark[] = "\\xff Go buildinf:";\n'
-        "int main(void) { return other + mark[0]; }\n"
+        "int main(void) { puts(mark); getchar(); return other; }\n"
     )
-    subprocess.run(["cc", "-o", file, source], check=True)
+    subprocess.run(["cc", "-include", "stdio.h", "-o", file, source], check=True)
     assert allocator_marks.names(file)[0] == found
+    with subprocess.Popen(
+        ["stdbuf", "-oL", file], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout
+        program.stdout.readline()
+        assert allocator.runtime(program.pid) == "".join(found)
 
 
 @pytest.mark.seconds

@@ -560,6 +560,33 @@ def test_parts_of_what_is_beside_malloc_add_up_to_it() -> None:
     assert [one.value for one in lines if one.name == "other mappings"] == [80 * MiB]
 
 
+@pytest.mark.parametrize("grown", [0, 10])
+def test_a_part_has_its_whole_though_the_heaps_are_read_later_than_it_was(grown: int) -> None:
+    """Of a process that grows: 194 MiB of memory, of which malloc has 196 when it is read."""
+    held = memory(resident_bytes=210 * MiB, anonymous_bytes=194 * MiB)
+    of_malloc = heap_of(held_bytes=(186 + grown) * MiB, free_bytes=0, retained_bytes=0)
+    seen = look(
+        memory=held, heap=of_malloc, stacks=Stacks(4, 32 * MiB, 6 * MiB),
+        growth_bytes_per_s=4.0 * MiB,
+    )  # fmt: skip
+    lines = {one.name: one for one in stock.of(seen).lines}
+    assert lines["stacks of threads"].part_of == "beside malloc"
+    assert lines["beside malloc"].value == (8 if not grown else 6) * MiB
+    is_later = "read a moment later" in lines["in malloc's objects"].note
+    assert is_later == (186 + grown > 194)
+
+
+@pytest.mark.parametrize(
+    ("guarded", "words"),
+    [(356, "356 stacks of threads that have ended"), (0, "as stacks of coroutines or an")],
+)
+def test_stacks_of_threads_that_have_ended_are_no_coroutines(guarded: int, words: str) -> None:
+    form = mapped_forms.MappedForm(mapped_forms.GUARDED, 8 * MiB, 356)
+    (line,) = [one for one in stock.of(look(forms=(form,), guarded_stacks=guarded)).lines
+               if one.name == mapped_forms.GUARDED]  # fmt: skip
+    assert words in line.note
+
+
 @pytest.mark.parametrize(
     ("mapped", "anonymous", "unread"),
     [
