@@ -356,6 +356,14 @@ def _swings(look: Look) -> Iterator[Finding]:
             swing,
         )
         return
+    if look.fell_bytes + look.growth_bytes_per_s * look.seconds < swing / 4:
+        yield _SWINGS.found(
+            NOTE,
+            f"it fell in the look by {size(look.fell_bytes)}, to {size(look.lowest_bytes)}, and "
+            "hardly grew before or since: memory that was given back",
+            swing,
+        )
+        return
     room, whose = room_of(look)
     rises = look.floor_growth_bytes_per_s
     keeps = (
