@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import family, growth, inside, mapping_list, shared, sites
+from memlab.diagnose import family, growth, inside, mapping_list, refused, shared, sites
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import (
     COSTLY,
@@ -15,6 +15,7 @@ from memlab.diagnose.finding import (
     facts,
     left,
     per_day,
+    per_second,
     size,
 )
 from memlab.diagnose.look import Look, MappedOften
@@ -185,7 +186,7 @@ def _growing(look: Look) -> Iterator[Finding]:
             Fact("room", room, "B"),
             *sites.facts(look.sites),
         ),
-        setting=f"{_LATER}; then {outside} (heaptrack, memlab record)" if outside else None,
+        setting=setting,
         grows=not bounded and not look.peak_stands,
     )
 

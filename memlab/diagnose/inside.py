@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import allocator_marks, growth, inner_heap, mapped_forms, started
+from memlab.diagnose import (
+    allocator_marks,
+    growth,
+    inner_heap,
+    mapped_forms,
+    refused,
+    started,
+)
 from memlab.diagnose.account import Line
 from memlab.diagnose.finding import (
     NOTE,
@@ -12,6 +19,7 @@ from memlab.diagnose.finding import (
     Finding,
     FindingRow,
     facts,
+    per_second,
     share,
     size,
 )
@@ -107,8 +115,7 @@ def lines(look: Look) -> Iterator[Line]:
         if form.name != mapped_forms.MAIN_STACK:
             size = min(size, int(rest))
             named, rest = named + size, rest - size
-        note = _of_break(look) if form.name == mapped_forms.BREAK else form.note
-        yield Line(form.name, size, part_of=of, note=note)
+        yield Line(form.name, size, part_of=of, note=_of_form(look, form))
     notes = (_not_read(look), _stacks_elsewhere(look, rest), _largest(look, rest))
     unread = "; ".join(filter(None, notes))
     if named or unread:
@@ -146,6 +153,25 @@ def _forms(look: Look) -> Iterator[MappedForm]:
         )
         if not form.of_files and not is_read and is_large:
             yield form
+
+
+def _of_form(look: Look, form: MappedForm) -> str:
+    if form.name == mapped_forms.BREAK:
+        return _of_break(look)
+    if form.name == mapped_forms.GUARDED and look.guarded_stacks >= form.count:
+        return f"{form.count:,} stacks of threads that have ended"
+    return form.note
+
+
+def new_stacks(look: Look) -> tuple[float, str]:
+    """Bytes per second that it grows by in stacks of threads that have ended, at their mean, and
+    what says so; 0 if most of its mappings are no such stacks, or their number does not grow."""
+    ended = [one for one in _forms(look) if one.name == mapped_forms.GUARDED]
+    if not ended or not refused.keeps_stacks(look) or look.mappings_more <= 0:
+        return 0.0, ""
+    each = ended[0].resident_bytes / ended[0].count
+    new = look.mappings_more / 2 / look.seconds  # each has a guard
+    return new * each, f"{per_second(new, 'stacks')} of threads that have ended, {size(each)} each"
 
 
 def _of_break(look: Look) -> str:

@@ -527,7 +527,7 @@ def at(
     seen = _with_shared(seen, start, course, end, descendants, of_group=limit is not None)
     seen = _with_pages(seen, start, course, end)
     seen = _with_series(seen, course)
-    seen = _with_holders(seen, course, end, holders)
+    seen = _with_holders(seen, start, course, end, holders)
     seen = _with_descriptors(seen, start, end, descriptors)
     unseen = (
         *_hidden_group(pid),
@@ -775,7 +775,7 @@ def _with_descriptors(seen: Look, start: _Start, end: _End, descriptors: _Descri
     )
 
 
-def _with_holders(seen: Look, course: _Course, end: _End, holders: _Holders) -> Look:
+def _with_holders(seen: Look, start: _Start, course: _Course, end: _End, holders: _Holders) -> Look:
     """Whose its private memory is, and what it may touch without a call."""
     kept = holders.memory
     writable = [m for m in end.mappings.read if m.permissions in ("rw-p", "rwxp")]

@@ -76,17 +76,20 @@ _INSTEAD = {
 }
 
 
+JOIN = "pthread_join(3) or pthread_detach(3) for each thread"
+
+
 def hint(look: Look, limit: str, otherwise: str = "") -> str:
     """What to try where this limit is met: that neighbours can be one mapping only if half of all
     have one."""
-    if limit == "vm.max_map_count" and _keeps_stacks(look):
-        return "pthread_join(3) or pthread_detach(3) for each thread; sysctl vm.max_map_count"
+    if limit == "vm.max_map_count" and keeps_stacks(look):
+        return f"{JOIN}; sysctl vm.max_map_count"
     if limit == "vm.max_map_count" and look.neighbours < look.memory.mappings / 2:
         return "sysctl vm.max_map_count; fewer mappings: munmap(2) of what is no longer used"
     return _HINTS.get(limit, otherwise)
 
 
-def _keeps_stacks(look: Look) -> bool:
+def keeps_stacks(look: Look) -> bool:
     """Whether half of its mappings are stacks and their guards, of four times as many threads as
     live."""
     count = look.guarded_stacks
@@ -96,7 +99,7 @@ def _keeps_stacks(look: Look) -> bool:
 def of_mappings(look: Look) -> str:
     """Most of its mappings: stacks of threads that do not live, or those of one file, new ones
     first; empty if they are neither."""
-    if _keeps_stacks(look):
+    if keeps_stacks(look):
         count = look.guarded_stacks
         return (
             f"; {2 * count:,} are {count:,} stacks of threads and their guards, and it has "

@@ -20,6 +20,7 @@ from memlab.diagnose import (
     inner_heap,
     inside,
     limits,
+    mapped_forms,
     mapping_list,
     output,
     stock,
