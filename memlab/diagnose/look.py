@@ -17,6 +17,7 @@ from pathlib import Path
 
 from memlab.diagnose import (
     allocator,
+    allocator_marks,
     call_arguments,
     call_causes,
     call_limits,
@@ -643,10 +644,14 @@ def _holders(found: Subject, course: _Course, end: _End, *, thorough: bool) -> _
     unread -= mapped_forms.bytes_of(forms, mapped_forms.MAIN_STACK)
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
     searched: list[str] = []
+    own: str | None = None
     if much or any(one.name == inner_heap.MIMALLOC for one in inner):
         searched = allocator.within(pid, mappings, malloc)
-        if heaps is None and (own := allocator.replacing(pid, mappings, searched)):
+        own = allocator.replacing(pid, mappings, searched) if heaps is None else None
+        if own:
             searched = [own, *searched]
+        if heaps is None and (own or any(allocator_marks.ASAN in one for one in searched)):
+            not_read = ()  # of glibc's heap, which is not in use
     inner = inner_heap.placed(inner, searched)
     within = tuple(inner_heap.unread(searched if much else [], inner))
     return _Holders(
