@@ -229,6 +229,7 @@ def of_group(
             setting=raise_it,
         )
     elif nearly and group.reread_bytes_per_s >= 1 * MiB:
+        less = "; less anonymous or shared memory in the group"
         is_squeezed = charge.needed_bytes >= 0.5 * group.limit_bytes
         yield _GROUP_READS_AGAIN.found(
             COSTLY if is_squeezed and group.reread_bytes_per_s >= 16 * MiB else NOTE,
@@ -238,7 +239,7 @@ def of_group(
             group.reread_bytes_per_s,
             evidence,
             line=group.limit_name,
-            setting=f"raise {group.path}/{group.limit_name}; less anonymous memory in the group",
+            setting=f"raise {group.path}/{group.limit_name}{less if is_squeezed else ''}",
             policies=proof,
         )
     elif nearly and charge.droppable_bytes >= 0.3 * charge.used_bytes and full < _FULL:

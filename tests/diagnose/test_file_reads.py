@@ -78,6 +78,12 @@ def test_files_that_are_read_again_are_the_cause_of_what_follows() -> None:
     seen = group(charge=kept, reached_per_s=900.0, reread_bytes_per_s=228.0 * MiB)
     found = {one.name: one for one in diagnosis._findings(look(group=seen))}
     assert found.keys() == {"group-reads-again"}
+    assert found["group-reads-again"].setting.endswith(
+        "less anonymous or shared memory in the group"
+    )
+    index = replace(seen, charge=replace(kept, file_clean_bytes=60 * MiB))
+    (found_of_index,) = diagnosis._findings(look(group=index))
+    assert found_of_index.setting == "raise /sys/fs/cgroup/job/memory.max"
     title = found["group-reads-again"].title
     assert "and 228 MiB/s of files are read that it had dropped: 44 MiB of it cannot be" in title
     once = diagnosis._findings(look(group=replace(seen, reread_bytes_per_s=0.0)))
