@@ -167,10 +167,10 @@ def new_stacks(look: Look) -> tuple[float, str]:
     """Bytes per second that it grows by in stacks of threads that have ended, at their mean, and
     what says so; 0 if most of its mappings are no such stacks, or their number does not grow."""
     ended = [one for one in _forms(look) if one.name == mapped_forms.GUARDED]
-    if not ended or not refused.keeps_stacks(look) or look.mappings_more <= 0:
+    more = next((one.growth_per_s for one in look.rooms if one.name == "vm.max_map_count"), 0.0)
+    if not ended or not refused.keeps_stacks(look) or more <= 0:
         return 0.0, ""
-    each = ended[0].resident_bytes / ended[0].count
-    new = look.mappings_more / 2 / look.seconds  # each has a guard
+    each, new = ended[0].resident_bytes / ended[0].count, more / 2  # each has a guard
     return new * each, f"{per_second(new, 'stacks')} of threads that have ended, {size(each)} each"
 
 
