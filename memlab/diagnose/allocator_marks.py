@@ -13,6 +13,8 @@ from pathlib import Path
 from memlab.observe import elf, files
 
 _PYMALLOC, _NO_GIL = "Python's pymalloc", "a Python without a GIL"
+ASAN = "AddressSanitizer's malloc (quarantine_size_mb)"
+"""Which takes the place of the C library's malloc."""
 MARKS = (
     ("mimalloc", b"mimalloc: warning: "), ("jemalloc", b"<jemalloc>: "),
     ("tcmalloc", b"TCMALLOC_AGGRESSIVE_DECOMMIT"), (_PYMALLOC, b"pymalloc_debug"),
@@ -20,7 +22,7 @@ MARKS = (
     ("the JVM", b"MaxDirectMemorySize"), ("PHP's allocator", b"zend_mm_heap corrupted"),
     ("LuaJIT", b"LuaJIT 2."), ("Ruby's heap", b"RUBY_GC_HEAP"), ("GHC's heap", b"GHCRTS"),
     ("Erlang's heap", b"ERL_CRASH_DUMP"), ("OCaml's heap", b"OCAMLRUNPARAM"),
-    (_NO_GIL, b"free-threading build"),
+    (ASAN, b"quarantine_size_mb"), (_NO_GIL, b"free-threading build"),
 )  # fmt: skip
 GO, _GO_BUILD = "Go's runtime", b"\xff Go buildinf:"
 """What a section of its own begins with (debug/buildinfo)."""

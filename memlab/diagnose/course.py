@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import family, growth, inside, mapping_list, shared, sites
+from memlab.diagnose import family, growth, inside, mapping_list, refused, shared, sites
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import (
     COSTLY,
@@ -15,6 +15,7 @@ from memlab.diagnose.finding import (
     facts,
     left,
     per_day,
+    per_second,
     size,
 )
 from memlab.diagnose.look import Look, MappedOften
@@ -122,6 +123,19 @@ GROWING = FindingRow(
 )
 
 
+_CLASSES = (
+    f"{_LATER}; then which class loaders stay reachable (jcmd PID VM.classloaders); "
+    "-XX:MaxMetaspaceSize bounds what the metadata of classes takes"
+)
+_LOADED_PER_S = 10.0
+
+
+def _loads_classes(look: Look) -> bool:
+    """A JVM that goes on to load classes and keeps most of them."""
+    loaded = look.loaded_classes_per_s
+    return loaded >= _LOADED_PER_S and look.unloaded_classes_per_s < loaded / 2
+
+
 def _growing(look: Look) -> Iterator[Finding]:
     if not growth.is_growing(look):
         return
@@ -149,6 +163,14 @@ def _growing(look: Look) -> Iterator[Finding]:
     if look.peak_stands:
         goes_on = f"it has been larger before, {size(peak)}: it may swing"
     most_is, outside = inside.mostly_malloc(look)
+    setting = f"{_LATER}; then {outside} (heaptrack, memlab record)" if outside else None
+    if not most_is and _loads_classes(look):
+        loads = per_second(look.loaded_classes_per_s, "classes")
+        unloads = f"{look.unloaded_classes_per_s:,.0f}" if look.unloaded_classes_per_s else "none"
+        most_is, setting = f"meanwhile it loads {loads} and unloads {unloads}", _CLASSES
+    of_stacks, stacks = inside.new_stacks(look)
+    if of_stacks >= rate / 2:
+        most_is, setting = f"most of it by {stacks}", refused.JOIN
     longest = min(_DAY_S, growth.LASTS_LOOKS * look.seconds)
     yield GROWING.found(
         COSTLY if lasts < longest and not bounded and not look.peak_stands else NOTE,
@@ -164,7 +186,7 @@ def _growing(look: Look) -> Iterator[Finding]:
             Fact("room", room, "B"),
             *sites.facts(look.sites),
         ),
-        setting=f"{_LATER}; then {outside} (heaptrack, memlab record)" if outside else None,
+        setting=setting,
         grows=not bounded and not look.peak_stands,
     )
 
@@ -332,6 +354,14 @@ def _swings(look: Look) -> Iterator[Finding]:
             NOTE,
             f"what it maps of shared memory swings: it holds between {size(look.lowest_bytes)} and "
             f"{size(look.highest_bytes)}; that it unmaps some gives none of it back by itself",
+            swing,
+        )
+        return
+    if look.fell_bytes + look.growth_bytes_per_s * look.seconds < swing / 4:
+        yield _SWINGS.found(
+            NOTE,
+            f"it fell in the look by {size(look.fell_bytes)}, to {size(look.lowest_bytes)}, and "
+            "hardly grew before or since: memory that was given back",
             swing,
         )
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -123,7 +123,7 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     starting_cpu_s = time.process_time()
     directory, version = group.named(text)
     seen = held.at(directory, version, seconds)
-    findings = tuple(finding.ranked(held.findings(seen)))
+    findings = tuple(finding.ranked(_causes(held.findings(seen))))
     cost = _cost(starting_cpu_s, seen.seconds, 0.0, 0.0)
     left_out = seen.calls.unlooked
     if len(seen.members) < seen.processes:
@@ -155,11 +155,18 @@ def of_machine(seconds: float) -> Diagnosis:
 
 
 # One cause, one advice: a finding leaves out those that only follow of it.
-_EXPLAINS = {"reads-ahead-unused": ("waits-for-files", "group-limit-met")}
+_EXPLAINS = {
+    "reads-ahead-unused": ("waits-for-files", "group-limit-met"),
+    "group-reads-again": ("waits-for-files", "group-limit-met"),
+}
 
 
 def _findings(seen: Look) -> Iterator[Finding]:
-    found = [it for one in (limits, timing, flow, stock) for it in one.findings(seen)]
+    yield from _causes(it for one in (limits, timing, flow, stock) for it in one.findings(seen))
+
+
+def _causes(findings: Iterable[Finding]) -> Iterator[Finding]:
+    found = list(findings)
     explained = {name for one in found for name in _EXPLAINS.get(one.name, ())}
     yield from (one for one in found if one.name not in explained)
 

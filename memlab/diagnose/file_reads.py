@@ -24,6 +24,7 @@ from memlab.diagnose.finding import (
     size,
 )
 from memlab.diagnose.look import Look
+from memlab.diagnose.sites import Sites
 from memlab.diagnose.started import whole_mib
 from memlab.observe import files
 from memlab.observe.proc import ROOT
@@ -57,11 +58,14 @@ def findings(look: Look, read_per_s: float) -> Iterator[Finding]:
         yield _swap(look, read_per_s, severity)
         return
     unused = _unused_share(look, read_per_s)
-    if unused is not None and unused >= _UNUSED_LEAST:
+    group = look.group
+    is_full = group is not None and group.charge.used_bytes >= 0.9 * group.limit_bytes
+    # What is read ahead in order would be used, if it was not dropped before.
+    is_dropped = is_full and look.sites is not None and _goes_up(look.sites)
+    if unused is not None and unused >= _UNUSED_LEAST and not is_dropped:
         yield _read_ahead(look, read_per_s, severity, unused)
         return
-    group = look.group
-    if group is not None and group.charge.used_bytes >= 0.9 * group.limit_bytes:
+    if is_full:
         yield _dropped(look, read_per_s, severity)
         return
     if _is_in_order(look, read_per_s):
@@ -83,12 +87,15 @@ def _is_in_order(look: Look, read_per_s: float) -> bool:
     ahead = _read_ahead_kib(look, _file(look))
     return (
         look.sites is not None
-        and look.sites.sampled >= _SAMPLED_LEAST
-        and look.sites.in_order >= _IN_ORDER
+        and _goes_up(look.sites)
         and _PAGE / 2 <= each < 2 * _PAGE
         and ahead is not None
         and ahead << 10 > _PAGE
     )
+
+
+def _goes_up(seen: Sites) -> bool:
+    return seen.sampled >= _SAMPLED_LEAST and seen.in_order >= _IN_ORDER
 
 
 def _one_by_one(look: Look, read_per_s: float, severity: Severity) -> Finding:

@@ -63,6 +63,8 @@ class Charge:
     fault_count: int
     whole_kill_count: int | None = 0
     """Kills of a whole group, by memory.oom.group of v2; None where they are not counted."""
+    reread_count: int = 0
+    """Pages of files that were read again after they had been dropped; 0 if not counted."""
     stuck: bool = False
     """Out of memory with the killer turned off (v1's memory.oom_control): its threads wait."""
 
@@ -369,6 +371,7 @@ class _OfUsers(TypedDict):
     file_dirty_bytes: int
     writeback_bytes: int
     fault_count: int
+    reread_count: int
 
 
 def _of_users(
@@ -393,6 +396,8 @@ def _of_users(
         file_dirty_bytes=unclean,
         writeback_bytes=written,
         fault_count=of("pgfault"),
+        # Before Linux 5.9 the count of files has the name of all, and anonymous pages have none.
+        reread_count=of("workingset_refault_file") or of("workingset_refault"),
     )
 
 

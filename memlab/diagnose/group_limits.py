@@ -93,6 +93,16 @@ _GROUP_FULL_OF_DROPPABLE = FindingRow(
 )
 
 
+_GROUP_READS_AGAIN = FindingRow(
+    "group-reads-again",
+    "limits",
+    "the limit",
+    "B/s",
+    "90 % full, and 1 MiB/s of dropped files are read again",
+    experiments=("reclaim-or-kill", "mmap-read"),
+)
+
+
 _GROUP_OUT_OF_MEMORY = FindingRow(
     "group-out-of-memory",
     "limits",
@@ -217,6 +227,20 @@ def of_group(
             slab_facts,
             line=group.limit_name,
             setting=raise_it,
+        )
+    elif nearly and group.reread_bytes_per_s >= 1 * MiB:
+        less = "; less anonymous or shared memory in the group"
+        is_squeezed = charge.needed_bytes >= 0.5 * group.limit_bytes
+        yield _GROUP_READS_AGAIN.found(
+            COSTLY if is_squeezed and group.reread_bytes_per_s >= 16 * MiB else NOTE,
+            f"{near} {size(group.reread_bytes_per_s)}/s of files are read that it had dropped: "
+            f"{size(charge.needed_bytes)} of it cannot be dropped, {size(charge.file_clean_bytes)} "
+            "are page cache: dropped before anyone is killed; no leak",
+            group.reread_bytes_per_s,
+            evidence,
+            line=group.limit_name,
+            setting=f"raise {group.path}/{group.limit_name}{less if is_squeezed else ''}",
+            policies=proof,
         )
     elif nearly and charge.droppable_bytes >= 0.3 * charge.used_bytes and full < _FULL:
         what, line, of_it = max(

@@ -140,9 +140,9 @@ def _several(use: SharedUse) -> str:
     )
 
 
-def untouched_bytes(look: Look) -> int:
-    """Of nameless objects that it maps, what others touched, or a process that has ended: there as
-    long as one maps them."""
+def not_resident_bytes(look: Look) -> int:
+    """Of nameless objects that it maps, what others touched, a process that has ended, or itself
+    before MADV_DONTNEED: there as long as one maps them."""
     return sum(
         max(0, (use.allocated_bytes or 0) - use.resident_bytes)
         for use in look.shared

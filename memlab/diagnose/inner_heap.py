@@ -23,6 +23,7 @@ from memlab.observe import files, process
 from memlab.text import units
 
 PYTHON, JAVA = "Python's pools", "the Java heap"
+CLASSES = "the JVM's class metadata"
 MIMALLOC, V8 = "mimalloc's arenas", "V8's heap"
 _BEGINS = {PYTHON: "Python's", MIMALLOC: "mimalloc", V8: "V8"}
 """What the names of allocators in files begin with (allocator_marks.py)."""
@@ -64,11 +65,13 @@ def read(
     ]  # fmt: skip
     pools = files.known(lambda: python_pools.read(pid, anonymous, resident, thorough=thorough))
     python = _python(pools) if pools else None
-    java = files.known(lambda: _java(pid, mappings, resident))
+    counted = counters_of_jvm(pid, mappings)
+    java = _java(counted, mappings, resident)
+    classes = _classes(counted, anonymous, resident)
     arenas = files.known(lambda: mimalloc_arenas.read(pid, anonymous, resident))
     pages = files.known(lambda: v8_pages.read(pid, anonymous, resident))
     mimalloc, v8 = _mimalloc(arenas) if arenas else None, _v8(pages) if pages else None
-    return tuple(one for one in (python, java, mimalloc, v8) if one is not None)
+    return tuple(one for one in (python, java, classes, mimalloc, v8) if one is not None)
 
 
 def placed(inner: Sequence[InnerHeap], within: Sequence[str]) -> tuple[InnerHeap, ...]:
@@ -103,16 +106,46 @@ def _python(seen: Pools) -> InnerHeap:
     return InnerHeap(PYTHON, seen.resident_bytes, seen.used_bytes, note, seen.error_bytes)
 
 
+def counters_of_jvm(pid: int, mappings: Sequence[process.Mapping]) -> Mapping[str, int]:
+    """By name; empty of another process."""
+    perf = next((m for m in mappings if "/hsperf" in m.path and _PERF_FILE.search(m.path)), None)
+    if perf is None:
+        return {}
+    paths = process.files_of(pid, perf)
+    text = files.known(
+        lambda: next((t for p in paths if (t := files.content(p, _PERF_BYTES_MAX))), b"")
+    )
+    return dict(_counters(text or b""))
+
+
+def classes_of(counted: Mapping[str, int]) -> tuple[int, int]:
+    """How many classes a JVM has loaded and unloaded."""
+    loaded, unloaded = (
+        counted.get(f"java.cls.{what.lower()}Classes", 0)
+        + counted.get(f"java.cls.shared{what}Classes", 0)
+        for what in ("Loaded", "Unloaded")
+    )
+    return loaded, unloaded
+
+
+def _classes(
+    counted: Mapping[str, int], anonymous: Sequence[process.Mapping], resident: Mapping[int, int]
+) -> InnerHeap | None:
+    """Metaspace with the space of compressed classes. The JVM counts it when it collects."""
+    most = sum(resident.get(m.start, 0) for m in anonymous)
+    held = min(counted.get("sun.gc.metaspace.capacity", 0), most)
+    if held < _PAGE:
+        return None
+    loaded, unloaded = classes_of(counted)
+    note = f"counted at its last collection; {loaded - unloaded:,} classes are loaded now"
+    used = min(counted.get("sun.gc.metaspace.used", 0), held)
+    return InnerHeap(CLASSES, held, max(0, used), note)
+
+
 def _java(
-    pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
+    counted: Mapping[str, int], mappings: Sequence[process.Mapping], resident: Mapping[int, int]
 ) -> InnerHeap | None:
     """The heap is the range of neighbouring mappings that is as long as the JVM's counters say."""
-    perf = next((m for m in mappings if _PERF_FILE.search(m.path)), None)
-    if perf is None:
-        return None
-    paths = process.files_of(pid, perf)
-    text = next((t for p in paths if (t := files.content(p, _PERF_BYTES_MAX))), b"")
-    counted = dict(_counters(text))
 
     def of_generations(last: str) -> list[int]:
         name = re.compile(rf"sun\.gc\.generation\.\d+\.{last}")

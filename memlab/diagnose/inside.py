@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import allocator_marks, growth, inner_heap, mapped_forms, started
+from memlab.diagnose import (
+    allocator_marks,
+    growth,
+    inner_heap,
+    mapped_forms,
+    refused,
+    started,
+)
 from memlab.diagnose.account import Line
 from memlab.diagnose.finding import (
     NOTE,
@@ -12,6 +19,7 @@ from memlab.diagnose.finding import (
     Finding,
     FindingRow,
     facts,
+    per_second,
     share,
     size,
 )
@@ -36,9 +44,10 @@ _STACK_BYTES_LEAST = 8 << 10  # its control block's page, and that of its deepes
 
 def beside_malloc(look: Look) -> float:
     """Anonymous memory that is not of malloc's heaps: the program's own mappings, or a heap that a
-    runtime has beside it."""
+    runtime has beside it. At least what of it has a name: the heaps of a process that grows are
+    read when they are larger than its memory was."""
     of_malloc = look.heap.resident_bytes + look.heap.mapped_bytes if look.heap else 0
-    return max(0, look.memory.anonymous_bytes - of_malloc)
+    return max(named_bytes(look), look.memory.anonymous_bytes - of_malloc)
 
 
 def beside_malloc_line(look: Look) -> Line:
@@ -47,7 +56,8 @@ def beside_malloc_line(look: Look) -> Line:
     if heap and heap.mapped_bounds:
         least, most = heap.mapped_bounds
         rest = look.memory.anonymous_bytes - heap.resident_bytes
-        low, high = max(0, rest - most), max(0, rest - least)
+        named = named_bytes(look)
+        low, high = max(named, rest - most), max(named, rest - least)
     return Line("beside malloc", beside_malloc(look), low, high, part_of="anonymous")
 
 
@@ -59,6 +69,8 @@ def in_objects(look: Look, heap: Heap) -> Line:
     if low is not None and high is not None:
         low, high = used + low, used + high
     note = "{} in {} mapped alone".format(*_alone(heap)) if heap.mapped_bytes else ""
+    if used + heap.mapped_bytes > look.memory.anonymous_bytes and look.growth_bytes_per_s > 0:
+        note = "; ".join(filter(None, (note, "read a moment later than the rest: it grows")))
     if heap.mapped_bytes > max(MiB, look.memory.anonymous_bytes / 2):
         note += ": what lies in them was not read"
     return Line(
@@ -103,8 +115,7 @@ def lines(look: Look) -> Iterator[Line]:
         if form.name != mapped_forms.MAIN_STACK:
             size = min(size, int(rest))
             named, rest = named + size, rest - size
-        note = _of_break(look) if form.name == mapped_forms.BREAK else form.note
-        yield Line(form.name, size, part_of=of, note=note)
+        yield Line(form.name, size, part_of=of, note=_of_form(look, form))
     notes = (_not_read(look), _stacks_elsewhere(look, rest), _largest(look, rest))
     unread = "; ".join(filter(None, notes))
     if named or unread:
@@ -142,6 +153,25 @@ def _forms(look: Look) -> Iterator[MappedForm]:
         )
         if not form.of_files and not is_read and is_large:
             yield form
+
+
+def _of_form(look: Look, form: MappedForm) -> str:
+    if form.name == mapped_forms.BREAK:
+        return _of_break(look)
+    if form.name == mapped_forms.GUARDED and look.guarded_stacks >= form.count:
+        return f"{form.count:,} stacks of threads that have ended"
+    return form.note
+
+
+def new_stacks(look: Look) -> tuple[float, str]:
+    """Bytes per second that it grows by in stacks of threads that have ended, at their mean, and
+    what says so; 0 if most of its mappings are no such stacks, or their number does not grow."""
+    ended = [one for one in _forms(look) if one.name == mapped_forms.GUARDED]
+    more = next((one.growth_per_s for one in look.rooms if one.name == "vm.max_map_count"), 0.0)
+    if not ended or not refused.keeps_stacks(look) or more <= 0:
+        return 0.0, ""
+    each, new = ended[0].resident_bytes / ended[0].count, more / 2  # each has a guard
+    return new * each, f"{per_second(new, 'stacks')} of threads that have ended, {size(each)} each"
 
 
 def _of_break(look: Look) -> str:
@@ -277,7 +307,11 @@ def _free_inside(look: Look) -> Iterator[Finding]:
     for one in sorted(look.inner_heaps, key=lambda heap: -heap.free_bytes):
         part = one.free_bytes / max(1, look.memory.anonymous_bytes)
         large = growth.worth(one.free_bytes, 0) and part >= _WORTH_SHARE
-        if one.name != inner_heap.JAVA and large and not growth.is_growing(look):
+        if (
+            one.name not in (inner_heap.JAVA, inner_heap.CLASSES)
+            and large
+            and not growth.is_growing(look)
+        ):
             yield _free_in(look, one, part)
 
 
@@ -315,6 +349,7 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
     """Beside a runtime's own heap: what its monitoring does not count."""
     heap = look.heap
     runtimes = [*(one.name for one in look.inner_heaps), *look.within]
+    runtimes = runtimes or [look.runtime] if look.runtime else runtimes
     if heap is None or not runtimes or growth.is_growing(look):
         return
     used = heap.used_bytes + heap.mapped_bytes
@@ -335,13 +370,18 @@ def _in_malloc(look: Look) -> Iterator[Finding]:
 def mostly_malloc(look: Look) -> tuple[str, str]:
     """Of a process with a small heap beside malloc: that most is malloc's objects, and what takes
     these; both empty of another."""
-    if look.heap is None or not look.inner_heaps:
+    if look.heap is None or not (look.inner_heaps or look.runtime):
         return "", ""
     used = look.heap.used_bytes + look.heap.mapped_bytes
-    largest = max(look.inner_heaps, key=lambda inner: inner.resident_bytes)
-    beside = sum(inner.resident_bytes for inner in look.inner_heaps)
+    beside = sum(inner.resident_bytes for inner in look.inner_heaps) or beside_malloc(look)
     if used < growth.WORTH_BYTES or used < look.memory.anonymous_bytes / 2 or beside > used / 4:
         return "", ""
+    if not look.inner_heaps:
+        return (
+            f"most of its anonymous memory is malloc's objects, {size(used)}, and not of "
+            f"{look.runtime}"
+        ), _outside(look.runtime)
+    largest = max(look.inner_heaps, key=lambda inner: inner.resident_bytes)
     return (
         f"most of its anonymous memory is malloc's objects, {size(used)}, and not {largest.name}, "
         f"{size(largest.resident_bytes)}"
@@ -359,6 +399,7 @@ _OUTSIDE = {
     "V8": "buffers of node, and what addons allocate",
     "Python": "objects over 512 bytes, such as long strings, lists and bytearrays, and what "
     "extensions allocate",
+    "Go": "what C code behind cgo allocates (C.CString, C.malloc): a profile of Go has none of it",
     "Ruby": "strings, arrays and hashes that do not fit into a slot, and what extensions allocate",
 }
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from memlab.diagnose import (
     allocator,
+    allocator_marks,
     call_arguments,
     call_causes,
     call_limits,
@@ -140,6 +141,8 @@ class GroupRoom:
     """Of the look."""
     shared_growth_bytes_per_s: float = 0.0
     """Of tmpfs, shared memory and memfds that it is charged with."""
+    reread_bytes_per_s: float = 0.0
+    """Of files, read again after they had been dropped."""
 
     @property
     def room_bytes(self) -> int:
@@ -253,6 +256,10 @@ class Look:
     """Those with most mappings, and those whose number grew most."""
     mappings_more: int = 0
     """At the end than at the beginning."""
+    file_addresses_bytes: int = 0
+    """Of its mappings of files, touched or not; 0 of a sample of them."""
+    closed_addresses_bytes: int = 0
+    """Of nameless mappings that may not be accessed: reserved."""
     neighbours: int = 0
     """Nameless mappings with another one right above."""
     fell_bytes: int = 0
@@ -310,6 +317,8 @@ class Look:
     within: tuple[str, ...] = ()
     """Other allocators in its files, whose heaps are not read; looked for where much anonymous
     memory is not malloc's."""
+    runtime: str = ""
+    """In its executable, whose heap never lies in malloc's: Go's; empty without one."""
     shared: tuple[SharedUse, ...] = ()
     """Shared memory that it maps, by kind; the largest first."""
     attached: Attached | None = None
@@ -327,6 +336,9 @@ class Look:
     """Calls that fail for want of something, the most frequent first."""
     prices: tuple[Unlooked, ...] = ()
     """What was not looked at for its cost, and the option that does."""
+    loaded_classes_per_s: float = 0.0
+    """By a JVM."""
+    unloaded_classes_per_s: float = 0.0
     inner_heaps: tuple[InnerHeap, ...] = ()
     """Heaps beside malloc that were read."""
     stacks: Stacks | None = None
@@ -376,6 +388,8 @@ class _Start:
     """What its descriptors are; None of one with very many."""
     unmapped: memory_held_open.Sizes | None
     queues: sockets.Readings
+    classes: tuple[int, int]
+    """That a JVM has loaded and unloaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,7 +529,7 @@ def at(
     seen = _with_shared(seen, start, course, end, descendants, of_group=limit is not None)
     seen = _with_pages(seen, start, course, end)
     seen = _with_series(seen, course)
-    seen = _with_holders(seen, course, end, holders)
+    seen = _with_holders(seen, start, course, end, holders)
     seen = _with_descriptors(seen, start, end, descriptors)
     unseen = (
         *_hidden_group(pid),
@@ -552,7 +566,8 @@ def _start(pid: int, *, thorough: bool) -> _Start:
     links = memory_held_open.descriptors(pid)
     unmapped = memory_held_open.unmapped_now(pid, links, listed.read)
     queues = sockets.readings(pid, links or {})
-    return _Start(listed, shared_bytes, segments, tables, links, unmapped, queues)
+    classes = inner_heap.classes_of(inner_heap.counters_of_jvm(pid, listed.read))
+    return _Start(listed, shared_bytes, segments, tables, links, unmapped, queues, classes)
 
 
 def _course(
@@ -630,10 +645,14 @@ def _holders(found: Subject, course: _Course, end: _End, *, thorough: bool) -> _
     unread -= mapped_forms.bytes_of(forms, mapped_forms.MAIN_STACK)
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
     searched: list[str] = []
+    own: str | None = None
     if much or any(one.name == inner_heap.MIMALLOC for one in inner):
         searched = allocator.within(pid, mappings, malloc)
-        if heaps is None and (own := allocator.replacing(pid, mappings, searched)):
+        own = allocator.replacing(pid, mappings, searched) if heaps is None else None
+        if own:
             searched = [own, *searched]
+        if heaps is None and (own or any(allocator_marks.ASAN in one for one in searched)):
+            not_read = ()  # of glibc's heap, which is not in use
     inner = inner_heap.placed(inner, searched)
     within = tuple(inner_heap.unread(searched if much else [], inner))
     return _Holders(
@@ -697,15 +716,20 @@ def _with_pages(seen: Look, start: _Start, course: _Course, end: _End) -> Look:
     """What its mappings and page tables say of both moments."""
     before, after, now = start.pages, end.pages, end.mappings
     growth = _growth(before, after, course.series.held) - seen.met_shared_bytes
+    listed = () if now.is_sample else now.read
     return replace(
         seen,
         growth_bytes_per_s=growth / course.elapsed,
         pages=replace(after, by_mapping={}, files_by_mapping={}) if after else None,
         unshared_bytes=_unshared(before, after),
-        largest=() if now.is_sample else _largest(now.read, before, after),
+        largest=_largest(listed, before, after) if listed else (),
         mapped_often=_often(start.mappings, now, before, after),
         mappings_more=now.count - start.mappings.count,
         neighbours=now.neighbours,
+        file_addresses_bytes=sum(m.size_bytes for m in listed if m.path.startswith("/")),
+        closed_addresses_bytes=sum(
+            m.size_bytes for m in listed if m.is_nameless and m.permissions.startswith("---")
+        ),
         guarded_stacks=stacks.guarded(seen.subject.number, now.guarded),
         zeros_growth_bytes=_zeros(after) - _zeros(before),
         page_table_bytes=observed.status_bytes(end.status, "VmPTE") or 0,
@@ -756,7 +780,7 @@ def _with_descriptors(seen: Look, start: _Start, end: _End, descriptors: _Descri
     )
 
 
-def _with_holders(seen: Look, course: _Course, end: _End, holders: _Holders) -> Look:
+def _with_holders(seen: Look, start: _Start, course: _Course, end: _End, holders: _Holders) -> Look:
     """Whose its private memory is, and what it may touch without a call."""
     kept = holders.memory
     writable = [m for m in end.mappings.read if m.permissions in ("rw-p", "rwxp")]
@@ -766,11 +790,19 @@ def _with_holders(seen: Look, course: _Course, end: _End, holders: _Holders) -> 
     ):  # VmData is the private memory that may be written (proc_pid_status(5))
         writable_bytes = course.after.bytes("VmData") or 0
         unfilled = writable_bytes - kept.anonymous_bytes - kept.swapped_bytes
+    counted = inner_heap.counters_of_jvm(seen.subject.number, end.mappings.read)
+    classes = [
+        max(0, now - before) / course.elapsed
+        for before, now in zip(start.classes, inner_heap.classes_of(counted), strict=True)
+    ]
     return replace(
         seen,
+        loaded_classes_per_s=classes[0],
+        unloaded_classes_per_s=classes[1],
         unfilled_bytes=max(0, unfilled),
         fork_s=fault.fork_s(kept.anonymous_bytes) if _forks(seen) else None,
         within=holders.within,
+        runtime=allocator.runtime(seen.subject.number),
         inner_heaps=holders.inner,
         stacks=holders.stacks,
         new_threads=len({*holders.tasks} - {*course.tasks}),
@@ -1350,6 +1382,7 @@ def room_of(
         machine_slab_growth_bytes=slab_growth_bytes,
         seconds=elapsed,
         shared_growth_bytes_per_s=(after.shmem_bytes - before.shmem_bytes) / elapsed,
+        reread_bytes_per_s=(after.reread_count - before.reread_count) * PAGE / elapsed,
     )
 
 

@@ -115,9 +115,18 @@ def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
         yield "worth knowing:"
 
 
+_GROWN_BYTES = 1 << 20
+
+
 def _resolved(diagnosis: Diagnosis) -> Iterator[str]:
-    """Which growth the look was too short to show."""
-    if diagnosis.look and not any(one.name == "growing" for one in diagnosis.findings):
+    """Which growth the look was too short to show: a slow one, or one in steps."""
+    look, names = diagnosis.look, {one.name for one in diagnosis.findings}
+    if look is None or "growing" in names:
+        return
+    grown = look.growth_bytes_per_s * look.seconds
+    if grown >= _GROWN_BYTES and "swings" not in names:
+        yield f"(it grew by {_size(grown)}, not in each part of the look: a longer one tells more)"
+    else:
         least = per_day(growth.LEAST_GROWTH_BYTES / diagnosis.seconds)
         yield f"(a growth of under {least} would not show in {_quantity(diagnosis.seconds, 's')})"
 

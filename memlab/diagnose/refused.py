@@ -78,17 +78,20 @@ _INSTEAD = {
 }
 
 
+JOIN = "pthread_join(3) or pthread_detach(3) for each thread"
+
+
 def hint(look: Look, limit: str, otherwise: str = "") -> str:
     """What to try where this limit is met: that neighbours can be one mapping only if half of all
     have one."""
-    if limit == "vm.max_map_count" and _keeps_stacks(look):
-        return "pthread_join(3) or pthread_detach(3) for each thread; sysctl vm.max_map_count"
+    if limit == "vm.max_map_count" and keeps_stacks(look):
+        return f"{JOIN}; sysctl vm.max_map_count"
     if limit == "vm.max_map_count" and look.neighbours < look.memory.mappings / 2:
         return "sysctl vm.max_map_count; fewer mappings: munmap(2) of what is no longer used"
     return _HINTS.get(limit, otherwise)
 
 
-def _keeps_stacks(look: Look) -> bool:
+def keeps_stacks(look: Look) -> bool:
     """Whether half of its mappings are stacks and their guards, of four times as many threads as
     live."""
     count = look.guarded_stacks
@@ -98,7 +101,7 @@ def _keeps_stacks(look: Look) -> bool:
 def of_mappings(look: Look) -> str:
     """Most of its mappings: stacks of threads that do not live, or those of one file, new ones
     first; empty if they are neither."""
-    if _keeps_stacks(look):
+    if keeps_stacks(look):
         count = look.guarded_stacks
         return (
             f"; {2 * count:,} are {count:,} stacks of threads and their guards, and it has "
@@ -175,6 +178,8 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
         why = f"{why}; {open_kinds.words(look.open_kinds)}"
     if limit and limit.name == "vm.max_map_count":
         why = f"{why}{of_mappings(look)}"
+    if limit and limit.name == "RLIMIT_AS":
+        why = f"{why}{_of_addresses(look)}"
     critical = known.certain and per_s >= 1
     return Finding(
         known.name, CRITICAL if critical else COSTLY,
@@ -375,6 +380,18 @@ def _of_mounts(candidates: Sequence[Room]) -> str:
 def _met(one: Room) -> str:
     least = "at least " if one.is_part else ""
     return f"{least}{_amount(one.used, one.unit)} of {_amount(one.limit, one.unit)} ({one.named})"
+
+
+def _of_addresses(look: Look) -> str:
+    """What fills them, if half of them are of one kind."""
+    kinds = (
+        (look.file_addresses_bytes, "mappings of files"),
+        (look.closed_addresses_bytes, "reserved (PROT_NONE)"),
+    )
+    most, what = max(kinds)
+    if most < look.memory.virtual_bytes / 2:
+        return ""
+    return f"; {size(most)} of them are {what}, {size(look.memory.resident_bytes)} are resident"
 
 
 def _asks_for_huge_pages(look: Look, refused: Sequence[Refusal]) -> bool:

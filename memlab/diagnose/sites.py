@@ -35,7 +35,7 @@ _FILES_MAX = 4
 _TABLE_BYTES_MAX = 1 << 20  # of symbols, or of their names: some 40,000, 20 ms of memlab's time
 _NAME_MAX = 60
 _LEAST = 10
-_STEP_PAGES = 4
+_STEP_PAGES = 32  # twice what a fault on a file maps around it (fault_around_bytes)
 _NO_ADDRESS = 2**64 - 4096  # PERF_CONTEXT_USER and the like lie above
 
 
@@ -62,7 +62,7 @@ class Sites:
     """The most frequent one of the first of `code`, by frame pointers, its callers after it."""
     in_order: float = 0.0
     """Of the faults of a thread that follow each other the share that goes upwards in steps of at
-    most a few pages for each fault between them."""
+    most 32 pages for each fault between them."""
 
 
 def facts(seen: Sites | None) -> Iterator[Fact]:

@@ -92,9 +92,10 @@ def of(look: Look) -> Account:
     for use in look.shared:
         if use.resident_bytes:
             lines.append(Line(use.kind, use.resident_bytes, part_of="shared"))
-    if others := held_shared.untouched_bytes(look):
-        lines.append(Line("shared memory that it maps and has not touched", others,
-                          part_of="none", note="without a name in a folder"))  # fmt: skip
+    if others := held_shared.not_resident_bytes(look):
+        note = "not touched by it, or dropped (MADV_DONTNEED frees none of it)"
+        name = "shared memory that it maps, not resident"
+        lines.append(Line(name, others, part_of="none", note=note))
     if look.attached and look.attached.destroyed_bytes:
         note = "attached by it: gone when all detach"
         if mine := look.attached.destroyed_resident_bytes:

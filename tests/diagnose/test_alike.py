@@ -165,6 +165,7 @@ ALIKE: Mapping[str, tuple[str, Change]] = {
     "huge-pages-unused": ("as many huge pages, and written", _paged(unused=Sampled(10**9, 0))),
     "group-full-of-droppable": ("as full, of what is written first", lambda seen: _charging(
         file_clean_bytes=0, file_dirty_bytes=seen.group.charge.file_clean_bytes)(seen)),
+    "group-reads-again": ("as full, and each file is read once", _grouped(reread_bytes_per_s=0.0)),
     "group-slab": ("memory of the kernel that stays", _charging(
         slab_reclaimable_bytes=0, slab_bounds_bytes=(0, 0), kernel_bytes=32 * MiB)),
     "group-dirty": ("page cache that is clean", lambda seen: _charging(

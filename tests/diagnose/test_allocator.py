@@ -205,6 +205,7 @@ def test_the_mimalloc_that_each_python_has_is_in_use_only_where_it_is_asked_for(
     [
         (b"zend_mm_heap corrupted", "PHP's allocator"), (b"RUBY_GC_HEAP_", "Ruby's heap"),
         (b"LuaJIT 2.1.0-beta3", "LuaJIT"), (b"ERL_CRASH_DUMP", "Erlang's heap"),
+        (b"quarantine_size_mb", "AddressSanitizer's malloc (quarantine_size_mb)"),
         (b"OCAMLRUNPARAM", "OCaml's heap"), (b"GHCRTS", "GHC's heap"),
     ],
 )  # fmt: skip
@@ -242,10 +243,16 @@ def test_go_is_known_by_a_section_of_its_own(
     source.write_text(
         "int other = 7;\n"
         f'__attribute__((section("{section}"))) char mark[] = "\\xff Go buildinf:";\n'
-        "int main(void) { return other + mark[0]; }\n"
+        "int main(void) { puts(mark); getchar(); return other; }\n"
     )
-    subprocess.run(["cc", "-o", file, source], check=True)
+    subprocess.run(["cc", "-include", "stdio.h", "-o", file, source], check=True)
     assert allocator_marks.names(file)[0] == found
+    with subprocess.Popen(
+        ["stdbuf", "-oL", file], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout
+        program.stdout.readline()
+        assert allocator.runtime(program.pid) == "".join(found)
 
 
 @pytest.mark.seconds
@@ -298,6 +305,25 @@ def test_a_malloc_that_takes_the_place_of_the_c_librarys_is_said_as_not_read(
     assert not (seen.whole and is_large)
     with running(binary("steady"), "1") as plain:
         assert allocator.replacing(plain.pid, process.maps(plain.pid), []) is None
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_of_a_heap_that_is_not_in_use_nothing_is_said(tmp_path: Path, *, is_own: bool) -> None:
+    """A malloc of its own in memory of brk(2), where glibc would have its heap."""
+    source, program = tmp_path / "made.c", tmp_path / "made"
+    own = "void *malloc(unsigned long n) { return sbrk(n); }\nvoid free(void *p) { (void)p; }\n"
+    source.write_text(
+        "#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n"
+        f"{own if is_own else ''}"
+        'int main(void) { memset(sbrk(32 << 20), 7, 32 << 20); puts("ready"); fflush(stdout);'
+        " return getchar(); }\n"
+    )
+    subprocess.run(["cc", "-w", "-fno-builtin", "-o", program, source], check=True)
+    with running(program) as process_:
+        left_out = diagnosis.of(process_.pid, 0.1).not_looked_at
+    names = [one.name for one in left_out if one.name == "what malloc holds free"]
+    assert bool(names) != is_own
+    assert any("the malloc of made" in one.reason for one in left_out) == is_own
 
 
 def test_symbols_of_files_are_read_up_to_a_bound(

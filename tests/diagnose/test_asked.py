@@ -142,7 +142,7 @@ CASES = (
          "are free in malloc's 5 arenas", never=("growing",)),
     Case("hugetlb", said="memory-refused", words=r"huge pages \(MAP_HUGETLB\),.* of which the "
          "pool has", needs_root=True, quick=True),
-    Case("reads", group=48 * MiB, said="group-full-of-droppable", words="are page cache: dropped",
+    Case("reads", group=48 * MiB, said="group-reads-again", words="are page cache: dropped",
          never=(*FILLS, "group-nearly-full"), needs_root=True),
     Case("fsync", never=("reads-files",)),
     Case("dirties", never=("waits-for-files", "copies-after-fork", *RETURNS)),

@@ -56,6 +56,40 @@ def test_a_full_group_has_one_advice_by_what_was_measured() -> None:
         assert name in ("waits-for-files", "group-limit-met")
 
 
+def test_what_is_read_in_order_and_dropped_before_it_is_used_is_no_reading_at_random() -> None:
+    full = group(charge=charge(used_bytes=64 * MiB, file_clean_bytes=20 * MiB))
+    ordered = Sites(100, 0, (), (Site("/srv/lib.so", 90),), (), in_order=0.9)
+
+    def name(**changes: Any) -> str:
+        found = said(20, **{"read_bytes_per_s": 800.0 * MiB, "group": full, **changes})
+        assert found is not None
+        assert ("MADV_RANDOM" in found.setting) == (found.name == "reads-ahead-unused")
+        return found.name
+
+    assert name(sites=ordered) == "group-limit-drops-files"
+    for sites in (None, replace(ordered, in_order=0.5), replace(ordered, sampled=20)):
+        assert name(sites=sites) == "reads-ahead-unused"
+    assert name(sites=ordered, group=None) == "reads-ahead-unused"
+
+
+def test_files_that_are_read_again_are_the_cause_of_what_follows() -> None:
+    """No advice to do nothing, and none twice."""
+    kept = charge(used_bytes=64 * MiB, file_clean_bytes=20 * MiB)
+    seen = group(charge=kept, reached_per_s=900.0, reread_bytes_per_s=228.0 * MiB)
+    found = {one.name: one for one in diagnosis._findings(look(group=seen))}
+    assert found.keys() == {"group-reads-again"}
+    assert found["group-reads-again"].setting.endswith(
+        "less anonymous or shared memory in the group"
+    )
+    index = replace(seen, charge=replace(kept, file_clean_bytes=60 * MiB))
+    (found_of_index,) = diagnosis._findings(look(group=index))
+    assert found_of_index.setting == "raise /sys/fs/cgroup/job/memory.max"
+    title = found["group-reads-again"].title
+    assert "and 228 MiB/s of files are read that it had dropped: 44 MiB of it cannot be" in title
+    once = diagnosis._findings(look(group=replace(seen, reread_bytes_per_s=0.0)))
+    assert {one.name for one in once} == {"group-full-of-droppable", "group-limit-met"}
+
+
 def test_a_file_that_is_read_in_order_without_readahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never the advice that is the cause, and only where each part was read."""
     ordered = Sites(100, 0, (), (Site("/srv/index", 90),), (), in_order=0.9)

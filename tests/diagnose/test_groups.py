@@ -16,6 +16,7 @@ from memlab.diagnose import (
     group_limits,
     held,
     kernel_held,
+    look,
     output,
     sockets,
 )
@@ -25,6 +26,7 @@ from memlab.diagnose.family import Member
 from memlab.diagnose.finding import CRITICAL, NOTE
 from memlab.diagnose.group import Charge
 from memlab.diagnose.kernel_held import KernelHeld, PipeData
+from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.sockets import OfProcesses, Queue
 from memlab.errors import BadSubject, CannotLook
 from memlab.observe import cgroup, process
@@ -78,6 +80,28 @@ def test_every_line_of_v2_is_the_kernels_and_twice_is_twice(tmp_path: Path, time
         for name, value in LINES_2.items()
         if name in ("LazyFree", "page cache, clean", "slab, reclaimable")
     )
+
+
+@pytest.mark.parametrize(
+    ("stat", "count"),
+    [
+        ({"workingset_refault_anon": 4, "workingset_refault_file": 7}, 7),
+        ({"workingset_refault": 7}, 7),  # before Linux 5.9
+        ({"workingset_refault_anon": 4}, 0),
+    ],
+)
+def test_files_that_are_read_again_are_counted_by_either_name(
+    tmp_path: Path, stat: dict[str, int], count: int
+) -> None:
+    text = "".join(f"{name} {value}\n" for name, value in stat.items())
+    directory = made(tmp_path, {}, USED)
+    (directory / "memory.stat").write_text(text)
+    before = group.charge(directory, "2")
+    assert before.reread_count == count
+    (directory / "memory.stat").write_text(text.replace(" 7", " 17"))
+    limit = cgroup.MemoryLimit(directory, "2", "memory.max", 64 * MiB)
+    room = look.room_of(limit, before, group.charge(directory, "2"), 10.0, [], 0, directory)
+    assert room.reread_bytes_per_s == (PAGE if count else 0)
 
 
 def test_before_5_18_the_kernels_memory_is_the_sum_of_its_parts(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import pytest
 from memlab.diagnose import heap, inner_heap, inside, mapped_forms, pages, sockets, stacks, stock
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.heap import Heap
-from memlab.diagnose.inner_heap import JAVA, PYTHON, InnerHeap
+from memlab.diagnose.inner_heap import CLASSES, JAVA, PYTHON, InnerHeap
 from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.sockets import Sockets
 from memlab.diagnose.stacks import Stacks
@@ -120,6 +120,12 @@ COUNTERS = {
 
 
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> InnerHeap | None:
+    return next(iter(of_jvm(tmp_path, monkeypatch, content)), None)
+
+
+def of_jvm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> tuple[InnerHeap, ...]:
     file = tmp_path / "hsperfdata_me" / "7"
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(content)
@@ -129,8 +135,8 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> Inn
         Mapping(160 * MiB, 184 * MiB, "rw-p", ""), Mapping(184 * MiB, 192 * MiB, "---p", ""),
         Mapping(300 * MiB, 301 * MiB, "rw-s", str(file)),
     ]  # fmt: skip
-    found = inner_heap.read(7, mappings, {64 * MiB: 12 * MiB, 160 * MiB: 24 * MiB})
-    return next(iter(found), None)
+    resident = {64 * MiB: 12 * MiB, 160 * MiB: 24 * MiB, 200 * MiB: 20 * MiB}
+    return inner_heap.read(7, [*mappings, Mapping(200 * MiB, 264 * MiB, "rw-p", "")], resident)
 
 
 def test_a_java_heap_is_where_the_counters_of_its_jvm_fit(
@@ -140,6 +146,43 @@ def test_a_java_heap_is_where_the_counters_of_its_jvm_fit(
     assert found == InnerHeap(JAVA, 36 * MiB, 28 * MiB, "of 40 MiB committed, dead objects too")
     other = COUNTERS | {"sun.gc.generation.1.maxCapacity": 40 * MiB}  # no range is so long
     assert java(tmp_path, monkeypatch, _perf(other)) is None
+
+
+METASPACE = {
+    "sun.gc.metaspace.capacity": 16 * MiB,
+    "sun.gc.metaspace.used": 12 * MiB,
+    "java.cls.loadedClasses": 9000,
+    "java.cls.sharedLoadedClasses": 500,
+    "java.cls.unloadedClasses": 100,
+}
+
+
+def test_metadata_of_classes_are_what_the_jvm_counts_and_no_part_of_its_heap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = "counted at its last collection; 9,400 classes are loaded now"
+    for times in (1, 2):
+        counters = METASPACE | {name: times * METASPACE[name] for name in METASPACE
+                                if "metaspace" in name}  # fmt: skip
+        heap, classes = of_jvm(tmp_path, monkeypatch, _perf(COUNTERS | counters))
+        assert heap.name == JAVA
+        held = times * 16 * MiB
+        assert classes == InnerHeap(CLASSES, held, times * 12 * MiB, note)
+    counters = METASPACE | {"sun.gc.metaspace.capacity": 1 << 60}
+    (_, classes) = of_jvm(tmp_path, monkeypatch, _perf(COUNTERS | counters))
+    assert classes.resident_bytes == 56 * MiB, "no more than what is anonymous"
+    for wrong in (0, -(1 << 60)):
+        counters = METASPACE | {"sun.gc.metaspace.capacity": wrong}
+        (heap,) = of_jvm(tmp_path, monkeypatch, _perf(COUNTERS | counters))
+        assert heap.name == JAVA
+
+
+def test_what_is_free_in_metadata_of_classes_is_the_jvms_to_keep() -> None:
+    held = memory(resident_bytes=210 * MiB, anonymous_bytes=200 * MiB)
+    for name, names in ((CLASSES, []), (PYTHON, ["retained-inside"])):
+        seen = look(memory=held, heap=HEAP, inner_heaps=(InnerHeap(name, 100 * MiB, 10 * MiB),))
+        found = [one.name for one in inside.findings(seen)]
+        assert [one for one in found if one == "retained-inside"] == names
 
 
 def test_a_damaged_file_of_counters_is_no_heap(
@@ -515,6 +558,33 @@ def test_parts_of_what_is_beside_malloc_add_up_to_it() -> None:
     parts = [one.value for one in lines if one.part_of == "beside malloc"]
     assert sum(parts) == inside.beside_malloc(seen) == 196 * MiB
     assert [one.value for one in lines if one.name == "other mappings"] == [80 * MiB]
+
+
+@pytest.mark.parametrize("grown", [0, 10])
+def test_a_part_has_its_whole_though_the_heaps_are_read_later_than_it_was(grown: int) -> None:
+    """Of a process that grows: 194 MiB of memory, of which malloc has 196 when it is read."""
+    held = memory(resident_bytes=210 * MiB, anonymous_bytes=194 * MiB)
+    of_malloc = heap_of(held_bytes=(186 + grown) * MiB, free_bytes=0, retained_bytes=0)
+    seen = look(
+        memory=held, heap=of_malloc, stacks=Stacks(4, 32 * MiB, 6 * MiB),
+        growth_bytes_per_s=4.0 * MiB,
+    )  # fmt: skip
+    lines = {one.name: one for one in stock.of(seen).lines}
+    assert lines["stacks of threads"].part_of == "beside malloc"
+    assert lines["beside malloc"].value == (8 if not grown else 6) * MiB
+    is_later = "read a moment later" in lines["in malloc's objects"].note
+    assert is_later == (186 + grown > 194)
+
+
+@pytest.mark.parametrize(
+    ("guarded", "words"),
+    [(356, "356 stacks of threads that have ended"), (0, "as stacks of coroutines or an")],
+)
+def test_stacks_of_threads_that_have_ended_are_no_coroutines(guarded: int, words: str) -> None:
+    form = mapped_forms.MappedForm(mapped_forms.GUARDED, 8 * MiB, 356)
+    (line,) = [one for one in stock.of(look(forms=(form,), guarded_stacks=guarded)).lines
+               if one.name == mapped_forms.GUARDED]  # fmt: skip
+    assert words in line.note
 
 
 @pytest.mark.parametrize(

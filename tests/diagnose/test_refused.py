@@ -7,6 +7,7 @@ import os
 import struct
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -719,6 +720,23 @@ def test_what_no_limit_refuses_is_a_note(call: str, errno: str) -> None:
     """A program that tries each file, and reads the one that cannot be mapped."""
     (one,) = said(Refusal(call, errno, 20.0))
     assert (one.name, one.severity) == ("calls-fail", NOTE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"file_addresses_bytes": 60 * MiB}, "60 MiB of them are mappings of files"),
+        ({"closed_addresses_bytes": 60 * MiB}, "60 MiB of them are reserved (PROT_NONE)"),
+        ({"file_addresses_bytes": 30 * MiB, "closed_addresses_bytes": 30 * MiB}, ""),
+    ],
+)
+def test_a_limit_of_addresses_says_what_fills_it(changes: Mapping[str, int], words: str) -> None:
+    for name in ("RLIMIT_AS", "RLIMIT_DATA"):
+        full = Room(name, 64 * MiB, 64 * MiB, "B", "")
+        refusal = Refusal("mmap", "ENOMEM", 9.0, MiB, data=True)
+        (one,) = refused.findings(look(rooms=(full,), refused=(refusal,), **changes))
+        end = f"; {words}, 32 MiB are resident" if words and name == "RLIMIT_AS" else ""
+        assert one.title.endswith(f"64 MiB of 64 MiB ({name}){end}")
 
 
 def test_bytes_that_fit_below_a_limit_are_not_refused_by_it() -> None:

@@ -16,7 +16,7 @@ from memlab.diagnose.look import Look
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.waits import Waits
 
-from .looks import JEMALLOC, GiB, MiB, group, look, memory, rates
+from .looks import JEMALLOC, GiB, MiB, charge, group, look, memory, rates
 from .test_evidence import NAMES
 from .test_when import (
     CASES,
@@ -93,6 +93,12 @@ def _swinging(rises: float) -> Look:
     )  # fmt: skip
 
 
+def _squeezed(rate: float, needed: float) -> Look:
+    """A full group of 64 MiB, of which so much cannot be dropped."""
+    full = charge(used_bytes=64 * MiB, file_clean_bytes=64 * MiB - int(needed))
+    return look(group=group(charge=full, reread_bytes_per_s=rate))
+
+
 def _nears(seconds_left: float, **changes: object) -> Look:
     """In a look of 10 s; the group's growth is the process's, which has memory mapped for it."""
     quiet = replace(look(), growth_bytes_per_s=1.0, unfilled_bytes=GiB, group=group(
@@ -155,6 +161,7 @@ COSTS_FROM: tuple[tuple[str, float, Made], ...] = (
     ("limit-nears", 0.95, _of_room("RLIMIT_DATA")),
     ("group-nearly-full", 0.95, lambda n: _limited(64 * MiB * n)),
     ("group-limit-met", 100, lambda n: look(group=group(reached_per_s=n))),
+    ("group-reads-again", 16 * MiB, lambda n: _squeezed(n, 34 * MiB)),
     ("group-limit-nears", 1 / 1000, lambda n: _nears(1 / n)),
 )  # fmt: skip
 ALARMS_FROM: tuple[tuple[str, float, Made], ...] = (
@@ -183,6 +190,8 @@ AS_IT_IS: tuple[tuple[str, Severity, Seen], ...] = (
     # Of shared memory that is mapped and unmapped nothing is kept.
     ("swings", NOTE, replace(_swinging(9.0 * MiB), private_swing_bytes=0)),
     ("locked", NOTE, look(memory=memory(locked_bytes=GiB, machine_bytes=0))),
+    # Of files that are larger than the group's limit nothing is short.
+    ("group-reads-again", NOTE, _squeezed(GiB, 30 * MiB)),
     ("group-limit-met", COSTLY, look(group=group(reached_per_s=1.0, limit_name="memory.high"))),
     # Nothing bounds the growth, or it is of other processes: whether it goes on is unknown.
     ("group-limit-nears", COSTLY, _nears(9.0, mapped_growth_bytes=1)),

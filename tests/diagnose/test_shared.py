@@ -150,7 +150,7 @@ def test_removed_segments_are_said_once() -> None:
 def test_shared_memory_that_it_maps_and_others_touched_is_a_line() -> None:
     """As of a parent that has ended; a file of /dev/shm has a name, and stays anyway."""
     uses = tuple(SharedUse(kind, 1, "", 3 * MiB, 20 * MiB) for kind in held_shared.KINDS)
-    (line,) = [one for one in stock.of(look(shared=uses)).lines if "not touched" in one.name]
+    (line,) = [one for one in stock.of(look(shared=uses)).lines if "not resident" in one.name]
     assert (line.value, line.part_of) == (3 * 17 * MiB, "none")
 
 

@@ -125,8 +125,9 @@ def test_faults_in_order_are_told_from_others() -> None:
         return sites._ordered([(1 << 40 | page * at, (1,)) for at in pages], period)
 
     assert ordered(0, 1, 2, 6) == 3
-    assert ordered(0, 9, 18, period=9) == 2
-    assert ordered(0, 9, 18) == ordered(5, 4, 4, 1) == ordered(7) == ordered() == 0
+    assert ordered(0, 16, 32) == 2, "each maps 16 pages of a file"
+    assert ordered(0, 144, 290, period=9) == 2, "some were not counted"
+    assert ordered(0, 33, 66) == ordered(5, 4, 4, 1) == ordered(7) == ordered() == 0
 
 
 def test_few_samples_are_no_evidence() -> None:

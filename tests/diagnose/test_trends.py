@@ -20,6 +20,7 @@ from memlab.diagnose import (
     inner_heap,
     inside,
     limits,
+    mapped_forms,
     mapping_list,
     output,
     stock,
@@ -564,3 +565,77 @@ def test_a_growth_beside_a_small_heap_of_a_runtime_says_where_most_lies(
         (found,) = [one for one in stock.findings(other) if one.name == "growing"]
         assert "a heap profile" in found.setting
         assert "and not" not in found.title
+
+
+@pytest.mark.parametrize(
+    ("objects", "runtime", "is_most"),
+    [(60, "Go's runtime", True), (60, "", False), (40, "Go's runtime", False)],
+)
+def test_a_growth_in_malloc_is_not_looked_for_in_a_profile_of_another_heap(
+    *, objects: int, runtime: str, is_most: bool
+) -> None:
+    """What C code allocates in a program of Go."""
+    blocks = heap(held_bytes=objects * MiB, free_bytes=0, retained_bytes=0, ends_bytes=0)
+    seen = look(
+        grows_steadily=True, growth_bytes_per_s=5.0 * MiB, heap=blocks, runtime=runtime,
+        memory=memory(anonymous_bytes=62 * MiB, resident_bytes=64 * MiB),
+    )  # fmt: skip
+    (found,) = [one for one in stock.findings(seen) if one.name == "growing"]
+    words = "is malloc's objects, 60 MiB, and not of Go's runtime"
+    assert (words in found.title) == is_most
+    assert ("cgo" in found.setting) == is_most
+    still = replace(seen, grows_steadily=False, growth_bytes_per_s=0.0)
+    of_malloc = [one.title for one in stock.findings(still) if one.name == "in-malloc"]
+    assert bool(of_malloc) == bool(runtime)
+    assert all("beside the heap of its runtime (Go's runtime)" in title for title in of_malloc)
+
+
+def classes(loaded: float, unloaded: float) -> Finding:
+    seen = look(grows_steadily=True, growth_bytes_per_s=5.0 * MiB, loaded_classes_per_s=loaded,
+                unloaded_classes_per_s=unloaded)  # fmt: skip
+    (found,) = [one for one in stock.findings(seen) if one.name == "growing"]
+    return found
+
+
+def test_a_growth_beside_classes_that_are_loaded_and_kept_says_so() -> None:
+    found = classes(380.0, 0.0)
+    assert found.title.endswith("; meanwhile it loads 380 classes per second and unloads none")
+    assert "jcmd PID VM.classloaders" in found.setting
+    assert "and unloads 20" in classes(380.0, 20.0).title
+    for loaded, unloaded in ((9.9, 0.0), (380.0, 190.0)):
+        other = classes(loaded, unloaded)
+        assert "classes" not in other.title
+        assert "VM.classloaders" not in other.setting
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_said"),
+    [
+        ({}, True), ({"thread_count": 100}, False), ({"rooms": ()}, False),
+        ({"growth_bytes_per_s": 2.0 * MiB}, False),
+    ],
+)  # fmt: skip
+def test_a_growth_by_stacks_of_threads_that_have_ended_says_so(
+    changes: Mapping[str, Any], *, is_said: bool
+) -> None:
+    """20 per second, each with its guard, of 24 KiB."""
+    form = mapped_forms.MappedForm(mapped_forms.GUARDED, 356 * 24 << 10, 356)
+    room = Room("vm.max_map_count", 736, 65_530, "count", "mmap fails", 40.0)
+    seen = look(
+        **{"grows_steadily": True, "growth_bytes_per_s": 480.0 * 1024, "forms": (form,),
+           "guarded_stacks": 356, "thread_count": 1, "rooms": (room,),
+           "memory": memory(mappings=736), **changes}
+    )  # fmt: skip
+    (found,) = [one for one in stock.findings(seen) if one.name == "growing"]
+    words = "most of it by 20 stacks per second of threads that have ended, 24 KiB each"
+    assert (words in found.title) == is_said
+    assert ("pthread_join" in found.setting) == is_said
+
+
+@pytest.mark.parametrize(("growth", "is_swing"), [(-72.0, False), (-50.0, True), (0.0, True)])
+def test_what_only_falls_does_not_swing(*, growth: float, is_swing: bool) -> None:
+    seen = look(highest_bytes=981 * MiB, lowest_bytes=257 * MiB, fell_bytes=724 * MiB,
+                growth_bytes_per_s=growth * MiB)  # fmt: skip
+    (found,) = [one for one in course.findings(seen) if one.name == "swings"]
+    assert ("it grows and gives back" in found.title) == is_swing
+    assert ("it fell in the look by 724 MiB, to 257 MiB" in found.title) != is_swing

@@ -86,6 +86,24 @@ def test_it_is_not_said_above_a_growth_without_a_bound(grows: Seen, ends: Seen) 
     assert output.NOTHING in _headline(ends)
 
 
+@pytest.mark.parametrize(
+    ("mib", "changes", "words"),
+    [
+        (57, {}, "(it grew by 57 MiB, not in each part of the look: a longer one tells more)"),
+        (0.9, {}, "would not show in 10 s)"),
+        (-57, {}, "would not show in 10 s)"),
+        (9, {"highest_bytes": 64 * MiB, "lowest_bytes": 10 * MiB, "fell_bytes": 45 * MiB},
+         "would not show in 10 s)"),
+    ],
+)  # fmt: skip
+def test_a_growth_in_steps_is_not_said_to_be_too_small_to_show(
+    mib: float, changes: dict[str, int], words: str
+) -> None:
+    """A heap that grows by 14 MiB every three seconds."""
+    _, resolved, *_ = _headline(look(growth_bytes_per_s=mib * MiB / 10, **changes))
+    assert resolved.endswith(words)
+
+
 def test_each_row_of_a_growth_says_whether_it_ends() -> None:
     rows = {
         name for name, row in ROWS.items()

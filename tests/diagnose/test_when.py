@@ -175,6 +175,13 @@ def _limited(used: float = 32 * MiB, limit: float = 64 * MiB, **charged: Any) ->
     return look(group=group(charge=now, limit_bytes=int(limit)))
 
 
+def _rereading(rate: float, used: float) -> Look:
+    """Half of its limit is page cache."""
+    seen = _limited(used, file_clean_bytes=32 * MiB)
+    assert seen.group is not None
+    return replace(seen, group=replace(seen.group, reread_bytes_per_s=rate))
+
+
 def _filling(hours: float) -> Look:
     return look(group=group(
         seconds_left=hours * 3600, grows_steadily=True, growth_bytes_per_s=1.0,
@@ -369,6 +376,8 @@ CASES: tuple[tuple[str, str, float, Made], ...] = (
         64 * MiB * n, file_clean_bytes=32 * MiB)),
     ("group-full-of-droppable", "three tenths", 0.3, lambda n: _limited(
         62 * MiB, file_clean_bytes=62 * MiB * n)),
+    ("group-reads-again", "90 %", 0.9, lambda n: _rereading(MiB, 64 * MiB * n)),
+    ("group-reads-again", "1 MiB", MiB, lambda n: _rereading(n, 62 * MiB)),
     ("group-slab", "16 MiB", 16 * MiB, lambda n: _limited(slab_reclaimable_bytes=n)),
     ("group-slab", "three tenths", 30 * MiB, lambda n: _limited(
         100 * MiB, 200 * MiB, slab_reclaimable_bytes=n)),
