@@ -501,7 +501,7 @@ def at(
         age_s=family.age_s(found.start_ticks),
         sites=fault_sites,
         waits=waits_of_threads,
-        members=family.last(members),
+        members=family.last(members, family.lives(members)),
         descendants=frozenset(descendants),
         refused=refused,
         frozen=room.frozen(pid),
