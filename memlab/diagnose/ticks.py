@@ -15,7 +15,7 @@ _TEXT_BYTES, _CONTENT_BYTES = 128, 8192
 _KNOWN_MAX = 64
 _FUNCTIONS = (
     "statuses", "namespaces", "line_count", "mapping_marks", "open_counts", "read_counts",
-    "read_words",
+    "page_flags",
 )  # fmt: skip
 _READINGS_MAX = 256
 """Their texts are kept till then: a look of 10 s takes none apart between its samples."""
@@ -52,7 +52,7 @@ def library() -> ctypes.CDLL:
         binary = ctypes.CDLL(str(path))
         size = ctypes.c_int.in_dll(binary, "ticks_bytes").value
         if size == ctypes.sizeof(_Ticks) and all(getattr(binary, name) for name in _FUNCTIONS):
-            binary.line_count.restype = ctypes.c_longlong
+            binary.line_count.restype = binary.page_flags.restype = ctypes.c_longlong
             return binary
     except (OSError, ValueError, AttributeError) as error:
         why = str(error).removeprefix(f"{path}: ")
