@@ -253,6 +253,8 @@ def _numbers() -> tuple[dict[str, int], dict[str, str]]:
         with tracefs.opened() as events:
             for event in wanted:
                 assert event.tracepoint
+                if event.tracepoint in numbers:
+                    continue
                 try:
                     numbers[event.tracepoint] = events.number(event.tracepoint)
                 except FileNotFoundError:
