@@ -148,7 +148,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         sampled += [(one, version, samples) for one, samples in charged_below.items()]
 
         def take(reading: Reading) -> None:
-            for (_, _, samples), text in zip(sampled, reading.contents, strict=True):
+            for (_, _, samples), text in zip(sampled, reading, strict=True):
                 samples.append(int(text or 0))
 
         with ExitStack() as opened:
