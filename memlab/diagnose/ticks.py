@@ -13,7 +13,7 @@ from memlab.files import folders
 _TEXT_BYTES, _CONTENT_BYTES = 128, 8192
 _KNOWN_MAX = 64
 _FUNCTIONS = (
-    "statuses", "namespaces", "line_count", "mapping_marks", "open_counts", "read_counts",
+    "statuses", "namespaces", "mapping_marks", "open_counts", "read_counts",
     "page_flags",
 )  # fmt: skip
 _READINGS_MAX = 256
@@ -50,7 +50,7 @@ def library() -> ctypes.CDLL:
         binary = ctypes.CDLL(str(path))
         size = ctypes.c_int.in_dll(binary, "ticks_bytes").value
         if size == ctypes.sizeof(_Ticks) and all(getattr(binary, name) for name in _FUNCTIONS):
-            binary.line_count.restype = binary.page_flags.restype = ctypes.c_longlong
+            binary.page_flags.restype = ctypes.c_longlong
             return binary
     except (OSError, ValueError, AttributeError) as error:
         why = str(error).removeprefix(f"{path}: ")
