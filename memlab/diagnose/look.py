@@ -915,18 +915,17 @@ class Series:
 
     def _add(self, text: bytes) -> None:
         """The fields that are needed."""
-        seen = {name.decode(): int(value) for name, value in _STATUS.findall(text)}
+        seen = dict(_STATUS.findall(text))
         if seen:  # of a process that has ended there is none, which the next wait says
-            memory = {name: value << 10 for name, value in seen.items() if name != "Threads"}
-            names = ("RssAnon", "RssShmem", "VmSwap", "RssFile")
-            anonymous, shmem, swapped, mapped = (memory.get(name, 0) for name in names)
+            names = (b"RssAnon", b"RssShmem", b"VmSwap", b"RssFile")
+            anonymous, shmem, swapped, mapped = (int(seen.get(name, 0)) << 10 for name in names)
             self.held.append(anonymous + shmem + swapped)
             self.private.append(anonymous + swapped)
             self.resident.append(anonymous + shmem + mapped)
             self.of_files.append(mapped)
-            self.counts["threads"].append(seen.get("Threads", 0))
-            for name, of in (("virtual", "VmSize"), ("data", "VmData"), ("locked", "VmLck")):
-                self.counts[name].append(memory.get(of, 0))
+            self.counts["threads"].append(int(seen.get(b"Threads", 0)))
+            for name, of in (("virtual", b"VmSize"), ("data", b"VmData"), ("locked", b"VmLck")):
+                self.counts[name].append(int(seen.get(of, 0)) << 10)
 
 
 def _before_memory(status: int) -> int:
