@@ -13,7 +13,7 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from memlab.diagnose import refusals, ticks
@@ -120,7 +120,7 @@ class Counters:
     """Open counters of the threads of one process."""
 
     def __init__(self, numbers: Mapping[str, int], *, inherit: bool) -> None:
-        self._numbers, self._inherit = numbers, inherit
+        self.numbers, self._inherit = numbers, inherit
         self._fds: dict[tuple[int, str], int] = {}
         self.tasks: Sequence[int] = ()
         """Of the process, those that have used most CPU first, counted or not."""
@@ -160,7 +160,7 @@ class Counters:
     def _attributes(self, event: Event) -> ctypes.Array[ctypes.c_char]:
         kind, number = perf_event.SOFTWARE, event.software
         if event.tracepoint:
-            kind, number = perf_event.TRACEPOINT, self._numbers[event.tracepoint]
+            kind, number = perf_event.TRACEPOINT, self.numbers[event.tracepoint]
         assert number is not None
         return perf_event.counted(kind, number, Scope.PROCESS, inherit=self._inherit)
 
@@ -182,7 +182,7 @@ class Counters:
         if event.tracepoint:
             return perf_event.count(
                 perf_event.TRACEPOINT,
-                self._numbers[event.tracepoint],
+                self.numbers[event.tracepoint],
                 task,
                 Scope.PROCESS,
                 inherit=self._inherit,
@@ -218,38 +218,36 @@ def counting(pid: int) -> Iterator[Counters]:
             for one in EVENTS
         ]
     tasks, at_most = busiest_first(pid), min(THREADS_MAX, _room())
-    made_per_s = _threads_made_per_s(numbers, tasks[:at_most])
-    counters = Counters(numbers, inherit=made_per_s < _FOLLOWED_PER_S)
-    counters.tasks = tasks
-    counters.unseen.update(unseen)
-    if len(tasks) > at_most:
-        counters.limits.append(
-            f"{len(tasks) - at_most} of {len(tasks)} threads: those with most CPU time are counted"
-        )
-    if made_per_s >= _FOLLOWED_PER_S:
-        counters.limits.append(
-            f"what new threads do: {made_per_s * _FIRST_LOOK_S:.0f} were made in the "
-            f"{_FIRST_LOOK_S:g} s before the look, and to follow each would slow them down"
-        )
-    try:
+    with ExitStack() as opened:
+        first = opened.enter_context(closing(Counters(numbers, inherit=False)))
+        made_per_s = _threads_made_per_s(first, tasks[:at_most])
+        follows = made_per_s < _FOLLOWED_PER_S
+        counters = opened.enter_context(closing(Counters(numbers, inherit=follows)))
+        counters.tasks = tasks
+        counters.unseen.update(unseen)
+        if len(tasks) > at_most:
+            counters.limits.append(
+                f"{len(tasks) - at_most} of {len(tasks)} threads: those with most CPU time are "
+                "counted"
+            )
+        if not follows:
+            counters.limits.append(
+                f"what new threads do: {made_per_s * _FIRST_LOOK_S:.0f} were made in the "
+                f"{_FIRST_LOOK_S:g} s before the look, and to follow each would slow them down"
+            )
         counters.open(events, tasks[:at_most])
+        first.close()  # not before: the kernel would patch its code for the tracepoint twice
         yield counters
-    finally:
-        counters.close()
 
 
-def _threads_made_per_s(numbers: Mapping[str, int], tasks: Sequence[int]) -> float:
+def _threads_made_per_s(counters: Counters, tasks: Sequence[int]) -> float:
     """Seen in a short look of its own; 0 where it is not seen."""
-    if _THREADS_MADE.tracepoint not in numbers:
+    if _THREADS_MADE.tracepoint not in counters.numbers:
         return 0.0
-    counters = Counters(numbers, inherit=False)
-    try:
-        counters.open([_THREADS_MADE], tasks)
-        before = sum(counters.read().values())
-        time.sleep(_FIRST_LOOK_S)
-        return (sum(counters.read().values()) - before) / _FIRST_LOOK_S
-    finally:
-        counters.close()
+    counters.open([_THREADS_MADE], tasks)
+    before = sum(counters.read().values())
+    time.sleep(_FIRST_LOOK_S)
+    return (sum(counters.read().values()) - before) / _FIRST_LOOK_S
 
 
 def _numbers() -> tuple[dict[str, int], dict[str, str]]:
@@ -261,6 +259,8 @@ def _numbers() -> tuple[dict[str, int], dict[str, str]]:
         with tracefs.opened() as events:
             for event in wanted:
                 assert event.tracepoint
+                if event.tracepoint in numbers:
+                    continue
                 try:
                     numbers[event.tracepoint] = events.number(event.tracepoint)
                 except FileNotFoundError:
@@ -289,8 +289,9 @@ def busiest_first(pid: int) -> list[int]:
 def _room() -> int:
     """For how many threads there are file descriptors, once our own limit is raised."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = THREADS_MAX * len(EVENTS) + _SPARE_FILES
+    each = len(EVENTS) + 1  # and once more for a first look
+    wanted = THREADS_MAX * each + _SPARE_FILES
     if soft < wanted:
         soft = min(wanted, hard) if hard != resource.RLIM_INFINITY else wanted
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return max(1, (soft - _SPARE_FILES) // len(EVENTS))
+    return max(1, (soft - _SPARE_FILES) // each)

@@ -1,5 +1,5 @@
-/* Perf events of a thread, and words of a file: a look opens and reads up to 3,000 of each, and Python
- * takes as long for one as the kernel does.
+/* Perf events of a thread: a look opens and reads up to 3,000, and Python takes as long for one as the
+ * kernel does.
  */
 #include <errno.h>
 #include <sys/ioctl.h>
@@ -13,8 +13,6 @@ __attribute__((visibility("default"))) void open_counts(int task, const void *co
 							int *fds);
 __attribute__((visibility("default"))) void read_counts(const int *fds, int count,
 							long long *values);
-__attribute__((visibility("default"))) void read_words(int fd, const long long *places, int count,
-						       unsigned long long *words, char *is_read);
 
 /* A descriptor for each event, each with its filter unless that is NULL; -1 of one that the kernel
  * refuses. `flags` are of perf_event_open(2), `request` is the ioctl that sets a filter. */
@@ -36,13 +34,4 @@ void read_counts(const int *fds, int count, long long *values)
 	for (int i = 0; i < count; i++)
 		if (read(fds[i], &values[i], sizeof values[i]) != sizeof values[i])
 			values[i] = 0;
-}
-
-/* The word at each place of a file that is an array of words. */
-void read_words(int fd, const long long *places, int count, unsigned long long *words,
-		char *is_read)
-{
-	for (int i = 0; i < count; i++)
-		is_read[i] = pread(fd, &words[i], sizeof words[i],
-				   places[i] * (off_t)sizeof words[i]) == (ssize_t)sizeof words[i];
 }

@@ -169,13 +169,22 @@ def _memory(pids: Sequence[int]) -> Iterator[tuple[int, tuple[int, int] | None]]
         yield pid, None if numbers is None else ((anonymous or 0) << 10, (resident or 0) << 10)
 
 
-def last(before: Sequence[MemberStart]) -> tuple[Member, ...]:
+Lives = Mapping[int, process.Stat]
+
+
+def lives(before: Sequence[MemberStart]) -> Lives:
+    """By PID, of those that have not ended."""
+    now = ((one, _life(one.pid)) for one in before)
+    return {one.pid: life for one, life in now if life and life.start_ticks == one.start_ticks}
+
+
+def last(before: Sequence[MemberStart], now: Lives) -> tuple[Member, ...]:
     """The same processes at the end of the look, those that hold most first."""
     members = []
     memory = _memory([one.pid for one in before])
     for one, (_, numbers) in zip(before, memory, strict=True):
-        life = _life(one.pid)
-        if life is None or numbers is None or life.start_ticks != one.start_ticks:
+        life = now.get(one.pid)
+        if life is None or numbers is None:
             continue
         anonymous, _ = numbers
         shared = None if one.shared_bytes is None else _shared(one.pid)
@@ -191,13 +200,10 @@ def last(before: Sequence[MemberStart]) -> tuple[Member, ...]:
     return _counted_once(sorted(members, key=lambda member: -member.anonymous_bytes))
 
 
-def waited_faults(before: Sequence[MemberStart]) -> int:
+def waited_faults(before: Sequence[MemberStart], now: Lives) -> int:
     """Minor page faults of the children that they have waited for since, in their lives."""
-    lives = ((one, _life(one.pid)) for one in before)
     return sum(
-        life.waited_minor_faults - one.waited_faults
-        for one, life in lives
-        if life is not None and life.start_ticks == one.start_ticks
+        now[one.pid].waited_minor_faults - one.waited_faults for one in before if one.pid in now
     )
 
 

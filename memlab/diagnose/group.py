@@ -403,19 +403,13 @@ def _of_users(
 
 def of_processes(pids: Sequence[int], root: Path = proc.ROOT) -> OfProcesses:
     """By /proc/PID/status of each."""
-    stacks = tables = hidden = 0
-    resident = {}
-    read = statuses.read(pids, (b"Threads", b"VmRSS", b"VmPTE"), root)
-    for pid, numbers in zip(pids, read, strict=True):
-        if numbers is None:
-            hidden += 1
-            continue
-        threads, held, entries = numbers
-        stacks += (threads or 0) * _STACK_BYTES
-        if held is not None:
-            resident[pid] = held << 10
-            tables += (entries or 0) << 10
-    return OfProcesses(stacks, tables, resident, hidden)
+    threads, held, entries = statuses.columns(pids, (b"Threads", b"VmRSS", b"VmPTE"), root)
+    return OfProcesses(
+        stacks_bytes=sum(count for count in threads if count > 0) * _STACK_BYTES,
+        page_tables_bytes=sum(size for size in entries if size > 0) << 10,
+        resident_bytes={pid: size << 10 for pid, size in zip(pids, held, strict=True) if size >= 0},
+        hidden=threads.count(statuses.UNREAD),
+    )
 
 
 def _least(limits: list[cgroup.MemoryLimit]) -> cgroup.MemoryLimit | None:

@@ -151,7 +151,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         sampled += [(one, version, samples) for one, samples in charged_below.items()]
 
         def take(reading: Reading) -> None:
-            for (_, _, samples), text in zip(sampled, reading.contents, strict=True):
+            for (_, _, samples), text in zip(sampled, reading, strict=True):
                 samples.append(int(text or 0))
 
         with ExitStack() as opened:
@@ -174,7 +174,11 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
     except FileNotFoundError:
         raise CannotLook(_no_charge(directory, version)) from None
     elapsed = time.monotonic() - began
-    members, waited_faults = family.last(before_members), family.waited_faults(before_members)
+    lives = family.lives(before_members)
+    members, waited_faults = (
+        family.last(before_members, lives), family.waited_faults(before_members, lives)
+    )  # fmt: skip
+    descriptors = {pid: files.known(partial(process.descriptors, pid)) for pid in pids[:_PIPES_OF]}
     later = tree.stalled_us(directory)
     stall = None
     if stalled is not None and later is not None:
@@ -209,13 +213,11 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         last_kill=_last_kill(directory) if events.kills else "",
         tree_whole=tree_whole,
         message_bytes=message_queues.sent_by(pids),
-        pipes=kernel_held.of_group(pids[:_PIPES_OF]),
-        sockets=sockets.of_processes(
-            {pid: files.known(partial(process.descriptors, pid)) for pid in pids[:_PIPES_OF]}
-        ),
+        pipes=kernel_held.of_group(descriptors),
+        sockets=sockets.of_processes(descriptors),
         machine_sockets_bytes=sockets.counted_bytes(),
         segments=left_segments(first or os.getpid()),
-        shared_elsewhere_bytes=max((shared.mapped_once(one.pid) for one in members[:16]), default=0)
+        shared_elsewhere_bytes=shared.most_mapped_once([one.pid for one in members[:16]])
         - after.shmem_bytes,
         shared_kinds=shared.kinds([one.pid for one in members[:16]]) if after.shmem_bytes else {},
         sums=held_shared.sums(pids) if after.shmem_bytes >= _ELSEWHERE_BYTES else None,

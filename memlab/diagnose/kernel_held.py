@@ -14,10 +14,9 @@ import os
 import re
 import stat
 import termios
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 
 from memlab.diagnose import memory_held_open, message_queues
 from memlab.observe import files, process
@@ -173,9 +172,9 @@ def in_pipes(descriptors: Mapping[int, Mapping[int, str]]) -> tuple[dict[int, in
     return sizes, is_whole
 
 
-def of_group(pids: Sequence[int]) -> PipeData:
-    """In the pipes of these processes, and their BPF objects, each once."""
-    descriptors = {pid: files.known(partial(process.descriptors, pid)) for pid in pids}
+def of_group(descriptors: Mapping[int, Mapping[int, str] | None]) -> PipeData:
+    """In the pipes of these processes, and their BPF objects, each once; by process its
+    descriptors, None of one that may not be read."""
     sizes, is_whole = in_pipes({pid: held for pid, held in descriptors.items() if held})
     maps: dict[str, int] = {}
     programs: dict[str, int] = {}

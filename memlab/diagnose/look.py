@@ -516,7 +516,7 @@ def at(
         age_s=family.age_s(found.start_ticks),
         sites=fault_sites,
         waits=waits_of_threads,
-        members=family.last(members),
+        members=family.last(members, family.lives(members)),
         descendants=frozenset(descendants),
         refused=refused,
         frozen=room.frozen(pid),
@@ -904,14 +904,11 @@ class Series:
         if limit:
             charge = group.charge_file(limit.group, limit.version)
             opened.append(self._opened.enter_context(charge))
-        # Since Linux 6.2 the size of the folder is the number of open files.
-        folder = f"{ROOT}/proc/{found.number}/fd"
         self._ticks = Ticks(
             opened,
             begins=[_before_memory(status)],
             every=self._states,
             pidfd=pidfd,
-            folder=folder,
             take=self._take,
         )
         self.sampler = waits.WaitSampler(pids, self._count * self._states, self._ticks)
@@ -932,11 +929,13 @@ class Series:
         """Raises `CannotLook` where the process ends meanwhile."""
         count, each_s = self._count, self._seconds / self._count / self._states
         self._ticks.read()
+        self._count_files()
         ends = [-(-part * count // _PARTS) for part in range(_PARTS + 1)]
         for before, end in pairwise(ends):
             if not self.sampler.sample((end - before) * self._states, each_s):
                 subject.wait(self._found, self._pidfd, 0)
             self._count_mappings()
+            self._count_files()
         self._ticks.hand_over()
 
     def growth_per_s(self, name: str, elapsed: float) -> float:
@@ -955,30 +954,32 @@ class Series:
             )
             seen.append((listed or b"").count(b"\n"))
 
+    def _count_files(self) -> None:
+        """Only at the ends of the parts: `growth_per_s` reads no other sample."""
+        if number := room.open_files(self._found.number, listed=False):
+            self.counts["files"].append(number)
+
     def close(self) -> None:
         self._opened.close()
 
     def _take(self, one: Reading) -> None:
-        status, *charge = one.contents
-        self._add(status or b"", one.size)
+        status, *charge = one
+        self._add(status or b"")
         self.charged.extend(int(text) for text in charge if text)
 
-    def _add(self, text: bytes, descriptors: int | None) -> None:
+    def _add(self, text: bytes) -> None:
         """The fields that are needed."""
-        seen = {name.decode(): int(value) for name, value in _STATUS.findall(text)}
+        seen = dict(_STATUS.findall(text))
         if seen:  # of a process that has ended there is none, which the next wait says
-            memory = {name: value << 10 for name, value in seen.items() if name != "Threads"}
-            names = ("RssAnon", "RssShmem", "VmSwap", "RssFile")
-            anonymous, shmem, swapped, mapped = (memory.get(name, 0) for name in names)
+            names = (b"RssAnon", b"RssShmem", b"VmSwap", b"RssFile")
+            anonymous, shmem, swapped, mapped = (int(seen.get(name, 0)) << 10 for name in names)
             self.held.append(anonymous + shmem + swapped)
             self.private.append(anonymous + swapped)
             self.resident.append(anonymous + shmem + mapped)
             self.of_files.append(mapped)
-            self.counts["threads"].append(seen.get("Threads", 0))
-            for name, of in (("virtual", "VmSize"), ("data", "VmData"), ("locked", "VmLck")):
-                self.counts[name].append(memory.get(of, 0))
-            if descriptors:
-                self.counts["files"].append(descriptors)
+            self.counts["threads"].append(int(seen.get(b"Threads", 0)))
+            for name, of in (("virtual", b"VmSize"), ("data", b"VmData"), ("locked", b"VmLck")):
+                self.counts[name].append(int(seen.get(of, 0)) << 10)
 
 
 def _before_memory(status: int) -> int:

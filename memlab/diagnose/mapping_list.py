@@ -26,6 +26,7 @@ OFTEN = 16  # mappings of one file: a library has five
 MANY = 5000
 _RUNS, _RUN = 20, 50  # of mappings
 _SEARCHED = 200  # of a run, as bytes
+_ROOM = 1024  # marks, more of which are read by a second pass
 _LOOK_S = 30e-6  # for one mapping
 _OF_FILE = re.compile(
     rb"^([0-9a-f]+)-([0-9a-f]+) \S{4} ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+ [1-9]\d*) +(/.*)$", re.M
@@ -159,12 +160,17 @@ def of(text: bytes, *, thorough: bool = False) -> MappingList:
 def _marks(text: bytes) -> tuple[_Marks, Sequence[int], Sequence[int]]:
     """The sums, the ends of those that are guarded, and where lines begin that no look can do
     without."""
-    library, size, sums = ticks.library(), ctypes.c_size_t(len(text)), _Marks()
-    count = library.line_count(text, size)
-    guarded, needed = (ctypes.c_longlong * count)(), (ctypes.c_longlong * count)()
-    most = ctypes.c_longlong(process.GUARD_BYTES_MAX)
-    library.mapping_marks(text, size, most, guarded, needed, ctypes.byref(sums))
-    return sums, guarded[: sums.guarded], needed[: sums.needed]
+    size, most = ctypes.c_size_t(len(text)), ctypes.c_longlong(process.GUARD_BYTES_MAX)
+    sums, most_marks = _Marks(), 0
+    while True:
+        room = max(_ROOM, most_marks)
+        guarded, needed = (ctypes.c_longlong * room)(), (ctypes.c_longlong * room)()
+        ticks.library().mapping_marks(
+            text, size, most, ctypes.c_longlong(room), guarded, needed, ctypes.byref(sums)
+        )
+        most_marks = max(sums.guarded, sums.needed)
+        if most_marks <= room:
+            return sums, guarded[: sums.guarded], needed[: sums.needed]
 
 
 def _distinct(ranges: set[tuple[int, int]]) -> int:

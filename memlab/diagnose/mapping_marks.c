@@ -18,24 +18,14 @@ struct line {
 	int is_nameless; /* private, and of no file */
 };
 
-__attribute__((visibility("default"))) long long line_count(const char *text, size_t size);
 __attribute__((visibility("default"))) void mapping_marks(const char *text, size_t size,
-							  long long guard_most, long long *guarded,
-							  long long *needed, struct marks *sums);
+							  long long guard_most, long long room,
+							  long long *guarded, long long *needed,
+							  struct marks *sums);
 
 /* Parts of the paths that no look can do without; code is the other thing. */
 static const char *const names[NAMES] = { "/SYSV",  "/memfd:", "/dev/zero",   "/dev/shm/",
 					  "[heap]", "[stack]", "/hsperfdata_" };
-
-long long line_count(const char *text, size_t size)
-{
-	const char *last = text + size;
-	long long count = 0;
-
-	for (const char *at = text; (at = memchr(at, '\n', last - at)); at++)
-		count++;
-	return count;
-}
 
 static struct line parsed(const char *start, const char *end)
 {
@@ -99,10 +89,10 @@ static long long size_of(const struct line *line)
 }
 
 /* `guarded`: where nameless writable mappings end that lie on a guard of at most so many bytes, as
- * stacks of threads do; `needed`: where lines begin that no look can do without. Each has room for one
- * number of each line. */
-void mapping_marks(const char *text, size_t size, long long guard_most, long long *guarded,
-		   long long *needed, struct marks *sums)
+ * stacks of threads do; `needed`: where lines begin that no look can do without. Each has room for so
+ * many numbers; more are only counted. */
+void mapping_marks(const char *text, size_t size, long long guard_most, long long room,
+		   long long *guarded, long long *needed, struct marks *sums)
 {
 	struct line below = { 0 };
 	const char *end;
@@ -115,13 +105,13 @@ void mapping_marks(const char *text, size_t size, long long guard_most, long lon
 		if (line.permissions && !line.is_nameless)
 			sums->with_slash +=
 				memchr(line.permissions, '/', end - line.permissions) != NULL;
-		if (is_needed(&line))
-			needed[sums->needed++] = at - text;
+		if (is_needed(&line) && sums->needed++ < room)
+			needed[sums->needed - 1] = at - text;
 		if (below.is_nameless && line.is_nameless && touch(&below, &line)) {
 			sums->neighbours++;
 			if (has(&below, "---p") && has(&line, "rw-p") &&
-			    size_of(&below) <= guard_most)
-				guarded[sums->guarded++] = strtoll(line.reach, NULL, 16);
+			    size_of(&below) <= guard_most && sums->guarded++ < room)
+				guarded[sums->guarded - 1] = strtoll(line.reach, NULL, 16);
 		}
 		below = line;
 	}

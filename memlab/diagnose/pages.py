@@ -10,7 +10,6 @@ Sources: the kernel's admin-guide/mm/pagemap.rst; include/uapi/linux/kernel-page
 
 from __future__ import annotations
 
-import array
 import ctypes
 import math
 import os
@@ -21,10 +20,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import chain, islice
 
 from memlab.diagnose import page_scan, ticks
-from memlab.diagnose.memory_files import IS_PRESENT, MemoryFiles
+from memlab.diagnose.memory_files import MemoryFiles
 from memlab.diagnose.page_scan import FILE, HUGE, PAGE, SWAPPED, ZERO, PageRun
 from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
@@ -37,10 +35,7 @@ _FLAGS_SAMPLED, _FLAGS_OF_LARGE = 3000, 1500
 _HUGE_SAMPLED, _SMALL_OF_HUGE = 32, 16
 # The highest byte of an entry of pagemap: present, swapped, file or shared, mapped once.
 _BYTE_PRESENT, _BYTE_SWAPPED, _BYTE_FILE, _BYTE_ONCE = 0x80, 0x40, 0x20, 0x01
-_FRAME = (1 << 55) - 1
 _WALKED_BYTES_MAX = 1 << 30  # of small pages: some 15 ms
-# KPF_ numbers
-_ANON, _SWAPBACKED, _UNEVICTABLE, _KSM, _MLOCKED = 12, 14, 18, 21, 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +133,7 @@ def read(
         counted = _Weights(mappings, weights)
         draw = _Drawn(fd, runs, counted, detailed=detailed)
     in_part = is_sample or bool(weights)
-    lazy, locked = _flags(draw.frames, in_part=in_part) if detailed else (None, None)
+    lazy, locked = _flags(draw.pieces, in_part=in_part) if detailed else (None, None)
     sums, by_mapping, of_files, share = _sums(runs, counted)
     if in_part:
         sums = _scaled(sums, status)
@@ -296,8 +291,8 @@ class _Weights:
 
 
 class _Drawn:
-    """Entries of the runs: how many anonymous pages others map too, and page frames of a random
-    sample of all pages."""
+    """Entries of the runs: how many anonymous pages others map too, and what is needed to draw a
+    random sample of all pages."""
 
     def __init__(
         self, fd: int, runs: Sequence[PageRun], weights: _Weights, *, detailed: bool
@@ -310,18 +305,17 @@ class _Drawn:
                 _chunks(one) if one.end - one.start > _CHUNK else ((one.start, one.end),)
             )
         ]
-        self._draw = random.Random(len(pieces))
         most = _PIECES_OF_LARGE if weights.in_part else _PIECES_MAX
         self.share = min(1.0, most / max(len(pieces), 1))
         """Of the runs, those whose entries are read."""
         if self.share < 1:
-            pieces = self._draw.sample(pieces, most)
+            pieces = random.Random(len(pieces)).sample(pieces, most)
         counted = sum(size * weights.of(start) for start, _, _, size in pieces) if detailed else 0.0
         flags = _FLAGS_OF_LARGE if weights.in_part else _FLAGS_SAMPLED
-        self._each = flags * PAGE / max(PAGE, counted) if detailed else 0.0
+        each = flags * PAGE / max(PAGE, counted)
         self._seen = self._once = 0.0
-        self.frames: list[list[int]] = []
-        """By the piece that they lie in."""
+        self.pieces: list[tuple[bytes, float]] = []
+        """Entries, and how many are to be drawn for each page that is there."""
         if not detailed and not weights.in_part:  # each counts alike: all of them at once
             read = [entries[7::8] for (_, kind), entries in _entries(fd, pieces) if not kind & FILE]
             self._count(b"".join(read), 1.0)
@@ -331,7 +325,7 @@ class _Drawn:
             if not kind & FILE:
                 self._count(tops, weight)
             if detailed:
-                self._sample(entries, tops.translate(IS_PRESENT), weight)
+                self.pieces.append((entries, each * weight))
 
     @property
     def shared_share(self) -> float:
@@ -344,19 +338,6 @@ class _Drawn:
                 count = tops.count(top) * weight
                 self._seen += count
                 self._once += count if top & _BYTE_ONCE else 0
-
-    def _sample(self, entries: bytes, there: bytes, weight: float) -> None:
-        wanted = there.count(1) * self._each * weight
-        count = int(wanted) + (self._draw.random() < wanted % 1)
-        if not count:
-            return
-        places: Sequence[int] = range(len(there))
-        if 0 in there:  # pages that are there, apart from each other
-            places = [at for at in places if there[at]]
-        words = array.array("Q", entries)
-        draw, among = self._draw.random, len(places)
-        drawn = [words[places[int(draw() * among)]] & _FRAME for _ in range(count)]
-        self.frames.append(drawn)
 
 
 def _entries(
@@ -390,49 +371,46 @@ def _lazyfree(pid: int, resident_bytes: int) -> int | None:
     return (files.known(lambda: process.rollup(pid)) or {}).get("LazyFree")
 
 
+class _Page(ctypes.Structure):
+    """A page of a piece: struct page of page_flags.c."""
+
+    _fields_ = (
+        ("frame", ctypes.c_uint64), ("flags", ctypes.c_uint64), ("state", ctypes.c_longlong),
+    )  # fmt: skip
+
+
 def _flags(
-    frames: Sequence[Sequence[int]], *, in_part: bool
+    pieces: Sequence[tuple[bytes, float]], *, in_part: bool
 ) -> tuple[Sampled | None, Sampled | None]:
     """Of anonymous pages those that are LazyFree, which are in no swap; of all, those locked.
     `in_part`: other pieces were not looked at."""
-    if not any(map(any, frames)):  # the kernel shows 0 for all to an ordinary user
-        return None, None
     try:
         fd = os.open(ROOT / "proc/kpageflags", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None, None
     try:
-        words = _words(fd, [*chain.from_iterable(frames)])
+        sums = _sums_of_flags(fd, pieces)
     finally:
         os.close(fd)
-    lazy: list[tuple[int, int]] = []
-    locked: list[tuple[int, int]] = []
-    for piece in frames:
-        # Most pages of a piece have the same flags.
-        values = Counter(islice(words, len(piece)))
-        pages = anonymous = lazy_pages = locked_pages = 0
-        for flags, count in values.items():
-            if flags is None:
-                continue
-            pages += count
-            locked_pages += count * (flags >> _MLOCKED & 1)
-            if flags >> _ANON & 1 and not flags >> _KSM & 1:
-                anonymous += count
-                lazy_pages += count * (not flags >> _SWAPBACKED & 1)
-        lazy.append((anonymous, lazy_pages))
-        locked.append((pages, locked_pages))
-    return _of_pieces(lazy, in_part=in_part), _of_pieces(locked, in_part=in_part)
+    if sums is None:
+        return None, None
+    lazy = _of_pieces(list(zip(sums[2::4], sums[3::4], strict=True)), in_part=in_part)
+    return lazy, _of_pieces(list(zip(sums[::4], sums[1::4], strict=True)), in_part=in_part)
 
 
-def _words(fd: int, frames: Sequence[int]) -> Iterator[int | None]:
-    """The flags of each frame; None of one that the machine does not have."""
-    count = len(frames)
-    places, words = (ctypes.c_longlong * count)(*frames), (ctypes.c_ulonglong * count)()
-    is_read = (ctypes.c_char * count)()
-    ticks.library().read_words(fd, places, count, words, is_read)
-    if 0 not in is_read.raw:
-        return iter(words)
-    return (word if read else None for word, read in zip(words, is_read.raw, strict=True))
+def _sums_of_flags(fd: int, pieces: Sequence[tuple[bytes, float]]) -> list[int] | None:
+    """Of each piece how many pages were drawn, how many of them are locked, how many anonymous, and
+    how many of these LazyFree; None if the kernel shows no frames, as to an ordinary user."""
+    number = len(pieces)
+    entries = (ctypes.c_char_p * number)(*(content for content, _ in pieces))
+    counts = (ctypes.c_int * number)(*(len(content) // 8 for content, _ in pieces))
+    shares = (ctypes.c_double * number)(*(share for _, share in pieces))
+    pages = (_Page * max(counts, default=0))()
+    sums = (ctypes.c_longlong * (4 * number))()
+    seed = ctypes.c_uint64(number)
+    if not ticks.library().page_flags(fd, entries, counts, shares, number, seed, pages, sums):
+        return None
+    return sums[:]
 
 
 def _of_pieces(pieces: Iterable[tuple[int, int]], *, in_part: bool) -> Sampled:

@@ -210,11 +210,13 @@ def _above(limit: cgroup.ProcessLimit) -> str:
 
 def frozen(pid: int) -> bool:
     """Whether its cgroup, or one above it, is frozen: `FROZEN` is so of v1, `frozen 1` of v2."""
-    v1, v2 = (cgroup.chain(controller, ROOT, pid)[1] for controller in ("freezer", ""))
+    version, groups = cgroup.chain("freezer", ROOT, pid)
+    if version == "1":
+        if any(files.text(one / "freezer.state") == "FROZEN" for one in groups):
+            return True
+        groups = cgroup.chain("", ROOT, pid)[1]
     return any(
-        (files.text(directory / "freezer.state") or "") == "FROZEN"
-        or "frozen 1" in (files.text(directory / "cgroup.events") or "").splitlines()
-        for directory in (*v1, *v2)
+        "frozen 1" in (files.text(one / "cgroup.events") or "").splitlines() for one in groups
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memlab.diagnose import sysvipc
+from memlab.diagnose import statuses, sysvipc
 from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
 
@@ -192,6 +192,14 @@ def mapped_once(pid: int) -> int:
             return 0
         reached[name] = one.offset_bytes + one.size_bytes
     return resident
+
+
+def most_mapped_once(pids: Sequence[int]) -> int:
+    """The most of what one of these processes maps, as `mapped_once` says it."""
+    (sizes,) = statuses.columns(pids, (b"RssShmem",), ROOT)
+    return max(
+        (mapped_once(pid) for pid, size in zip(pids, sizes, strict=True) if size > 0), default=0
+    )
 
 
 def attached(

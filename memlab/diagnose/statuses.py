@@ -10,7 +10,7 @@ from pathlib import Path
 from memlab.diagnose import ticks
 from memlab.observe.proc import ROOT
 
-_UNREAD = -2
+UNREAD = -2
 
 
 def read(
@@ -18,15 +18,20 @@ def read(
 ) -> Iterator[tuple[int | None, ...] | None]:
     """Of each process the numbers of these lines as they are, None without such a line; None of one
     that has gone or may not be read."""
+    for row in zip(*columns(pids, names, root), strict=True):
+        yield None if row[0] == UNREAD else tuple(n if n >= 0 else None for n in row)
+
+
+def columns(pids: Sequence[int], names: Sequence[bytes], root: Path = ROOT) -> list[list[int]]:
+    """Of each line the numbers of all processes: below 0 without such a line, `UNREAD` of a process
+    that has gone or may not be read."""
     numbers = (ctypes.c_longlong * (len(pids) * len(names)))()
     wanted = (ctypes.c_char_p * len(names))(*(b"\n" + name + b":" for name in names))
     each = (ctypes.c_int * len(pids))(*pids)
     folder = str(root / "proc").encode()
     if ticks.library().statuses(folder, each, len(pids), wanted, len(names), numbers):
         raise MemoryError
-    for at in range(0, len(numbers), len(names)):
-        row = numbers[at : at + len(names)]
-        yield None if row[0] == _UNREAD else tuple(n if n >= 0 else None for n in row)
+    return [numbers[at :: len(names)] for at in range(len(names))]
 
 
 def namespaces(pids: Sequence[int], name: str, root: Path = ROOT) -> list[int | None]:
@@ -36,4 +41,4 @@ def namespaces(pids: Sequence[int], name: str, root: Path = ROOT) -> list[int | 
     folder, link = str(root / "proc").encode(), f"ns/{name}".encode()
     if ticks.library().namespaces(folder, each, len(pids), link, numbers):
         return [None] * len(pids)
-    return [None if one == _UNREAD else one for one in numbers]
+    return [None if one == UNREAD else one for one in numbers]

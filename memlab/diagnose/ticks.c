@@ -6,7 +6,6 @@
  */
 #include <poll.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,9 +20,7 @@ struct ticks {
 	const int *files;   /* read at every so many ticks */
 	const long long *begins; /* from which byte on each of them is read */
 	char *contents;
-	int *lengths;       /* of the contents; -1 where a file could not be read */
-	const char *folder; /* whose size is read too; NULL for none */
-	long long *sizes;
+	int *lengths; /* of the contents; -1 where a file could not be read */
 	long long wait_ns, until_ns;
 	int pidfd;           /* that ends the wait, and all; -1 for none */
 	int count, at;       /* ticks in all, and so far */
@@ -85,13 +82,9 @@ static int is_counted(struct ticks *t, int wchan)
 static void read_files(struct ticks *t)
 {
 	int first = t->reads * t->file_count;
-	struct stat about;
-
 	for (int i = first; i < first + t->file_count; i++)
 		t->lengths[i] = pread(t->files[i - first], t->contents + (size_t)i * CONTENT_BYTES,
 				      CONTENT_BYTES, t->begins[i - first]);
-	if (t->folder)
-		t->sizes[t->reads] = stat(t->folder, &about) ? -1 : about.st_size;
 	t->reads++;
 	t->since = 0;
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
@@ -14,8 +13,8 @@ from memlab.files import folders
 _TEXT_BYTES, _CONTENT_BYTES = 128, 8192
 _KNOWN_MAX = 64
 _FUNCTIONS = (
-    "statuses", "namespaces", "line_count", "mapping_marks", "open_counts", "read_counts",
-    "read_words",
+    "statuses", "namespaces", "mapping_marks", "open_counts", "read_counts",
+    "page_flags",
 )  # fmt: skip
 _READINGS_MAX = 256
 """Their texts are kept till then: a look of 10 s takes none apart between its samples."""
@@ -35,7 +34,6 @@ class _Ticks(ctypes.Structure):
         ("threads", ctypes.c_void_p), ("known", ctypes.c_void_p), ("counts", ctypes.c_void_p),
         ("text", ctypes.c_void_p), ("files", ctypes.c_void_p), ("begins", ctypes.c_void_p),
         ("contents", ctypes.c_void_p), ("lengths", ctypes.c_void_p),
-        ("folder", ctypes.c_char_p), ("sizes", ctypes.c_void_p),
         ("wait_ns", ctypes.c_longlong), ("until_ns", ctypes.c_longlong),
         ("pidfd", ctypes.c_int), ("count", ctypes.c_int), ("at", ctypes.c_int),
         ("at_once", ctypes.c_int), ("thread", ctypes.c_int),
@@ -52,21 +50,15 @@ def library() -> ctypes.CDLL:
         binary = ctypes.CDLL(str(path))
         size = ctypes.c_int.in_dll(binary, "ticks_bytes").value
         if size == ctypes.sizeof(_Ticks) and all(getattr(binary, name) for name in _FUNCTIONS):
-            binary.line_count.restype = ctypes.c_longlong
+            binary.page_flags.restype = ctypes.c_longlong
             return binary
     except (OSError, ValueError, AttributeError) as error:
         why = str(error).removeprefix(f"{path}: ")
     raise NotBuilt(f"{path}: {why}; `pip install .` in the checkout builds it")
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What the files said at one tick."""
-
-    contents: tuple[bytes | None, ...]
-    """None of one that could not be read."""
-    size: int | None
-    """Of the folder."""
+Reading = tuple[bytes | None, ...]
+"""What the files said at one tick; None of one that could not be read."""
 
 
 class Ticks:
@@ -79,12 +71,11 @@ class Ticks:
         begins: Sequence[int] = (),
         every: int = 1,
         pidfd: int = -1,
-        folder: str = "",
         take: Callable[[Reading], None] = lambda _: None,
     ) -> None:
-        """At every so many ticks the files are read, at most 8 KiB from where each begins, and the
-        size of the folder; `pidfd` is of the process whose end is the end. `take` gets each
-        reading, when many are there or at `hand_over`."""
+        """At every so many ticks the files are read, at most 8 KiB from where each begins; `pidfd`
+        is of the process whose end is the end. `take` gets each reading, when many are there or at
+        `hand_over`."""
         self.readings: list[Reading] = []
         """Those that are not handed over."""
         self._take = take
@@ -98,7 +89,7 @@ class Ticks:
             known=ctypes.addressof(self._known), counts=ctypes.addressof(self._counts),
             text=ctypes.addressof(self._text), files=ctypes.addressof(self._files),
             begins=ctypes.addressof(self._begins),
-            folder=folder.encode() or None, pidfd=pidfd, file_count=len(files), every=every,
+            pidfd=pidfd, file_count=len(files), every=every,
         )  # fmt: skip
 
     def read(self) -> None:
@@ -121,9 +112,9 @@ class Ticks:
         wchans = (ctypes.c_int * len(threads))(*threads)
         reads = count // state.every + 1
         contents = (ctypes.c_char * (reads * files * _CONTENT_BYTES))()
-        lengths, sizes = (ctypes.c_int * (reads * files))(), (ctypes.c_longlong * reads)()
+        lengths = (ctypes.c_int * (reads * files))()
         state.threads, state.contents = ctypes.addressof(wchans), ctypes.addressof(contents)
-        state.lengths, state.sizes = ctypes.addressof(lengths), ctypes.addressof(sizes)
+        state.lengths = ctypes.addressof(lengths)
         state.wait_ns, state.until_ns = round(wait_s * 1e9), 0
         state.count, state.at, state.at_once = count, 0, len(threads) // count
         state.thread, state.reads = -1, 0
@@ -135,14 +126,11 @@ class Ticks:
                     self._know(text)
         for at in range(0, state.reads * files, files or 1):
             self.readings.append(
-                Reading(
-                    tuple(
-                        contents[i * _CONTENT_BYTES : i * _CONTENT_BYTES + lengths[i]]
-                        if lengths[i] >= 0
-                        else None
-                        for i in range(at, at + files)
-                    ),
-                    sizes[at // files] if state.folder and sizes[at // files] >= 0 else None,
+                tuple(
+                    contents[i * _CONTENT_BYTES : i * _CONTENT_BYTES + lengths[i]]
+                    if lengths[i] >= 0
+                    else None
+                    for i in range(at, at + files)
                 )
             )
         if len(self.readings) >= _READINGS_MAX:

@@ -5,6 +5,7 @@ Sources: cgroups(7), and the kernel's admin-guide/cgroup-v1/memory.rst and cgrou
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 from memlab.observe import files, proc
@@ -219,4 +220,4 @@ def _ancestry(groups: Cgroups) -> Iterator[Path]:
 def _upwards(group: Path | None, mount_point: Path) -> Iterator[Path]:
     if group is not None:
         yield group
-        yield from (above for above in group.parents if above.is_relative_to(mount_point))
+        yield from takewhile(lambda above: above.is_relative_to(mount_point), group.parents)

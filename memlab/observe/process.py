@@ -26,7 +26,9 @@ _KCMP, _KCMP_VM = {"x86_64": 312, "aarch64": 272}, 1
 _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
 DELETED = " (deleted)"  # what a path of maps ends in where it leads to its file no more
 _FIELDS = ("Rss", "Pss", "Referenced", "Locked")  # of smaps; it has 20 more, which would take time
-_HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+)\b(?: \S+ (\d+)(?: +(.*))?)?")
+_HEADER = re.compile(
+    r"^([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+)\b(?: \S+ (\d+)(?: +(.*))?)?", re.M
+)
 # By interpreter the letters of options that give it its program, or after which it runs none; that
 # take a value; and with which it reads standard input, whatever follows. As bash(1), dash(1),
 # python(1), perlrun(1), ruby(1), node(1), php(1) and lua(1) name them.
@@ -143,8 +145,11 @@ def parse_stat(text: str) -> Stat:
 
 def parse_maps(text: str) -> list[Mapping]:
     """The mappings in ascending order, from maps or from smaps."""
+    lines = proc.lines(text)
+    if "\nRss:" not in text and len(headers := _HEADER.findall(text)) == len(lines):
+        return [_mapping(*header) for header in headers]  # in two thirds of the time
     mappings: list[Mapping] = []
-    for line in proc.lines(text):
+    for line in lines:
         header = _HEADER.match(line)
         if header is None:
             if not mappings or not line[:1].isupper():  # a header begins with its address
@@ -153,14 +158,17 @@ def parse_maps(text: str) -> list[Mapping]:
                 )
             _add(mappings, line)
             continue
-        start, end, permissions, offset, inode, path = header.groups()
-        mappings.append(
-            Mapping(
-                int(start, 16), int(end, 16), permissions, path or "", _NO_FIELDS, _NO_FLAGS,
-                int(offset, 16), int(inode or 0),
-            )
-        )  # fmt: skip
+        mappings.append(_mapping(*header.groups()))
     return mappings
+
+
+def _mapping(
+    start: str, end: str, permissions: str, offset: str, inode: str | None, path: str | None
+) -> Mapping:
+    return Mapping(
+        int(start, 16), int(end, 16), permissions, path or "", _NO_FIELDS, _NO_FLAGS,
+        int(offset, 16), int(inode or 0),
+    )  # fmt: skip
 
 
 def parse_rollup(text: str) -> dict[str, int]:

@@ -143,10 +143,10 @@ def test_faults_of_children_are_those_of_who_waits_for_them() -> None:
         program.stdin.write("go\n")
         program.stdin.flush()
         assert program.stdout.readline() == "done\n"
-        waited = family.waited_faults(started)
+        waited = family.waited_faults(started, family.lives(started))
         program.stdin.close()
     assert waited >= 1500
-    assert family.waited_faults(started) == 0, "it has ended"
+    assert family.waited_faults(started, family.lives(started)) == 0, "it has ended"
 
 
 @pytest.mark.parametrize(

@@ -229,11 +229,10 @@ def test_sockets_of_a_group_of_v1_are_named_in_its_kernel_memory(
 
 def test_sockets_of_several_processes_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     links = {7: {3: "socket:[1]", 4: "socket:[2]"}, 8: {3: "socket:[1]", 5: "/tmp/a"}}
-    monkeypatch.setattr(process, "descriptors", lambda pid: links[pid])
-    of_group = kernel_held.of_group([7, 8])
+    of_group = kernel_held.of_group(links)
     assert (of_group.sockets, of_group.has_more) == (2, False)
     monkeypatch.setattr(process, "DESCRIPTORS_READ", 2)
-    assert kernel_held.of_group([7, 8]).has_more
+    assert kernel_held.of_group(links).has_more
 
 
 def test_pipes_that_hold_more_than_a_group_is_charged_are_of_others_too() -> None:

@@ -62,29 +62,20 @@ def test_data_in_pipes_of_several_processes_is_counted_once(
 
 
 @pytest.mark.parametrize("count", [8, 16])
-def test_data_in_pipes_of_a_group_is_named_by_the_process_that_has_most(
-    count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_in_pipes_of_a_group_is_named_by_the_process_that_has_most(count: int) -> None:
     """A process that has ended has none; of one that may not be read that is not known."""
     ends = [end for _ in range(count) for end in os.pipe()]
-    refusals = {1 << 30: FileNotFoundError, os.getppid(): PermissionError}
-
-    def descriptors(pid: int) -> dict[int, str]:
-        if pid in refusals:
-            raise refusals[pid]
-        return links(*ends)
-
-    monkeypatch.setattr(kernel_held.process, "descriptors", descriptors)
+    mine = links(*ends)
     try:
         for end in ends[3::2]:
             os.write(end, b"x" * 10_000)
-        read = kernel_held.of_group([PID, 1 << 30])
+        read = kernel_held.of_group({PID: mine, 1 << 30: None})
         assert (read.bytes, read.is_whole) == ((count - 1) * 10_000, True)
         name = Path("/proc/self/comm").read_text().strip()
         assert read.place == f"pipes of its processes, most of {PID} ({name})"
-        in_part = kernel_held.of_group([PID, os.getppid()])
+        in_part = kernel_held.of_group({PID: mine, os.getppid(): None})
         assert (in_part.bytes, in_part.is_whole) == ((count - 1) * 10_000, False)
-        assert kernel_held.of_group([]) == kernel_held.PipeData()
+        assert kernel_held.of_group({}) == kernel_held.PipeData()
     finally:
         for end in ends:
             os.close(end)
@@ -338,10 +329,10 @@ def test_the_bpf_objects_of_a_group_count_once(
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(f"pos:\t0\nmemlock:\t{name * MiB}\n{kind}_id:\t{name}\n")
     monkeypatch.setattr(kernel_held, "ROOT", tmp_path)
-    monkeypatch.setattr(
-        kernel_held.process, "descriptors",
-        lambda pid: {number: f"anon_inode:bpf-{kind}" for number, kind in held[pid].items()},
-    )  # fmt: skip
-    assert kernel_held.of_group([*held]).bpf_bytes == (1 + 2 + 1) * MiB
+    descriptors = {
+        pid: {number: f"anon_inode:bpf-{kind}" for number, kind in of.items()}
+        for pid, of in held.items()
+    }
+    assert kernel_held.of_group(descriptors).bpf_bytes == (1 + 2 + 1) * MiB
     of_one = KernelHeld(0, 0, 0, 2, 3 * MiB, 0, program_bytes=MiB)
     assert (of_one.pipes.bpf_bytes, of_one.pipes.stays_bytes) == (4 * MiB, 19 * MiB // 5)

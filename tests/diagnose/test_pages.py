@@ -206,13 +206,43 @@ def test_before_linux_5_19_what_is_merged_is_not_seen(
     assert line.note == ("" if merged == 0 else "or merged by KSM: not seen")
 
 
-def test_flags_of_a_frame_that_the_machine_does_not_have_are_unknown(tmp_path: Path) -> None:
+ANONYMOUS, SWAPBACKED, LOCKED = 1 << 12, 1 << 14, 1 << 33
+
+
+def entries_of(*frames: int | None) -> bytes:
+    """Of pagemap; None is a page that is not there."""
+    words = (0 if frame is None else 1 << 63 | 1 << 56 | frame for frame in frames)
+    return b"".join(word.to_bytes(8, sys.byteorder) for word in words)
+
+
+@pytest.mark.parametrize("share", [1.0, 3.0])
+def test_flags_are_of_pages_that_are_there_and_that_the_machine_has(
+    share: float, tmp_path: Path
+) -> None:
+    """Of one page in a piece it is certain which one is drawn."""
     flags = tmp_path / "kpageflags"
-    flags.write_bytes(b"".join(n.to_bytes(8, sys.byteorder) for n in (5, 1 << 33, 1 << 63)))
+    words = (0, ANONYMOUS, ANONYMOUS | SWAPBACKED | LOCKED, LOCKED)
+    flags.write_bytes(b"".join(word.to_bytes(8, sys.byteorder) for word in words))
+    pieces = [entries_of(None, frame, None) for frame in (1, 2, 3, 4)] + [entries_of(None), b""]
     with flags.open("rb") as file:
-        assert [*pages._words(file.fileno(), [2, 0, 1, 0])] == [1 << 63, 5, 1 << 33, 5]
-        assert [*pages._words(file.fileno(), [1, 3, 0])] == [1 << 33, None, 5]
-        assert [*pages._words(file.fileno(), [])] == []
+        sums = pages._sums_of_flags(file.fileno(), [(piece, share) for piece in pieces])
+        n = int(share)
+        assert sums == [n, 0, n, n] + [n, n, n, 0] + [n, n, 0, 0] + [0] * 12
+        assert pages._sums_of_flags(file.fileno(), [(entries_of(0, 0), share)]) is None
+        assert pages._sums_of_flags(file.fileno(), []) is None
+
+
+def test_pages_of_a_piece_are_drawn_evenly(tmp_path: Path) -> None:
+    """A share of a page is drawn by chance: of 10,000 halves some 5,000."""
+    flags = tmp_path / "kpageflags"
+    words = (0, 0, LOCKED, LOCKED, LOCKED, 0, 0, 0, 0)
+    flags.write_bytes(b"".join(word.to_bytes(8, sys.byteorder) for word in words))
+    with flags.open("rb") as file:
+        eight = [(entries_of(*range(1, 9)), 1000.0)]
+        pages_drawn, locked, *_ = pages._sums_of_flags(file.fileno(), eight) or ()
+        halves = pages._sums_of_flags(file.fileno(), [(entries_of(2), 0.5)] * 10_000) or ()
+    assert (pages_drawn, locked / pages_drawn) == (8000, pytest.approx(3 / 8, abs=0.03))
+    assert sum(halves[::4]) == pytest.approx(5000, abs=300)
 
 
 def test_the_account_with_merged_pages_adds_up() -> None:

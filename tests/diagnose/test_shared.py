@@ -193,7 +193,10 @@ def test_only_what_is_mapped_once_is_known_to_be_so_much() -> None:
     for offsets in ("0, 2", "0, 1", "0, 0"):
         with running(sys.executable, "-c", code.format(offsets)) as program:
             sizes.append(shared.mapped_once(program.pid) / MiB)
+            pids = [1 << 30, program.pid]
+            assert shared.most_mapped_once(pids) / MiB == pytest.approx(sizes[-1], abs=0.1)
     assert sizes == [pytest.approx(4, abs=1), 0, 0]
+    assert shared.most_mapped_once([]) == 0
 
 
 def test_a_group_says_what_other_groups_pay_of_what_it_maps() -> None:

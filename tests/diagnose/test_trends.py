@@ -369,7 +369,7 @@ def test_the_course_of_pages_of_files_is_theirs_alone() -> None:
     series.counts = defaultdict(partial(array, "q"))
     for anonymous, mapped in ((900, 1), (400, 227), (800, 7)):
         text = f"Name:\tp\nRssAnon:\t{anonymous} kB\nRssFile:\t{mapped} kB\nRssShmem:\t4 kB\n"
-        series._add(text.encode(), None)
+        series._add(text.encode())
     assert list(series.of_files) == [1 << 10, 227 << 10, 7 << 10]
     assert list(series.resident) == [905 << 10, 631 << 10, 811 << 10]
 
