@@ -156,7 +156,7 @@ def of_machine(seconds: float) -> Diagnosis:
 
 # One cause, one advice: a finding leaves out those that only follow of it.
 _EXPLAINS = {
-    "reads-ahead-unused": ("waits-for-files", "group-limit-met"),
+    "reads-ahead-unused": ("waits-for-files", "group-limit-met", "group-reads-again"),
     "group-reads-again": ("waits-for-files", "group-limit-met"),
 }
 

@@ -52,8 +52,12 @@ def test_a_full_group_has_one_advice_by_what_was_measured() -> None:
     assert used is not None
     assert (wasted.name, used.name) == ("reads-ahead-unused", "group-limit-drops-files")
     assert "MADV_RANDOM" not in used.setting
-    for name in diagnosis._EXPLAINS[wasted.name]:
-        assert name in ("waits-for-files", "group-limit-met")
+    again = replace(full, reread_bytes_per_s=300.0 * MiB)
+    reads = rates(major_faults=100.0)
+    seen = look(group=again, read_bytes_per_s=800.0 * MiB, per_s=reads)
+    names = {one.name for one in diagnosis._findings(seen)}
+    assert "reads-ahead-unused" in names
+    assert names.isdisjoint(("waits-for-files", "group-limit-met", "group-reads-again"))
 
 
 def test_what_is_read_in_order_and_dropped_before_it_is_used_is_no_reading_at_random() -> None:
