@@ -162,12 +162,12 @@ _EXPLAINS = {
 
 
 def _findings(seen: Look) -> Iterator[Finding]:
-    found = (it for one in (limits, timing, flow, stock) for it in one.findings(seen))
+    every = (it for module in (limits, timing, flow, stock) for it in module.findings(seen))
     reread = seen.group.reread_bytes_per_s if seen.group else 0.0
     explains: Mapping[str, Sequence[str]] = _EXPLAINS
     if reread < (seen.read_bytes_per_s or 0.0) / 2:  # another of the group may be who reads again
         explains = {**_EXPLAINS, "group-reads-again": ("group-limit-met",)}
-    yield from _causes(found, explains)
+    yield from _causes(every, explains)
 
 
 def _causes(

@@ -111,8 +111,8 @@ def _charged(path: Path, below: Sequence[Path], version: str) -> int:
     counts = group.pairs(path / "memory.stat")
     whole = _in_pages(counts, version, total)
     rest = whole - (_in_pages(counts, version) if version == "1" else 0)
-    for one in below:
-        rest -= _in_pages(group.pairs(one / "memory.stat"), version, total)
+    for child in below:
+        rest -= _in_pages(group.pairs(child / "memory.stat"), version, total)
     if rest >= _BATCHES_BYTES:  # what the others dropped while they were read is none of it
         rest -= max(0, whole - _in_pages(group.pairs(path / "memory.stat"), version, total))
     return rest

@@ -70,12 +70,12 @@ class LimitStart:
 def folders(directory: Path, most: int = _GROUPS_MAX) -> tuple[list[Path], bool]:
     """The groups below, at most so many, and whether those are all: a user may not list each."""
     below: list[Path] = []
-    failed: list[OSError] = []
-    for folder, names, _ in os.walk(directory, onerror=failed.append):
+    errors: list[OSError] = []
+    for folder, names, _ in os.walk(directory, onerror=errors.append):
         below += [Path(folder) / name for name in sorted(names)]
         if len(below) > most:
             return below[:most], False
-    return below, not any(isinstance(one, PermissionError) for one in failed)
+    return below, not any(isinstance(error, PermissionError) for error in errors)
 
 
 def events(directory: Path, version: str, below: Sequence[Path]) -> Events:

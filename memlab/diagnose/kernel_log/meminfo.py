@@ -253,10 +253,10 @@ class MemInfo:
     def high(self) -> str:
         """The zone that a request for low memory cannot use: HighMem, or that of movable pages;
         empty if the machine has none."""
-        listed = {blocks.zone for blocks in self.blocks}
-        if self.high_pages or "HighMem" in listed:
+        zones = {blocks.zone for blocks in self.blocks}
+        if self.high_pages or "HighMem" in zones:
             return "HighMem"
-        return "Movable" if "Movable" in listed else ""
+        return "Movable" if "Movable" in zones else ""
 
     @property
     def lacks_zone(self) -> bool:
