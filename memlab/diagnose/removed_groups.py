@@ -98,7 +98,7 @@ def _children(mount: Path, below: Sequence[Path]) -> Mapping[Path, Sequence[Path
 
 def _own_dying(path: Path, below: Sequence[Path]) -> int:
     """Whose nearest group that exists is this one."""
-    return (_dying(path) or 0) - sum(_dying(one) or 0 for one in below)
+    return (_dying(path) or 0) - sum(_dying(child) or 0 for child in below)
 
 
 def _charged(path: Path, below: Sequence[Path], version: str) -> int:
