@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -162,12 +162,19 @@ _EXPLAINS = {
 
 
 def _findings(seen: Look) -> Iterator[Finding]:
-    yield from _causes(it for one in (limits, timing, flow, stock) for it in one.findings(seen))
+    every = (it for module in (limits, timing, flow, stock) for it in module.findings(seen))
+    reread = seen.group.reread_bytes_per_s if seen.group else 0.0
+    explains: Mapping[str, Sequence[str]] = _EXPLAINS
+    if reread < (seen.read_bytes_per_s or 0.0) / 2:  # another of the group may be who reads again
+        explains = {**_EXPLAINS, "group-reads-again": ("group-limit-met",)}
+    yield from _causes(every, explains)
 
 
-def _causes(findings: Iterable[Finding]) -> Iterator[Finding]:
+def _causes(
+    findings: Iterable[Finding], explains: Mapping[str, Sequence[str]] = _EXPLAINS
+) -> Iterator[Finding]:
     found = list(findings)
-    explained = {name for one in found for name in _EXPLAINS.get(one.name, ())}
+    explained = {name for one in found for name in explains.get(one.name, ())}
     yield from (one for one in found if one.name not in explained)
 
 

@@ -15,7 +15,7 @@ from memlab.observe.proc import ROOT
 
 MEMBERS_MAX = 64
 _SHARING_LEAST_BYTES = 1 << 20
-_RESIDENT_BYTES_MAX = 4 << 30
+RESIDENT_BYTES_MAX = 4 << 30
 """Of all of them together: page tables of so much are read in some 0.1 s."""
 SHARED_READ = 16  # processes, at some 1 ms each at both ends of the look
 _TICKS_HZ = os.sysconf("SC_CLK_TCK")
@@ -144,7 +144,7 @@ def largest(pids: Sequence[int]) -> tuple[list[int], int]:
 
 def first(pids: Sequence[int]) -> list[MemberStart]:
     """What each holds now. One that may not be read is left out."""
-    left, found = _RESIDENT_BYTES_MAX, list[MemberStart]()
+    left, found = RESIDENT_BYTES_MAX, list[MemberStart]()
     for pid, numbers in _memory(pids[:MEMBERS_MAX]):
         life = _life(pid)
         if life is None or numbers is None or life.state in "ZX":

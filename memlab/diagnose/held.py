@@ -372,12 +372,17 @@ def _in_queues_at_most(seen: GroupLook) -> int | None:
 
 def unread_shared(seen: GroupLook) -> Iterator[tuple[str, str]]:
     """Which processes may share memory since a fork, and why that was not read, if it can be much:
-    it is part of their anonymous memory."""
-    unread = [one.anonymous_bytes for one in seen.members if one.shared_bytes is None]
-    of_many = len(seen.members) > family.SHARED_READ
-    if of_many and growth.worth(sum(unread), seen.charge.used_bytes):
-        yield (f"what {len(unread)} processes share since a fork",
-               f"smaller than the {family.SHARED_READ} largest")  # fmt: skip
+    it is part of their anonymous memory, and of that of the others."""
+    whole = sum(member.anonymous_bytes for member in seen.members)
+    unread = [member.anonymous_bytes for member in seen.members if member.shared_bytes is None]
+    most = sum(min(each, whole - each) for each in unread)
+    if not growth.worth(most, seen.charge.used_bytes):
+        return
+    why = f"smaller than the {family.SHARED_READ} largest"
+    if len(seen.members) - len(unread) < family.SHARED_READ:
+        room = size(family.RESIDENT_BYTES_MAX)
+        why = f"read of {family.SHARED_READ} at most, of {room} together, if it may be read"
+    yield f"what {units.counted(len(unread), 'process')} share since a fork", why
 
 
 def accounts(seen: GroupLook) -> list[Account]:

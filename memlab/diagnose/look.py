@@ -330,10 +330,10 @@ class Look:
     met_shared_bytes: int = 0
     """Of shared memory that was there before and that it touched for the first time."""
     refused: tuple[Refusal, ...] = ()
+    """Calls that fail for want of something, the most frequent first."""
     ordinary: tuple[str, ...] = ()
     """Most of the calls that fail as they ordinarily do, if there are some in the moment after the
     look."""
-    """Calls that fail for want of something, the most frequent first."""
     prices: tuple[Unlooked, ...] = ()
     """What was not looked at for its cost, and the option that does."""
     loaded_classes_per_s: float = 0.0

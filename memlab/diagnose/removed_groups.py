@@ -50,6 +50,8 @@ def read() -> tuple[RemovedGroups | None, str]:
         return None, "this program sees a part of the cgroups"
     listed = _of_controller() if version == "1" else None
     below, whole = tree.folders(mount, _FOLDERS_MAX)
+    if not whole and len(below) < _FOLDERS_MAX:
+        return None, "this user may not list all memory cgroups"
     if not whole:
         return None, f"there are over {_FOLDERS_MAX:,} memory cgroups"
     dying = _dying(mount) if version == "2" else None
@@ -96,25 +98,28 @@ def _children(mount: Path, below: Sequence[Path]) -> Mapping[Path, Sequence[Path
 
 def _own_dying(path: Path, below: Sequence[Path]) -> int:
     """Whose nearest group that exists is this one."""
-    return (_dying(path) or 0) - sum(_dying(one) or 0 for one in below)
+    return (_dying(path) or 0) - sum(_dying(child) or 0 for child in below)
 
 
 def _charged(path: Path, below: Sequence[Path], version: str) -> int:
     """What is charged to removed groups below this one, and of v2 what is charged to it."""
-    counts = group.pairs(path / "memory.stat")
     if version == "2":
         controls = (files.text(path / "cgroup.subtree_control") or "").split()
         if "memory" not in controls:  # its own processes are charged to it
             return 0
     total = "total_" if version == "1" else ""
-    names = _PAGES[version]
-    rest = sum(counts.get(f"{total}{name}", 0) for name in names)
-    if version == "1":
-        rest -= sum(counts.get(name, 0) for name in names)
-    for one in below:
-        of_one = group.pairs(one / "memory.stat")
-        rest -= sum(of_one.get(f"{total}{name}", 0) for name in names)
+    counts = group.pairs(path / "memory.stat")
+    whole = _in_pages(counts, version, total)
+    rest = whole - (_in_pages(counts, version) if version == "1" else 0)
+    for child in below:
+        rest -= _in_pages(group.pairs(child / "memory.stat"), version, total)
+    if rest >= _BATCHES_BYTES:  # what the others dropped while they were read is none of it
+        rest -= max(0, whole - _in_pages(group.pairs(path / "memory.stat"), version, total))
     return rest
+
+
+def _in_pages(counts: Mapping[str, int], version: str, begin: str = "") -> int:
+    return sum(counts.get(f"{begin}{name}", 0) for name in _PAGES[version])
 
 
 def _slab_each() -> int | None:

@@ -68,13 +68,14 @@ class LimitStart:
 
 
 def folders(directory: Path, most: int = _GROUPS_MAX) -> tuple[list[Path], bool]:
-    """The groups below, at most so many, and whether those are all."""
+    """The groups below, at most so many, and whether those are all: a user may not list each."""
     below: list[Path] = []
-    for folder, names, _ in os.walk(directory):
+    errors: list[OSError] = []
+    for folder, names, _ in os.walk(directory, onerror=errors.append):
         below += [Path(folder) / name for name in sorted(names)]
         if len(below) > most:
             return below[:most], False
-    return below, True
+    return below, not any(isinstance(error, PermissionError) for error in errors)
 
 
 def events(directory: Path, version: str, below: Sequence[Path]) -> Events:

@@ -11,6 +11,7 @@ import pytest
 from memlab.diagnose import diagnosis, file_reads
 from memlab.diagnose.finding import COSTLY, NOTE, Finding
 from memlab.diagnose.sites import Site, Sites
+from memlab.diagnose.waits import Waits
 
 from .looks import MiB, charge, group, look, memory, rates
 
@@ -90,6 +91,10 @@ def test_files_that_are_read_again_are_the_cause_of_what_follows() -> None:
     assert found_of_index.setting == "raise /sys/fs/cgroup/job/memory.max"
     title = found["group-reads-again"].title
     assert "and 228 MiB/s of files are read that it had dropped: 44 MiB of it cannot be" in title
+    waits = Waits(100, 0, {"a page of a file": 80}, 20, {}, 1.0, None)
+    for read, is_said in ((400.0, False), (500.0, True)):  # most of it by another process
+        both = diagnosis._findings(look(group=seen, waits=waits, read_bytes_per_s=read * MiB))
+        assert ("waits-for-files" in {one.name for one in both}) is is_said
     once = diagnosis._findings(look(group=replace(seen, reread_bytes_per_s=0.0)))
     assert {one.name for one in once} == {"group-full-of-droppable", "group-limit-met"}
 

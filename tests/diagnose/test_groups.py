@@ -517,6 +517,12 @@ def test_what_processes_share_that_was_not_read_is_named_if_it_can_be_much(
     named = [("what 4 processes share since a fork", "smaller than the 16 largest")]
     assert [*held.unread_shared(seen)] == (named if is_named else [])
     assert not [*held.unread_shared(replace(seen, members=(*read, *read)))]
+    few = replace(seen, members=(*read[:2], *smaller))  # too large, or of another user
+    named = [("what 4 processes share since a fork",
+              "read of 16 at most, of 4 GiB together, if it may be read")]  # fmt: skip
+    assert [*held.unread_shared(few)] == (named if is_named else [])
+    large = Member(1, "a", 64 * MiB, 0, None, None, 0)
+    assert not [*held.unread_shared(replace(seen, members=(large,)))]
 
 
 def test_a_socket_that_two_processes_hold_counts_once(

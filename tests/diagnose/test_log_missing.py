@@ -54,6 +54,9 @@ def test_a_zone_whose_line_is_missing_is_no_other_node(words: tuple[str, ...]) -
     log = LOW.format(slab=30000)
     assert kill(log).cause == kill(without(log, *words)).cause == "zone"
     assert "; it cannot use " in printed(without(log, *words))
+    movable = without(log, *words).replace("HighMem", "Movable").replace("262000 pages", "0 pages")
+    assert ("it cannot use Movable" in printed(movable)) is ("Movable: " in movable)
+    assert "HighMem" not in printed(movable)
     for_any = without(log, *words).replace("gfp_mask=0xd0", "gfp_mask=0x200da")
     last = kill(for_any)
     assert last.cause == "unknown"

@@ -410,6 +410,40 @@ def test_removed_groups_of_v1_are_those_without_a_folder(hierarchy: Path) -> Non
     )
 
 
+def test_what_groups_drop_while_they_are_read_is_not_of_removed_ones(
+    hierarchy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups(hierarchy, memory_stat=counted(cache=0, total_cache=90 * MiB))
+    cgroups(hierarchy / "a", memory_stat=counted(cache=90 * MiB, total_cache=90 * MiB))
+    pairs = removed_groups.group.pairs
+
+    def read(path: Path) -> dict[str, int]:
+        seen = pairs(path)
+        for folder in (hierarchy, hierarchy / "a"):
+            (folder / "memory.stat").write_text(counted(cache=0, total_cache=0))
+        return seen
+
+    monkeypatch.setattr(removed_groups.group, "pairs", read)
+    groups, _ = removed_groups.read()
+    assert groups is not None
+    assert groups.charged_bytes == 0
+
+
+def test_groups_that_a_user_may_not_list_are_not_removed_ones(
+    hierarchy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups(hierarchy / "a/b")
+    scandir = os.scandir
+
+    def listed(path: str) -> Iterator[os.DirEntry[str]]:
+        if str(path) == str(hierarchy / "a"):
+            raise PermissionError
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", listed)
+    assert removed_groups.read() == (None, "this user may not list all memory cgroups")
+
+
 def test_removed_groups_of_v2_are_counted_by_the_kernel(
     hierarchy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,10 +77,12 @@ def test_a_figure_is_drawn_once_for_a_file(
         drawn.append(renderer)
         Figure.draw(figure, renderer)  # type: ignore[arg-type]
 
-    figure = figures.draw(run)
-    monkeypatch.setattr(figures.RunFigure, "draw", draw)
-    for kind in figures.FORMATS:
-        figures.write(figure, tmp_path / f"x.{kind}")
+    of_user = {"figure.autolayout": True, "figure.constrained_layout.use": True}
+    with matplotlib.rc_context(of_user):
+        figure = figures.draw(run)
+        monkeypatch.setattr(figures.RunFigure, "draw", draw)
+        for kind in figures.FORMATS:
+            figures.write(figure, tmp_path / f"x.{kind}")
     assert len(drawn) == len(figures.FORMATS)
 
 

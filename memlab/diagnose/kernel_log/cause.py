@@ -261,7 +261,7 @@ def _machine(report: Report) -> KillCause:
     if not all(_is_short(zone, report, page) for zone in eligible):
         return _with_room(report, free, is_said)
     least = 4 * free + (memory.total(page) or 0) // 50
-    is_low = memory.has_high and _rank(report) < _RANKS["HighMem"]
+    is_low = bool(memory.high) and _rank(report) < _RANKS["HighMem"]
     is_elsewhere = _elsewhere(memory, page) > least
     if memory.lacks_zone and is_elsewhere and not is_low:
         return _with_room(report, free, is_said)
@@ -328,7 +328,8 @@ def _zone(report: Report, eligible: list[Zone], others: list[Zone], free: int) -
         sentence += f", {size(zone.free)} in {zone.name}"
     if not others:
         total = report.memory.high_pages * page_or_usual(report)
-        sentence += f"; it cannot use {f'the {size(total)} of ' if total else ''}HighMem"
+        of = f"the {size(total)} of " if total else ""
+        sentence += f"; it cannot use {of}{report.memory.high}"
     return KillCause("zone", sentence)
 
 

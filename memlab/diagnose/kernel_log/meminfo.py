@@ -250,16 +250,20 @@ class MemInfo:
         return self._ranks[1]
 
     @property
-    def has_high(self) -> bool:
-        """Whether the machine has HighMem, or memory for movable pages only."""
-        return bool(self.high_pages) or any(b.zone in ("HighMem", "Movable") for b in self.blocks)
+    def high(self) -> str:
+        """The zone that a request for low memory cannot use: HighMem, or that of movable pages;
+        empty if the machine has none."""
+        zones = {blocks.zone for blocks in self.blocks}
+        if self.high_pages or "HighMem" in zones:
+            return "HighMem"
+        return "Movable" if "Movable" in zones else ""
 
     @property
     def lacks_zone(self) -> bool:
         """Whether the line of a zone is missing: there is HighMem, or a list of free blocks of it.
         A report of a limited request leaves out both lines of other nodes' zones."""
         is_high = any(zone.rank >= rank("HighMem") for zone in self.zones)
-        return (self.has_high and not is_high) or len(self.blocks) > len(self.zones)
+        return (bool(self.high) and not is_high) or len(self.blocks) > len(self.zones)
 
     @property
     def free(self) -> int | None:

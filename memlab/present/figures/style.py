@@ -45,6 +45,8 @@ def settings() -> AbstractContextManager[None]:
             "svg.fonttype": "none",  # text stays text: searchable, in the reader's own font
             "svg.hashsalt": "memlab",  # the same run gives the same file
             "pdf.fonttype": 42,
+            "figure.autolayout": False,  # either would place settled axes again
+            "figure.constrained_layout.use": False,
         }
     )
 
