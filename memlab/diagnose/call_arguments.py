@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from memlab.diagnose import call_rings
 from memlab.diagnose.call_ordinary import is_ordinary
 from memlab.diagnose.call_rings import CallEvents, Ring
-from memlab.diagnose.refusals import ERRNOS, IS_CALL, is_want
+from memlab.diagnose.refusals import ERRNOS, IS_CALL, IS_ERRNO, RESTARTS, is_want
 from memlab.observe import system_calls, tracefs
 
 _WAIT_S, _BRIEF_S = 1.0, 0.2
-_RESTARTS = 512  # ERESTARTSYS of include/linux/errno.h, the first of them
 _NAMED = 3
 _CALLS = 4  # that are waited for
 _TASKS_MAX, _PAIRS_MAX, _KEPT = 4, 40, 8
@@ -68,7 +67,7 @@ def read(
                     rings += _opened(events, task, [*by_task[task]])
         if rings:
             slowest = min(min(by_task[ring.task].values()) for ring in rings)
-            wait(min(_WAIT_S, _CALLS / slowest))
+            wait(min(_WAIT_S, max(_BRIEF_S, _CALLS / slowest)))
         for ring in rings:
             _pair(events, ring, by_task[ring.task], result)
     finally:
@@ -90,14 +89,14 @@ def ordinary(
     try:
         for task in tasks[:_TASKS_MAX]:
             with suppress(OSError):
-                rings.append(call_rings.record(task, [(events.exit, f"{IS_CALL} && ret > -4096")]))
+                rings.append(call_rings.record(task, [(events.exit, f"{IS_CALL} && {IS_ERRNO}")]))
         if rings:
             wait(_BRIEF_S)
         for ring in rings:
             for raw, _ in ring.stopped():
                 number, code = events.ended(raw)
                 call, errno = system_calls.name(number, is_narrow=is_narrow), ERRNOS.get(-code, "")
-                if -code >= _RESTARTS:
+                if -code in RESTARTS:
                     counts[f"{call} (interrupted)"] += 1
                 elif is_ordinary(call, errno) and not is_want(call, errno):
                     counts[f"{call} ({errno})"] += 1

@@ -74,6 +74,18 @@ def explained(act: Callable[[], object]) -> list[Refusal]:
     return list(call_causes.explained(PID, proc.status(PID), failing, called))
 
 
+@pytest.mark.needs("recording")
+def test_calls_that_come_in_bursts_are_waited_for() -> None:
+    """However often they fail on average."""
+    at, waits = ctypes.c_void_p(unmapped()), list[float]()
+    with refusals.recording(PID, [threading.get_native_id()]) as seen:
+        for _ in range(TIMES):
+            LIBC.msync(at, 4096, 1)
+        seen.result(0.001)
+    call_arguments.read(seen.events, seen.failing, call_causes.needs_arguments, waits.append)
+    assert waits == [call_arguments._BRIEF_S]
+
+
 def only(act: Callable[[], object]) -> tuple[Refusal, Finding]:
     """The one refusal, and its finding."""
     (one,) = explained(act)
