@@ -17,7 +17,7 @@ from memlab.observe import system_calls, tracefs
 _WAIT_S, _BRIEF_S = 1.0, 0.2
 _NAMED = 3
 _CALLS = 4  # that are waited for
-_TASKS_MAX, _PAIRS_MAX, _KEPT = 4, 40, 8
+TASKS_MAX, _PAIRS_MAX, _KEPT = 4, 40, 8
 
 Pair = tuple[str, str]
 """A call and its errno."""
@@ -57,14 +57,12 @@ def read(
         )
         for task, pairs in failing.items()
     }
-    busiest = sorted(by_task, key=lambda task: -sum(by_task[task].values()))[:_TASKS_MAX]
     rings: list[Ring] = []
     result: dict[Pair, Called] = defaultdict(Called)
     try:
-        for task in busiest:
-            if by_task[task]:
-                with suppress(OSError):
-                    rings += _opened(events, task, [*by_task[task]])
+        for task in _of_each(by_task):
+            with suppress(OSError):
+                rings += _opened(events, task, [*by_task[task]])
         if rings:
             slowest = min(min(by_task[ring.task].values()) for ring in rings)
             wait(min(_WAIT_S, max(_BRIEF_S, _CALLS / slowest)))
@@ -74,6 +72,19 @@ def read(
         for ring in rings:
             ring.close()
     return result
+
+
+def _of_each(by_task: Mapping[int, Mapping[tuple[int, int], float]]) -> list[int]:
+    """Of each call the thread that fails so most often, those that mean a want first; and then
+    those whose calls fail most."""
+    most: dict[tuple[int, int], tuple[float, int]] = {}
+    for task, pairs in by_task.items():
+        for pair, per_s in pairs.items():
+            most[pair] = max(most.get(pair, (0.0, 0)), (per_s, task))
+    first = sorted(most, key=lambda pair: (not is_want(*_names(pair)), -most[pair][0]))
+    busiest = sorted(by_task, key=lambda task: -sum(by_task[task].values()))
+    tasks = dict.fromkeys([*(most[pair][1] for pair in first), *busiest])
+    return [task for task in tasks if by_task[task]][:TASKS_MAX]
 
 
 def ordinary(
@@ -87,7 +98,7 @@ def ordinary(
     rings: list[Ring] = []
     counts: Counter[str] = Counter()
     try:
-        for task in tasks[:_TASKS_MAX]:
+        for task in tasks[:TASKS_MAX]:
             with suppress(OSError):
                 rings.append(call_rings.record(task, [(events.exit, f"{IS_CALL} && {IS_ERRNO}")]))
         if rings:

@@ -616,7 +616,7 @@ def unrecorded(
     known = {(one.call, one.errno) for one in explanations if one.cause}
     return [
         f"why {one.call} fails with {one.errno}: it did not in the moment after the look in which "
-        "arguments were recorded"
+        f"arguments were recorded, of {call_arguments.TASKS_MAX} threads at most"
         for one in refused
         if one.per_s >= _LEAST_PER_S
         and one.errno != "EAGAIN"
