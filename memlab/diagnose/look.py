@@ -1179,7 +1179,7 @@ def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
         pins = "an inode that each keeps in memory counts with reclaimable slab"
         yield f"{what}: {'' if each else 'not read: '}{sizes}; {pins}"
     if seen is not None and seen.rings:
-        what = f"which operations of its {units.counted(seen.rings, 'io_uring')} fail"
+        what = f"which operations of {units.counted(seen.rings, 'io_uring')} fail"
         yield f"{what}: their results are no calls', and are not recorded"
     if seen is not None and seen.ring_bytes >= _UNREAD_BYTES:
         amount = units.format_quantity(seen.ring_bytes, "B")
