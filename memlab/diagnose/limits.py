@@ -51,7 +51,7 @@ def of(look: Look) -> Account:
         for one in look.refused
     ]
     if ordinary := refusals.ordinary_per_s(look.per_s, look.refused):
-        explained = {f"{one.call} ({one.errno})" for one in look.refused}
+        explained = {f"{refusal.call} ({refusal.errno})" for refusal in look.refused}
         names = ", ".join(name for name in look.ordinary if name not in explained)
         note = f"as is ordinary{f': {names}' if names else ''}"
         lines.append(Line("other calls that fail", ordinary, unit="1/s", note=note))

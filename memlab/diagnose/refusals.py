@@ -439,13 +439,13 @@ def ordinary_per_s(
     known = [count for count in counts if count is not None]
     if len(known) < len(counts):
         return None
-    explained = sum(one.per_s for one in refused if is_if_explained(one))
+    explained = sum(refusal.per_s for refusal in refused if is_if_explained(refusal))
     return max(0.0, known[0] - sum(known[1:]) - explained)
 
 
-def is_if_explained(one: Refusal) -> bool:
+def is_if_explained(refusal: Refusal) -> bool:
     """Whether it is ordinary unless its arguments tell a limit."""
-    return one.call in IF_EXPLAINED.get(one.errno, ())
+    return refusal.call in IF_EXPLAINED.get(refusal.errno, ())
 
 
 def _corrected(
@@ -489,12 +489,14 @@ def _is_counted_as_want(call: str, errno: str) -> bool:
     return errno in _OF_ANY_CALL or (errno == "EAGAIN" and call in _EAGAIN)
 
 
-def _is_of_others(one: Refusal) -> bool:
-    return one.errno not in _OF_ERRNO.values() and _is_counted_as_want(one.call, one.errno)
+def _is_of_others(refusal: Refusal) -> bool:
+    is_counted = _is_counted_as_want(refusal.call, refusal.errno)
+    return is_counted and refusal.errno not in _OF_ERRNO.values()
 
 
-def _is_odd(one: Refusal) -> bool:
-    return not is_if_explained(one) and not _is_counted_as_want(one.call, one.errno)
+def _is_odd(refusal: Refusal) -> bool:
+    is_counted = _is_counted_as_want(refusal.call, refusal.errno)
+    return not is_if_explained(refusal) and not is_counted
 
 
 _OF_REST = {"other_errnos": _is_of_others, "unusual_errnos": _is_odd}
