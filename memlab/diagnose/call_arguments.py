@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from memlab.diagnose import call_rings
 from memlab.diagnose.call_ordinary import is_ordinary
 from memlab.diagnose.call_rings import CallEvents, Ring
-from memlab.diagnose.refusals import ERRNOS, IS_CALL, is_want
+from memlab.diagnose.refusals import ERRNOS, IS_CALL, IS_ERRNO, RESTARTS, is_want
 from memlab.observe import system_calls, tracefs
 
 _WAIT_S, _BRIEF_S = 1.0, 0.2
-_RESTARTS = 512  # ERESTARTSYS of include/linux/errno.h, the first of them
 _NAMED = 3
 _CALLS = 4  # that are waited for
-_TASKS_MAX, _PAIRS_MAX, _KEPT = 4, 40, 8
+TASKS_MAX, _PAIRS_MAX, _KEPT = 4, 40, 8
 
 Pair = tuple[str, str]
 """A call and its errno."""
@@ -58,23 +57,34 @@ def read(
         )
         for task, pairs in failing.items()
     }
-    busiest = sorted(by_task, key=lambda task: -sum(by_task[task].values()))[:_TASKS_MAX]
     rings: list[Ring] = []
     result: dict[Pair, Called] = defaultdict(Called)
     try:
-        for task in busiest:
-            if by_task[task]:
-                with suppress(OSError):
-                    rings += _opened(events, task, [*by_task[task]])
+        for task in _of_each(by_task):
+            with suppress(OSError):
+                rings += _opened(events, task, [*by_task[task]])
         if rings:
             slowest = min(min(by_task[ring.task].values()) for ring in rings)
-            wait(min(_WAIT_S, _CALLS / slowest))
+            wait(min(_WAIT_S, max(_BRIEF_S, _CALLS / slowest)))
         for ring in rings:
             _pair(events, ring, by_task[ring.task], result)
     finally:
         for ring in rings:
             ring.close()
     return result
+
+
+def _of_each(by_task: Mapping[int, Mapping[tuple[int, int], float]]) -> list[int]:
+    """Of each call the thread that fails so most often, those that mean a want first; and then
+    those whose calls fail most."""
+    most: dict[tuple[int, int], tuple[float, int]] = {}
+    for task, pairs in by_task.items():
+        for pair, per_s in pairs.items():
+            most[pair] = max(most.get(pair, (0.0, 0)), (per_s, task))
+    first = sorted(most, key=lambda pair: (not is_want(*_names(pair)), -most[pair][0]))
+    busiest = sorted(by_task, key=lambda task: -sum(by_task[task].values()))
+    tasks = dict.fromkeys([*(most[pair][1] for pair in first), *busiest])
+    return [task for task in tasks if by_task[task]][:TASKS_MAX]
 
 
 def ordinary(
@@ -88,16 +98,16 @@ def ordinary(
     rings: list[Ring] = []
     counts: Counter[str] = Counter()
     try:
-        for task in tasks[:_TASKS_MAX]:
+        for task in tasks[:TASKS_MAX]:
             with suppress(OSError):
-                rings.append(call_rings.record(task, [(events.exit, f"{IS_CALL} && ret > -4096")]))
+                rings.append(call_rings.record(task, [(events.exit, f"{IS_CALL} && {IS_ERRNO}")]))
         if rings:
             wait(_BRIEF_S)
         for ring in rings:
             for raw, _ in ring.stopped():
                 number, code = events.ended(raw)
                 call, errno = system_calls.name(number, is_narrow=is_narrow), ERRNOS.get(-code, "")
-                if -code >= _RESTARTS:
+                if -code in RESTARTS:
                     counts[f"{call} (interrupted)"] += 1
                 elif is_ordinary(call, errno) and not is_want(call, errno):
                     counts[f"{call} ({errno})"] += 1

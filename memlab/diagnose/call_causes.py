@@ -42,7 +42,7 @@ from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.epoll_paths import READERS as EPOLL
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import descriptors, sysctl
-from memlab.diagnose.refusals import IF_EXPLAINED, Refusal, is_want
+from memlab.diagnose.refusals import Refusal, is_if_explained, is_want
 from memlab.observe import files, namespaces, proc
 from memlab.observe.proc import ROOT
 
@@ -605,7 +605,7 @@ def explained(
                 each.append(_described(refusal, called_with))
                 continue
         each.append(_explained(read, refusal, called_with))
-    return tuple(one for one in each if one.cause or not _is_if_explained(one))
+    return tuple(one for one in each if one.cause or not is_if_explained(one))
 
 
 def unrecorded(
@@ -616,7 +616,7 @@ def unrecorded(
     known = {(one.call, one.errno) for one in explanations if one.cause}
     return [
         f"why {one.call} fails with {one.errno}: it did not in the moment after the look in which "
-        "arguments were recorded"
+        f"arguments were recorded, of {call_arguments.TASKS_MAX} threads at most"
         for one in refused
         if one.per_s >= _LEAST_PER_S
         and one.errno != "EAGAIN"
@@ -624,10 +624,6 @@ def unrecorded(
         and (one.call, one.errno) not in known
         and not called.get((one.call, one.errno), Called()).ends
     ]
-
-
-def _is_if_explained(refusal: Refusal) -> bool:
-    return refusal.call in IF_EXPLAINED.get(refusal.errno, ())
 
 
 def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:

@@ -420,6 +420,9 @@ def _room_bytes(limit: cgroup.MemoryLimit) -> int:
     return limit.limit_bytes - (used_bytes(limit) or 0)
 
 
+_DIGITS_MAX = 20  # of 64 bits
+
+
 def pairs(path: Path) -> dict[str, int]:
     """Names and numbers of a flat keyed file; empty where there is none."""
     return pairs_of(files.text(path) or "")
@@ -428,4 +431,5 @@ def pairs(path: Path) -> dict[str, int]:
 def pairs_of(text: str, after_name: str = "") -> dict[str, int]:
     """The same of a text, each of whose names may end in a character such as a colon."""
     lines = (line.replace(after_name, "", 1).split() for line in proc.lines(text))
-    return {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit()}
+    rows = (words for words in lines if len(words) == 2 and len(words[1]) <= _DIGITS_MAX)
+    return {name: int(number) for name, number in rows if number.isdecimal()}

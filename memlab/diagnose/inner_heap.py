@@ -137,9 +137,9 @@ def _classes(
     if held < _PAGE:
         return None
     loaded, unloaded = classes_of(counted)
-    note = f"counted at its last collection; {loaded - unloaded:,} classes are loaded now"
+    note = f"counted at its last collection; {max(0, loaded - unloaded):,} classes are loaded now"
     used = min(counted.get("sun.gc.metaspace.used", 0), held)
-    return InnerHeap(CLASSES, held, max(0, used), note)
+    return InnerHeap(CLASSES, held, used, note)
 
 
 def _java(
@@ -198,5 +198,6 @@ def _counters(text: bytes) -> Iterator[tuple[str, int]]:
         first, place = at + name_at, at + value_at
         name = text[first : first + 256].partition(b"\0")[0]
         if kind == b"J" and not vector and 0 <= place <= end - 8:
-            yield name.decode("ascii", "replace"), struct.unpack_from(f"{order}q", text, place)[0]
+            (value,) = struct.unpack_from(f"{order}q", text, place)
+            yield name.decode("ascii", "replace"), max(0, value)
         at += length

@@ -50,11 +50,11 @@ def of(look: Look) -> Account:
         Line(f"{one.call} ({one.errno}) fails", one.per_s, unit="1/s", note="now")
         for one in look.refused
     ]
-    if ordinary := refusals.ordinary_per_s(look.per_s):
-        names = f": {', '.join(look.ordinary)}" if look.ordinary else ""
-        lines.append(
-            Line("other calls that fail", ordinary, unit="1/s", note=f"as is ordinary{names}")
-        )
+    if ordinary := refusals.ordinary_per_s(look.per_s, look.refused):
+        explained = {f"{refusal.call} ({refusal.errno})" for refusal in look.refused}
+        names = ", ".join(name for name in look.ordinary if name not in explained)
+        note = f"as is ordinary{f': {names}' if names else ''}"
+        lines.append(Line("other calls that fail", ordinary, unit="1/s", note=note))
     return Account(
         "limits", "limits", "B", None, tuple(lines), 0.0,
         whole=look.rate("enomem") is not None or bool(look.refused),

@@ -1178,6 +1178,9 @@ def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
         sizes = f"{amount} by the sizes of its objects (/sys/kernel/slab)" if each else "its size"
         pins = "an inode that each keeps in memory counts with reclaimable slab"
         yield f"{what}: {'' if each else 'not read: '}{sizes}; {pins}"
+    if seen is not None and seen.rings:
+        what = f"which operations of {units.counted(seen.rings, 'io_uring')} fail"
+        yield f"{what}: their results are no calls', and are not recorded"
     if seen is not None and seen.ring_bytes >= _UNREAD_BYTES:
         amount = units.format_quantity(seen.ring_bytes, "B")
         what = f"what {units.counted(seen.rings, 'io_uring')} keep in the kernel"

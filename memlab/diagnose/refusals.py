@@ -41,6 +41,10 @@ _KINDS_MAX = 30  # of calls that fail, without those that mean a want
 IS_CALL = "ret < 0 && id >= 0"
 """Of a filter: what fails; the return from a signal's handler has no number, and the result of the
 call that the signal came to."""
+IS_ERRNO = "ret > -4096"
+RESTARTS = (512, 513, 514, 516)
+"""No errnos but signals that interrupt a call, which the kernel starts again (ERESTARTSYS and its
+like of include/linux/errno.h). Others from 512 on are what a driver or a filter has returned."""
 ERRNOS = {**errnos.errorcode, 35: "EDEADLK", 95: "EOPNOTSUPP"}
 _OF_ANY_CALL = (
     "ENOMEM", "ENFILE", "EMFILE", "EFBIG", "ENOSPC", "EMLINK", "ENOLCK", "EUSERS", "ENOBUFS",
@@ -425,12 +429,23 @@ def _without_many(found: Iterable[Refusal]) -> Iterator[Refusal]:
         yield Refusal("another call", ODD, more)
 
 
-def ordinary_per_s(rates: Mapping[str, float | None]) -> float | None:
-    """How often calls fail as they ordinarily do: all that fail, without those that are recorded.
-    None if they were not counted."""
+def ordinary_per_s(
+    rates: Mapping[str, float | None], refused: Iterable[Refusal] = ()
+) -> float | None:
+    """How often calls fail as they ordinarily do: all that fail, without those that are recorded,
+    and without those of `refused` that are only because of their cause. None if they were not
+    counted."""
     counts = [rates.get(name) for name in ("failing_calls", *_OF_ERRNO, *_OF_REST)]
     known = [count for count in counts if count is not None]
-    return max(0.0, known[0] - sum(known[1:])) if len(known) == len(counts) else None
+    if len(known) < len(counts):
+        return None
+    explained = sum(refusal.per_s for refusal in refused if is_if_explained(refusal))
+    return max(0.0, known[0] - sum(known[1:]) - explained)
+
+
+def is_if_explained(refusal: Refusal) -> bool:
+    """Whether it is ordinary unless its arguments tell a limit."""
+    return refusal.call in IF_EXPLAINED.get(refusal.errno, ())
 
 
 def _corrected(
@@ -474,13 +489,14 @@ def _is_counted_as_want(call: str, errno: str) -> bool:
     return errno in _OF_ANY_CALL or (errno == "EAGAIN" and call in _EAGAIN)
 
 
-def _is_of_others(one: Refusal) -> bool:
-    return one.errno not in _OF_ERRNO.values() and _is_counted_as_want(one.call, one.errno)
+def _is_of_others(refusal: Refusal) -> bool:
+    is_counted = _is_counted_as_want(refusal.call, refusal.errno)
+    return is_counted and refusal.errno not in _OF_ERRNO.values()
 
 
-def _is_odd(one: Refusal) -> bool:
-    is_sent = one.call in IF_EXPLAINED.get(one.errno, ())
-    return not is_sent and not _is_counted_as_want(one.call, one.errno)
+def _is_odd(refusal: Refusal) -> bool:
+    is_counted = _is_counted_as_want(refusal.call, refusal.errno)
+    return not is_if_explained(refusal) and not is_counted
 
 
 _OF_REST = {"other_errnos": _is_of_others, "unusual_errnos": _is_odd}
@@ -522,10 +538,9 @@ def _wants(of_any: Iterable[str], *, is_narrow: bool = False) -> str:
 
 
 def _odd(recorded: Mapping[str, Collection[str]], *, is_narrow: bool = False) -> str:
-    """All that is neither ordinary nor a want; and what is recorded though it is ordinary. From 512
-    on they are no errnos but signals that interrupt a call, which the kernel starts again."""
-    numbers = sorted(_NUMBERS[name] for name in {*OF_ANY_CALL, *_OF_ANY_CALL})
-    parts = ["ret > -512", *_excluded(numbers)]
+    """All that is neither ordinary nor a want; and what is recorded though it is ordinary."""
+    numbers = sorted({*RESTARTS, *(_NUMBERS[name] for name in {*OF_ANY_CALL, *_OF_ANY_CALL})})
+    parts = [IS_ERRNO, *_excluded(numbers)]
     for errno, calls in OF_CALLS.items():
         excluded = {*calls} - {*recorded.get(errno, ())}
         if some := _ids(excluded, is_narrow, " && ", "!="):

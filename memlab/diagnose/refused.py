@@ -245,6 +245,8 @@ _OF_SOCKETS = re.compile(
 def _page(one: Refusal) -> str:
     if one.errno in (ANOTHER, ODD):
         return "another look while the threads run that began in this one"
+    if one.errno.startswith("errno "):
+        return f"no page of manual has {one.errno}: include/linux/errno.h, or who filters its calls"
     if one.call.startswith(("system call", "another call")):
         return f"the call's page of manual says what {one.errno} means to it"
     of_sockets = "; of a socket, its family's page too" if _OF_SOCKETS.fullmatch(one.call) else ""

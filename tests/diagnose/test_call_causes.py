@@ -74,6 +74,50 @@ def explained(act: Callable[[], object]) -> list[Refusal]:
     return list(call_causes.explained(PID, proc.status(PID), failing, called))
 
 
+@pytest.mark.needs("recording")
+def test_calls_that_come_in_bursts_are_waited_for() -> None:
+    """However often they fail on average."""
+    at, waits = ctypes.c_void_p(unmapped()), list[float]()
+    with refusals.recording(PID, [threading.get_native_id()]) as seen:
+        for _ in range(TIMES):
+            LIBC.msync(at, 4096, 1)
+        seen.result(0.001)
+    call_arguments.read(seen.events, seen.failing, call_causes.needs_arguments, waits.append)
+    assert waits == [call_arguments._BRIEF_S]
+
+
+@pytest.mark.needs("recording")
+def test_a_want_of_one_thread_is_recorded_however_often_others_fail() -> None:
+    at, ended, tasks = ctypes.c_void_p(4096), threading.Event(), list[int]()
+
+    def fails(often: int) -> None:
+        tasks.append(threading.get_native_id())
+        while not ended.wait(0.01):
+            for _ in range(often):
+                assert LIBC.dup2(0, 1 << 30) == -1
+            if not often:
+                LIBC.msync(at, 4096, 1)
+
+    threads = [threading.Thread(target=fails, args=(often,)) for often in (0, 9, 9, 9, 9, 9)]
+    for thread in threads:
+        thread.start()
+    while len(tasks) < len(threads):
+        ended.wait(0.01)
+    try:
+        with refusals.recording(PID, tasks) as seen:
+            ended.wait(0.2)
+            seen.result(0.2)
+        called = call_arguments.read(
+            seen.events, seen.failing, call_causes.needs_arguments, ended.wait
+        )
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert called["msync", "ENOMEM"].arguments
+    assert called["dup2", "EBADF"].arguments
+
+
 def only(act: Callable[[], object]) -> tuple[Refusal, Finding]:
     """The one refusal, and its finding."""
     (one,) = explained(act)

@@ -253,6 +253,8 @@ def filtering(
         ("fsync", errnos.EINVAL, NOTE),
         ("ftruncate", errnos.EACCES, NOTE),
         ("fchmod", errnos.EPERM, NOTE),
+        ("fsync", 524, NOTE),
+        ("fsync", 4095, NOTE),
         ("memfd_create", errnos.EPERM, COSTLY),
         ("write", errnos.ENOSPC, COSTLY),
     ],
@@ -282,7 +284,7 @@ def test_a_filter_is_the_cause_of_any_errno(
         seen = look(refused=tuple(failing))
         seen = replace(seen, subject=replace(seen.subject, pid=program.pid))
         seen = looking.explained(seen, -1, recorded)
-    name = refusals.ERRNOS[errno]
+    name = refusals.ERRNOS.get(errno, f"errno {errno}")
     if is_filtered:
         (one,) = seen.refused
         assert (one.call, one.errno, one.per_s) == (call, name, TIMES)
@@ -294,6 +296,29 @@ def test_a_filter_is_the_cause_of_any_errno(
         assert not any(one.cause.startswith("a filter") for one in seen.refused)
         assert {one.errno for one in seen.refused} <= {"EBADF", "EFAULT"}
     assert seen.unseen == ()
+
+
+@pytest.mark.needs("recording")
+@pytest.mark.parametrize("errno", refusals.RESTARTS)
+def test_a_call_that_the_kernel_starts_again_is_ordinary(errno: int) -> None:
+    with (
+        filtering("fsync", errno, is_filtered=True, of_thread=False) as program,
+        refusals.recording(program.pid, [program.pid]) as recorded,
+    ):
+        names = call_arguments.ordinary(
+            recorded.events, [program.pid], lambda _: tell(program, "x"), is_narrow=False
+        )
+        assert recorded.result(1.0) == []
+    assert names == ("fsync (interrupted)",)
+
+
+def test_a_send_that_is_a_finding_is_not_counted_as_ordinary_too() -> None:
+    sends = Refusal("sendto", "EAGAIN", 700.0, cause="its buffer is full", line="SO_SNDBUF")
+    per_s = rates(failing_calls=730.0)
+    names = ("sendto (EAGAIN)", "openat (ENOENT)")
+    account = limits.of(look(refused=(sends,), per_s=per_s, ordinary=names))
+    (line,) = (one for one in account.lines if one.name == "other calls that fail")
+    assert (line.value, line.note) == (30.0, "as is ordinary: openat (ENOENT)")
 
 
 def test_calls_of_the_look_itself_are_no_proof_of_a_filter() -> None:

@@ -104,6 +104,11 @@ def test_files_that_are_read_again_are_counted_by_either_name(
     assert room.reread_bytes_per_s == (PAGE if count else 0)
 
 
+def test_what_no_kernel_writes_is_no_number_of_a_group() -> None:
+    text = f"anon 7\nfile -1\nslab \u00b2\nshmem {'9' * 5000}\nkernel 8 9\n\nmost {2**64 - 1}\n"
+    assert group.pairs_of(text) == {"anon": 7, "most": 2**64 - 1}
+
+
 def test_before_5_18_the_kernels_memory_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     stat = {name: value for name, value in STAT_2.items() if name != "kernel"}
     found = group.charge(made(tmp_path, stat, USED), "2")

@@ -177,6 +177,18 @@ def test_metadata_of_classes_are_what_the_jvm_counts_and_no_part_of_its_heap(
         assert heap.name == JAVA
 
 
+def test_numbers_that_no_jvm_counts_are_never_below_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    least, wrong = -(1 << 63), COUNTERS | METASPACE
+    wrong |= {name: least for name in wrong if name.endswith("used")}
+    wrong |= {"java.cls.unloadedClasses": 20_000, "sun.gc.generation.1.capacity": least}
+    heap, classes = of_jvm(tmp_path, monkeypatch, _perf(wrong))
+    assert (heap.used_bytes, classes.used_bytes) == (0, 0)
+    assert heap.note == "of 16 MiB committed, dead objects too"
+    assert classes.note.endswith("; 0 classes are loaded now")
+
+
 def test_what_is_free_in_metadata_of_classes_is_the_jvms_to_keep() -> None:
     held = memory(resident_bytes=210 * MiB, anonymous_bytes=200 * MiB)
     for name, names in ((CLASSES, []), (PYTHON, ["retained-inside"])):

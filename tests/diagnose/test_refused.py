@@ -431,6 +431,8 @@ def test_a_call_without_a_name_is_not_looked_up_by_one() -> None:
         assert (one.name, call in one.title) == ("calls-fail", True)
         assert words in one.setting
         assert "man 2 system" not in one.setting
+    (one,) = limits.findings(look(refused=(Refusal("bpf", "errno 524", 15.0),)))
+    assert one.setting.startswith("no page of manual has errno 524: ")
 
 
 def test_a_fork_fails_if_the_first_process_of_its_namespace_has_ended() -> None:
