@@ -9,6 +9,7 @@ skipped with the words of that refusal.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import resource
@@ -33,7 +34,15 @@ from memlab.diagnose import call_rings, pages
 from memlab.errors import CannotRun
 from memlab.experiment.huge_pages import THP
 from memlab.files import ownership
-from memlab.observe import allocators, capabilities, cgroup, guest_tools, proc, process
+from memlab.observe import (
+    allocators,
+    capabilities,
+    cgroup,
+    guest_tools,
+    proc,
+    process,
+    system_calls,
+)
 from memlab.run import kernel
 from memlab.trace import recording
 
@@ -114,6 +123,14 @@ def _capable() -> bool:
     last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
     # One or two are withheld from containers that may mount and read all else.
     return not ROOT or capabilities.effective().bit_count() >= last - 1
+
+
+def _makes_rings() -> bool:
+    """io_uring_setup refuses a null pointer; where there is none, the call itself is refused."""
+    number, libc = system_calls.NUMBERS.get("io_uring_setup"), ctypes.CDLL(None, use_errno=True)
+    if number is None:
+        return False
+    return libc.syscall(number, 1, None) < 0 and ctypes.get_errno() == errno.EFAULT
 
 
 def _makes_bpf_maps() -> bool:
@@ -324,6 +341,7 @@ NEEDS = {
         lambda: _names_readers(next(iter(cgroup.chain("memory")[1]), None), is_system=True),
         "run as root, with CAP_SYS_ADMIN, on a kernel that names files of cgroups to fanotify(7)",
     ),
+    "io_uring": Need(_makes_rings, "sysctl kernel.io_uring_disabled=0, where seccomp allows it"),
     "BPF maps": Need(_makes_bpf_maps, "run as root, on a kernel with CONFIG_BPF_SYSCALL"),
     "glibc": Need(lambda: platform.libc_ver()[0] == "glibc", "a system with glibc"),
     "variables of threads": Need(

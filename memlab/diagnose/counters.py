@@ -85,6 +85,7 @@ EVENTS = (
     # Those that are neither ordinary nor a want; and all, with signals that interrupt a call.
     Event("unusual_errnos", "raw_syscalls:sys_exit", refusals.filter_of("unusual_errnos")),
     Event("failing_calls", "raw_syscalls:sys_exit", f"{refusals.IS_CALL} && {refusals.IS_ERRNO}"),
+    Event("failing_operations", "io_uring:io_uring_complete", refusals.of_operations()),
     Event("mmap_eagain", "syscalls:sys_exit_mmap", "ret == -11"),
     Event("mmap_enomem", "syscalls:sys_exit_mmap", "ret == -12"),
     Event("mremap_eagain", "syscalls:sys_exit_mremap", "ret == -11"),

@@ -49,6 +49,7 @@ from memlab.diagnose import (
 )
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.family import Member
+from memlab.diagnose.finding import per_second
 from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
@@ -533,7 +534,7 @@ def at(
     seen = _with_descriptors(seen, start, end, descriptors)
     unseen = (
         *_hidden_group(pid),
-        *_said(_not_recorded(course.refusals.why) | counted.unseen),
+        *_said(_not_recorded(course.refusals.why) | _of_all_processes(counted.unseen)),
         *counted.limits,
         *holders.unseen,
         *allocator.not_searched(pid, holders.malloc),
@@ -820,6 +821,7 @@ def _not_open_to_a_look(
     yield from _not_listed(links)
     yield from _not_read_sockets(seen.sockets)
     yield from _not_read_descriptors(seen.kernel_held)
+    yield from _not_read_operations(seen.kernel_held, seen.per_s["failing_operations"])
     secret_bytes = mapped_forms.bytes_of(seen.forms, mapped_forms.SECRET)
     yield from kernel_unshown.read(pid, links, end.status, seen.age_s, secret_bytes)
     yield from _other_ipc(seen.attached, seen.memory.shmem_bytes)
@@ -1164,6 +1166,15 @@ def _not_read_sockets(seen: Sockets | None) -> Iterator[str]:
         )
 
 
+def _not_read_operations(seen: KernelHeld | None, per_s: float | None) -> Iterator[str]:
+    """Of io_uring, whose results are no calls': what fails there is counted, and not recorded."""
+    if seen is None or not seen.rings or (per_s is not None and per_s < _NAMED_PER_S):
+        return
+    count = "" if per_s is None else f", {per_second(per_s)}"
+    what = f"which operations of {units.counted(seen.rings, 'io_uring')} fail{count}"
+    yield f"{what}: their results are {'not' if per_s is None else 'only'} counted"
+
+
 def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
     if seen is not None and seen.unread and seen.pipe_count * _PIPE_BYTES >= _UNREAD_BYTES:
         yield f"what its {units.counted(seen.pipe_count, 'pipe')} hold: {seen.unread}"
@@ -1178,9 +1189,6 @@ def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
         sizes = f"{amount} by the sizes of its objects (/sys/kernel/slab)" if each else "its size"
         pins = "an inode that each keeps in memory counts with reclaimable slab"
         yield f"{what}: {'' if each else 'not read: '}{sizes}; {pins}"
-    if seen is not None and seen.rings:
-        what = f"which operations of {units.counted(seen.rings, 'io_uring')} fail"
-        yield f"{what}: their results are no calls', and are not recorded"
     if seen is not None and seen.ring_bytes >= _UNREAD_BYTES:
         amount = units.format_quantity(seen.ring_bytes, "B")
         what = f"what {units.counted(seen.rings, 'io_uring')} keep in the kernel"
@@ -1407,6 +1415,11 @@ def _hidden_group(pid: int) -> list[str]:
 
 def _not_recorded(why: str) -> dict[str, str]:
     return {"which calls fail": why} if why else {}
+
+
+def _of_all_processes(unseen: Mapping[str, str]) -> dict[str, str]:
+    """Without what only a process with an io_uring has, of which `_not_read_operations` speaks."""
+    return {name: why for name, why in unseen.items() if name != "failing_operations"}
 
 
 def _said(unseen: Mapping[str, str]) -> list[str]:

@@ -512,6 +512,13 @@ def filter_of(event: str, *, is_narrow: bool = False) -> str:
     return _wants((e for e in _OF_ANY_CALL if e not in _OF_ERRNO.values()), is_narrow=is_narrow)
 
 
+def of_operations() -> str:
+    """A filter for operations of io_uring that fail, but not as calls ordinarily do: that one was
+    cancelled, or that no buffer was provided yet, is ordinary too."""
+    numbers = sorted(_NUMBERS[name] for name in {*OF_ANY_CALL, "ECANCELED", "ENOBUFS"})
+    return " && ".join(("res < 0", *_excluded(numbers, "res")))
+
+
 @cache
 def of_groups() -> tuple[str, str]:
     """Filters for the rings of a CPU: of calls that fail for want of something, and of others."""
@@ -553,7 +560,7 @@ def _odd(recorded: Mapping[str, Collection[str]], *, is_narrow: bool = False) ->
     return f"{IS_CALL} && {text}"
 
 
-def _excluded(numbers: Sequence[int]) -> Iterator[str]:
+def _excluded(numbers: Sequence[int], result: str = "ret") -> Iterator[str]:
     """A filter against these errnos, three and more that follow each other in one part."""
     runs: list[list[int]] = []
     for number in numbers:
@@ -563,9 +570,9 @@ def _excluded(numbers: Sequence[int]) -> Iterator[str]:
             runs.append([number])
     for run in runs:
         if len(run) > 2:
-            yield f"(ret < -{run[-1]} || ret > -{run[0]})"
+            yield f"({result} < -{run[-1]} || {result} > -{run[0]})"
         else:
-            yield from (f"ret != -{number}" for number in run)
+            yield from (f"{result} != -{number}" for number in run)
 
 
 def _ids(calls: Iterable[str], is_narrow: bool, between: str = " || ", compared: str = "==") -> str:

@@ -189,6 +189,19 @@ def test_ordinary_calls_are_counted_and_named(binary: Compiled, times: int) -> N
     assert (said.measured, "openat" in said.title) == (TIMES * times, False)
 
 
+@pytest.mark.needs("recording", "io_uring")
+@pytest.mark.parametrize("times", [1, 2])
+def test_operations_of_io_uring_that_fail_are_counted(binary: Compiled, times: int) -> None:
+    """Not those whose end comes as it was asked for."""
+    with running(binary("ring_operations")) as program, counters.counting(program.pid) as counted:
+        before = counted.read()
+        for what in "fc" * times:
+            tell(program, what)
+        after = counted.read()
+    (key,) = (key for key in after if key[1] == "failing_operations")
+    assert after[key] - before[key] == TIMES * times
+
+
 def test_what_was_not_counted_is_not_said() -> None:
     assert refusals.ordinary_per_s(rates(failing_calls=9.0, unusual_errnos=None)) is None
     assert refusals.ordinary_per_s({}) is None

@@ -14,7 +14,7 @@ import pytest
 
 from memlab.diagnose import call_limits, inside, kernel_held, memory_held_open, mqueue_files, stacks
 from memlab.diagnose.kernel_held import KernelHeld
-from memlab.diagnose.look import _not_read_descriptors
+from memlab.diagnose.look import _not_read_descriptors, _not_read_operations
 from memlab.diagnose.stacks import Stacks
 from memlab.observe import proc, process
 
@@ -294,10 +294,22 @@ def test_rings_of_io_uring_are_said_as_not_looked_at_by_their_entries(
     seen = kernel_held.read(PID, dict.fromkeys([*range(count), 99], "anon_inode:[io_uring]"))
     assert seen is not None
     assert (seen.rings, seen.ring_bytes) == (count, count * 3 * MiB // 2)
-    results, line = _not_read_descriptors(seen)
-    assert results.startswith(f"which operations of {count} io_urings fail: ")
+    (line,) = _not_read_descriptors(seen)
     assert line.startswith(f"what {count} io_urings keep in the kernel: /proc does not show it")
-    assert [*_not_read_descriptors(replace(seen, ring_bytes=15 * MiB))] == [results]
+    assert not [*_not_read_descriptors(replace(seen, ring_bytes=15 * MiB))]
+
+
+def test_operations_of_io_uring_that_fail_are_said_as_not_looked_at_if_there_are_any() -> None:
+    seen = KernelHeld(0, 0, 0, 0, 0, 0, rings=2)
+    (unknown,) = _not_read_operations(seen, None)
+    assert unknown == "which operations of 2 io_urings fail: their results are not counted"
+    (counted,) = _not_read_operations(seen, 23.0)
+    assert counted == (
+        "which operations of 2 io_urings fail, 23 per second: their results are only counted"
+    )
+    assert not [*_not_read_operations(seen, 0.9)]
+    assert not [*_not_read_operations(KernelHeld(0, 0, 0, 0, 0, 0), None)]
+    assert not [*_not_read_operations(None, 23.0)]
 
 
 def test_queues_that_cannot_be_looked_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
