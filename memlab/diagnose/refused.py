@@ -35,8 +35,11 @@ _PIECE_BYTES = 64 << 20  # a call whose length was not read asks for less
 _OPEN = "the cause is open"
 _OPEN_SHOWN = 3
 _NAMED = 3
-_LEAST_PER_S = 0.2
-_UNKNOWN_PER_S = 1.0
+LEAST_PER_S = 0.2
+"""Of a pair that a row has; of others `UNKNOWN_PER_S`."""
+UNKNOWN_PER_S = 1.0
+CERTAIN_PER_S = 1.0
+"""Of a call that nobody tries in vain, to be an alarm."""
 _SPACE_BYTES = 1 << 46  # a larger mapping may not fit the address space either
 
 
@@ -133,13 +136,13 @@ def findings(look: Look) -> Iterator[Finding]:
         else:
             unknown[is_want(one.call, one.errno)].append(one)
     for (name, *_), refused in by_cause.items():
-        if sum(one.per_s for one in refused) >= _LEAST_PER_S:
+        if sum(one.per_s for one in refused) >= LEAST_PER_S:
             yield _told(look, name, refused)
     for known, refused in by_row.items():
-        if sum(one.per_s for one in refused) >= _LEAST_PER_S:
+        if sum(one.per_s for one in refused) >= LEAST_PER_S:
             yield _explained(look, known, refused)
     for severity, unexplained in ((COSTLY, unknown[True]), (NOTE, unknown[False])):
-        if sum(one.per_s for one in unexplained) >= _UNKNOWN_PER_S:
+        if sum(one.per_s for one in unexplained) >= UNKNOWN_PER_S:
             yield _unexplained(unexplained, severity)
 
 
@@ -149,7 +152,7 @@ def _told(look: Look, name: str, refused: Sequence[Refusal]) -> Finding:
     known = row(first.call, first.errno)
     calls, errnos = _names(one.call for one in refused), _names(one.errno for one in refused)
     refuses = f"{known.refuses}: " if known and known.refuses and not first.harmless else ""
-    severity = CRITICAL if known and known.certain and per_s >= 1 else COSTLY
+    severity = CRITICAL if known and known.certain and per_s >= CERTAIN_PER_S else COSTLY
     return Finding(
         name, NOTE if first.harmless else severity,
         f"{often(refused)} of {calls} fail with {errnos}: {refuses}{first.cause}",
@@ -159,8 +162,10 @@ def _told(look: Look, name: str, refused: Sequence[Refusal]) -> Finding:
 
 
 def often(refused: Sequence[Refusal]) -> str:
-    """`23 calls per second`; `about 23` if only the first of them were recorded one by one."""
+    """`23 calls per second`; `about 23` if only the first of them were recorded one by one, and
+    `at least 23` if others came then."""
     about = "about " if any(one.is_estimate for one in refused) else ""
+    about = "at least " if any(one.is_least for one in refused) else about
     return f"{about}{per_second(sum(one.per_s for one in refused), 'calls')}"
 
 
@@ -180,7 +185,7 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
         why = f"{why}{of_mappings(look)}"
     if limit and limit.name == "RLIMIT_AS":
         why = f"{why}{_of_addresses(look)}"
-    critical = known.certain and per_s >= 1
+    critical = known.certain and per_s >= CERTAIN_PER_S
     return Finding(
         known.name, CRITICAL if critical else COSTLY,
         f"{often(refused)} of {calls} fail with {errnos}: {refuses}{why}",
