@@ -118,6 +118,8 @@ class Refusal:
     """It fails for no want of anything, as a probe of whether an address is mapped."""
     arguments: str = ""
     """Of a call whose cause was not read, if they were recorded."""
+    of_socket: bool = False
+    """The descriptor of that call is a socket now."""
     is_estimate: bool = False
     """All failing calls were counted, and only the first of them were recorded: its share of those
     is taken to be its share of all."""

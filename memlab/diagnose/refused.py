@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from memlab.diagnose import call_commit, call_places, family, mapping_list, open_kinds, socket_drops
+from memlab.diagnose.call_facts import ORDINARY
 from memlab.diagnose.call_table import FILES, LOCK, MACHINE, NOEXEC, OF_A_CALL, Row, row
 from memlab.diagnose.finding import (
     COSTLY,
@@ -128,6 +129,8 @@ def findings(look: Look) -> Iterator[Finding]:
     unknown: dict[bool, list[Refusal]] = {True: [], False: []}
     for one in look.refused:
         known = row(one.call, one.errno)
+        if one.cause == ORDINARY.words:
+            continue
         if one.cause:
             name = known.name if known else "calls-fail"
             by_cause.setdefault((name, one.cause, one.harmless), []).append(one)
@@ -242,17 +245,19 @@ def _called(one: Refusal) -> str:
 
 
 _OF_SOCKETS = re.compile(
-    r"accept4?|bind|connect|getsockopt|ioctl|listen|readv?|recv.*|send.*|setsockopt|shutdown"
-    r"|socket|socketpair|splice|writev?"
+    r"accept4?|bind|connect|getsockopt|listen|recv.*|send(to|m?msg)|setsockopt|shutdown|socket"
+    r"|socketpair"
 )
+"""Other calls are of sockets only where it was read."""
 
 
 def _page(one: Refusal) -> str:
     if one.errno in (ANOTHER, ODD):
-        return "another look while the threads run that began in this one"
+        return "another look: the kernel counted these, and which they are was not recorded"
     if one.call.startswith(("system call", "another call")):
         return f"the call's page of manual says what {one.errno} means to it"
-    of_sockets = "; of a socket, its family's page too" if _OF_SOCKETS.fullmatch(one.call) else ""
+    is_of_socket = one.of_socket or _OF_SOCKETS.fullmatch(one.call)
+    of_sockets = "; of a socket, its family's page too" if is_of_socket else ""
     return f"man 2 {one.call} says what {one.errno} means to it{of_sockets}"
 
 

@@ -309,7 +309,7 @@ def test_an_unknown_pair_is_said_without_a_cause() -> None:
     )
     assert said(Refusal("swapon", "ENOSPC", 0.9)) == []
     assert found.setting == "man 2 swapon says what ENOSPC means to it"
-    for call in ("sendto", "recvmmsg", "setsockopt", "readv"):
+    for call in ("sendto", "recvmmsg", "setsockopt"):
         assert "of a socket" in said(Refusal(call, "ENOSPC", 3.0))[0].setting
     recorded = Refusal("write", "EPERM", 3.0, arguments="fd 5, count 4096")
     (found,) = said(recorded, Refusal("swapon", "ENOSPC", 2.0))
