@@ -122,7 +122,7 @@ class GroupRefusals:
         ]  # fmt: skip
         by_process: dict[int, list[Refusal]] = {}
         for pid, calls in per_s.items():
-            made: dict[tuple[str, str], Refusal] = {}
+            pairs: dict[tuple[str, str], Refusal] = {}
             for kind, rate in calls.items():
                 number, code, abi = kind
                 is_narrow = pid in narrow if abi is None else abi
@@ -131,14 +131,14 @@ class GroupRefusals:
                 if (is_wanting or not is_ordinary(call, errno)) and (
                     not is_narrow or refusals.is_by_errno(errno)
                 ):
-                    one = made.get((call, errno), Refusal(call, errno, 0.0))
-                    made[call, errno] = replace(
-                        one,
-                        per_s=one.per_s + rate,
-                        is_estimate=one.is_estimate or (pid, kind) in estimates,
-                        is_least=one.is_least or (pid, kind) in least,
+                    refusal = pairs.get((call, errno), Refusal(call, errno, 0.0))
+                    pairs[call, errno] = replace(
+                        refusal,
+                        per_s=refusal.per_s + rate,
+                        is_estimate=refusal.is_estimate or (pid, kind) in estimates,
+                        is_least=refusal.is_least or (pid, kind) in least,
                     )
-            by_process[pid] = [*made.values()]
+            by_process[pid] = [*pairs.values()]
         names = {pid: name for pid in (*by_process, *narrow) if (name := _name(pid))}
         unlooked = [*_of_narrow(narrow, names)]
         if self._why:

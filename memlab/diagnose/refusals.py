@@ -264,9 +264,9 @@ class Refusals:
                     asked[pair] = want
                     executing[pair] += want.executes
         if full:
-            one = min(full, key=lambda share: share.recorded_s)
-            why = f"of one thread {one.recorded:,} of {one.in_all:,} were recorded"
-            self.unrecorded = (f"{after(one.recorded_s)}: {why}",)
+            share = min(full, key=lambda share: share.recorded_s)
+            why = f"of one thread {share.recorded:,} of {share.in_all:,} were recorded"
+            self.unrecorded = (f"{after(share.recorded_s)}: {why}",)
         none = _Asked()
         return [
             Refusal(

@@ -158,15 +158,15 @@ def test_what_is_asked_of_a_network_is_no_finding(errno: str) -> None:
 def test_the_page_of_a_family_is_named_only_for_a_socket(tmp_path: Path) -> None:
     facts = Facts(PID, {})
     with socket.socket() as client, (tmp_path / "a").open("wb") as file:
-        for one, is_socket in ((client, True), (file, False)):
-            called = Called([(one.fileno(), 0, 0)], 1, 1)
-            found = call_causes._explained(facts, Refusal("write", "EINVAL", 3.0), called)
-            assert found.of_socket is is_socket
-            (said,) = refused.findings(look(refused=(found,)))
-            assert ("of a socket" in said.setting) is is_socket
+        for file_like, is_socket in ((client, True), (file, False)):
+            called = Called([(file_like.fileno(), 0, 0)], 1, 1)
+            failing = call_causes._explained(facts, Refusal("write", "EINVAL", 3.0), called)
+            assert failing.of_socket is is_socket
+            (finding,) = refused.findings(look(refused=(failing,)))
+            assert ("of a socket" in finding.setting) is is_socket
     for call, is_socket in (("recvmsg", True), ("write", False), ("sendfile", False)):
-        (said,) = refused.findings(look(refused=(Refusal(call, "EINVAL", 3.0),)))
-        assert ("of a socket" in said.setting) is is_socket
+        (finding,) = refused.findings(look(refused=(Refusal(call, "EINVAL", 3.0),)))
+        assert ("of a socket" in finding.setting) is is_socket
 
 
 @pytest.mark.parametrize("call", ["mlock", "mlock2", "mprotect"])

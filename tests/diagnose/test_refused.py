@@ -172,12 +172,12 @@ def test_no_kind_is_multiplied_by_what_another_does_after_a_ring_is_full(
         recorded = seen.result(1.0)
         after = counted.read()
     in_all = {name: float(count - before[task, name]) for (task, name), count in after.items()}
-    found = {(one.call, one.errno): one for one in refusals.with_counts(recorded, in_all)}
-    assert found["write", "ENOSPC"].per_s == pytest.approx(10 * TIMES)
-    assert found["mmap", "ENOMEM"].per_s == pytest.approx(90 * TIMES)
-    assert not found["mmap", "ENOMEM"].is_least
-    assert found["fcntl", "EPERM"].per_s == pytest.approx(TIMES)
-    truncated, rest = found["ftruncate", "EINVAL"], found["another call", refusals.ODD]
+    failing = {(each.call, each.errno): each for each in refusals.with_counts(recorded, in_all)}
+    assert failing["write", "ENOSPC"].per_s == pytest.approx(10 * TIMES)
+    assert failing["mmap", "ENOMEM"].per_s == pytest.approx(90 * TIMES)
+    assert not failing["mmap", "ENOMEM"].is_least
+    assert failing["fcntl", "EPERM"].per_s == pytest.approx(TIMES)
+    truncated, rest = failing["ftruncate", "EINVAL"], failing["another call", refusals.ODD]
     assert truncated.is_least
     assert truncated.per_s + rest.per_s == pytest.approx(61 * TIMES)
     (line,) = seen.unrecorded
