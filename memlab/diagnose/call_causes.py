@@ -31,6 +31,7 @@ from memlab.diagnose.call_arguments import Called, Pair
 from memlab.diagnose.call_facts import (
     DATA,
     MEMLOCK,
+    ORDINARY,
     PAGE,
     Cause,
     EarlierFacts,
@@ -50,6 +51,7 @@ _IPC_LOCK, _PTRACE_ADMIN, _RESOURCE, _PERFMON, _BPF = 14, 21, 24, 38, 39
 _SET_PIPE_SIZE, _GET_SEALS, _SEALED = 1031, 1034, 0x18  # F_SEAL_WRITE, F_SEAL_FUTURE_WRITE
 _WRITES, _EXECUTES, _SHARED, _FIXED, _ANONYMOUS, _HUGE = 2, 4, 1, 0x10, 0x20, 0x40000
 _NO_FILE = 1 << 31
+_OF_SOCKETS = 0x89  # SIOC
 _SHM_HUGE = 0o4000
 _STRING_PAGES, _STRINGS_MAX = 32, 512  # MAX_ARG_STRLEN of binfmts.h; those that are looked at
 _RESOURCES = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
@@ -267,6 +269,19 @@ def _refused_write(facts: Facts, call: str, arguments: Sequence[int]) -> Cause |
             "F_SEAL_WRITE", "a file of its own; the seals of memfd_create(2) stay",
         )  # fmt: skip
     return None
+
+
+def _attribute_read(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """Of a device that has no such value now: its driver chooses the errno."""
+    if not facts.link(arguments[0]):
+        return None
+    place = call_places.of_descriptor(facts.pid, arguments[0], facts.mounts)
+    return ORDINARY if place and place[1].filesystem == "sysfs" else None
+
+
+def _asked_of_network(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """ioctl of a socket (include/uapi/linux/sockios.h), as SIOCGARP: no such entry or interface."""
+    return ORDINARY if (arguments[1] & 0xFFFF_FFFF) >> 8 == _OF_SOCKETS else None
 
 
 def _semaphores(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
@@ -542,6 +557,8 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     ("shmget", "EPERM", _huge_segment),
     ("mmap mprotect", "EACCES", _policy),
     ("write pwrite64 writev", "EACCES EPERM", _refused_write),
+    ("read pread64 readv", "EINVAL EOPNOTSUPP ENODEV", _attribute_read),
+    ("ioctl", "ENODEV ENXIO", _asked_of_network),
     ("semget", "EINVAL", _semaphores),
     ("msgsnd", "EINVAL", _message),
     ("mq_open", "EINVAL", _queue),
@@ -602,7 +619,7 @@ def explained(
         if not called_with.ends:
             called_with, read = (earlier or {}).get(pair, called_with), of_earlier
             if is_want(*pair) or pair == _OF_MAPPED:
-                each.append(_described(refusal, called_with))
+                each.append(_described(read, refusal, called_with))
                 continue
         each.append(_explained(read, refusal, called_with))
     return tuple(one for one in each if one.cause or not is_if_explained(one))
@@ -642,14 +659,17 @@ def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
         )
     if (refusal.call, refusal.errno) in _WITH_LENGTH and called_with.arguments:
         return _with_length(facts, refusal, called_with.arguments[-1])
-    return _described(refusal, called_with)
+    return _described(facts, refusal, called_with)
 
 
-def _described(refusal: Refusal, called_with: Called) -> Refusal:
+def _described(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
     if not called_with.arguments:
         return refusal
     words = call_arguments.described(refusal.call, called_with.arguments[-1])
-    return replace(refusal, arguments=words)
+    of_socket = words.startswith("fd ") and facts.link(called_with.arguments[-1][0]).startswith(
+        "socket:"
+    )
+    return replace(refusal, arguments=words, of_socket=of_socket)
 
 
 def _cause(facts: Facts, refusal: Refusal, called_with: Called) -> Cause | None:

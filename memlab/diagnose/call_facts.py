@@ -37,6 +37,10 @@ class Cause:
     """The call fails for no want of anything."""
 
 
+ORDINARY = Cause("as ordinary", "", harmless=True)
+"""The arguments tell that it only asks: it is no finding."""
+
+
 class Facts:
     """What is read of a process, once, for the causes of all its calls."""
 

@@ -8,6 +8,7 @@ import mmap
 import os
 import struct
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -82,6 +83,39 @@ class CallEnd(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """How much of what came a ring had room for."""
+
+    recorded: int
+    in_all: int
+    recorded_s: float
+    """Until the last event that it had room for."""
+    seconds: float
+    """Of the whole look."""
+
+    def per_s(self, count: int) -> tuple[float, bool]:
+        """How often a kind came of which so many were recorded; and whether that is certain, or
+        more is. It is taken to be its share of all only if it has a tenth of what was recorded, and
+        all went on as it began: else what the ring had no room for may be of another kind."""
+        least = count / self.seconds
+        if self.is_whole:
+            return least, True
+        if self.is_steady and 10 * count >= self.recorded:
+            return least * self.in_all / self.recorded, True
+        return least, False
+
+    @property
+    def is_whole(self) -> bool:
+        return self.in_all <= self.recorded
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether as many came in a second before the ring was full as in the whole look."""
+        expected = self.in_all * self.recorded_s
+        return expected / 2 <= self.recorded * self.seconds <= 2 * expected
+
+
+@dataclass(frozen=True, slots=True)
 class Ring:
     """One ring of a thread, and the events that go into it."""
 
@@ -89,6 +123,7 @@ class Ring:
     fds: Sequence[int]
     pages: mmap.mmap
     counted_before: Sequence[int]
+    opened_ns: int
 
     def stop(self) -> None:
         """Nothing is written and nothing is counted from here on."""
@@ -100,6 +135,10 @@ class Ring:
         """Stop it. Each event that it had room for."""
         self.stop()
         return list(_read(self.pages))
+
+    def recorded_s(self) -> float:
+        """Until the last event that it had room for."""
+        return _recorded_s(self.pages, 0, self.opened_ns)
 
     def counts(self) -> list[int]:
         """How often each of its events came, also after the ring was full."""
@@ -122,8 +161,8 @@ def record(
     page_count: int = 4,
 ) -> Ring:
     """A ring for these tracepoints, each with its filter; with the arguments of the calls that end,
-    where `HAVE_ARGUMENTS`. `page_count` is a power of two: a page has room for some 100 ends, or
-    50 begins. Raises `OSError`."""
+    where `HAVE_ARGUMENTS`. `page_count` is a power of two: a page has room for some 85 ends, or
+    45 begins. Raises `OSError`."""
     registers = sum(1 << number for number in _REGISTERS) if with_arguments else 0
     fds: list[int] = []
     try:
@@ -136,7 +175,7 @@ def record(
         for fd in fds:
             os.close(fd)
         raise
-    return Ring(task, fds, pages, [perf_event.read(fd) for fd in fds])
+    return Ring(task, fds, pages, [perf_event.read(fd) for fd in fds], time.monotonic_ns())
 
 
 class FailedCall(NamedTuple):
@@ -156,6 +195,7 @@ class CpuRing:
     fd: int
     pages: mmap.mmap
     counted_before: int
+    opened_ns: int
 
     def stop(self) -> None:
         """Nothing is written and nothing is counted from here on."""
@@ -166,14 +206,18 @@ class CpuRing:
         """Stop it. Each event that it had room for."""
         self.stop()
         events = []
-        for content in _samples(self.pages, 12):
-            (length,) = struct.unpack_from("=I", content, 8)
-            raw, registers = content[12 : 12 + length], content[12 + length :]
+        for content in _samples(self.pages, 20):
+            (length,) = struct.unpack_from("=I", content, 16)
+            raw, registers = content[20 : 20 + length], content[20 + length :]
             is_narrow = None
             if len(registers) >= 8 and any(registers[:8]):
                 is_narrow = int.from_bytes(registers[:8], sys.byteorder) == _NARROW_ABI
             events.append(FailedCall(int.from_bytes(content[:4], sys.byteorder), raw, is_narrow))
         return events
+
+    def recorded_s(self) -> float:
+        """Until the last event that it had room for."""
+        return _recorded_s(self.pages, 8, self.opened_ns)
 
     def count(self) -> int:
         """How many events came, also after the ring was full."""
@@ -206,7 +250,7 @@ def record_all(
                 os.close(fd)
                 raise
             # Read behind it: what fails between is recorded, and not counted as left out.
-            rings.append(CpuRing(fd, written, perf_event.read(fd)))
+            rings.append(CpuRing(fd, written, perf_event.read(fd), time.monotonic_ns()))
     except OSError:
         for one in rings:
             one.close()
@@ -233,9 +277,16 @@ def _arguments(registers: bytes) -> tuple[int, ...]:
 
 
 def _read(ring: mmap.mmap) -> Iterator[CallEnd]:
-    for content in _samples(ring, 4):
-        (length,) = struct.unpack_from("=I", content)
-        yield CallEnd(content[4 : 4 + length], _arguments(content[4 + length :]))
+    for content in _samples(ring, 12):
+        (length,) = struct.unpack_from("=I", content, 8)
+        yield CallEnd(content[12 : 12 + length], _arguments(content[12 + length :]))
+
+
+def _recorded_s(ring: mmap.mmap, at: int, opened_ns: int) -> float:
+    ended_ns = opened_ns
+    for content in _samples(ring, at + 8):
+        ended_ns = int.from_bytes(content[at : at + 8], sys.byteorder)
+    return max(0, ended_ns - opened_ns) / 1e9
 
 
 def _samples(ring: mmap.mmap, least: int) -> Iterator[bytes]:

@@ -237,6 +237,8 @@ def _files(look: Look) -> Iterator[Finding]:
             setting="munmap(2) of what it no longer uses, or one mapping of the file for all",
         )
         return
+    if look.growth_bytes_per_s > per_s:  # what it grows by is other memory
+        return
     yield _FILES_GROW.found(
         NOTE,
         f"{changed}{most}: page cache, dropped when memory is short{'; no leak' if grows else ''}",

@@ -4,26 +4,25 @@ says why they fail."""
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memlab.diagnose import call_rings, group, refusals
 from memlab.diagnose.call_ordinary import is_ordinary
-from memlab.diagnose.call_rings import CallEvents, CpuRing
+from memlab.diagnose.call_rings import CallEvents, CpuRing, Share
 from memlab.diagnose.call_table import row
 from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, Severity
 from memlab.diagnose.refusals import Refusal
-from memlab.diagnose.refused import often
+from memlab.diagnose.refused import CERTAIN_PER_S, LEAST_PER_S, UNKNOWN_PER_S, often
 from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import files, perf_event, system_calls
 from memlab.observe.proc import ROOT
 from memlab.text import units
 
 _LARGEST = 32  # processes, of which it is read whether their calls have other numbers
-_LEAST_PER_S = 1.0
 _NAMED, _FACTS_MAX = 3, 30
 _WHICH = "which calls fail"
 _NARROW = "of a 32-bit program no errno is recorded that is ordinary of some calls, as EPERM is"
@@ -95,20 +94,27 @@ class GroupRefusals:
         for ring in self._rings:
             ring.stop()  # all of them before any is read, which takes time
         per_s: dict[int, dict[tuple[int, int, bool | None], float]] = {}
-        estimates: set[int] = set()
-        count, recorded_count = 0, 0
+        estimates: set[tuple[int, tuple[int, int, bool | None]]] = set()
+        least: set[tuple[int, tuple[int, int, bool | None]]] = set()
+        count, recorded_count, until_s = 0, 0, seconds
         known = None if self._of_group_only else {*pids}
         for ring in self._rings:
             recorded = ring.stopped()
-            in_all = max(len(recorded), ring.count())
-            of_group = [one for one in recorded if one.pid and (known is None or one.pid in known)]
-            for one in of_group:
-                kind = (*self._events.ended(one.raw), one.is_narrow)
-                of_process = per_s.setdefault(one.pid, defaultdict(float))
-                of_process[kind] += in_all / len(recorded) / seconds
-            if in_all > len(recorded):
-                estimates |= {one.pid for one in of_group}
-            count, recorded_count = count + in_all, recorded_count + len(recorded)
+            share = Share(len(recorded), ring.count(), ring.recorded_s(), seconds)
+            kinds = Counter(
+                (one.pid, (*self._events.ended(one.raw), one.is_narrow))
+                for one in recorded
+                if one.pid and (known is None or one.pid in known)
+            )
+            for (pid, kind), times in kinds.items():
+                rate, is_certain = share.per_s(times)
+                per_s.setdefault(pid, defaultdict(float))[kind] += rate
+                if not share.is_whole:
+                    (estimates if is_certain else least).add((pid, kind))
+            if not share.is_whole:
+                until_s = min(until_s, share.recorded_s)
+            count += max(share.recorded, share.in_all)
+            recorded_count += share.recorded
         asked = dict.fromkeys((*list(pids)[:_LARGEST], *per_s)) if self._rings else {}
         narrow = [
             pid for pid in asked
@@ -116,18 +122,23 @@ class GroupRefusals:
         ]  # fmt: skip
         by_process: dict[int, list[Refusal]] = {}
         for pid, calls in per_s.items():
-            sums: dict[tuple[str, str], float] = defaultdict(float)
-            for (number, code, abi), rate in calls.items():
+            pairs: dict[tuple[str, str], Refusal] = {}
+            for kind, rate in calls.items():
+                number, code, abi = kind
                 is_narrow = pid in narrow if abi is None else abi
                 call, errno = _named(number, code, is_narrow=is_narrow)
                 is_wanting = refusals.is_want(call, errno)
                 if (is_wanting or not is_ordinary(call, errno)) and (
                     not is_narrow or refusals.is_by_errno(errno)
                 ):
-                    sums[call, errno] += rate
-            by_process[pid] = [
-                Refusal(*pair, rate, is_estimate=pid in estimates) for pair, rate in sums.items()
-            ]
+                    refusal = pairs.get((call, errno), Refusal(call, errno, 0.0))
+                    pairs[call, errno] = replace(
+                        refusal,
+                        per_s=refusal.per_s + rate,
+                        is_estimate=refusal.is_estimate or (pid, kind) in estimates,
+                        is_least=refusal.is_least or (pid, kind) in least,
+                    )
+            by_process[pid] = [*pairs.values()]
         names = {pid: name for pid in (*by_process, *narrow) if (name := _name(pid))}
         unlooked = [*_of_narrow(narrow, names)]
         if self._why:
@@ -138,7 +149,8 @@ class GroupRefusals:
         if count > recorded_count:
             whose = "" if known is None else " of all processes"
             why = f"{recorded_count:,} of {count:,} that failed{whose} were recorded"
-            unlooked.append(Unlooked("which calls fail seldom", why, None, None))
+            what = refusals.after(until_s)
+            unlooked.append(Unlooked(what, why, None, None))
         return GroupCalls(by_process, tuple(unlooked), names)
 
     def close(self) -> None:
@@ -175,7 +187,8 @@ def findings(calls: GroupCalls) -> Iterator[Finding]:
     most = sorted(wanting.items(), key=lambda item: -_per_s(item[1]))
     for pid, refused in most[:_NAMED]:
         per_s = _per_s(refused)
-        if per_s < _LEAST_PER_S:
+        known = (refusal for refusal in refused if row(refusal.call, refusal.errno))
+        if _per_s(known) < LEAST_PER_S and per_s < UNKNOWN_PER_S:
             continue
         ranked = sorted(refused, key=lambda refusal: -refusal.per_s)
         pairs = ", ".join(f"{refusal.call} with {refusal.errno}" for refusal in ranked[:_NAMED])
@@ -198,7 +211,7 @@ def _others(calls: GroupCalls) -> Iterator[Finding]:
         if not refusals.is_want(refusal.call, refusal.errno)
     ]  # fmt: skip
     per_s = _per_s([refusal for _, refusal in refused])
-    if per_s < _LEAST_PER_S:
+    if per_s < UNKNOWN_PER_S:
         return
     refused.sort(key=lambda item: -item[1].per_s)
     named = [
@@ -223,10 +236,10 @@ def _severity(refused: Sequence[Refusal]) -> Severity:
     """Of one process: questions cost nothing, and a row knows which call is certainly for want."""
     if all((refusal.call, refusal.errno) in _QUESTIONS for refusal in refused):
         return NOTE
-    often = (refusal for refusal in refused if refusal.per_s >= _LEAST_PER_S)
+    often = (refusal for refusal in refused if refusal.per_s >= CERTAIN_PER_S)
     causes = (row(refusal.call, refusal.errno) for refusal in often)
     return CRITICAL if any(cause and cause.certain for cause in causes) else COSTLY
 
 
-def _per_s(refused: Sequence[Refusal]) -> float:
+def _per_s(refused: Iterable[Refusal]) -> float:
     return sum(refusal.per_s for refusal in refused)

@@ -219,6 +219,7 @@ def of_group(
         f"{size(group.limit_bytes)}), and"
     )
     slab_facts = (*evidence, *_slab_facts(charge, look, pipes))
+    only_drops = False
     if full < _FULL <= stays:
         yield GROUP_NEARLY_FULL.found(
             NOTE,
@@ -253,6 +254,7 @@ def of_group(
             ("LazyFree pages", "anonymous", charge.lazyfree_bytes),
             key=lambda one: one[2],
         )
+        only_drops = True  # and less than 1 MiB/s of it is read again
         yield _GROUP_FULL_OF_DROPPABLE.found(
             NOTE,
             f"{near} {size(of_it)} of it are {what}{'' if line == charge.slab_line else _DROPPED}",
@@ -270,7 +272,7 @@ def of_group(
             line=charge.slab_line,
             setting=None if is_slab else unsplit_setting(pipes),
         )
-    if group.reached_per_s >= 1:
+    if group.reached_per_s >= 1 and not only_drops:
         high = group.limit_name == "memory.high"
         yield _GROUP_LIMIT_MET.found(
             COSTLY if group.reached_per_s >= 100 or high else NOTE,

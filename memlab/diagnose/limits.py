@@ -47,7 +47,12 @@ def of(look: Look) -> Account:
     for room in sorted(_filling(look), key=lambda room: -room.share):
         lines.append(Line(room.name, room.used, limit=room.limit, note=room.what, unit=room.unit))
     lines += [
-        Line(f"{one.call} ({one.errno}) fails", one.per_s, unit="1/s", note="now")
+        Line(
+            f"{one.call} ({one.errno}) fails",
+            one.per_s,
+            unit="1/s",
+            note="at least" if one.is_least else "now",
+        )
         for one in look.refused
     ]
     if ordinary := refusals.ordinary_per_s(look.per_s, look.refused):

@@ -536,6 +536,7 @@ def at(
         *_hidden_group(pid),
         *_said(_not_recorded(course.refusals.why) | _of_all_processes(counted.unseen)),
         *counted.limits,
+        *course.refusals.unrecorded,
         *holders.unseen,
         *allocator.not_searched(pid, holders.malloc),
         *_not_read(holders.malloc, holders.heap, holders.within, holders.unread_bytes),

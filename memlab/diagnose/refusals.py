@@ -1,10 +1,11 @@
 """Calls that fail, except as calls ordinarily do: which call, with which errno, how often.
 
-The kernel counts such calls of each thread, and writes the number and the result of the first 1,600
-that fail for want of something into a ring; and of the first 680 others into another one, with
-their arguments. If there are more, all of them are taken to be of the kinds that these are. A third
-ring has each result of mmap, so that what a mapping asks for is never said of another call, and
-each call of brk, which fails without an errno: it returns another end than was requested.
+The kernel counts such calls of each thread, and writes the number and the result of the first 1,300
+that fail for want of something into a ring; and of the first 630 others into another one, with
+their arguments. If there are more, a kind is taken to be its share of all only if all went on as it
+began; else it is known how often it failed at least (call_rings.Share). A third ring has each
+result of mmap, so that what a mapping asks for is never said of another call, and each call of brk,
+which fails without an errno: it returns another end than was requested.
 
 Sources: perf_event_open(2); include/trace/events/syscalls.h; asm-generic/errno-base.h and errno.h.
 """
@@ -22,10 +23,11 @@ from functools import cache, partial
 
 from memlab.diagnose import call_rings
 from memlab.diagnose.call_ordinary import OF_ANY_CALL, OF_CALLS, SENDS
-from memlab.diagnose.call_rings import Ring
+from memlab.diagnose.call_rings import Ring, Share
 from memlab.diagnose.call_table import MAKES
 from memlab.observe import files, perf_event, system_calls
 from memlab.observe.proc import ROOT
+from memlab.text import units
 
 _REGISTERS = {0: False, 15: True}  # IORING_REGISTER_BUFFERS, IORING_REGISTER_BUFFERS2 (a struct)
 _BUFFERS_MAX = 1024  # of one call
@@ -92,7 +94,8 @@ class Refusal:
     """A call that fails with one errno."""
 
     call: str
-    """Its name; `another call` of a thread that began after the look did."""
+    """Its name; `another call` of a thread that began after the look did, or after a ring was
+    full."""
     errno: str
     """Its name; `another errno` of several such calls."""
     per_s: float
@@ -119,9 +122,13 @@ class Refusal:
     """It fails for no want of anything, as a probe of whether an address is mapped."""
     arguments: str = ""
     """Of a call whose cause was not read, if they were recorded."""
+    of_socket: bool = False
+    """The descriptor of that call is a socket now."""
     is_estimate: bool = False
     """All failing calls were counted, and only the first of them were recorded: its share of those
     is taken to be its share of all."""
+    is_least: bool = False
+    """Only the first were recorded, and what came after them may be of other kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +168,8 @@ class Refusals:
         """Whether calls can be recorded."""
         self.why = ""
         """Why calls are not told apart; empty where they are."""
+        self.unrecorded: tuple[str, ...] = ()
+        """What a full ring had no room for, though it may be of other kinds."""
         if not system_calls.NUMBERS:
             self.why = "the numbers of system calls are not known on this architecture"
             return
@@ -222,6 +231,17 @@ class Refusals:
             ring.stop()  # all of them before any is read, which takes time
         per_s: dict[tuple[int, int], float] = defaultdict(float)
         estimates: set[tuple[int, int]] = set()
+        least: set[tuple[int, int]] = set()
+        full: list[Share] = []
+
+        def count(pair: tuple[int, int], recorded: int, share: Share) -> None:
+            rate, is_certain = share.per_s(recorded)
+            self._count(per_s, ring.task, pair, rate)
+            if not share.is_whole:
+                (estimates if is_certain else least).add(pair)
+            if not is_certain:
+                full.append(share)
+
         for ring in self._rings:
             pairs: Counter[tuple[int, int]] = Counter()
             for raw, arguments in ring.stopped():
@@ -229,12 +249,9 @@ class Refusals:
                 pairs[pair] += 1
                 if arguments:
                     self.arguments[pair].append(arguments)
-            recorded = pairs.total()
-            in_all = max(recorded, *ring.counts())
-            for pair, count in pairs.items():
-                self._count(per_s, ring.task, pair, count * in_all / recorded / seconds)
-            if in_all > recorded:
-                estimates |= pairs.keys()
+            share = Share(pairs.total(), max(ring.counts()), ring.recorded_s(), seconds)
+            for pair, recorded in pairs.items():
+                count(pair, recorded, share)
         asked: dict[tuple[int, int], _Asked] = {}
         executing: Counter[tuple[int, int]] = Counter()
         counts: Counter[tuple[int, int]] = Counter()
@@ -242,18 +259,18 @@ class Refusals:
             heap_ends, pieces = self._pieces(ring)
             of_brk = system_calls.numbers("brk", is_narrow=self.is_narrow)[0], -_ENOMEM
             if refused := [end for end in heap_ends if end.bytes]:
-                in_all = max(len(heap_ends), ring.counts()[0])
-                self._count(
-                    per_s, ring.task, of_brk, len(refused) * in_all / len(heap_ends) / seconds
-                )
+                share = Share(len(heap_ends), ring.counts()[0], ring.recorded_s(), seconds)
+                count(of_brk, len(refused), share)
                 asked[of_brk] = refused[-1]
-                if in_all > len(heap_ends):
-                    estimates.add(of_brk)
             for pair, want in pieces:
                 counts[pair] += 1
                 if want is not None:
                     asked[pair] = want
                     executing[pair] += want.executes
+        if full:
+            share = min(full, key=lambda share: share.recorded_s)
+            why = f"of one thread {share.recorded:,} of {share.in_all:,} were recorded"
+            self.unrecorded = (f"{after(share.recorded_s)}: {why}",)
         none = _Asked()
         return [
             Refusal(
@@ -261,7 +278,7 @@ class Refusals:
                 ERRNOS.get(-code, f"errno {-code}"), rate,
                 one.bytes, one.reserved, one.data, one.noreserve, one.of_kernel_faults,
                 2 * executing[call, code] > counts[call, code],
-                is_estimate=(call, code) in estimates,
+                is_estimate=(call, code) in estimates, is_least=(call, code) in least,
             )
             for (call, code), rate in per_s.items()
             for one in (asked.get((call, code), none),)
@@ -348,6 +365,11 @@ class Refusals:
         return 0
 
 
+def after(seconds: float) -> str:
+    """What is not known once a ring is full."""
+    return f"which calls fail after its first {units.format_duration(seconds)}"
+
+
 def is_narrow(pid: int) -> bool:
     """Whether it is a 32-bit program on a 64-bit kernel: its headers are of 32 bytes (AT_PHENT)."""
     raw = files.content(ROOT / f"proc/{pid}/auxv", 4096) or b""
@@ -402,11 +424,12 @@ def with_counts(
         if rest := more(rates.get(name) or 0.0, those):
             first = those[0] if those else Refusal(call, errno, 0.0)
             found = [one for one in found if one is not first]
-            found.append(replace(first, per_s=first.per_s + rest))
+            is_least = first.is_least and len(those) > 1
+            found.append(replace(first, per_s=first.per_s + rest, is_least=is_least))
     for name, errno in _OF_ERRNO.items():
         if rest := more(rates.get(name) or 0.0, [one for one in found if _is_of_errno(errno, one)]):
             found.append(Refusal("another call", errno, rest))
-    if rates.get("threads_created") or any(one.is_estimate for one in found):
+    if rates.get("threads_created") or any(one.is_estimate or one.is_least for one in found):
         for name, is_of in _OF_REST.items():
             alike = [refusal for refusal in found if is_of(refusal)]
             if rest := more(rates.get(name) or 0.0, alike):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from memlab.diagnose import call_commit, call_places, family, mapping_list, open_kinds, socket_drops
+from memlab.diagnose.call_facts import ORDINARY
 from memlab.diagnose.call_table import FILES, LOCK, MACHINE, NOEXEC, OF_A_CALL, Row, row
 from memlab.diagnose.finding import (
     COSTLY,
@@ -35,8 +36,11 @@ _PIECE_BYTES = 64 << 20  # a call whose length was not read asks for less
 _OPEN = "the cause is open"
 _OPEN_SHOWN = 3
 _NAMED = 3
-_LEAST_PER_S = 0.2
-_UNKNOWN_PER_S = 1.0
+LEAST_PER_S = 0.2
+"""Of a pair that a row has; of others `UNKNOWN_PER_S`."""
+UNKNOWN_PER_S = 1.0
+CERTAIN_PER_S = 1.0
+"""Of a call that nobody tries in vain, to be an alarm."""
 _SPACE_BYTES = 1 << 46  # a larger mapping may not fit the address space either
 
 
@@ -125,6 +129,8 @@ def findings(look: Look) -> Iterator[Finding]:
     unknown: dict[bool, list[Refusal]] = {True: [], False: []}
     for one in look.refused:
         known = row(one.call, one.errno)
+        if one.cause == ORDINARY.words:
+            continue
         if one.cause:
             name = known.name if known else "calls-fail"
             by_cause.setdefault((name, one.cause, one.harmless), []).append(one)
@@ -133,13 +139,13 @@ def findings(look: Look) -> Iterator[Finding]:
         else:
             unknown[is_want(one.call, one.errno)].append(one)
     for (name, *_), refused in by_cause.items():
-        if sum(one.per_s for one in refused) >= _LEAST_PER_S:
+        if sum(one.per_s for one in refused) >= LEAST_PER_S:
             yield _told(look, name, refused)
     for known, refused in by_row.items():
-        if sum(one.per_s for one in refused) >= _LEAST_PER_S:
+        if sum(one.per_s for one in refused) >= LEAST_PER_S:
             yield _explained(look, known, refused)
     for severity, unexplained in ((COSTLY, unknown[True]), (NOTE, unknown[False])):
-        if sum(one.per_s for one in unexplained) >= _UNKNOWN_PER_S:
+        if sum(one.per_s for one in unexplained) >= UNKNOWN_PER_S:
             yield _unexplained(unexplained, severity)
 
 
@@ -149,7 +155,7 @@ def _told(look: Look, name: str, refused: Sequence[Refusal]) -> Finding:
     known = row(first.call, first.errno)
     calls, errnos = _names(one.call for one in refused), _names(one.errno for one in refused)
     refuses = f"{known.refuses}: " if known and known.refuses and not first.harmless else ""
-    severity = CRITICAL if known and known.certain and per_s >= 1 else COSTLY
+    severity = CRITICAL if known and known.certain and per_s >= CERTAIN_PER_S else COSTLY
     return Finding(
         name, NOTE if first.harmless else severity,
         f"{often(refused)} of {calls} fail with {errnos}: {refuses}{first.cause}",
@@ -159,8 +165,10 @@ def _told(look: Look, name: str, refused: Sequence[Refusal]) -> Finding:
 
 
 def often(refused: Sequence[Refusal]) -> str:
-    """`23 calls per second`; `about 23` if only the first of them were recorded one by one."""
+    """`23 calls per second`; `about 23` if only the first of them were recorded one by one, and
+    `at least 23` if others came then."""
     about = "about " if any(one.is_estimate for one in refused) else ""
+    about = "at least " if any(one.is_least for one in refused) else about
     return f"{about}{per_second(sum(one.per_s for one in refused), 'calls')}"
 
 
@@ -180,7 +188,7 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
         why = f"{why}{of_mappings(look)}"
     if limit and limit.name == "RLIMIT_AS":
         why = f"{why}{_of_addresses(look)}"
-    critical = known.certain and per_s >= 1
+    critical = known.certain and per_s >= CERTAIN_PER_S
     return Finding(
         known.name, CRITICAL if critical else COSTLY,
         f"{often(refused)} of {calls} fail with {errnos}: {refuses}{why}",
@@ -237,19 +245,21 @@ def _called(one: Refusal) -> str:
 
 
 _OF_SOCKETS = re.compile(
-    r"accept4?|bind|connect|getsockopt|ioctl|listen|readv?|recv.*|send.*|setsockopt|shutdown"
-    r"|socket|socketpair|splice|writev?"
+    r"accept4?|bind|connect|getsockopt|listen|recv.*|send(to|m?msg)|setsockopt|shutdown|socket"
+    r"|socketpair"
 )
+"""Other calls are of sockets only where it was read."""
 
 
 def _page(one: Refusal) -> str:
     if one.errno in (ANOTHER, ODD):
-        return "another look while the threads run that began in this one"
+        return "another look: the kernel counted these, and which they are was not recorded"
     if one.errno.startswith("errno "):
         return f"no page of manual has {one.errno}: include/linux/errno.h, or who filters its calls"
     if one.call.startswith(("system call", "another call")):
         return f"the call's page of manual says what {one.errno} means to it"
-    of_sockets = "; of a socket, its family's page too" if _OF_SOCKETS.fullmatch(one.call) else ""
+    is_of_socket = one.of_socket or _OF_SOCKETS.fullmatch(one.call)
+    of_sockets = "; of a socket, its family's page too" if is_of_socket else ""
     return f"man 2 {one.call} says what {one.errno} means to it{of_sockets}"
 
 

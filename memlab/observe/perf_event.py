@@ -28,9 +28,11 @@ _EXCLUDE_KERNEL = 1 << 5
 _EXCLUDE_HV = 1 << 6
 _USER_ONLY = _EXCLUDE_KERNEL | _EXCLUDE_HV
 _NO_KERNEL_STACK = 1 << 21
+_USE_CLOCK = 1 << 25  # Linux 4.1
 _INHERIT_THREAD = 1 << 35  # Linux 5.13
 # PERF_SAMPLE_
-_IP, _TID, _ADDRESS, _CALLCHAIN, _RAW = 1 << 0, 1 << 1, 1 << 3, 1 << 5, 1 << 10
+_IP, _TID, _TIME, _ADDRESS = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_CALLCHAIN, _RAW = 1 << 5, 1 << 10
 _REGISTERS = 1 << 12  # PERF_SAMPLE_REGS_USER
 _DISABLE = {"ppc64le": 0x2000_2401}  # _IO('$', 1)
 _SET_OUTPUT = {"ppc64le": 0x2000_2405}  # _IO('$', 5)
@@ -42,6 +44,7 @@ _ATTR = struct.Struct("=IIQQQQQIIQ")
 # Behind it since Linux 3.7: config2, branch_sample_type, sample_regs_user, sample_stack_user, and
 # clockid.
 _ATTR_REGISTERS = struct.Struct("=QQQIi")
+_CLOCK_MONOTONIC = 1
 _DATA_HEAD = 1024  # of perf_event_mmap_page
 _HEADER = struct.Struct("=IHH")
 
@@ -131,22 +134,23 @@ def sample(config: int, task: int, scope: Scope, period: int) -> int:
 
 
 def record(number: int, task: int, filtered: str, registers: int = 0) -> int:
-    """A descriptor that writes the fields of each event of a tracepoint that passes
-    the filter into a ring, to be mapped; `registers` is a mask of those of the task outside the
-    kernel that follow them. Raises `OSError`."""
-    sampled = _RAW | (_REGISTERS if registers else 0)
-    return _filtered(_open(TRACEPOINT, number, task, -1, 0, 1, sampled, registers), filtered)
+    """A descriptor that writes the time (CLOCK_MONOTONIC, in ns) and the fields of each event of a
+    tracepoint that passes the filter into a ring, to be mapped; `registers` is a mask of those of
+    the task outside the kernel that follow them. Raises `OSError`."""
+    sampled = _TIME | _RAW | (_REGISTERS if registers else 0)
+    fd = _open(TRACEPOINT, number, task, -1, _USE_CLOCK, 1, sampled, registers)
+    return _filtered(fd, filtered)
 
 
 def record_all(
     number: int, cpu: int, filtered: str, group: int | None = None, registers: int = 0
 ) -> int:
     """The same of all that runs on a CPU, or of what does so in a cgroup of v2 and those below, by
-    a descriptor of its folder. The process and the thread stand before the fields, as 0 if this
+    a descriptor of its folder. The process and the thread stand before the time, as 0 if this
     process may not see them. Raises `OSError`."""
     pid, of = (-1, 0) if group is None else (group, _OF_CGROUP)
-    sampled = _TID | _RAW | (_REGISTERS if registers else 0)
-    attributes = _attributes(TRACEPOINT, number, 0, 1, sampled, registers)
+    sampled = _TID | _TIME | _RAW | (_REGISTERS if registers else 0)
+    attributes = _attributes(TRACEPOINT, number, _USE_CLOCK, 1, sampled, registers)
     return _filtered(_opened(attributes, pid, cpu, of), filtered)
 
 
@@ -220,7 +224,8 @@ def _attributes(
     kind: int, config: int, flags: int, period: int, sampled: int, registers: int
 ) -> ctypes.Array[ctypes.c_char]:
     """A perf_event_attr, which is the same for each of many threads."""
-    more = _ATTR_REGISTERS.pack(0, 0, registers, 0, 0) if registers else b""
+    has_more = registers or flags & _USE_CLOCK
+    more = _ATTR_REGISTERS.pack(0, 0, registers, 0, _CLOCK_MONOTONIC) if has_more else b""
     length = _ATTR.size + len(more)
     attr = _ATTR.pack(kind, length, config, period, sampled, 0, flags, 0, 0, 0)
     return ctypes.create_string_buffer(attr + more, length)

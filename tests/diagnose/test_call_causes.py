@@ -37,7 +37,7 @@ from memlab.diagnose import (
     sockets,
 )
 from memlab.diagnose.call_arguments import Called
-from memlab.diagnose.call_facts import Facts
+from memlab.diagnose.call_facts import EarlierFacts, Facts
 from memlab.diagnose.finding import NOTE, Finding
 from memlab.diagnose.refusals import Refusal
 from memlab.observe import files, proc, process, system_calls
@@ -175,6 +175,42 @@ def of(call: str, errno: str, *arguments: int, facts: Facts | None = None) -> st
     facts = facts or Facts(PID, proc.status(PID))
     cause = call_causes._cause(facts, Refusal(call, errno, 3.0), Called([arguments], 1, 1))
     return cause.words if cause else ""
+
+
+@pytest.mark.parametrize("errno", ["EINVAL", "EOPNOTSUPP", "ENODEV"])
+def test_a_device_that_has_no_such_value_is_no_finding(errno: str, tmp_path: Path) -> None:
+    """As /sys/class/net/lo/speed; of another file the same is one, and of one that is closed."""
+    with Path("/sys/kernel/notes").open("rb") as of_device, (tmp_path / "a").open("wb") as other:
+        assert of("read", errno, of_device.fileno(), 0, 4096) == "as ordinary"
+        assert of("read", errno, other.fileno(), 0, 4096) == ""
+        earlier = EarlierFacts(PID, {})
+        assert of("read", errno, of_device.fileno(), 0, 4096, facts=earlier) == ""
+    assert of("read", errno, 1 << 20, 0, 4096) == ""
+    ordinary = Refusal("read", errno, 50.0, cause="as ordinary", harmless=True)
+    assert [*refused.findings(look(refused=(ordinary,)))] == []
+    assert [*refused.findings(look(refused=(replace(ordinary, cause=""),)))] != []
+
+
+@pytest.mark.parametrize("errno", ["ENODEV", "ENXIO"])
+def test_what_is_asked_of_a_network_is_no_finding(errno: str) -> None:
+    """SIOCGARP, and not what is asked of a device that is gone (TCGETS2)."""
+    assert of("ioctl", errno, 14, 0x8954, 0) == "as ordinary"
+    assert of("ioctl", errno, 14, 0x802C542A, 0) == ""
+
+
+@pytest.mark.needs("recording")
+def test_the_page_of_a_family_is_named_only_for_a_socket(tmp_path: Path) -> None:
+    facts = Facts(PID, {})
+    with socket.socket() as client, (tmp_path / "a").open("wb") as file:
+        for file_like, is_socket in ((client, True), (file, False)):
+            called = Called([(file_like.fileno(), 0, 0)], 1, 1)
+            failing = call_causes._explained(facts, Refusal("write", "EINVAL", 3.0), called)
+            assert failing.of_socket is is_socket
+            (finding,) = refused.findings(look(refused=(failing,)))
+            assert ("of a socket" in finding.setting) is is_socket
+    for call, is_socket in (("recvmsg", True), ("write", False), ("sendfile", False)):
+        (finding,) = refused.findings(look(refused=(Refusal(call, "EINVAL", 3.0),)))
+        assert ("of a socket" in finding.setting) is is_socket
 
 
 @pytest.mark.parametrize("call", ["mlock", "mlock2", "mprotect"])

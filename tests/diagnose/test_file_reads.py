@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memlab.diagnose import diagnosis, file_reads
+from memlab.diagnose import diagnosis, file_reads, group_limits
 from memlab.diagnose.finding import COSTLY, NOTE, Finding
 from memlab.diagnose.sites import Site, Sites
 from memlab.diagnose.waits import Waits
@@ -95,8 +95,26 @@ def test_files_that_are_read_again_are_the_cause_of_what_follows() -> None:
     for read, is_said in ((400.0, False), (500.0, True)):  # most of it by another process
         both = diagnosis._findings(look(group=seen, waits=waits, read_bytes_per_s=read * MiB))
         assert ("waits-for-files" in {one.name for one in both}) is is_said
-    once = diagnosis._findings(look(group=replace(seen, reread_bytes_per_s=0.0)))
-    assert {one.name for one in once} == {"group-full-of-droppable", "group-limit-met"}
+
+
+@pytest.mark.parametrize(
+    ("reread", "clean", "expected"),
+    [
+        (0, 20, ["group-full-of-droppable"]),
+        (0, 10, ["group-limit-met"]),  # what is full cannot be dropped
+        (2, 20, ["group-reads-again"]),
+    ],
+)
+def test_a_full_group_whose_files_are_dropped_for_good_has_no_second_advice(
+    reread: int, clean: int, expected: list[str]
+) -> None:
+    """As of one that writes a log."""
+    kept = charge(used_bytes=64 * MiB, file_clean_bytes=clean * MiB)
+    seen = group(charge=kept, reached_per_s=900.0, reread_bytes_per_s=1.0 * reread * MiB)
+    found = [one.name for one in diagnosis._findings(look(group=seen))]
+    assert [name for name in found if name != "group-nearly-full"] == expected
+    of_group = diagnosis._causes(group_limits.of_group(seen))
+    assert [one.name for one in of_group if one.name != "group-nearly-full"] == expected
 
 
 def test_a_file_that_is_read_in_order_without_readahead(monkeypatch: pytest.MonkeyPatch) -> None:

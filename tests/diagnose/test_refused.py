@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import struct
 import sys
 import threading
@@ -31,6 +32,7 @@ from memlab.diagnose import (
 )
 from memlab.diagnose.call_arguments import Called
 from memlab.diagnose.call_facts import EarlierFacts, Facts
+from memlab.diagnose.call_rings import Share
 from memlab.diagnose.call_table import MACHINE, MAKES, ROWS, Row, row
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, ranked
 from memlab.diagnose.look import explained
@@ -123,10 +125,12 @@ def test_each_failing_call_is_counted_by_its_number(
     ],
 )  # fmt: skip
 def test_each_call_counts_however_many_there_are_and_whenever_they_come(
-    binary: Compiled, times: str, expected: dict[tuple[str, str], int], estimated: set[str]
-) -> None:
-    """A ring has room for some 1,600, or 680 with arguments, and what came in none of its time is
-    not more frequent."""
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch, times: str,
+    expected: dict[tuple[str, str], int], estimated: set[str],
+) -> None:  # fmt: skip
+    """A ring has room for some 1,300, or 630 with arguments, and what came in none of its time is
+    not more frequent, if all goes on as it began."""
+    monkeypatch.setattr(Share, "is_steady", True)
     with (
         running(binary("refused_calls")) as program,
         counters.counting(program.pid) as counted,
@@ -151,7 +155,58 @@ def test_each_call_counts_however_many_there_are_and_whenever_they_come(
     assert rest == pytest.approx(0.0, abs=2.0)  # of its reads and writes
 
 
+@pytest.mark.needs("recording")
+def test_no_kind_is_multiplied_by_what_another_does_after_a_ring_is_full(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came then is in the exact counts, and of no kind; a count of one pair still is its."""
+    monkeypatch.setattr(Share, "is_steady", False)
+    with (
+        running(binary("refused_calls")) as program,
+        counters.counting(program.pid) as counted,
+        refusals.recording(program.pid, [program.pid]) as seen,
+    ):
+        before = counted.read()
+        for what in "wm" * 10 + "m" * 80 + "tp" + "t" * 60:
+            tell(program, what)
+        recorded = seen.result(1.0)
+        after = counted.read()
+    in_all = {name: float(count - before[task, name]) for (task, name), count in after.items()}
+    failing = {(each.call, each.errno): each for each in refusals.with_counts(recorded, in_all)}
+    assert failing["write", "ENOSPC"].per_s == pytest.approx(10 * TIMES)
+    assert failing["mmap", "ENOMEM"].per_s == pytest.approx(90 * TIMES)
+    assert not failing["mmap", "ENOMEM"].is_least
+    assert failing["fcntl", "EPERM"].per_s == pytest.approx(TIMES)
+    truncated, rest = failing["ftruncate", "EINVAL"], failing["another call", refusals.ODD]
+    assert truncated.is_least
+    assert truncated.per_s + rest.per_s == pytest.approx(61 * TIMES)
+    (line,) = seen.unrecorded
+    assert re.fullmatch(
+        r"which calls fail after its first \S+ \w+: of one thread [\d,]+ of 2,300 were recorded",
+        line,
+    )
+
+
+@pytest.mark.parametrize(
+    ("recorded_s", "count", "expected"),
+    [
+        (2.0, 500, (250.0, True)),  # all 500 per second, first and last
+        (0.2, 500, (50.0, False)),  # a burst: what follows is less frequent
+        (9.0, 500, (50.0, False)),  # another burst follows
+        (2.0, 99, (9.9, False)),  # one of few, where another kind is frequent
+        (2.0, 100, (50.0, True)),
+    ],
+)
+def test_a_kind_is_its_share_of_all_only_if_all_went_on_as_it_began(
+    recorded_s: float, count: int, expected: tuple[float, bool]
+) -> None:
+    assert Share(1000, 5000, recorded_s, 10.0).per_s(count) == pytest.approx(expected)
+    assert Share(1000, 1000, recorded_s, 10.0).per_s(count) == (count / 10, True)
+
+
 def test_only_a_part_that_was_told_apart_is_said_as_about() -> None:
+    (found,) = said(Refusal("io_setup", "EAGAIN", 920.0, is_least=True))
+    assert found.title.startswith("at least 920 calls per second of io_setup fail")
     (found,) = said(Refusal("io_setup", "EAGAIN", 920.0, is_estimate=True))
     assert found.title.startswith("about 920 calls per second of io_setup fail")
     (found,) = said(Refusal("io_setup", "EAGAIN", 920.0))
@@ -254,7 +309,7 @@ def test_an_unknown_pair_is_said_without_a_cause() -> None:
     )
     assert said(Refusal("swapon", "ENOSPC", 0.9)) == []
     assert found.setting == "man 2 swapon says what ENOSPC means to it"
-    for call in ("sendto", "recvmmsg", "setsockopt", "readv"):
+    for call in ("sendto", "recvmmsg", "setsockopt"):
         assert "of a socket" in said(Refusal(call, "ENOSPC", 3.0))[0].setting
     recorded = Refusal("write", "EPERM", 3.0, arguments="fd 5, count 4096")
     (found,) = said(recorded, Refusal("swapon", "ENOSPC", 2.0))

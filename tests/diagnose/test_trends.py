@@ -331,6 +331,20 @@ def test_pages_of_a_file_that_is_mapped_again_and_again_are_no_new_page_cache() 
     assert found.setting.startswith("munmap(2)")
 
 
+def test_pages_of_files_are_no_note_beside_a_larger_growth_of_other_memory() -> None:
+    def names(grows: float, *often: MappedOften) -> set[str]:
+        seen = look(
+            growth_bytes_per_s=grows * MiB, files_growth_bytes=36 * MiB, files_grow_steadily=True,
+            seconds=10.0, mapped_often=often,
+        )  # fmt: skip
+        return {one.name for one in course.findings(seen)}
+
+    assert "file-pages-grow" not in names(3.7)
+    assert "file-pages-grow" in names(3.5)
+    mapped = replace(AGAIN, more=700, resident_more_bytes=36 * MiB)
+    assert "file-pages-grow" in names(3.7, mapped)  # its advice is another
+
+
 @pytest.mark.parametrize(
     "often",
     [
