@@ -22,8 +22,11 @@ from memlab.diagnose import (
     call_arguments,
     call_bounds,
     call_commit,
+    call_files,
     call_places,
+    call_rights,
     call_sockets,
+    call_units,
     kernel_held,
     sysvipc,
 )
@@ -557,6 +560,9 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     (call_places.CALLS, "EDQUOT", _quota),
     *call_bounds.READERS,
     *call_commit.READERS,
+    *call_units.READERS,
+    *call_files.READERS,
+    *call_rights.READERS,
 )
 _READERS_OF: dict[tuple[str, str], list[Reader]] = {}
 """In their order: the first that knows a cause says it."""
@@ -602,7 +608,7 @@ def explained(
         if not called_with.ends:
             called_with, read = (earlier or {}).get(pair, called_with), of_earlier
             if is_want(*pair) or pair == _OF_MAPPED:
-                each.append(_described(refusal, called_with))
+                each.append(_described(read, refusal, called_with))
                 continue
         each.append(_explained(read, refusal, called_with))
     return tuple(one for one in each if one.cause or not _is_if_explained(one))
@@ -646,13 +652,13 @@ def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
         )
     if (refusal.call, refusal.errno) in _WITH_LENGTH and called_with.arguments:
         return _with_length(facts, refusal, called_with.arguments[-1])
-    return _described(refusal, called_with)
+    return _described(facts, refusal, called_with)
 
 
-def _described(refusal: Refusal, called_with: Called) -> Refusal:
+def _described(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
     if not called_with.arguments:
         return refusal
-    words = call_arguments.described(refusal.call, called_with.arguments[-1])
+    words = call_arguments.described(refusal.call, called_with.arguments[-1], facts.meaning)
     return replace(refusal, arguments=words)
 
 

@@ -25,6 +25,11 @@ _LINES = ("cpu time", "file size", "data size", "stack size", "core file size", 
           "realtime timeout")  # fmt: skip
 
 
+# Names of arguments in tracepoints of calls.
+_DESCRIPTORS = ("fd", "dfd", "olddfd", "newdfd", "fildes")
+_PATHS = ("filename", "pathname", "oldname", "newname", "path")
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Why a call fails, as it was read."""
@@ -106,6 +111,16 @@ class Facts:
     def link(self, number: int) -> str:
         """What a descriptor is."""
         return target_of(ROOT / f"proc/{self.pid}/fd/{number & 0xFFFF_FFFF}") or ""
+
+    def meaning(self, name: str, value: int) -> str:
+        """` (/var/log/x)`: what an argument of this name is now, of a descriptor or a path."""
+        text = ""
+        if name in _DESCRIPTORS:
+            text = self.link(value)
+        elif name in _PATHS:
+            raw, end, _ = self.memory(value, PAGE).partition(b"\0")
+            text = raw.decode("utf-8", "replace") if end else ""
+        return f" ({shown(text)})" if text else ""
 
     def field(self, number: int, name: str) -> str | None:
         """Digits of a descriptor's fdinfo (proc_pid_fdinfo(5)); None without such a line."""
