@@ -166,8 +166,8 @@ def direct_units(pid: int, number: int, known: Mounts) -> tuple[int, int] | None
     sector; None of what knows no direct reads."""
     with suppress(OSError), _opened(pid, number, known) as (fd, mount):
         about = (ctypes.c_char * 256)()
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.statx(fd, b"", _OF_DESCRIPTOR, _DIRECT_UNITS, about) == 0:
+        read = getattr(ctypes.CDLL(None), "statx", None)  # glibc 2.28, musl 1.2.5
+        if read and read(fd, b"", _OF_DESCRIPTOR, _DIRECT_UNITS, about) == 0:
             mask, memory, place = (struct.unpack_from("=I", about, at)[0] for at in (0, 152, 156))
             if mask & _DIRECT_UNITS:
                 return (memory, place) if memory and place else None

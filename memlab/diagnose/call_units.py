@@ -87,7 +87,8 @@ def _direct(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     at, is_list = _DIRECT[call]
     place = arguments[at] if at is not None else None
     if place is None or place >= 1 << 63:  # preadv2(2): at the file's own place
-        place = int(facts.field(number, "pos") or 0)
+        appends = int(flags, 8) & os.O_APPEND and "write" in call
+        place = 0 if appends else int(facts.field(number, "pos") or 0)
     wrong = [
         f"{name} is {value:,}" if name != "a buffer" else f"{name} is at {value:#x}"
         for name, value, unit in (
@@ -141,7 +142,8 @@ def _processors(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | No
     what = "no CPU" if not mask else f"CPUs that are not online (online are {shown(text)})"
     return Cause(
         f"it is to run on {what}, by the mask that lies there now", "the mask of CPUs",
-        "a mask with a CPU of /sys/fs/cgroup/cpuset.cpus.effective, of nproc(1)", harmless=True,
+        "a mask with a CPU that it may use (cpuset.cpus.effective of its group; nproc(1))",
+        harmless=True,
     )  # fmt: skip
 
 

@@ -277,7 +277,7 @@ def test_memory_without_a_known_allocator_is_named_as_not_read(tmp_path: Path) -
 def test_what_a_small_library_of_a_collector_may_hold_is_said_as_not_read(
     binary: Compiled, tmp_path: Path, mib: str, *, is_large: bool
 ) -> None:
-    """Boehm's has little code; a program may map it, as make(1) does for Guile, and not use it."""
+    """Boehm's has little code; a program may map it and not use it."""
     source, built = tmp_path / "gc.c", tmp_path / "libgc.so.1"
     source.write_text('const char option[] = "GC_MAXIMUM_HEAP_SIZE";\nint f(void) { return 1; }\n')
     subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", built, source], check=True)

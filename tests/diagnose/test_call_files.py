@@ -200,7 +200,9 @@ def test_of_a_call_that_is_not_explained_its_files_are_named(tmp_path: Path) -> 
         assert "\x1b" not in now.meaning("pathname", at)
         assert now.meaning("pathname", at).startswith(f" ({str(tmp_path)[:60]}")
         assert now.meaning("count", fd) == now.meaning("dfd", 2**32 - 100) == ""
-        assert EarlierFacts(PID, {}).meaning("dfd", fd) == ""
+        for name, value in (("dfd", fd), ("fd", 2**31 - 1)):
+            assert EarlierFacts(PID, {}).meaning(name, value) == ""
     finally:
         os.close(fd)
     del buffer
+    assert Facts(PID, {}).meaning("fd", 2**31 - 1) == " (closed by now)"

@@ -75,6 +75,8 @@ def test_direct_reads_that_are_not_aligned(tmp_path: Path, monkeypatch: pytest.M
         )
         assert words("pread64", 512, 4096, 8192) == ""
         assert words("read", 512, 4096).endswith("and the position is 100")
+        flags["flags"] = f"{os.O_RDWR | os.O_DIRECT | os.O_APPEND:o}"
+        assert words("write", 512, 4096) == "", "it writes at the end"
         pieces = (ctypes.c_uint64 * 4)(512, 4096, 512, 7)
         at = ctypes.addressof(pieces)
         assert words("preadv", at, 2, 0).endswith("and the length is 7")
