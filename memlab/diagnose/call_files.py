@@ -43,6 +43,18 @@ def _read_only(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
         return Cause(
             f"{what} {where} is read-only (ro)", f"ro of {where}", _WRITABLE, harmless=True
         )
+    place = None
+    if mount is None and not isinstance(facts, EarlierFacts):
+        place = call_places.folder_of_change(facts.pid, call, arguments, facts.mounts)
+    if place is not None and "ro" in place[2].options | place[2].super_options:
+        number, path, mount = place
+        where = f"{shown(mount.mount_point)} ({mount.filesystem})"
+        return Cause(
+            f"the file system is read-only: the path was not read; descriptor {number}, in which "
+            f"it begins if it is relative, is now {shown(path)} on the mount {where}, which is "
+            "read-only (ro)",
+            f"ro of {where}", _WRITABLE, harmless=True,
+        )  # fmt: skip
     points = [shown(m.mount_point) for m in facts.mounts.values() if "ro" in m.options]
     which = f" ({', '.join(points)})" if len(points) <= _NAMED else ""
     its = f"; mounts of it that are read-only: {len(points)}{which}" if points else ""

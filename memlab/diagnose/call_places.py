@@ -160,6 +160,17 @@ def mount_of_change(
     return None
 
 
+def folder_of_change(
+    pid: int, call: str, arguments: Sequence[int], known: Mounts
+) -> tuple[int, str, proc.Mount] | None:
+    """The descriptor from whose folder a path that is not read begins, if it is not absolute."""
+    at, _ = _CHANGED_BY_PATH.get(call, (None, 0))
+    if at is None or (number := arguments[at] & 0xFFFF_FFFF) == _CURRENT:
+        return None
+    place = of_descriptor(pid, number, known)
+    return (number, *place) if place else None
+
+
 def direct_units(pid: int, number: int, known: Mounts) -> tuple[int, int] | None:
     """What the address of a buffer, and what its length and the position must be a multiple of, of
     a descriptor with O_DIRECT (STATX_DIOALIGN of Linux 6.1, statx(2)), else 512 bytes, the least

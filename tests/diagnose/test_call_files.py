@@ -67,10 +67,17 @@ def test_by_a_descriptor_and_a_name_in_its_folder(tmp_path: Path) -> None:
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
         words = of("mkdirat", "EROFS", fd, at, 0, facts=facts(options=frozenset({"ro"})))
+        unread = of("mkdirat", "EROFS", fd, 8, 0, facts=facts(options=frozenset({"ro"})))
+        earlier = of("mkdirat", "EROFS", fd, 8, 0, facts=facts(EarlierFacts, options=frozenset()))
         changed = of("fchmod", "EROFS", fd, 0, facts=facts(options=frozenset({"ro"})))
     finally:
         os.close(fd)
     del buffer
+    assert "which one it is was not read" in earlier
+    assert unread.startswith(
+        f"the file system is read-only: the path was not read; descriptor {fd}, in which it begins "
+        f"if it is relative, is now {str(tmp_path)[:80]} on the mount {mount_of(tmp_path)}, which"
+    )
     assert words == changed == f"the mount {mount_of(tmp_path)} is read-only (ro)"
 
 
