@@ -180,6 +180,7 @@ def _conf_variable(held: bytes) -> str | None:
 
 
 _CODE_BYTES_LEAST = 256 << 10
+_SMALL = re.compile(r"libgc(-\d[\w.]*)?\.so")  # of some 110 KiB
 
 
 def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None) -> list[str]:
@@ -190,8 +191,13 @@ def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None)
     seen: set[str] = set()
     environ = files.known(lambda: process.environ(pid)) or {}
     for one in mappings:
-        large = one.size_bytes >= _CODE_BYTES_LEAST and "x" in one.permissions
-        if not large or not one.path.startswith("/") or one.path in seen:
+        large = one.size_bytes >= _CODE_BYTES_LEAST or _SMALL.match(Path(one.path).name)
+        if (
+            not large
+            or "x" not in one.permissions
+            or not one.path.startswith("/")
+            or one.path in seen
+        ):
             continue
         seen.add(one.path)
         if own is not None and own.where == one.path and own.name == "glibc":

@@ -22,6 +22,7 @@ MARKS = (
     ("the JVM", b"MaxDirectMemorySize"), ("PHP's allocator", b"zend_mm_heap corrupted"),
     ("LuaJIT", b"LuaJIT 2."), ("Ruby's heap", b"RUBY_GC_HEAP"), ("GHC's heap", b"GHCRTS"),
     ("Erlang's heap", b"ERL_CRASH_DUMP"), ("OCaml's heap", b"OCAMLRUNPARAM"),
+    ("Boehm's collector", b"GC_MAXIMUM_HEAP_SIZE"),
     (ASAN, b"quarantine_size_mb"), (_NO_GIL, b"free-threading build"),
 )  # fmt: skip
 GO, _GO_BUILD = "Go's runtime", b"\xff Go buildinf:"

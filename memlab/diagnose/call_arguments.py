@@ -128,14 +128,16 @@ def earlier(recorded: Mapping[tuple[int, int], Sequence[tuple[int, ...]]]) -> di
 _COUNT_BELOW = 1 << 20  # what is larger may be an address or flags; AT_FDCWD is -100
 
 
-def described(call: str, arguments: Sequence[int]) -> str:
-    """`epfd 5, op 1, fd 7`, by the names that the call's tracepoint has; empty where it cannot be
-    read."""
+def described(
+    call: str, arguments: Sequence[int], meaning: Callable[[str, int], str] = lambda *_: ""
+) -> str:
+    """`epfd 5, op 1, fd 7 (/var/log/x)`, by the names that the call's tracepoint has, with what
+    each means; empty where it cannot be read."""
     with suppress(OSError, ValueError), tracefs.opened() as known:
         fields = known.fields(f"syscalls:sys_enter_{call}")
         names = [one for one in fields if not one.startswith(("common_", "__syscall_nr"))]
         pairs = zip(names, arguments, strict=False)
-        return ", ".join(f"{name} {_shown(value)}" for name, value in pairs)
+        return ", ".join(f"{name} {_shown(value)}{meaning(name, value)}" for name, value in pairs)
     return ""
 
 

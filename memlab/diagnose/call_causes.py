@@ -22,8 +22,11 @@ from memlab.diagnose import (
     call_arguments,
     call_bounds,
     call_commit,
+    call_files,
     call_places,
+    call_rights,
     call_sockets,
+    call_units,
     kernel_held,
     sysvipc,
 )
@@ -574,6 +577,9 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     (call_places.CALLS, "EDQUOT", _quota),
     *call_bounds.READERS,
     *call_commit.READERS,
+    *call_units.READERS,
+    *call_files.READERS,
+    *call_rights.READERS,
 )
 _READERS_OF: dict[tuple[str, str], list[Reader]] = {}
 """In their order: the first that knows a cause says it."""
@@ -665,10 +671,9 @@ def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
 def _described(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
     if not called_with.arguments:
         return refusal
-    words = call_arguments.described(refusal.call, called_with.arguments[-1])
-    of_socket = words.startswith("fd ") and facts.link(called_with.arguments[-1][0]).startswith(
-        "socket:"
-    )
+    last = called_with.arguments[-1]
+    words = call_arguments.described(refusal.call, last, facts.meaning)
+    of_socket = words.startswith("fd ") and facts.link(last[0]).startswith("socket:")
     return replace(refusal, arguments=words, of_socket=of_socket)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from memlab.diagnose import call_places, sockets
-from memlab.diagnose.kernel_numbers import is_contained, target_of
+from memlab.diagnose.kernel_numbers import descriptors, is_contained, target_of
 from memlab.diagnose.memory_files import MemoryFiles
 from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
@@ -23,6 +23,11 @@ _LINES = ("cpu time", "file size", "data size", "stack size", "core file size", 
           "processes", "open files", "locked memory", "address space", "file locks",
           "pending signals", "msgqueue size", "nice priority", "realtime priority",
           "realtime timeout")  # fmt: skip
+
+
+# Names of arguments in tracepoints of calls.
+_DESCRIPTORS = ("fd", "dfd", "olddfd", "newdfd", "fildes")
+_PATHS = ("filename", "pathname", "oldname", "newname", "path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,23 @@ class Facts:
         """What a descriptor is."""
         return target_of(ROOT / f"proc/{self.pid}/fd/{number & 0xFFFF_FFFF}") or ""
 
+    def meaning(self, name: str, value: int) -> str:
+        """` (/var/log/x)`: what an argument of this name is now, of a descriptor or a path."""
+        text = ""
+        if name in _DESCRIPTORS:
+            text = self.link(value) or ("closed by now" if self._is_closed(value) else "")
+        elif name in _PATHS:
+            raw, end, _ = self.memory(value, PAGE).partition(b"\0")
+            text = raw.decode("utf-8", "replace") if end else ""
+        return f" ({shown(text)})" if text else ""
+
+    def _is_closed(self, number: int) -> bool:
+        """False where that was not read."""
+        listed = descriptors(self.pid)
+        is_number = number & 0xFFFF_FFFF < 1 << 31  # AT_FDCWD is larger
+        whole = 0 < len(listed) < process.DESCRIPTORS_READ
+        return whole and is_number and number & 0xFFFF_FFFF not in listed
+
     def field(self, number: int, name: str) -> str | None:
         """Digits of a descriptor's fdinfo (proc_pid_fdinfo(5)); None without such a line."""
         text = files.text(ROOT / f"proc/{self.pid}/fdinfo/{number & 0xFFFF_FFFF}") or ""
@@ -129,6 +151,9 @@ class EarlierFacts(Facts):
         return b""
 
     def link(self, number: int) -> str:
+        return ""
+
+    def meaning(self, name: str, value: int) -> str:
         return ""
 
     def field(self, number: int, name: str) -> str | None:

@@ -6,10 +6,12 @@ symbolic link and without a folder that may be remote, which would wait for its 
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
 import stat
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -29,6 +31,8 @@ REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "autofs", "virtiof
 _FILES_MAX = 4096
 _FOLDERS_MAX = 40
 _MOUNTS_MAX = 20_000
+_OF_DESCRIPTOR, _DIRECT_UNITS = 0x1000, 0x2000  # AT_EMPTY_PATH; STATX_DIOALIGN
+_ON_DISKS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs")
 _PAGE = 4096
 _CURRENT = 0xFFFF_FF9C  # AT_FDCWD
 # Which argument is the descriptor.
@@ -46,6 +50,20 @@ _BY_PATH: Mapping[str, tuple[int | None, int]] = {
     **dict.fromkeys(("renameat", "renameat2", "linkat"), (2, 3)), "symlinkat": (1, 2),
 }  # fmt: skip
 CALLS = " ".join((*_BY_DESCRIPTOR, *_BY_PATH))
+# Of calls that change what no room is needed for.
+_CHANGED_BY_DESCRIPTOR = {
+    **_BY_DESCRIPTOR, **dict.fromkeys(("fchmod", "fchown", "fremovexattr", "ioctl"), 0),
+}  # fmt: skip
+_CHANGED_BY_PATH: Mapping[str, tuple[int | None, int]] = {
+    **_BY_PATH,
+    **dict.fromkeys(("unlink", "rmdir", "chmod", "chown", "lchown", "utime", "utimes",
+                     "removexattr", "lremovexattr"), (None, 0)),
+    **dict.fromkeys(("unlinkat", "fchmodat", "fchmodat2", "fchownat", "utimensat", "futimesat"),
+                    (0, 1)),
+}  # fmt: skip
+CHANGES = " ".join((*_CHANGED_BY_DESCRIPTOR, *_CHANGED_BY_PATH))
+_OF_NAMES = re.compile(r"(mkdir|rmdir|mknod|unlink|rename|link|symlink)(at2?)?|l\w+")
+"""They are about a name in a folder, and follow no link."""
 _MOUNT = re.compile(r"^mnt_id:\s*(\d{1,10})$", re.MULTILINE)
 
 Told = tuple[str, str, str]
@@ -109,6 +127,64 @@ def mount_of_call(
                 return mount, os.fstatvfs(fd).f_frsize
         with _by_path(pid, arguments, _BY_PATH[call], memory, known) as (fd, _, mount):
             return mount, os.fstatvfs(fd).f_frsize
+    return None
+
+
+def mount_of_change(
+    pid: int,
+    call: str,
+    arguments: Sequence[int],
+    memory: Callable[[int, int], bytes],
+    known: Mounts,
+) -> proc.Mount | None:
+    """The mount of what a call is to change, which a file may have of its own; None where it is not
+    read."""
+    with suppress(OSError):
+        if call in _CHANGED_BY_DESCRIPTOR:
+            with _opened(pid, arguments[_CHANGED_BY_DESCRIPTOR[call]], known) as (_, mount):
+                return mount
+        places = _CHANGED_BY_PATH[call]
+        with _by_path(pid, arguments, places, memory, known) as (folder, name, mount):
+            if _OF_NAMES.fullmatch(call):
+                return mount
+            try:
+                how = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+                fd = os.open(name or ".", how, dir_fd=folder)
+            except FileNotFoundError:
+                return mount
+            try:
+                is_link = stat.S_ISLNK(os.fstat(fd).st_mode)
+                return None if is_link else _local(ROOT / f"proc/self/fdinfo/{fd}", known)
+            finally:
+                os.close(fd)
+    return None
+
+
+def folder_of_change(
+    pid: int, call: str, arguments: Sequence[int], known: Mounts
+) -> tuple[int, str, proc.Mount] | None:
+    """The descriptor from whose folder a path that is not read begins, if it is not absolute."""
+    at, _ = _CHANGED_BY_PATH.get(call, (None, 0))
+    if at is None or (number := arguments[at] & 0xFFFF_FFFF) == _CURRENT:
+        return None
+    place = of_descriptor(pid, number, known)
+    return (number, *place) if place else None
+
+
+def direct_units(pid: int, number: int, known: Mounts) -> tuple[int, int] | None:
+    """What the address of a buffer, and what its length and the position must be a multiple of, of
+    a descriptor with O_DIRECT (STATX_DIOALIGN of Linux 6.1, statx(2)), else 512 bytes, the least
+    sector; None of what knows no direct reads."""
+    with suppress(OSError), _opened(pid, number, known) as (fd, mount):
+        about = (ctypes.c_char * 256)()
+        read = getattr(ctypes.CDLL(None), "statx", None)  # glibc 2.28, musl 1.2.5
+        if read and read(fd, b"", _OF_DESCRIPTOR, _DIRECT_UNITS, about) == 0:
+            mask, memory, place = (struct.unpack_from("=I", about, at)[0] for at in (0, 152, 156))
+            if mask & _DIRECT_UNITS:
+                return (memory, place) if memory and place else None
+        kind = stat.S_IFMT(os.fstat(fd).st_mode)
+        is_file = kind == stat.S_IFBLK or (kind == stat.S_IFREG and mount.filesystem in _ON_DISKS)
+        return (1, 512) if is_file else None
     return None
 
 
@@ -281,14 +357,28 @@ def _of_group(pid: int, number: int, path: str, mount: proc.Mount, known: Mounts
 
 def _is_empty(folder: int, name: str) -> bool:
     """Whether a file of this folder has no words; False of a file that may not be read."""
+    text = _text(folder, name)
+    return text is not None and not text.strip()
+
+
+def _text(folder: int, name: str) -> bytes | None:
+    """What a regular file of this folder begins with; None where it may not be read."""
     how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with suppress(OSError):
         fd = os.open(name, how, dir_fd=folder)
         try:
-            return stat.S_ISREG(os.fstat(fd).st_mode) and not os.read(fd, 4096).strip()
+            return os.read(fd, 4096) if stat.S_ISREG(os.fstat(fd).st_mode) else None
         finally:
             os.close(fd)
-    return False
+    return None
+
+
+def of_group(pid: int, folder: str, name: str, known: Mounts) -> int | None:
+    """The number that a file of a group holds; None where it is not read."""
+    with suppress(OSError, ValueError), _folder(pid, "root", folder.split("/"), known) as place:
+        if place[1].filesystem in _GROUPS:
+            return int(_text(place[0], name) or b"")
+    return None
 
 
 def huge_files(pid: int, page: int, known: Iterable[proc.Mount]) -> tuple[int, str]:

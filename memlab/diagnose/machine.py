@@ -27,6 +27,7 @@ from memlab.diagnose import (
     tmpfs_files,
 )
 from memlab.diagnose.account import Part
+from memlab.diagnose.kernel_numbers import sysctl
 from memlab.diagnose.removed_groups import RemovedGroups
 from memlab.diagnose.room import TmpfsUse
 from memlab.diagnose.unlooked import Unlooked
@@ -119,6 +120,8 @@ class MachineLook:
     """Rings of packet sockets: pages that no counter has."""
     sockets_whole: bool = True
     """Whether the sockets of all processes were read."""
+    min_free_bytes: int = 0
+    """vm.min_free_kbytes, by which the kernel's reserve is made; 0 if it was not read."""
     removed_groups: RemovedGroups | None = None
     """None without memory cgroups, or if they were not counted."""
 
@@ -206,6 +209,7 @@ def at(seconds: float) -> MachineLook:
             *_stuck(slow=slow, slow_mounts=slow_mounts),
         ),
         message_bytes=message_queues.of_machine(),
+        min_free_bytes=next(iter(sysctl("vm/min_free_kbytes")), 0) << 10,
         removed_groups=removed,
     )
 

@@ -47,7 +47,7 @@ _BESIDE = (
     STAYS,
 )
 _WORTH_BYTES = 64 << 20
-_LOW = 0.1
+_LOW, _RESERVE = 0.1, 0.05
 
 
 def of(seen: MachineLook) -> Account:
@@ -249,7 +249,7 @@ def _used(seen: MachineLook) -> Finding:
     whole, resident = of(seen), seen.resident_sum_bytes
     parts = {one.name: one.value for one in whole.lines if one.name in _BESIDE}
     parts |= {
-        "kept in reserve by the kernel": float(seen.reserve_bytes),
+        f"kept in reserve by the kernel{_by_setting(seen)}": float(seen.reserve_bytes),
         "in no counter": whole.rest,
     }
     least = seen.used_bytes / 50
@@ -278,7 +278,23 @@ def _used(seen: MachineLook) -> Finding:
             Fact("files and shared memory that they map", seen.bytes("Mapped"), "B"),
         ),
         line=ANONYMOUS,
+        setting=_RESERVE_SETTING if _reserves_much(seen) else None,
     )
+
+
+def _by_setting(seen: MachineLook) -> str:
+    return f" (vm.min_free_kbytes is {size(seen.min_free_bytes)})" if seen.min_free_bytes else ""
+
+
+def _reserves_much(seen: MachineLook) -> bool:
+    """The kernel itself sets less: set_recommended_min_free_kbytes() of mm/khugepaged.c."""
+    return min(seen.min_free_bytes, seen.reserve_bytes) > seen.total_bytes * _RESERVE
+
+
+_RESERVE_SETTING = (
+    "sysctl vm.min_free_kbytes: programs do not get what is free below it, and the kernel itself "
+    "sets at most 5 % of memory"
+)
 
 
 _MACHINE_LOW = finding.FindingRow(

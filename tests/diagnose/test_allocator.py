@@ -207,6 +207,7 @@ def test_the_mimalloc_that_each_python_has_is_in_use_only_where_it_is_asked_for(
         (b"LuaJIT 2.1.0-beta3", "LuaJIT"), (b"ERL_CRASH_DUMP", "Erlang's heap"),
         (b"quarantine_size_mb", "AddressSanitizer's malloc (quarantine_size_mb)"),
         (b"OCAMLRUNPARAM", "OCaml's heap"), (b"GHCRTS", "GHC's heap"),
+        (b"GC_MAXIMUM_HEAP_SIZE", "Boehm's collector"),
     ],
 )  # fmt: skip
 def test_a_runtime_is_known_by_a_word_that_it_reads_or_prints(
@@ -269,6 +270,22 @@ def test_memory_without_a_known_allocator_is_named_as_not_read(tmp_path: Path) -
             said[mib] = [one.reason for one in diagnosis.of(program.pid, 0.1).not_looked_at]
     assert "no allocator was recognised in it" in said["64"]
     assert "no allocator was recognised in it" not in said["4"], "little"
+
+
+@pytest.mark.seconds
+@pytest.mark.parametrize(("mib", "is_large"), [("64", True), ("4", False)])
+def test_what_a_small_library_of_a_collector_may_hold_is_said_as_not_read(
+    binary: Compiled, tmp_path: Path, mib: str, *, is_large: bool
+) -> None:
+    """Boehm's has little code; a program may map it and not use it."""
+    source, built = tmp_path / "gc.c", tmp_path / "libgc.so.1"
+    source.write_text('const char option[] = "GC_MAXIMUM_HEAP_SIZE";\nint f(void) { return 1; }\n')
+    subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", built, source], check=True)
+    with running(binary("asked/apart"), mib, environ={"LD_PRELOAD": str(built)}) as program:
+        seen = diagnosis.of(program.pid, 0.1)
+    words = "an allocator that was not read (Boehm's collector in libgc.so.1) can hold up to that"
+    assert any(words in one.reason for one in seen.not_looked_at) == is_large
+    assert not (seen.whole and is_large)
 
 
 def test_a_runtimes_own_heap_is_found_in_its_files_and_none_in_a_plain_program(

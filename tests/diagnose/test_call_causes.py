@@ -267,7 +267,7 @@ def test_advice_that_fails_otherwise_is_not_blamed_on_a_lock() -> None:
         for arguments in ((at + 8, size, 4), (at, 0, 4), (at, size, 14), (at, size, 9),
                           (other, size, 8), (unmapped(), size, 4)):  # fmt: skip
             later = Facts(PID, facts.status)
-            assert of("madvise", "EINVAL", *arguments, facts=later) == ""
+            assert "locked" not in of("madvise", "EINVAL", *arguments, facts=later)
         assert of("madvise", "EINVAL", at, size, 4, facts=Facts(PID, {"VmLck": "0 kB"})) == ""
         gc.collect()
 

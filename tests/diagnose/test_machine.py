@@ -98,6 +98,19 @@ def test_what_is_used_is_said_by_its_parts_and_beside_the_sum_of_resident_memory
     ]
 
 
+def test_a_reserve_is_said_with_its_setting_and_advice_is_for_one_that_somebody_raised() -> None:
+    look = replace(seen(MemFree=9 * GiB), available_bytes=4 * GiB, min_free_bytes=2 * GiB)
+    raised = said(look)["machine-used"]
+    assert "kept in reserve by the kernel (vm.min_free_kbytes is 2 GiB)" in raised.title
+    assert "sysctl vm.min_free_kbytes" in raised.setting
+    for min_free in (64 * MiB, 0):
+        finding = said(replace(look, min_free_bytes=min_free))["machine-used"]
+        assert finding.setting == "", "the reserve is large by another setting"
+        assert ("vm.min_free_kbytes is 64 MiB" in finding.title) == bool(min_free)
+    finding = said(replace(seen(), min_free_bytes=64 * MiB))["machine-used"]
+    assert finding.setting == ""
+
+
 def test_only_caches_that_the_kernel_cannot_drop_are_named_as_such() -> None:
     title = said(seen(SUnreclaim=1 * GiB))["machine-slab"].title
     assert "kmalloc-1k 200 MiB" in title

@@ -1,0 +1,215 @@
+"""Causes that the arguments of a failing call tell, of files: with a call that fails so, and with
+one that fails otherwise."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memlab.diagnose import call_arguments, call_causes, call_places, refusals, refused
+from memlab.diagnose.call_facts import EarlierFacts, Facts
+from memlab.diagnose.finding import NOTE
+from memlab.observe import proc
+
+from .looks import look
+from .test_call_causes import PID, of, only
+
+MiB = 1 << 20
+
+
+def facts(kind: type[Facts] = Facts, **changes: Any) -> Facts:
+    """Of this process, whose mounts are all so."""
+    made = kind(PID, proc.status(PID))
+    known = call_places.mounts(PID)
+    made.__dict__["mounts"] = {number: replace(one, **changes) for number, one in known.items()}
+    return made
+
+
+def address(text: str) -> tuple[int, object]:
+    buffer = ctypes.create_string_buffer(os.fsencode(text))
+    return ctypes.addressof(buffer), buffer
+
+
+def mount_of(path: Path) -> str:
+    fd = os.open(path, os.O_PATH)
+    try:
+        _, mount = call_places.of_descriptor(PID, fd, call_places.mounts(PID)) or ("", None)
+    finally:
+        os.close(fd)
+    assert mount
+    return f"{mount.mount_point} ({mount.filesystem})"
+
+
+@pytest.mark.parametrize("call", ["mkdirat", "openat", "unlinkat", "fchmodat"])
+def test_the_mount_that_is_read_only_is_named(tmp_path: Path, call: str) -> None:
+    (tmp_path / "x").touch()
+    at, buffer = address(f"{tmp_path}/x")
+    ro, where = frozenset({"ro"}), mount_of(tmp_path)
+    words = of(call, "EROFS", 2**32 - 100, at, 0, facts=facts(options=ro))
+    assert words == f"the mount {where} is read-only (ro)"
+    later = facts(options=frozenset({"rw"}), super_options=ro)
+    words = of(call, "EROFS", 2**32 - 100, at, 0, facts=later)
+    assert words == f"the file system of the mount {where} is read-only (ro)"
+    del buffer
+
+
+def test_by_a_descriptor_and_a_name_in_its_folder(tmp_path: Path) -> None:
+    at, buffer = address("x")
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        words = of("mkdirat", "EROFS", fd, at, 0, facts=facts(options=frozenset({"ro"})))
+        unread = of("mkdirat", "EROFS", fd, 8, 0, facts=facts(options=frozenset({"ro"})))
+        earlier = of("mkdirat", "EROFS", fd, 8, 0, facts=facts(EarlierFacts, options=frozenset()))
+        changed = of("fchmod", "EROFS", fd, 0, facts=facts(options=frozenset({"ro"})))
+    finally:
+        os.close(fd)
+    del buffer
+    assert "which one it is was not read" in earlier
+    assert unread.startswith(
+        f"the file system is read-only: the path was not read; descriptor {fd}, in which it begins "
+        f"if it is relative, is now {str(tmp_path)[:80]} on the mount {mount_of(tmp_path)}, which"
+    )
+    assert words == changed == f"the mount {mount_of(tmp_path)} is read-only (ro)"
+
+
+def test_without_a_path_the_errno_says_that_it_is_read_only(tmp_path: Path) -> None:
+    """A mount that may be written to by now, a path that was not read, a link, and a call of some
+    time ago."""
+    (tmp_path / "link").symlink_to("x")
+    at, buffer = address(f"{tmp_path}/link")
+    ro = frozenset({"ro"})
+    begin = "the file system is read-only, and which one it is was not read"
+    rw = frozenset({"rw"})
+    for words in (
+        of("chmod", "EROFS", at, 0, facts=facts(options=rw, super_options=rw)),
+        of("mkdir", "EROFS", 8, 0, facts=facts(options=rw)),
+    ):
+        assert words == begin
+    for kind, call in ((EarlierFacts, "mkdir"), (Facts, "chmod")):
+        made = facts(kind, options=ro)
+        number, known = next(iter(made.mounts.items()))
+        made.__dict__["mounts"] = {number: known}
+        words = of(call, "EROFS", at, 0, facts=made)
+        assert words == f"{begin}; mounts of it that are read-only: 1 ({known.mount_point})"
+    many = facts(options=ro)
+    many.__dict__["mounts"] = dict.fromkeys(range(7), next(iter(many.mounts.values())))
+    assert of("mkdir", "EROFS", 8, 0, facts=many).endswith("mounts of it that are read-only: 7")
+    del buffer
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A program in a mount namespace where a folder is read-only; it fails for each line."""
+    code = (
+        "import os, sys\n"
+        "for _ in sys.stdin:\n"
+        "    for _ in range(7):\n"
+        "        try: os.mkdir(sys.argv[1] + '/x')\n"
+        "        except OSError: pass\n"
+        "    print('done', flush=True)\n"
+    )
+    with subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"',
+         str(folder), sys.executable, "-c", code, str(folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as program:  # fmt: skip
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+@pytest.mark.needs("recording", "root", "a mount namespace")
+def test_a_program_on_a_mount_that_is_read_only(tmp_path: Path) -> None:
+    with read_only(tmp_path) as program:
+
+        def again(_: float = 0.0) -> None:
+            assert program.stdin
+            assert program.stdout
+            print("go", file=program.stdin, flush=True)
+            assert program.stdout.readline() == "done\n"
+
+        again()
+        with refusals.recording(program.pid, [program.pid]) as seen:
+            again()
+            failing = seen.result(1.0)
+        called = call_arguments.read(seen.events, seen.failing, call_causes.needs_arguments, again)
+        status = proc.status(program.pid)
+        (one,) = call_causes.explained(program.pid, status, failing, called)
+    (said,) = refused.findings(look(refused=(one,)))
+    assert f"with EROFS: the mount {str(tmp_path)[:80]} (tmpfs) is read-only (ro)" in said.title
+    assert said.severity is NOTE
+
+
+@pytest.mark.needs("recording", "root")
+def test_a_file_of_the_kernel_that_takes_no_such_number() -> None:
+    """A file that may be opened to write, and takes numbers of -1000 to 1000."""
+    fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+    try:
+        one, said = only(lambda: ctypes.CDLL(None).write(fd, b"999999", 6))
+    finally:
+        os.close(fd)
+    assert (one.call, one.errno) == ("write", "EINVAL")
+    assert f"/proc/{PID}/oom_score_adj, a file of the kernel (proc), which does not" in said.title
+    assert said.title.endswith("(where it wrote from now lies '999999')")
+    assert said.severity is NOTE
+
+
+def test_only_files_of_the_kernel_are_blamed(tmp_path: Path) -> None:
+    at, buffer = address("40960k\n")
+    fd = os.open(tmp_path / "memory.limit_in_bytes", os.O_RDWR | os.O_CREAT)
+    try:
+        for errno in ("EBUSY", "EINVAL"):
+            assert of("write", errno, fd, at, 7) == ""
+            assert of("write", errno, 2**31 - 1, at, 7) == "", "it is closed by now"
+    finally:
+        os.close(fd)
+    del buffer
+
+
+def test_a_limit_below_what_a_group_has_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    mount = next(iter(call_places.mounts(PID).values()))
+    path = "/sys/fs/cgroup/memory/a/memory.limit_in_bytes"
+    found = path, replace(mount, filesystem="cgroup")
+    monkeypatch.setattr(call_places, "of_descriptor", lambda *_: found)
+    monkeypatch.setattr(call_places, "of_group", lambda *_: 97 * MiB)
+    at, buffer = address("40960k\n")
+    fd = os.open("/dev/null", os.O_RDONLY)
+    try:
+        assert of("write", "EBUSY", fd, at, 7).startswith(
+            "the limit of the group /sys/fs/cgroup/memory/a is to be 40 MiB "
+            f"(memory.limit_in_bytes, now descriptor {fd}), and it has 97 MiB in use"
+        )
+        monkeypatch.setattr(call_places, "of_group", lambda *_: 30 * MiB)
+        assert "does not take what is written" in of("write", "EBUSY", fd, at, 7)
+        monkeypatch.setattr(call_places, "of_group", lambda *_: None)
+        assert "does not take what is written" in of("write", "EBUSY", fd, at, 7)
+    finally:
+        os.close(fd)
+    del buffer
+
+
+def test_of_a_call_that_is_not_explained_its_files_are_named(tmp_path: Path) -> None:
+    at, buffer = address(f"{tmp_path}/\x1b[31m")
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        now = Facts(PID, {})
+        assert now.meaning("dfd", fd) == f" ({str(tmp_path)[:80]})"
+        assert "\x1b" not in now.meaning("pathname", at)
+        assert now.meaning("pathname", at).startswith(f" ({str(tmp_path)[:60]}")
+        assert now.meaning("count", fd) == now.meaning("dfd", 2**32 - 100) == ""
+        for name, value in (("dfd", fd), ("fd", 2**31 - 1)):
+            assert EarlierFacts(PID, {}).meaning(name, value) == ""
+    finally:
+        os.close(fd)
+    del buffer
+    assert Facts(PID, {}).meaning("fd", 2**31 - 1) == " (closed by now)"
