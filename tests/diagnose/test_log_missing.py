@@ -321,3 +321,41 @@ def test_of_very_many_refused_requests_the_last_has_one_line_of_its_cache() -> N
     )
     text = printed("".join(refused.format(i) for i in range(300)))
     assert text.count("cache: kmalloc-") == 1
+
+
+FULL = """\
+[  9.0] Mem-Info:
+[  9.0] Node 0 Normal free:8000kB min:8000kB low:9000kB high:10000kB present:2000000kB
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "cause"),
+    [
+        ("CONSTRAINT_MEMORY_POLI", "node"),
+        ("CONSTRAINT_MEMO", "node"),
+        ("CONSTRAINT_CP", "node"),
+        ("CONSTRAINT_MEMC", "group"),
+        ("CONSTRAINT_N", "machine"),
+        ("CONSTRAINT_MEM", "unknown"),
+        ("CONSTRAINT_", "unknown"),
+        ("CONSTRAINT_X", "unknown"),
+    ],
+)
+def test_a_constraint_that_is_cut_is_the_one_that_it_begins(word: str, cause: str) -> None:
+    """Without it free memory does not tell whose was short: that of a node may be all printed."""
+    begin, _, rest = f"{FULL}{END}".partition("CONSTRAINT_NONE")
+    log = f"{begin}{word}\n{rest.partition(chr(10))[2]}"
+    assert kill(log).cause == cause
+    assert kill(f"{FULL}{END}".replace("CONSTRAINT_NONE", word)).cause == "unknown", "not cut"
+    assert kill(f"{FULL}{END[END.find(chr(10)) + 1 :]}").cause == "machine", "has no such line"
+
+
+def test_of_lines_that_are_missing_nothing_is_free_or_on_other_nodes() -> None:
+    log = f"{FULL}{END.replace('CONSTRAINT_NONE', 'CONSTRAINT_CPUSET')}"
+    assert "limits the request: 7.81 MiB free there\n" in printed(log)
+    counted = log.replace("Mem-Info:", "Mem-Info:\n[  9.0]  free:12000 free_pcp:0 free_cma:0")
+    assert "7.81 MiB free there, 39.1 MiB on other nodes\n" in printed(counted)
+    other = f"{FULL}{END.replace('mems_allowed=0', 'mems_allowed=1')}"
+    assert "0 B" not in printed(other)
+    assert kill(other.replace("CONSTRAINT_NONE", "CONSTRAINT_MEM\n")).cause == "unknown"

@@ -180,9 +180,11 @@ def _node(report: Report, nodes: str | None, by: str) -> KillCause:
     if not inside:
         return KillCause("node", f"{sentence}; what was free there is not in this log", nodes=nodes)
     free = sum(zone.free for zone in inside)
+    sentence += f": {size(free)} free there"
     pages = memory.pages.get("free")
-    everywhere = max(pages * page_or_usual(report) if pages else 0, memory.free or 0)
-    sentence += f": {size(free)} free there, {size(max(0, everywhere - free))} on other nodes"
+    if pages is not None or len(inside) < len(memory.zones):
+        everywhere = max((pages or 0) * page_or_usual(report), memory.free or 0)
+        sentence += f", {size(max(0, everywhere - free))} on other nodes"
     usable = [zone for zone in inside if zone.rank <= _rank(report)]
     if not usable:
         sentence += f"; this request cannot use its zone {inside[0].name}"
@@ -247,7 +249,8 @@ def _is_short(zone: Zone, report: Report, page: int) -> bool:
 def _machine(report: Report) -> KillCause:
     is_said = report.constraint == "CONSTRAINT_NONE" or _is_panic_of_all(report)
     memory, page = report.memory, page_or_usual(report)
-    if not memory.zones:
+    is_cut = report.is_summed and report.constraint is None  # which decides, and not free memory
+    if not memory.zones or (is_cut and not is_said):
         return _without_zones(report, is_said)
     allowed = node_numbers(report.mems_allowed or report.nodes)
     allowed = allowed or {zone.node for zone in memory.zones}
@@ -255,6 +258,8 @@ def _machine(report: Report) -> KillCause:
     for zone in memory.zones:
         is_eligible = zone.node in allowed and zone.rank <= _rank(report)
         (eligible if is_eligible else others).append(zone)
+    if not eligible:  # their lines are missing
+        return _without_zones(report, is_said)
     free = sum(_usable(zone, report, page) for zone in eligible)
     if _impossible(memory, page) is not None:
         return _with_room(report, memory.free or 0, is_said)

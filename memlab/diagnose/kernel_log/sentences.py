@@ -61,7 +61,7 @@ class Chosen(NamedTuple):
     """The line that sums a kill up."""
 
     constraint: str | None
-    """None if it is cut."""
+    """None if it is cut before it is certain."""
     nodes: str | None
     cpuset: str | None
     mems_allowed: str | None
@@ -160,6 +160,7 @@ def chosen(text: str, at: int) -> Chosen | None:
     if body[: len("constraint=")].lower() != "constraint=":  # as a page's own spelling has it
         return None
     body = body.replace(", ", ",").replace("task_memcg= ", "task_memcg=")
+    constraint = _constraint(body)
     if ",uid=" not in body:  # the line is cut: of its last word only a part may be there
         body = body.rpartition(",")[0]
     head, pid, tail = body.rpartition(",pid=")
@@ -173,10 +174,9 @@ def chosen(text: str, at: int) -> Chosen | None:
     context, group, task_group = _groups(head)
     where, has_cpusets, mems = context.rpartition(",mems_allowed=")  # none without CONFIG_CPUSETS
     where, _, cpuset = (where if has_cpusets else context).partition(",cpuset=")
-    kind, _, nodes = where[len("constraint=") :].partition(",nodemask=")
-    kind = kind.partition(",")[0]
+    nodes = where.partition(",nodemask=")[2]
     return Chosen(
-        constraint=kind if kind in CONSTRAINTS else None,
+        constraint=constraint,
         nodes=nodes if nodes and not nodes.strip("0123456789,-") else None,
         cpuset=cpuset or None,
         mems_allowed=mems if has_cpusets else None,
@@ -185,6 +185,14 @@ def chosen(text: str, at: int) -> Chosen | None:
         name=name,
         pid=int(number[1]) if number else None,
     )
+
+
+def _constraint(body: str) -> str | None:
+    """The one that its word is, or begins if the line is cut in it."""
+    word, is_whole, _ = body[len("constraint=") :].partition(",")
+    word = word.rstrip(" .\u2026").upper()
+    fitting = [one for one in CONSTRAINTS if one == word or (not is_whole and one.startswith(word))]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _groups(head: str) -> tuple[str, str | None, str | None]:
