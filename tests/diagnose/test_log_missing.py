@@ -359,3 +359,62 @@ def test_of_lines_that_are_missing_nothing_is_free_or_on_other_nodes() -> None:
     other = f"{FULL}{END.replace('mems_allowed=0', 'mems_allowed=1')}"
     assert "0 B" not in printed(other)
     assert kill(other.replace("CONSTRAINT_NONE", "CONSTRAINT_MEM\n")).cause == "unknown"
+
+
+@pytest.mark.parametrize("cut", ["20", "2074", "20...", "20\u2026"])
+def test_a_pid_at_the_end_of_a_line_may_be_the_beginning_of_another(cut: str) -> None:
+    """The kernel always prints a name behind it."""
+    log = f"[  9.0] Out of memory: Killed process {cut}"
+    last = kill(log)
+    assert [(process.pid, process.name) for process in last.killed] == [(None, "")]
+    assert printed(log).startswith("killed at 9 s after boot: a process\n")
+    assert kill(f"{log} (a").killed[0].pid == int(cut.rstrip(".\u2026"))
+    summed = END.splitlines()[0].replace("=31", "=2074")
+    assert kill(f"{summed}\n{log}").killed[0].pid == 2074, "its choice was read before"
+    assert kill(f"{summed.replace('2074', '314')}\n{log}").killed[0].pid is None
+
+
+def test_two_kills_whose_pids_are_cut_are_two() -> None:
+    line = "[  9.{}] Out of memory: Killed process 4\n"
+    assert "1 earlier kill in the same log" in printed(line.format(1) + line.format(2))
+    assert "chose" not in printed(f"[ 9.0] Out of memory: Kill process 5\n{END}")
+    assert "process 4" not in printed("[ 9.0] oom_reaper: reaped process 4")
+
+
+COMMAS = """\
+[  9.0] Mem-Info:
+[  9.0]  active_anon:1,413,442 inactive_anon:1,509,191 isolated_anon:0
+[  9.0]  free:34,629 free_pcp:0 free_cma:0
+[  9.0] Node 0 Normal free:8,000kB min:8,000kB low:9,000kB high:10,000kB present:13,096,960kB
+[  9.0] 4,115,400 pages RAM
+[  9.0] [  pid  ]   uid  tgid total_vm      rss name
+[  9.0] [ 473,206]     0 473,206 7,572,670 2,308,581 doxygen
+"""
+COMMA_END = (
+    END.replace("=31,", "=473,206,")
+    .replace("process 31", "process 473,206")
+    .replace("500kB", "9,234,320kB")
+)
+
+
+def test_numbers_with_thousands_by_commas_are_read_with_them() -> None:
+    log = f"{COMMAS}{COMMA_END}"
+    assert kill(log) == kill(re.sub(r"(?<=\d),(?=\d{3})", "", log))
+    last = kill(log)
+    assert (last.killed[0].pid, last.processes[0].resident_bytes) == (473206, 2308581 << 12)
+    assert "7.81 MiB of 15.7 GiB free" in last.text
+
+
+@pytest.mark.parametrize("number", ["473,20", "47,3206", "4,73,206"])
+def test_of_a_number_with_other_commas_no_part_is_read(number: str) -> None:
+    """Lists of nodes have commas, too, and stamps."""
+    for text in (COMMA_END, COMMA_END.partition("\n")[2]):
+        (victim,) = kill(text.replace("473,206", number)).killed
+        assert (victim.pid, victim.name) == (None, "a")
+    counted = COMMAS.replace("34,629", number).replace("4,115,400", number)
+    (report,) = read(f"{counted}{COMMA_END}").reports
+    assert "free" not in report.memory.pages
+    assert report.memory.ram_pages is None
+    nodes = END.replace("NONE", "CPUSET").replace("mems_allowed=0", "mems_allowed=0,128")
+    assert kill(nodes).nodes == "0,128"
+    assert kill(f"2026-11-30 10:00:01,123 kernel: {BARE[-1]}").at == "2026-11-30 10:00:01,123"

@@ -285,11 +285,12 @@ def _choice(kill: Kill, report: Report) -> Iterator[str]:
     if report.is_stuck:
         yield "the kernel could not take its memory (oom_reaper), which is free only when it ends"
     why = "because it requested the memory (vm.oom_kill_allocating_task)"
-    if report.chosen and victims and victims[0].pid != report.chosen.pid:
+    parent = report.chosen and report.chosen.pid
+    if report.chosen and victims and parent is not None and victims[0].pid not in (None, parent):
         score = f" by its score of {report.chosen.score}" if report.chosen.score else ""
         score = f" {why}" if report.words == "requester" else score
-        parent = f"process {report.chosen.pid} ({report.chosen.name})"
-        yield f"the kernel chose {parent}{score}, and killed this child of it"
+        chosen = f"process {parent} ({report.chosen.name})"
+        yield f"the kernel chose {chosen}{score}, and killed this child of it"
     elif report.words == "requester":
         yield f"chosen {why}"
     elif victims:
@@ -336,7 +337,8 @@ def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
         reason = f": {short.sentence}" if later.memory.zones or short.kind != "unknown" else ""
         yield f"a later report in this log is cut before its kill{reason}"
     if log.reaped and report is not None and log.reports:
-        names = ", ".join(dict.fromkeys(p.name or f"process {p.pid}" for p in log.reaped[:6]))
+        whose = [p.name or (f"process {p.pid}" if p.pid else "a process") for p in log.reaped[:6]]
+        names = ", ".join(dict.fromkeys(whose))
         yield f"also killed, without a report in this log: {names}"
     if report is not None and log.refused and cause.cause_of(report).kind == "unknown":
         yield f"memory was refused in the same log: {log.refused[-1]}"

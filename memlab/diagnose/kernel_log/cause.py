@@ -84,7 +84,7 @@ def _row_of(report: Report, victim: Process) -> ProcessRow | None:
     for row in report.rows:
         if row.pid == victim.pid:
             return row
-    named = [row for row in report.rows if row.name == victim.name[:15]]
+    named = [row for row in report.rows if victim.name and row.name == victim.name[:15]]
     return named[0] if len(named) == 1 else None
 
 

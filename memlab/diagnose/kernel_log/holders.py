@@ -98,7 +98,7 @@ def in_table(process: Process, tasks: Sequence[Task]) -> Task | None:
     """A process's row, or that of the only process of its name, whose thread it is."""
     if row := next((t for t in tasks if t.pid == process.pid), None):
         return row
-    named = [t for t in tasks if t.name == process.name[:15]]
+    named = [t for t in tasks if process.name and t.name == process.name[:15]]
     return named[0] if len(named) == 1 else None
 
 

@@ -265,8 +265,8 @@ def _is_long_after(stamp: str, boot: str) -> bool:
 
 
 def _is_of(reaped: Process, victim: Process) -> bool:
-    """Whether the reaper's line is of a victim: a line without a name may be cut in its PID."""
-    if reaped.name:
+    """Whether a line is of a victim: one that is cut has a beginning of its PID."""
+    if not reaped.is_cut:
         return reaped.pid == victim.pid
     return str(victim.pid).startswith(str(reaped.pid))
 
@@ -322,6 +322,7 @@ class _Sources:
             self._keep(line)
             return
         rows, self._rows = self._rows, []
+        line = sentences.without_commas(line) if "," in line else line
         prefix = forms.prefix_of(line)
         if lost.is_hidden(line):
             self.log.hidden += 1
@@ -582,6 +583,8 @@ class _ReportReader:
 
     def on_victim(self, value: Process, line: str) -> None:
         report = self._open
+        if value.is_cut:
+            value = self._uncut(value)
         if report is not None and report.chosen is not None:
             other = report.chosen.pid != value.pid and bool(report.chosen.words)
             report = None if other else report
@@ -590,7 +593,16 @@ class _ReportReader:
             report.is_second = self._is_repeated(value)  # or another child of it is killed
         report.chosen, report.words = value, value.words or report.words
 
+    def _uncut(self, process: Process) -> Process:
+        """A process whose PID is certain: of the open report's choice, or without one."""
+        chosen = self._open.chosen if self._open is not None else None
+        if chosen is not None and chosen.pid is not None and _is_of(process, chosen):
+            return chosen._replace(words=process.words)
+        return process._replace(pid=None, is_cut=False)
+
     def _is_repeated(self, process: Process) -> bool:
+        if process.pid is None:
+            return False
         key = (process.pid, process.name, process.virtual, process.anonymous)
         is_repeated = key in self._kills
         if len(self._kills) >= _TASKS_MAX:
@@ -601,6 +613,8 @@ class _ReportReader:
     def on_killed(self, value: Process, line: str) -> None:
         others: list[Process] = []
         whole_group = None
+        if value.is_cut:
+            value = self._uncut(value)
         if self._is_repeated(value):  # memory.oom.group names it twice; two logs in one file
             quoted = self._quoted(value)
             if quoted is None:
@@ -639,7 +653,7 @@ class _ReportReader:
         """The report that chose this process, if another one has begun in between."""
         if self._open is None or self._open.chosen is None:
             return None
-        if self._open.chosen.pid == process.pid:
+        if process.pid in (None, self._open.chosen.pid):
             return None
         for report in reversed(self.log.reports[-_SOURCES_MAX:]):
             is_waiting = report.is_summed and not report.is_decided
@@ -684,7 +698,7 @@ class _ReportReader:
         if opened is not None and is_open and opened.reaped is None and self._lists(opened, value):
             opened.reaped, opened.is_stuck = value, bool(value.words)
         elif not self._is_repeated(value):
-            self.log.reaped.append(value)
+            self.log.reaped.append(value._replace(pid=None) if value.is_cut else value)
 
     def _lists(self, report: Report, process: Process) -> bool:
         """Whether its table has a process, as often as that is asked of a large one."""

@@ -20,12 +20,16 @@ COMM_MAX = 15  # TASK_COMM_LEN without its end
 _GFP = re.compile(r"gfp_mask=0x([0-9a-fA-F]{1,16})")
 _ORDER = re.compile(r"order=(-?[1-3]?\d)(?!\d)")  # a larger one is no order
 _NODEMASK = re.compile(r"nodemask=([\d,-]{1,200}), ")
-_PID = re.compile(r"(\d{1,10})")
+_PID = re.compile(r"(\d{1,10})(?!\d|,\d)")
+_NO_PID = re.compile(r"()\d{1,10}(?:,\d{1,10}){1,6}(?!\d)")  # commas that are not of thousands
+_CUT = re.compile(r"[.\u2026]{0,3}$")  # behind a number: the kernel always prints more behind a PID
+_THOUSANDS = re.compile(r"(?<![\w,.=/-])(?<!\d:)-?\d{1,3}(?:,\d{3}){1,6}(?![\d,]|\.\d)")
+_PID_OF_SUM = re.compile(r"(?<=,pid=)\d{1,3}(?:,\d{3}){1,3}(?=,uid=)")
 _SCORE = re.compile(r"score (-?\d{1,10})")
 _ADJUSTMENT = re.compile(r"oom_score_adj:(-?\d{1,5})(?!\d)")
 _COUNTER = re.compile(
     r"(memory\+swap|memory|swap|kmem): usage (\d{1,20})kB, limit (\d{1,20})kB"
-    r"(?:, failcnt (\d{1,20}))?"
+    r"(?:, failcnt (\d{1,20})(?!\d|,\d|[.\u2026]))?"
 )
 _STATISTIC = re.compile(r"([a-z_]{2,40}):(\d{1,18})KB")
 _STATISTIC_LINE = re.compile(r"([a-z][a-z0-9_()]{1,40}) (\d{1,20})")
@@ -86,6 +90,8 @@ class Process(NamedTuple):
     page_tables: int | None = None
     rss: int | None = None
     """Of a version that prints no kinds."""
+    is_cut: bool = False
+    """Whether the line ends within its PID, or just behind it."""
 
     @property
     def resident(self) -> int | None:
@@ -214,7 +220,8 @@ def killed(text: str, at: int) -> Process | None:
     """`Killed process 7 (a) total-vm:...`; Red Hat's 2.6.32 and 3.10 put the UID into it."""
     rest = text[at + len("Killed process ") :]
     words = _words(text[:at])
-    if not (pid := _PID.match(rest)) or not _is_kernels(rest, pid.end(), words):
+    pid = _PID.match(rest) or _NO_PID.match(rest)
+    if not pid or not _is_kernels(rest, pid.end(), words):
         return None
     sizes = max(rest.rfind("total-vm:"), rest.rfind(" vsz:"))
     sizes = sizes if sizes >= 0 else rest.rfind("anon-rss:")
@@ -226,7 +233,7 @@ def killed(text: str, at: int) -> Process | None:
     virtual = _kilobytes(numbers, "total-vm:") or _kilobytes(numbers, "vsz:")
     tables = _kilobytes(numbers, "pgtables:")
     return Process(
-        int(pid[1]),
+        int(pid[1]) if pid[1] else None,
         naming[begin + 1 : end] if 0 <= begin < end else "",
         words=words,
         score_adjustment=int(adjustment[1]) if adjustment else None,
@@ -236,6 +243,7 @@ def killed(text: str, at: int) -> Process | None:
         shared=_kilobytes(numbers, "shmem-rss:"),
         # The first 5.4 printed bytes there (941f762bcb27): more than was mapped.
         page_tables=tables if tables and virtual and tables < virtual else None,
+        is_cut=_CUT.match(rest, pid.end()) is not None,
     )
 
 
@@ -261,7 +269,8 @@ def victim(text: str, at: int) -> Process | None:
         return None
     name = rest[rest.find("(") + 1 : end] if end > 0 else ""
     score = _SCORE.search(rest[end:]) if end > 0 else None
-    return Process(int(pid[1]), name, words, int(score[1]) if score else None)
+    is_cut = _CUT.match(rest, pid.end()) is not None
+    return Process(int(pid[1]), name, words, int(score[1]) if score else None, is_cut=is_cut)
 
 
 def ended_by_fault(text: str, at: int) -> Process | None:
@@ -279,7 +288,9 @@ def reaped(text: str, at: int) -> Process | None:
         return None
     end = max(rest.rfind("), now"), rest.rfind(") ")) if "," in rest else rest.rfind(")")
     name = rest[rest.find("(") + 1 : end] if end > 0 else ""
-    return Process(int(pid[1]), name, words="unable" if rest.startswith("unable") else "")
+    is_cut = _CUT.match(rest, pid.end()) is not None
+    words = "unable" if rest.startswith("unable") else ""
+    return Process(int(pid[1]), name, words, is_cut=is_cut)
 
 
 def container(text: str, at: int) -> tuple[str, Process] | None:
@@ -442,6 +453,13 @@ TABLE = (
     Sentence("refused", "VM_FAULT_OOM leaked out", _plain),
 )
 """Of several whose markers stand in a line, the leftmost counts: what follows it is a name."""
+
+
+def without_commas(line: str) -> str:
+    """Return a line with numbers whose thousands have commas, as a person writes them, without
+    these. Lists of nodes and stamps have commas of their own."""
+    line = _PID_OF_SUM.sub(lambda match: match[0].replace(",", ""), line)
+    return _THOUSANDS.sub(lambda match: match[0].replace(",", ""), line)
 
 
 def within(line: str) -> list[tuple[int, Sentence]]:
