@@ -418,3 +418,49 @@ def test_of_a_number_with_other_commas_no_part_is_read(number: str) -> None:
     nodes = END.replace("NONE", "CPUSET").replace("mems_allowed=0", "mems_allowed=0,128")
     assert kill(nodes).nodes == "0,128"
     assert kill(f"2026-11-30 10:00:01,123 kernel: {BARE[-1]}").at == "2026-11-30 10:00:01,123"
+
+
+def _without_end(n: int) -> str:
+    begin = LOW.format(slab=30000).partition("[  9.0] Out of memory")[0]
+    return begin.replace("[  9.0]", f"[  {n}.0]")
+
+
+def test_reports_that_no_kill_follows_are_not_cut() -> None:
+    """Before 2.6.19 a report names nothing if what was chosen is about to end."""
+    log = "".join(map(_without_end, range(2, 8)))
+    text = printed(f"{END}{log}")
+    assert "6 reports in 5 s that no kill follows in this log; the last one: it was the mem" in text
+    assert "cut before its kill" not in text
+    assert "6 reports in 5 s that no kill follows in this log\n" in printed(log)
+    for other in (_without_end(2), "[ 9.9] a invoked oom-killer: order=0\n" * 2):
+        assert "a later report in this log is cut before its kill" in printed(f"{END}{other}")
+
+
+STATISTICS = """\
+memory: usage 30720kB, limit 30720kB, failcnt 5
+kmem: usage 17092kB, limit 9007199254740988kB, failcnt 0
+Memory cgroup stats for /a.slice:
+anon 10485760
+kernel_stack 110592
+slab 16142336
+"""
+
+
+def test_the_slab_of_a_group_that_is_not_split_and_its_kernel_memory_are_counted() -> None:
+    text = printed(STATISTICS)
+    assert "of 30 MiB: 15.4 MiB slab, 10 MiB anonymous, 3.31 MiB in no counter, 1.19 MiB " in text
+    assert "MiB other kernel memory" in text
+    assert "no counter of the report has" not in text
+    assert "no counter of the report has other" in printed(without(STATISTICS, "kmem"))
+    assert "the group's usage and limit" in printed(without(STATISTICS, "memory: usage"))
+    split = f"{STATISTICS}slab_reclaimable 6142336\nslab_unreclaimable 10000000\n"
+    assert "9.54 MiB unreclaimable slab, 5.86 MiB reclaimable slab" in printed(split)
+    assert " MiB slab" not in printed(split)
+
+
+def test_lists_of_anonymous_pages_have_shared_memory_too() -> None:
+    counters = "Mem-Info:\n active_anon:900000 inactive_anon:100000 isolated_anon:0\n{} free:9000\n"
+    assert "3.81 GiB anonymous or shared memory" in printed(f"{counters.format('')}{END}")
+    with_both = printed(f"{counters.format(' mapped:7 shmem:500000 pagetables:7')}{END}")
+    assert "1.91 GiB anonymous, " in with_both
+    assert "anonymous or" not in with_both

@@ -9,7 +9,7 @@ from typing import Literal
 
 from memlab.diagnose.account import Part
 from memlab.diagnose.finding import size
-from memlab.diagnose.kernel_log import cause, holders, killers
+from memlab.diagnose.kernel_log import cause, forms, holders, killers
 from memlab.diagnose.kernel_log.cause import Kind
 from memlab.diagnose.kernel_log.holders import Task
 from memlab.diagnose.kernel_log.reports import Log, Report
@@ -335,7 +335,12 @@ def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
     if report is not None and log.reports and (later := log.reports[-1]).line > report.line > 0:
         short = cause.cause_of(later)
         reason = f": {short.sentence}" if later.memory.zones or short.kind != "unknown" else ""
-        yield f"a later report in this log is cut before its kill{reason}"
+        without = [one for one in log.reports if one.line > report.line and _ended(one) == "cut"]
+        many = _without_kill(without)
+        reason = f"; the last one{reason}" if many and reason else reason
+        yield f"{many or _LATER_CUT}{reason}"
+    elif report is not None and _ended(report) == "cut" and (many := _without_kill(log.reports)):
+        yield many
     if log.reaped and report is not None and log.reports:
         whose = [p.name or (f"process {p.pid}" if p.pid else "a process") for p in log.reaped[:6]]
         names = ", ".join(dict.fromkeys(whose))
@@ -345,6 +350,19 @@ def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
     yield from _holes(log)
     if log.suppressed:
         yield f"the kernel left out {units.counted(log.suppressed, 'report')} (rate limit)"
+
+
+_LATER_CUT = "a later report in this log is cut before its kill"
+
+
+def _without_kill(reports: list[Report]) -> str:
+    """Of reports that follow each other without a kill, if one that another follows is whole."""
+    if not any(one.memory.zones and one.memory.ram_pages is not None for one in reports[:-1]):
+        return ""
+    first, last = (forms.key_of(one.prefix) for one in (reports[0], reports[-1]))
+    between = forms.nanoseconds_between(first, last) / 1e9 if first and last else 0
+    within = f" in {units.format_long(between)}" if first and last and between >= 1 else ""
+    return f"{len(reports):,} reports{within} that no kill follows in this log"
 
 
 def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
@@ -357,7 +375,7 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
         is_part = victim.anonymous_bytes is not None
         yield f"the {'whole ' if is_part else ''}size of what was killed"
     if reason.kind == "group" and report.container is None:
-        if not report.counters:
+        if reason.counter is None and "memory" not in report.counters:
             yield "the group's usage and limit"
         if not report.statistics:
             yield "what the group's memory was"
