@@ -464,3 +464,66 @@ def test_lists_of_anonymous_pages_have_shared_memory_too() -> None:
     with_both = printed(f"{counters.format(' mapped:7 shmem:500000 pagetables:7')}{END}")
     assert "1.91 GiB anonymous, " in with_both
     assert "anonymous or" not in with_both
+
+
+@pytest.mark.parametrize("joint", [" ", "", " Jul 15 23:44:32 host1 kernel: "])
+def test_rows_that_are_joined_are_two_with_names_of_fifteen_characters(joint: str) -> None:
+    head = "[  9.0] [  pid  ]   uid  tgid total_vm      rss name\n"
+    rows = (
+        f"[    7]     0     7    90     80 clementine-tagr{joint}[    8]     0     8   900   800 b"
+    )
+    (report,) = read(f"{head}[  9.0] {rows}\n{END}").reports
+    assert [(row.pid, row.name) for row in report.rows] == [(7, "clementine-tagr"), (8, "b")]
+    hostile = "[    7]     0     7    90     80 a [8] 1 2 3 4"
+    (report,) = read(f"{head}[  9.0] {hostile}\n{END}").reports
+    assert [(row.pid, row.name) for row in report.rows] == [(7, "a [8] 1 2 3 4")]
+
+
+INVOKED = "{}{} invoked oom-killer: gfp_mask=0xcc0, order=0\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [
+        ("kern.log:", "doxygen"),
+        ("/var/log/kern.log.1:", "kworker/0:1"),
+        ("+", "doxygen"),
+        ("node_1  | ", "java"),
+        ("", "a.logger:x"),
+        ("", "kworker/0:1"),
+    ],
+)
+def test_what_stands_before_each_line_is_no_part_of_a_name(before: str, name: str) -> None:
+    assert kill(INVOKED.format(before, name) + END).requester == name
+
+
+def test_a_name_is_that_of_the_line_behind_it() -> None:
+    comm = "x 7> CPU: 3 PID: 31 Comm: {} Not tainted 6.1.1 #1\n"
+    assert kill(f"{INVOKED.format('x 7> ', 'a')}{comm.format('a')}{END}").requester == "a"
+    assert kill(f"{INVOKED.format('', 'ab')}{comm.format('c')}{END}").requester == "ab"
+
+
+TASK_IN = (
+    "[ 9.0] Task in {} killed as a result of limit of {}\n[ 9.0] memory: usage 9kB, limit 9kB\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("limit", "whole"),
+    [("/a.slice/b-12", False), ("/a.slice/b-123.sc", False), ("/a.slice/b...", False),
+     ("/a.slice/b-123.scope", True), ("/a.slice", True), ("/", True), ("/other", True)],
+)  # fmt: skip
+def test_the_path_of_a_group_that_is_cut_is_said_to_begin_so(limit: str, whole: bool) -> None:
+    """The group of a limit is that of the process, or a parent of it."""
+    last = kill(TASK_IN.format("/a.slice/b-123.scope", limit))
+    assert last.group == (limit if whole else None)
+    begins = f"the limit of a group whose path begins with {limit.rstrip('.')}"
+    assert (begins in last.text) == (not whole)
+    assert ("a parent of the process's" in last.text) == (limit in ("/a.slice", "/", "/other"))
+
+
+def test_a_policys_nodes_are_read_before_a_break_and_no_others_are_guessed() -> None:
+    policy = END.replace("NONE", "MEMORY_POLICY").replace("mems_allowed=0", "mems_allowed=0-3")
+    assert kill(policy.replace("nodemask=(null),cpus", "nodemask=3,cpus ")).nodes == "3"
+    assert kill(policy.replace("nodemask=(null),cpuset=/", "nodemask=3,\n  cpuset=/")).nodes == "3"
+    assert kill(policy).nodes is None

@@ -13,7 +13,7 @@ from memlab.diagnose.kernel_log import cause, forms, holders, killers
 from memlab.diagnose.kernel_log.cause import Kind
 from memlab.diagnose.kernel_log.holders import Task
 from memlab.diagnose.kernel_log.reports import Log, Report
-from memlab.diagnose.kernel_log.sentences import Process
+from memlab.diagnose.kernel_log.sentences import GROUP_CUT, Process
 from memlab.text import units
 
 Ended = Literal["killed", "nobody killed", "panic", "cut"]
@@ -97,7 +97,7 @@ def kill_of(report: Report) -> Kill:
         killed=tuple(_killed(process, tasks) for process in _victims(report)),
         requester=report.requester or None,
         order=report.order,
-        group=report.group,
+        group=None if (report.group or "").endswith(GROUP_CUT) else report.group,
         process_group=report.task_group,
         counter=reason.counter,
         used_bytes=shown.usage if shown else None,

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_log.meminfo import MemInfo, Zone, rank
 from memlab.diagnose.kernel_log.reports import Report
-from memlab.diagnose.kernel_log.sentences import Counter, Process, ProcessRow
+from memlab.diagnose.kernel_log.sentences import GROUP_CUT, Counter, Process, ProcessRow
 from memlab.text import units
 
 Kind = Literal[
@@ -53,7 +53,8 @@ def cause_of(report: Report) -> KillCause:
     if _is_group(report):
         return _group(report)
     if report.constraint == "CONSTRAINT_MEMORY_POLICY" or report.words == "policy":
-        return _node(report, report.nodes or report.mems_allowed, "a memory policy")
+        allowed = None if report.is_summed else report.mems_allowed  # the sum has the nodes
+        return _node(report, report.nodes or allowed, "a memory policy")
     if report.constraint == "CONSTRAINT_CPUSET" or report.words == "cpuset":
         name = f"the cpuset {report.cpuset}" if report.cpuset else "a cpuset"
         return _node(report, report.mems_allowed or report.nodes, name)
@@ -132,6 +133,8 @@ def _group(report: Report) -> KillCause:
     )
     if report.group is None:
         sentence = f"it was the {name} of a memory group"
+    elif report.group.endswith(GROUP_CUT):
+        sentence = f"it was the {name} of a group whose path begins with {report.group[:-1]}"
     else:
         sentence = f"it was the {name} of the group {report.group}"
         if report.task_group is not None and report.task_group != report.group:

@@ -6,6 +6,7 @@ only a complete report has (memory, tasks) are read until its kill.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,10 @@ _MARKS = tuple(
     )
 )
 
+# Of grep, of diff and of compose: what stands at the beginning of each line.
+_BEFORE_NAME = re.compile(
+    r"(?:\S{0,200}\.(?:log|txt)(?:\.\d{1,3})?:(?=\S)|\+(?=\S)|[\w.-]{1,64} {1,40}\| (?=\S))"
+)
 _NO_PREFIX = forms.Prefix("", "", "", "", "")
 Kills = set[tuple[int | None, str, int | None, int | None]]
 
@@ -460,8 +465,9 @@ class _ReportReader:
         if width is not None and not row.name:
             self._row = whole
         is_row = width is None or len(row.numbers) >= width or row.name
-        if is_row and len(report.rows) < _TASKS_MAX:
-            report.rows.append(row)
+        for one in (*((row,) if is_row else ()), *sentences.rows_behind(whole, width)):
+            if len(report.rows) < _TASKS_MAX:
+                report.rows.append(sentences.named(one))
         return True
 
     def _undecided(self, line: str) -> Report:
@@ -492,7 +498,7 @@ class _ReportReader:
         report = self._new(line)
         for text in self._rows_before:
             if (row := sentences.row(text, None)) is not None:
-                report.rows.append(row)
+                report.rows.append(sentences.named(row))
         return report
 
     def _requester(self, report: Report, line: str) -> None:
@@ -500,7 +506,9 @@ class _ReportReader:
         name = line.partition(" Comm: ")[2]
         for mark in (" Not tainted", " Tainted:", " Kdump:"):
             name = name.partition(mark)[0]
-        if len(name) <= 15 and report.requester and name.endswith(report.requester):
+        if not name or len(name) > 15 or not report.requester:
+            return
+        if name.endswith(report.requester) or report.requester.endswith(name):
             report.requester = name
 
     def _statistic(self, report: Report, line: str) -> bool:
@@ -528,6 +536,7 @@ class _ReportReader:
             and report.line - other.line < _MIXED_LINES
         )
         body = forms.parted(value.before)[1].rpartition("`")[2]  # in a table of Markdown
+        body = body[before.end() :] if (before := _BEFORE_NAME.match(body)) else body
         name = body if len(body) <= 15 else (body.rsplit(": ", 1)[-1].rsplit("] ", 1)[-1])
         report.requester = name if len(name) <= 15 else (name.split() or [""])[-1][-15:]
         report.gfp_mask, report.order, report.nodes = value.gfp_mask, value.order, value.nodes

@@ -9,16 +9,20 @@ group may be named by anybody, so names are split off from the right, where thei
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 CONSTRAINTS = (
     "CONSTRAINT_NONE", "CONSTRAINT_CPUSET", "CONSTRAINT_MEMORY_POLICY", "CONSTRAINT_MEMCG"
 )  # fmt: skip
+GROUP_CUT = "\u2026"
+"""At the end of a path that a line has only the beginning of."""
+_NEXT_STAMP = re.compile(r" \[ {0,12}\d{1,12}\.\d{3,9}\] ")  # of a line that was joined to it
 COMM_MAX = 15  # TASK_COMM_LEN without its end
 _GFP = re.compile(r"gfp_mask=0x([0-9a-fA-F]{1,16})")
 _ORDER = re.compile(r"order=(-?[1-3]?\d)(?!\d)")  # a larger one is no order
+_NODES = re.compile(r",nodemask=([\d,-]{1,200}?)(?:,[a-z]|$)")  # a wrap may be behind them
 _NODEMASK = re.compile(r"nodemask=([\d,-]{1,200}), ")
 _PID = re.compile(r"(\d{1,10})(?!\d|,\d)")
 _NO_PID = re.compile(r"()\d{1,10}(?:,\d{1,10}){1,6}(?!\d)")  # commas that are not of thousands
@@ -38,6 +42,9 @@ _GAP = r"[ \t]{1,400}"  # a terminal or a table widens it
 _ROW = re.compile(
     rf"\[[ \t]{{0,9}}(\d{{1,10}})\]((?:{_GAP}-?\d{{1,20}}){{4,14}})(?:{_GAP}(\S.{{0,63}}))?"
 )
+_JOINED = re.compile(rf"{_ROW.pattern}|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d ")
+_JOINED_MAX = 8  # rows in a line
+_LINE_MAX = 4096
 _SUPPRESSED = re.compile(r"oom_kill_process: (\d{1,9}) callbacks suppressed")
 _NO_RANGE = re.compile(r"vmap allocation for size (\d{1,20}) failed")
 _UB = re.compile(r"(?:in UB (\S{1,40}): )?OOM killed process ")
@@ -180,10 +187,10 @@ def chosen(text: str, at: int) -> Chosen | None:
     context, group, task_group = _groups(head)
     where, has_cpusets, mems = context.rpartition(",mems_allowed=")  # none without CONFIG_CPUSETS
     where, _, cpuset = (where if has_cpusets else context).partition(",cpuset=")
-    nodes = where.partition(",nodemask=")[2]
+    nodes = _NODES.search(where)
     return Chosen(
         constraint=constraint,
-        nodes=nodes if nodes and not nodes.strip("0123456789,-") else None,
+        nodes=nodes[1] if nodes else None,
         cpuset=cpuset or None,
         mems_allowed=mems if has_cpusets else None,
         group=group,
@@ -311,7 +318,12 @@ def container(text: str, at: int) -> tuple[str, Process] | None:
 def limit(text: str, at: int) -> Limit | None:
     before, _, after = text.partition(" killed as a result of limit of ")
     begin = before.rfind("Task in ")
-    return Limit(after.strip(), before[begin + 8 :] if begin >= 0 else None)
+    group = _NEXT_STAMP.split(after.strip(), maxsplit=1)[0]
+    task_group = before[begin + 8 :] if begin >= 0 else None
+    rest = (task_group or "").removeprefix(group) if group else ""
+    if rest != (task_group or "") and not f"{rest}/".startswith("/") and group != "/":
+        group += GROUP_CUT  # the limit is the task's or a parent's
+    return Limit(f"{group[:-3]}{GROUP_CUT}" if group.endswith("...") else group, task_group)
 
 
 def reached(text: str, at: int) -> Limit | None:
@@ -371,6 +383,27 @@ def row(text: str, width: int | None) -> ProcessRow | None:
         name = " ".join([*numbers[width:], name]).rstrip()
         numbers = numbers[:width]
     return ProcessRow(int(match[1]), tuple(int(number) for number in numbers), name)
+
+
+def named(row: ProcessRow) -> ProcessRow:
+    """A row with a name as long as the kernel has it: what else follows is of another line."""
+    name = row.name
+    if len(name) > COMM_MAX:
+        name = _JOINED.split(name, maxsplit=1)[0].partition("  ")[0].rstrip(" [")
+    if len(name) > COMM_MAX:
+        name = name.split(None, 1)[0][:COMM_MAX]
+    return row._replace(name=name)
+
+
+def rows_behind(text: str, width: int | None) -> Iterator[ProcessRow]:
+    """Yield the rows that are joined to another one, behind its name."""
+    match, at = _ROW.search(text), 0
+    for _ in range(_JOINED_MAX):
+        if match is None or len(match[3] or "") <= COMM_MAX:
+            return
+        match = _ROW.search(text, at := match.start(3))
+        if match is not None and (other := row(text[match.start() : at + _LINE_MAX], width)):
+            yield other
 
 
 def is_row(text: str) -> bool:
