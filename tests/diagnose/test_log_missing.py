@@ -527,3 +527,20 @@ def test_a_policys_nodes_are_read_before_a_break_and_no_others_are_guessed() -> 
     assert kill(policy.replace("nodemask=(null),cpus", "nodemask=3,cpus ")).nodes == "3"
     assert kill(policy.replace("nodemask=(null),cpuset=/", "nodemask=3,\n  cpuset=/")).nodes == "3"
     assert kill(policy).nodes is None
+
+
+FORK = "[ {}.0] cgroup: fork rejected by pids controller in {}\n"
+
+
+def test_a_limit_of_processes_is_no_lack_of_memory() -> None:
+    log = "".join(FORK.format(n, "/system.slice/a.service") for n in range(10))
+    text = printed(f"{log}[ 11.0] cgroup: fork re")
+    assert text.splitlines()[1:] == [
+        "10 forks met the limit of processes (pids.max) of the group /system.slice/a.service: "
+        "that is not a lack of memory"
+    ]
+    assert "a.service, and of 1 more: that" in printed(f"{log}{FORK.format(12, '/b')}")
+    many = "".join(FORK.format(n, f"/g{n}") for n in range(900))
+    assert "1 fork met" in printed(many)
+    for other in (f"{log}{END}", FORK.format(1, "a.service")):
+        assert "pids.max" not in printed(other)

@@ -428,6 +428,13 @@ def _no_kill(log: Log) -> Iterator[str]:
     if log.refused:
         yield f"memory was refused, which kills nobody: {log.refused[-1]}"
     yield from _no_range(log)
+    if log.forks:
+        group, count = max(log.forks.items(), key=lambda item: item[1])
+        more = f", and of {len(log.forks) - 1:,} more" if len(log.forks) > 1 else ""
+        yield (
+            f"{units.counted(count, 'fork')} met the limit of processes (pids.max) of the group "
+            f"{group}{more}: that is not a lack of memory"
+        )
     if log.stalled:
         yield f"a request for memory had to wait, which kills nobody: {log.stalled[-1]}"
     for failure in log.failures[-1:]:
@@ -453,6 +460,7 @@ def _no_kill(log: Log) -> Iterator[str]:
     says = (
         log.refused
         or log.no_range is not None
+        or log.forks
         or log.stalled
         or log.hints
         or log.failures

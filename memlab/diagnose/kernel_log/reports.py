@@ -173,6 +173,8 @@ class Log:
     """Allocations that failed, which kills nobody."""
     no_range: int | None = None
     """The size in bytes, if the kernel had no range of addresses for vmalloc that is as large."""
+    forks: dict[str, int] = field(default_factory=dict)
+    """How often a fork was refused, by the group whose limit of processes it met."""
     by_hand: int = 0
     """Requests of a kill by SysRq f."""
     earlier: int = 0
@@ -760,6 +762,10 @@ class _ReportReader:
 
     def on_no_range(self, value: int, line: str) -> None:
         self.log.no_range = value
+
+    def on_fork(self, value: str, line: str) -> None:
+        if value in self.log.forks or len(self.log.forks) < _SOURCES_MAX:
+            self.log.forks[value] = self.log.forks.get(value, 0) + 1
 
     def on_refused(self, value: str, line: str) -> None:
         self._is_refused = len(self.log.refused) < 100  # the line behind it is of the last one

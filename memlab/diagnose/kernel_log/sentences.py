@@ -432,6 +432,12 @@ def no_range(text: str, at: int) -> int | None:
     return int(match[1]) if match else None
 
 
+def fork(text: str, at: int) -> str | None:
+    """The group whose limit of processes a fork met: no lack of memory."""
+    group = text[at + len("fork rejected by pids controller in ") :].strip()
+    return group if group.startswith("/") else None
+
+
 def _plain(text: str, at: int) -> str:
     return text[at:]
 
@@ -484,6 +490,7 @@ TABLE = (
     Sentence("refused", "vmalloc error: ", _plain),
     Sentence("refused", "SLUB: Unable to allocate memory", _plain),
     Sentence("refused", "VM_FAULT_OOM leaked out", _plain),
+    Sentence("fork", "fork rejected by pids controller in ", fork),
 )
 """Of several whose markers stand in a line, the leftmost counts: what follows it is a name."""
 
