@@ -544,3 +544,9 @@ def test_a_limit_of_processes_is_no_lack_of_memory() -> None:
     assert "1 fork met" in printed(many)
     for other in (f"{log}{END}", FORK.format(1, "a.service")):
         assert "pids.max" not in printed(other)
+
+
+@pytest.mark.parametrize(("failures", "is_other"), [("", False), (", failcnt 0", True)])
+def test_a_limit_of_0_whose_count_is_cut_may_be_the_one_met(failures: str, is_other: bool) -> None:
+    log = f"Task in /a killed as a result of limit of /a\nmemory: usage 0kB, limit 0kB{failures}\n"
+    assert ("which is not its limit" in printed(log)) == is_other

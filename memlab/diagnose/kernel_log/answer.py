@@ -335,7 +335,7 @@ def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
     if report is not None and log.reports and (later := log.reports[-1]).line > report.line > 0:
         short = cause.cause_of(later)
         reason = f": {short.sentence}" if later.memory.zones or short.kind != "unknown" else ""
-        without = [one for one in log.reports if one.line > report.line and _ended(one) == "cut"]
+        without = [r for r in log.reports if r.line > report.line and _ended(r) == "cut"]
         many = _without_kill(without)
         reason = f"; the last one{reason}" if many and reason else reason
         yield f"{many or _LATER_CUT}{reason}"
@@ -357,9 +357,9 @@ _LATER_CUT = "a later report in this log is cut before its kill"
 
 def _without_kill(reports: list[Report]) -> str:
     """Of reports that follow each other without a kill, if one that another follows is whole."""
-    if not any(one.memory.zones and one.memory.ram_pages is not None for one in reports[:-1]):
+    if not any(r.memory.zones and r.memory.ram_pages is not None for r in reports[:-1]):
         return ""
-    first, last = (forms.key_of(one.prefix) for one in (reports[0], reports[-1]))
+    first, last = (forms.key_of(report.prefix) for report in (reports[0], reports[-1]))
     between = forms.nanoseconds_between(first, last) / 1e9 if first and last else 0
     within = f" in {units.format_long(between)}" if first and last and between >= 1 else ""
     return f"{len(reports):,} reports{within} that no kill follows in this log"

@@ -142,12 +142,14 @@ def _group(report: Report) -> KillCause:
     if (shown := counter or memory) is not None and shown.limit is not None:
         sentence += f": {size(shown.usage)} of {size(shown.limit)}"
         sentence += f", met {shown.failures:,} times" if shown.failures else ""
-        if counter is None:
+        if counter is None and (shown.limit or shown.failures is not None):
             sentence += ", which is not its limit"
-        elif counter.name != "memory" and memory is not None and memory.limit is not None:
+        elif (
+            counter and counter.name != "memory" and memory is not None and memory.limit is not None
+        ):
             sentence += f"; memory {size(memory.usage)} of {size(memory.limit)}"
         else:
-            sentence += _with_swap(report, counter)
+            sentence += _with_swap(report, shown)
         swap_of_group = report.counters.get("swap")
         if swap_of_group is not None and _is_at_limit(swap_of_group, 64 * page_or_usual(report)):
             sentence += f"; its swap is full ({size(swap_of_group.limit or 0)})"

@@ -467,9 +467,9 @@ class _ReportReader:
         if width is not None and not row.name:
             self._row = whole
         is_row = width is None or len(row.numbers) >= width or row.name
-        for one in (*((row,) if is_row else ()), *sentences.rows_behind(whole, width)):
+        for task in (*((row,) if is_row else ()), *sentences.rows_behind(whole, width)):
             if len(report.rows) < _TASKS_MAX:
-                report.rows.append(sentences.named(one))
+                report.rows.append(sentences.named(task))
         return True
 
     def _undecided(self, line: str) -> Report:

@@ -204,7 +204,7 @@ def _constraint(body: str) -> str | None:
     """The one that its word is, or begins if the line is cut in it."""
     word, is_whole, _ = body[len("constraint=") :].partition(",")
     word = word.rstrip(" .\u2026").upper()
-    fitting = [one for one in CONSTRAINTS if one == word or (not is_whole and one.startswith(word))]
+    fitting = [c for c in CONSTRAINTS if c == word or (not is_whole and c.startswith(word))]
     return fitting[0] if len(fitting) == 1 else None
 
 
