@@ -550,3 +550,21 @@ def test_a_limit_of_processes_is_no_lack_of_memory() -> None:
 def test_a_limit_of_0_whose_count_is_cut_may_be_the_one_met(failures: str, is_other: bool) -> None:
     log = f"Task in /a killed as a result of limit of /a\nmemory: usage 0kB, limit 0kB{failures}\n"
     assert ("which is not its limit" in printed(log)) == is_other
+
+
+def test_what_a_width_cuts_is_no_count_and_no_path() -> None:
+    """Behind both the kernel prints nothing: only the other lines tell that they are cut."""
+    name = "memory-8"
+    texts = (
+        f"a invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0{'':40}.",
+        "a cpuset=0123456789abcdef0123456789abcdef0123456789abcdef01234567 mems_allowed=0",
+        "CPU: 3 PID: 31 Comm: a Not tainted 6.1.1 #1 965343c4ed6236d1f640f7ca892cc520da738547",
+        f"Task in /b.slice/{name} killed as a result of limit of /b.slice/{name}-of-a-child-long",
+        "memory+swap: usage 32461112001kB, limit 32461112001kB, failcnt 242086555555",
+        "Memory cgroup stats for /b.slice/memory-8-of-a-child-long: cache:0KB rss:7KB rss_huge:0KB",
+    )
+    log = "".join(f"{text[:74]}\n" for text in texts)
+    last = kill(log)
+    assert (last.reached, last.group) == (None, None)
+    assert "whose path begins with /b.slice/mem" in last.text
+    assert kill("".join(f"{text}\n" for text in texts)).reached == 242086555555

@@ -467,7 +467,9 @@ class _ReportReader:
         if width is not None and not row.name:
             self._row = whole
         is_row = width is None or len(row.numbers) >= width or row.name
-        for task in (*((row,) if is_row else ()), *sentences.rows_behind(whole, width)):
+        is_long = len(row.name) > sentences.COMM_MAX
+        behind = sentences.rows_behind(whole, width) if is_long else ()
+        for task in (*((row,) if is_row else ()), *behind):
             if len(report.rows) < _TASKS_MAX:
                 report.rows.append(sentences.named(task))
         return True
