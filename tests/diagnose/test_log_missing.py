@@ -568,3 +568,19 @@ def test_what_a_width_cuts_is_no_count_and_no_path() -> None:
     assert (last.reached, last.group) == (None, None)
     assert "whose path begins with /b.slice/mem" in last.text
     assert kill("".join(f"{text}\n" for text in texts)).reached == 242086555555
+
+
+def test_of_a_choice_whose_name_is_cut_no_empty_one_is_said() -> None:
+    log = f"[ 9.0] Out of memory: Kill process 3855 (a\n{END.splitlines()[1]}\n"
+    assert "the kernel chose process 3855, and killed this child of it" in printed(log)
+    named = log.replace("(a\n", "(a) score 9 or sacrifice child\n")
+    assert "the kernel chose process 3855 (a) by its score of 9, " in printed(named)
+
+
+def test_a_score_that_is_not_read_is_no_reason() -> None:
+    head = "[ 9.0] [ pid ]   uid  tgid total_vm      rss oom_score_adj name\n"
+    rows = (
+        "[ 9.0] [   31]     0    31     9000     80     {} a\n[ 9.0] [   32]     0    32     9000"
+    )
+    assert "at 0\n" in printed(f"{head}{rows.format(1)}     800     0 b\n{END}")
+    assert "chosen by" not in printed(f"{head}{rows.format(1)}     800 0\n{END}")

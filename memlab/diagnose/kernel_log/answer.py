@@ -289,7 +289,8 @@ def _choice(kill: Kill, report: Report) -> Iterator[str]:
     if report.chosen and victims and parent is not None and victims[0].pid not in (None, parent):
         score = f" by its score of {report.chosen.score}" if report.chosen.score else ""
         score = f" {why}" if report.words == "requester" else score
-        chosen = f"process {parent} ({report.chosen.name})"
+        name = f" ({report.chosen.name})" if report.chosen.name else ""
+        chosen = f"process {parent}{name}"
         yield f"the kernel chose {chosen}{score}, and killed this child of it"
     elif report.words == "requester":
         yield f"chosen {why}"

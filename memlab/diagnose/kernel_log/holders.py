@@ -122,9 +122,12 @@ def why_chosen(report: Report, victim: Process) -> Iterator[str]:
             if is_cut
             else f"chosen as the largest of {len(tasks)} processes"
         )
-    elif (row.score_adjustment or 0) > (first.score_adjustment or 0):
+    elif (
+        first.score_adjustment is not None and (row.score_adjustment or 0) > first.score_adjustment
+    ):
+        name = f" ({first.name})" if first.name else ""
         yield (
-            f"chosen by its oom_score_adj of {row.score_adjustment}: {first.pid} ({first.name}) "
+            f"chosen by its oom_score_adj of {row.score_adjustment}: {first.pid}{name} "
             f"holds more, {size(_weight(first))}, at {first.score_adjustment}"
         )
 
