@@ -202,7 +202,6 @@ def test_what_other_programs_and_texts_say_is_no_kill(line: str, tmp_path: Path)
         "Killed process 7 (a) tot>",
         "Killed process 7, UID 48, (a) total-vm:9kB, anon-rss:8kB, file-rss:0kB",
         "Killed process 7 (a), UID 48, total-vm:9kB, anon-rss:8kB, file-rss:0kB",
-        "Out of memory: Killed process 7",
         "('job', 'failed', 'Out of memory: Killed process 7', NOW() - INTERVAL '8 hours'),",
         "Killed process 7 (a)\n   total-vm:9kB, anon-rss:8kB, file-rss:0kB",
         " * Killed process 7 (a) total-\n * vm:\n * 9kB, anon-rss:8kB, file-rss:0kB",

@@ -324,3 +324,266 @@ def test_of_very_many_refused_requests_the_last_has_one_line_of_its_cache() -> N
     )
     text = printed("".join(refused.format(i) for i in range(300)))
     assert text.count("cache: kmalloc-") == 1
+
+
+FULL = """\
+[  9.0] Mem-Info:
+[  9.0] Node 0 Normal free:8000kB min:8000kB low:9000kB high:10000kB present:2000000kB
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "cause"),
+    [
+        ("CONSTRAINT_MEMORY_POLI", "node"),
+        ("CONSTRAINT_MEMO", "node"),
+        ("CONSTRAINT_CP", "node"),
+        ("CONSTRAINT_MEMC", "group"),
+        ("CONSTRAINT_N", "machine"),
+        ("CONSTRAINT_MEM", "unknown"),
+        ("CONSTRAINT_", "unknown"),
+        ("CONSTRAINT_X", "unknown"),
+    ],
+)
+def test_a_constraint_that_is_cut_is_the_one_that_it_begins(word: str, cause: str) -> None:
+    """Without it free memory does not tell whose was short: that of a node may be all printed."""
+    begin, _, rest = f"{FULL}{END}".partition("CONSTRAINT_NONE")
+    log = f"{begin}{word}\n{rest.partition(chr(10))[2]}"
+    assert kill(log).cause == cause
+    assert kill(f"{FULL}{END}".replace("CONSTRAINT_NONE", word)).cause == "unknown", "not cut"
+    assert kill(f"{FULL}{END[END.find(chr(10)) + 1 :]}").cause == "machine", "has no such line"
+
+
+def test_of_lines_that_are_missing_nothing_is_free_or_on_other_nodes() -> None:
+    log = f"{FULL}{END.replace('CONSTRAINT_NONE', 'CONSTRAINT_CPUSET')}"
+    assert "limits the request: 7.81 MiB free there\n" in printed(log)
+    counted = log.replace("Mem-Info:", "Mem-Info:\n[  9.0]  free:12000 free_pcp:0 free_cma:0")
+    assert "7.81 MiB free there, 39.1 MiB on other nodes\n" in printed(counted)
+    other = f"{FULL}{END.replace('mems_allowed=0', 'mems_allowed=1')}"
+    assert "0 B" not in printed(other)
+    assert kill(other.replace("CONSTRAINT_NONE", "CONSTRAINT_MEM\n")).cause == "unknown"
+
+
+@pytest.mark.parametrize("cut", ["20", "2074", "20...", "20\u2026"])
+def test_a_pid_at_the_end_of_a_line_may_be_the_beginning_of_another(cut: str) -> None:
+    """The kernel always prints a name behind it."""
+    log = f"[  9.0] Out of memory: Killed process {cut}"
+    last = kill(log)
+    assert [(process.pid, process.name) for process in last.killed] == [(None, "")]
+    assert printed(log).startswith("killed at 9 s after boot: a process\n")
+    assert kill(f"{log} (a").killed[0].pid == int(cut.rstrip(".\u2026"))
+    summed = END.splitlines()[0].replace("=31", "=2074")
+    assert kill(f"{summed}\n{log}").killed[0].pid == 2074, "its choice was read before"
+    assert kill(f"{summed.replace('2074', '314')}\n{log}").killed[0].pid is None
+
+
+def test_two_kills_whose_pids_are_cut_are_two() -> None:
+    line = "[  9.{}] Out of memory: Killed process 4\n"
+    assert "1 earlier kill in the same log" in printed(line.format(1) + line.format(2))
+    assert "chose" not in printed(f"[ 9.0] Out of memory: Kill process 5\n{END}")
+    assert "process 4" not in printed("[ 9.0] oom_reaper: reaped process 4")
+
+
+COMMAS = """\
+[  9.0] Mem-Info:
+[  9.0]  active_anon:1,413,442 inactive_anon:1,509,191 isolated_anon:0
+[  9.0]  free:34,629 free_pcp:0 free_cma:0
+[  9.0] Node 0 Normal free:8,000kB min:8,000kB low:9,000kB high:10,000kB present:13,096,960kB
+[  9.0] 4,115,400 pages RAM
+[  9.0] [  pid  ]   uid  tgid total_vm      rss name
+[  9.0] [ 473,206]     0 473,206 7,572,670 2,308,581 doxygen
+"""
+COMMA_END = (
+    END.replace("=31,", "=473,206,")
+    .replace("process 31", "process 473,206")
+    .replace("500kB", "9,234,320kB")
+)
+
+
+def test_numbers_with_thousands_by_commas_are_read_with_them() -> None:
+    log = f"{COMMAS}{COMMA_END}"
+    assert kill(log) == kill(re.sub(r"(?<=\d),(?=\d{3})", "", log))
+    last = kill(log)
+    assert (last.killed[0].pid, last.processes[0].resident_bytes) == (473206, 2308581 << 12)
+    assert "7.81 MiB of 15.7 GiB free" in last.text
+
+
+@pytest.mark.parametrize("number", ["473,20", "47,3206", "4,73,206"])
+def test_of_a_number_with_other_commas_no_part_is_read(number: str) -> None:
+    """Lists of nodes have commas, too, and stamps."""
+    for text in (COMMA_END, COMMA_END.partition("\n")[2]):
+        (victim,) = kill(text.replace("473,206", number)).killed
+        assert (victim.pid, victim.name) == (None, "a")
+    counted = COMMAS.replace("34,629", number).replace("4,115,400", number)
+    (report,) = read(f"{counted}{COMMA_END}").reports
+    assert "free" not in report.memory.pages
+    assert report.memory.ram_pages is None
+    nodes = END.replace("NONE", "CPUSET").replace("mems_allowed=0", "mems_allowed=0,128")
+    assert kill(nodes).nodes == "0,128"
+    assert kill(f"2026-11-30 10:00:01,123 kernel: {BARE[-1]}").at == "2026-11-30 10:00:01,123"
+
+
+def _without_end(n: int) -> str:
+    begin = LOW.format(slab=30000).partition("[  9.0] Out of memory")[0]
+    return begin.replace("[  9.0]", f"[  {n}.0]")
+
+
+def test_reports_that_no_kill_follows_are_not_cut() -> None:
+    """Before 2.6.19 a report names nothing if what was chosen is about to end."""
+    log = "".join(map(_without_end, range(2, 8)))
+    text = printed(f"{END}{log}")
+    assert "6 reports in 5 s that no kill follows in this log; the last one: it was the mem" in text
+    assert "cut before its kill" not in text
+    assert "6 reports in 5 s that no kill follows in this log\n" in printed(log)
+    for other in (_without_end(2), "[ 9.9] a invoked oom-killer: order=0\n" * 2):
+        assert "a later report in this log is cut before its kill" in printed(f"{END}{other}")
+
+
+STATISTICS = """\
+memory: usage 30720kB, limit 30720kB, failcnt 5
+kmem: usage 17092kB, limit 9007199254740988kB, failcnt 0
+Memory cgroup stats for /a.slice:
+anon 10485760
+kernel_stack 110592
+slab 16142336
+"""
+
+
+def test_the_slab_of_a_group_that_is_not_split_and_its_kernel_memory_are_counted() -> None:
+    text = printed(STATISTICS)
+    assert "of 30 MiB: 15.4 MiB slab, 10 MiB anonymous, 3.31 MiB in no counter, 1.19 MiB " in text
+    assert "MiB other kernel memory" in text
+    assert "no counter of the report has" not in text
+    assert "no counter of the report has other" in printed(without(STATISTICS, "kmem"))
+    assert "the group's usage and limit" in printed(without(STATISTICS, "memory: usage"))
+    split = f"{STATISTICS}slab_reclaimable 6142336\nslab_unreclaimable 10000000\n"
+    assert "9.54 MiB unreclaimable slab, 5.86 MiB reclaimable slab" in printed(split)
+    assert " MiB slab" not in printed(split)
+
+
+def test_lists_of_anonymous_pages_have_shared_memory_too() -> None:
+    counters = "Mem-Info:\n active_anon:900000 inactive_anon:100000 isolated_anon:0\n{} free:9000\n"
+    assert "3.81 GiB anonymous or shared memory" in printed(f"{counters.format('')}{END}")
+    with_both = printed(f"{counters.format(' mapped:7 shmem:500000 pagetables:7')}{END}")
+    assert "1.91 GiB anonymous, " in with_both
+    assert "anonymous or" not in with_both
+
+
+@pytest.mark.parametrize("joint", [" ", "", " Jul 15 23:44:32 host1 kernel: "])
+def test_rows_that_are_joined_are_two_with_names_of_fifteen_characters(joint: str) -> None:
+    head = "[  9.0] [  pid  ]   uid  tgid total_vm      rss name\n"
+    rows = (
+        f"[    7]     0     7    90     80 clementine-tagr{joint}[    8]     0     8   900   800 b"
+    )
+    (report,) = read(f"{head}[  9.0] {rows}\n{END}").reports
+    assert [(row.pid, row.name) for row in report.rows] == [(7, "clementine-tagr"), (8, "b")]
+    hostile = "[    7]     0     7    90     80 a [8] 1 2 3 4"
+    (report,) = read(f"{head}[  9.0] {hostile}\n{END}").reports
+    assert [(row.pid, row.name) for row in report.rows] == [(7, "a [8] 1 2 3 4")]
+
+
+INVOKED = "{}{} invoked oom-killer: gfp_mask=0xcc0, order=0\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [
+        ("kern.log:", "doxygen"),
+        ("/var/log/kern.log.1:", "kworker/0:1"),
+        ("+", "doxygen"),
+        ("node_1  | ", "java"),
+        ("", "a.logger:x"),
+        ("", "kworker/0:1"),
+    ],
+)
+def test_what_stands_before_each_line_is_no_part_of_a_name(before: str, name: str) -> None:
+    assert kill(INVOKED.format(before, name) + END).requester == name
+
+
+def test_a_name_is_that_of_the_line_behind_it() -> None:
+    comm = "x 7> CPU: 3 PID: 31 Comm: {} Not tainted 6.1.1 #1\n"
+    assert kill(f"{INVOKED.format('x 7> ', 'a')}{comm.format('a')}{END}").requester == "a"
+    assert kill(f"{INVOKED.format('', 'ab')}{comm.format('c')}{END}").requester == "ab"
+
+
+TASK_IN = (
+    "[ 9.0] Task in {} killed as a result of limit of {}\n[ 9.0] memory: usage 9kB, limit 9kB\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("limit", "whole"),
+    [("/a.slice/b-12", False), ("/a.slice/b-123.sc", False), ("/a.slice/b...", False),
+     ("/a.slice/b-123.scope", True), ("/a.slice", True), ("/", True), ("/other", True)],
+)  # fmt: skip
+def test_the_path_of_a_group_that_is_cut_is_said_to_begin_so(limit: str, whole: bool) -> None:
+    """The group of a limit is that of the process, or a parent of it."""
+    last = kill(TASK_IN.format("/a.slice/b-123.scope", limit))
+    assert last.group == (limit if whole else None)
+    begins = f"the limit of a group whose path begins with {limit.rstrip('.')}"
+    assert (begins in last.text) == (not whole)
+    assert ("a parent of the process's" in last.text) == (limit in ("/a.slice", "/", "/other"))
+
+
+def test_a_policys_nodes_are_read_before_a_break_and_no_others_are_guessed() -> None:
+    policy = END.replace("NONE", "MEMORY_POLICY").replace("mems_allowed=0", "mems_allowed=0-3")
+    assert kill(policy.replace("nodemask=(null),cpus", "nodemask=3,cpus ")).nodes == "3"
+    assert kill(policy.replace("nodemask=(null),cpuset=/", "nodemask=3,\n  cpuset=/")).nodes == "3"
+    assert kill(policy).nodes is None
+
+
+FORK = "[ {}.0] cgroup: fork rejected by pids controller in {}\n"
+
+
+def test_a_limit_of_processes_is_no_lack_of_memory() -> None:
+    log = "".join(FORK.format(n, "/system.slice/a.service") for n in range(10))
+    text = printed(f"{log}[ 11.0] cgroup: fork re")
+    assert text.splitlines()[1:] == [
+        "10 forks met the limit of processes (pids.max) of the group /system.slice/a.service: "
+        "that is not a lack of memory"
+    ]
+    assert "a.service, and of 1 more: that" in printed(f"{log}{FORK.format(12, '/b')}")
+    many = "".join(FORK.format(n, f"/g{n}") for n in range(900))
+    assert "1 fork met" in printed(many)
+    for other in (f"{log}{END}", FORK.format(1, "a.service")):
+        assert "pids.max" not in printed(other)
+
+
+@pytest.mark.parametrize(("failures", "is_other"), [("", False), (", failcnt 0", True)])
+def test_a_limit_of_0_whose_count_is_cut_may_be_the_one_met(failures: str, is_other: bool) -> None:
+    log = f"Task in /a killed as a result of limit of /a\nmemory: usage 0kB, limit 0kB{failures}\n"
+    assert ("which is not its limit" in printed(log)) == is_other
+
+
+def test_what_a_width_cuts_is_no_count_and_no_path() -> None:
+    """Behind both the kernel prints nothing: only the other lines tell that they are cut."""
+    name = "memory-8"
+    texts = (
+        f"a invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0{'':40}.",
+        "a cpuset=0123456789abcdef0123456789abcdef0123456789abcdef01234567 mems_allowed=0",
+        "CPU: 3 PID: 31 Comm: a Not tainted 6.1.1 #1 965343c4ed6236d1f640f7ca892cc520da738547",
+        f"Task in /b.slice/{name} killed as a result of limit of /b.slice/{name}-of-a-child-long",
+        "memory+swap: usage 32461112001kB, limit 32461112001kB, failcnt 242086555555",
+        "Memory cgroup stats for /b.slice/memory-8-of-a-child-long: cache:0KB rss:7KB rss_huge:0KB",
+    )
+    log = "".join(f"{text[:74]}\n" for text in texts)
+    last = kill(log)
+    assert (last.reached, last.group) == (None, None)
+    assert "whose path begins with /b.slice/mem" in last.text
+    assert kill("".join(f"{text}\n" for text in texts)).reached == 242086555555
+
+
+def test_of_a_choice_whose_name_is_cut_no_empty_one_is_said() -> None:
+    log = f"[ 9.0] Out of memory: Kill process 3855 (a\n{END.splitlines()[1]}\n"
+    assert "the kernel chose process 3855, and killed this child of it" in printed(log)
+    named = log.replace("(a\n", "(a) score 9 or sacrifice child\n")
+    assert "the kernel chose process 3855 (a) by its score of 9, " in printed(named)
+
+
+def test_a_score_that_is_not_read_is_no_reason() -> None:
+    head = "[ 9.0] [ pid ]   uid  tgid total_vm      rss oom_score_adj name\n"
+    rows = (
+        "[ 9.0] [   31]     0    31     9000     80     {} a\n[ 9.0] [   32]     0    32     9000"
+    )
+    assert "at 0\n" in printed(f"{head}{rows.format(1)}     800     0 b\n{END}")
+    assert "chosen by" not in printed(f"{head}{rows.format(1)}     800 0\n{END}")

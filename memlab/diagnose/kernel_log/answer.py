@@ -9,11 +9,11 @@ from typing import Literal
 
 from memlab.diagnose.account import Part
 from memlab.diagnose.finding import size
-from memlab.diagnose.kernel_log import cause, holders, killers
+from memlab.diagnose.kernel_log import cause, forms, holders, killers
 from memlab.diagnose.kernel_log.cause import Kind
 from memlab.diagnose.kernel_log.holders import Task
 from memlab.diagnose.kernel_log.reports import Log, Report
-from memlab.diagnose.kernel_log.sentences import Process
+from memlab.diagnose.kernel_log.sentences import GROUP_CUT, Process
 from memlab.text import units
 
 Ended = Literal["killed", "nobody killed", "panic", "cut"]
@@ -97,7 +97,7 @@ def kill_of(report: Report) -> Kill:
         killed=tuple(_killed(process, tasks) for process in _victims(report)),
         requester=report.requester or None,
         order=report.order,
-        group=report.group,
+        group=None if (report.group or "").endswith(GROUP_CUT) else report.group,
         process_group=report.task_group,
         counter=reason.counter,
         used_bytes=shown.usage if shown else None,
@@ -285,11 +285,13 @@ def _choice(kill: Kill, report: Report) -> Iterator[str]:
     if report.is_stuck:
         yield "the kernel could not take its memory (oom_reaper), which is free only when it ends"
     why = "because it requested the memory (vm.oom_kill_allocating_task)"
-    if report.chosen and victims and victims[0].pid != report.chosen.pid:
+    parent = report.chosen and report.chosen.pid
+    if report.chosen and victims and parent is not None and victims[0].pid not in (None, parent):
         score = f" by its score of {report.chosen.score}" if report.chosen.score else ""
         score = f" {why}" if report.words == "requester" else score
-        parent = f"process {report.chosen.pid} ({report.chosen.name})"
-        yield f"the kernel chose {parent}{score}, and killed this child of it"
+        name = f" ({report.chosen.name})" if report.chosen.name else ""
+        chosen = f"process {parent}{name}"
+        yield f"the kernel chose {chosen}{score}, and killed this child of it"
     elif report.words == "requester":
         yield f"chosen {why}"
     elif victims:
@@ -334,15 +336,34 @@ def _others(log: Log, report: Report | None, earlier: int) -> Iterator[str]:
     if report is not None and log.reports and (later := log.reports[-1]).line > report.line > 0:
         short = cause.cause_of(later)
         reason = f": {short.sentence}" if later.memory.zones or short.kind != "unknown" else ""
-        yield f"a later report in this log is cut before its kill{reason}"
+        without = [r for r in log.reports if r.line > report.line and _ended(r) == "cut"]
+        many = _without_kill(without)
+        reason = f"; the last one{reason}" if many and reason else reason
+        yield f"{many or _LATER_CUT}{reason}"
+    elif report is not None and _ended(report) == "cut" and (many := _without_kill(log.reports)):
+        yield many
     if log.reaped and report is not None and log.reports:
-        names = ", ".join(dict.fromkeys(p.name or f"process {p.pid}" for p in log.reaped[:6]))
+        whose = [p.name or (f"process {p.pid}" if p.pid else "a process") for p in log.reaped[:6]]
+        names = ", ".join(dict.fromkeys(whose))
         yield f"also killed, without a report in this log: {names}"
     if report is not None and log.refused and cause.cause_of(report).kind == "unknown":
         yield f"memory was refused in the same log: {log.refused[-1]}"
     yield from _holes(log)
     if log.suppressed:
         yield f"the kernel left out {units.counted(log.suppressed, 'report')} (rate limit)"
+
+
+_LATER_CUT = "a later report in this log is cut before its kill"
+
+
+def _without_kill(reports: list[Report]) -> str:
+    """Of reports that follow each other without a kill, if one that another follows is whole."""
+    if not any(r.memory.zones and r.memory.ram_pages is not None for r in reports[:-1]):
+        return ""
+    first, last = (forms.key_of(report.prefix) for report in (reports[0], reports[-1]))
+    between = forms.nanoseconds_between(first, last) / 1e9 if first and last else 0
+    within = f" in {units.format_long(between)}" if first and last and between >= 1 else ""
+    return f"{len(reports):,} reports{within} that no kill follows in this log"
 
 
 def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
@@ -355,7 +376,7 @@ def _missing(report: Report, tasks: list[Task]) -> Iterator[str]:
         is_part = victim.anonymous_bytes is not None
         yield f"the {'whole ' if is_part else ''}size of what was killed"
     if reason.kind == "group" and report.container is None:
-        if not report.counters:
+        if reason.counter is None and "memory" not in report.counters:
             yield "the group's usage and limit"
         if not report.statistics:
             yield "what the group's memory was"
@@ -408,6 +429,13 @@ def _no_kill(log: Log) -> Iterator[str]:
     if log.refused:
         yield f"memory was refused, which kills nobody: {log.refused[-1]}"
     yield from _no_range(log)
+    if log.forks:
+        group, count = max(log.forks.items(), key=lambda item: item[1])
+        more = f", and of {len(log.forks) - 1:,} more" if len(log.forks) > 1 else ""
+        yield (
+            f"{units.counted(count, 'fork')} met the limit of processes (pids.max) of the group "
+            f"{group}{more}: that is not a lack of memory"
+        )
     if log.stalled:
         yield f"a request for memory had to wait, which kills nobody: {log.stalled[-1]}"
     for failure in log.failures[-1:]:
@@ -433,6 +461,7 @@ def _no_kill(log: Log) -> Iterator[str]:
     says = (
         log.refused
         or log.no_range is not None
+        or log.forks
         or log.stalled
         or log.hints
         or log.failures

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_log.meminfo import MemInfo, Zone, rank
 from memlab.diagnose.kernel_log.reports import Report
-from memlab.diagnose.kernel_log.sentences import Counter, Process, ProcessRow
+from memlab.diagnose.kernel_log.sentences import GROUP_CUT, Counter, Process, ProcessRow
 from memlab.text import units
 
 Kind = Literal[
@@ -53,7 +53,8 @@ def cause_of(report: Report) -> KillCause:
     if _is_group(report):
         return _group(report)
     if report.constraint == "CONSTRAINT_MEMORY_POLICY" or report.words == "policy":
-        return _node(report, report.nodes or report.mems_allowed, "a memory policy")
+        allowed = None if report.is_summed else report.mems_allowed  # the sum has the nodes
+        return _node(report, report.nodes or allowed, "a memory policy")
     if report.constraint == "CONSTRAINT_CPUSET" or report.words == "cpuset":
         name = f"the cpuset {report.cpuset}" if report.cpuset else "a cpuset"
         return _node(report, report.mems_allowed or report.nodes, name)
@@ -84,7 +85,7 @@ def _row_of(report: Report, victim: Process) -> ProcessRow | None:
     for row in report.rows:
         if row.pid == victim.pid:
             return row
-    named = [row for row in report.rows if row.name == victim.name[:15]]
+    named = [row for row in report.rows if victim.name and row.name == victim.name[:15]]
     return named[0] if len(named) == 1 else None
 
 
@@ -132,6 +133,8 @@ def _group(report: Report) -> KillCause:
     )
     if report.group is None:
         sentence = f"it was the {name} of a memory group"
+    elif report.group.endswith(GROUP_CUT):
+        sentence = f"it was the {name} of a group whose path begins with {report.group[:-1]}"
     else:
         sentence = f"it was the {name} of the group {report.group}"
         if report.task_group is not None and report.task_group != report.group:
@@ -139,12 +142,14 @@ def _group(report: Report) -> KillCause:
     if (shown := counter or memory) is not None and shown.limit is not None:
         sentence += f": {size(shown.usage)} of {size(shown.limit)}"
         sentence += f", met {shown.failures:,} times" if shown.failures else ""
-        if counter is None:
+        if counter is None and (shown.limit or shown.failures is not None):
             sentence += ", which is not its limit"
-        elif counter.name != "memory" and memory is not None and memory.limit is not None:
+        elif (
+            counter and counter.name != "memory" and memory is not None and memory.limit is not None
+        ):
             sentence += f"; memory {size(memory.usage)} of {size(memory.limit)}"
         else:
-            sentence += _with_swap(report, counter)
+            sentence += _with_swap(report, shown)
         swap_of_group = report.counters.get("swap")
         if swap_of_group is not None and _is_at_limit(swap_of_group, 64 * page_or_usual(report)):
             sentence += f"; its swap is full ({size(swap_of_group.limit or 0)})"
@@ -180,9 +185,11 @@ def _node(report: Report, nodes: str | None, by: str) -> KillCause:
     if not inside:
         return KillCause("node", f"{sentence}; what was free there is not in this log", nodes=nodes)
     free = sum(zone.free for zone in inside)
+    sentence += f": {size(free)} free there"
     pages = memory.pages.get("free")
-    everywhere = max(pages * page_or_usual(report) if pages else 0, memory.free or 0)
-    sentence += f": {size(free)} free there, {size(max(0, everywhere - free))} on other nodes"
+    if pages is not None or len(inside) < len(memory.zones):
+        everywhere = max((pages or 0) * page_or_usual(report), memory.free or 0)
+        sentence += f", {size(max(0, everywhere - free))} on other nodes"
     usable = [zone for zone in inside if zone.rank <= _rank(report)]
     if not usable:
         sentence += f"; this request cannot use its zone {inside[0].name}"
@@ -247,7 +254,8 @@ def _is_short(zone: Zone, report: Report, page: int) -> bool:
 def _machine(report: Report) -> KillCause:
     is_said = report.constraint == "CONSTRAINT_NONE" or _is_panic_of_all(report)
     memory, page = report.memory, page_or_usual(report)
-    if not memory.zones:
+    is_cut = report.is_summed and report.constraint is None  # which decides, and not free memory
+    if not memory.zones or (is_cut and not is_said):
         return _without_zones(report, is_said)
     allowed = node_numbers(report.mems_allowed or report.nodes)
     allowed = allowed or {zone.node for zone in memory.zones}
@@ -255,6 +263,8 @@ def _machine(report: Report) -> KillCause:
     for zone in memory.zones:
         is_eligible = zone.node in allowed and zone.rank <= _rank(report)
         (eligible if is_eligible else others).append(zone)
+    if not eligible:  # their lines are missing
+        return _without_zones(report, is_said)
     free = sum(_usable(zone, report, page) for zone in eligible)
     if _impossible(memory, page) is not None:
         return _with_room(report, memory.free or 0, is_said)

@@ -110,7 +110,7 @@ def lines_of(content: bytes) -> Iterator[str]:
         lines = _lines_of_text(content.replace(b"\0", b""))  # as a crash leaves at a file's end
     is_first = is_stamped if _has_stamps(lines) else layout.is_begun
     whole = layout.refilled(layout.unwrapped(lines, is_first), is_first)
-    yield from _in_order(layout.in_parts(whole))
+    yield from _in_order(layout.in_parts(layout.marked(whole)))
 
 
 def narrow(content: bytes) -> bytes:

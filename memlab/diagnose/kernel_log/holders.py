@@ -42,6 +42,12 @@ _ZONE_LINES = (
     ("kernel stacks", ("kernel_stack",)),
     ("free", ("free", "free_pcp")),
 )
+_OF_KMEM = (
+    "reclaimable slab", "unreclaimable slab", "slab", "page tables", "kernel stacks", "per-CPU",
+    "vmalloc",
+)  # fmt: skip
+_ANY_ANONYMOUS = "anonymous or shared memory"
+"""The lists of anonymous pages have both: without a counter of shared memory they stay so."""
 _KERNELS_OWN = ("unreclaimable slab", "page tables", "kernel stacks")
 
 
@@ -98,7 +104,7 @@ def in_table(process: Process, tasks: Sequence[Task]) -> Task | None:
     """A process's row, or that of the only process of its name, whose thread it is."""
     if row := next((t for t in tasks if t.pid == process.pid), None):
         return row
-    named = [t for t in tasks if t.name == process.name[:15]]
+    named = [t for t in tasks if process.name and t.name == process.name[:15]]
     return named[0] if len(named) == 1 else None
 
 
@@ -116,9 +122,12 @@ def why_chosen(report: Report, victim: Process) -> Iterator[str]:
             if is_cut
             else f"chosen as the largest of {len(tasks)} processes"
         )
-    elif (row.score_adjustment or 0) > (first.score_adjustment or 0):
+    elif (
+        first.score_adjustment is not None and (row.score_adjustment or 0) > first.score_adjustment
+    ):
+        name = f" ({first.name})" if first.name else ""
         yield (
-            f"chosen by its oom_score_adj of {row.score_adjustment}: {first.pid} ({first.name}) "
+            f"chosen by its oom_score_adj of {row.score_adjustment}: {first.pid}{name} "
             f"holds more, {size(_weight(first))}, at {first.score_adjustment}"
         )
 
@@ -167,8 +176,17 @@ def _of_group(report: Report) -> tuple[int, list[tuple[str, int]]]:
         parts.append((name, next((numbers[key] for key in keys if key in numbers), 0)))
     cache = numbers.get("total_cache", numbers.get("cache", numbers.get("file", 0)))
     parts.append(("page cache", max(0, cache - dict(parts)["tmpfs or shared memory"])))
-    if is_v1 and (kmem := report.counters.get("kmem")) is not None:
-        parts.append(("kernel memory", kmem.usage))
+    known = dict(parts)
+    split = known["reclaimable slab"] + known["unreclaimable slab"]
+    known["slab"] = 0 if is_v1 else max(0, numbers.get("slab", 0) - split)
+    parts.append(("slab", known["slab"]))
+    if (kmem := report.counters.get("kmem")) is not None:
+        if is_v1:
+            parts.append(("kernel memory", kmem.usage))
+        else:  # the numbers are not of one moment
+            room = memory.usage - sum(number for _, number in parts) if memory else kmem.usage
+            rest = min(room, kmem.usage - sum(known[name] for name in _OF_KMEM))
+            parts.append(("other kernel memory", max(0, rest)))
     return memory.usage if memory else 0, parts
 
 
@@ -196,6 +214,8 @@ def _of_zones(zones: Sequence[Zone]) -> tuple[int, list[tuple[str, int]]]:
         for name, keys in _ZONE_LINES
     }
     parts["anonymous"] = max(0, parts["anonymous"] - parts["tmpfs or shared memory"])
+    if not any("shmem" in zone.numbers for zone in zones):
+        parts[_ANY_ANONYMOUS] = parts.pop("anonymous")
     return sum(zone.present for zone in zones), list(parts.items())
 
 
@@ -205,6 +225,9 @@ def _of_limited(report: Report) -> Iterator[str]:
     if not _are_whole(zones) or _is_by_zone(report):
         return
     whole, parts = _of_zones(zones)
+    shared = report.memory.pages.get("shmem")  # of all nodes
+    if shared is not None and shared * cause.page_or_usual(report) < _LEAST * whole:
+        parts = [("anonymous" if name == _ANY_ANONYMOUS else name, n) for name, n in parts]
     uncounted = _uncounted(zones)
     if slab := _slab_of_low(report, zones):
         parts.append(("slab", slab))
@@ -259,7 +282,7 @@ def _of_machine(report: Report) -> tuple[int, list[tuple[str, int]]]:
     anonymous = counted("active_anon", "inactive_anon", "isolated_anon") - counted("shmem")
     locked = max(0, -anonymous)  # shared memory that is in no list of anonymous pages
     return (memory.total(page) or 0) if memory.is_counted else 0, [
-        ("anonymous", anonymous),
+        ("anonymous" if "shmem" in pages else _ANY_ANONYMOUS, anonymous),
         ("tmpfs or shared memory", counted("shmem")),
         ("page cache", counted("active_file", "inactive_file", "isolated_file")),
         ("anonymous and page cache", counted("active", "inactive")),
@@ -289,12 +312,13 @@ def lines(report: Report, holdings: Sequence[Part]) -> Iterator[str]:
     if "in no counter" in known and known["in no counter"] >= 0.05 * whole:
         others = "pipes, sockets, zswap, drivers, balloons or vmalloc"
         if cause.cause_of(report).kind == "group":
-            others = "other memory of the kernel"
+            others = "" if "kmem" in report.counters else "other memory of the kernel"
         elif _is_by_zone(report):
             others = _uncounted(report.memory.zones)
         elif report.memory.balloon is not None:
             others = others.replace(" balloons", "").replace("drivers, or", "drivers or")
-        yield f"no counter of the report has {others}"
+        if others:
+            yield f"no counter of the report has {others}"
     yield from _of_limited(report)
     yield from _droppable(report, known, whole)
     shared = known.get("tmpfs or shared memory", 0)

@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 _WIDTH_LEAST, _WIDTH_MAX = 60, 250
 _FULL_LINES, _BROKEN_LEAST = 3, 2
 _FILLED_LEAST, _FILLED_MAX, _FILLED_LINES = 45, 130, 20_000
+_CUT_LEAST, _CUT_LINES, _CUT_ENDS = 40, 5, 3
+_OPEN_END = re.compile(r"(?:failcnt \d{1,20}|limit of /\S{0,250})$")
+_DIGITS = re.compile(r"\d{1,8}")
 _QUOTE = re.compile(r"(?:> ?){0,20}")
 _SECOND = re.compile(r"(?<=\S) (?=[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} kernel: )")
 _DAY = re.compile(r"\S [A-Z][a-z]{2} [ \d]\d$")  # the beginning of a stamp, at a line's end
@@ -192,3 +195,17 @@ def in_parts(lines: list[str]) -> list[str]:
             event = []
         event.append(lines[i + 1 : end])
     return [*result, *itertools.chain.from_iterable(reversed(event))]
+
+
+def marked(lines: list[str]) -> list[str]:
+    """Mark what may go on where lines are cut at a width, and the kernel prints nothing behind."""
+    width = max(map(len, lines), default=0)
+    if not _CUT_LEAST <= width <= _WIDTH_MAX:
+        return lines
+    full = [line for line in lines if len(line) == width]
+    ends = {_DIGITS.sub("0", line[-8:]) for line in full}
+    if len(full) < _CUT_LINES or len(ends) < _CUT_ENDS:
+        return lines
+    return [
+        f"{line}\u2026" if len(line) == width and _OPEN_END.search(line) else line for line in lines
+    ]

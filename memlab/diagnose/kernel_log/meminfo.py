@@ -15,12 +15,14 @@ _BALLOON = re.compile(r"\bBalloon:(\d{1,16})kB")
 _RESERVE = re.compile(r"lowmem_reserve\[\]:((?: \d{1,12}){1,8})")
 # Behind a number is its end, or a logger's mark of one: a number that is cut is another.
 _PAGES = re.compile(
-    r"([A-Za-z][a-z_]{1,39}(?:\(\w{2,8}\))?):(\d{1,15})(?=[\s,;|<]|\^[JM]|#01[25]|\\[nrt]|$)"
+    r"([A-Za-z][a-z_]{1,39}(?:\(\w{2,8}\))?):(\d{1,15})(?=[\s;|<]|,(?!\d)|\^[JM]|#01[25]|\\[nrt]|$)"
 )
-_BLOCKS = re.compile(r"(\d{1,12})\*(\d{1,10})kB(?: {1,3}\(([A-Z]{1,8})\))?")
+_BLOCKS = re.compile(r"(?<![\d,])(\d{1,12})\*(\d{1,10})kB(?: {1,3}\(([A-Z]{1,8})\))?")
 _KILOBYTES = re.compile(r"([a-z_]{2,40}):(\d{1,20})kB")
 _SWAP = re.compile(r"(Free|Total) swap {0,3}= {0,3}(\d{1,16})kB")
-_COUNT = re.compile(r"(\d{1,15}) (?:pages (?:of )?(RAM|reserved|HighMem|HIGHMEM)|(reserved) pages)")
+_COUNT = re.compile(
+    r"(?<![\d,.])(\d{1,15}) (?:pages (?:of )?(RAM|reserved|HighMem|HIGHMEM)|(reserved) pages)"
+)
 _HUGE = re.compile(r"hugepages_total=(\d{1,12}) .{1,80}hugepages_size=(\d{1,12})kB")
 _SLAB = re.compile(r"([\w.:-]{1,48}) {1,40}(\d{1,14})KB {1,20}(\d{1,14})KB")
 _COUNTER_WORDS = (

@@ -6,6 +6,7 @@ only a complete report has (memory, tasks) are read until its kill.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,10 @@ _MARKS = tuple(
     )
 )
 
+# Of grep, of diff and of compose: what stands at the beginning of each line.
+_BEFORE_NAME = re.compile(
+    r"(?:\S{0,200}\.(?:log|txt)(?:\.\d{1,3})?:(?=\S)|\+(?=\S)|[\w.-]{1,64} {1,40}\| (?=\S))"
+)
 _NO_PREFIX = forms.Prefix("", "", "", "", "")
 Kills = set[tuple[int | None, str, int | None, int | None]]
 
@@ -168,6 +173,8 @@ class Log:
     """Allocations that failed, which kills nobody."""
     no_range: int | None = None
     """The size in bytes, if the kernel had no range of addresses for vmalloc that is as large."""
+    forks: dict[str, int] = field(default_factory=dict)
+    """How often a fork was refused, by the group whose limit of processes it met."""
     by_hand: int = 0
     """Requests of a kill by SysRq f."""
     earlier: int = 0
@@ -265,8 +272,8 @@ def _is_long_after(stamp: str, boot: str) -> bool:
 
 
 def _is_of(reaped: Process, victim: Process) -> bool:
-    """Whether the reaper's line is of a victim: a line without a name may be cut in its PID."""
-    if reaped.name:
+    """Whether a line is of a victim: one that is cut has a beginning of its PID."""
+    if not reaped.is_cut:
         return reaped.pid == victim.pid
     return str(victim.pid).startswith(str(reaped.pid))
 
@@ -322,6 +329,7 @@ class _Sources:
             self._keep(line)
             return
         rows, self._rows = self._rows, []
+        line = sentences.without_commas(line) if "," in line else line
         prefix = forms.prefix_of(line)
         if lost.is_hidden(line):
             self.log.hidden += 1
@@ -459,8 +467,11 @@ class _ReportReader:
         if width is not None and not row.name:
             self._row = whole
         is_row = width is None or len(row.numbers) >= width or row.name
-        if is_row and len(report.rows) < _TASKS_MAX:
-            report.rows.append(row)
+        is_long = len(row.name) > sentences.COMM_MAX
+        behind = sentences.rows_behind(whole, width) if is_long else ()
+        for task in (*((row,) if is_row else ()), *behind):
+            if len(report.rows) < _TASKS_MAX:
+                report.rows.append(sentences.named(task))
         return True
 
     def _undecided(self, line: str) -> Report:
@@ -491,7 +502,7 @@ class _ReportReader:
         report = self._new(line)
         for text in self._rows_before:
             if (row := sentences.row(text, None)) is not None:
-                report.rows.append(row)
+                report.rows.append(sentences.named(row))
         return report
 
     def _requester(self, report: Report, line: str) -> None:
@@ -499,7 +510,9 @@ class _ReportReader:
         name = line.partition(" Comm: ")[2]
         for mark in (" Not tainted", " Tainted:", " Kdump:"):
             name = name.partition(mark)[0]
-        if len(name) <= 15 and report.requester and name.endswith(report.requester):
+        if not name or len(name) > 15 or not report.requester:
+            return
+        if name.endswith(report.requester) or report.requester.endswith(name):
             report.requester = name
 
     def _statistic(self, report: Report, line: str) -> bool:
@@ -527,6 +540,7 @@ class _ReportReader:
             and report.line - other.line < _MIXED_LINES
         )
         body = forms.parted(value.before)[1].rpartition("`")[2]  # in a table of Markdown
+        body = body[before.end() :] if (before := _BEFORE_NAME.match(body)) else body
         name = body if len(body) <= 15 else (body.rsplit(": ", 1)[-1].rsplit("] ", 1)[-1])
         report.requester = name if len(name) <= 15 else (name.split() or [""])[-1][-15:]
         report.gfp_mask, report.order, report.nodes = value.gfp_mask, value.order, value.nodes
@@ -582,6 +596,8 @@ class _ReportReader:
 
     def on_victim(self, value: Process, line: str) -> None:
         report = self._open
+        if value.is_cut:
+            value = self._uncut(value)
         if report is not None and report.chosen is not None:
             other = report.chosen.pid != value.pid and bool(report.chosen.words)
             report = None if other else report
@@ -590,7 +606,16 @@ class _ReportReader:
             report.is_second = self._is_repeated(value)  # or another child of it is killed
         report.chosen, report.words = value, value.words or report.words
 
+    def _uncut(self, process: Process) -> Process:
+        """A process whose PID is certain: of the open report's choice, or without one."""
+        chosen = self._open.chosen if self._open is not None else None
+        if chosen is not None and chosen.pid is not None and _is_of(process, chosen):
+            return chosen._replace(words=process.words)
+        return process._replace(pid=None, is_cut=False)
+
     def _is_repeated(self, process: Process) -> bool:
+        if process.pid is None:
+            return False
         key = (process.pid, process.name, process.virtual, process.anonymous)
         is_repeated = key in self._kills
         if len(self._kills) >= _TASKS_MAX:
@@ -601,6 +626,8 @@ class _ReportReader:
     def on_killed(self, value: Process, line: str) -> None:
         others: list[Process] = []
         whole_group = None
+        if value.is_cut:
+            value = self._uncut(value)
         if self._is_repeated(value):  # memory.oom.group names it twice; two logs in one file
             quoted = self._quoted(value)
             if quoted is None:
@@ -639,7 +666,7 @@ class _ReportReader:
         """The report that chose this process, if another one has begun in between."""
         if self._open is None or self._open.chosen is None:
             return None
-        if self._open.chosen.pid == process.pid:
+        if process.pid in (None, self._open.chosen.pid):
             return None
         for report in reversed(self.log.reports[-_SOURCES_MAX:]):
             is_waiting = report.is_summed and not report.is_decided
@@ -684,7 +711,7 @@ class _ReportReader:
         if opened is not None and is_open and opened.reaped is None and self._lists(opened, value):
             opened.reaped, opened.is_stuck = value, bool(value.words)
         elif not self._is_repeated(value):
-            self.log.reaped.append(value)
+            self.log.reaped.append(value._replace(pid=None) if value.is_cut else value)
 
     def _lists(self, report: Report, process: Process) -> bool:
         """Whether its table has a process, as often as that is asked of a large one."""
@@ -737,6 +764,10 @@ class _ReportReader:
 
     def on_no_range(self, value: int, line: str) -> None:
         self.log.no_range = value
+
+    def on_fork(self, value: str, line: str) -> None:
+        if value in self.log.forks or len(self.log.forks) < _SOURCES_MAX:
+            self.log.forks[value] = self.log.forks.get(value, 0) + 1
 
     def on_refused(self, value: str, line: str) -> None:
         self._is_refused = len(self.log.refused) < 100  # the line behind it is of the last one

@@ -9,23 +9,31 @@ group may be named by anybody, so names are split off from the right, where thei
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 CONSTRAINTS = (
     "CONSTRAINT_NONE", "CONSTRAINT_CPUSET", "CONSTRAINT_MEMORY_POLICY", "CONSTRAINT_MEMCG"
 )  # fmt: skip
+GROUP_CUT = "\u2026"
+"""At the end of a path that a line has only the beginning of."""
+_NEXT_STAMP = re.compile(r" \[ {0,12}\d{1,12}\.\d{3,9}\] ")  # of a line that was joined to it
 COMM_MAX = 15  # TASK_COMM_LEN without its end
 _GFP = re.compile(r"gfp_mask=0x([0-9a-fA-F]{1,16})")
 _ORDER = re.compile(r"order=(-?[1-3]?\d)(?!\d)")  # a larger one is no order
+_NODES = re.compile(r",nodemask=([\d,-]{1,200}?)(?:,[a-z]|$)")  # a wrap may be behind them
 _NODEMASK = re.compile(r"nodemask=([\d,-]{1,200}), ")
-_PID = re.compile(r"(\d{1,10})")
+_PID = re.compile(r"(\d{1,10})(?!\d|,\d)")
+_NO_PID = re.compile(r"()\d{1,10}(?:,\d{1,10}){1,6}(?!\d)")  # commas that are not of thousands
+_CUT = re.compile(r"[.\u2026]{0,3}$")  # behind a number: the kernel always prints more behind a PID
+_THOUSANDS = re.compile(r"(?<![\w,.=/-])(?<!\d:)-?\d{1,3}(?:,\d{3}){1,6}(?![\d,]|\.\d)")
+_PID_OF_SUM = re.compile(r"(?<=,pid=)\d{1,3}(?:,\d{3}){1,3}(?=,uid=)")
 _SCORE = re.compile(r"score (-?\d{1,10})")
 _ADJUSTMENT = re.compile(r"oom_score_adj:(-?\d{1,5})(?!\d)")
 _COUNTER = re.compile(
     r"(memory\+swap|memory|swap|kmem): usage (\d{1,20})kB, limit (\d{1,20})kB"
-    r"(?:, failcnt (\d{1,20}))?"
+    r"(?:, failcnt (\d{1,20})(?!\d|,\d|[.\u2026]))?"
 )
 _STATISTIC = re.compile(r"([a-z_]{2,40}):(\d{1,18})KB")
 _STATISTIC_LINE = re.compile(r"([a-z][a-z0-9_()]{1,40}) (\d{1,20})")
@@ -34,6 +42,9 @@ _GAP = r"[ \t]{1,400}"  # a terminal or a table widens it
 _ROW = re.compile(
     rf"\[[ \t]{{0,9}}(\d{{1,10}})\]((?:{_GAP}-?\d{{1,20}}){{4,14}})(?:{_GAP}(\S.{{0,63}}))?"
 )
+_JOINED = re.compile(rf"{_ROW.pattern}|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d ")
+_JOINED_MAX = 8  # rows in a line
+_LINE_MAX = 4096
 _SUPPRESSED = re.compile(r"oom_kill_process: (\d{1,9}) callbacks suppressed")
 _NO_RANGE = re.compile(r"vmap allocation for size (\d{1,20}) failed")
 _UB = re.compile(r"(?:in UB (\S{1,40}): )?OOM killed process ")
@@ -61,7 +72,7 @@ class Chosen(NamedTuple):
     """The line that sums a kill up."""
 
     constraint: str | None
-    """None if it is cut."""
+    """None if it is cut before it is certain."""
     nodes: str | None
     cpuset: str | None
     mems_allowed: str | None
@@ -86,6 +97,8 @@ class Process(NamedTuple):
     page_tables: int | None = None
     rss: int | None = None
     """Of a version that prints no kinds."""
+    is_cut: bool = False
+    """Whether the line ends within its PID, or just behind it."""
 
     @property
     def resident(self) -> int | None:
@@ -160,6 +173,7 @@ def chosen(text: str, at: int) -> Chosen | None:
     if body[: len("constraint=")].lower() != "constraint=":  # as a page's own spelling has it
         return None
     body = body.replace(", ", ",").replace("task_memcg= ", "task_memcg=")
+    constraint = _constraint(body)
     if ",uid=" not in body:  # the line is cut: of its last word only a part may be there
         body = body.rpartition(",")[0]
     head, pid, tail = body.rpartition(",pid=")
@@ -173,11 +187,10 @@ def chosen(text: str, at: int) -> Chosen | None:
     context, group, task_group = _groups(head)
     where, has_cpusets, mems = context.rpartition(",mems_allowed=")  # none without CONFIG_CPUSETS
     where, _, cpuset = (where if has_cpusets else context).partition(",cpuset=")
-    kind, _, nodes = where[len("constraint=") :].partition(",nodemask=")
-    kind = kind.partition(",")[0]
+    nodes = _NODES.search(where)
     return Chosen(
-        constraint=kind if kind in CONSTRAINTS else None,
-        nodes=nodes if nodes and not nodes.strip("0123456789,-") else None,
+        constraint=constraint,
+        nodes=nodes[1] if nodes else None,
         cpuset=cpuset or None,
         mems_allowed=mems if has_cpusets else None,
         group=group,
@@ -185,6 +198,14 @@ def chosen(text: str, at: int) -> Chosen | None:
         name=name,
         pid=int(number[1]) if number else None,
     )
+
+
+def _constraint(body: str) -> str | None:
+    """The one that its word is, or begins if the line is cut in it."""
+    word, is_whole, _ = body[len("constraint=") :].partition(",")
+    word = word.rstrip(" .\u2026").upper()
+    fitting = [c for c in CONSTRAINTS if c == word or (not is_whole and c.startswith(word))]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _groups(head: str) -> tuple[str, str | None, str | None]:
@@ -206,7 +227,8 @@ def killed(text: str, at: int) -> Process | None:
     """`Killed process 7 (a) total-vm:...`; Red Hat's 2.6.32 and 3.10 put the UID into it."""
     rest = text[at + len("Killed process ") :]
     words = _words(text[:at])
-    if not (pid := _PID.match(rest)) or not _is_kernels(rest, pid.end(), words):
+    pid = _PID.match(rest) or _NO_PID.match(rest)
+    if not pid or not _is_kernels(rest, pid.end(), words):
         return None
     sizes = max(rest.rfind("total-vm:"), rest.rfind(" vsz:"))
     sizes = sizes if sizes >= 0 else rest.rfind("anon-rss:")
@@ -218,7 +240,7 @@ def killed(text: str, at: int) -> Process | None:
     virtual = _kilobytes(numbers, "total-vm:") or _kilobytes(numbers, "vsz:")
     tables = _kilobytes(numbers, "pgtables:")
     return Process(
-        int(pid[1]),
+        int(pid[1]) if pid[1] else None,
         naming[begin + 1 : end] if 0 <= begin < end else "",
         words=words,
         score_adjustment=int(adjustment[1]) if adjustment else None,
@@ -228,6 +250,7 @@ def killed(text: str, at: int) -> Process | None:
         shared=_kilobytes(numbers, "shmem-rss:"),
         # The first 5.4 printed bytes there (941f762bcb27): more than was mapped.
         page_tables=tables if tables and virtual and tables < virtual else None,
+        is_cut=_CUT.match(rest, pid.end()) is not None,
     )
 
 
@@ -253,7 +276,8 @@ def victim(text: str, at: int) -> Process | None:
         return None
     name = rest[rest.find("(") + 1 : end] if end > 0 else ""
     score = _SCORE.search(rest[end:]) if end > 0 else None
-    return Process(int(pid[1]), name, words, int(score[1]) if score else None)
+    is_cut = _CUT.match(rest, pid.end()) is not None
+    return Process(int(pid[1]), name, words, int(score[1]) if score else None, is_cut=is_cut)
 
 
 def ended_by_fault(text: str, at: int) -> Process | None:
@@ -271,7 +295,9 @@ def reaped(text: str, at: int) -> Process | None:
         return None
     end = max(rest.rfind("), now"), rest.rfind(") ")) if "," in rest else rest.rfind(")")
     name = rest[rest.find("(") + 1 : end] if end > 0 else ""
-    return Process(int(pid[1]), name, words="unable" if rest.startswith("unable") else "")
+    is_cut = _CUT.match(rest, pid.end()) is not None
+    words = "unable" if rest.startswith("unable") else ""
+    return Process(int(pid[1]), name, words, is_cut=is_cut)
 
 
 def container(text: str, at: int) -> tuple[str, Process] | None:
@@ -292,7 +318,12 @@ def container(text: str, at: int) -> tuple[str, Process] | None:
 def limit(text: str, at: int) -> Limit | None:
     before, _, after = text.partition(" killed as a result of limit of ")
     begin = before.rfind("Task in ")
-    return Limit(after.strip(), before[begin + 8 :] if begin >= 0 else None)
+    group = _NEXT_STAMP.split(after.strip(), maxsplit=1)[0]
+    task_group = before[begin + 8 :] if begin >= 0 else None
+    rest = (task_group or "").removeprefix(group) if group else ""
+    if rest != (task_group or "") and not f"{rest}/".startswith("/") and group != "/":
+        group += GROUP_CUT  # the limit is the task's or a parent's
+    return Limit(f"{group[:-3]}{GROUP_CUT}" if group.endswith("...") else group, task_group)
 
 
 def reached(text: str, at: int) -> Limit | None:
@@ -354,6 +385,27 @@ def row(text: str, width: int | None) -> ProcessRow | None:
     return ProcessRow(int(match[1]), tuple(int(number) for number in numbers), name)
 
 
+def named(row: ProcessRow) -> ProcessRow:
+    """A row with a name as long as the kernel has it: what else follows is of another line."""
+    name = row.name
+    if len(name) > COMM_MAX:
+        name = _JOINED.split(name, maxsplit=1)[0].partition("  ")[0].rstrip(" [")
+    if len(name) > COMM_MAX:
+        name = name.split(None, 1)[0][:COMM_MAX]
+    return row._replace(name=name)
+
+
+def rows_behind(text: str, width: int | None) -> Iterator[ProcessRow]:
+    """Yield the rows that are joined to another one, behind its name."""
+    match, at = _ROW.search(text), 0
+    for _ in range(_JOINED_MAX):
+        if match is None or len(match[3] or "") <= COMM_MAX:
+            return
+        match = _ROW.search(text, at := match.start(3))
+        if match is not None and (other := row(text[match.start() : at + _LINE_MAX], width)):
+            yield other
+
+
 def is_row(text: str) -> bool:
     """Whether a line is one of the table of tasks."""
     return _ROW.search(text) is not None
@@ -378,6 +430,12 @@ def nobody(text: str, at: int) -> str:
 def no_range(text: str, at: int) -> int | None:
     match = _NO_RANGE.match(text, at)
     return int(match[1]) if match else None
+
+
+def fork(text: str, at: int) -> str | None:
+    """The group whose limit of processes a fork met: no lack of memory."""
+    group = text[at + len("fork rejected by pids controller in ") :].strip()
+    return group if group.startswith("/") else None
 
 
 def _plain(text: str, at: int) -> str:
@@ -432,8 +490,16 @@ TABLE = (
     Sentence("refused", "vmalloc error: ", _plain),
     Sentence("refused", "SLUB: Unable to allocate memory", _plain),
     Sentence("refused", "VM_FAULT_OOM leaked out", _plain),
+    Sentence("fork", "fork rejected by pids controller in ", fork),
 )
 """Of several whose markers stand in a line, the leftmost counts: what follows it is a name."""
+
+
+def without_commas(line: str) -> str:
+    """Return a line with numbers whose thousands have commas, as a person writes them, without
+    these. Lists of nodes and stamps have commas of their own."""
+    line = _PID_OF_SUM.sub(lambda match: match[0].replace(",", ""), line)
+    return _THOUSANDS.sub(lambda match: match[0].replace(",", ""), line)
 
 
 def within(line: str) -> list[tuple[int, Sentence]]:
