@@ -202,23 +202,30 @@ def _line(*words: str) -> str:
 
 @cache
 def _load(row: Item, above: tuple[str, ...]) -> click.Command:
-    path = (*above, row.name)
-    if row.rows:
-        return CommandGroup(
-            row.name,
-            sections={"Commands": row.rows},
-            path=path,
-            help=row.summary,
-            short_help=row.summary,
-            callback=click.pass_context(show_help),
-            invoke_without_command=True,
-        )
+    command = _group_of(row, above) if row.rows else _command_of(row, above)
+    # click keeps the first help option that it makes, be it for a context that has no -h.
+    command.get_help_option(click.Context(command, help_option_names=HELP))
+    return command
+
+
+def _group_of(row: Item, above: tuple[str, ...]) -> click.Command:
+    return CommandGroup(
+        row.name,
+        sections={"Commands": row.rows},
+        path=(*above, row.name),
+        help=row.summary,
+        short_help=row.summary,
+        callback=click.pass_context(show_help),
+        invoke_without_command=True,
+    )
+
+
+def _command_of(row: Item, above: tuple[str, ...]) -> click.Command:
     command: click.Command = import_module(row.module).command
     command.name, command.short_help, command.hidden = row.name, row.summary, row.hidden
     for option in command.params:  # click would take the names of the function's parameters
         if isinstance(option, click.Option) and not option.envvar:
             long = max(option.opts, key=len).lstrip("-")
-            option.envvar = "_".join(("memlab", *path, long)).upper().replace("-", "_")
-    # click keeps the first help option that it makes, be it for a context that has no -h.
-    command.get_help_option(click.Context(command, help_option_names=HELP))
+            words = ("memlab", *above, row.name, long)
+            option.envvar = "_".join(words).upper().replace("-", "_")
     return command

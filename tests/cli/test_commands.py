@@ -20,7 +20,7 @@ from quick import mostly_slow
 
 import memlab
 from memlab import cli, experiments, published
-from memlab.cli import _hosts, _table
+from memlab.cli import _group, _hosts, _table
 from memlab.present.table import SCREEN
 from memlab.run import journal
 from memlab.store import Store
@@ -70,6 +70,17 @@ def test_help_has_its_short_option_whoever_asked_for_the_command_before(command:
     assert "memlab clean" in said(command("clean", "-h"))
     if module:
         sys.modules["memlab.cli.clean"] = module
+
+
+def test_so_has_a_group_of_commands() -> None:
+    groups = [row for rows in _table.SECTIONS.values() for row in rows if row.rows]
+    assert groups
+    for row in groups:
+        group = _group._load.__wrapped__(row, ())
+        group.make_parser(click.Context(group))
+        option = group.get_help_option(click.Context(group))
+        assert option
+        assert "-h" in option.opts
 
 
 def test_no_command_shows_the_help(command: Command) -> None:
