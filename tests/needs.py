@@ -30,7 +30,7 @@ from typing import Any
 import bpf_maps
 import pytest
 
-from memlab.diagnose import call_rings, pages
+from memlab.diagnose import call_places, call_rings, pages
 from memlab.errors import CannotRun
 from memlab.experiment.huge_pages import THP
 from memlab.files import ownership
@@ -340,6 +340,10 @@ NEEDS = {
     "readers of cgroups": Need(
         lambda: _names_readers(next(iter(cgroup.chain("memory")[1]), None), is_system=True),
         "run as root, with CAP_SYS_ADMIN, on a kernel that names files of cgroups to fanotify(7)",
+    ),
+    "a root that is a mount": Need(
+        lambda: any(mount.mount_point == "/" for mount in call_places.mounts(os.getpid()).values()),
+        "run in no plain chroot",
     ),
     "io_uring": Need(_makes_rings, "sysctl kernel.io_uring_disabled=0, where seccomp allows it"),
     "BPF maps": Need(_makes_bpf_maps, "run as root, on a kernel with CONFIG_BPF_SYSCALL"),

@@ -49,6 +49,7 @@ def mount_of(path: Path) -> str:
     return f"{mount.mount_point} ({mount.filesystem})"
 
 
+@pytest.mark.needs("a root that is a mount")
 @pytest.mark.parametrize("call", ["mkdirat", "openat", "unlinkat", "fchmodat"])
 def test_the_mount_that_is_read_only_is_named(tmp_path: Path, call: str) -> None:
     (tmp_path / "x").touch()
@@ -62,6 +63,7 @@ def test_the_mount_that_is_read_only_is_named(tmp_path: Path, call: str) -> None
     del buffer
 
 
+@pytest.mark.needs("a root that is a mount")
 def test_by_a_descriptor_and_a_name_in_its_folder(tmp_path: Path) -> None:
     at, buffer = address("x")
     fd = os.open(tmp_path, os.O_RDONLY)
