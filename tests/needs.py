@@ -126,7 +126,7 @@ def _capable() -> bool:
 
 
 def _makes_rings() -> bool:
-    """io_uring_setup refuses a null pointer; where there is none, the call itself is refused."""
+    """io_uring_setup fails with EFAULT for a null pointer if the kernel supports and allows it."""
     number, libc = system_calls.NUMBERS.get("io_uring_setup"), ctypes.CDLL(None, use_errno=True)
     if number is None:
         return False

@@ -328,3 +328,14 @@ def test_a_bare_number_is_in_seconds_where_a_wait_or_a_budget_is_meant() -> None
 def test_counts_from_the_least_to_the_most() -> None:
     assert units.from_to([8, 6, 12]) == "6 to 12"
     assert units.from_to([7, 7]) == "7"
+
+
+@pytest.mark.parametrize(
+    ("words", "most", "text"),
+    [
+        ("", None, ""), ("a", None, "a"), ("ab", None, "a and b"), ("abca", None, "a, b and c"),
+        ("abcd", 3, "a, b, c and d"), ("abcde", 3, "a, b, c and 2 more"),
+    ],
+)  # fmt: skip
+def test_words_are_enumerated_once_each(words: str, most: int | None, text: str) -> None:
+    assert units.enumerated(words, most) == text

@@ -212,8 +212,8 @@ def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None)
 def runtime(pid: int) -> str:
     """Go's, if it is built into its executable, else empty. Others may keep their heap in what they
     take from malloc, as OCaml's does."""
-    found = files.known(lambda: allocator_marks.names(proc.ROOT / f"proc/{pid}/exe"))
-    return allocator_marks.GO if found and allocator_marks.GO in found[0] else ""
+    marks = files.known(lambda: allocator_marks.names(proc.ROOT / f"proc/{pid}/exe"))
+    return allocator_marks.GO if marks and allocator_marks.GO in marks[0] else ""
 
 
 def replacing(pid: int, mappings: Sequence[process.Mapping], names: Sequence[str]) -> str | None:

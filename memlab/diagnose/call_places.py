@@ -172,9 +172,9 @@ def folder_of_change(
 
 
 def direct_units(pid: int, number: int, known: Mounts) -> tuple[int, int] | None:
-    """What the address of a buffer, and what its length and the position must be a multiple of, of
-    a descriptor with O_DIRECT (STATX_DIOALIGN of Linux 6.1, statx(2)), else 512 bytes, the least
-    sector; None of what knows no direct reads."""
+    """The alignment in bytes of a buffer's address, and that of its length and position, for a
+    descriptor with O_DIRECT: STATX_DIOALIGN of Linux 6.1 (statx(2)), else 1 and 512, the smallest
+    sector. None if the file does not support direct I/O."""
     with suppress(OSError), _opened(pid, number, known) as (fd, mount):
         about = (ctypes.c_char * 256)()
         read = getattr(ctypes.CDLL(None), "statx", None)  # glibc 2.28, musl 1.2.5

@@ -15,6 +15,7 @@ from memlab.diagnose.call_facts import Cause, EarlierFacts, Facts, Reader, shown
 from memlab.diagnose.kernel_numbers import sysctl, target_of
 from memlab.observe import files, namespaces, proc
 from memlab.observe.proc import ROOT
+from memlab.text import units
 
 _PTRACE, _ADMIN, _PERFMON = 19, 21, 38
 _ATTACH, _SEIZE = 16, 0x4206
@@ -156,7 +157,7 @@ def _numbers(status: Mapping[str, str], name: str) -> list[int]:
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    return " and ".join(str(number) for number in dict.fromkeys(numbers))
+    return units.enumerated(map(str, numbers))
 
 
 READERS: tuple[tuple[str, str, Reader], ...] = (

@@ -16,9 +16,10 @@ from memlab.diagnose import call_places
 from memlab.diagnose.call_facts import PAGE, Cause, Facts, Reader, shown
 from memlab.observe import files
 from memlab.observe.proc import ROOT
+from memlab.text.units import enumerated
 
 _FIXED, _MOVES_TO, _ROUNDS = 0x10 | 0x10_0000, 2, 0o20000  # MAP_, MREMAP_FIXED; SHM_RND
-_PIECES = 64
+_PIECES, _WRONG_SHOWN = 64, 3
 _CPUS_BYTES = 1024
 
 
@@ -99,10 +100,11 @@ def _direct(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     ]
     if not wrong:
         return None
+    words = enumerated([*dict.fromkeys(wrong)][:_WRONG_SHOWN])
     memory = f", the address of a buffer of {units[0]:,}" if units[0] > 1 else ""
     return Cause(
         f"descriptor {number}, now {shown(facts.link(number))}, is open with O_DIRECT: length and "
-        f"position must be multiples of {units[1]:,}{memory}, and {_joined(wrong)}",
+        f"position must be multiples of {units[1]:,}{memory}, and {words}",
         "O_DIRECT", "aligned buffers (posix_memalign(3)), lengths and positions; no O_DIRECT",
         harmless=True,
     )  # fmt: skip
@@ -118,11 +120,6 @@ def _buffers(
     for address, length in pairs:
         yield "the length", length, units[1]
         yield "a buffer", address, units[0]
-
-
-def _joined(parts: Sequence[str]) -> str:
-    first = [*dict.fromkeys(parts)][:3]
-    return first[0] if len(first) < 2 else f"{', '.join(first[:-1])} and {first[-1]}"
 
 
 def _processors(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:

@@ -213,10 +213,10 @@ def counting(pid: int) -> Iterator[Counters]:
         by_name = [one.name for one in EVENTS if (one.tracepoint or "").startswith("syscalls:")]
         unseen.update(dict.fromkeys(by_name, refusals.NARROW))
         events = [
-            replace(one, filtered=refusals.filter_of(one.name, is_narrow=True))
-            if one.name in refusals.BY_NUMBER
-            else one
-            for one in EVENTS
+            replace(event, filtered=refusals.filter_of(event.name, is_narrow=True))
+            if event.name in refusals.BY_NUMBER
+            else event
+            for event in EVENTS
         ]
     tasks, at_most = busiest_first(pid), min(THREADS_MAX, _room())
     with ExitStack() as opened:

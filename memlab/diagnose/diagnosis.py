@@ -173,9 +173,9 @@ def _findings(seen: Look) -> Iterator[Finding]:
 def _causes(
     findings: Iterable[Finding], explains: Mapping[str, Sequence[str]] = _EXPLAINS
 ) -> Iterator[Finding]:
-    found = list(findings)
-    explained = {name for one in found for name in explains.get(one.name, ())}
-    yield from (one for one in found if one.name not in explained)
+    candidates = list(findings)
+    effects = {name for cause in candidates for name in explains.get(cause.name, ())}
+    yield from (candidate for candidate in candidates if candidate.name not in effects)
 
 
 def _unseen(seen: Look) -> Iterator[Unlooked]:

@@ -102,9 +102,9 @@ class GroupRefusals:
             recorded = ring.stopped()
             share = Share(len(recorded), ring.count(), ring.recorded_s(), seconds)
             kinds = Counter(
-                (one.pid, (*self._events.ended(one.raw), one.is_narrow))
-                for one in recorded
-                if one.pid and (known is None or one.pid in known)
+                (call.pid, (*self._events.ended(call.raw), call.is_narrow))
+                for call in recorded
+                if call.pid and (known is None or call.pid in known)
             )
             for (pid, kind), times in kinds.items():
                 rate, is_certain = share.per_s(times)

@@ -133,13 +133,13 @@ def _classes(
 ) -> InnerHeap | None:
     """Metaspace with the space of compressed classes. The JVM counts it when it collects."""
     most = sum(resident.get(m.start, 0) for m in anonymous)
-    held = min(counted.get("sun.gc.metaspace.capacity", 0), most)
-    if held < _PAGE:
+    committed_bytes = min(counted.get("sun.gc.metaspace.capacity", 0), most)
+    if committed_bytes < _PAGE:
         return None
     loaded, unloaded = classes_of(counted)
     note = f"counted at its last collection; {max(0, loaded - unloaded):,} classes are loaded now"
-    used = min(counted.get("sun.gc.metaspace.used", 0), held)
-    return InnerHeap(CLASSES, held, used, note)
+    used = min(counted.get("sun.gc.metaspace.used", 0), committed_bytes)
+    return InnerHeap(CLASSES, committed_bytes, used, note)
 
 
 def _java(

@@ -494,7 +494,7 @@ def at(
     rates = _rates(before, after, threads, counted.unseen, elapsed, complete=not counted.limits)
     refused = refusals.with_counts(course.failing, rates)
     directory = of_process[0] if of_process else None
-    seen = Look(
+    measured = Look(
         subject=found,
         started=started.read(found),
         seconds=elapsed,
@@ -527,11 +527,11 @@ def at(
         stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
         prices=(*end.unlooked, *holders.unlooked),
     )
-    seen = _with_shared(seen, start, course, end, descendants, of_group=limit is not None)
-    seen = _with_pages(seen, start, course, end)
-    seen = _with_series(seen, course)
-    seen = _with_holders(seen, start, course, end, holders)
-    seen = _with_descriptors(seen, start, end, descriptors)
+    measured = _with_shared(measured, start, course, end, descendants, of_group=limit is not None)
+    measured = _with_pages(measured, start, course, end)
+    measured = _with_series(measured, course)
+    measured = _with_holders(measured, start, course, end, holders)
+    measured = _with_descriptors(measured, start, end, descriptors)
     unseen = (
         *_hidden_group(pid),
         *_said(_not_recorded(course.refusals.why) | _of_all_processes(counted.unseen)),
@@ -541,10 +541,10 @@ def at(
         *allocator.not_searched(pid, holders.malloc),
         *_not_read(holders.malloc, holders.heap, holders.within, holders.unread_bytes),
         *_not_sampled(sampled, rates),
-        *_children_counted(forks=_forks(seen)),
-        *_not_open_to_a_look(seen, start, end, descriptors),
+        *_children_counted(forks=_forks(measured)),
+        *_not_open_to_a_look(measured, start, end, descriptors),
     )
-    return replace(seen, unseen=unseen), course.refusals
+    return replace(measured, unseen=unseen), course.refusals
 
 
 def _processes_beside(
@@ -647,13 +647,15 @@ def _holders(found: Subject, course: _Course, end: _End, *, thorough: bool) -> _
     unread -= mapped_forms.bytes_of(forms, mapped_forms.MAIN_STACK)
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
     searched: list[str] = []
-    own: str | None = None
+    replacement: str | None = None
     if much or any(one.name == inner_heap.MIMALLOC for one in inner):
         searched = allocator.within(pid, mappings, malloc)
-        own = allocator.replacing(pid, mappings, searched) if heaps is None else None
-        if own:
-            searched = [own, *searched]
-        if heaps is None and (own or any(allocator_marks.ASAN in one for one in searched)):
+        replacement = allocator.replacing(pid, mappings, searched) if heaps is None else None
+        if replacement:
+            searched = [replacement, *searched]
+        if heaps is None and (
+            replacement or any(allocator_marks.ASAN in name for name in searched)
+        ):
             not_read = ()  # of glibc's heap, which is not in use
     inner = inner_heap.placed(inner, searched)
     within = tuple(inner_heap.unread(searched if much else [], inner))

@@ -41,8 +41,8 @@ _KEPT = 8
 _KINDS_MAX = 30  # of calls that fail, without those that mean a want
 
 IS_CALL = "ret < 0 && id >= 0"
-"""Of a filter: what fails; the return from a signal's handler has no number, and the result of the
-call that the signal came to."""
+"""Filter for failing calls. The return from a signal handler is excluded: it has no call number,
+and carries the result of the call that the signal interrupted."""
 IS_ERRNO = "ret > -4096"
 RESTARTS = (512, 513, 514, 516)
 """No errnos but signals that interrupt a call, which the kernel starts again (ERESTARTSYS and its

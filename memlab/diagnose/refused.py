@@ -264,10 +264,7 @@ def _page(one: Refusal) -> str:
 
 
 def _names(words: Iterator[str]) -> str:
-    found = list(dict.fromkeys(words))
-    if len(found) > _NAMED + 1:
-        found = [*found[:_NAMED], f"{len(found) - _NAMED} more"]
-    return " and ".join(found) if len(found) < 3 else f"{', '.join(found[:-1])} and {found[-1]}"
+    return units.enumerated(words, _NAMED)
 
 
 def _facts(refused: Sequence[Refusal]) -> tuple[Fact, ...]:

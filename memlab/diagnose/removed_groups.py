@@ -97,7 +97,7 @@ def _children(mount: Path, below: Sequence[Path]) -> Mapping[Path, Sequence[Path
 
 
 def _own_dying(path: Path, below: Sequence[Path]) -> int:
-    """Whose nearest group that exists is this one."""
+    """Removed groups directly below this one: no existing group lies between."""
     return (_dying(path) or 0) - sum(_dying(child) or 0 for child in below)
 
 
@@ -113,7 +113,7 @@ def _charged(path: Path, below: Sequence[Path], version: str) -> int:
     rest = whole - (_in_pages(counts, version) if version == "1" else 0)
     for child in below:
         rest -= _in_pages(group.pairs(child / "memory.stat"), version, total)
-    if rest >= _BATCHES_BYTES:  # what the others dropped while they were read is none of it
+    if rest >= _BATCHES_BYTES:  # subtract what the children dropped while they were read
         rest -= max(0, whole - _in_pages(group.pairs(path / "memory.stat"), version, total))
     return rest
 

@@ -36,7 +36,7 @@ class V8Pages:
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _HeapPage:
     start: int
     size: int
     heap: int
@@ -49,7 +49,7 @@ def read(
 ) -> V8Pages | None:
     """None if no heap is recognised. Raises `OSError` if the process may not be read."""
     places = _PLACES_MAX
-    sized: list[tuple[_Page, int]] = []
+    sized: list[tuple[_HeapPage, int]] = []
     with _PageReader(pid) as reader:
         for mapping in mappings:
             if mapping.start % _ALIGNED:
@@ -73,14 +73,14 @@ def read(
 class _PageReader(MemoryFiles):
     """Pages of a process."""
 
-    def pages(self, mapping: process.Mapping) -> Iterator[_Page]:
+    def pages(self, mapping: process.Mapping) -> Iterator[_HeapPage]:
         """From the begin of the mapping on, for as long as one lies behind another."""
         at = mapping.start
         while at < mapping.end and (page := self._page(at, mapping.end)):
             yield page
             at += -(-page.size // _ALIGNED) * _ALIGNED
 
-    def _page(self, at: int, end: int) -> _Page | None:
+    def _page(self, at: int, end: int) -> _HeapPage | None:
         raw = os.pread(self._memory, _HEADER.size, at) if self.is_present(at) else b""
         if len(raw) < _HEADER.size:
             return None
@@ -88,4 +88,4 @@ class _PageReader(MemoryFiles):
         fits = PAGE <= size <= end - at and size % PAGE == 0 and flags < 1 << 32
         fits = fits and at < first <= at + _HEADER_BYTES_MAX and first < last <= at + size
         fits = fits and allocated <= last - first and 0 < heap < 1 << 47 and heap % 8 == 0
-        return _Page(at, size, heap, allocated, bool(flags & _YOUNG)) if fits else None
+        return _HeapPage(at, size, heap, allocated, bool(flags & _YOUNG)) if fits else None

@@ -9,7 +9,7 @@ import errno
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -263,6 +263,15 @@ def counted(count: int, unit: str = "block") -> str:
     """`20 blocks`, `1 session`, `2 processes`."""
     plural = "es" if unit.endswith("s") else "s"
     return f"{count} {unit}{'' if count == 1 else plural}"
+
+
+def enumerated(words: Iterable[str], most: int | None = None) -> str:
+    """`a`, `a and b`, `a, b and c`: each word once. If there are more than `most` + 1, the
+    first `most` and the number of the others: `a, b and 4 more`."""
+    names = list(dict.fromkeys(words))
+    if most is not None and len(names) > most + 1:
+        names = [*names[:most], f"{len(names) - most} more"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def from_to(counts: Collection[int]) -> str:

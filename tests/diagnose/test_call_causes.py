@@ -290,6 +290,27 @@ def test_a_segment_in_huge_pages_needs_a_right_or_a_group(
     assert said(0o4600, is_contained=True, Groups="7")
 
 
+def refusal_of(program: subprocess.Popen[str]) -> Refusal:
+    """The only failing call, with its cause, of a program that makes it once for each line on its
+    standard input and then prints "done"."""
+
+    def repeat(_: float = 0.0) -> None:
+        assert program.stdin
+        assert program.stdout
+        print("go", file=program.stdin, flush=True)
+        assert program.stdout.readline() == "done\n"
+
+    with refusals.recording(program.pid, [program.pid]) as recorded:
+        repeat()
+        failing = recorded.result(1.0)
+    called = call_arguments.read(
+        recorded.events, recorded.failing, call_causes.needs_arguments, repeat
+    )
+    status = proc.status(program.pid)
+    (refusal,) = call_causes.explained(program.pid, status, failing, called)
+    return refusal
+
+
 @pytest.mark.needs("recording", "a policy against executable memory")
 def test_a_policy_that_forbids_to_execute_memory() -> None:
     """prctl(PR_SET_MDWE) of Linux 6.3, in a program of its own: it cannot be undone."""
@@ -307,23 +328,11 @@ def test_a_policy_that_forbids_to_execute_memory() -> None:
         assert program.stdin
         assert program.stdout
         assert program.stdout.readline() == "ready\n"
-
-        def again(_: float = 0.0) -> None:
-            assert program.stdin
-            assert program.stdout
-            print("go", file=program.stdin, flush=True)
-            program.stdout.readline()
-
-        with refusals.recording(program.pid, [program.pid]) as seen:
-            again()
-            failing = seen.result(1.0)
-        called = call_arguments.read(seen.events, seen.failing, call_causes.needs_arguments, again)
-        status = proc.status(program.pid)
-        (one,) = call_causes.explained(program.pid, status, failing, called)
+        refusal = refusal_of(program)
         program.stdin.close()
-    assert (one.call, one.errno) == ("mprotect", "EACCES")
-    assert one.cause.startswith("8 KiB of anonymous memory may not be executed")
-    (said,) = refused.findings(look(refused=(one,)))
+    assert (refusal.call, refusal.errno) == ("mprotect", "EACCES")
+    assert refusal.cause.startswith("8 KiB of anonymous memory may not be executed")
+    (said,) = refused.findings(look(refused=(refusal,)))
     assert "(PR_SET_MDWE, which MemoryDenyWriteExecute= of a unit sets" in said.title
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from memlab.diagnose import call_arguments, call_causes, call_places, refusals, refused
+from memlab.diagnose import call_places, refused
 from memlab.diagnose.call_facts import EarlierFacts, Facts
 from memlab.diagnose.finding import NOTE
 from memlab.observe import proc
 
 from .looks import look
-from .test_call_causes import PID, of, only
+from .test_call_causes import PID, of, only, refusal_of
 
 MiB = 1 << 20
 
@@ -133,23 +133,10 @@ def read_only(folder: Path) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.needs("recording", "root", "a mount namespace")
 def test_a_program_on_a_mount_that_is_read_only(tmp_path: Path) -> None:
     with read_only(tmp_path) as program:
-
-        def again(_: float = 0.0) -> None:
-            assert program.stdin
-            assert program.stdout
-            print("go", file=program.stdin, flush=True)
-            assert program.stdout.readline() == "done\n"
-
-        again()
-        with refusals.recording(program.pid, [program.pid]) as seen:
-            again()
-            failing = seen.result(1.0)
-        called = call_arguments.read(seen.events, seen.failing, call_causes.needs_arguments, again)
-        status = proc.status(program.pid)
-        (one,) = call_causes.explained(program.pid, status, failing, called)
-    (said,) = refused.findings(look(refused=(one,)))
-    assert f"with EROFS: the mount {str(tmp_path)[:80]} (tmpfs) is read-only (ro)" in said.title
-    assert said.severity is NOTE
+        refusal = refusal_of(program)
+    (finding,) = refused.findings(look(refused=(refusal,)))
+    assert f"with EROFS: the mount {str(tmp_path)[:80]} (tmpfs) is read-only (ro)" in finding.title
+    assert finding.severity is NOTE
 
 
 @pytest.mark.needs("recording", "root")

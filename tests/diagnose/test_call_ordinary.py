@@ -41,7 +41,7 @@ from .test_counters import TIMES, tell
 
 
 def test_each_row_is_of_calls_and_errnos_that_there_are() -> None:
-    """And hides nothing that means a want, or whose arguments may tell a limit."""
+    """No row hides a pair that means a want, or whose arguments may reveal a limit."""
     pairs = [
         (call, errno)
         for row in call_ordinary.ROWS

@@ -258,8 +258,8 @@ def _slab_of_low(report: Report, zones: Sequence[Zone]) -> int:
 def _uncounted(zones: Sequence[Zone]) -> str:
     keys = {key for zone in zones for key in zone.numbers}
     lines = ((name, names) for name, names in _ZONE_LINES if name in _KERNELS_OWN)
-    own = [name.removeprefix("unreclaimable ") for name, names in lines if names[0] not in keys]
-    return ", ".join([*own, "pipes, sockets, zswap, drivers, balloons or vmalloc"])
+    missing = [name.removeprefix("unreclaimable ") for name, names in lines if names[0] not in keys]
+    return ", ".join([*missing, "pipes, sockets, zswap, drivers, balloons or vmalloc"])
 
 
 def _named(report: Report, zones: Sequence[Zone]) -> str:

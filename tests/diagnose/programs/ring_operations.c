@@ -1,5 +1,5 @@
-/* Does 23 operations of an io_uring each time that it is told to (one character): f of a file that is
- * not there (EBADF), c that wait for an end that has come (ETIME); and says "ready". */
+/* Submits 23 io_uring operations for each character on its standard input, then prints "ready":
+ * f reads from descriptor -1 (EBADF), c waits for a timeout that expires (ETIME). */
 #define _GNU_SOURCE
 #include <linux/io_uring.h>
 #include <linux/time_types.h>
