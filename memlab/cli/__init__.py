@@ -10,9 +10,6 @@ import errno
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -20,6 +17,7 @@ import click
 from memlab._version import __version__
 from memlab.cli import _streams
 from memlab.cli._group import HELP, CommandGroup, StorePath, Waiting, show_help, words_of
+from memlab.cli._signals import Signalled, Signals
 from memlab.cli._table import SECTIONS
 from memlab.errors import HostError, Interrupted, MemlabError, UsageError
 from memlab.text.printable import printable
@@ -96,99 +94,31 @@ def cli(ctx: click.Context, store: Path | None, wait_s: float, debug: bool) -> N
             raise MemoryError
 
 
-class _Signalled(SystemExit):
-    """SIGTERM or SIGHUP came: what is open is closed, and temporary files are removed."""
-
-
-_AGAIN_S = 0.1
-
-
-@contextmanager
-def _ending_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end every command as they end a sweep, with the exit code that a shell
-    makes of them. One that is ignored, as SIGHUP is under nohup(1), stays ignored.
-
-    What a handler raises can get lost: in a callback of SQLite's it is an error of SQLite's, in a
-    finalizer it is nobody's. It is raised again every _AGAIN_S until it is on its way. An interrupt
-    that a finalizer lost is sent again, to whichever handler SIGINT has by then.
-    """
-    heard: list[int] = []
-    interrupts: list[int] = []  # that were lost
-
-    def end(number: int, _: object) -> None:
-        if number == signal.SIGALRM and interrupts and not heard:
-            os.kill(os.getpid(), interrupts.pop())
-            return
-        if number != signal.SIGALRM or not heard:
-            heard.append(number)
-        elif _on_its_way():
-            return
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
-        raise _Signalled(128 + heard[0])
-
-    def lost(of: sys.UnraisableHookArgs) -> None:
-        if of.exc_type is KeyboardInterrupt and before:
-            interrupts.append(signal.SIGINT)
-            if not heard:
-                signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
-        elif of.exc_type is not _Signalled:
-            unraisable(of)
-
-    ours = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
-    if threading.current_thread() is not threading.main_thread():
-        ours = []
-    before = {n: signal.signal(n, end) for n in (*ours, signal.SIGALRM)} if ours else {}
-    unraisable = sys.unraisablehook
-    sys.unraisablehook = lost
-    try:
-        yield
-    except BaseException as error:
-        if heard:
-            raise _Signalled(128 + heard[0]) from error
-        raise
-    finally:
-        sys.unraisablehook = unraisable
-        if before:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if heard:
-        raise _Signalled(128 + heard[0])
-
-
-def _on_its_way() -> bool:
-    """Whether what runs is cleaning up for a signal."""
-    error = sys.exc_info()[1]
-    while error is not None and not isinstance(error, _Signalled):
-        error = error.__context__
-    return error is not None
-
-
 def main() -> NoReturn:
     """Entry of the `memlab` command: runs it, and turns what it raises into one line."""
     debug = "--debug" in sys.argv or os.environ.get("MEMLAB_DEBUG", "") not in ("", "0")
     _streams.take()
-    with _one_line_errors(debug), _ending_by_signals():
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as __main__ leaves it
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+    signals = Signals()
+    try:
         try:
+            signals.take()
             code = cli.main(standalone_mode=False)  # what ctx.exit was given; a command, None
             sys.stdout.flush()
         except _streams.ReaderGone:
             code = DONE  # there is nobody left to tell
-    sys.exit(code or DONE)
-
-
-@contextmanager
-def _one_line_errors(debug: bool) -> Iterator[None]:
-    try:
-        yield
+        finally:
+            signals.give_back()
+        if ended := signals.signalled():
+            raise ended
     except BaseException as error:
+        signals.give_back()
+        error = signals.signalled() or error
         if debug and not isinstance(error, SystemExit):
             import traceback
 
             traceback.print_exc()
         _end(*_line_of(error))
+    sys.exit(code or DONE)
 
 
 def _line_of(error: BaseException) -> tuple[str, int]:
@@ -205,7 +135,7 @@ def _line_of(error: BaseException) -> tuple[str, int]:
         return f"{message}; see {' '.join(words_of(error.ctx))} --help", error.exit_code
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split()), error.exit_code
-    if isinstance(error, _Signalled) and isinstance(error.code, int):
+    if isinstance(error, Signalled) and isinstance(error.code, int):
         return f"ended by {signal.Signals(error.code - 128).name}", error.code
     if isinstance(error, MemlabError):
         return str(error), error.exit_code

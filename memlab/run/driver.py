@@ -454,9 +454,9 @@ def interruptible() -> Iterator[ReceivedSignals]:
         wanted.add(signal.SIGINT)
     before = {number: signal.getsignal(number) for number in wanted}
     ours = {number: was for number, was in before.items() if was is not signal.SIG_IGN}
-    for number in ours:
-        signal.signal(number, interrupt)
     try:
+        for number in ours:
+            signal.signal(number, interrupt)
         yield heard
     finally:
         for number, handler in ours.items():

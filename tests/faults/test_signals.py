@@ -264,3 +264,22 @@ def test_clean_removes_what_killed_commands_left_and_nothing_that_is_used(tmp_pa
     assert left == {*names[1:], "memlab-store-aaaabbbb", live}
     assert f"folder {place}/{live}\n" in again.stdout
     assert (place / "precious/file").exists()
+
+
+AT_ONCE = [("SIGHUP", 129), ("SIGTERM", 143), ("SIGINT", 130), ("SIGHUP,SIGTERM", 129)]
+
+
+@pytest.mark.parametrize("case", mostly_slow(AT_ONCE, AT_ONCE[0]))
+def test_a_signal_at_any_opcode_of_the_start_or_end_is_one_line(case: tuple[str, int]) -> None:
+    """One between the start of a context manager and its body left a traceback."""
+    names, code = case
+    script = Path(__file__).with_name("every_opcode.py")
+    done = subprocess.run([sys.executable, script, names], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    _, *lines = done.stdout.splitlines()  # the first is the version
+    by_default = {f"{-signal.Signals[name]} ''" for name in names.split(",")}
+    word = "interrupted" if names == "SIGINT" else f"ended by {names.partition(',')[0]}"
+    in_order = {f"{code} {f'{blank}memlab: {word}{chr(10)}'!r}" for blank in ("", "\n")}
+    assert set(lines) <= by_default | in_order
+    assert set(lines) & by_default
+    assert set(lines) & in_order
