@@ -203,8 +203,8 @@ def _line(*words: str) -> str:
 @cache
 def _load(row: Item, above: tuple[str, ...]) -> click.Command:
     command = _group_of(row, above) if row.rows else _command_of(row, above)
-    # click keeps the first help option that it makes, be it for a context that has no -h.
-    command.get_help_option(click.Context(command, help_option_names=HELP))
+    # One of its own: click makes one for the first context that asks, and keeps it without -h.
+    click.help_option(*HELP)(command)
     return command
 
 
