@@ -39,14 +39,11 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 _READS_FILES = FindingRow(
-    "reads-files",
-    "flow",
-    "read from swap or a file",
-    "1/s",
+    "reads-files", "flow", "read from swap or a file", "1/s",
     "5 faults per second wait for a device",
-    setting="MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it",
+    "MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it",
     experiments=("mmap-read", "locked-latency"),
-)
+)  # fmt: skip
 
 
 def findings(look: Look, read_per_s: float) -> Iterator[Finding]:
@@ -118,17 +115,11 @@ def waits_for_swap(look: Look, read_per_s: float) -> bool:
 
 
 _READS_SWAP = FindingRow(
-    "reads-swap",
-    "flow",
-    "read from swap or a file",
-    "1/s",
-    "5 faults per second wait for swap",
-    setting=(
-        "mlock what has to answer in time; memory.swap.max=0 or a lower swappiness for its "
-        "group; more memory"
-    ),
+    "reads-swap", "flow", "read from swap or a file", "1/s", "5 faults per second wait for swap",
+    "mlock what has to answer in time; memory.swap.max=0 or a lower swappiness for its group; "
+    "more memory",
     experiments=("locked-latency",),
-)
+)  # fmt: skip
 
 
 def _swap(look: Look, read_per_s: float, severity: Severity) -> Finding:
@@ -147,17 +138,12 @@ def _swap(look: Look, read_per_s: float, severity: Severity) -> Finding:
 
 
 _READS_AHEAD_UNUSED = FindingRow(
-    "reads-ahead-unused",
-    "flow",
-    "read from swap or a file",
-    "1/s",
+    "reads-ahead-unused", "flow", "read from swap or a file", "1/s",
     "5 faults per second read a device, and none uses 30 % of what they read",
-    setting=(
-        "MADV_RANDOM for what is looked up at random ends the readahead; a smaller "
-        "read_ahead_kb of the device"
-    ),
+    "MADV_RANDOM for what is looked up at random ends the readahead; a smaller read_ahead_kb of "
+    "the device",
     experiments=("mmap-read",),
-)
+)  # fmt: skip
 
 
 def _read_ahead(look: Look, read_per_s: float, severity: Severity, unused: float) -> Finding:
@@ -185,14 +171,11 @@ def _read_ahead(look: Look, read_per_s: float, severity: Severity, unused: float
 
 
 _GROUP_LIMIT_DROPS_FILES = FindingRow(
-    "group-limit-drops-files",
-    "flow",
-    "read from swap or a file",
-    "1/s",
+    "group-limit-drops-files", "flow", "read from swap or a file", "1/s",
     "5 faults per second wait for files, and the group is 90 % full",
-    setting="more memory for the group; MADV_COLD on pages that are not used again",
+    "more memory for the group; MADV_COLD on pages that are not used again",
     experiments=("advice-reclaim", "mmap-read"),
-)
+)  # fmt: skip
 
 
 def _dropped(look: Look, read_per_s: float, severity: Severity) -> Finding:

@@ -190,18 +190,13 @@ def findings(look: Look) -> Iterator[Finding]:
 
 OF_CHILDREN = "of children that it waited for"
 _CHILDREN_FAULT = FindingRow(
-    "children-fault",
-    "flow",
-    OF_CHILDREN,
-    "1/s",
+    "children-fault", "flow", OF_CHILDREN, "1/s",
     "1,000 faults per second of ended children, and fewer itself",
-    setting=(
-        "fewer children that live longer (a pool of workers, a builtin of the shell), as each "
-        "takes its first faults once; programs with fewer libraries; huge pages for a child "
-        "that touches much"
-    ),
+    "fewer children that live longer (a pool of workers, a builtin of the shell), as each takes "
+    "its first faults once; programs with fewer libraries; huge pages for a child that touches "
+    "much",
     experiments=("page-fault",),
-)
+)  # fmt: skip
 
 
 def _children_ended(look: Look) -> float | None:
@@ -243,19 +238,13 @@ def of_children(
 
 
 _COPIES_AFTER_FORK = FindingRow(
-    "copies-after-fork",
-    "flow",
-    "writes to pages that are there",
-    "1/s",
+    "copies-after-fork", "flow", "writes to pages that are there", "1/s",
     "it forks: 1,000 copies per second, or 2 ms per fork",
-    setting=(
-        "where it starts programs: posix_spawn or vfork, which copy nothing; where it takes "
-        "a snapshot: huge pages shorten the fork (the child's write still copies 4 KiB since "
-        "Linux 5.8), a smaller process forks sooner, MADV_DONTFORK for memory that no child "
-        "needs"
-    ),
+    "where it starts programs: posix_spawn or vfork, which copy nothing; where it takes a "
+    "snapshot: huge pages shorten the fork (the child's write still copies 4 KiB since Linux "
+    "5.8), a smaller process forks sooner, MADV_DONTFORK for memory that no child needs",
     experiments=("page-fault", "reserved-copy"),
-)
+)  # fmt: skip
 
 
 def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
@@ -289,17 +278,12 @@ def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
 
 
 _SERVED_BY_USERFAULTFD = FindingRow(
-    "served-by-userfaultfd",
-    "flow",
-    "answered by userfaultfd",
-    "1/s",
+    "served-by-userfaultfd", "flow", "answered by userfaultfd", "1/s",
     "a thread waits for a handler of userfaultfd",
-    setting=(
-        "the handler answers ahead and in batches (UFFDIO_COPY of many pages, huge pages); "
-        "MAP_POPULATE and mlock would ask the same handler"
-    ),
+    "the handler answers ahead and in batches (UFFDIO_COPY of many pages, huge pages); "
+    "MAP_POPULATE and mlock would ask the same handler",
     experiments=("guest-memory", "page-fault"),
-)
+)  # fmt: skip
 
 
 def _uffd(look: Look, flow: Flow) -> Iterator[Finding]:
@@ -467,14 +451,11 @@ def _keeping(look: Look) -> Policies:
 
 
 _FIRST_TOUCHES = FindingRow(
-    "first-touches",
-    "flow",
-    "first touches",
-    "1/s",
+    "first-touches", "flow", "first touches", "1/s",
     "10,000 first touches per second, half of all faults",
-    setting=("huge pages (MADV_HUGEPAGE), or populate before it matters (MADV_POPULATE_WRITE)"),
+    "huge pages (MADV_HUGEPAGE), or populate before it matters (MADV_POPULATE_WRITE)",
     experiments=("page-fault", "thp-cost"),
-)
+)  # fmt: skip
 
 
 def _first(look: Look, flow: Flow) -> Iterator[Finding]:
@@ -492,44 +473,24 @@ def _first(look: Look, flow: Flow) -> Iterator[Finding]:
 
 
 _MADE_WRITABLE_AGAIN = FindingRow(
-    "made-writable-again",
-    "flow",
-    "writes to pages that are there",
-    "1/s",
+    "made-writable-again", "flow", "writes to pages that are there", "1/s",
     "5,000 writes per second to pages that are there, without a fork",
-    setting=(
-        "fewer changes of protection (garbage collectors' write barriers, soft-dirty or "
-        "userfaultfd write protection); fewer msync and fsync of a file mapping"
-    ),
+    "fewer changes of protection (garbage collectors' write barriers, soft-dirty or userfaultfd "
+    "write protection); fewer msync and fsync of a file mapping",
     experiments=("page-fault", "mmap-write"),
-)
-
-
+)  # fmt: skip
 _PAGE_FAULTS = FindingRow(
-    "page-faults",
-    "flow",
-    "rest",
-    "1/s",
-    "10,000 faults per second that no line explains",
-    setting=(
-        "where the calls are not seen, run as root; where an offset stands for a function, "
-        "addr2line -f -e FILE OFFSET names it"
-    ),
+    "page-faults", "flow", "rest", "1/s", "10,000 faults per second that no line explains",
+    "where the calls are not seen, run as root; where an offset stands for a function, addr2line "
+    "-f -e FILE OFFSET names it",
     experiments=("page-fault",),
-)
-
-
+)  # fmt: skip
 _READS_ZEROS = FindingRow(
-    "reads-zeros",
-    "flow",
-    "reads of memory never written",
-    "1/s",
+    "reads-zeros", "flow", "reads of memory never written", "1/s",
     "10,000 reads of untouched memory per second",
-    setting=(
-        "a sparse table is cheaper as a tree or a hash; MADV_HUGEPAGE maps 2 MiB of zeros per fault"
-    ),
+    "a sparse table is cheaper as a tree or a hash; MADV_HUGEPAGE maps 2 MiB of zeros per fault",
     experiments=("page-fault",),
-)
+)  # fmt: skip
 
 
 def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
@@ -575,28 +536,16 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
 
 
 _CHANGES_PROTECTION = FindingRow(
-    "changes-protection",
-    "flow",
-    "calls of mprotect",
-    "1/s",
-    "2,000 calls of mprotect per second",
-    setting=("fewer, larger ranges (a collector's write barrier, guard pages, a JIT's code pages)"),
+    "changes-protection", "flow", "calls of mprotect", "1/s", "2,000 calls of mprotect per second",
+    "fewer, larger ranges (a collector's write barrier, guard pages, a JIT's code pages)",
     experiments=("tlb-shootdown", "vma-lock"),
-)
-
-
+)  # fmt: skip
 _SHOOTDOWNS = FindingRow(
-    "shootdowns",
-    "flow",
-    "TLB flushes",
-    "1/s",
-    "500 TLB flushes per second between its threads",
-    setting=(
-        "fewer, larger changes of mappings; threads that change them in a process, or on "
-        "CPUs, of their own; fewer CPUs"
-    ),
+    "shootdowns", "flow", "TLB flushes", "1/s", "500 TLB flushes per second between its threads",
+    "fewer, larger changes of mappings; threads that change them in a process, or on CPUs, of "
+    "their own; fewer CPUs",
     experiments=("tlb-shootdown",),
-)
+)  # fmt: skip
 
 
 _MAKES_THREADS = FindingRow(

@@ -422,24 +422,15 @@ def _waited(seen: GroupLook) -> float:
 
 
 _GROUP_STALLS = FindingRow(
-    "group-stalls",
-    "time",
-    "reclaim",
-    "1",
-    "memory.pressure of 5 %",
-    setting="raise memory.high or memory.max, or use less",
+    "group-stalls", "time", "reclaim", "1", "memory.pressure of 5 %",
+    "raise memory.high or memory.max, or use less",
     experiments=("coop-reclaim",),
-)
-
-
+)  # fmt: skip
 _HELD_ELSEWHERE = FindingRow(
-    "held-elsewhere",
-    "stock",
-    "anonymous",
-    "B",
+    "held-elsewhere", "stock", "anonymous", "B",
     "16 MiB and a tenth of anonymous memory are of no process of the group",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def findings(seen: GroupLook) -> Iterator[Finding]:

@@ -97,13 +97,10 @@ def findings(look: Look) -> Iterator[Finding]:
 
 
 _SHARED_MEMORY = FindingRow(
-    "shared-memory",
-    "stock",
-    "shared memory, tmpfs",
-    "B",
+    "shared-memory", "stock", "shared memory, tmpfs", "B",
     "16 MiB and a quarter of resident memory are shared memory",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _largest(look: Look) -> Iterator[Finding]:
@@ -162,27 +159,17 @@ def _facts(use: SharedUse | None) -> tuple[Fact, ...]:
 
 
 _SEGMENTS_HELD_ELSEWHERE = FindingRow(
-    "segments-held-elsewhere",
-    "stock",
-    "System V segments, attached by others",
-    "B",
+    "segments-held-elsewhere", "stock", "System V segments, attached by others", "B",
     "16 MiB in removed segments that others attach",
     experiments=("memcg-accounting",),
-)
-
-
+)  # fmt: skip
 _SEGMENTS_REMOVED = FindingRow(
-    "segments-removed",
-    "stock",
-    "System V segments, removed",
-    "B",
+    "segments-removed", "stock", "System V segments, removed", "B",
     "16 MiB in removed segments that it attaches",
-    setting=(
-        "shmdt (of an X server: XShmDetach in its client) when one is no longer used; ipcs "
-        "-m shows them as dest"
-    ),
+    "shmdt (of an X server: XShmDetach in its client) when one is no longer used; ipcs -m shows "
+    "them as dest",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _removed(look: Look) -> Iterator[Finding]:
@@ -218,17 +205,11 @@ def _removed(look: Look) -> Iterator[Finding]:
 
 
 _TOUCHES_SHARED = FindingRow(
-    "touches-shared",
-    "stock",
-    "shared memory, tmpfs",
-    "B/s",
+    "touches-shared", "stock", "shared memory, tmpfs", "B/s",
     "it touches 64 KiB of older shared memory",
-    setting=(
-        "PSS, or RSS without RssShmem, in the monitoring; huge pages make fewer faults and "
-        "page tables"
-    ),
+    "PSS, or RSS without RssShmem, in the monitoring; huge pages make fewer faults and page tables",
     experiments=("page-fault",),
-)
+)  # fmt: skip
 
 
 def _met(look: Look) -> Iterator[Finding]:

@@ -292,14 +292,11 @@ def findings(look: Look) -> Iterator[Finding]:
 
 
 _RETAINED_INSIDE = FindingRow(
-    "retained-inside",
-    "stock",
-    "free in a heap beside malloc",
-    "B",
+    "retained-inside", "stock", "free in a heap beside malloc", "B",
     "16 MiB and a quarter of anonymous memory are free in Python's pools, mimalloc's arenas or "
     "V8's heap",
     experiments=("retained-memory",),
-)
+)  # fmt: skip
 
 
 def _free_inside(look: Look) -> Iterator[Finding]:
@@ -336,13 +333,10 @@ def _free_in(look: Look, one: InnerHeap, part: float) -> Finding:
 
 
 _IN_MALLOC = FindingRow(
-    "in-malloc",
-    "stock",
-    "in malloc's objects",
-    "B",
+    "in-malloc", "stock", "in malloc's objects", "B",
     "16 MiB and 4 % of resident memory are malloc's objects, beside a heap of its own",
     experiments=("allocator",),
-)
+)  # fmt: skip
 
 
 def _in_malloc(look: Look) -> Iterator[Finding]:
@@ -410,17 +404,12 @@ def _outside(runtime: str) -> str:
 
 
 _STACKS = FindingRow(
-    "stacks",
-    "stock",
-    "stacks of threads",
-    "B",
+    "stacks", "stock", "stacks of threads", "B",
     "16 MiB and a quarter of anonymous memory are touched stacks",
-    setting=(
-        "fewer threads (a pool), or less on the stack; a limit below what is touched (ulimit "
-        "-s) ends the program"
-    ),
+    "fewer threads (a pool), or less on the stack; a limit below what is touched (ulimit -s) ends "
+    "the program",
     experiments=("thread-create", "stack-map"),
-)
+)  # fmt: skip
 
 
 _LOCAL_VARIABLES = (
@@ -452,17 +441,12 @@ def _stacks(look: Look) -> Iterator[Finding]:
 
 GROUP_QUEUES = "queues of sockets of its processes"
 _SOCKETS_HOLD = FindingRow(
-    "sockets-hold",
-    "stock",
-    "queues of its sockets",
-    "B",
+    "sockets-hold", "stock", "queues of its sockets", "B",
     "16 MiB and a tenth of resident memory in queues",
-    setting=(
-        "a reader that keeps up; SO_SNDBUF and SO_RCVBUF, net.ipv4.tcp_wmem and tcp_rmem "
-        "bound each queue; ss -tmp shows them"
-    ),
+    "a reader that keeps up; SO_SNDBUF and SO_RCVBUF, net.ipv4.tcp_wmem and tcp_rmem bound each "
+    "queue; ss -tmp shows them",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _sockets(look: Look) -> Iterator[Finding]:
@@ -538,13 +522,10 @@ _WITHIN = {
 
 
 _HELD_BESIDE_MALLOC = FindingRow(
-    "held-beside-malloc",
-    "stock",
-    "beside malloc",
-    "B",
+    "held-beside-malloc", "stock", "beside malloc", "B",
     "16 MiB and half of anonymous memory are beside malloc, after a peak 4 MiB and 2 % higher",
     experiments=("retained-memory",),
-)
+)  # fmt: skip
 
 
 def _beside(look: Look) -> Iterator[Finding]:
@@ -590,14 +571,11 @@ def _beside(look: Look) -> Iterator[Finding]:
 
 _MESSAGES = "messages in its queues"
 _KERNEL_HOLDS = FindingRow(
-    "kernel-holds",
-    "stock",
-    "data in its pipes",
-    "B",
+    "kernel-holds", "stock", "data in its pipes", "B",
     "16 MiB and a tenth of resident memory in pipes, message queues and BPF objects",
-    setting="a reader that keeps up with the pipes (ls -l /proc/PID/fd)",
+    "a reader that keeps up with the pipes (ls -l /proc/PID/fd)",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _kernel_holds(look: Look) -> Iterator[Finding]:

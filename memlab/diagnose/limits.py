@@ -105,17 +105,11 @@ def _time_left(room: Room) -> tuple[float, float]:
 
 
 _BUS_ERRORS = FindingRow(
-    "bus-errors",
-    "limits",
-    "pages that cannot be had",
-    "1/s",
-    "it is sent SIGBUS",
-    setting=(
-        "a file that is mapped is replaced by a new one (rename), not cut short; tmpfs and "
-        "huge pages are reserved ahead (fallocate, no MAP_NORESERVE)"
-    ),
+    "bus-errors", "limits", "pages that cannot be had", "1/s", "it is sent SIGBUS",
+    "a file that is mapped is replaced by a new one (rename), not cut short; tmpfs and huge pages "
+    "are reserved ahead (fallocate, no MAP_NORESERVE)",
     experiments=("mmap-write",),
-)
+)  # fmt: skip
 
 
 def _bus_errors(look: Look) -> Iterator[Finding]:
@@ -295,14 +289,11 @@ def _count_grows(look: Look, room: Room) -> Finding:
 
 
 _TMPFS_FULL = FindingRow(
-    "tmpfs-full",
-    "limits",
-    "the mount",
-    "1",
+    "tmpfs-full", "limits", "the mount", "1",
     "a tmpfs is 90 % full and holds 16 MiB, and it maps shared memory",
-    setting="remove what is no longer used; size= of the mount",
+    "remove what is no longer used; size= of the mount",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _tmpfs(look: Look) -> Iterator[Finding]:

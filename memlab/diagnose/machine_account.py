@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from memlab.diagnose import account, finding, removed_groups, tmpfs_files
+from memlab.diagnose import account, removed_groups, tmpfs_files
 from memlab.diagnose.account import Account, Line, Part
 from memlab.diagnose.finding import (
     COSTLY,
     NOTE,
     Fact,
     Finding,
+    FindingRow,
     LineRow,
     facts,
     share,
@@ -235,13 +236,7 @@ def _of_line(seen: MachineLook, row: LineRow, value: float) -> Finding:
     return row.found(value, title)
 
 
-_MACHINE_USED = finding.FindingRow(
-    "machine-used",
-    "stock",
-    "processes, anonymous",
-    "B",
-    "always",
-)
+_MACHINE_USED = FindingRow("machine-used", "stock", "processes, anonymous", "B", "always")
 
 
 def _used(seen: MachineLook) -> Finding:
@@ -297,14 +292,10 @@ _RESERVE_SETTING = (
 )
 
 
-_MACHINE_LOW = finding.FindingRow(
-    "machine-low",
-    "stock",
-    "free",
-    "1",
-    "less than a tenth of MemTotal is available without swap",
+_MACHINE_LOW = FindingRow(
+    "machine-low", "stock", "free", "1", "less than a tenth of MemTotal is available without swap",
     experiments=("reclaim-or-kill",),
-)
+)  # fmt: skip
 
 
 def _low(seen: MachineLook) -> Iterator[Finding]:
@@ -321,15 +312,12 @@ def _low(seen: MachineLook) -> Iterator[Finding]:
         )
 
 
-_MACHINE_HUGE_PAGES = finding.FindingRow(
-    "machine-huge-pages",
-    "stock",
-    "huge pages",
-    "B",
+_MACHINE_HUGE_PAGES = FindingRow(
+    "machine-huge-pages", "stock", "huge pages", "B",
     "64 MiB and 2 % of MemTotal wait in the pool of huge pages",
-    setting="a smaller vm.nr_hugepages",
+    "a smaller vm.nr_hugepages",
     experiments=("thp-cost",),
-)
+)  # fmt: skip
 
 
 def _idle_huge_pages(seen: MachineLook) -> Iterator[Finding]:
@@ -345,23 +333,14 @@ def _idle_huge_pages(seen: MachineLook) -> Iterator[Finding]:
         )
 
 
-_MACHINE_COUNTED_TWICE = finding.FindingRow(
-    "machine-counted-twice",
-    "stock",
-    "rest",
-    "B",
+_MACHINE_COUNTED_TWICE = FindingRow(
+    "machine-counted-twice", "stock", "rest", "B",
     "counters add up to 64 MiB and 1 % more than MemTotal",
-)
-
-
-_MACHINE_UNEXPLAINED = finding.FindingRow(
-    "machine-unexplained",
-    "stock",
-    "rest",
-    "B",
-    "64 MiB and 2 % of MemTotal are in no counter",
-    setting="page_owner=on at boot says who asked for each page",
-)
+)  # fmt: skip
+_MACHINE_UNEXPLAINED = FindingRow(
+    "machine-unexplained", "stock", "rest", "B", "64 MiB and 2 % of MemTotal are in no counter",
+    "page_owner=on at boot says who asked for each page",
+)  # fmt: skip
 
 
 def _rest(seen: MachineLook) -> Iterator[Finding]:
@@ -402,14 +381,11 @@ _GROWS: tuple[tuple[str, Callable[[MachineLook], int]], ...] = (
 )
 
 
-_MACHINE_GROWS = finding.FindingRow(
-    "machine-grows",
-    "stock",
-    "the line that grew most",
-    "B/s",
+_MACHINE_GROWS = FindingRow(
+    "machine-grows", "stock", "the line that grew most", "B/s",
     "a line grows by 8 MiB and an eighth of 1 % of MemTotal",
-    setting="a longer look (--seconds 60)",
-)
+    "a longer look (--seconds 60)",
+)  # fmt: skip
 
 
 def _grows(seen: MachineLook) -> Iterator[Finding]:

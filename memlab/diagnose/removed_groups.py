@@ -131,13 +131,10 @@ def _slab_each() -> int | None:
 
 
 REMOVED_GROUPS = FindingRow(
-    "machine-removed-groups",
-    "stock",
-    "per-CPU memory",
-    "count",
+    "machine-removed-groups", "stock", "per-CPU memory", "count",
     "1,000 memory cgroups that were removed and that something keeps",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 _TRIED = {
     "1": "echo 0 > memory.force_empty in a group before its rmdir",
     "2": "echo SIZE > memory.reclaim in a group before its rmdir (Linux 5.19; SIZE: its "

@@ -209,14 +209,11 @@ def findings(
 
 
 _GROUP_HAS_KILLED = FindingRow(
-    "group-has-killed",
-    "limits",
-    "kills (oom_kill)",
-    "count",
+    "group-has-killed", "limits", "kills (oom_kill)", "count",
     "a process was killed since the group was made",
-    setting="memlab diagnose --last-kill says which and why",
+    "memlab diagnose --last-kill says which and why",
     experiments=("reclaim-or-kill",),
-)
+)  # fmt: skip
 
 
 def _killed(before: Events, now: Events) -> Finding:
