@@ -77,7 +77,7 @@ def unreaped(pid: int, *, of_user: bool = False) -> tuple[int, int, str]:
 
 
 def _uid(pid: int) -> str:
-    status = files.known(lambda: proc.status(pid)) or {}
+    status = files.known(proc.status, pid) or {}
     return (status.get("Uid") or "?").split()[0]
 
 
@@ -95,7 +95,7 @@ def descendants(pid: int) -> list[int]:
     todo = [pid]
     while todo:
         one = todo.pop()
-        for task in files.known(lambda one=one: process.tasks(one)) or []:  # type: ignore[misc]
+        for task in files.known(process.tasks, one) or []:
             text = files.text(ROOT / f"proc/{one}/task/{task}/children") or ""
             children = [int(word) for word in text.split()]
             found += children

@@ -62,12 +62,12 @@ def sums(pids: Sequence[int]) -> Sums | None:
     """Of the first of these processes; None of fewer than two that may be read."""
     left, read = _SUMS_BYTES_MAX, list[tuple[int, int]]()
     for pid in pids[:_SUMS_OF]:
-        status = files.known(lambda pid=pid: proc.status(pid)) or {}  # type: ignore[misc]
+        status = files.known(proc.status, pid) or {}
         resident = proc.status_bytes(status, "VmRSS") or 0
         if not resident or resident > left:
             continue
         left -= resident
-        parts = files.known(lambda pid=pid: process.rollup(pid)) or {}  # type: ignore[misc]
+        parts = files.known(process.rollup, pid) or {}
         if "Rss" in parts and "Pss" in parts:
             read.append((parts["Rss"], parts["Pss"]))
     return Sums(len(read), *map(sum, zip(*read, strict=True))) if len(read) > 1 else None

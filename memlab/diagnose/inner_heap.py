@@ -63,13 +63,13 @@ def read(
         m for m in mappings if m.permissions.startswith("rw") and not m.path.startswith("/")
         and m.path not in ("[heap]", "[stack]") and resident.get(m.start, 0) >= _PAGE
     ]  # fmt: skip
-    pools = files.known(lambda: python_pools.read(pid, anonymous, resident, thorough=thorough))
+    pools = files.known(python_pools.read, pid, anonymous, resident, thorough=thorough)
     python = _python(pools) if pools else None
     counted = counters_of_jvm(pid, mappings)
     java = _java(counted, mappings, resident)
     classes = _classes(counted, anonymous, resident)
-    arenas = files.known(lambda: mimalloc_arenas.read(pid, anonymous, resident))
-    pages = files.known(lambda: v8_pages.read(pid, anonymous, resident))
+    arenas = files.known(mimalloc_arenas.read, pid, anonymous, resident)
+    pages = files.known(v8_pages.read, pid, anonymous, resident)
     mimalloc, v8 = _mimalloc(arenas) if arenas else None, _v8(pages) if pages else None
     return tuple(one for one in (python, java, classes, mimalloc, v8) if one is not None)
 

@@ -524,7 +524,7 @@ def at(
         past_end=_past_ends(pid, process.maps(pid)) if rates["bus_errors"] else (),
         rooms=_rooms(pid, course, start, end, holders, descriptors, refused),
         tmpfs=tuple(room.tmpfs(pid)) if (after.bytes("RssShmem") or limit) else (),
-        stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
+        stack_limit_bytes=files.known(process.stack_limit_bytes, pid),
         prices=(*end.unlooked, *holders.unlooked),
     )
     measured = _with_shared(measured, start, course, end, descendants, of_group=limit is not None)
@@ -591,7 +591,7 @@ def _course(
         series = Series(found, pidfd, limit, pids, seconds, start.mappings.count)
         with closing(series):
             series.run()
-        tasks_after = files.known(lambda: process.tasks(pid)) or []
+        tasks_after = files.known(process.tasks, pid) or []
         after, counts_after = snapshot.take(pid, limit), counted.read()
         failing = recorded.result(after.at_s - before.at_s)
     return _Course(
@@ -600,7 +600,7 @@ def _course(
 
 
 def _descriptors(pid: int) -> _Descriptors:
-    links = files.known(lambda: process.descriptors(pid)) or {}
+    links = files.known(process.descriptors, pid) or {}
     memory_files = memory_held_open.read(pid, links)
     return _Descriptors(links, memory_files, sockets.readings(pid, links))
 
@@ -633,7 +633,7 @@ def _holders(found: Subject, course: _Course, end: _End, *, thorough: bool) -> _
             pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
         )
         stack_use = stacks.read(pid, mappings, resident, found.pid)
-        tasks = files.known(lambda: process.tasks(pid)) or []
+        tasks = files.known(process.tasks, pid) or []
         of_threads = stack_use.starts if stack_use else frozenset()
         rest = {start: size for start, size in resident.items() if start not in of_threads}
         inner = inner_heap.read(pid, mappings, rest, thorough=thorough)
@@ -851,7 +851,7 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     if recorded.is_open and ordinary_per_s >= _NAMED_PER_S:
         measured = replace(measured, ordinary=_ordinary(measured, recorded, wait))
     earlier = call_arguments.earlier(recorded.arguments)
-    status = files.known(lambda: observed.status(pid)) or {}
+    status = files.known(observed.status, pid) or {}
     has_filter = call_causes.has_filter(status) or any(
         call_causes.has_filter(files.known(partial(observed.status, task)) or {})
         for task in [*recorded.failing][:_FILTERS_READ]
@@ -954,9 +954,7 @@ class Series:
     def _count_mappings(self) -> None:
         seen = self.counts["mappings"]
         if seen[-1] <= mapping_list.MANY:
-            listed = files.known(
-                lambda: observed.raw_long(ROOT / f"proc/{self._found.number}/maps")
-            )
+            listed = files.known(observed.raw_long, ROOT / f"proc/{self._found.number}/maps")
             seen.append((listed or b"").count(b"\n"))
 
     def _count_files(self) -> None:
@@ -990,7 +988,7 @@ class Series:
 def _before_memory(status: int) -> int:
     """From where /proc/PID/status is read: 65,536 groups, each of 11 bytes, may stand before what a
     look needs. What stands before them changes its length."""
-    text = files.known(lambda: os.pread(status, _STATUS_BYTES, 0)) or b""
+    text = files.known(os.pread, status, _STATUS_BYTES, 0) or b""
     at = text.find(b"\nVmPeak:")
     return at - _BEFORE_BYTES if at > 4 * _BEFORE_BYTES else 0
 
@@ -1332,7 +1330,7 @@ def _shootdowns(
         hidden = virtualization.read(observed.ROOT)["shootdowns_hidden"]
     rate = None
     if before.interrupts is not None and after.interrupts is not None:
-        allowed = set(files.known(lambda: units.parse_cpus(cpus)) or after.interrupts)
+        allowed = set(files.known(units.parse_cpus, cpus) or after.interrupts)
         shared = allowed & before.interrupts.keys() & after.interrupts.keys()
         rate = sum(after.interrupts[cpu] - before.interrupts[cpu] for cpu in shared) / elapsed
     return Shootdowns(cpus, rate, hidden)

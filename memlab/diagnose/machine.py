@@ -300,7 +300,7 @@ def _members(held: Sequence[MachineProcess], read: list[MachineProcess]) -> None
         if one.resident_bytes > left:
             continue  # the others may be read all the same
         left -= one.resident_bytes
-        sums = files.known(lambda one=one: process.rollup(one.pid))  # type: ignore[misc]
+        sums = files.known(process.rollup, one.pid)
         if sums and "Pss" in sums:
             anonymous = sums.get("Pss_Anon", one.anonymous_bytes)
             resident = sums.get("Rss", one.resident_bytes)  # exact; of statm the kernel is behind
@@ -384,7 +384,7 @@ def _tmpfs(pids: Sequence[int]) -> Mapping[int, tuple[int, TmpfsUse]]:
 
 
 def _descriptors(pid: int) -> Mapping[int, str]:
-    return files.known(lambda: process.descriptors(pid)) or {}
+    return files.known(process.descriptors, pid) or {}
 
 
 def _with_unheld(

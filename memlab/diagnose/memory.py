@@ -111,7 +111,7 @@ def _huge(
     if not thorough and held_bytes > _WALKED_BYTES_MAX:
         why = "calls of the process that map memory would wait for a walk of its page tables"
         return None, (Unlooked(what, why, held_bytes * _WALK_S_PER_BYTE, "--full"),)
-    sums = files.known(lambda: process.rollup(pid)) or {}
+    sums = files.known(process.rollup, pid) or {}
     if "AnonHugePages" not in sums:
         return None, (Unlooked(what, "its smaps_rollup may not be read: run as root", None, None),)
     return sums["AnonHugePages"], ()
@@ -155,7 +155,7 @@ def _locked_resident(
 def _lockable(pid: int, now: Snapshot) -> int | None:
     if rights(pid, now.status) >> _CAP_IPC_LOCK & 1:
         return None
-    return files.known(lambda: process.lockable_bytes(pid))
+    return files.known(process.lockable_bytes, pid)
 
 
 def _size(mappings: Sequence[process.Mapping] | None) -> int | None:

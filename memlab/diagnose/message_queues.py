@@ -110,7 +110,7 @@ def bound_of(pid: int, number: int) -> int | None:
             raise OSError(code, os.strerror(code))
         return ctypes.c_ulong.from_buffer(buffer, _QBYTES_AT).value
 
-    return files.known(lambda: namespaces.inside(pid, "ipc", ask))
+    return files.known(namespaces.inside, pid, "ipc", ask)
 
 
 def posix_rooms(pid: int, links: Mapping[int, str]) -> Iterator[tuple[str, int, int]]:

@@ -40,13 +40,13 @@ def read(pid: int, links: Mapping[int, str], most: int) -> tuple[list[int], int]
     names = [n for n, link in links.items() if _PATH.fullmatch(link.removesuffix(process.DELETED))]
     if not names:
         return [], 0
-    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
+    mounts = files.known(process.mounts, pid, ROOT) or []
     others = {mount.mount_id for mount in mounts if mount.filesystem != _MQUEUE}
     devices = {number: _device(pid, number, others) for number in names[:most]}
     if not any(devices.values()):
         return [], 0
     known = {mount.device for mount in mounts if mount.filesystem == _MQUEUE}
-    namespace = files.known(lambda: namespaces.inside(pid, "ipc", _of_namespace))
+    namespace = files.known(namespaces.inside, pid, "ipc", _of_namespace)
     known.add(namespace or "")
     queues = [number for number, device in devices.items() if device and device in known]
     unknown = [device for device in devices.values() if device and device not in known]

@@ -368,7 +368,7 @@ def _lazyfree(pid: int, resident_bytes: int) -> int | None:
     kernel reads for all pages."""
     if resident_bytes > _WALKED_BYTES_MAX:
         return None
-    return (files.known(lambda: process.rollup(pid)) or {}).get("LazyFree")
+    return (files.known(process.rollup, pid) or {}).get("LazyFree")
 
 
 class _Page(ctypes.Structure):

@@ -66,8 +66,8 @@ class Room:
 
 def pinned_of_user(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """What all processes of its user have pinned: io_uring and perf events count by user."""
-    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/limits")) or ""
-    most = files.known(lambda: process.parse_limit(text, "Max locked memory")) if text else None
+    text = files.known(proc.read, ROOT / f"proc/{pid}/limits") or ""
+    most = files.known(process.parse_limit, text, "Max locked memory") if text else None
     if most is None or kernel_numbers.rights(pid, status) >> 14 & 1:  # CAP_IPC_LOCK
         return
     uid = status.get("Uid", "0").split()[0]
@@ -104,11 +104,11 @@ def limits(
 def _limits(
     pid: int, status: Mapping[str, str], mappings: int, main_stack_bytes: int | None
 ) -> Iterator[Room]:
-    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/limits")) or ""
+    text = files.known(proc.read, ROOT / f"proc/{pid}/limits") or ""
     capable = kernel_numbers.rights(pid, status)
 
     def soft(name: str) -> int | None:
-        return files.known(lambda: process.parse_limit(text, name)) if text else None
+        return files.known(process.parse_limit, text, name) if text else None
 
     most = files.number(ROOT / "proc/sys/vm/max_map_count")
     if most:
@@ -238,7 +238,7 @@ def _sum_of_processes(of: Callable[[Mapping[str, str]], int]) -> int | None:
     if len(entries) > _USERS_PROCESSES_MAX:
         return None
     for name in entries:
-        status = files.known(lambda name=name: proc.status(name))  # type: ignore[misc]
+        status = files.known(proc.status, name)
         total += of(status) if status else 0
     return total
 
@@ -306,7 +306,7 @@ def tmpfs(pid: int) -> Sequence[TmpfsUse]:
     """The mounts of tmpfs that hold most, as the process sees them. Over one may lie another mount,
     which answers at its path: then nothing is read of it."""
     found: dict[str, TmpfsUse] = {}
-    for mount in files.known(lambda: process.mounts(pid, ROOT)) or []:
+    for mount in files.known(process.mounts, pid, ROOT) or []:
         if mount.filesystem not in _TMPFS:
             continue
         path = ROOT / f"proc/{pid}/root" / mount.mount_point.lstrip("/")

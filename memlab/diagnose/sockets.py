@@ -187,7 +187,7 @@ def readings(pid: int, links: Mapping[int, str]) -> Readings:
     by_inode = {inode: queue for inode, queue in by_inode.items() if inode in inodes}
     missing = [number for number, link in links.items()
                if link.startswith("socket:[") and int(link[8:-1]) not in by_inode]  # fmt: skip
-    now = files.known(lambda: process.descriptors(pid)) or {} if missing else {}
+    now = files.known(process.descriptors, pid) or {} if missing else {}
     inodes -= {int(links[number][8:-1]) for number in missing if now.get(number) != links[number]}
     by_inode |= {int(links[number][8:-1]): queue for number, queue in _alone(pid, missing)}
     why = why if len(by_inode) < len(inodes) else ""

@@ -58,19 +58,19 @@ def read(
 ) -> Stacks | None:
     """`resident` is by the start of the mapping, `main` the main thread if that is
     not `pid`; None if no other thread has a stack of its own."""
-    tasks = files.known(lambda: process.tasks(pid)) or []
+    tasks = files.known(process.tasks, pid) or []
     pointers = {
         at: task == (main or pid) for task in tasks[:_THREADS_MAX] if (at := _pointer(pid, task))
     }
     if not pointers or not resident:
         return None
-    return files.known(lambda: _read(pid, pointers, mappings, resident))
+    return files.known(_read, pid, pointers, mappings, resident)
 
 
 def guarded(pid: int, ends: Sequence[int]) -> int:
     """How many stacks end there: all, if each of a few has a thread's control block; else 0."""
     few = ends[:: max(1, len(ends) // _GUARDED_READ)]
-    return len(ends) if files.known(lambda: _have_control_blocks(pid, few)) else 0
+    return len(ends) if files.known(_have_control_blocks, pid, few) else 0
 
 
 def _have_control_blocks(pid: int, ends: Sequence[int]) -> bool:

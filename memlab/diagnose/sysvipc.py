@@ -9,7 +9,7 @@ from memlab.observe.proc import ROOT
 
 def rows(pid: int, kind: str) -> list[list[str]] | None:
     """The words of each line of `shm`, `msg` or `sem`; None if they may not be read."""
-    text = files.known(lambda: namespaces.inside(pid, "ipc", lambda: _text(kind)))
+    text = files.known(namespaces.inside, pid, "ipc", lambda: _text(kind))
     return None if text is None else [line.split() for line in proc.lines(text)[1:]]
 
 

@@ -109,7 +109,7 @@ class Tracker:
                 continue
             if self._ended.wait(self._began_s + window_s - time.monotonic()):
                 return
-            if sums := files.known(lambda: process.rollup(self._pid)):
+            if sums := files.known(process.rollup, self._pid):
                 seconds = time.monotonic() - self._began_s
                 self._windows.append(UsedWindow(seconds, sums.get("Referenced", 0)))
         if not self._ended.wait(self._began_s + self._seconds - time.monotonic()):

@@ -128,7 +128,7 @@ class WaitSampler:
                 self._listed = [
                     (pid, task)
                     for pid in self._pids[:_THREADS_MAX]
-                    for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])  # type: ignore[misc]
+                    for task in (files.known(process.tasks, pid) or [])
                 ]
             count = min(times, left)
             if not self._several(count, wait_s):
@@ -256,7 +256,7 @@ def _queued_s(pids: list[int]) -> float | None:
     """Of the first threads of each process (/proc/PID/schedstat, nanoseconds)."""
     total = None
     for pid in pids[:_THREADS_MAX]:
-        for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])[:_THREADS_MAX]:  # type: ignore[misc]
+        for task in (files.known(process.tasks, pid) or [])[:_THREADS_MAX]:
             words = (files.text(f"{ROOT}/proc/{pid}/task/{task}/schedstat") or "").split()
             if len(words) == 3:
                 total = (total or 0.0) + int(words[1]) / 1e9

@@ -11,19 +11,20 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, ParamSpec, TypeVar
 
 from memlab.observe import proc
 
 _PIECE_BYTES = 1 << 20
 LARGEST_BYTES = 1 << 30  # that is looked through: the hole in a file may be of any size
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def known(read: Callable[[], T]) -> T | None:
+def known(read: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | None:
     """What `read` returns, or None where the file is missing, forbidden or of another format."""
     try:
-        return read()
+        return read(*arguments, **named)
     except (OSError, ValueError):
         return None
 
