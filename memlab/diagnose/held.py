@@ -252,7 +252,7 @@ def _of_limit(charge: Charge, directory: Path, limit: cgroup.MemoryLimit | None)
     at."""
     if limit is None or (limit.version == "1" and limit.group == directory):
         return charge
-    return group.charge(limit.group, limit.version, limit_name=limit.name)
+    return group.charge_of(limit)
 
 
 def _slab() -> int:
