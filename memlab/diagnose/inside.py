@@ -264,21 +264,18 @@ def ring_line(look: Look) -> Line:
 
 def of_kernel(seen: KernelHeld) -> Iterator[Line]:
     """Memory of the kernel behind its descriptors."""
-    if seen.pipe_bytes:
-        pipes = units.counted(seen.pipe_count, "pipe")
-        note = f"in {seen.filled_count:,} of {pipes}, with room for {size(seen.pipe_room_bytes)}"
-        yield Line("data in its pipes", seen.pipe_bytes, part_of="none", note=note)
-    if seen.message_bytes:
-        note = f"of {units.counted(seen.queue_count, 'queue')}; slab takes more"
-        yield Line(_MESSAGES, seen.message_bytes, part_of="none", note=note)
-    if seen.map_bytes:
-        note = f"of {units.counted(seen.map_count, 'map')}"
-        yield Line("BPF maps", seen.map_bytes, part_of="none", note=note)
-    if seen.program_bytes:
-        note = (
-            f"of {units.counted(seen.program_count, 'program')}, without what they are compiled to"
-        )
-        yield Line("BPF programs", seen.program_bytes, part_of="none", note=note)
+    pipes, programs = (
+        units.counted(count, noun)
+        for count, noun in ((seen.pipe_count, "pipe"), (seen.program_count, "program"))
+    )
+    note = f"in {seen.filled_count:,} of {pipes}, with room for {size(seen.pipe_room_bytes)}"
+    yield Line("data in its pipes", seen.pipe_bytes, part_of="none", note=note)
+    note = f"of {units.counted(seen.queue_count, 'queue')}; slab takes more"
+    yield Line(_MESSAGES, seen.message_bytes, part_of="none", note=note)
+    note = f"of {units.counted(seen.map_count, 'map')}"
+    yield Line("BPF maps", seen.map_bytes, part_of="none", note=note)
+    note = f"of {programs}, without what they are compiled to"
+    yield Line("BPF programs", seen.program_bytes, part_of="none", note=note)
 
 
 def findings(look: Look) -> Iterator[Finding]:
