@@ -72,7 +72,7 @@ def unreaped(pid: int, *, of_user: bool = False) -> tuple[int, int, str]:
     for parent, count in parents.most_common(_PARENTS_MAX):
         is_near = groups and files.text(ROOT / f"proc/{parent}/cgroup") == groups
         if of_user or is_near:
-            return count, parent, (files.text(ROOT / f"proc/{parent}/comm") or "").strip()
+            return count, parent, process.command(parent, ROOT)
     return 0, 0, ""
 
 
@@ -263,8 +263,7 @@ def port(pid: int, held: Mapping[int, str]) -> int | None:
         return None  # the tables take the kernel some 5 ms, however short they are
     ports: list[int] = []
     for name in ("tcp", "tcp6"):
-        for line in proc.lines(files.text(ROOT / f"proc/{pid}/net/{name}") or "")[1:]:
-            words = line.split()
+        for words in files.rows(ROOT / f"proc/{pid}/net/{name}")[1:]:
             if len(words) > 9 and words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
                 ports.append(int(words[1].rpartition(":")[2], 16))
     return min(ports, default=None)

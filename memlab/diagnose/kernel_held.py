@@ -15,7 +15,7 @@ import re
 import stat
 import termios
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
 from memlab.diagnose import memory_held_open, message_queues
@@ -130,7 +130,7 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
     data, room, filled_count, unread = 0, 0, 0, ""
     packets: list[int] = []
     try:
-        with _taken_from(pid) as take:
+        with process.handle(pid) as take:
             for number in list(pipes.values())[:_PIPES_MAX]:
                 filled, size, is_of_packets = _pipe(take, number)
                 data, room = data + filled, room + size
@@ -161,7 +161,7 @@ def in_pipes(descriptors: Mapping[int, Mapping[int, str]]) -> tuple[dict[int, in
         if not new or len(met) >= _PIPES_MAX:
             continue
         try:
-            with _taken_from(pid) as take:
+            with process.handle(pid) as take:
                 for link, number in list(new.items())[: _PIPES_MAX - len(met)]:
                     sizes[pid] = sizes.get(pid, 0) + _pipe(take, number)[0]
                     met.add(link)
@@ -182,10 +182,11 @@ def of_group(descriptors: Mapping[int, Mapping[int, str] | None]) -> PipeData:
         maps |= dict(_objects(pid, held or {}, "anon_inode:bpf-map", _BPF_MAP))
         programs |= dict(_objects(pid, held or {}, "anon_inode:bpf-prog", _BPF_PROGRAM))
     most = max(sizes, key=lambda pid: sizes[pid], default=0)
-    name = files.text(ROOT / f"proc/{most}/comm") or ""
     hidden = any(held is None and (ROOT / f"proc/{pid}").exists()
                  for pid, held in descriptors.items())  # fmt: skip
-    place = f"pipes of its processes, most of {most} ({name.strip()})" if most else ""
+    place = (
+        f"pipes of its processes, most of {most} ({process.command(most, ROOT)})" if most else ""
+    )
     of_bpf = sum(maps.values()) + sum(programs.values())
     sockets = {
         link for held in descriptors.values() for link in (held or {}).values()
@@ -251,15 +252,6 @@ def _fifos(pid: int, held: Mapping[int, str]) -> Iterator[tuple[str, int]]:
         about = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
         if about is not None and stat.S_ISFIFO(about.st_mode):
             yield f"{about.st_dev}:{about.st_ino}", number
-
-
-@contextmanager
-def _taken_from(pid: int) -> Iterator[int]:
-    pidfd = os.pidfd_open(pid)
-    try:
-        yield pidfd
-    finally:
-        os.close(pidfd)
 
 
 def _pipe(pidfd: int, number: int) -> tuple[int, int, bool]:

@@ -426,9 +426,6 @@ def members(seen: MachineLook) -> Iterator[str]:
         )
     more = seen.processes - len(seen.members[:5])
     if more > 0:
-        rest = seen.proportional_sum_bytes - sum(
-            one.resident_bytes if one.proportional_bytes is None else one.proportional_bytes
-            for one in seen.members[:5]
-        )
+        rest = seen.proportional_sum_bytes - sum(one.counted_bytes for one in seen.members[:5])
         yield f"  and {more:,} more, {size(rest)} together"
     yield ""

@@ -144,6 +144,5 @@ class Tracker:
 
 def _scanned() -> int:
     """Pages that the kernel looked at to reclaim, on the whole machine."""
-    text = files.text(ROOT / "proc/vmstat") or ""
-    words = (line.split() for line in proc.lines(text))
-    return sum(int(one[1]) for one in words if one[0] in ("pgscan_anon", "pgscan_file"))
+    counts = files.known(proc.vmstat, ROOT) or {}
+    return counts.get("pgscan_anon", 0) + counts.get("pgscan_file", 0)

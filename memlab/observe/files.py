@@ -38,6 +38,11 @@ def text(path: Path | str) -> str | None:
     return result.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip(" \t\n\0")
 
 
+def rows(path: Path | str) -> list[list[str]]:
+    """The words of each line; none where it is unreadable."""
+    return [line.split() for line in proc.lines(text(path) or "")]
+
+
 def content(path: Path, most: int) -> bytes | None:
     """What `regular` reads; None where that raises."""
     return known(lambda: regular(path, most))
