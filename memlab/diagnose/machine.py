@@ -262,23 +262,17 @@ def _processes() -> list[MachineProcess]:
     """All that have memory, those that hold most first. Of each one small file is read; only those
     that are named get their name."""
     processes = []
-    for name in files.names(ROOT / "proc"):
-        words = (_statm(name) if name.isdecimal() else "").split()
-        if len(words) > 2 and words[0] != "0":  # of a kernel thread all numbers are 0
+    for pid in process.ids(ROOT):
+        # A path object for each of thousands would cost more than the read.
+        words = proc.read_small(f"{ROOT}/proc/{pid}/statm").split()
+        if len(words) > 2 and words[0] != b"0":  # of a kernel thread all numbers are 0
             resident, others = int(words[1]) * _PAGE, int(words[2]) * _PAGE
-            processes.append(
-                MachineProcess(int(name), "", resident, None, max(0, resident - others))
-            )
+            processes.append(MachineProcess(pid, "", resident, None, max(0, resident - others)))
     processes.sort(key=lambda one: -one.resident_bytes)
     named = processes[:_PROCESSES_MAX]
     for i, one in enumerate(named):
         named[i] = replace(one, command=process.command(one.pid, ROOT))
     return [*named, *processes[_PROCESSES_MAX:]]
-
-
-def _statm(pid: str) -> str:
-    """A path object for each of thousands would cost more than the read."""
-    return proc.read_small(f"{ROOT}/proc/{pid}/statm").decode("ascii")
 
 
 def _in_time(work: Callable[[], object]) -> bool:

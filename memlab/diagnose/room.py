@@ -170,7 +170,7 @@ def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) 
     uid = status.get("Uid", "0").split()[0]
     if most is not None and uid != "0" and not capable >> 21 & 1 and not capable >> 24 & 1:
         # CAP_SYS_ADMIN and CAP_SYS_RESOURCE have no limit (kernel/fork.c, copy_process()).
-        used = _threads_of(uid)
+        used = _sum_of_user(uid, _threads)
         if used is not None:
             yield Room("RLIMIT_NPROC", used, most, "count", fails)
     everything = files.number(ROOT / "proc/sys/kernel/threads-max")
@@ -193,7 +193,7 @@ def _ids(status: Mapping[str, str], threads: int, fails: str) -> Iterator[Room]:
             place, unread = "memlab's PID namespace", "kernel.pid_max of its PID namespace"
         here = files.known((ROOT / "proc/self/ns/pid").readlink)
         if here is not None and str(here) != _FIRST_PIDS:
-            inside = _sum_of_processes(lambda other: int(other.get("Threads", "0")))
+            inside = _sum_of_processes(_threads)
             if inside is None:
                 return
             threads = inside
@@ -220,9 +220,8 @@ def frozen(pid: int) -> bool:
     )
 
 
-def _threads_of(uid: str) -> int | None:
-    """Threads of all processes of a user."""
-    return _sum_of_user(uid, lambda status: int(status.get("Threads", "0")))
+def _threads(status: Mapping[str, str]) -> int:
+    return int(status.get("Threads", "0"))
 
 
 def _sum_of_user(uid: str, of: Callable[[Mapping[str, str]], int]) -> int | None:
@@ -234,11 +233,11 @@ def _sum_of_user(uid: str, of: Callable[[Mapping[str, str]], int]) -> int | None
 
 def _sum_of_processes(of: Callable[[Mapping[str, str]], int]) -> int | None:
     total = 0
-    entries = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
-    if len(entries) > _USERS_PROCESSES_MAX:
+    pids = process.ids(ROOT)
+    if len(pids) > _USERS_PROCESSES_MAX:
         return None
-    for name in entries:
-        status = files.known(proc.status, name)
+    for pid in pids:
+        status = files.known(proc.status, pid)
         total += of(status) if status else 0
     return total
 

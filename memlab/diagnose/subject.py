@@ -43,15 +43,13 @@ def named(text: str) -> int:
             raise BadSubject(f"PID {text} is not a process: a number from 1, or a name")
         return int(text)
     matches = []
-    for entry in files.names(proc.ROOT / "proc"):
-        if not entry.isdecimal() or int(entry) == os.getpid():
-            continue
-        stat = files.known(process.stat, int(entry))
+    for pid in process.ids():
+        stat = files.known(process.stat, pid) if pid != os.getpid() else None
         if stat is None or stat.state in "ZX" or stat.kernel_thread:
             continue
-        words = files.known(process.arguments, int(entry)) or [""]
+        words = files.known(process.arguments, pid) or [""]
         if text in (stat.command, os.path.basename(words[0])):  # noqa: PTH119 - no path
-            matches.append(int(entry))
+            matches.append(pid)
     if not matches:
         raise BadSubject(f"PID {text!r}: no process has that name; `ps -e` lists those that run")
     if len(matches) > 1:

@@ -225,6 +225,11 @@ def thread_stacks(mappings: list[Mapping]) -> list[Mapping]:
     ]
 
 
+def ids(root: Path = proc.ROOT) -> list[int]:
+    """Of all processes that this one may see."""
+    return [int(name) for name in files.names(root / "proc") if name.isdecimal()]
+
+
 def stat(pid: int, task: int | None = None, root: Path = proc.ROOT) -> Stat:
     """/proc/PID/stat, or a task's of it."""
     inside = f"task/{task}/stat" if task is not None else "stat"
