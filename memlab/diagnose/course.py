@@ -301,12 +301,8 @@ def held_by_children(look: Look) -> int:
     """At least: what they share with each other counts once, by the largest such part."""
     children = _children_of(look)
     shared = max((member.shared_bytes or 0 for member in children), default=0)
-    return sum(map(_private, children)) + max(0, shared - _shared_bytes(look))
-
-
-def _private(member: Member) -> int:
-    """Anonymous memory that it shares with nobody."""
-    return member.anonymous_bytes - (member.shared_bytes or 0)
+    private = sum(member.anonymous_bytes - (member.shared_bytes or 0) for member in children)
+    return private + max(0, shared - _shared_bytes(look))
 
 
 _SWINGS_ITSELF = FindingRow(

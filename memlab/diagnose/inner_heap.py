@@ -16,9 +16,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from memlab.diagnose import mimalloc_arenas, python_pools, v8_pages
-from memlab.diagnose.mimalloc_arenas import Arenas
-from memlab.diagnose.python_pools import Pools
-from memlab.diagnose.v8_pages import V8Pages
 from memlab.observe import files, process
 from memlab.text import units
 
@@ -63,15 +60,21 @@ def read(
         m for m in mappings if m.permissions.startswith("rw") and not m.path.startswith("/")
         and m.path not in ("[heap]", "[stack]") and resident.get(m.start, 0) >= _PAGE
     ]  # fmt: skip
-    pools = files.known(python_pools.read, pid, anonymous, resident, thorough=thorough)
-    python = _python(pools) if pools else None
+    made: list[InnerHeap | None] = []
+    if pools := files.known(python_pools.read, pid, anonymous, resident, thorough=thorough):
+        note = f"{'by a sample of ' if pools.error_bytes else ''}{pools.count:,} pools"
+        sizes = pools.resident_bytes, pools.used_bytes
+        made.append(InnerHeap(PYTHON, *sizes, note, pools.error_bytes))
     counted = counters_of_jvm(pid, mappings)
-    java = _java(counted, mappings, resident)
-    classes = _classes(counted, anonymous, resident)
-    arenas = files.known(mimalloc_arenas.read, pid, anonymous, resident)
-    pages = files.known(v8_pages.read, pid, anonymous, resident)
-    mimalloc, v8 = _mimalloc(arenas) if arenas else None, _v8(pages) if pages else None
-    return tuple(one for one in (python, java, classes, mimalloc, v8) if one is not None)
+    made.append(_java(counted, mappings, resident))
+    made.append(_classes(counted, anonymous, resident))
+    if arenas := files.known(mimalloc_arenas.read, pid, anonymous, resident):
+        note = units.counted(arenas.count, "arena")
+        made.append(InnerHeap(MIMALLOC, arenas.resident_bytes, arenas.used_bytes, note))
+    if pages := files.known(v8_pages.read, pid, anonymous, resident):
+        note = f"{pages.count:,} pages, dead objects too"
+        made.append(InnerHeap(V8, pages.resident_bytes, pages.used_bytes, note))
+    return tuple(filter(None, made))
 
 
 def placed(inner: Sequence[InnerHeap], within: Sequence[str]) -> tuple[InnerHeap, ...]:
@@ -87,23 +90,6 @@ def unread(within: Sequence[str], inner: Sequence[InnerHeap]) -> list[str]:
     """Of the allocators in its files those whose heaps were not read."""
     begins = tuple(_BEGINS[one.name] for one in inner if one.name in _BEGINS)
     return [one for one in within if not (begins and one.startswith(begins))]
-
-
-def _mimalloc(seen: Arenas) -> InnerHeap:
-    note = units.counted(seen.count, "arena")
-    return InnerHeap(MIMALLOC, seen.resident_bytes, seen.used_bytes, note)
-
-
-def _v8(seen: V8Pages) -> InnerHeap:
-    note = f"{seen.count:,} pages, dead objects too"
-    return InnerHeap(V8, seen.resident_bytes, seen.used_bytes, note)
-
-
-def _python(seen: Pools) -> InnerHeap:
-    note = f"{seen.count:,} pools"
-    if seen.error_bytes:
-        note = f"by a sample of {note}"
-    return InnerHeap(PYTHON, seen.resident_bytes, seen.used_bytes, note, seen.error_bytes)
 
 
 def counters_of_jvm(pid: int, mappings: Sequence[process.Mapping]) -> Mapping[str, int]:

@@ -533,8 +533,7 @@ def at(
     measured = _with_holders(measured, start, course, end, holders)
     measured = _with_descriptors(measured, start, end, descriptors)
     unseen = (
-        *_hidden_group(pid),
-        *_said(_not_recorded(course.refusals.why) | _of_all_processes(counted.unseen)),
+        *_not_counted(pid, counted.unseen, course.refusals.why),
         *counted.limits,
         *course.refusals.unrecorded,
         *holders.unseen,
@@ -745,6 +744,9 @@ def _with_series(seen: Look, course: _Course) -> Look:
     series, before, after, elapsed = course.series, course.before, course.after, course.elapsed
     peak = after.bytes("VmHWM") or 0
     lately = max([after.bytes("VmRSS") or 0, *series.resident])
+    read_per_s = None
+    if before.read_bytes is not None and after.read_bytes is not None:
+        read_per_s = (after.read_bytes - before.read_bytes) / elapsed
     return replace(
         seen,
         fell_bytes=fell(series.resident),
@@ -757,7 +759,7 @@ def _with_series(seen: Look, course: _Course) -> Look:
         peak_stands=peak - lately > max(_CHARGE_BATCH_BYTES, peak // 50),
         mapped_growth_bytes=course.growth("VmSize"),
         stack_growth_bytes=course.growth("VmStk"),
-        read_bytes_per_s=_read_per_s(before, after, elapsed),
+        read_bytes_per_s=read_per_s,
         waited_faults_per_s=(after.stat.waited_minor_faults - before.stat.waited_minor_faults)
         / elapsed,
         waited_cpu_share=(after.waited_cpu_s - before.waited_cpu_s) / elapsed,
@@ -827,9 +829,12 @@ def _not_open_to_a_look(
     yield from _not_read_operations(seen.kernel_held, seen.per_s["failing_operations"])
     secret_bytes = mapped_forms.bytes_of(seen.forms, mapped_forms.SECRET)
     yield from kernel_unshown.read(pid, links, end.status, seen.age_s, secret_bytes)
-    yield from _other_ipc(seen.attached, seen.memory.shmem_bytes)
-    is_needed = bool(descriptors.memory_files or seen.sockets)
-    yield from _not_read_twice(start.links, is_needed=is_needed)
+    if seen.attached is None and seen.memory.shmem_bytes:
+        yield "System V segments: it is in another IPC namespace"
+    if start.links is None and (descriptors.memory_files or seen.sockets):
+        what = "growth of files in memory, and what its sockets drop"
+        most = memory_held_open.DESCRIPTORS_MAX
+        yield f"{what}: it has over {most:,} descriptors, which are read once"
 
 
 def _forks(seen: Look) -> bool:
@@ -1085,7 +1090,8 @@ def _largest(
     for m in mappings:
         if size := after.by_mapping.get(m.start, 0):
             former = first[bisect_left(starts, m.start) : bisect_left(starts, m.end)]
-            uses.append(MappingUse(_name(m), size, size - sum(had for _, had in former)))
+            name = m.path or f"anonymous at {m.start:x}"
+            uses.append(MappingUse(name, size, size - sum(had for _, had in former)))
     if size := after.unlisted_bytes:
         uses.append(MappingUse(UNLISTED, size, size - (before.unlisted_bytes if before else 0)))
     by_size = sorted(uses, key=lambda use: -use.resident_bytes)[:3]
@@ -1113,10 +1119,6 @@ def _often(
     by_count = sorted(uses, key=lambda use: -use.count)[:3]
     grown = sorted((use for use in uses if use.more > 0), key=lambda use: -use.more)[:3]
     return tuple(dict.fromkeys((*by_count, *grown)))
-
-
-def _name(mapping: process.Mapping) -> str:
-    return mapping.path or f"anonymous at {mapping.start:x}"
 
 
 def _faults_per_s(pid: int) -> Callable[[], float]:
@@ -1201,28 +1203,6 @@ def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
     if seen is not None and seen.in_flight:
         noun = units.counted(seen.in_flight, "file")
         yield f"the memory of {noun} in flight in its sockets: /proc does not show it"
-
-
-def _not_read_twice(held_before: Mapping[int, str] | None, *, is_needed: bool) -> tuple[str, ...]:
-    if held_before is not None or not is_needed:
-        return ()
-    most = memory_held_open.DESCRIPTORS_MAX
-    what = "growth of files in memory, and what its sockets drop"
-    return (f"{what}: it has over {most:,} descriptors, which are read once",)
-
-
-def _other_ipc(seen: Attached | None, shmem_bytes: int) -> tuple[str, ...]:
-    if seen is not None or not shmem_bytes:
-        return ()
-    return ("System V segments: it is in another IPC namespace",)
-
-
-def _read_per_s(
-    before: snapshot.Snapshot, after: snapshot.Snapshot, elapsed: float
-) -> float | None:
-    if before.read_bytes is None or after.read_bytes is None:
-        return None
-    return (after.read_bytes - before.read_bytes) / elapsed
 
 
 def _children_counted(*, forks: bool) -> tuple[str, ...]:
@@ -1409,23 +1389,13 @@ def steadily(held: Sequence[int]) -> bool:
     return all(b - a >= least for a, b in pairwise(at))
 
 
-def _hidden_group(pid: int) -> list[str]:
-    why = group.hidden(pid)
-    return [f"the limits of its memory cgroup: {why}"] if why else []
-
-
-def _not_recorded(why: str) -> dict[str, str]:
-    return {"which calls fail": why} if why else {}
-
-
-def _of_all_processes(unseen: Mapping[str, str]) -> dict[str, str]:
-    """Without what only a process with an io_uring has, of which `_not_read_operations` speaks."""
-    return {name: why for name, why in unseen.items() if name != "failing_operations"}
-
-
-def _said(unseen: Mapping[str, str]) -> list[str]:
-    """Reasons, once each, with the events that they hide."""
-    reasons: dict[str, list[str]] = {}
+def _not_counted(pid: int, unseen: Mapping[str, str], unrecorded: str) -> Iterator[str]:
+    """Its group, and reasons, once each, with the events that they hide; without what only a
+    process with an io_uring has, of which `_not_read_operations` speaks."""
+    if hidden := group.hidden(pid):
+        yield f"the limits of its memory cgroup: {hidden}"
+    reasons = {unrecorded: ["which calls fail"]} if unrecorded else {}
     for name, why in unseen.items():
-        reasons.setdefault(why, []).append(name.replace("_", " "))
-    return [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
+        if name != "failing_operations":
+            reasons.setdefault(why, []).append(name.replace("_", " "))
+    yield from (f"{', '.join(names)}: {why}" for why, names in reasons.items())

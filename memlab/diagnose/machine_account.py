@@ -243,10 +243,14 @@ def _used(seen: MachineLook) -> Finding:
     """`used` of free(1) less the sum of RSS."""
     whole, resident = of(seen), seen.resident_sum_bytes
     parts = {one.name: one.value for one in whole.lines if one.name in _BESIDE}
+    least_free = seen.min_free_bytes
+    setting = f" (vm.min_free_kbytes is {size(least_free)})" if least_free else ""
     parts |= {
-        f"kept in reserve by the kernel{_by_setting(seen)}": float(seen.reserve_bytes),
+        f"kept in reserve by the kernel{setting}": float(seen.reserve_bytes),
         "in no counter": whole.rest,
     }
+    # The kernel itself sets less: set_recommended_min_free_kbytes() of mm/khugepaged.c.
+    reserves_much = min(least_free, seen.reserve_bytes) > seen.total_bytes * _RESERVE
     least = seen.used_bytes / 50
     most = sorted(((v, n) for n, v in parts.items() if v >= least), reverse=True)[:4]
     named = ", ".join(f"{size(value)} {name}" for value, name in most)
@@ -273,17 +277,8 @@ def _used(seen: MachineLook) -> Finding:
             Fact("files and shared memory that they map", seen.bytes("Mapped"), "B"),
         ),
         line=ANONYMOUS,
-        setting=_RESERVE_SETTING if _reserves_much(seen) else None,
+        setting=_RESERVE_SETTING if reserves_much else None,
     )
-
-
-def _by_setting(seen: MachineLook) -> str:
-    return f" (vm.min_free_kbytes is {size(seen.min_free_bytes)})" if seen.min_free_bytes else ""
-
-
-def _reserves_much(seen: MachineLook) -> bool:
-    """The kernel itself sets less: set_recommended_min_free_kbytes() of mm/khugepaged.c."""
-    return min(seen.min_free_bytes, seen.reserve_bytes) > seen.total_bytes * _RESERVE
 
 
 _RESERVE_SETTING = (

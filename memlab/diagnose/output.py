@@ -177,8 +177,8 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
     if not main:
         return
     yield account.title
-    shown = main if verbose or account.total is None else sorted(main, key=_by_size)[:_LINES_SHOWN]
-    shown = [line for line in main if line in shown]
+    largest = sorted(main, key=lambda line: -abs(line.value))[:_LINES_SHOWN]
+    shown = [one for one in main if verbose or account.total is None or one in largest]
     parts = [
         line
         for line in account.lines
@@ -274,10 +274,6 @@ def _used(used: Used | None) -> Iterator[str]:
 
 
 _PART = {"all": "of it", "none": "beside it"}
-
-
-def _by_size(line: Line) -> float:
-    return -abs(line.value)
 
 
 def _row(account: Account, line: Line) -> tuple[str, str, str]:

@@ -66,7 +66,10 @@ def read() -> tuple[RemovedGroups | None, str]:
     if version == "2":
         charged.pop(mount, None)  # processes of no group are charged to it
     charged = {path: value for path, value in charged.items() if value >= _BATCHES_BYTES}
-    by = charged if version == "1" else {path: _own_dying(path, own) for path, own in above.items()}
+    by = charged
+    if version == "2":  # removed ones directly below: no existing group lies between
+        counts = {path: _dying(path) or 0 for path in above}
+        by = {path: counts[path] - sum(map(counts.__getitem__, own)) for path, own in above.items()}
     most = max(by, key=lambda path: by[path], default=mount)
     where = "" if most == mount else str(most.relative_to(mount))
     slab_each = _number("slabinfo", "mem_cgroup", 3)
@@ -93,11 +96,6 @@ def _children(mount: Path, below: Sequence[Path]) -> Mapping[Path, Sequence[Path
     for path in below:
         result[path.parent].append(path)
     return result
-
-
-def _own_dying(path: Path, below: Sequence[Path]) -> int:
-    """Removed groups directly below this one: no existing group lies between."""
-    return (_dying(path) or 0) - sum(_dying(child) or 0 for child in below)
 
 
 def _charged(path: Path, below: Sequence[Path], version: str) -> int:

@@ -18,6 +18,7 @@ import struct
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -70,12 +71,9 @@ def read(
 def guarded(pid: int, ends: Sequence[int]) -> int:
     """How many stacks end there: all, if each of a few has a thread's control block; else 0."""
     few = ends[:: max(1, len(ends) // _GUARDED_READ)]
-    return len(ends) if files.known(_have_control_blocks, pid, few) else 0
-
-
-def _have_control_blocks(pid: int, ends: Sequence[int]) -> bool:
-    with _StackReader(pid) as reader:
-        return all(reader.has_control_block(end) for end in ends)
+    with suppress(OSError, ValueError), _StackReader(pid) as reader:
+        return len(ends) if all(reader.has_control_block(end) for end in few) else 0
+    return 0
 
 
 def _pointer(pid: int, task: int) -> int:

@@ -436,7 +436,7 @@ _LOCKED_STACKS = FindingRow(
 
 def _locked(look: Look) -> Iterator[Finding]:
     memory = look.memory
-    stacks, count = memory.locked_stacks_bytes or 0, memory.locked_stacks_count or 0
+    stacks, count = memory.locked_stacks_bytes, memory.locked_stacks_count
     if count >= 8 and stacks >= _WORTH_BYTES:
         yield _LOCKED_STACKS.found(
             COSTLY if stacks >= 4 * _WORTH_BYTES else NOTE,
