@@ -65,9 +65,7 @@ class Allocator:
 
 _KINDS = (
     MallocKind(
-        "jemalloc",
-        re.compile(r"libjemalloc[^/]{0,64}\.so"),
-        re.compile(rb"-\d+-g[0-9a-f]{40}"),
+        "jemalloc", re.compile(r"libjemalloc[^/]{0,64}\.so"), re.compile(rb"-\d+-g[0-9a-f]{40}")
     ),
     MallocKind(
         "tcmalloc",

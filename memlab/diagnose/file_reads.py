@@ -192,12 +192,7 @@ def _dropped(look: Look, read_per_s: float, severity: Severity) -> Finding:
             _each(look, read_per_s),
             threads_of(look, "major_faults"),
         ),
-        policies={
-            "memory_max": [
-                whole_mib(group.limit_bytes),
-                whole_mib(2 * group.limit_bytes),
-            ]
-        },
+        policies={"memory_max": [whole_mib(group.limit_bytes), whole_mib(2 * group.limit_bytes)]},
     )
 
 

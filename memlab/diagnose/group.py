@@ -276,11 +276,7 @@ def charge_file(directory: Path, version: str) -> Iterator[int]:
 
 
 def _charge_1(
-    directory: Path,
-    used: int,
-    stat: Mapping[str, int],
-    root: Path,
-    processes: OfProcesses | None,
+    directory: Path, used: int, stat: Mapping[str, int], root: Path, processes: OfProcesses | None
 ) -> Charge:
     def of(name: str) -> int:
         return stat.get(f"total_{name}", stat.get(name, 0))

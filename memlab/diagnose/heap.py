@@ -266,10 +266,7 @@ class _MappedObjects:
 
 
 def _mapped_alone(
-    memory: _Memory,
-    mappings: Sequence[process.Mapping],
-    resident: Mapping[int, int],
-    most: int,
+    memory: _Memory, mappings: Sequence[process.Mapping], resident: Mapping[int, int], most: int
 ) -> _MappedObjects:
     """How many objects have a mapping of their own, and what is resident in these.
 

@@ -116,9 +116,7 @@ def _bus_errors(look: Look) -> Iterator[Finding]:
     bus = look.rate("bus_errors") or 0.0
     if bus:
         yield _BUS_ERRORS.found(
-            COSTLY,
-            f"it is sent SIGBUS {per_second(bus, 'times')}: {_of_bus(look)}",
-            bus,
+            COSTLY, f"it is sent SIGBUS {per_second(bus, 'times')}: {_of_bus(look)}", bus
         )
 
 

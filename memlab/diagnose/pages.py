@@ -114,11 +114,7 @@ class NotSeen(Exception):
 
 
 def read(
-    pid: int,
-    mappings: Sequence[process.Mapping],
-    *,
-    detailed: bool = True,
-    is_sample: bool = False,
+    pid: int, mappings: Sequence[process.Mapping], *, detailed: bool = True, is_sample: bool = False
 ) -> tuple[Pages, dict[str, str]]:
     """The pages, and /proc/PID/status of the moment at which they were counted. `detailed` adds the
     shares; `is_sample`: the mappings are a part of all. Of a sample, the sums are the kernel's

@@ -80,10 +80,7 @@ def kind_of(path: str) -> str | None:
 
 
 def uses(
-    pid: int,
-    mappings: Sequence[process.Mapping],
-    resident: Mapping[int, int],
-    shmem_bytes: int = 0,
+    pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int], shmem_bytes: int = 0
 ) -> tuple[SharedUse, ...]:
     """By kind, the largest first; `resident`: pages of files by the start of the mapping. If these
     kinds do not explain `shmem_bytes`, files of other mounts of tmpfs are looked for."""
