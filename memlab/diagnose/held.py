@@ -51,7 +51,7 @@ from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.kernel_held import PipeData
 from memlab.diagnose.look import GroupRoom
 from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
-from memlab.diagnose.sockets import OfProcesses
+from memlab.diagnose.sockets import QueuesOfProcesses
 from memlab.diagnose.ticks import Reading, Ticks
 from memlab.diagnose.tree import Below, Events
 from memlab.diagnose.waits import Waits
@@ -104,7 +104,7 @@ class GroupLook:
     message_bytes: int = 0
     """Of messages in queues of System V to which its processes sent last."""
     pipes: PipeData = _NO_PIPES
-    sockets: OfProcesses = field(default_factory=OfProcesses)
+    sockets: QueuesOfProcesses = field(default_factory=QueuesOfProcesses)
     """Of its 32 largest processes."""
     machine_sockets_bytes: int | None = None
     """Charged to all sockets of TCP and UDP of the machine, which v1 does not charge to a group;
@@ -316,7 +316,7 @@ def stock(
     return account.made("stock", f"who holds {whose}", "B", charge.used_bytes, lines, whole=True)
 
 
-def _with_sockets(of_group: Account, seen: OfProcesses) -> Account:
+def _with_sockets(of_group: Account, seen: QueuesOfProcesses) -> Account:
     """The account with what lies in queues of its processes, charged to it or not."""
     if seen.bytes < MiB:
         return of_group

@@ -4,32 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import (
-    allocator_marks,
-    growth,
-    inner_heap,
-    mapped_forms,
-    refused,
-    started,
-)
+from memlab.diagnose import allocator_marks, growth, inner_heap, mapped_forms, refused, started
 from memlab.diagnose.account import Line
-from memlab.diagnose.finding import (
-    NOTE,
-    Fact,
-    Finding,
-    FindingRow,
-    facts,
-    per_second,
-    share,
-    size,
-)
+from memlab.diagnose.finding import NOTE, Fact, Finding, FindingRow, facts, per_second, share, size
 from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.look import Look
 from memlab.diagnose.mapped_forms import MappedForm
-from memlab.diagnose.sockets import OfProcesses, Sockets
+from memlab.diagnose.sockets import QueuesOfProcesses, Sockets
 from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.static_data import FileMemory
 from memlab.observe.process import DELETED
@@ -480,7 +464,7 @@ def _sockets(look: Look) -> Iterator[Finding]:
     )
 
 
-def of_group_sockets(seen: OfProcesses, charge: Charge, version: str) -> Iterator[Finding]:
+def of_group_sockets(seen: QueuesOfProcesses, charge: Charge, version: str) -> Iterator[Finding]:
     """Queues of the sockets of a group's processes, beyond what the group is charged with."""
     if not growth.worth(seen.bytes - charge.sockets_bytes, charge.used_bytes):
         return

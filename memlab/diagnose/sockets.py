@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from memlab.diagnose.kernel_numbers import target_of
+from memlab.diagnose.memory_files import PAGE
 from memlab.observe import files, namespaces, process
 from memlab.observe.proc import ROOT
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _NETLINK_SOCK_DIAG, _BY_FAMILY, _DUMP = 4, 20, 0x301
 _DONE, _ERROR = 3, 2
 _MESSAGE = struct.Struct("=IHHII")
@@ -466,7 +466,7 @@ def _queue(raw: bytes, kind: str) -> Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class OfProcesses:
+class QueuesOfProcesses:
     """The queues of several processes, each socket once."""
 
     bytes: int = 0
@@ -482,10 +482,10 @@ def counted_bytes() -> int | None:
     text = files.text(ROOT / "proc/net/sockstat")
     if text is None:
         return None
-    return sum(map(int, re.findall(r"\bmem (\d+)", text))) * _PAGE
+    return sum(map(int, re.findall(r"\bmem (\d+)", text))) * PAGE
 
 
-def of_processes(descriptors: Mapping[int, Mapping[int, str] | None]) -> OfProcesses:
+def of_processes(descriptors: Mapping[int, Mapping[int, str] | None]) -> QueuesOfProcesses:
     """Of the descriptors that they hold, None of one that may not be read; a socket is that of whom
     is listed first."""
     owners: dict[str, dict[int, int]] = {}
@@ -524,4 +524,4 @@ def of_processes(descriptors: Mapping[int, Mapping[int, str] | None]) -> OfProce
             sizes[pid] = sizes.get(pid, 0) + queue.received + queue.sent + queue.other
     most = max(sizes, key=lambda pid: sizes[pid], default=0)
     most_of = f"{most} ({process.command(most, ROOT)})" if most else ""
-    return OfProcesses(sum(sizes.values()), count, most_of, why)
+    return QueuesOfProcesses(sum(sizes.values()), count, most_of, why)
