@@ -24,6 +24,7 @@ from memlab.diagnose.finding import (
     size,
 )
 from memlab.diagnose.look import Look
+from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.sites import Sites
 from memlab.diagnose.started import whole_mib
 from memlab.observe import files
@@ -35,7 +36,6 @@ _LEAST_PER_S = 5.0
 _COSTLY_WAIT = 0.1  # of a thread's time
 _OF_FILES = 0.5  # of the sampled faults
 _SAMPLED_LEAST, _IN_ORDER = 50, 0.8
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 _READS_FILES = FindingRow(
@@ -85,9 +85,9 @@ def _is_in_order(look: Look, read_per_s: float) -> bool:
     return (
         look.sites is not None
         and _goes_up(look.sites)
-        and _PAGE / 2 <= each < 2 * _PAGE
+        and PAGE / 2 <= each < 2 * PAGE
         and ahead is not None
-        and ahead << 10 > _PAGE
+        and ahead << 10 > PAGE
     )
 
 

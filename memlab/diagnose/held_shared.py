@@ -6,14 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memlab.diagnose import shared
-from memlab.diagnose.finding import (
-    NOTE,
-    Fact,
-    Finding,
-    FindingRow,
-    facts,
-    size,
-)
+from memlab.diagnose.finding import NOTE, Fact, Finding, FindingRow, facts, size
 from memlab.diagnose.look import Look
 from memlab.diagnose.shared import SharedUse
 from memlab.observe import files, proc, process

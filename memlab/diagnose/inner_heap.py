@@ -8,7 +8,6 @@ that is resident is read, and a heap is recognised by what it holds, never by a 
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from memlab.diagnose import mimalloc_arenas, python_pools, v8_pages
+from memlab.diagnose.memory_files import PAGE
 from memlab.observe import files, process
 from memlab.text import units
 
@@ -24,7 +24,6 @@ CLASSES = "the JVM's class metadata"
 MIMALLOC, V8 = "mimalloc's arenas", "V8's heap"
 _BEGINS = {PYTHON: "Python's", MIMALLOC: "mimalloc", V8: "V8"}
 """What the names of allocators in files begin with (allocator_marks.py)."""
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _PERF_FILE = re.compile(r"/hsperfdata_[^/]{1,256}/\d{1,10}$")
 _PERF_BYTES_MAX = 1 << 20
 _PERF_MAGIC = 0xCAFEC0C0
@@ -58,7 +57,7 @@ def read(
     a sample unless `thorough`."""
     anonymous = [
         m for m in mappings if m.permissions.startswith("rw") and not m.path.startswith("/")
-        and m.path not in ("[heap]", "[stack]") and resident.get(m.start, 0) >= _PAGE
+        and m.path not in ("[heap]", "[stack]") and resident.get(m.start, 0) >= PAGE
     ]  # fmt: skip
     made: list[InnerHeap | None] = []
     if pools := files.known(python_pools.read, pid, anonymous, resident, thorough=thorough):
@@ -120,7 +119,7 @@ def _classes(
     """Metaspace with the space of compressed classes. The JVM counts it when it collects."""
     most = sum(resident.get(m.start, 0) for m in anonymous)
     committed_bytes = min(counted.get("sun.gc.metaspace.capacity", 0), most)
-    if committed_bytes < _PAGE:
+    if committed_bytes < PAGE:
         return None
     loaded, unloaded = classes_of(counted)
     note = f"counted at its last collection; {max(0, loaded - unloaded):,} classes are loaded now"
@@ -141,8 +140,8 @@ def _java(
     if not committed or not most:
         return None
     # G1 says the whole heap for each generation, and 8 bytes more for each of its spaces.
-    is_same = max(most) - min(most) < _PAGE
-    length = (max(most) if is_same else sum(most)) // _PAGE * _PAGE
+    is_same = max(most) - min(most) < PAGE
+    length = (max(most) if is_same else sum(most)) // PAGE * PAGE
     heap = next(_ranges(mappings, length), None)
     if heap is None:
         return None

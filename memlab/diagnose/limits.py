@@ -6,14 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import chain
 
-from memlab.diagnose import (
-    group_limits,
-    group_rows,
-    open_kinds,
-    refusals,
-    refused,
-    socket_drops,
-)
+from memlab.diagnose import group_limits, group_rows, open_kinds, refusals, refused, socket_drops
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,

@@ -1342,18 +1342,15 @@ def room_of(
     """The room below a limit, from two moments and the charge between them; `directory`: the group
     that is looked at, or that of the process."""
 
-    def needed(charge: Charge) -> int:
-        # Slab is taken from the least that it can be for nothing here: it is judged by its flow.
-        return charge.needed_bytes
-
     def of_kernel(charge: Charge) -> int:
         return (
             charge.slab_reclaimable_bytes + charge.kernel_bytes + charge.stacks_bytes
             + charge.page_tables_bytes
         )  # fmt: skip
 
-    growth = needed(after) - needed(before)
-    left = limit.limit_bytes - needed(after)
+    # Slab is taken from the least that it can be for nothing here: it is judged by its flow.
+    growth = after.needed_bytes - before.needed_bytes
+    left = limit.limit_bytes - after.needed_bytes
     cpus = os.cpu_count() or 1
     return GroupRoom(
         path=str(limit.group),

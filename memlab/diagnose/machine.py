@@ -28,6 +28,7 @@ from memlab.diagnose import (
 )
 from memlab.diagnose.account import Part
 from memlab.diagnose.kernel_numbers import descriptors, sysctl, target_of
+from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.removed_groups import RemovedGroups
 from memlab.diagnose.room import TmpfsUse
 from memlab.diagnose.unlooked import Unlooked
@@ -35,7 +36,6 @@ from memlab.errors import CannotLook
 from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _PROCESSES_MAX = 64  # whose proportional memory is read
 _RESIDENT_BYTES_MAX = 4 << 30  # of all of those: some 60 ms of page tables
 _READ_S = 2.0  # for what another user's process or mount can make wait
@@ -237,7 +237,7 @@ def _cpu_lists() -> int | None:
     if text is None:
         return None
     counts = re.findall(r"^[ \t]+cpu: \d+\s+count:[ \t]+(\d+)", text, re.M)
-    return sum(map(int, counts)) * _PAGE if counts else None
+    return sum(map(int, counts)) * PAGE if counts else None
 
 
 def _zram() -> tuple[int, int]:
@@ -266,7 +266,7 @@ def _processes() -> list[MachineProcess]:
         # A path object for each of thousands would cost more than the read.
         words = proc.read_small(f"{ROOT}/proc/{pid}/statm").split()
         if len(words) > 2 and words[0] != b"0":  # of a kernel thread all numbers are 0
-            resident, others = int(words[1]) * _PAGE, int(words[2]) * _PAGE
+            resident, others = int(words[1]) * PAGE, int(words[2]) * PAGE
             processes.append(MachineProcess(pid, "", resident, None, max(0, resident - others)))
     processes.sort(key=lambda one: -one.resident_bytes)
     named = processes[:_PROCESSES_MAX]
@@ -329,7 +329,7 @@ def _slab() -> list[Part]:
     for words in files.rows(ROOT / "proc/slabinfo")[2:]:
         if "slabdata" in words and len(words) > words.index("slabdata") + 2:
             slabs = int(words[words.index("slabdata") + 2])
-            found.append(Part(words[0], slabs * int(words[5]) * _PAGE))
+            found.append(Part(words[0], slabs * int(words[5]) * PAGE))
     return sorted(found, key=lambda one: -one.bytes)
 
 
@@ -345,7 +345,7 @@ def _vmalloc(now: Mapping[str, int]) -> tuple[list[Part], int | None]:
     for words in files.rows(ROOT / "proc/vmallocinfo"):
         pages = next((word[6:] for word in words if word.startswith("pages=")), "")
         if pages.isdigit() and "vmap" not in words and len(words) > 2:
-            sums[words[2].partition("+")[0]] += int(pages) * _PAGE
+            sums[words[2].partition("+")[0]] += int(pages) * PAGE
     callers = [Part(*one) for one in sums.most_common() if not _OF_STACKS.search(one[0])]
     counted = now.get("VmallocUsed", 0) or sum(sums.values())  # 0 from Linux 4.4 to 5.2
     stacks = now.get("KernelStack", 0)

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
-from memlab.diagnose.memory_files import IS_PRESENT, PAGE, MemoryFiles
+from memlab.diagnose.memory_files import PAGE, MemoryFiles
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
@@ -178,8 +178,7 @@ class _StackReader(MemoryFiles):
 
     def resident(self, start: int, end: int) -> int:
         """In this range."""
-        entries = self.page_table(start // PAGE, (end - start) // PAGE)
-        return entries[7::8].translate(IS_PRESENT).count(1) * PAGE
+        return self.present(start // PAGE, (end - start) // PAGE).count(1) * PAGE
 
     def has_control_block(self, end: int) -> bool:
         return self._control_block(end) is not None

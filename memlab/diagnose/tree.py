@@ -15,12 +15,7 @@ from pathlib import Path
 
 from memlab.diagnose import group, group_limits, look
 from memlab.diagnose.account import Line
-from memlab.diagnose.finding import (
-    COSTLY,
-    Finding,
-    FindingRow,
-    size,
-)
+from memlab.diagnose.finding import COSTLY, Finding, FindingRow, size
 from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom
 from memlab.observe import cgroup, files, proc
