@@ -44,6 +44,7 @@ _CALLS = {
     "lock_sleeps": "sleeps for a lock",
     "compactions": "compactions",
 }
+_quantity, _percent = units.format_quantity, units.format_percent
 LEFT_OUT = "the evidence, the accounts of page faults, limits and time, and the look's cost"
 NOTHING = "nothing to worry about was found"
 
@@ -443,17 +444,9 @@ def _fact(fact: Fact) -> str:
     return f"{fact.name} {value}"
 
 
-def _quantity(value: float, unit: str) -> str:
-    return units.format_quantity(value, unit)
-
-
 def _size(value: float | None) -> str:
     return "not seen" if value is None else units.format_quantity(value, "B")
 
 
 def _rate(value: float | None) -> str:
     return "not seen" if value is None else units.format_quantity(value, "1/s")
-
-
-def _percent(share: float) -> str:
-    return units.format_percent(share)
