@@ -856,7 +856,7 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     if recorded.is_open and ordinary_per_s >= _NAMED_PER_S:
         measured = replace(measured, ordinary=_ordinary(measured, recorded, wait))
     earlier = call_arguments.earlier(recorded.arguments)
-    status = files.known(observed.status, pid) or {}
+    status = files.known(lambda: observed.status(pid)) or {}
     has_filter = call_causes.has_filter(status) or any(
         call_causes.has_filter(files.known(partial(observed.status, task)) or {})
         for task in [*recorded.failing][:_FILTERS_READ]
