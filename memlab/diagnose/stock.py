@@ -41,95 +41,89 @@ _WORTH_BYTES = growth.WORTH_BYTES
 def of(look: Look) -> Account:
     """Resident memory, and what the kernel holds for the process beside it."""
     memory, seen = look.memory, look.pages
-    total = (
-        memory.resident_bytes + look.page_table_bytes + look.thread_count * _STACK_BYTES
-        + memory.hugetlb_bytes + memory.swapped_bytes
-    )  # fmt: skip
-    lines = [*_anonymous(look), *_other_resident(look), *_beside(look), *_kept(look)]
-    # LazyFree pages cannot be seen, and could matter.
-    may_be_lazy = seen is None or (seen.lazyfree is None and memory.anonymous_bytes >= _WORTH_BYTES)
-    return account.made("stock", "who holds it", "B", total, lines, whole=not may_be_lazy)
-
-
-def _anonymous(look: Look) -> Iterator[Line]:
-    memory, seen, heap = look.memory, look.pages, look.heap
+    lines: list[Line] = []
     if seen is None:
-        note = "private and shared are not distinguished"
-        yield Line("anonymous", memory.anonymous_bytes, note=note)
+        lines.append(
+            Line(
+                "anonymous", memory.anonymous_bytes, note="private and shared are not distinguished"
+            )
+        )
     else:
         common, merged = seen.shared_bytes or 0, seen.merged_bytes or 0
         lazy = min(seen.lazy_bytes, seen.anonymous_bytes - common - merged)
         part = f"split by a sample: {_percent(seen.read_share)} read" if seen.read_share < 1 else ""
-        yield Line("anonymous, private", seen.anonymous_bytes - common - merged - lazy, note=part)
-        if seen.lazyfree and seen.lazyfree_bytes is None:
+        private = seen.anonymous_bytes - common - merged - lazy
+        lines.append(Line("anonymous, private", private, note=part))
+        if seen.lazyfree and lazy and seen.lazyfree_bytes is None:
             high = seen.lazyfree.bounds[1] * seen.anonymous_bytes
             note = "given back by MADV_FREE, if it was not written since"
-            yield Line("LazyFree", lazy, 0, high, note)
-        else:
-            yield Line("LazyFree", lazy, note="given back by MADV_FREE")
+            lines.append(Line("LazyFree", lazy, 0, high, note))
+        elif lazy:
+            lines.append(Line("LazyFree", lazy, note="given back by MADV_FREE"))
         unknown = "or merged by KSM: not seen" if seen.merged_bytes is None else ""
-        yield Line("anonymous, shared since a fork", common, note=unknown)
-        yield Line("anonymous, merged by KSM", merged, note="one page of equal content")
-    huge = seen.huge_bytes if seen else memory.huge_bytes
-    yield Line("in huge pages", huge or 0, part_of="anonymous", note=_unused(look))
+        lines.append(Line("anonymous, shared since a fork", common, note=unknown))
+        lines.append(Line("anonymous, merged by KSM", merged, note="one page of equal content"))
+    if huge := seen.huge_bytes if seen else memory.huge_bytes:
+        lines.append(Line("in huge pages", huge, part_of="anonymous", note=_unused(look)))
+    heap = look.heap
     if heap is not None:
-        yield inside.in_objects(look, heap)
-        yield Line("free in malloc", heap.retained_bytes, part_of="anonymous")
-        yield inside.beside_malloc_line(look)
-    yield from inside.lines(look)
-
-
-def _other_resident(look: Look) -> Iterator[Line]:
-    memory = look.memory
+        lines.append(inside.in_objects(look, heap))
+        lines.append(Line("free in malloc", heap.retained_bytes, part_of="anonymous"))
+        lines.append(inside.beside_malloc_line(look))
+    lines += inside.lines(look)
     files = max(0, memory.resident_bytes - memory.anonymous_bytes - memory.shmem_bytes)
-    yield Line("files, mapped", files, note=_among(look, files))
-    yield from inside.kernel_lines(look)
-    yield Line("shared memory, tmpfs", memory.shmem_bytes)
-    yield Line("page tables", look.page_table_bytes)
-    yield Line("kernel stacks", look.thread_count * _STACK_BYTES)
-    yield Line("hugetlb", memory.hugetlb_bytes)
-    yield Line("in swap", memory.swapped_bytes)
-
-
-def _beside(look: Look) -> Iterator[Line]:
-    """What it holds, and is not resident or not in it."""
-    more = look.unmapped_files_growth.bytes / look.seconds
-    note = f"{size(more)} more per s on average" if more >= 1 else "beside what is resident"
-    held = look.unmapped_files_bytes
-    yield Line("in memfd and shm files, not mapped", held, part_of="none", note=note)
+    lines.append(Line("files, mapped", files, note=_among(look, files)))
+    lines += inside.kernel_lines(look)
+    lines.append(Line("shared memory, tmpfs", memory.shmem_bytes))
+    lines.append(Line("page tables", look.page_table_bytes))
+    lines.append(Line("kernel stacks", look.thread_count * _STACK_BYTES))
+    lines.append(Line("hugetlb", memory.hugetlb_bytes))
+    lines.append(Line("in swap", memory.swapped_bytes))
+    if look.unmapped_files_bytes:
+        more = look.unmapped_files_growth.bytes / look.seconds
+        note = f"{size(more)} more per s on average" if more >= 1 else "beside what is resident"
+        lines.append(Line("in memfd and shm files, not mapped", look.unmapped_files_bytes,
+                          part_of="none", note=note))  # fmt: skip
     if (held := course.held_by_children(look)) >= _WORTH_BYTES:
-        yield Line("its children", held, part_of="none", note="at least")
-    if look.segments:
-        note, held = "made by it, in nobody's resident memory", look.segments.bytes
-        yield Line("System V segments, not attached", held, part_of="none", note=note)
+        lines.append(Line("its children", held, part_of="none", note="at least"))
+    if look.segments and look.segments.bytes:
+        lines.append(Line("System V segments, not attached", look.segments.bytes, part_of="none",
+                          note="made by it, in nobody's resident memory"))  # fmt: skip
     for use in look.shared:
-        yield Line(use.kind, use.resident_bytes, part_of="shared")
-    note = "not touched by it, or dropped (MADV_DONTNEED frees none of it)"
-    others = held_shared.not_resident_bytes(look)
-    yield Line("shared memory that it maps, not resident", others, part_of="none", note=note)
-    if attached := look.attached:
-        note, held = "attached by it: gone when all detach", attached.destroyed_bytes
-        if mine := attached.destroyed_resident_bytes:
+        if use.resident_bytes:
+            lines.append(Line(use.kind, use.resident_bytes, part_of="shared"))
+    if others := held_shared.not_resident_bytes(look):
+        note = "not touched by it, or dropped (MADV_DONTNEED frees none of it)"
+        name = "shared memory that it maps, not resident"
+        lines.append(Line(name, others, part_of="none", note=note))
+    if look.attached and look.attached.destroyed_bytes:
+        note = "attached by it: gone when all detach"
+        if mine := look.attached.destroyed_resident_bytes:
             note += f"; {size(mine)} of it in its resident memory"
-        yield Line("System V segments, removed", held, part_of="none", note=note)
-        note, held = "made and removed by it", attached.elsewhere_bytes
-        yield Line("System V segments, attached by others", held, part_of="none", note=note)
-    if look.sockets:
-        yield inside.of_sockets(look.sockets)
-    yield inside.ring_line(look)
+        lines.append(Line("System V segments, removed", look.attached.destroyed_bytes,
+                          part_of="none", note=note))  # fmt: skip
+    if look.attached and look.attached.elsewhere_bytes:
+        lines.append(Line("System V segments, attached by others", look.attached.elsewhere_bytes,
+                          part_of="none", note="made and removed by it"))  # fmt: skip
+    if look.sockets and look.sockets.bytes:
+        lines.append(inside.of_sockets(look.sockets))
+    lines.append(inside.ring_line(look))
     if look.kernel_held:
-        yield from inside.of_kernel(look.kernel_held)
-
-
-def _kept(look: Look) -> Iterator[Line]:
-    """What can neither move nor be dropped."""
-    memory = look.memory
-    # Rings of perf events are pinned, and no resident memory of a process.
-    of = "all" if memory.pinned_bytes <= memory.resident_bytes else "none"
-    yield Line("pinned", memory.pinned_bytes, part_of=of, note="VmPin")
-    resident = memory.locked_resident_bytes
-    note = "resident not seen" if resident is None else f"{size(resident)} of it resident"
-    yield Line("locked", memory.locked_bytes, part_of="all", note=note)
+        lines += inside.of_kernel(look.kernel_held)
+    if memory.pinned_bytes:
+        # Rings of perf events are pinned, and no resident memory of a process.
+        of = "all" if memory.pinned_bytes <= memory.resident_bytes else "none"
+        lines.append(Line("pinned", memory.pinned_bytes, part_of=of, note="VmPin"))
+    if memory.locked_bytes:
+        resident = memory.locked_resident_bytes
+        note = "resident not seen" if resident is None else f"{size(resident)} of it resident"
+        lines.append(Line("locked", memory.locked_bytes, part_of="all", note=note))
+    total = (
+        memory.resident_bytes + look.page_table_bytes + look.thread_count * _STACK_BYTES
+        + memory.hugetlb_bytes + memory.swapped_bytes
+    )  # fmt: skip
+    whole = seen is not None and (seen.lazyfree is not None or not _may_be_lazy(look))
+    return account.made("stock", "who holds it", "B", total, lines, whole=whole)
 
 
 def _among(look: Look, files_bytes: int) -> str:
@@ -151,6 +145,11 @@ def _among(look: Look, files_bytes: int) -> str:
     if not look.memory.shmem_bytes < most.resident_bytes <= files_bytes:
         return ""
     return f"among them {most.name.rpartition('/')[2][:40]}"
+
+
+def _may_be_lazy(look: Look) -> bool:
+    """Where LazyFree pages cannot be seen and could matter."""
+    return look.memory.anonymous_bytes >= _WORTH_BYTES
 
 
 def _percent(value: float) -> str:
